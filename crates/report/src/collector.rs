@@ -625,5 +625,4 @@ impl Sink for Collector {
 const _: () = assert!(BalanceKind::NewIdle as usize == 2, "CpuResult::balance has a place for each kind");
 
 #[cfg(test)]
-#[path = "collector_tests.rs"]
 mod tests;

@@ -349,5 +349,4 @@ fn measured(metric: &Metric, cell: Option<Spread>) -> Cell {
 }
 
 #[cfg(test)]
-#[path = "compare_tests.rs"]
 mod tests;

@@ -346,5 +346,4 @@ pub(crate) fn add(parts: &mut Vec<(u64, u64)>, mut begin: u64, end: u64) {
 }
 
 #[cfg(test)]
-#[path = "conservation_tests.rs"]
 mod tests;

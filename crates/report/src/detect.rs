@@ -568,5 +568,4 @@ impl Task {
 }
 
 #[cfg(test)]
-#[path = "detect_tests.rs"]
 mod tests;

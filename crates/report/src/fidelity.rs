@@ -460,5 +460,4 @@ fn number(value: f64) -> String {
 }
 
 #[cfg(test)]
-#[path = "fidelity_tests.rs"]
 mod tests;

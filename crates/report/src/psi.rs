@@ -336,5 +336,4 @@ impl Psi {
 }
 
 #[cfg(test)]
-#[path = "psi_tests.rs"]
 mod tests;

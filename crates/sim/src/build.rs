@@ -313,7 +313,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             self.core.sink.group(id, &info);
             if let Some(max) = group.max {
                 let set = sched!(self, 0).set_group_bandwidth(id, limit(max));
-                self.expect(id, set);
+                self.end_if_refused(id, set);
             }
             if let Some(clamps) = group.uclamp {
                 // They are in range: that was looked at before.

@@ -40,12 +40,12 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                     let state = &mut self.group_states[*group];
                     (state.weight, state.idle) = (100, idle);
                     let set = sched!(self, cpu).set_group_idle(id, idle);
-                    self.expect(id, set);
+                    self.end_if_refused(id, set);
                 }
                 if let Some(weight) = *weight {
                     self.group_states[*group].weight = weight;
                     let set = sched!(self, cpu).set_group_weight(id, weight);
-                    self.expect(id, set);
+                    self.end_if_refused(id, set);
                 }
                 if let Some(clamps) = *uclamp {
                     // Their range was checked before the machine was built.
@@ -55,7 +55,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                     let bandwidth = if let CpuMax::Limited(bandwidth) = max { Some(*bandwidth) } else { None };
                     self.group_states[*group].max = bandwidth.map(|max| (max.quota, max.period));
                     let set = sched!(self, cpu).set_group_bandwidth(id, bandwidth.and_then(limit));
-                    self.expect(id, set);
+                    self.end_if_refused(id, set);
                 }
                 if let Some(rt) = *rt
                     && let Err(error) = self.set_group_rt(cpu, *group, rt)
@@ -82,7 +82,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 // Without autogroup there is none: that was told.
                 let Some(&id) = self.autogroups.get(session + 1) else { return };
                 let set = sched!(self, cpu).set_group_nice(id, *nice);
-                self.expect(id, set);
+                self.end_if_refused(id, set);
                 let path = format!("/autogroup-{}", workload.sessions[*session].name);
                 let parent = Some(GroupId::ROOT);
                 let info = GroupInfo {
@@ -101,7 +101,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// What a group was given was checked before the machine was built; should it be refused all the same, the run ends with that.
-    pub(crate) fn expect(&mut self, group: GroupId, set: Result<(), Refusal>) {
+    pub(crate) fn end_if_refused(&mut self, group: GroupId, set: Result<(), Refusal>) {
         if let Err(error) = set {
             let error = match error {
                 Refusal::Root => GroupError::Root,
