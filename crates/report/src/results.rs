@@ -359,7 +359,7 @@ impl fmt::Display for Stall {
 pub struct Pressure {
     /// Some task waited.
     pub some: Stall,
-    /// No task of the group ran while some waited: others had the CPU. 0 for the root, as since Linux 5.13.
+    /// No task of the group ran while some waited: others had the CPU. 0 for the root, where it has no meaning.
     pub full: Stall,
 }
 
