@@ -140,6 +140,7 @@ impl Collector {
                     nice: task.nice,
                     policy: task.policy,
                     rt_priority: task.rt_priority,
+                    born_ns: task.born,
                     ended: task.state == State::Dead,
                     account: task.account,
                     wakeup_latency: detail.wakeup_latency.latency(),
