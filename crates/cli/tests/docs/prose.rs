@@ -91,7 +91,7 @@ fn causes_of_migrations() {
     let all: f64 = rows.iter().map(|row| number(&row["count"])).sum();
     let [wakeup, newidle, periodic] = ["wakeup", "newidle", "periodic"].map(|cause| (taken(cause), known(cause)));
     let idle = (taken("idle"), known("nohz_idle"));
-    assert!(wakeup.0 == wakeup.1 && idle.0 == idle.1, "exactly: {wakeup:?}, {idle:?}");
+    assert_eq!((wakeup.0, idle.0), (wakeup.1, idle.1), "told exactly");
     page.has(format!(
         "(2 s of `scenarios/demo` under 6.1, {all} migrations) for wakeups exactly ({}), for newly idle balancing {} for {}, for periodic \
          balancing {} for {}, and for idle balancing exactly ({}).",
