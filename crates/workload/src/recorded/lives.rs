@@ -133,6 +133,8 @@ pub(super) struct Thread {
     /// To which groups it was moved.
     pub(super) moves: Vec<Move>,
     state: State,
+    /// That it sleeps nobody has said: it was replaced unseen.
+    presumed: bool,
     /// It was charged time from here on (`sched_stat_runtime`), although nothing tells that it came onto a CPU.
     charged_from: Option<u64>,
 }
@@ -152,6 +154,7 @@ impl Thread {
             stay: None,
             moves: Vec::new(),
             state: State::Asleep,
+            presumed: false,
             charged_from: None,
         }
     }
@@ -209,9 +212,21 @@ enum Current {
     Thread(usize),
 }
 
+/// What a CPU has told of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Seen {
+    #[default]
+    Nothing,
+    /// A name, in the name of its idle task: nothing else says that it was idle.
+    Name,
+    /// An event, but no switch.
+    Event,
+    Switch,
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
-    seen: bool,
+    seen: Seen,
     current: Current,
     since: u64,
     /// What `sched_stat_runtime` has told of it since then.
@@ -265,8 +280,16 @@ impl Lives {
             self.cpus.resize_with(cpu + 1, Cpu::default);
         }
         self.pass(at);
-        if !std::mem::replace(&mut self.cpus[cpu].seen, true) && event.pid == 0 {
-            self.rests(cpu, at);
+        if self.cpus[cpu].seen == Seen::Nothing {
+            self.cpus[cpu].seen = Seen::Event;
+            if event.pid == 0 {
+                // Perf begins with the names of all tasks, told in the name of the idle task of CPU 0, which need not have run. It is taken to
+                // have: who is seen there first is replayed as one who comes then, and not as one who has waited for the CPU since the start.
+                if matches!(event.what, What::Rename { .. }) {
+                    self.cpus[cpu].seen = Seen::Name;
+                }
+                self.rests(cpu, at);
+            }
         }
         if let (Some(tgid), Some(&thread)) = (event.tgid, self.pids.get(&event.pid)) {
             self.threads[thread].tgid = Some(tgid);
@@ -352,7 +375,7 @@ impl Lives {
             self.cpus.resize_with(cpus, Cpu::default);
         }
         // Where nothing ever happened was nobody but its idle task: whoever waited did so beside it.
-        if self.cpus.iter().any(|cpu| !cpu.seen) {
+        if self.cpus.iter().any(|cpu| cpu.seen == Seen::Nothing) {
             for stay in self.threads.iter_mut().filter_map(|thread| thread.stay.as_mut()) {
                 stay.beside_idle = stay.waited;
             }
@@ -560,37 +583,12 @@ impl Lives {
         }
     }
 
-    /// Nobody knows who runs there. Whoever did left at an unknown time, and only what it was charged for (`sched_stat_runtime`) is
-    /// known to be its: it sleeps, for had it been runnable it would be there, or come back.
-    fn forget(&mut self, at: u64, cpu: usize) {
-        match std::mem::take(&mut self.cpus[cpu].current) {
-            Current::Idle => self.rested(cpu, at),
-            Current::Thread(thread) => {
-                let (since, charged) = (self.cpus[cpu].since, self.cpus[cpu].charged);
-                self.charge(cpu, thread, at.min(since + charged));
-                let this = &mut self.threads[thread];
-                this.state = State::Asleep;
-                if let Some(stretch) = this.stretches.last_mut() {
-                    stretch.end = End::Sleep;
-                }
-            }
-            Current::Unknown => {}
-        }
-        self.cpus[cpu].since = at;
-    }
-
-    /// A thread turns up on a CPU: if it is known to be on another, its switch away from there is missing.
-    fn leaves_elsewhere(&mut self, thread: usize, at: u64) {
-        if self.threads[thread].state != State::Running {
-            return;
-        }
-        if let Some(other) = self.cpus.iter().position(|cpu| cpu.current == Current::Thread(thread)) {
-            self.counts.broken_switches += 1;
-            self.forget(at, other);
-        }
-    }
-
     fn leaves(&mut self, at: u64, cpu: usize, prev: Named<'_>, prio: i32, left: Left) {
+        self.leaves_now(at, cpu, prev, prio, left);
+        self.cpus[cpu].seen = Seen::Switch;
+    }
+
+    fn leaves_now(&mut self, at: u64, cpu: usize, prev: Named<'_>, prio: i32, left: Left) {
         if prev.pid == 0 {
             if let Current::Thread(_) = self.cpus[cpu].current {
                 self.counts.broken_switches += 1;
@@ -617,7 +615,9 @@ impl Lives {
             self.cpus[cpu].since = since;
             let this = &mut self.threads[thread];
             if this.stretches.is_empty() || this.state == State::Asleep {
-                self.counts.running_at_start += 1;
+                // Elsewhere, and later, its coming is what is missing.
+                let at_start = this.stretches.is_empty() && self.cpus[cpu].seen != Seen::Switch;
+                self.counts.running_at_start += u64::from(at_start);
                 this.begins(since, Waker::Nobody, cpu, prio);
             }
             this.runs(since);
@@ -678,14 +678,15 @@ impl Lives {
                     this.born = Some((at, None));
                 }
                 let waker = if first { Waker::Nobody } else { Waker::Interrupt };
-                // The stopper is left out of the replay, whoever woke it.
-                self.counts.unwoken += u64::from(!first && !super::is_stopper(&this.comm));
+                // The stopper is left out of the replay, whoever woke it; a sleep that is presumed was none, as far as the trace says.
+                let missed = !first && !this.presumed && !super::is_stopper(&this.comm);
+                self.counts.unwoken += u64::from(missed);
                 this.begins(if first && this.born.is_none() { 0 } else { at }, waker, cpu, prio);
             }
             // Neither can be: it has left any other CPU, and who is gone is another.
             State::Running | State::Gone => {}
         }
-        (this.state, this.charged_from) = (State::Running, None);
+        (this.state, this.presumed, this.charged_from) = (State::Running, false, None);
         if this.stretches.is_empty() {
             this.begins(at, Waker::Nobody, cpu, prio);
         }

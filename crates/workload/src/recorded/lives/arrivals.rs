@@ -1,6 +1,6 @@
-//! Arrivals that a trace does not have: not every kernel tells of each switch from the idle task.
+//! Arrivals and departures that a trace does not have: not every kernel tells of each switch, to or from the idle task least of all.
 
-use super::{Current, Lives, State};
+use super::{Current, End, Lives, Seen, State};
 use crate::recorded::{Event, Named, What};
 
 /// A task is on a CPU since an unknown time: it has done something there, and the switch to it is missing.
@@ -26,6 +26,10 @@ impl Lives {
             What::Lost | What::Rename { .. } => return,
             _ => Named { pid: event.pid, comm: b"" },
         };
+        let only_named = self.cpus[cpu].seen == Seen::Name;
+        if only_named {
+            self.cpus[cpu].seen = Seen::Event;
+        }
         if task.pid <= 0 {
             self.cpus[cpu].since = at;
             return;
@@ -50,7 +54,11 @@ impl Lives {
             guess = Some(Guess { woken: None, least });
         }
         since = charged_from.map_or(since, |from| from.max(least)).min(at);
-        self.counts.missing_arrivals += 1;
+        if only_named {
+            self.counts.running_at_start += 1;
+        } else {
+            self.counts.missing_arrivals += 1;
+        }
         if self.idle == 1 {
             // It was not the only idle one all the time, for it was not idle.
             let sole = &mut self.cpus[cpu].sole;
@@ -62,6 +70,36 @@ impl Lives {
         let prio = self.threads[thread].stretches.last().map_or(120, |last| last.prio);
         self.comes(since, cpu, task, prio);
         self.cpus[cpu].guess = guess;
+    }
+
+    /// Nobody knows who runs there. Whoever did left at an unknown time, and only what it was charged for (`sched_stat_runtime`) is
+    /// known to be its: it sleeps, for had it been runnable it would be there, or come back.
+    pub(super) fn forget(&mut self, at: u64, cpu: usize) {
+        match std::mem::take(&mut self.cpus[cpu].current) {
+            Current::Idle => self.rested(cpu, at),
+            Current::Thread(thread) => {
+                let (since, charged) = (self.cpus[cpu].since, self.cpus[cpu].charged);
+                self.charge(cpu, thread, at.min(since + charged));
+                let this = &mut self.threads[thread];
+                (this.state, this.presumed) = (State::Asleep, true);
+                if let Some(stretch) = this.stretches.last_mut() {
+                    stretch.end = End::Sleep;
+                }
+            }
+            Current::Unknown => {}
+        }
+        self.cpus[cpu].since = at;
+    }
+
+    /// A thread turns up on a CPU: if it is known to be on another, its switch away from there is missing.
+    pub(super) fn leaves_elsewhere(&mut self, thread: usize, at: u64) {
+        if self.threads[thread].state != State::Running {
+            return;
+        }
+        if let Some(other) = self.cpus.iter().position(|cpu| cpu.current == Current::Thread(thread)) {
+            self.counts.broken_switches += 1;
+            self.forget(at, other);
+        }
     }
 
     /// A task is charged for what it ran, by its own CPU or another.
