@@ -19,6 +19,9 @@ use crate::scheduler::{activate, check_preempt, settle};
 use crate::shared::Shared;
 use crate::tunables::Tunables;
 
+#[cfg(test)]
+mod tests;
+
 /// The balancer at work.
 pub(crate) struct Balancing<'a, P: Policy, R: Rqs<P>, H: Host> {
     pub(crate) rqs: &'a mut R,
