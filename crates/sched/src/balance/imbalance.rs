@@ -192,7 +192,7 @@ mod tests {
         Domains::new(&Topology::new((0..10).map(place).collect(), None).unwrap(), Balancer::V6_12, Features::default())
     }
 
-    fn stats<'a>(domain: &'a Domain, cpu: u32, kind: GroupType, tasks: u32) -> GroupStats<'a> {
+    fn stats(domain: &Domain, cpu: u32, kind: GroupType, tasks: u32) -> GroupStats<'_> {
         let group = domain.groups.iter().find(|group| group.mask.contains(CpuId(cpu))).unwrap();
         GroupStats {
             group,
@@ -228,5 +228,52 @@ mod tests {
         assert_eq!([idle(small(0), 2), idle(small(0), 1), idle(small(0), 0)], [2, 1, 0]);
         assert_eq!(difference(Balancer::V6_12, BalanceKind::Busy, small(0), 4), 0);
         assert_eq!(difference(Balancer::V6_1, BalanceKind::Busy, small(1), 4), 3);
+    }
+
+    /// What is to be moved from one group to another, where only these two are.
+    fn found(domain: &Domain, kind: BalanceKind, local: GroupStats<'_>, busiest: GroupStats<'_>) -> Option<Imbalance> {
+        let seen = DomainStats {
+            local,
+            busiest: Some(busiest),
+            total_load: local.load + busiest.load,
+            total_capacity: local.capacity + busiest.capacity,
+            overloaded_cpu: false,
+            by_average: false,
+        };
+        find(&seen, domain, Balancer::V6_12, kind)
+    }
+
+    /// Between caches: who has room takes tasks from who is just full, and utilisation only from who has too much; the only ordinary task stays.
+    #[test]
+    fn who_has_room_takes_tasks_or_utilisation() {
+        let domains = machine();
+        let domain = domains.at(CpuId(0), 1).unwrap();
+        let room = stats(domain, 0, GroupType::HasSpare, 0);
+        let (full, crowded) = (stats(domain, 9, GroupType::FullyBusy, 2), stats(domain, 9, GroupType::Overloaded, 4));
+        assert_eq!(found(domain, BalanceKind::Idle, room, full), Some(tasks(2)));
+        assert_eq!(found(domain, BalanceKind::Busy, room, full), None);
+        let util = Imbalance { migration: MigrationType::Util, amount: 8 * 1024 - 100 };
+        assert_eq!(found(domain, BalanceKind::Busy, GroupStats { util: 100, ..room }, crowded), Some(util));
+        let used = GroupStats { util: 8 * 1024, ..room };
+        assert_eq!(found(domain, BalanceKind::Idle, used, crowded), Some(tasks(1)));
+        assert_eq!(found(domain, BalanceKind::Busy, used, crowded), None);
+    }
+
+    /// `adjust_numa_imbalance`: a pair of tasks stays on its node of 32 CPUs, an eighth of which are to be filled first; a third does not.
+    #[test]
+    fn a_pair_stays_on_its_node_while_there_is_room() {
+        let place = |cpu: u32| {
+            let node = cpu / 32;
+            CpuPlace { core: cpu, cluster: cpu, llc: node, package: node, node, capacity: 1024 }
+        };
+        let topology = Topology::new((0..64).map(place).collect(), None).unwrap();
+        let domains = Domains::new(&topology, Balancer::V6_12, Features::default());
+        let (_, domain) = domains.of(CpuId(0)).next_back().unwrap();
+        assert!(domain.serialize && domain.imb_numa_nr == 4);
+        let moves = |here: u32, there: u32| {
+            let of = |cpu, tasks| stats(domain, cpu, GroupType::HasSpare, tasks);
+            found(domain, BalanceKind::Idle, of(0, here), of(32, there)).map_or(0, |imbalance| imbalance.amount)
+        };
+        assert_eq!([moves(0, 2), moves(0, 3), moves(3, 5), moves(3, 6), moves(4, 6)], [0, 1, 0, 1, 1]);
     }
 }

@@ -325,6 +325,10 @@ mod tests {
         // Of full ones the first up to 6.1, then the last, but that a core of two threads is not replaced.
         assert!(!busier(other, single, full, 1, Balancer::V6_1) && busier(other, single, full, 1, Balancer::V6_6));
         assert!(busier(pair, single, full, 2, Balancer::V6_6) && !busier(single, pair, full, 2, Balancer::V6_6));
+        // Otherwise the first of equals.
+        for kind in [spare, GroupType::Imbalanced, GroupType::Overloaded] {
+            assert!(!busier(other, single, kind, 1, Balancer::V6_1) && !busier(other, single, kind, 1, Balancer::V6_6));
+        }
         // A core of two threads is left alone if one task is all it has.
         assert!(busier(single, pair, spare, 1, Balancer::V6_6) && !busier(pair, single, spare, 1, Balancer::V6_6));
         assert!(busier(pair, single, spare, 2, Balancer::V6_6));
@@ -370,6 +374,8 @@ mod tests {
     /// Where CPUs differ a CPU takes no task off a bigger one that has room, or is just full; one that is overloaded it relieves.
     #[test]
     fn a_small_cpu_relieves_a_bigger_one_only_if_that_is_overloaded() {
+        use GroupType::{FullyBusy, HasSpare, Misfit, Overloaded};
+
         use crate::class::fair::Eevdf;
         let place = |(core, capacity)| CpuPlace { core, cluster: core, llc: 0, package: 0, node: 0, capacity };
         let topology = Topology::new((0..).zip([1024, 512, 512]).map(place).collect(), None).unwrap();
@@ -389,7 +395,6 @@ mod tests {
             };
             seen.beyond_help(&shared, &stats(group(of), kind, 2), CpuId(cpu))
         };
-        use GroupType::{FullyBusy, HasSpare, Misfit, Overloaded};
         assert_eq!([HasSpare, FullyBusy, Overloaded].map(|kind| beyond_help(1, 0, kind)), [true, true, false]);
         assert_eq!([HasSpare, FullyBusy, Overloaded].map(|kind| beyond_help(1, 2, kind)), [false; 3]);
         assert_eq!([(0, 1), (1, 2), (1, 0)].map(|(cpu, of)| beyond_help(cpu, of, Misfit)), [false, true, true]);

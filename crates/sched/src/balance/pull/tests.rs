@@ -1,8 +1,17 @@
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+
 use super::*;
 use crate::class::fair::Eevdf;
 use crate::config::Config;
+use crate::event::PrevState;
+use crate::scheduler::Scheduler;
 use crate::shared::FairStats;
+use crate::task::TaskAttrs;
 use crate::topology::{CpuPlace, Topology};
+
+const MS: u64 = 1_000_000;
 
 /// CPUs of such capacities, the last `apart` of them with a cache of their own.
 fn shared(capacities: &[u32], apart: usize, isolated: &[u32]) -> Shared<Eevdf> {
@@ -68,4 +77,125 @@ fn a_lone_task_may_be_too_much() {
     let (load, util, count) = (MigrationType::Load, MigrationType::Util, MigrationType::Task);
     assert_eq!((busiest(load, 500), busiest(load, 499)), (Some(0), Some(1)));
     assert_eq!((busiest(util, 500), busiest(count, 1)), (Some(1), Some(1)), "of equals the first");
+}
+
+struct Quiet;
+
+impl Host for Quiet {
+    fn resched(&mut self, _cpu: CpuId) {}
+    fn kick_nohz(&mut self, _cpu: CpuId) {}
+    fn arm(&mut self, _timer: crate::host::Timer, _at: Option<u64>) {}
+    fn event(&mut self, _at: u64, _cpu: CpuId, _event: &Event) {}
+}
+
+/// Run queues, on which tasks are put by hand.
+struct Machine {
+    shared: Shared<Eevdf>,
+    rqs: Vec<Rq<Eevdf>>,
+}
+
+impl Machine {
+    fn new(shared: Shared<Eevdf>) -> Self {
+        let rqs = Rq::all(&shared);
+        Self { shared, rqs }
+    }
+
+    /// Tasks that may run on those CPUs, woken on the first of them; the first to come runs.
+    fn fork(&mut self, count: usize, cpus: &[u32]) {
+        let on = CpuId(cpus[0]);
+        let affinity = Some(Arc::new(cpus.iter().copied().map(CpuId).collect()));
+        for _ in 0..count {
+            let Self { rqs, shared, .. } = self;
+            let mut scheduler = Scheduler { rqs, shared, host: &mut Quiet, now: MS };
+            let only = Some(Arc::new([on].into_iter().collect()));
+            let task = scheduler.new_task(&TaskAttrs { affinity: only, ..TaskAttrs::default() }, on);
+            scheduler.wake_new(task, on);
+            if scheduler.running(on).task().is_none() {
+                let _ = scheduler.schedule(on, PrevState::Preempted);
+            }
+            scheduler.set_affinity(task, affinity.clone(), on).unwrap();
+        }
+    }
+
+    /// A CPU looks for work at a level of its domains.
+    fn look(&mut self, cpu: u32, position: usize, kind: BalanceKind) -> u32 {
+        let Self { rqs, shared, .. } = self;
+        let mut balancing = Balancing { rqs, shared, host: &mut Quiet, now: 2 * MS };
+        balancing.load_balance(&shared.domains, CpuId(cpu), position, kind).pulled
+    }
+}
+
+/// If affinity lets nobody come from the busiest CPU, the next is looked at.
+#[test]
+fn a_cpu_whose_tasks_are_all_tied_to_it_is_left_out() {
+    let mut machine = Machine::new(shared(&[1024; 3], 0, &[]));
+    machine.fork(3, &[1]);
+    assert_eq!(machine.look(0, 0, BalanceKind::NewIdle), 0);
+    machine.fork(2, &[2, 0]);
+    assert_eq!(machine.look(0, 0, BalanceKind::NewIdle), 1);
+    assert_eq!(machine.rqs[1].nr_running, 3);
+}
+
+/// What affinity keeps a level from balancing is told the level above (`sgc->imbalance`), which then moves somebody though no group has too much; and
+/// that is over once the level below is balanced.
+#[test]
+fn the_level_above_helps_where_affinity_is_in_the_way() {
+    let mut machine = Machine::new(shared(&[1024; 4], 2, &[]));
+    machine.fork(2, &[2, 0, 1]);
+    let helps = |machine: &Machine| {
+        let top = machine.shared.domains.at(CpuId(0), 1).unwrap();
+        let group = top.groups.iter().find(|group| group.mask.contains(CpuId(2))).unwrap();
+        group.imbalance().load(Relaxed)
+    };
+    assert!(!helps(&machine));
+    assert_eq!((machine.look(3, 0, BalanceKind::Idle), helps(&machine)), (0, true));
+    assert_eq!(machine.look(0, 1, BalanceKind::Idle), 1);
+    assert_eq!((machine.look(3, 0, BalanceKind::Idle), helps(&machine)), (0, false));
+}
+
+/// Where only the running task could come it is pushed once more looks have failed than `cache_nice_tries` and two; then the count starts anew.
+#[test]
+fn who_runs_is_pushed_after_some_failures() {
+    let mut machine = Machine::new(shared(&[1024; 2], 0, &[]));
+    machine.fork(1, &[1, 0]);
+    machine.fork(1, &[1]);
+    let failed = |machine: &Machine| machine.rqs[0].balance.domains[0].nr_balance_failed;
+    for count in 1..=4 {
+        assert_eq!(machine.look(0, 0, BalanceKind::Idle), 0);
+        assert_eq!((failed(&machine), machine.rqs[1].push.is_some()), (count, count == 4));
+    }
+    assert_eq!(machine.look(0, 0, BalanceKind::NewIdle), 0);
+    assert_eq!(failed(&machine), 4, "a newly-idle look does not count");
+    let Machine { rqs, shared, .. } = &mut machine;
+    let _ = Scheduler { rqs, shared, host: &mut Quiet, now: 2 * MS }.schedule(CpuId(1), PrevState::Preempted);
+    Balancing { rqs, shared, host: &mut Quiet, now: 2 * MS }.push(CpuId(1), CpuId(0), 0);
+    assert_eq!((rqs[0].nr_running, rqs[0].balance.domains[0].nr_balance_failed), (1, 0));
+}
+
+/// Who balances for a group: the first idle CPU; since 6.6 the first on an idle core if there is one; without any the first CPU.
+#[test]
+fn the_first_cpu_on_an_idle_core_balances_for_its_group() {
+    let balances = |name: &str, busy: &[u32]| -> Vec<u32> {
+        let place = |cpu: u32| CpuPlace {
+            core: cpu / 2,
+            cluster: cpu / 2,
+            llc: cpu / 4,
+            package: cpu / 4,
+            node: 0,
+            capacity: 1024,
+        };
+        let topology = Topology::new((0..8).map(place).collect(), None).unwrap();
+        let config = Config::new(&crate::kernel(name).unwrap(), &topology, 250);
+        let shared: Shared<Eevdf> = Shared::new(topology, config);
+        for &cpu in busy {
+            shared.cpu(CpuId(cpu)).publish_core(1, false);
+        }
+        let mut rqs = Rq::all(&shared);
+        let balancing = Balancing { rqs: &mut rqs, shared: &shared, host: &mut Quiet, now: MS };
+        let top = |cpu: u32| Visit::new(&shared.domains, CpuId(cpu), 2, BalanceKind::Idle).unwrap();
+        (0..4).filter(|&cpu| balancing.should_balance(top(cpu))).collect()
+    };
+    assert_eq!((balances("6.6", &[]), balances("6.6", &[0])), (vec![0], vec![2]));
+    assert_eq!((balances("6.6", &[0, 2]), balances("6.6", &[0, 1, 2])), (vec![1], vec![3]));
+    assert_eq!(balances("6.6", &[0, 1, 2, 3]), [0]);
 }

@@ -1,7 +1,9 @@
 use super::*;
 use crate::class::fair::Eevdf;
 use crate::config::Config;
+use crate::scheduler::Scheduler;
 use crate::shared::FairStats;
+use crate::task::TaskAttrs;
 use crate::topology::{CpuPlace, Topology};
 
 /// Nodes of so many CPUs, each with a cache of its own.
@@ -97,4 +99,48 @@ fn the_idlest_cpu_is_the_one_that_is_soonest_and_warmest() {
     let idle_task = FairStats { h_nr_runnable: 1, h_nr_queued: 1, h_nr_idle: 1, load: 3, ..FairStats::default() };
     shared.cpu(CpuId(3)).publish_fair(idle_task);
     assert_eq!(idlest(&[0, 1, 2, 3]), 3, "nothing but a SCHED_IDLE task");
+}
+
+/// `wake_affine`, rule by rule: an idle waker's CPU only if the previous one is not idle; that of a waker which is alone and about to sleep; then whichever is less
+/// loaded with the task, the previous one counting for 8 % more, and of equals the previous one, or the waker's if it is about to sleep.
+#[test]
+fn a_woken_task_comes_to_its_waker_only_if_that_is_no_worse() {
+    let shared = machine(1, 4);
+    let mut rqs = Rq::all(&shared);
+    let mut scheduler = Scheduler { rqs: &mut rqs, shared: &shared, host: &mut Quiet, now: 1_000_000 };
+    let task = scheduler.new_task(&TaskAttrs::default(), CpuId(0));
+    scheduler.wake_new(task, CpuId(0));
+    let index =
+        rqs.iter().find_map(|rq| rq.tasks.iter().find(|(_, it)| it.id == task).map(|(index, _)| (rq.cpu, index)));
+    let (prev, index) = index.unwrap();
+    let on = CpuId((prev.0 + 1) % 4);
+    let rq = &mut rqs[prev.index()];
+    assert_eq!(rq.task_h_load(&shared, index), 1023);
+    let domain = shared.domains.at(prev, 0).unwrap();
+    let mut comes = |here: (u32, u64), there: (u32, u64), wake: Wake| {
+        for (cpu, (tasks, load)) in [(on, here), (prev, there)] {
+            shared.cpu(cpu).publish_core(tasks, tasks == 0);
+            let stats = FairStats { load, h_nr_runnable: tasks, h_nr_queued: tasks, ..FairStats::default() };
+            shared.cpu(cpu).publish_fair(stats);
+        }
+        wake_affine(rq, &shared, domain, index, on, wake) == on
+    };
+    let usual = Wake::default();
+    let sync = |waker_load| Wake { sync: true, waker_load, ..usual };
+    assert!(comes((0, 0), (1, 1024), usual) && !comes((0, 0), (0, 1024), usual));
+    assert!(comes((1, 9000), (1, 1024), sync(0)) && !comes((1, 9000), (1, 1024), usual));
+    assert!(!comes((2, 0), (0, 9000), usual));
+    assert_eq!([1970, 1971].map(|there| comes((2, 0), (2, there), usual)), [false, true]);
+    // 1080 * 100 here, 1000 * 108 there.
+    assert!(!comes((2, 57), (2, 2023), usual) && comes((2, 57), (2, 2023), sync(0)));
+    assert!(comes((2, 57), (2, 1024), sync(58)) && !comes((2, 57), (2, 1024), sync(57)));
+}
+
+struct Quiet;
+
+impl crate::host::Host for Quiet {
+    fn resched(&mut self, _cpu: CpuId) {}
+    fn kick_nohz(&mut self, _cpu: CpuId) {}
+    fn arm(&mut self, _timer: crate::host::Timer, _at: Option<u64>) {}
+    fn event(&mut self, _at: u64, _cpu: CpuId, _event: &crate::event::Event) {}
 }
