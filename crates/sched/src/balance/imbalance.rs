@@ -174,3 +174,106 @@ fn calculate(
     };
     Imbalance { migration: MigrationType::Load, amount: from.min(to) / 1024 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::balance::domains::Domains;
+    use crate::features::Features;
+    use crate::ids::CpuId;
+    use crate::topology::{CpuPlace, Topology};
+
+    /// One package of eight cores and one of two, each with a cache of its own.
+    fn machine() -> Domains {
+        let place = |core: u32| {
+            let package = u32::from(core >= 8);
+            CpuPlace { core, cluster: core, llc: package, package, node: 0, capacity: 1024 }
+        };
+        Domains::new(&Topology::new((0..10).map(place).collect(), None).unwrap(), Balancer::V6_12, Features::default())
+    }
+
+    fn stats(domain: &Domain, cpu: u32, kind: GroupType, tasks: u32) -> GroupStats<'_> {
+        let group = domain.groups.iter().find(|group| group.mask.contains(CpuId(cpu))).unwrap();
+        GroupStats {
+            group,
+            kind,
+            load: u64::from(tasks) * 1024,
+            util: 0,
+            runnable: 0,
+            nr_running: tasks,
+            h_nr_running: tasks,
+            idle_cpus: group.weight.saturating_sub(tasks),
+            capacity: group.capacity,
+            misfit: 0,
+            avg_load: 0,
+            overloaded_cpu: false,
+        }
+    }
+
+    /// Since 6.6 groups of different numbers of cores are to have tasks in proportion; an idle one takes one of two in any case. Before, as many.
+    #[test]
+    fn bigger_groups_have_more_tasks() {
+        let domains = machine();
+        let domain = domains.at(CpuId(0), 1).unwrap();
+        let difference = |balancer, kind, (cpu, here): (u32, u32), there: u32| {
+            let room = GroupType::HasSpare;
+            let (local, busiest) = (stats(domain, cpu, room, here), stats(domain, 9 - cpu, room, there));
+            sibling_imbalance(balancer, kind, &local, &busiest)
+        };
+        let (big, small) = (|tasks| (0, tasks), |tasks| (9, tasks));
+        let idle = |cpu, there| difference(Balancer::V6_12, BalanceKind::Idle, cpu, there);
+        // Two to eight is what they should have; half of what is told is moved, so that 1 is nothing.
+        assert_eq!([idle(big(8), 2), idle(small(2), 8), idle(small(1), 4)], [1; 3]);
+        assert_eq!([idle(big(3), 2), idle(small(0), 8), idle(small(0), 3)], [3, 4, 2]);
+        assert_eq!([idle(small(0), 2), idle(small(0), 1), idle(small(0), 0)], [2, 1, 0]);
+        assert_eq!(difference(Balancer::V6_12, BalanceKind::Busy, small(0), 4), 0);
+        assert_eq!(difference(Balancer::V6_1, BalanceKind::Busy, small(1), 4), 3);
+    }
+
+    /// What is to be moved from one group to another, where only these two are.
+    fn found(domain: &Domain, kind: BalanceKind, local: GroupStats<'_>, busiest: GroupStats<'_>) -> Option<Imbalance> {
+        let seen = DomainStats {
+            local,
+            busiest: Some(busiest),
+            total_load: local.load + busiest.load,
+            total_capacity: local.capacity + busiest.capacity,
+            overloaded_cpu: false,
+            by_average: false,
+        };
+        find(&seen, domain, Balancer::V6_12, kind)
+    }
+
+    /// Between caches: who has room takes tasks from who is just full, and utilisation only from who has too much; the only ordinary task stays.
+    #[test]
+    fn who_has_room_takes_tasks_or_utilisation() {
+        let domains = machine();
+        let domain = domains.at(CpuId(0), 1).unwrap();
+        let room = stats(domain, 0, GroupType::HasSpare, 0);
+        let (full, crowded) = (stats(domain, 9, GroupType::FullyBusy, 2), stats(domain, 9, GroupType::Overloaded, 4));
+        assert_eq!(found(domain, BalanceKind::Idle, room, full), Some(tasks(2)));
+        assert_eq!(found(domain, BalanceKind::Busy, room, full), None);
+        let util = Imbalance { migration: MigrationType::Util, amount: 8 * 1024 - 100 };
+        assert_eq!(found(domain, BalanceKind::Busy, GroupStats { util: 100, ..room }, crowded), Some(util));
+        let used = GroupStats { util: 8 * 1024, ..room };
+        assert_eq!(found(domain, BalanceKind::Idle, used, crowded), Some(tasks(1)));
+        assert_eq!(found(domain, BalanceKind::Busy, used, crowded), None);
+    }
+
+    /// `adjust_numa_imbalance`: a pair of tasks stays on its node of 32 CPUs, an eighth of which are to be filled first; a third does not.
+    #[test]
+    fn a_pair_stays_on_its_node_while_there_is_room() {
+        let place = |cpu: u32| {
+            let node = cpu / 32;
+            CpuPlace { core: cpu, cluster: cpu, llc: node, package: node, node, capacity: 1024 }
+        };
+        let topology = Topology::new((0..64).map(place).collect(), None).unwrap();
+        let domains = Domains::new(&topology, Balancer::V6_12, Features::default());
+        let (_, domain) = domains.of(CpuId(0)).next_back().unwrap();
+        assert!(domain.serialize && domain.imb_numa_nr == 4);
+        let moves = |here: u32, there: u32| {
+            let of = |cpu, tasks| stats(domain, cpu, GroupType::HasSpare, tasks);
+            found(domain, BalanceKind::Idle, of(0, here), of(32, there)).map_or(0, |imbalance| imbalance.amount)
+        };
+        assert_eq!([moves(0, 2), moves(0, 3), moves(3, 5), moves(3, 6), moves(4, 6)], [0, 1, 0, 1, 1]);
+    }
+}
