@@ -190,12 +190,14 @@ impl DomainState {
         }
     }
 
-    /// The highest cost is forgotten slowly: by about 1 % a second.
-    pub(crate) fn decay_newidle(&mut self, now: u64) {
-        if now > self.last_decay + 1_000_000_000 {
+    /// The highest cost is forgotten slowly: by about 1 % a second. Whether that was due.
+    pub(crate) fn decay_newidle(&mut self, now: u64) -> bool {
+        let due = now > self.last_decay + 1_000_000_000;
+        if due {
             self.max_newidle_lb_cost = self.max_newidle_lb_cost * 253 / 256;
             self.last_decay = now;
         }
+        due
     }
 
     /// A newly-idle balance was due; `success` is 0 if it was left out or in vain.

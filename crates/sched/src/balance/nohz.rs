@@ -14,6 +14,8 @@ pub(crate) struct Nohz {
     pub(crate) next_balance: AtomicU64,
     /// A CPU has joined since `next_balance` was found, and may be due earlier: somebody shall look (`nohz.needs_update`).
     pub(crate) needs_update: AtomicBool,
+    /// Whoever was kicked shall see to that (`NOHZ_NEXT_KICK`).
+    pub(crate) update: AtomicBool,
     /// Whoever was kicked shall balance, not only find out when to do so next (`NOHZ_BALANCE_KICK`).
     pub(crate) balance: AtomicBool,
     /// Whoever was kicked shall bring the averages of idle CPUs up to date (`NOHZ_STATS_KICK`).
@@ -30,6 +32,7 @@ impl Nohz {
             cpus: AtomicCpuMask::new(nr_cpus),
             next_balance: AtomicU64::new(0),
             needs_update: AtomicBool::new(false),
+            update: AtomicBool::new(false),
             balance: AtomicBool::new(false),
             stats: AtomicBool::new(false),
             has_blocked: AtomicBool::new(false),

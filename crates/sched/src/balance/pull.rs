@@ -518,17 +518,26 @@ pub(crate) fn nohz_kick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64)
             || (shared.config.balancer.is_early() && super::early::shares_core(shared, rq.cpu)));
     // Kernels before 4.17 have the averages of idle CPUs brought up to date only when these balance.
     let stats = balancer >= Balancer::V6_1 && (wanted || shared.nohz.blocked_due().is_some_and(|due| time > due));
-    if !wanted && !stats && !shared.nohz.needs_update.load(Relaxed) {
+    let update = shared.nohz.needs_update.load(Relaxed);
+    if !wanted && !stats && !update {
         return None;
+    }
+    // Nobody else asks for it in this jiffy, though no idle CPU may be found (`kick_ilb`).
+    if wanted && !balancer.is_early() {
+        shared.nohz.next_balance.store(time + 1, Relaxed);
     }
     let target = shared.nohz.iter_from(CpuId(0)).find(|&cpu| cpu != rq.cpu && shared.cpu(cpu).is_idle())?;
     if stats {
         shared.nohz.stats.store(true, Relaxed);
     }
+    if update {
+        shared.nohz.update.store(true, Relaxed);
+    }
     if wanted {
         shared.nohz.balance.store(true, Relaxed);
-        let soon = if balancer.is_early() { shared.config.tunables.tick_ns() } else { 1 };
-        shared.nohz.next_balance.store(time + soon, Relaxed);
+        if balancer.is_early() {
+            shared.nohz.next_balance.store(time + shared.config.tunables.tick_ns(), Relaxed);
+        }
     }
     Some(target)
 }

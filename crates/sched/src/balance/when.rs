@@ -131,11 +131,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let shared = self.shared;
         let balance = shared.nohz.balance.swap(false, Relaxed);
         let stats = shared.nohz.stats.swap(false, Relaxed);
-        shared.nohz.needs_update.store(false, Relaxed);
+        let update = shared.nohz.update.swap(false, Relaxed);
         if stats {
             shared.nohz.begin_blocked();
         }
-        let (mut blocked, mut interrupted) = (false, false);
+        if update {
+            shared.nohz.needs_update.store(false, Relaxed);
+        }
+        let mut blocked = false;
         let start = CpuId((cpu.0 + 1) % shared.nr_cpus() as u32);
         let idle: alloc::vec::Vec<CpuId> = shared.nohz.iter_from(start).collect();
         let mut next = u64::MAX;
@@ -145,9 +148,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             }
             // Work arrived here: somebody else will go on.
             if !shared.cpu(cpu).is_idle() {
-                next = shared.config.balancer.time(shared, self.now);
-                interrupted = true;
-                break;
+                if stats {
+                    shared.nohz.blocked_is_left();
+                }
+                if update {
+                    shared.nohz.needs_update.store(true, Relaxed);
+                }
+                return;
             }
             blocked |= stats && self.update_blocked(other);
             if balance && shared.config.balancer.time(shared, self.now) >= self.rqs.rq(other).balance.next_balance {
@@ -155,14 +162,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             }
             next = next.min(self.rqs.rq(other).balance.next_balance);
         }
-        if stats && interrupted {
-            shared.nohz.blocked_is_left();
-        } else if stats {
-            shared.nohz.end_blocked(self.next_blocked(), blocked);
-        }
         // Whoever was idle when the kick was sent may have work by now: then nobody said when to kick next.
         if next < u64::MAX {
             shared.nohz.next_balance.store(next, Relaxed);
+        }
+        if stats {
+            shared.nohz.end_blocked(self.next_blocked(), blocked);
         }
     }
 
@@ -229,16 +234,26 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
     let mut next_balance = jiffies + 60_000_000_000 / shared.config.tunables.tick_ns().max(1);
     let domains: &Domains = &shared.domains;
     let count = domains.of(cpu).count();
+    let mut go_on = true;
+    // What a newly-idle look costs at most in all domains, and whether that of the last one has faded.
+    let (mut max_cost, mut faded) = (0, false);
     for position in 0..count {
         let now = balancing.now;
         let busy = !idle && !shared.cpu(cpu).is_sched_idle();
         let Some(domain) = domains.at(cpu, position) else { break };
         let mut rq = balancing.rqs.rq(cpu);
         let state = &mut rq.balance.domains[position];
-        state.decay_newidle(now);
+        faded = state.decay_newidle(now);
+        max_cost += state.max_newidle_lb_cost;
+        if !go_on {
+            // Somebody else of its group balances here and above: costs fade all the same, until one is met that is not due.
+            if faded {
+                continue;
+            }
+            break;
+        }
         let mut next = state.last_balance + interval(shared, state, domain, busy);
         drop(rq);
-        let mut go_on = true;
         if jiffies >= next {
             let kind = if idle { BalanceKind::Idle } else { BalanceKind::Busy };
             let outcome = balancing.load_balance(domains, cpu, position, kind);
@@ -253,11 +268,12 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
             next = jiffies + interval(shared, state, domain, busy);
         }
         next_balance = next_balance.min(next);
-        if !go_on {
-            break;
-        }
     }
-    balancing.rqs.rq(cpu).balance.next_balance = next_balance;
+    let mut rq = balancing.rqs.rq(cpu);
+    if faded && shared.config.balancer > Balancer::V3_12 {
+        rq.balance.max_idle_balance_cost = max_cost.max(shared.config.tunables.migration_cost_ns());
+    }
+    rq.balance.next_balance = next_balance;
 }
 
 #[cfg(test)]
