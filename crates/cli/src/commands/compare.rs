@@ -127,19 +127,15 @@ impl Side<'_> {
     fn job(&self, index: u16, compare: &Compare) -> Job<'_> {
         let is_first = index == 0;
         let seed = self.plan.config.seed.wrapping_add(u64::from(index));
+        let config = vruntime_sim::Config { seed, ..self.plan.config.clone() };
         Job {
-            detect: false,
             analyse: (is_first && compare.reports.html.is_some()).then(|| match self.input.says {
                 Says::Trace(_) => html::watch_replayed(),
                 _ => html::watch(None),
             }),
             overview: is_first,
-            workload: &self.workload,
-            config: vruntime_sim::Config { seed, ..self.plan.config.clone() },
             traces: self.folder(compare).filter(|_| is_first),
-            rtapp_log: None,
-            kernel: self.plan.kernel.clone(),
-            identities: None,
+            ..Job::new(&self.workload, config, &self.plan.kernel)
         }
     }
 

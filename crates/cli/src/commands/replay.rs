@@ -220,15 +220,11 @@ impl Programs {
         let job = |workload, of_recording, plan: &Plan, traces: Option<PathBuf>| {
             let cpus = plan.config.machine.topology.nr_cpus();
             Job {
-                workload,
-                config: plan.config.clone(),
                 identities: traces.is_some().then(|| identities(recorded, workload, of_recording, cpus)),
                 traces,
-                rtapp_log: None,
-                detect: false,
                 analyse: watched.then(super::html::watch_replayed),
                 overview: true,
-                kernel: plan.kernel.clone(),
+                ..Job::new(workload, plan.config.clone(), &plan.kernel)
             }
         };
         let [of_replayed, of_what_if] = folders;
