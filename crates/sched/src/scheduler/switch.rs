@@ -180,7 +180,8 @@ fn give_way<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, inde
 }
 
 /// The CPU passes to `next`, of class `kind`, who is another than had it. Whether he ran last on another CPU.
-#[inline]
+#[inline(always)]
+#[allow(clippy::inline_always)] // at every switch: a call would cost 1 % of it
 fn hand_over<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: Option<u32>, kind: ClassKind, now: u64) -> bool {
     let prev = rq.curr;
     class::switch(rq, shared, next, kind);
