@@ -73,7 +73,7 @@ pub(super) fn parse(
     let content = match (&file, &inline, built) {
         (Some((path, span)), ..) => Content::File(path, span.clone()),
         (None, Some((text, _)), _) => Content::Inline(text),
-        (None, None, Some((workload, span))) => Content::Model(workload, span),
+        (None, None, Some((workload, span))) => Content::Model(Box::new(workload), span),
         (None, None, None) => return Ok(None),
     };
     let Some(mut read) = content.read(problems, loader, options)? else { return Ok(None) };
@@ -106,7 +106,7 @@ enum Content<'a> {
     /// This text.
     Inline(&'a str),
     /// A model that was built of a command line, which is there.
-    Model(Workload, Range<usize>),
+    Model(Box<Workload>, Range<usize>),
 }
 
 impl Content<'_> {
@@ -130,7 +130,7 @@ impl Content<'_> {
             Self::Model(workload, span) => {
                 let tasks = 0..workload.tasks.len();
                 let site = ClassSite { tasks, source: problems.source.clone(), span, start: None, phases: [].into() };
-                Read { workload, places: SourceMap { sites: vec![site] }, warnings: Vec::new() }
+                Read { workload: *workload, places: SourceMap { sites: vec![site] }, warnings: Vec::new() }
             }
         }))
     }
