@@ -270,7 +270,9 @@ impl Lives {
             self.cpus.resize_with(cpu + 1, Cpu::default);
         }
         self.pass(at);
-        if !std::mem::replace(&mut self.cpus[cpu].seen, true) && event.pid == 0 {
+        // What perf tells of the tasks that were there before is nobody's doing on any CPU, and said to be that of the idle task of CPU 0.
+        let done = !matches!(event.what, What::Rename { .. });
+        if done && !std::mem::replace(&mut self.cpus[cpu].seen, true) && event.pid == 0 {
             self.rests(cpu, at);
         }
         if let (Some(tgid), Some(&thread)) = (event.tgid, self.pids.get(&event.pid)) {

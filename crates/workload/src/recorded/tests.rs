@@ -176,6 +176,17 @@ fn what_is_presumed_is_not_counted() {
     assert_eq!((counts.running_at_start, counts.broken_switches, counts.unwoken), (1, 1, 0));
 }
 
+/// Perf begins with the names of all tasks, as if the idle task had told them: the CPU need not have been idle.
+#[test]
+fn names_that_are_told_before_say_nothing_of_who_runs() {
+    let mut script = Script::default();
+    let a = task(5, "a");
+    script.event(0, 0, What::Rename { task: a }).running[0] = Some(a);
+    script.switch(MS, 0, Left::Sleeping, None).burst(2 * MS, 0, a, MS);
+    let counts = script.finish().counts;
+    assert_eq!((counts.running_at_start, counts.missing_arrivals), (1, 0));
+}
+
 /// As on machines that never tell of a switch from the idle task of a CPU.
 #[test]
 fn who_came_unseen_has_worked_since_his_charges_say() {
