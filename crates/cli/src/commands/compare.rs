@@ -13,7 +13,7 @@ use super::replay::cgroups;
 use super::traced::{
     Checked, Traced, fit, match_classes, match_groups, semaphores, snapshots, traced, without_semaphores,
 };
-use super::{LEFT, html, leave, leave_results, ran_json, tell_notes};
+use super::{LEFT, finished, html, leave, leave_results, ran_json, tell_notes};
 use crate::args::{Compare, Options};
 use crate::input::{Input, Says};
 use crate::places::Places;
@@ -163,11 +163,6 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
         output::print(&report(&sides, &of_side, &checks, &comparison, compare));
     }
     Ok(if interrupted { Ended::Interrupted } else { Ended::Well })
-}
-
-/// How many came to their end.
-fn finished(runs: &[Done]) -> usize {
-    runs.iter().filter(|run| !run.outcome.interrupted).count()
 }
 
 /// The runs of one side that count: those that came to their end, or, where Ctrl-C left none on any side, the one that got furthest.
