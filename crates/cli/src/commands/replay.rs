@@ -1,5 +1,7 @@
 //! `vruntime replay`: what a trace did, again.
 
+mod autogroups;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -529,6 +531,9 @@ fn groups(recorded: &Recorded, runs: &[Done]) -> Vec<ReplayGroup> {
             thread.stays.iter().filter(|(path, _)| inside(path)).map(|(_, cpu_ns)| cpu_ns).sum()
         };
         group.recorded_ns = Some(recorded.threads.iter().map(had).sum());
+    }
+    for group in groups.iter_mut().filter(|group| group.recorded_ns.is_none()) {
+        group.recorded_ns = autogroups::recorded_ns(recorded, &group.path);
     }
     groups
 }
