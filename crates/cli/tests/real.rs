@@ -49,6 +49,12 @@ fn a_workload_runs_for_real() {
     assert!(beat["cpu_s"].as_f64() > Some(0.0) && beat["loops"].as_u64() > Some(0), "{beat}");
     assert!(beat["wakeup_latency_us"]["p50"].as_f64() > Some(0.0), "{beat}");
     assert!(json["observed"][0].get("digest").is_none(), "no two are alike");
+    // What the second table shows, as `run --json` has it.
+    let over: Vec<&Value> = json["over_seeds"].as_array().expect("two runs").iter().collect();
+    let cell = over.iter().find(|cell| cell["class"] == "hog" && cell["metric"] == "share").expect("the hogs' CPU");
+    let of_run = |run: usize| json["observed"][run]["classes"]["hog"]["share"].as_f64().unwrap() * 100.0;
+    let mean = f64::midpoint(of_run(0), of_run(1));
+    assert!((cell["mean"].as_f64().unwrap() - mean).abs() < 1e-6 * mean, "{cell} {mean}");
 }
 
 /// A 0 would say that there was none.

@@ -83,10 +83,27 @@ fn what_is_no_trace() {
     insta::assert_snapshot!("no-trace", fails(&["trace", "info", "README.md"], b""));
     assert!(fails(&["trace", "info", "nowhere.txt"], b"").contains("cannot read nowhere.txt"));
     assert!(fails(&["trace", "info", "-"], b"").contains("no event"));
-    let trace = std::fs::read(Path::new(DATA).join("trace-v6.dat")).unwrap();
-    assert!(
-        fails(&["trace", "info", "-"], &trace).contains("trace.dat of trace-cmd cannot be read from standard input")
-    );
+    assert!(fails(&["trace", "info", "-"], b"\x1f\x8b\x08\0").contains("a file compressed by gzip is not read"));
+}
+
+/// What is read to and fro comes from standard input, too, and so does text.
+#[test]
+fn a_trace_from_standard_input() {
+    for file in ["trace-v6.dat", "perf.data", "perf-data.txt"] {
+        let bytes = std::fs::read(Path::new(DATA).join(file)).unwrap();
+        let named = well(&["trace", "info", file, "--all"], b"");
+        let piped = well(&["trace", "info", "-", "--all"], &bytes);
+        assert_eq!(
+            piped.strip_prefix("-: ").expect("its head"),
+            named.strip_prefix(&format!("{file}: ")).expect("its head")
+        );
+    }
+    let bytes = std::fs::read(Path::new(DATA).join("perf.data")).unwrap();
+    let told = |file: &str, bytes: &[u8]| well(&["replay", file, "--as-recorded"], bytes);
+    let (_, named) =
+        told("perf.data", b"").split_once(": ").map(|(file, rest)| (file.to_owned(), rest.to_owned())).unwrap();
+    let (_, piped) = told("-", &bytes).split_once(": ").map(|(file, rest)| (file.to_owned(), rest.to_owned())).unwrap();
+    assert_eq!(named, piped);
 }
 
 #[test]
@@ -390,4 +407,68 @@ fn timehist_has_so_many_rows_as_are_asked_for() {
     assert_eq!(few, 3);
     assert!(text.contains(&format!("and {} more switches (--all shows them)", all - 3)), "{text}");
     assert_eq!(lines(&["--rows", "3", "--all"]).0, all);
+}
+
+/// What perf tells of names before its first event has a time, and is no event: the recording begins where it began.
+#[test]
+fn a_converted_trace_is_as_long_as_it_was() {
+    let text = b"x 7 [000] 1.000000000: PERF_RECORD_COMM exec: early:7/7\n\
+        early 7 [000] 3.000000000: sched:sched_switch: early:7 [120] S ==> swapper/0:0 [120]\n\
+        late 8 [001] 3.500000000: PERF_RECORD_COMM exec: late:8/8\n\
+        late 8 [001] 4.000000000: sched:sched_switch: late:8 [120] S ==> swapper/1:0 [120]\n";
+    let span = |json: &str| {
+        let json: serde_json::Value = serde_json::from_str(json).unwrap();
+        (json["span_ns"].clone(), json["events_by_name"]["task_rename"].clone())
+    };
+    let before = span(&well(&["trace", "info", "-", "--json"], text));
+    assert_eq!(before.0, 1_000_000_000, "{before:?}");
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a.txt", "a.pftrace"] {
+        let out = folder.path().join(name).display().to_string();
+        well(&["trace", "convert", "-", &out], text);
+        let (length, renames) = span(&well(&["trace", "info", &out, "--json"], b""));
+        assert_eq!((length, renames.as_u64()), (before.0.clone(), Some(1)), "{name}");
+    }
+}
+
+/// `trace info`, `trace analyse` and `replay` say the same of what a trace lacks.
+#[test]
+fn what_a_trace_lacks_is_counted_alike() {
+    let here = std::fs::read_dir(DATA).unwrap().map(|entry| entry.unwrap().path());
+    let shared = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces");
+    let recorded = std::fs::read_dir(shared).into_iter().flatten().map(|entry| entry.unwrap().path());
+    let mut some = [0; 3];
+    for path in here.chain(recorded) {
+        let file = path.display().to_string();
+        let json = |arguments: &[&str]| -> Option<serde_json::Value> {
+            let output = vruntime(&[arguments, &[&file, "--json"]].concat(), b"");
+            output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
+        };
+        let (Some(info), Some(analysed)) = (json(&["trace", "info"]), json(&["trace", "analyse"])) else { continue };
+        let unwoken: u64 = info["tasks"].as_array().unwrap().iter().map(|task| task["unwoken"].as_u64().unwrap()).sum();
+        let [broken, missing] =
+            ["broken_switches", "missing_arrivals"].map(|what| info["loss"][what].as_u64().unwrap());
+        let told =
+            ["broken_switches", "missing_arrivals", "unwoken"].map(|what| analysed["faults"][what].as_u64().unwrap());
+        assert_eq!([broken, missing, unwoken], told, "{file}");
+        let Some(replayed) = json(&["replay", "--as-recorded"]) else { continue };
+        let notes: Vec<&str> =
+            replayed["notes"].as_array().unwrap().iter().map(|note| note.as_str().unwrap()).collect();
+        let count = |what: &str| {
+            notes
+                .iter()
+                .find_map(|note| note.split_once(' ').filter(|(_, rest)| rest.starts_with(what))?.0.parse().ok())
+                .unwrap_or(0)
+        };
+        let of_replay = [
+            count("switches away from a task are missing"),
+            count("switches from the idle task to another are missing"),
+            count("sleeps were ended by no event"),
+        ];
+        assert_eq!(of_replay, told, "{file}");
+        let cpus = info["cpus"].as_array().unwrap().len() as u64;
+        assert!(count("tasks ran when the trace began") <= cpus, "{file}: {notes:?}");
+        (0..3).for_each(|what| some[what] += told[what]);
+    }
+    assert!(some.iter().all(|&count| count > 0), "{some:?}");
 }

@@ -113,6 +113,8 @@ const STALL_TICKS: u64 = 4;
 const STALL_LEAST: u64 = 100_000;
 /// How long it is watched what the machine does besides.
 const WATCH: Duration = Duration::from_secs(5);
+/// A machine is not idle if others take more of a CPU meanwhile: daemons of one take a few percent.
+const BUSY: f64 = 0.1;
 /// How often `stop` is asked meanwhile.
 const ASK: Duration = Duration::from_secs(1);
 
@@ -376,12 +378,14 @@ impl Measuring<'_> {
         }
         let this = std::process::id() as i32;
         let found = before.since(&|process, _| process == this);
-        if found.is_none() {
+        if found.residents.is_none() {
             self.notes.push(
                 "the kernel keeps no accounts of tasks (schedstats): what it does besides was not measured".to_owned(),
             );
         }
-        Ok(found)
+        let named: f64 = found.residents.iter().flatten().map(Resident::taken).sum();
+        self.notes.extend(too_busy(named + found.unseen(0).unwrap_or(0.0)));
+        Ok(found.residents)
     }
 
     fn memory(&mut self, cpu: usize, other: Option<usize>) -> Result<(), Error> {
@@ -412,10 +416,28 @@ impl Measuring<'_> {
     }
 }
 
+/// What there is to say of a machine on which others took so much of a CPU (1.0: one of them) while this only watched.
+fn too_busy(taken: f64) -> Option<String> {
+    (taken > BUSY).then(|| {
+        format!(
+            "other tasks took {:.0} % of a CPU while this only watched: what was measured may be theirs as much as the machine's own; \
+             calibrate again when it is idle",
+            100.0 * taken
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::skip;
+
+    #[test]
+    fn a_machine_that_others_use_is_told_from_an_idle_one() {
+        assert_eq!(too_busy(0.03), None, "daemons");
+        let told = too_busy(1.2).expect("a compilation");
+        assert!(told.starts_with("other tasks took 120 % of a CPU") && told.contains("calibrate again"), "{told}");
+    }
 
     #[test]
     fn costs_are_those_of_a_machine() {

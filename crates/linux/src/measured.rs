@@ -19,6 +19,9 @@ pub struct Measured {
     /// What else this machine ran meanwhile, this program's own waiting thread among it, from what took most CPU time on; none: its kernel keeps
     /// no accounts of tasks (schedstats).
     pub others: Option<Vec<Resident>>,
+    /// How many CPUs, on average, were neither idle nor had any of the tasks or of the others: what tasks took that ended meanwhile, interrupts,
+    /// and a host that took a CPU away. None: the kernel does not tell how long its CPUs are idle (`/proc/stat`).
+    pub unseen: Option<f64>,
     /// What was left out, and why; what was cleaned up.
     pub notes: Vec<String>,
     /// It was stopped before its end.
@@ -52,14 +55,14 @@ pub struct TaskMeasured {
     pub life_ns: u64,
     /// On a CPU, by the thread's own CPU clock.
     pub cpu_ns: u64,
-    /// Runnable but not running (`/proc/PID/task/TID/schedstat`; 0 if the kernel has no schedstats). None for a forked task: see
+    /// Runnable but not running (`/proc/PID/task/TID/schedstat`). None if the kernel keeps no such accounts, and for a forked task: see
     /// [`Self::migrations`].
     pub run_delay_ns: Option<u64>,
     /// `ru_nvcsw` of the thread, until its program or the run was at its end: its exit is none.
     pub voluntary: u64,
     /// `ru_nivcsw`.
     pub involuntary: u64,
-    /// `se.nr_migrations` of `/proc/PID/task/TID/sched`; 0 if the kernel does not have that file. None for a forked task: it ends by
+    /// `se.nr_migrations` of `/proc/PID/task/TID/sched`. None if the kernel does not have that file, and for a forked task: it ends by
     /// itself, and to read `/proc` before would cost it more than short tasks do (2 ms under emulation, 50 us on this machine).
     pub migrations: Option<u64>,
     /// Completed loops of its phases.

@@ -1,12 +1,14 @@
 //! What else this machine does: every task that is not of the workload, by the kernel's own account of it.
 //!
 //! `/proc/PID/task/TID/schedstat` tells how long a thread has had a CPU and how often it got one; two looks tell what came between. Getting a
-//! CPU stands for a wakeup: that a task was preempted, and had one more turn for that, cannot be told apart. A task that both began and ended
-//! between the looks is not seen, and those of SCHED_DEADLINE are left out.
+//! CPU stands for a wakeup: that a task was preempted, and had one more turn for that, cannot be told apart. Those of SCHED_DEADLINE are left
+//! out, and a task that ended between the looks has taken its account along: what such tasks took together is what `/proc/stat` says that the
+//! CPUs were not idle, and nobody accounts for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use procfs::process::{Process, Schedstat, Task, all_processes};
+use procfs::{CurrentSI, KernelStats};
 use vruntime_workload::program::Policy;
 use vruntime_workload::resident::{Resident, average};
 
@@ -18,6 +20,8 @@ use crate::{sys, work};
 pub(crate) struct Look {
     at: u64,
     seen: BTreeMap<i32, Schedstat>,
+    /// How long all CPUs together have been idle, nanoseconds.
+    idle: Option<u64>,
     /// CPUs that are online.
     online: BTreeSet<u32>,
 }
@@ -34,14 +38,20 @@ impl Look {
         // What looking takes is not of what comes between two looks.
         seen.extend(this_thread());
         let online = Machine::this().online;
-        Self { at: work::now(), seen, online }
+        Self { at: work::now(), seen, idle: idle(), online }
     }
 
-    /// What has run since, but for the tasks that are `ours` (process, thread). None if the kernel keeps no such accounts (no schedstats):
-    /// this thread itself would have had no CPU then.
-    pub(crate) fn since(&self, ours: &dyn Fn(i32, i32) -> bool) -> Option<Vec<Resident>> {
+    /// What has run since, but for the tasks that are `ours` (process, thread).
+    pub(crate) fn since(&self, ours: &dyn Fn(i32, i32) -> bool) -> Others {
+        let elapsed = work::now().saturating_sub(self.at).max(1);
+        let idle = idle().zip(self.idle).map(|(now, before)| now.saturating_sub(before));
+        let busy = idle.map(|idle| self.online.len() as f64 - idle as f64 / elapsed as f64);
+        Others { residents: self.residents(elapsed, ours), busy, elapsed }
+    }
+
+    /// None if the kernel keeps no such accounts (no schedstats): this thread itself would have had no CPU then.
+    fn residents(&self, elapsed: u64, ours: &dyn Fn(i32, i32) -> bool) -> Option<Vec<Resident>> {
         let (this, own) = this_thread().filter(|(_, account)| account.pcount > 0)?;
-        let elapsed = work::now().saturating_sub(self.at);
         let mut found = Vec::new();
         each_task(|task| {
             let account = if task.tid == this { Some(own.clone()) } else { task.schedstat().ok() };
@@ -95,12 +105,38 @@ impl Look {
     }
 }
 
+/// What ran between two looks.
+#[derive(Debug)]
+pub(crate) struct Others {
+    /// The tasks that were there at the second; none: the kernel keeps no accounts of tasks.
+    pub(crate) residents: Option<Vec<Resident>>,
+    /// How many CPUs were not idle, on average.
+    busy: Option<f64>,
+    elapsed: u64,
+}
+
+impl Others {
+    /// What of the CPUs' time was neither idle nor is accounted for by the residents and by `known` nanoseconds, in CPUs: that of tasks which
+    /// ended meanwhile, of interrupts, and of a host that took the CPU away. None if the kernel does not tell how long CPUs were idle.
+    pub(crate) fn unseen(&self, known: u64) -> Option<f64> {
+        let residents: f64 = self.residents.iter().flatten().map(Resident::taken).sum();
+        Some((self.busy? - residents - known as f64 / self.elapsed as f64).max(0.0))
+    }
+}
+
 /// The calling thread's id and account. What it has run since it got the CPU is brought into the account by asking for its time.
 fn this_thread() -> Option<(i32, Schedstat)> {
     let this = rustix::thread::gettid().as_raw_nonzero().get();
     let _now = work::cpu_time();
     let account = Process::myself().and_then(|process| process.task_from_tid(this)?.schedstat());
     Some((this, account.ok()?))
+}
+
+/// How long all CPUs together have been idle since the machine is up, nanoseconds, to 10 ms.
+fn idle() -> Option<u64> {
+    let total = KernelStats::current().ok()?.total;
+    let idle = total.idle_duration() + total.iowait_duration().unwrap_or_default();
+    u64::try_from(idle.as_nanos()).ok()
 }
 
 /// A name without what a kworker did last: `kworker/0:1-events` is of the pool `kworker/0`.
@@ -147,8 +183,8 @@ mod tests {
         let other = std::thread::Builder::new().name("vr-other".to_owned()).spawn(body).unwrap();
         let before = Look::now();
         std::thread::sleep(Duration::from_millis(300));
-        let seen = before.since(&|_, _| false);
-        let not_ours = before.since(&|pid, _| pid == std::process::id() as i32);
+        let seen = before.since(&|_, _| false).residents;
+        let not_ours = before.since(&|pid, _| pid == std::process::id() as i32).residents;
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         other.join().unwrap();
         let Some(seen) = seen else {
@@ -163,5 +199,24 @@ mod tests {
         assert_eq!(found.policy, Policy::Other { nice, slice: None });
         assert!(!not_ours.unwrap().iter().any(|resident| resident.name == "vr-other"));
         assert!(seen.is_sorted_by(|a, b| a.taken() >= b.taken()), "{seen:?}");
+    }
+    /// A thread that computes and ends between the looks is nobody's, and has been there all the same.
+    #[test]
+    fn what_ended_meanwhile_is_not_forgotten() {
+        const WORKED_NS: u64 = 200_000_000;
+        let before = Look::now();
+        let body = || while work::cpu_time() < WORKED_NS {};
+        std::thread::Builder::new().name("vr-gone".to_owned()).spawn(body).unwrap().join().unwrap();
+        let seen = before.since(&|_, _| false);
+        let Some(unseen) = seen.unseen(0) else {
+            skip::skip("this kernel does not tell how long CPUs were idle");
+            return;
+        };
+        assert!(!seen.residents.iter().flatten().any(|resident| resident.name == "vr-gone"));
+        // Idle time is told to 10 ms, of each look.
+        let took = unseen * seen.elapsed as f64;
+        assert!(took >= WORKED_NS as f64 / 2.0, "{took} of {}", seen.elapsed);
+        let known = seen.unseen(WORKED_NS).unwrap();
+        assert!((unseen - known - WORKED_NS as f64 / seen.elapsed as f64).abs() < 1e-9 || known == 0.0);
     }
 }

@@ -254,7 +254,7 @@ impl Shared {
         let since = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before.unwrap_or(0)));
         stat::wait_for_sleep(task.tid);
         if !stat::read(task.tid, &mut now) {
-            return task.clone();
+            return TaskMeasured { run_delay_ns: None, migrations: None, ..task.clone() };
         }
         let run_delay_ns = since(now.run_delay_ns, task.run_delay_ns);
         TaskMeasured { run_delay_ns, migrations: since(now.migrations, task.migrations), ..task.clone() }
@@ -353,13 +353,15 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
     let (trace, groups_file) = recorded.finish(&kernel, &mut notes);
     let (tasks, groups) = gather(&shared, begun.len(), children, &mut notes);
+    let unseen = others.unseen(tasks.iter().map(|task| task.cpu_ns).sum());
     Ok(Measured {
         elapsed_ns: over.saturating_sub(shared.start()),
         tasks,
         groups,
         kernel,
         cpus: check::online(),
-        others,
+        others: others.residents,
+        unseen,
         notes,
         interrupted,
         trace,

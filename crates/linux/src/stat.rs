@@ -33,14 +33,11 @@ pub(crate) fn read(tid: u32, task: &mut TaskMeasured) -> bool {
     let file = |name: &str| fs::read_to_string(format!("/proc/self/task/{tid}/{name}"));
     let Ok(status) = file("status") else { return false };
     (task.voluntary, task.involuntary) = switches(&status);
-    if let Ok(schedstat) = file("schedstat") {
-        let mut fields = schedstat.split_whitespace().map(|field| field.parse().unwrap_or(0));
-        task.cpu_ns = fields.next().unwrap_or(0);
-        task.run_delay_ns = Some(fields.next().unwrap_or(0));
-    }
-    if let Ok(sched) = file("sched") {
-        task.migrations = Some(migrations(&sched));
-    }
+    // Who may not have these files, or has a kernel without them, knows nothing of this; nor of what was known before.
+    let account = file("schedstat").ok().and_then(|text| account(&text));
+    task.cpu_ns = account.map_or(task.cpu_ns, |(cpu, _)| cpu);
+    task.run_delay_ns = account.map(|(_, waited)| waited);
+    task.migrations = file("sched").ok().and_then(|text| migrations(&text));
     true
 }
 
@@ -63,9 +60,17 @@ fn switches(status: &str) -> (u64, u64) {
     (field("voluntary_ctxt_switches"), field("nonvoluntary_ctxt_switches"))
 }
 
-fn migrations(sched: &str) -> u64 {
-    let line = sched.lines().find(|line| line.trim_start().starts_with("se.nr_migrations"));
-    line.and_then(|line| line.rsplit(':').next()?.trim().parse().ok()).unwrap_or(0)
+/// On a CPU and waiting for one, nanoseconds, of `/proc/PID/schedstat`. None if the kernel keeps no such accounts, in which case it says
+/// `0 0 0`: whoever is looked at has had a CPU at least once.
+fn account(schedstat: &str) -> Option<(u64, u64)> {
+    let fields: Vec<u64> = schedstat.split_whitespace().map_while(|field| field.parse().ok()).collect();
+    let [cpu, waited, turns] = fields[..] else { return None };
+    (turns > 0).then_some((cpu, waited))
+}
+
+fn migrations(sched: &str) -> Option<u64> {
+    let line = sched.lines().find(|line| line.trim_start().starts_with("se.nr_migrations"))?;
+    line.rsplit(':').next()?.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -77,8 +82,17 @@ mod tests {
         let status = "Name:\tx\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t34\n";
         assert_eq!(switches(status), (12, 34));
         let sched = "x (1, #threads: 1)\n---\nse.nr_migrations                             :                    7\n";
-        assert_eq!(migrations(sched), 7);
-        assert_eq!((switches(""), migrations("")), ((0, 0), 0));
+        assert_eq!(migrations(sched), Some(7));
+        assert_eq!((switches(""), migrations("")), ((0, 0), None));
+        assert_eq!(account("123 456 7\n"), Some((123, 456)));
+    }
+
+    /// A kernel without schedstats has the file, and only zeros in it: they are not measured, and no waits of 0.
+    #[test]
+    fn accounts_that_nobody_keeps_are_not_read() {
+        for text in ["0 0 0\n", "", "garbage", "1 2"] {
+            assert_eq!(account(text), None, "{text}");
+        }
     }
 
     /// What a thread asks for itself is what `/proc` says a moment later.

@@ -89,11 +89,15 @@ fn grid_of(width: u16, head: &[&str], left: usize, rows: impl IntoIterator<Item 
     let whole = longest(head, &rows, |_, _| false, usize::MAX);
     let may = |column: usize, cell: &str| column > 0 || cell.chars().count() > UNBROKEN;
     let broken = longest(head, &rows, may, UNBROKEN);
+    // A head may be in two lines before a number is parted from its unit.
+    let cells = longest(&vec![""; head.len()], &rows, |_, _| false, usize::MAX);
+    let heads = longest(head, &[], may, UNBROKEN);
+    let headed: Vec<usize> = cells.into_iter().zip(heads).map(|(cell, head)| cell.max(head)).collect();
     let room = usize::from(width);
     let all = |widths: &[usize], gap: usize| widths.iter().map(|width| width + gap).sum::<usize>().saturating_sub(gap);
     // Columns that are near each other are read more easily than cells in several lines, and those more easily than what is beyond the
     // terminal's edge.
-    let ways = [(&whole, 2), (&whole, 1), (&broken, 2), (&broken, 1)];
+    let ways = [(&whole, 2), (&whole, 1), (&headed, 2), (&headed, 1), (&broken, 2), (&broken, 1)];
     let fits = |(widths, gap): (&Vec<usize>, usize)| width == ENDLESS || all(widths, gap) <= room;
     let way = ways.iter().position(|&way| fits(way)).unwrap_or(ways.len() - 1);
     let (widths, gap) = ways[way];
@@ -545,6 +549,20 @@ mod tests {
         }
         let text = grid_of(natural as u16 - 10, &head, 1, [row]);
         assert!(text.lines().count() > 3, "{text}");
+    }
+
+    /// What `run` shows of a small workload is a column too wide for a terminal of 80: its heads are in two lines then, and each number with its unit.
+    #[test]
+    fn a_head_is_broken_before_a_number_is_parted_from_its_unit() {
+        let head =
+            ["tasks", "CPU %", "wait %", "late p50", "p99", "max", "switch/s", "migrations", "loops", "loop p50"];
+        let cells = ["batch x3", "161.4", "138.6", "53.5 us", "2.98 ms", "5.24 ms", "125", "52", "8060", "1.00 ms"];
+        for width in 78..=100 {
+            let text = grid_of(width, &head, 1, [cells.map(str::to_owned).to_vec()]);
+            assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
+            assert!(["53.5 us", "2.98 ms", "5.24 ms", "1.00 ms"].iter().all(|cell| text.contains(cell)), "{text}");
+            assert_eq!(text.lines().count(), if width > 80 { 3 } else { 4 }, "{text}");
+        }
     }
 
     /// A terminal of 80 columns: a head in two lines, and columns that are near each other, before anything lies beyond its edge.

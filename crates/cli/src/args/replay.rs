@@ -8,7 +8,7 @@ use super::{Model, Reports};
 
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
-    /// The trace, or - for standard input if it is text
+    /// The trace, or - for standard input
     #[arg(value_name = "TRACE")]
     pub(crate) file: PathBuf,
     /// The kernel it was recorded under (default: what the trace says, or the nearest on offer; 6.18 if it says nothing)

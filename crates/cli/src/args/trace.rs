@@ -67,7 +67,7 @@ pub(crate) enum TraceCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct TraceAnalyse {
-    /// The trace, or - for standard input if it is text
+    /// The trace, or - for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// What to look for, such as latency; several are done in one pass
@@ -95,7 +95,7 @@ pub(crate) struct TraceAnalyse {
 
 #[derive(Debug, Args)]
 pub(crate) struct TraceConvert {
-    /// The trace, or - for standard input if it is text
+    /// The trace, or - for standard input
     #[arg(value_name = "IN")]
     pub(crate) from: PathBuf,
     /// The file to write, or - for standard output
@@ -117,7 +117,7 @@ pub(crate) enum TraceFormat {
 
 #[derive(Debug, Args)]
 pub(crate) struct TraceInfo {
-    /// The trace, or - for standard input if it is text
+    /// The trace, or - for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Show every task and every name of an event

@@ -13,7 +13,7 @@ use super::replay::cgroups;
 use super::traced::{
     Checked, Traced, fit, match_classes, match_groups, semaphores, snapshots, traced, without_semaphores,
 };
-use super::{LEFT, html, leave, leave_results, ran_json, tell_notes};
+use super::{LEFT, finished, html, leave, leave_results, ran_json, tell_notes};
 use crate::args::{Compare, Options};
 use crate::input::{Input, Says};
 use crate::places::Places;
@@ -163,7 +163,7 @@ struct Ran<'a> {
 impl<'a> Ran<'a> {
     /// How many came to their end.
     fn finished(&self) -> usize {
-        self.runs.iter().filter(|run| !run.outcome.interrupted).count()
+        finished(self.runs)
     }
 
     /// The runs that count: those that came to their end, or, where Ctrl-C left none on any side, the one that got furthest.

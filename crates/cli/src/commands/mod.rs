@@ -67,10 +67,16 @@ fn runs_json(name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> Valu
     });
     let duration = runs.first().map_or(0, |run| run.outcome.end);
     let mut json = run_json(&run_info(plan, changes, name, duration), observed.collect());
-    if let (Value::Object(fields), Some(ended)) = (&mut json, over_seeds(runs)) {
-        fields.insert("over_seeds".to_owned(), spread_json(&ended));
+    if let Value::Object(fields) = &mut json {
+        fields.insert("finished".to_owned(), finished(runs).into());
+        fields.extend(over_seeds(runs).map(|ended| ("over_seeds".to_owned(), spread_json(&ended))));
     }
     json
+}
+
+/// How many came to their end.
+fn finished(runs: &[Done]) -> usize {
+    runs.iter().filter(|run| !run.outcome.interrupted).count()
 }
 
 /// The results of those of several runs that have come to their end, which after Ctrl-C some have and some have not; none if none has, or

@@ -10,10 +10,10 @@ use miette::{IntoDiagnostic, WrapErr};
 use vruntime_linux::{Measured, Options, TaskMeasured};
 use vruntime_report::{
     Account, ClassResult, GroupResult, LimitResult, MigrationCount, Results, TaskResult, Unmeasured, latency_of,
-    measured_table,
+    measured_table, spread_table,
 };
 use vruntime_trace::SchedPolicy;
-use vruntime_workload::program::Workload;
+use vruntime_workload::program::{Bandwidth, Changed, CpuMax, Workload};
 use vruntime_workload::resident::Resident;
 
 use self::json::json_of;
@@ -115,28 +115,53 @@ fn report(name: &str, runs: &[Measured], results: &[Results]) -> String {
         first.kernel,
         first.cpus,
         first.elapsed_ns as f64 / 1e9,
-        first.others.as_deref().map(besides).unwrap_or_default(),
+        besides(first.others.as_deref(), first.unseen),
         measured_table(of_first)
     );
-    if results.len() > 1 {
-        let spread = vruntime_report::spread_table(results);
+    if let Some(ended) = over_runs(runs, results) {
         // Writing to a String cannot fail.
-        let _ = write!(text, "\nAbove: the first of {} runs. Over all of them:\n{spread}", results.len());
+        let count = results.len();
+        let all = match ended.len() {
+            all if all == count => "all of them".to_owned(),
+            some => format!("the {some} that came to their end"),
+        };
+        let _ = write!(text, "\nAbove: the first of {count} runs. Over {all}:\n{}", spread_table(&ended));
     }
     text
 }
 
-/// What else the machine did, in a line.
-fn besides(others: &[Resident]) -> String {
+/// The results of those of several runs that have come to their end; none if none has, or there is only one run.
+fn over_runs(runs: &[Measured], results: &[Results]) -> Option<Vec<Results>> {
+    let ended = runs.iter().zip(results).filter(|(run, _)| runs.len() > 1 && !run.interrupted);
+    let ended: Vec<Results> = ended.map(|(_, results)| results.clone()).collect();
+    (!ended.is_empty()).then_some(ended)
+}
+
+/// What else the machine did, in a line or two.
+fn besides(others: Option<&[Resident]>, unseen: Option<f64>) -> String {
     /// So many are named.
     const NAMED: usize = 3;
+    /// Less of a CPU is not told: idle time is known to 10 ms.
+    const LEAST: f64 = 0.01;
     let percent = |resident: &Resident| 100.0 * resident.taken();
-    let all: f64 = others.iter().map(percent).sum();
-    let rate: f64 = others.iter().map(Resident::rate).sum();
-    let most: Vec<String> =
-        others.iter().take(NAMED).map(|resident| format!("{} {:.2} %", resident.name, percent(resident))).collect();
-    let most = if most.is_empty() { String::new() } else { format!(": {}", most.join(", ")) };
-    format!("besides, other tasks took {all:.2} % of a CPU in {rate:.1} turns a second{most}\n")
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    if let Some(others) = others {
+        let all: f64 = others.iter().map(percent).sum();
+        let rate: f64 = others.iter().map(Resident::rate).sum();
+        let most: Vec<String> =
+            others.iter().take(NAMED).map(|resident| format!("{} {:.2} %", resident.name, percent(resident))).collect();
+        let most = if most.is_empty() { String::new() } else { format!(": {}", most.join(", ")) };
+        let _ = writeln!(text, "besides, other tasks took {all:.2} % of a CPU in {rate:.1} turns a second{most}");
+    }
+    if let Some(unseen) = unseen.filter(|&unseen| unseen >= LEAST) {
+        let took = 100.0 * unseen;
+        let _ = match others {
+            Some(_) => writeln!(text, "tasks that ended meanwhile, interrupts and the host took {took:.2} % more"),
+            None => writeln!(text, "besides, other tasks, interrupts and the host took {took:.2} % of a CPU"),
+        };
+    }
+    text
 }
 
 /// What was measured as the results that a simulation has; what the kernel does not tell is none, or 0 and [said to be so](Unmeasured).
@@ -226,16 +251,21 @@ fn policy_of(number: u32) -> SchedPolicy {
 
 /// Every group with what it and those below it got.
 fn groups_of(workload: &Workload, measured: &Measured, tasks: &[TaskResult]) -> Vec<GroupResult> {
+    let ends: Vec<Ends> =
+        (0..workload.groups.len()).map(|index| Ends::of(workload, index, measured.elapsed_ns)).collect();
     let mut groups: Vec<GroupResult> = workload
         .groups
         .iter()
         .zip(&measured.groups)
-        .map(|(group, stat)| GroupResult {
+        .zip(ends)
+        .map(|((group, stat), ends)| GroupResult {
             path: group.path.clone(),
             parent: group.parent,
-            weight: group.weight,
-            limit: group.max.map(|max| LimitResult {
-                max: Some((max.quota, max.period)),
+            // As in a simulation, an idle group has none.
+            weight: if ends.idle { 0 } else { ends.weight },
+            idle: ends.idle,
+            limit: ends.limited.then(|| LimitResult {
+                max: ends.max.map(|max| (max.quota, max.period)),
                 nr_periods: stat.nr_periods,
                 nr_throttled: stat.nr_throttled,
                 throttled_ns: stat.throttled_ns,
@@ -258,4 +288,115 @@ fn groups_of(workload: &Workload, measured: &Measured, tasks: &[TaskResult]) -> 
         }
     }
     groups
+}
+
+/// What a group has when the run ends: what the file gives it, and what changes have made of that.
+struct Ends {
+    weight: u32,
+    idle: bool,
+    max: Option<Bandwidth>,
+    /// It had a limit at some time.
+    limited: bool,
+}
+
+impl Ends {
+    fn of(workload: &Workload, index: usize, elapsed: u64) -> Self {
+        let group = &workload.groups[index];
+        let mut ends = Self { weight: group.weight, idle: group.idle, max: group.max, limited: group.max.is_some() };
+        for change in workload.changes.iter().filter(|change| change.at < elapsed) {
+            let Changed::Group { group, to } = &change.what else { continue };
+            if *group != index {
+                continue;
+            }
+            if let Some(idle) = to.idle {
+                // An idle group has no weight, and an ordinary one begins with the usual.
+                (ends.idle, ends.weight) = (idle, 100);
+            }
+            ends.weight = to.weight.unwrap_or(ends.weight);
+            ends.max = match to.max {
+                Some(CpuMax::Limited(max)) => Some(max),
+                Some(CpuMax::Unlimited) => None,
+                None => ends.max,
+            };
+            ends.limited |= ends.max.is_some();
+        }
+        ends
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vruntime_linux::GroupMeasured;
+    use vruntime_workload::program::{Change, Group, GroupChange, Policy};
+
+    use super::*;
+
+    /// As `run` shows them: a group's weight and limit are those that it has in the end, and what comes later is not.
+    #[test]
+    fn groups_are_told_as_changes_have_left_them() {
+        let max = |quota| Bandwidth { quota, period: 100_000_000, burst: 0 };
+        let change = |at, group, to| Change { at, what: Changed::Group { group, to } };
+        let none = GroupChange::default();
+        let limit = |quota| GroupChange { max: Some(CpuMax::Limited(max(quota))), ..none };
+        let workload = Workload {
+            groups: ["/", "/web", "/batch", "/late", "/plain"]
+                .map(|path| Group { path: path.to_owned(), parent: (path != "/").then_some(0), ..Group::default() })
+                .into(),
+            changes: vec![
+                change(1, 1, limit(50_000_000)),
+                change(2, 1, GroupChange { weight: Some(300), ..none }),
+                change(3, 2, limit(20_000_000)),
+                change(4, 2, GroupChange { max: Some(CpuMax::Unlimited), idle: Some(true), ..none }),
+                change(10, 3, limit(1_000_000)),
+            ],
+            ..Workload::default()
+        };
+        let measured = Measured {
+            elapsed_ns: 10,
+            groups: vec![GroupMeasured { nr_periods: 7, ..GroupMeasured::default() }; 5],
+            ..Measured::default()
+        };
+        let groups = groups_of(&workload, &measured, &[]);
+        let told =
+            |index: usize| (groups[index].weight, groups[index].idle, groups[index].limit.map(|limit| limit.max));
+        assert_eq!(told(1), (300, false, Some(Some((50_000_000, 100_000_000)))));
+        assert_eq!(told(2), (0, true, Some(None)), "it had one");
+        assert_eq!((told(3), told(4)), ((100, false, None), (100, false, None)));
+        assert_eq!(groups[2].limit.unwrap().nr_periods, 7);
+    }
+
+    #[test]
+    fn what_nobody_accounts_for_is_told_besides() {
+        let other = |name: &str, work| Resident {
+            name: name.to_owned(),
+            policy: Policy::Other { nice: 0, slice: None },
+            cpus: None,
+            period: 1000,
+            work,
+        };
+        let others = [other("make", 500), other("sh", 55)];
+        assert_eq!(
+            besides(Some(&others), Some(1.071)),
+            "besides, other tasks took 55.50 % of a CPU in 2000000.0 turns a second: make 50.00 %, sh 5.50 %\n\
+             tasks that ended meanwhile, interrupts and the host took 107.10 % more\n"
+        );
+        assert_eq!(besides(Some(&others), Some(0.009)), besides(Some(&others), None));
+        assert!(besides(None, Some(0.5)).starts_with("besides, other tasks, interrupts and the host took 50.00 %"));
+        assert_eq!(besides(None, None), "");
+    }
+
+    /// One that was stopped is a fragment: it is not among those that are summed up.
+    #[test]
+    fn runs_that_were_stopped_are_not_summed_up() {
+        let run = |interrupted, elapsed_ns| Measured { interrupted, elapsed_ns, ..Measured::default() };
+        let over = |runs: &[Measured]| {
+            let results: Vec<Results> = runs.iter().map(|run| results_of(&Workload::default(), run)).collect();
+            over_runs(runs, &results).map(|ended| ended.iter().map(|ended| ended.elapsed_ns).collect::<Vec<_>>())
+        };
+        assert_eq!(over(&[run(false, 1), run(false, 2), run(true, 3)]), Some(vec![1, 2]));
+        assert_eq!((over(&[run(false, 1)]), over(&[run(true, 1), run(true, 2)])), (None, None));
+        let json = json_of("x", &[run(false, 1), run(false, 2)], &[Results::default(), Results::default()]);
+        assert!(json["over_seeds"].is_array(), "{json}");
+        assert!(json_of("x", &[run(false, 1)], &[Results::default()]).get("over_seeds").is_none());
+    }
 }

@@ -1,5 +1,6 @@
 //! `vruntime replay`: what a trace did, again.
 
+mod autogroups;
 mod check;
 mod notes;
 mod recording;

@@ -3,12 +3,14 @@
 mod analyse;
 mod convert;
 
-use std::io::{self, Cursor, Read};
+use std::env;
+use std::fs::File;
+use std::io::{self, Cursor, Read, Seek};
 use std::path::Path;
 
-use miette::{IntoDiagnostic, miette};
+use miette::{IntoDiagnostic, WrapErr, miette};
 use serde_json::{Value, json};
-use vruntime_report::{DataTable, Kind as Column, grid};
+use vruntime_report::{DataTable, Kind as Column, fit_text, grid};
 use vruntime_trace::read::{self, Events, Kind, Needs, Notes, Summary, Tally, TaskSummary, TextReader};
 
 use crate::args::{Trace, TraceCommand, TraceInfo};
@@ -30,23 +32,33 @@ pub(crate) fn trace(trace: &Trace) -> miette::Result<Ended> {
     }
 }
 
-/// Opens a file, or standard input if it is `-`.
+/// Opens a file, or standard input if it is `-`. Text is read as it comes; a binary file is read to and fro, so that it is kept first.
 pub(super) fn open(path: &Path) -> miette::Result<Box<dyn Events>> {
     if path == Path::new("-") {
         let mut first = Vec::new();
         io::stdin().lock().take(16).read_to_end(&mut first).into_diagnostic()?;
-        if let Some(kind) = read::detect(&first) {
-            return Err(miette!(help = "give the file's name", "{kind} cannot be read from standard input"));
+        if !read::is_text(&first) {
+            let kept = interrupt::reading(|| kept(&mut Cursor::new(first).chain(io::stdin().lock())))
+                .into_diagnostic()
+                .wrap_err_with(|| format!("cannot keep standard input in {}", env::temp_dir().display()))?;
+            return read::from_reader(kept).map_err(|error| explain(path, &error));
         }
         return Ok(Box::new(TextReader::new(Cursor::new(first).chain(io::stdin()))));
     }
     read::open(path).map_err(|error| explain(path, &error))
 }
 
+/// All that there is to read as a file that has no name, and is gone with the program.
+fn kept(from: &mut impl Read) -> io::Result<File> {
+    let mut file = tempfile::tempfile()?;
+    io::copy(from, &mut file)?;
+    file.rewind()?;
+    Ok(file)
+}
+
 pub(super) fn explain(path: &Path, error: &read::Error) -> miette::Report {
     let message = format!("cannot read {}: {error}", path.display());
-    let wanted =
-        "name a trace: trace.dat, perf.data, a Perfetto trace or ftrace text; `-` reads text from standard input";
+    let wanted = "name a trace: trace.dat, perf.data, a Perfetto trace or ftrace text; `-` reads standard input";
     let help = match error {
         read::Error::Io(error) => crate::input::help_with(path, error, wanted),
         read::Error::NoEvents { .. } if path != Path::new("-") && crate::input::is_workload(path) => {
@@ -125,14 +137,17 @@ fn as_text(path: &Path, summary: &Summary, notes: &Notes, needs: &Needs, all: bo
     let mut section = |head: &str, sentences: &[String]| {
         if !sentences.is_empty() {
             lines.push(format!("{head}:"));
-            lines.extend(sentences.iter().map(|sentence| format!("  {sentence}")));
+            lines.extend(sentences.iter().cloned());
             lines.push(String::new());
         }
     };
-    section("To know", &findings(summary, notes, &tasks));
+    let told = |sentences: &[String]| sentences.iter().map(|told| fit_text(told, "  ")).collect::<Vec<String>>();
+    section("To know", &told(&findings(summary, notes, &tasks)));
     let verdict = if needs.replayable { "For a replay these are missing" } else { "It cannot be replayed; missing" };
-    section(verdict, &needs.missing);
-    section("This would have recorded them", &needs.record);
+    section(verdict, &told(&needs.missing));
+    // A command stays one line, to be copied.
+    let commands: Vec<String> = needs.record.iter().map(|command| format!("  {command}")).collect();
+    section("This would have recorded them", &commands);
     if needs.missing.is_empty() {
         lines.push("For a replay nothing is missing.\n".to_owned());
     }

@@ -1,26 +1,31 @@
 //! Ctrl-C.
 
 use std::fs;
+use std::path::Path;
 
 use crate::skip;
 use crate::support::*;
 
 /// What a command prints that is stopped by Ctrl-C as soon as this file, one of those it leaves in a folder of its own, is long.
 fn stopped(args: &[&str], once: &str) -> String {
+    stopped_in(tempfile::tempdir().unwrap().path(), args, once)
+}
+
+/// The same, in that folder.
+fn stopped_in(folder: &Path, args: &[&str], once: &str) -> String {
     use std::process::{Command as Process, Stdio};
 
-    let folder = tempfile::tempdir().unwrap();
     let child = Process::new(assert_cmd::cargo::cargo_bin("vruntime"))
         .current_dir(data(""))
         .args(args)
         .arg("--out")
-        .arg(folder.path())
+        .arg(folder)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     // Once a trace is being written the run has begun, and before that the handler was installed.
-    let begun = || fs::metadata(folder.path().join(once)).is_ok_and(|file| file.len() > 100_000);
+    let begun = || fs::metadata(folder.join(once)).is_ok_and(|file| file.len() > 100_000);
     for _ in 0..600 {
         if begun() {
             break;
@@ -89,8 +94,15 @@ fn ctrl_c_leaves_no_values_of_a_side_without_a_finished_run() {
     assert!(!printed.contains("stands out"), "{printed}");
     let row = printed.lines().find(|line| line.contains("CPU %")).expect("a row");
     assert!(row.trim_end().ends_with(" -") && !row.contains("pp"), "{printed}");
-    let json = stopped(&[&compare[..], &["--json"]].concat(), "long/trace.txt");
+    let out = tempfile::tempdir().unwrap();
+    let json = stopped_in(out.path(), &[&compare[..], &["--json"]].concat(), "long/trace.txt");
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    // What is left of each side says the same: a fragment is none of what came to its end.
+    for (run, side) in ["short", "long"].into_iter().enumerate() {
+        let left: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(out.path().join(side).join("results.json")).unwrap()).unwrap();
+        assert!(left["finished"].is_u64() && left["finished"] == json["runs"][run]["finished"], "{side}: {left:#}");
+    }
     assert!(json["runs"][0]["finished"].as_u64() > Some(0) && json["runs"][1]["finished"] == 0, "{json:#}");
     assert!(json["cells"].as_array().unwrap().iter().all(|cell| cell["values"][1]["mean"].is_null()), "{json:#}");
 }

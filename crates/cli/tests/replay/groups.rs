@@ -238,6 +238,35 @@ fn tasks_are_replayed_in_the_autogroups_they_were_in() {
     assert!(compared["replays"][0]["notes"].to_string().contains("autogroups"), "{compared}");
 }
 
+/// What the trace gave an autogroup is known where it is known who is in it, and is what its tasks had outside task groups.
+#[test]
+fn what_autogroups_had_is_told() {
+    let said = "/proc/11/task/11/cgroup:0::/\n/proc/12/task/12/cgroup:0::/web\n/proc/13/task/13/cgroup:0::/\n/sys/fs/cgroup/web/cpu.weight:100\n\
+        /proc/11/autogroup:/autogroup-7 nice 0\n/proc/12/autogroup:/autogroup-7 nice 0\n/proc/13/autogroup:/autogroup-9 nice 0\n";
+    let had = |said: &str| -> Vec<(String, Option<u64>)> {
+        let file = tempfile::NamedTempFile::new().expect("there is room");
+        std::fs::write(file.path(), said).expect("it can be written");
+        let path = file.path().display().to_string();
+        let trace = spinning(&[&[11, 12, 13]]);
+        let replayed = json(&["replay", "-", "--json", "--cgroups", &path], trace.as_bytes());
+        let groups = replayed["groups"].as_array().expect("there are some").iter();
+        let had = |group: &serde_json::Value| group["recorded_cpu_ns"].as_u64();
+        groups.map(|group| (group["path"].as_str().expect("text").to_owned(), had(group))).collect()
+    };
+    let of = |had: &[(String, Option<u64>)], path: &str| {
+        had.iter()
+            .find(|(known, _)| known == path)
+            .and_then(|(_, had)| *had)
+            .unwrap_or_else(|| panic!("{path}: {had:?}"))
+    };
+    let grouped = had(said);
+    let [all, web, seven, nine] = ["/", "/web", "/autogroup-7", "/autogroup-9"].map(|path| of(&grouped, path));
+    assert!(seven > 0 && nine > 0 && web > 0 && all == web + seven + nine, "{grouped:?}");
+    // Without the group its task is one more of that autogroup.
+    let root = had(&said.replace("/cgroup:0::/web\n", "/cgroup:0::/\n"));
+    assert_eq!((of(&root, "/autogroup-7"), of(&root, "/autogroup-9")), (seven + web, nine), "{root:?}");
+}
+
 /// Two tasks had to share CPU 0, for their cpuset has no other.
 #[test]
 fn tasks_are_replayed_on_the_cpus_of_their_cpusets() {

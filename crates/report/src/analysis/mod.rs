@@ -47,6 +47,7 @@ use vruntime_trace::{CpuMask, Record};
 
 use crate::data::DataTable;
 use crate::holds::Hold;
+use crate::table::fit_text;
 pub use cgroups::MachineGroups;
 use cgroups::Told;
 use world::{Step, What, World};
@@ -325,7 +326,8 @@ impl Analyses {
     pub fn text(&self, rows: usize, lines: usize) -> String {
         let parts = self.chosen.iter().map(|(_, analysis)| analysis.text(&self.world, rows, lines));
         let notes = if self.is_for_machines() { Vec::new() } else { self.notes() };
-        let known = (!notes.is_empty()).then(|| format!("To know:\n  {}\n", notes.join("\n  ")));
+        let lines: Vec<String> = notes.iter().map(|note| fit_text(note, "  ")).collect();
+        let known = (!notes.is_empty()).then(|| format!("To know:\n{}\n", lines.join("\n")));
         parts.chain(known).collect::<Vec<String>>().join("\n")
     }
 

@@ -445,6 +445,35 @@ fn who_left_unseen_ran_for_what_it_was_charged() {
     assert_eq!(analyses.json()["faults"]["broken_switches"], 1);
 }
 
+/// As on ARM before 3.12: an interrupt comes while the CPU switches from the idle task, whose doing its wakeups are said to be. Nothing is missing.
+#[test]
+fn the_idle_task_is_not_back_for_an_interrupt_in_a_switch() {
+    let faults = |wakeup: &str, later_us: u64| {
+        let mut text = switch(0, 1000, A, "S", IDLE);
+        text += &switch(0, 2000, IDLE, "R", A);
+        text += &wake(wakeup, 0, 2000 + later_us, IDLE, B, 0);
+        text += &switch(0, 3000, A, "R", B);
+        let faults = analyse(&[AnalysisKind::RunQueue], &Options::default(), &text).json()["faults"].clone();
+        (faults["missing_arrivals"].as_u64().unwrap(), faults["broken_switches"].as_u64().unwrap())
+    };
+    assert_eq!(faults("sched_wakeup", 30), (0, 0));
+    // Later the idle task is back, and its task has come again.
+    assert_eq!(faults("sched_wakeup", 300).0, 1);
+    // Who has `sched_waking` lets no interrupts in there.
+    assert_eq!(faults("sched_waking", 30).0, 1);
+}
+
+/// Who comes onto a CPU unseen, and of whose waking nothing tells either, has run after a sleep that no event ended, as one who was switched to.
+#[test]
+fn who_came_unseen_was_not_woken_either() {
+    let mut text = switch(0, 1000, A, "S", IDLE);
+    text += "  a-7 [000] 0.009000: sched_stat_runtime: comm=a pid=7 runtime=1000000 [ns]\n";
+    text += &switch(0, 9000, A, "S", IDLE);
+    text += &switch(0, 12_000, IDLE, "R", A);
+    let faults = analyse(&[AnalysisKind::RunQueue], &Options::default(), &text).json()["faults"].clone();
+    assert_eq!((faults["missing_arrivals"].as_u64(), faults["unwoken"].as_u64()), (Some(1), Some(2)), "{faults}");
+}
+
 /// `task_newtask` and `sched_process_fork` tell of one fork both; either will do.
 #[test]
 fn a_fork_told_twice_is_one() {

@@ -481,13 +481,20 @@ impl World {
         true
     }
 
-    /// Somebody has a CPU who is not known to have come there by a switch.
+    /// Somebody has a CPU who is not known to have come there by a switch. Where another was replaced unseen, not even when is known.
     fn arrive(&mut self, at: i64, cpu: u32, on: On) {
         if let On::Task(task) = on {
-            self.leave_elsewhere(at, task, cpu);
-            self.enter(at, task, State::Running, cpu);
+            self.comes(at, task, cpu, self.cpus[cpu as usize].on == On::Idle);
         }
         self.set_cpu(at, cpu, on);
+    }
+
+    /// A task has a CPU from now on. Whether it was asleep until then is `told`.
+    fn comes(&mut self, at: i64, task: u32, cpu: u32, told: bool) {
+        let unwoken = matches!(self.state(task).state, State::Asleep | State::Gone);
+        self.faults.unwoken += u64::from(told && unwoken && !self.is_stopper(task));
+        self.leave_elsewhere(at, task, cpu);
+        self.enter(at, task, State::Running, cpu);
     }
 
     /// A task that runs here does not run elsewhere, whatever is missing in the events.
@@ -521,10 +528,7 @@ impl World {
             self.enter(at, task, to, cpu);
         }
         if let On::Task(task) = next {
-            let unwoken = matches!(self.state(task).state, State::Asleep | State::Gone);
-            self.faults.unwoken += u64::from(unwoken && !self.is_stopper(task));
-            self.leave_elsewhere(at, task, cpu);
-            self.enter(at, task, State::Running, cpu);
+            self.comes(at, task, cpu, true);
         }
         self.set_cpu(at, cpu, next);
     }

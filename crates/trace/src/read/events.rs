@@ -66,6 +66,16 @@ pub fn detect(bytes: &[u8]) -> Option<Kind> {
     }
 }
 
+/// Whether a file that begins with `bytes` (16 are enough) is read as text, from its beginning to its end. Others are read to and fro, or refused.
+pub fn is_text(bytes: &[u8]) -> bool {
+    detect(bytes).is_none() && compressed(bytes).is_none()
+}
+
+/// What a compressed file is called, and what makes a trace of it.
+fn compressed(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
+    COMPRESSED.iter().find(|(magic, ..)| bytes.starts_with(magic)).map(|&(_, what, help)| (what, help))
+}
+
 /// Opens the trace at `path`. What kind it is, its content says.
 ///
 /// # Errors
@@ -82,8 +92,8 @@ pub fn from_reader<R: Read + Seek + 'static>(mut reader: R) -> Result<Box<dyn Ev
     let mut first = Vec::new();
     reader.by_ref().take(16).read_to_end(&mut first)?;
     reader.seek(SeekFrom::Start(0))?;
-    if let Some((_, what, help)) = COMPRESSED.iter().find(|(magic, ..)| first.starts_with(magic)) {
-        return Err(Error::NotRead { what: (*what).to_owned(), help });
+    if let Some((what, help)) = compressed(&first) {
+        return Err(Error::NotRead { what: what.to_owned(), help });
     }
     Ok(match detect(&first) {
         Some(Kind::TraceDat) => Box::new(TraceDat::new(reader)?),

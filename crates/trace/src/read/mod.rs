@@ -37,7 +37,7 @@ mod trace_dat;
 mod wire;
 
 pub use clock::Clock;
-pub use events::{Events, detect, from_reader, open};
+pub use events::{Events, detect, from_reader, is_text, open};
 pub use needs::{Needs, needs};
 pub use notes::{Error, Kind, Notes, Place, Tally};
 pub use perf_data::PerfData;

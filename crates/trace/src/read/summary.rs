@@ -45,6 +45,8 @@ pub struct TaskSummary {
     asleep: bool,
     /// It was forked, and has done nothing yet.
     newborn: bool,
+    /// Where it runs.
+    on: Option<u32>,
     /// Since when it has been runnable, while it waits.
     ready: Option<i64>,
     /// From when it was charged time, although it had not come onto a CPU.
@@ -155,7 +157,7 @@ impl Summary {
             if record.pid > 0
                 && let Some(task) = self.task(record.pid)
             {
-                task.running_at_start = true;
+                (task.running_at_start, task.on) = (true, Some(cpu as u32));
             }
         }
         if let Some(tgid) = record.tgid
@@ -219,11 +221,22 @@ impl Summary {
         let charged_from = task.charged_from.take().or(charged.map(|ns| record.at.saturating_sub_unsigned(ns)));
         let least = task.ready.map_or(idle, |ready| ready.max(idle));
         let guessed = if task.ready.is_some() { least } else { record.at };
-        task.came();
+        let elsewhere = task.on;
+        task.came(cpu);
+        self.leaves_elsewhere(pid, elsewhere, cpu);
         let row = &mut self.cpus[cpu];
         row.current = Some((pid, charged_from.map_or(guessed, |from| from.max(least)).min(record.at)));
         row.guess = charged_from.is_none().then_some(least);
         self.missing_arrivals += 1;
+    }
+
+    /// Who comes onto a CPU has left any other: the switch away from there is missing.
+    fn leaves_elsewhere(&mut self, pid: i32, elsewhere: Option<u32>, cpu: usize) {
+        let Some(row) = elsewhere.and_then(|other| self.cpus.get_mut(other as usize)) else { return };
+        if elsewhere != Some(cpu as u32) && row.current.is_some_and(|(current, _)| current == pid) {
+            row.current = None;
+            self.broken_switches += 1;
+        }
     }
 
     /// What a task was charged for says when it came, if nothing else does.
@@ -251,9 +264,12 @@ impl Summary {
                                 task.cpu_ns.saturating_add(u64::try_from(record.at.saturating_sub(since)).unwrap_or(0));
                         }
                     }
-                    Some(_) => {
+                    Some((pid, _)) => {
                         self.broken_switches += 1;
                         self.cpus[cpu].torn = true;
+                        if let Some(task) = self.task(pid) {
+                            task.on = None;
+                        }
                     }
                     None => {}
                 }
@@ -262,13 +278,16 @@ impl Summary {
                 {
                     task.switches += 1;
                     task.asleep = !prev_state.is_runnable();
+                    task.on = None;
                     task.ready = prev_state.is_runnable().then_some(record.at);
                     task.charged_from = None;
                 }
                 if next.pid != 0
                     && let Some(task) = self.name(next, None)
                 {
-                    task.came();
+                    let elsewhere = task.on;
+                    task.came(cpu);
+                    self.leaves_elsewhere(next.pid, elsewhere, cpu);
                 }
             }
             Tracepoint::Waking(wakeup) => self.woken(record.at, &wakeup, false),
@@ -468,7 +487,8 @@ impl Summary {
 
 impl TaskSummary {
     /// It has come onto a CPU.
-    fn came(&mut self) {
+    fn came(&mut self, cpu: usize) {
+        self.on = Some(cpu as u32);
         self.came += 1;
         let is_stopper = self.comms.last().is_some_and(crate::is_stopper);
         self.unwoken += u64::from(std::mem::take(&mut self.asleep) && !is_stopper);
@@ -514,6 +534,23 @@ mod tests {
         let a = tasks.iter().find(|task| task.pid == 7).expect("it is in the trace");
         assert_eq!((a.cpu_ns, a.switches, a.unwoken), (3_900_000 + 2_000_000 + 1_500_000, 3, 0));
         assert_eq!((summary.missing_arrivals(), summary.broken_switches()), (3, 0));
+    }
+
+    /// A task turns up on another CPU than that where it is: its switch away is missing, and nobody is known to be there any more.
+    #[test]
+    fn who_turns_up_elsewhere_has_left() {
+        let text = b"\
+  <idle>-0 [000] 1.000000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=a next_pid=7 next_prio=120
+  <idle>-0 [001] 1.004000: sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=a next_pid=7 next_prio=120
+  b-8 [000] 1.005000: sched_switch: prev_comm=b prev_pid=8 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
+  a-7 [001] 1.006000: sched_switch: prev_comm=a prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
+";
+        let (mut reader, mut summary) = (TextReader::new(&text[..]), Summary::new());
+        while let Some(record) = reader.next_record().expect("it is a trace") {
+            summary.add(&record);
+        }
+        let a = summary.tasks().into_iter().find(|task| task.pid == 7).expect("it is in the trace");
+        assert_eq!((a.cpu_ns, summary.missing_arrivals(), summary.broken_switches()), (2_000_000, 0, 1));
     }
 
     /// Switches are away from a task, as in the kernel's counts.

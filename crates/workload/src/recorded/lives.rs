@@ -133,6 +133,8 @@ pub(super) struct Thread {
     /// To which groups it was moved.
     pub(super) moves: Vec<Move>,
     state: State,
+    /// That it sleeps nobody has said: it was replaced unseen.
+    presumed: bool,
     /// It was charged time from here on (`sched_stat_runtime`), although nothing tells that it came onto a CPU.
     charged_from: Option<u64>,
 }
@@ -152,6 +154,7 @@ impl Thread {
             stay: None,
             moves: Vec::new(),
             state: State::Asleep,
+            presumed: false,
             charged_from: None,
         }
     }
@@ -212,6 +215,8 @@ enum Current {
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
     seen: bool,
+    /// A switch was seen there, or events of it were lost.
+    switched: bool,
     current: Current,
     since: u64,
     /// What `sched_stat_runtime` has told of it since then.
@@ -265,7 +270,9 @@ impl Lives {
             self.cpus.resize_with(cpu + 1, Cpu::default);
         }
         self.pass(at);
-        if !std::mem::replace(&mut self.cpus[cpu].seen, true) && event.pid == 0 {
+        // What perf tells of the tasks that were there before is nobody's doing on any CPU, and said to be that of the idle task of CPU 0.
+        let done = !matches!(event.what, What::Rename { .. });
+        if done && !std::mem::replace(&mut self.cpus[cpu].seen, true) && event.pid == 0 {
             self.rests(cpu, at);
         }
         if let (Some(tgid), Some(&thread)) = (event.tgid, self.pids.get(&event.pid)) {
@@ -569,7 +576,7 @@ impl Lives {
                 let (since, charged) = (self.cpus[cpu].since, self.cpus[cpu].charged);
                 self.charge(cpu, thread, at.min(since + charged));
                 let this = &mut self.threads[thread];
-                this.state = State::Asleep;
+                (this.state, this.presumed) = (State::Asleep, true);
                 if let Some(stretch) = this.stretches.last_mut() {
                     stretch.end = End::Sleep;
                 }
@@ -591,6 +598,11 @@ impl Lives {
     }
 
     fn leaves(&mut self, at: u64, cpu: usize, prev: Named<'_>, prio: i32, left: Left) {
+        self.leaves_now(at, cpu, prev, prio, left);
+        self.cpus[cpu].switched = true;
+    }
+
+    fn leaves_now(&mut self, at: u64, cpu: usize, prev: Named<'_>, prio: i32, left: Left) {
         if prev.pid == 0 {
             if let Current::Thread(_) = self.cpus[cpu].current {
                 self.counts.broken_switches += 1;
@@ -617,7 +629,9 @@ impl Lives {
             self.cpus[cpu].since = since;
             let this = &mut self.threads[thread];
             if this.stretches.is_empty() || this.state == State::Asleep {
-                self.counts.running_at_start += 1;
+                // Elsewhere, and later, its coming is what is missing.
+                let at_start = this.stretches.is_empty() && !self.cpus[cpu].switched;
+                self.counts.running_at_start += u64::from(at_start);
                 this.begins(since, Waker::Nobody, cpu, prio);
             }
             this.runs(since);
@@ -678,14 +692,15 @@ impl Lives {
                     this.born = Some((at, None));
                 }
                 let waker = if first { Waker::Nobody } else { Waker::Interrupt };
-                // The stopper is left out of the replay, whoever woke it.
-                self.counts.unwoken += u64::from(!first && !super::is_stopper(&this.comm));
+                // The stopper is left out of the replay, whoever woke it; a sleep that is presumed was none, as far as the trace says.
+                let missed = !first && !this.presumed && !super::is_stopper(&this.comm);
+                self.counts.unwoken += u64::from(missed);
                 this.begins(if first && this.born.is_none() { 0 } else { at }, waker, cpu, prio);
             }
             // Neither can be: it has left any other CPU, and who is gone is another.
             State::Running | State::Gone => {}
         }
-        (this.state, this.charged_from) = (State::Running, None);
+        (this.state, this.presumed, this.charged_from) = (State::Running, false, None);
         if this.stretches.is_empty() {
             this.begins(at, Waker::Nobody, cpu, prio);
         }

@@ -158,7 +158,33 @@ fn what_is_missing_is_counted_and_nothing_is_made_up() {
     assert_eq!(cpu_ns, [MS, MS], "a what it was charged for; b not what nobody saw");
     let counts = recorded.counts;
     assert_eq!((counts.broken_switches, counts.unwoken, counts.losses, counts.backwards), (1, 1, 2, 1));
+    assert_eq!(counts.running_at_start, 0, "b came later");
     assert_eq!(recorded.duration_ns, 60 * MS);
+}
+
+/// One a CPU at most ran when the trace began; and a sleep that is presumed, for nobody told that its task left, is none that nothing ended.
+#[test]
+fn what_is_presumed_is_not_counted() {
+    let mut script = Script::default();
+    let (a, b) = (task(5, "a"), task(6, "b"));
+    script.running[0] = Some(a);
+    script.switch(MS, 0, Left::Runnable, Some(b)).event(2 * MS, 0, What::Charged { task: b, ns: MS });
+    // The switch from b to a is missing, and that from a to b is there: b was not asleep, as far as the trace tells.
+    script.running[0] = Some(a);
+    script.switch(10 * MS, 0, Left::Sleeping, Some(b)).switch(12 * MS, 0, Left::Sleeping, None);
+    let counts = script.finish().counts;
+    assert_eq!((counts.running_at_start, counts.broken_switches, counts.unwoken), (1, 1, 0));
+}
+
+/// Perf begins with the names of all tasks, as if the idle task had told them: the CPU need not have been idle.
+#[test]
+fn names_that_are_told_before_say_nothing_of_who_runs() {
+    let mut script = Script::default();
+    let a = task(5, "a");
+    script.event(0, 0, What::Rename { task: a }).running[0] = Some(a);
+    script.switch(MS, 0, Left::Sleeping, None).burst(2 * MS, 0, a, MS);
+    let counts = script.finish().counts;
+    assert_eq!((counts.running_at_start, counts.missing_arrivals), (1, 0));
 }
 
 /// As on machines that never tell of a switch from the idle task of a CPU.
@@ -258,7 +284,8 @@ fn nobody_is_on_two_cpus_at_a_time() {
     let seen_last = 101 * MS + 10 * US;
     assert_eq!(recorded.threads[0].cpu_ns, 11 * MS + (105 * MS - seen_last));
     assert_eq!(recorded.busy_ns, [11 * MS, 105 * MS - seen_last]);
-    assert_eq!((recorded.counts.running_at_start, recorded.counts.broken_switches), (1, 0));
+    // It was on CPU 0 first: that it ran on this one when the trace began it cannot have.
+    assert_eq!((recorded.counts.running_at_start, recorded.counts.broken_switches), (0, 0));
 }
 
 /// It comes to CPU 1, and its switch away from CPU 0 is missing: of the time there only what it was charged for is known.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use vruntime_linux::Measured;
-use vruntime_report::{GroupResult, Results, RunInfo, Unmeasured, observed_json, run_json};
+use vruntime_report::{GroupResult, Results, RunInfo, Unmeasured, observed_json, run_json, spread_json};
 
 /// Of tasks and classes only a simulation knows these.
 const OF_TASKS: [&str; 3] = ["user_s", "system_s", "idle_waits"];
@@ -27,6 +27,11 @@ pub(super) fn json_of(name: &str, runs: &[Measured], results: &[Results]) -> Val
         for absent in ["hz", "preempt", "autogroup", "costs", "emulated"] {
             fields.remove(absent);
         }
+        fields.insert("finished".to_owned(), runs.iter().filter(|run| !run.interrupted).count().into());
+        if let Some(ended) = super::over_runs(runs, results) {
+            // Called as those of a simulation are.
+            fields.insert("over_seeds".to_owned(), spread_json(&ended));
+        }
     }
     json
 }
@@ -40,6 +45,7 @@ fn observed(run: &Measured, results: &Results) -> Value {
             fields.remove(absent);
         }
         fields.insert("others".to_owned(), json!(run.others));
+        fields.insert("unseen".to_owned(), json!(run.unseen));
         fields.insert("notes".to_owned(), json!(run.notes));
         fields.insert("interrupted".to_owned(), json!(run.interrupted));
     }

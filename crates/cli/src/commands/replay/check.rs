@@ -6,6 +6,7 @@ use vruntime_report::{ReplayCheck, ReplayGroup, ReplayMeasure, ReplayTask, Resul
 use vruntime_workload::program::Workload;
 use vruntime_workload::recorded::{Recorded, Thread};
 
+use super::autogroups;
 use crate::simulate::Done;
 
 /// The recording beside its replays.
@@ -80,6 +81,9 @@ fn groups(recorded: &Recorded, runs: &[Done]) -> Vec<ReplayGroup> {
             thread.stays.iter().filter(|(path, _)| inside(path)).map(|(_, cpu_ns)| cpu_ns).sum()
         };
         group.recorded_ns = Some(recorded.threads.iter().map(had).sum());
+    }
+    for group in groups.iter_mut().filter(|group| group.recorded_ns.is_none()) {
+        group.recorded_ns = autogroups::recorded_ns(recorded, &group.path);
     }
     groups
 }

@@ -102,8 +102,12 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
         }
     };
     let (mut count, mut bare, mut flags, mut ended) = (0_u64, 0, 0, Ended::Well);
+    let mut begun = false;
     while let Some(record) = events.next_record().map_err(|error| explain(from, &error))? {
-        writer.record(&record);
+        begun |= !record.name.starts_with(b"PERF_RECORD_");
+        // Names that perf tells of before its first event are no event here either: the recording would seem to begin with them.
+        let early = !begun && record.is_told_rename();
+        writer.record(&if early { Record { at: 0, ..record } } else { record });
         count += 1;
         bare += u64::from(record.point == Tracepoint::Other { fields: b"" });
         flags += u64::from(record.hardirq.is_some());
