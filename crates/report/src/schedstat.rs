@@ -294,15 +294,15 @@ impl Sink for SchedStat {
                     self.cpu(from).pushed += 1;
                 }
             }
-            Event::Balance { kind, level, busiest, pulled } => {
+            Event::Balance { kind, level, busiest: _, pulled, balanced } => {
                 let levels = &mut self.cpu(on).levels;
                 if usize::from(level) >= levels.len() {
                     levels.resize(usize::from(level) + 1, Level::default());
                 }
                 let (level, kind) = (&mut levels[usize::from(level)], kind as usize);
                 level.count[kind] += 1;
-                level.balanced[kind] += u64::from(busiest.is_none());
-                level.failed[kind] += u64::from(busiest.is_some() && pulled == 0);
+                level.balanced[kind] += u64::from(balanced);
+                level.failed[kind] += u64::from(!balanced && pulled == 0);
                 level.gained[kind] += u64::from(pulled);
             }
             _ => {}
@@ -319,6 +319,21 @@ pub(crate) fn kinds(version: u32) -> [BalanceKind; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each look is one of three: balanced, failed, or it brings tasks. One that finds only tasks that are tied to their CPU is balanced.
+    #[test]
+    fn looks_are_balanced_or_failed_or_bring_tasks() {
+        let mut stat = SchedStat::new(1000);
+        let cpu = CpuId(0);
+        for (busiest, pulled, balanced) in
+            [(None, 0, true), (Some(1), 0, true), (Some(1), 0, false), (Some(1), 2, false)]
+        {
+            let busiest = busiest.map(CpuId);
+            stat.event(10, cpu, &Event::Balance { kind: BalanceKind::Idle, level: 0, busiest, pulled, balanced });
+        }
+        let (level, idle) = (stat.cpus[0].level(0), BalanceKind::Idle as usize);
+        assert_eq!((level.count[idle], level.balanced[idle], level.failed[idle], level.gained[idle]), (4, 2, 1, 2));
+    }
 
     /// Waits, sleeps and blocks, those that last included; a deadline task without runtime does none of it.
     #[test]

@@ -282,6 +282,8 @@ pub enum Event {
         busiest: Option<CpuId>,
         /// How many tasks came over.
         pulled: u32,
+        /// It counts as balanced (`lb_balanced`): there was no imbalance, it was not up to this CPU, or affinity lets nobody come.
+        balanced: bool,
     },
     /// A CPU about to pull tasks from `of` has computed what every group weighs there (3.10: `update_h_load`).
     HLoad {

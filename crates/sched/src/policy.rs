@@ -84,8 +84,8 @@ pub struct Wake {
 /// The core keeps [`Rq::nr_running`] and the list of movable tasks; a policy keeps its order. To have the running task
 /// rescheduled it calls [`Rq::resched`]. Tasks of the classes above (`class`) are on the run queue, too, but a policy never
 /// sees them: it is asked when none of them may run, and [`Rq::curr_ordinary`] is none while one of them does. A task that leaves for
-/// such a class is dequeued, and comes to the policy's queue again, later, with [`Enqueue::Restore`] or, if it was asleep,
-/// [`Enqueue::WakeupMigrated`]. One born in such a class comes without [`Enqueue::New`].
+/// such a class is dequeued, and comes to the policy's queue again, later, with [`Enqueue::Restore`] or, if it was asleep and
+/// [`Self::returned_asleep`] has not done more, [`Enqueue::WakeupMigrated`]. One born in such a class comes without [`Enqueue::New`].
 pub trait Policy: Sized + Debug + 'static {
     /// Where its tunables come from.
     type Tunables: Tunables;
@@ -181,6 +181,16 @@ pub trait Policy: Sized + Debug + 'static {
 
     /// A task (off the queue) moves to the group `Task::group` already names.
     fn group_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
+
+    /// A task (off the queue) leaves for a class above. If this does nothing, and says so, it is detached and attached again.
+    fn leaves_for_above(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) -> bool {
+        false
+    }
+
+    /// A sleeping task is back from a class above. Whether it has its place here now, and is woken as if it had never been away.
+    fn returned_asleep(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) -> bool {
+        false
+    }
 
     /// The weight of a group changed, or whether it is idle: adopt it on this CPU.
     fn group_weight_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _group: crate::ids::GroupId) {}

@@ -230,3 +230,28 @@ fn looks_that_find_everything_balanced_count() {
         assert!(looks.iter().filter(|busiest| busiest.is_none()).count() > looks.len() / 2, "{kernel}: {looks:?}");
     }
 }
+
+/// `out_all_pinned`: a look that finds who has too much, but nobody who may come, counts as one that finds everything balanced (`lb_balanced`); and whoever
+/// looks does so less often, up to each 512 ms, or (here: from 3.10 on) a tenth of a second a CPU.
+#[test]
+fn looks_at_tasks_that_are_tied_elsewhere_count_as_balanced() {
+    let hogs =
+        workload((0..3).map(|n| pinned(forever(&format!("h{n}"), None, vec![Op::Run { work: MS }]), &[0])).collect());
+    for kernel in ["2.6.22", "3.18", "6.1", "6.12", "6.18"] {
+        let config = Config { duration: Some(10_000 * MS), ..exact(kernel, "2") };
+        let mut log = Log::default();
+        simulate(&hogs, &config, &mut log).unwrap();
+        let looks = log.pick(|at, event| match event {
+            Event::Balance { kind: BalanceKind::Idle, busiest: Some(_), pulled: 0, balanced, .. }
+                if at > 4_000 * MS =>
+            {
+                Some((at, balanced))
+            }
+            _ => None,
+        });
+        assert!(looks.len() > 5 && looks.iter().all(|(_, balanced)| *balanced), "{kernel}: {looks:?}");
+        let apart: Vec<u64> = looks.windows(2).map(|pair| (pair[1].0 - pair[0].0).div_ceil(MS)).collect();
+        let longest = if kernel == "2.6.22" { 512 } else { 200 };
+        assert!(apart.iter().all(|apart| *apart == longest), "{kernel}: {apart:?}");
+    }
+}

@@ -485,7 +485,8 @@ impl Sink for Digest {
             Event::Migrate { task, from, to, cause } => (7, pair(task.0, cause as u32), pair(from.0, to.0)),
             Event::SetNice { task, nice } => (8, u64::from(task.0), nice as u64),
             Event::MoveGroup { task, group } => (9, u64::from(task.0), u64::from(group.0)),
-            Event::Balance { kind, level, busiest, pulled } => {
+            // Whether that counts as balanced is for the statistics alone.
+            Event::Balance { kind, level, busiest, pulled, balanced: _ } => {
                 (10, pair(kind as u32, u32::from(level)), pair(busiest.map_or(u32::MAX, |cpu| cpu.0), pulled))
             }
             Event::Overhead { kind, ns } => (11, kind as u64, ns),

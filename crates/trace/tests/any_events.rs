@@ -84,7 +84,8 @@ fn event() -> impl Strategy<Value = Event> {
             kind: BalanceKind::Idle,
             level: 0,
             busiest: Some(cpu),
-            pulled
+            pulled,
+            balanced: false,
         }),
         (cpu(), any::<u32>(), any::<u32>()).prop_map(|(of, groups, idle)| Event::HLoad { of, groups, idle }),
         any::<u64>().prop_map(|ns| Event::Overhead { kind: OverheadKind::Tick, ns }),

@@ -144,7 +144,7 @@ fn migrations_are_counted_by_cause_and_fork_is_none() {
 fn balancing_is_counted_where_it_was_done() {
     let mut c = Collector::new(2);
     for (kind, pulled) in [(BalanceKind::Busy, 0), (BalanceKind::NewIdle, 2), (BalanceKind::NewIdle, 0)] {
-        c.event(1, CPU1, &Event::Balance { kind, level: 0, busiest: None, pulled });
+        c.event(1, CPU1, &Event::Balance { kind, level: 0, busiest: None, pulled, balanced: pulled == 0 });
     }
     let results = c.into_results();
     assert_eq!(results.cpus[1].balance(BalanceKind::NewIdle), BalanceCount { attempts: 2, pulls: 1, tasks: 2 });
@@ -583,7 +583,7 @@ fn cpu_time_in_the_words_of_proc_stat() {
     overhead(&mut c, 100, CPU0, OverheadKind::Switch, 20);
     // A tick that balances.
     overhead(&mut c, 200, CPU0, OverheadKind::Tick, 5);
-    let balance = Event::Balance { kind: BalanceKind::Busy, level: 0, busiest: Some(CPU1), pulled: 0 };
+    let balance = Event::Balance { kind: BalanceKind::Busy, level: 0, busiest: Some(CPU1), pulled: 0, balanced: false };
     c.event(200, CPU0, &balance);
     overhead(&mut c, 200, CPU0, OverheadKind::Tick, 7);
     overhead(&mut c, 300, CPU0, OverheadKind::Migration, 30);

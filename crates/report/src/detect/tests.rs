@@ -161,8 +161,8 @@ fn what_one_window_shows_is_not_enough() {
 fn an_imbalance_that_was_seen_is_none_of_the_four() {
     let mut detector = watch(Some(pairs()));
     take_turns(&mut detector, 50 * MS);
-    let found =
-        Event::Balance { kind: vruntime_trace::BalanceKind::Idle, level: 1, busiest: Some(CpuId(2)), pulled: 0 };
+    let kind = vruntime_trace::BalanceKind::Idle;
+    let found = Event::Balance { kind, level: 1, busiest: Some(CpuId(2)), pulled: 0, balanced: false };
     for at in [60 * MS, 160 * MS, 260 * MS] {
         detector.event(at, CpuId(1), &found);
     }

@@ -174,3 +174,59 @@ fn calculate(
     };
     Imbalance { migration: MigrationType::Load, amount: from.min(to) / 1024 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::balance::domains::Domains;
+    use crate::features::Features;
+    use crate::ids::CpuId;
+    use crate::topology::{CpuPlace, Topology};
+
+    /// One package of eight cores and one of two, each with a cache of its own.
+    fn machine() -> Domains {
+        let place = |core: u32| {
+            let package = u32::from(core >= 8);
+            CpuPlace { core, cluster: core, llc: package, package, node: 0, capacity: 1024 }
+        };
+        Domains::new(&Topology::new((0..10).map(place).collect(), None).unwrap(), Balancer::V6_12, Features::default())
+    }
+
+    fn stats<'a>(domain: &'a Domain, cpu: u32, kind: GroupType, tasks: u32) -> GroupStats<'a> {
+        let group = domain.groups.iter().find(|group| group.mask.contains(CpuId(cpu))).unwrap();
+        GroupStats {
+            group,
+            kind,
+            load: u64::from(tasks) * 1024,
+            util: 0,
+            runnable: 0,
+            nr_running: tasks,
+            h_nr_running: tasks,
+            idle_cpus: group.weight.saturating_sub(tasks),
+            capacity: group.capacity,
+            misfit: 0,
+            avg_load: 0,
+            overloaded_cpu: false,
+        }
+    }
+
+    /// Since 6.6 groups of different numbers of cores are to have tasks in proportion; an idle one takes one of two in any case. Before, as many.
+    #[test]
+    fn bigger_groups_have_more_tasks() {
+        let domains = machine();
+        let domain = domains.at(CpuId(0), 1).unwrap();
+        let difference = |balancer, kind, (cpu, here): (u32, u32), there: u32| {
+            let room = GroupType::HasSpare;
+            let (local, busiest) = (stats(domain, cpu, room, here), stats(domain, 9 - cpu, room, there));
+            sibling_imbalance(balancer, kind, &local, &busiest)
+        };
+        let (big, small) = (|tasks| (0, tasks), |tasks| (9, tasks));
+        let idle = |cpu, there| difference(Balancer::V6_12, BalanceKind::Idle, cpu, there);
+        // Two to eight is what they should have; half of what is told is moved, so that 1 is nothing.
+        assert_eq!([idle(big(8), 2), idle(small(2), 8), idle(small(1), 4)], [1; 3]);
+        assert_eq!([idle(big(3), 2), idle(small(0), 8), idle(small(0), 3)], [3, 4, 2]);
+        assert_eq!([idle(small(0), 2), idle(small(0), 1), idle(small(0), 0)], [2, 1, 0]);
+        assert_eq!(difference(Balancer::V6_12, BalanceKind::Busy, small(0), 4), 0);
+        assert_eq!(difference(Balancer::V6_1, BalanceKind::Busy, small(1), 4), 3);
+    }
+}

@@ -307,7 +307,74 @@ impl RqBalance {
 
 #[cfg(test)]
 mod tests {
-    use super::DomainState;
+    use super::*;
+    use crate::class::fair::Eevdf;
+    use crate::config::Config;
+    use crate::topology::Topology;
+
+    const MS: u64 = 1_000_000;
+
+    /// Four CPUs of one cache: their domain's intervals are 4 to 8 ms.
+    fn shared(name: &str) -> Shared<Eevdf> {
+        let topology = Topology::flat(4);
+        Shared::new(topology.clone(), Config::new(&crate::kernel(name).unwrap(), &topology, 250))
+    }
+
+    /// A machine that has been idle looks as seldom as it ever does; one whose domains are built anew begins as if it had just booted.
+    #[test]
+    fn domains_that_are_built_anew_begin_with_the_shortest_interval() {
+        let shared = shared("6.12");
+        let mut balance = RqBalance::new(&shared, CpuId(0));
+        let domain = shared.domains.at(CpuId(0), 0).unwrap();
+        assert_eq!((domain.min_interval, domain.max_interval), (4 * MS, 8 * MS));
+        let intervals = |balance: &RqBalance| balance.domains[0].interval;
+        assert_eq!(intervals(&balance), 8 * MS);
+        balance.rebuilt(&shared, CpuId(0), 100 * MS);
+        assert_eq!(intervals(&balance), 4 * MS);
+        assert_eq!(balance.domains[0].newidle_ratio, NEWIDLE_RATIO);
+    }
+
+    /// Nothing to do: the interval doubles up to the domain's longest, and beyond that, to 512 ms, where everybody is tied to his CPU.
+    #[test]
+    fn intervals_double_up_to_the_longest() {
+        let shared = shared("6.12");
+        let domain = shared.domains.at(CpuId(0), 0).unwrap();
+        let after = |times: usize, pinned: bool| {
+            let mut state = DomainState::new(domain.min_interval, 0, 0, 0);
+            (0..times).for_each(|_| state.back_off(domain, pinned));
+            state.interval
+        };
+        assert_eq!([0, 1, 2, 3].map(|times| after(times, false) / MS), [4, 8, 8, 8]);
+        assert_eq!([2, 6, 7, 8].map(|times| after(times, true) / MS), [16, 256, 512, 512]);
+    }
+
+    /// What a newly-idle look costs at most is kept while it is exceeded or reached within a second, and then fades by 3 parts of 256 a second.
+    #[test]
+    fn the_highest_cost_of_a_look_fades() {
+        const S: u64 = 1_000 * MS;
+        let mut state = DomainState::new(MS, 0, 0, 0);
+        state.charge_newidle(25_600, S / 2);
+        state.charge_newidle(1, S + S / 2);
+        assert_eq!(state.max_newidle_lb_cost, 25_600, "a second, but not more");
+        state.charge_newidle(1, S + S / 2 + 1);
+        state.charge_newidle(1, 2 * S);
+        assert_eq!(state.max_newidle_lb_cost, 25_300);
+    }
+
+    /// The mean of idle times moves by an eighth of the difference, and is at most twice what a look may cost.
+    #[test]
+    fn idle_times_are_averaged() {
+        let shared = shared("6.12");
+        let mut balance = RqBalance::new(&shared, CpuId(0));
+        let mut idles = |ns: u64| {
+            balance.idle_stamp = MS;
+            balance.idle_ended(MS + ns);
+            balance.avg_idle
+        };
+        assert_eq!([idles(200_000), idles(500_000), idles(100 * MS)], [900_000, 850_000, 1_000_000]);
+        balance.idle_ended(5 * MS);
+        assert_eq!(balance.avg_idle, 1_000_000, "it has not been idle since");
+    }
 
     /// As read in a real 6.18: the chance follows after 512 tries, and what helps by luck while it is low counts for many.
     #[test]

@@ -19,6 +19,9 @@ use crate::scheduler::{attach_task, check_preempt, settle};
 use crate::shared::Shared;
 use crate::tunables::Tunables;
 
+#[cfg(test)]
+mod tests;
+
 /// The balancer at work.
 pub(crate) struct Balancing<'a, P: Policy, R: Rqs<P>, H: Host> {
     pub(crate) rqs: &'a mut R,
@@ -116,7 +119,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             // tasks that may run on two nodes two hops apart stay on one of eight for seconds (scenarios/wasted-cores/group-construction.toml),
             // which nobody has seen a real machine do or not do: here it does not.
             self.look_less_often(visit, Balanced::default());
-            self.tell(visit, None, 0);
+            self.tell(visit, None, 0, true);
             return Outcome { pulled: 0, go_on: false };
         }
         // CPUs from which affinity lets nobody come.
@@ -130,7 +133,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             busiest_seen = Some(busiest);
             let mut env = self.env(visit, imbalance);
             if self.shared.cpu(busiest).nr_running() > 1 {
-                pulled += self.pull_for_group(visit, &mut env, busiest);
+                pulled = self.pull_for_group(visit, &mut env, busiest);
                 balanced.all_pinned = env.all_pinned;
                 if env.all_pinned {
                     // Look again without it, as long as there is anybody outside our own group.
@@ -139,9 +142,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                     if visit.domain.span.iter().any(|cpu| !excluded.contains(cpu) && !own.contains(cpu)) {
                         continue;
                     }
-                    if pulled == 0 {
-                        break true;
-                    }
+                    break true;
                 }
             }
             if pulled == 0 {
@@ -156,12 +157,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         if is_balanced {
             self.found_balanced(visit, balanced);
         }
-        self.tell(visit, busiest_seen, pulled);
+        self.tell(visit, busiest_seen, pulled, is_balanced);
         Outcome { pulled, go_on: true }
     }
 
-    fn tell(&mut self, visit: Visit<'_>, busiest: Option<CpuId>, pulled: u32) {
-        let event = Event::Balance { kind: visit.kind, level: visit.position as u8, busiest, pulled };
+    fn tell(&mut self, visit: Visit<'_>, busiest: Option<CpuId>, pulled: u32, balanced: bool) {
+        let event = Event::Balance { kind: visit.kind, level: visit.position as u8, busiest, pulled, balanced };
         self.host.event(self.now, visit.dst, &event);
     }
 

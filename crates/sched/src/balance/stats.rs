@@ -331,4 +331,67 @@ mod tests {
         // To 6.1 they are groups as all others: this one has one idle CPU more.
         assert!(!busier(pair, single, spare, 1, Balancer::V6_1));
     }
+
+    /// Of tasks that do not fit the heaviest, and of equals the last up to 6.1, the first since then.
+    #[test]
+    fn of_groups_with_tasks_that_do_not_fit_the_heaviest_is_the_busiest() {
+        let domains = machine();
+        let [_, single, other] = &domains.at(CpuId(0), 1).unwrap().groups[..] else { panic!("three groups") };
+        let busier = |misfit: u64, than: u64, balancer| {
+            let of = |group, misfit| GroupStats { misfit, ..stats(group, GroupType::Misfit, 1) };
+            of(other, misfit).busier_than(&of(single, than), balancer)
+        };
+        for balancer in [Balancer::V6_1, Balancer::V6_6, Balancer::V6_12] {
+            assert!(busier(301, 300, balancer) && !busier(299, 300, balancer));
+            assert_eq!(busier(300, 300, balancer), balancer == Balancer::V6_1, "{balancer:?}");
+        }
+    }
+
+    /// `group_classify`: a group of one is overloaded by a second task, if there is more to do than it can.
+    #[test]
+    fn groups_are_told_apart_at_their_limits() {
+        let domains = machine();
+        let [pair, single, _] = &domains.at(CpuId(0), 1).unwrap().groups[..] else { panic!("three groups") };
+        let of = |group, nr_running, util, runnable| {
+            let stats = GroupStats { util, runnable, ..stats(group, GroupType::HasSpare, nr_running) };
+            stats.classify(117)
+        };
+        // Full is 1024 / 1.17 = 875.2 of utilisation, or 1024 * 1.17 = 1198.08 of runnable time.
+        assert_eq!(of(single, 0, 1024, 2048), GroupType::HasSpare, "nobody runs");
+        assert_eq!([1, 2].map(|tasks| of(single, tasks, 875, 1198)), [GroupType::HasSpare; 2]);
+        assert_eq!([1, 2].map(|tasks| of(single, tasks, 876, 0)), [GroupType::FullyBusy, GroupType::Overloaded]);
+        assert_eq!([1, 2].map(|tasks| of(single, tasks, 0, 1199)), [GroupType::FullyBusy, GroupType::Overloaded]);
+        assert_eq!(
+            [1, 2, 3].map(|tasks| of(pair, tasks, 1752, 0)),
+            [GroupType::HasSpare, GroupType::FullyBusy, GroupType::Overloaded]
+        );
+    }
+
+    /// Where CPUs differ a CPU takes no task off a bigger one that has room, or is just full; one that is overloaded it relieves.
+    #[test]
+    fn a_small_cpu_relieves_a_bigger_one_only_if_that_is_overloaded() {
+        use crate::class::fair::Eevdf;
+        let place = |(core, capacity)| CpuPlace { core, cluster: core, llc: 0, package: 0, node: 0, capacity };
+        let topology = Topology::new((0..).zip([1024, 512, 512]).map(place).collect(), None).unwrap();
+        let config = crate::config::Config::new(&crate::kernel("6.12").unwrap(), &topology, 250);
+        let shared: Shared<Eevdf> = Shared::new(topology, config);
+        let domain = shared.domains.at(CpuId(0), 0).unwrap();
+        let group = |cpu: u32| domain.groups.iter().find(|group| group.mask.contains(CpuId(cpu))).unwrap();
+        let beyond_help = |cpu: u32, of: u32, kind| {
+            let local = stats(group(cpu), GroupType::HasSpare, 0);
+            let seen = DomainStats {
+                local,
+                busiest: None,
+                total_load: 0,
+                total_capacity: 0,
+                overloaded_cpu: false,
+                by_average: false,
+            };
+            seen.beyond_help(&shared, &stats(group(of), kind, 2), CpuId(cpu))
+        };
+        use GroupType::{FullyBusy, HasSpare, Misfit, Overloaded};
+        assert_eq!([HasSpare, FullyBusy, Overloaded].map(|kind| beyond_help(1, 0, kind)), [true, true, false]);
+        assert_eq!([HasSpare, FullyBusy, Overloaded].map(|kind| beyond_help(1, 2, kind)), [false; 3]);
+        assert_eq!([(0, 1), (1, 2), (1, 0)].map(|(cpu, of)| beyond_help(cpu, of, Misfit)), [false, true, true]);
+    }
 }

@@ -259,3 +259,30 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
     }
     balancing.rqs.rq(cpu).balance.next_balance = next_balance;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::class::fair::{Cfs, Eevdf};
+    use crate::config::Config;
+    use crate::topology::Topology;
+
+    /// `get_sd_balance_interval` of four CPUs with ticks of 4 ms: a busy CPU waits 16 times as long, less a tick (32 times up to 3.18); nobody waits
+    /// for longer than 100 ms a CPU, nor for less than a tick.
+    #[test]
+    fn intervals_are_whole_ticks_between_one_and_a_tenth_of_a_second_a_cpu() {
+        fn jiffies<P: Policy<Tunables = crate::tunables::Knobs>>(name: &str, ms: u64, busy: bool) -> u64 {
+            let topology = Topology::flat(4);
+            let shared: Shared<P> =
+                Shared::new(topology.clone(), Config::new(&crate::kernel(name).unwrap(), &topology, 250));
+            let mut rq: Rq<P> = Rq::all(&shared).remove(0);
+            rq.balance.domains[0].interval = ms * 1_000_000;
+            let domain = shared.domains.at(CpuId(0), 0).unwrap();
+            interval(&shared, &rq.balance.domains[0], domain, busy)
+        }
+        let new = |ms, busy| jiffies::<Eevdf>("6.12", ms, busy);
+        assert_eq!([1, 4, 5, 8, 396, 400, 512].map(|ms| new(ms, false)), [1, 1, 2, 2, 99, 100, 100]);
+        assert_eq!([4, 8, 16, 64].map(|ms| new(ms, true)), [15, 31, 63, 100]);
+        assert_eq!([4, 8].map(|ms| jiffies::<Cfs>("3.18", ms, true)), [32, 64]);
+    }
+}

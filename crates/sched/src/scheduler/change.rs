@@ -107,9 +107,11 @@ pub(super) fn change_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
             if was.queued {
                 rq.finish_delayed(index);
             }
-            // As if it went to another CPU, and this one were it.
-            P::detach(rq, shared, index);
-            P::attach(rq, shared, index);
+            if !P::leaves_for_above(rq, shared, index) {
+                // As if it went to another CPU, and this one were it.
+                P::detach(rq, shared, index);
+                P::attach(rq, shared, index);
+            }
             let now = rq.clock.pelt();
             let this = &mut rq.tasks[index];
             this.rejoins = false;
@@ -144,6 +146,9 @@ pub(super) fn change_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
             if was.running {
                 class::switch_ordinary(rq, shared, None, Some(index));
                 rq.curr = Some(index);
+            }
+            if rq.tasks[index].rejoins && P::returned_asleep(rq, shared, index) {
+                rq.tasks[index].rejoins = false;
             }
         }
         ClassKind::Deadline => {

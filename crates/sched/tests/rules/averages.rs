@@ -1,9 +1,10 @@
 //! When averages are told, and when not.
 
-use vruntime_sched::class::fair::Eevdf;
+use vruntime_sched::class::fair::{Cfs, Eevdf};
 use vruntime_sched::event::PrevState;
 use vruntime_sched::policy::Policy;
-use vruntime_sched::{TaskAttrs, Waker};
+use vruntime_sched::tunables::Knobs;
+use vruntime_sched::{SchedAttr, SchedPolicy, TaskAttrs, Waker};
 
 use crate::bench::{CPU, MS, Machine};
 
@@ -98,4 +99,37 @@ fn an_estimate_takes_one_sample_a_period() {
         "{high} {estimates:?}"
     );
     assert!(estimates[3] < estimates[0], "{estimates:?}");
+}
+
+/// `switched_to_fair`: who comes back from a real-time policy asleep brings along at once what has not decayed of what it used, and it goes on
+/// decaying on that CPU.
+#[test]
+fn who_comes_back_asleep_joins_at_once() {
+    fn run<P: Policy<Tunables = Knobs>>(name: &str) {
+        let mut machine = Machine::<P>::new(name);
+        let task = machine.fork(1)[0];
+        let set = |machine: &mut Machine<P>, policy| {
+            let attr = SchedAttr { policy, rt_priority: 1, ..SchedAttr::default() };
+            machine.asks(|s| s.set_scheduler(task, attr).unwrap());
+        };
+        let util = |machine: &Machine<P>| P::debug(&machine.rqs[0], &machine.shared)[0].avg.util_avg;
+        machine.pass(300 * MS);
+        set(&mut machine, SchedPolicy::Fifo);
+        machine.schedule(PrevState::Preempted);
+        machine.schedule(PrevState::Sleeping);
+        machine.pass(32 * MS);
+        let _balance = machine.with(|s| s.tick(CPU));
+        assert_eq!(util(&machine), 0, "{name}");
+        set(&mut machine, SchedPolicy::Normal);
+        let back = util(&machine);
+        assert!((450..550).contains(&back), "{name}: {back}");
+        assert_eq!(machine.entity(task).avg.util_avg, back, "{name}");
+        machine.pass(32 * MS);
+        let _balance = machine.with(|s| s.tick(CPU));
+        machine.with(|s| s.wake(task, CPU, Waker::Task));
+        let woken = util(&machine);
+        assert!((200..300).contains(&woken) && machine.entity(task).avg.util_avg == woken, "{name}: {woken}");
+    }
+    run::<Cfs>("6.1");
+    run::<Eevdf>("6.12");
 }

@@ -173,8 +173,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             }
             break Some(src);
         };
+        let balanced = unbalanced.is_none();
         if kind == BalanceKind::NewIdle {
-            if pulled > 0 || unbalanced.is_none() {
+            if pulled > 0 || balanced {
                 self.rqs.rq(dst).balance.domains[position].nr_balance_failed = 0;
             }
         } else {
@@ -198,7 +199,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 (false, _) => params.min_interval,
             };
         }
-        let event = Event::Balance { kind, level: position as u8, busiest: tried, pulled };
+        let event = Event::Balance { kind, level: position as u8, busiest: tried, pulled, balanced };
         self.host.event(self.now, dst, &event);
         pulled
     }

@@ -366,12 +366,35 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
             join_group(rq, shared, task);
             return;
         }
-        D::leave_group(rq, shared, task);
-        rq.change_averages(shared, se, Attach::Leave);
-        rq.se_mut(se).avg.last_update = 0;
+        leave_group(rq, shared, task);
         join_group(rq, shared, task);
         rq.change_averages(shared, se, Attach::Join);
         D::join_group(rq, task);
+    }
+
+    /// `switched_from_fair`: what it has used leaves its queue at once (here: from 6.1 on).
+    fn leaves_for_above(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) -> bool {
+        if shared.config.balancer < Balancer::V6_1 {
+            return false;
+        }
+        let se = Se::task(task);
+        if rq.se(se).avg.last_update != 0 {
+            rq.catch_up(shared);
+            leave_group(rq, shared, task);
+        }
+        true
+    }
+
+    /// `switched_to_fair`: what it has used, as far as that has not decayed, joins its queue at once, and decays there while it sleeps (here:
+    /// from 6.1 on).
+    fn returned_asleep(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) -> bool {
+        if shared.config.balancer < Balancer::V6_1 {
+            return false;
+        }
+        rq.catch_up(shared);
+        rq.change_averages(shared, Se::task(task), Attach::Join);
+        D::join_group(rq, task);
+        true
     }
 
     fn group_weight_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, group: crate::ids::GroupId) {
@@ -504,6 +527,13 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         let root = &rq.class.groups[ROOT].cfs;
         root.h_nr_queued > 0 && root.h_nr_queued == root.h_nr_idle
     }
+}
+
+/// What a task that is off its queue has used leaves that at once.
+fn leave_group<D: Discipline, T: Tunables>(rq: &mut FairCpu<D, T>, shared: &FairShared<D, T>, task: u32) {
+    D::leave_group(rq, shared, task);
+    rq.change_averages(shared, Se::task(task), Attach::Leave);
+    rq.se_mut(Se::task(task)).avg.last_update = 0;
 }
 
 /// Puts a task's entity below the group that `Task::group` names.

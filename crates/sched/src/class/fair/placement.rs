@@ -18,6 +18,9 @@ use crate::shared::Shared;
 use crate::task::Affinity;
 use crate::tunables::Tunables;
 
+#[cfg(test)]
+mod tests;
+
 /// `select_task_rq_fair`. The task lies on `rq`, where it slept.
 pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
     rq: &mut Rq<Fair<D, T>>,
@@ -442,7 +445,6 @@ fn is_worth_leaving<P: Policy>(
             let slack = 1024 * (domain.imbalance_pct - 100) / 100;
             // Other nodes have to be idler by more than that.
             (!numa || group.avg_load + slack < here.avg_load)
-                && group.avg_load < here.avg_load + slack
                 && 100 * here.avg_load > domain.imbalance_pct * group.avg_load
         }
         GroupType::SmtBalance | GroupType::Imbalanced => false,

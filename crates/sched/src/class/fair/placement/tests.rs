@@ -1,0 +1,100 @@
+use super::*;
+use crate::class::fair::Eevdf;
+use crate::config::Config;
+use crate::shared::FairStats;
+use crate::topology::{CpuPlace, Topology};
+
+/// Nodes of so many CPUs, each with a cache of its own.
+fn machine(nodes: u32, cpus: u32) -> Shared<Eevdf> {
+    let place = |cpu: u32| {
+        let node = cpu / cpus;
+        CpuPlace { core: cpu, cluster: cpu, llc: node, package: node, node, capacity: 1024 }
+    };
+    let topology = Topology::new((0..nodes * cpus).map(place).collect(), None).unwrap();
+    let config = Config::new(&crate::kernel("6.12").unwrap(), &topology, 250);
+    Shared::new(topology, config)
+}
+
+fn stats(group: &SchedGroup, kind: GroupType, nr_running: u32) -> GroupStats<'_> {
+    GroupStats {
+        group,
+        kind,
+        load: 0,
+        util: 0,
+        runnable: 0,
+        nr_running,
+        h_nr_running: nr_running,
+        idle_cpus: group.weight.saturating_sub(nr_running),
+        capacity: group.capacity,
+        misfit: 0,
+        avg_load: 0,
+        overloaded_cpu: false,
+    }
+}
+
+/// `find_idlest_group` between nodes with 32 CPUs, of which an eighth is filled before two tasks more here than there matter; for a task that may run on
+/// fewer CPUs here fewer are.
+#[test]
+fn a_node_is_left_for_one_with_more_idle_cpus_once_it_has_a_few_tasks() {
+    let shared = machine(2, 32);
+    let (_, domain) = shared.domains.of(CpuId(0)).next_back().unwrap();
+    assert_eq!((domain.level, domain.imb_numa_nr), (Level::Numa(1), 4));
+    let leaves = |here: u32, there: u32, room: u32| {
+        let [local, other] = &domain.groups[..] else { panic!("two nodes") };
+        let spare = GroupType::HasSpare;
+        is_worth_leaving(&shared, &stats(other, spare, there), &stats(local, spare, here), domain, room)
+    };
+    assert_eq!([1, 2, 3, 4, 5].map(|here| leaves(here, 0, 32)), [false, false, true, true, true]);
+    assert_eq!([3, 4].map(|here| leaves(here, here - 2, 32)), [false, true]);
+    assert_eq!([1, 2].map(|here| leaves(here, 0, 2)), [false, true], "two CPUs are few");
+    assert_eq!([leaves(8, 8, 32), leaves(8, 7, 32), leaves(7, 8, 32)], [false, true, false]);
+}
+
+/// Within a node a group is left for one that is a sixth less loaded; for another node the difference has to be 17 % of a task more.
+#[test]
+fn a_full_group_is_left_for_one_that_is_clearly_less_loaded() {
+    let leaves = |shared: &Shared<Eevdf>, here: u64, there: u64| {
+        let (_, domain) = shared.domains.of(CpuId(0)).next_back().unwrap();
+        let group =
+            |index: usize, avg_load| GroupStats { avg_load, ..stats(&domain.groups[index], GroupType::Overloaded, 9) };
+        is_worth_leaving(shared, &group(1, there), &group(0, here), domain, 4)
+    };
+    let (node, nodes) = (machine(1, 4), machine(2, 4));
+    assert_eq!([1170, 1171].map(|here| leaves(&node, here, 1000)), [false, true]);
+    assert_eq!([1174, 1175].map(|here| leaves(&nodes, here, 1000)), [false, true]);
+}
+
+/// Of groups with room that with more idle CPUs is the idler one, then that which is used less; of equals the first.
+#[test]
+fn of_groups_with_room_the_one_with_more_idle_cpus_is_the_idlest() {
+    let shared = machine(2, 4);
+    let (_, domain) = shared.domains.of(CpuId(0)).next_back().unwrap();
+    let group = |nr_running, util| GroupStats { util, ..stats(&domain.groups[0], GroupType::HasSpare, nr_running) };
+    let idler = |a: (u32, u64), b: (u32, u64)| is_idler(&shared, &group(a.0, a.1), &group(b.0, b.1));
+    assert!(idler((1, 900), (2, 100)) && !idler((2, 100), (1, 900)));
+    assert!(idler((1, 99), (1, 100)) && !idler((1, 100), (1, 100)));
+}
+
+/// `find_idlest_group_cpu`: the idle CPU whose state is left soonest, then the one that went idle last; if none idles, the first of those with the
+/// least load.
+#[test]
+fn the_idlest_cpu_is_the_one_that_is_soonest_and_warmest() {
+    let shared = machine(2, 4);
+    let (_, top) = shared.domains.of(CpuId(0)).next_back().unwrap();
+    let group = &top.groups[0];
+    let idlest = |allowed: &[u32]| idlest_cpu(&shared, group, CpuId(3), |cpu| allowed.contains(&cpu.0)).0;
+    let idle = |cpu, latency, since| {
+        shared.idleness(CpuId(cpu)).set_exit_latency(Some(latency));
+        shared.idleness(CpuId(cpu)).begin(since);
+    };
+    (0..).zip([(100, 9), (2, 5), (2, 7), (2, 6)]).for_each(|(cpu, (latency, since))| idle(cpu, latency, since));
+    assert_eq!((idlest(&[0, 1, 2, 3]), idlest(&[0, 1]), idlest(&[])), (2, 1, 3));
+    for (cpu, load) in (0..).zip([300, 200, 200, 400]) {
+        shared.cpu(CpuId(cpu)).publish_core(1, false);
+        shared.cpu(CpuId(cpu)).publish_fair(FairStats { load, ..FairStats::default() });
+    }
+    assert_eq!(idlest(&[0, 1, 2, 3]), 1);
+    let idle_task = FairStats { h_nr_runnable: 1, h_nr_queued: 1, h_nr_idle: 1, load: 3, ..FairStats::default() };
+    shared.cpu(CpuId(3)).publish_fair(idle_task);
+    assert_eq!(idlest(&[0, 1, 2, 3]), 3, "nothing but a SCHED_IDLE task");
+}
