@@ -79,8 +79,10 @@ impl<'a> Seen<'a> {
         // They are made first, and those that they fork have ended when they have: they wait for them.
         let started = workload.tasks[benchmark.tasks.clone()].iter().filter(|task| task.start.is_some()).count();
         let started = || tasks.iter().take(started);
-        // Tasks are there from the beginning of the run, and sleep until their start.
-        let end = started().map(|task| if task.ended { task.account.life_ns } else { results.elapsed_ns }).max();
+        let end = |task: &TaskResult| {
+            if task.ended { task.born_ns + task.account.life_ns } else { results.elapsed_ns }
+        };
+        let end = started().map(|task| end(task)).max();
         Self {
             words: benchmark.command.split_whitespace().collect(),
             results,

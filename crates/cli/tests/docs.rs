@@ -6,6 +6,10 @@ use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
 
+#[path = "docs/page.rs"]
+mod page;
+#[path = "docs/prose.rs"]
+mod prose;
 #[path = "docs/replayed.rs"]
 mod replayed;
 #[path = "../../../tests/skip.rs"]

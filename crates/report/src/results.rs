@@ -179,6 +179,8 @@ pub struct TaskResult {
     pub policy: SchedPolicy,
     /// Its real-time priority at the end, 1..=99; 0 if it is no real-time task.
     pub rt_priority: u8,
+    /// When its life began, nanoseconds: it was forked, or, if it was there before it started, the run began.
+    pub born_ns: u64,
     /// It has exited.
     pub ended: bool,
     /// Time and counts.
@@ -359,7 +361,7 @@ impl fmt::Display for Stall {
 pub struct Pressure {
     /// Some task waited.
     pub some: Stall,
-    /// No task of the group ran while some waited: others had the CPU. 0 for the root, as since Linux 5.13.
+    /// No task of the group ran while some waited: others had the CPU. 0 for the root, where it has no meaning.
     pub full: Stall,
 }
 

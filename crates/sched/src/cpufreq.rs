@@ -54,7 +54,7 @@ pub(crate) struct Demands {
 impl Demands {
     /// The capacity that a CPU which has `max` wants, a fifth to spare included. `used`: somebody clamps utilisation.
     ///
-    /// Up to 6.6 utilisation is clamped, what deadline tasks were promised is added, and a quarter on top of all. From 6.7
+    /// Up to 6.7 utilisation is clamped, what deadline tasks were promised is added, and a quarter on top of all. From 6.8
     /// on, here 6.12, the quarter is only for what is used: clamps and promises are taken at their word.
     pub(crate) fn wanted(&self, balancer: Balancer, max: u64, used: bool) -> u64 {
         let Self { fair, rt, dl, bw_dl, clamps, .. } = *self;

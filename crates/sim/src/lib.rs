@@ -32,8 +32,9 @@
 //! a file; [`run_policy`] tries out a scheduling policy of your own.
 //!
 //! What is modelled and what is not: time is spent by tasks on their work and by the kernel on switches, interrupts
-//! and system calls ([`Costs`]); caches are a fixed cost of a migration; memory, disks and networks are no bottleneck;
-//! frequencies change where the machine says so; the tick stops on idle CPUs and nowhere else.
+//! and system calls ([`Costs`]); caches are fixed costs, of a migration, of a switch to a task that others have displaced and of
+//! waking one of another CPU; memory, disks and networks are no bottleneck; frequencies change where the machine says so; the tick
+//! stops on idle CPUs and nowhere else.
 #![forbid(unsafe_code)]
 // What comes from a user ends in an error, never in a panic; what cannot happen says why where it stands.
 #![cfg_attr(

@@ -63,8 +63,8 @@ fn moves(name: &str, seed: u64) -> Moves {
 }
 
 /// "Improve sysbench performance by fixing spurious active migration": 727 migrations in 5 s, 691 of them by migration/N, and 20
-/// with the fix. Ours: 1495 to 1581, 1491 to 1578 of them by migration/N (as an idle CPU balances in every jiffy that is due,
-/// and not in every other tick for coming a little earlier than a tick after the last: 903 to 925 then), and with the fix none, as those that do not compute stay where they
+/// with the fix. Ours: twice as many (docs/historical.md), as an idle CPU balances in every jiffy that is due, and not in every other tick
+/// for coming a little earlier than a tick after the last: 903 to 925 then. With the fix none, as those that do not compute stay where they
 /// are. (A real 6.12 makes 3 to 7.)
 #[test]
 fn spurious_migrations() {

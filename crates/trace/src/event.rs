@@ -115,7 +115,7 @@ pub enum Tracepoint<'a> {
         task: Named<'a>,
         /// Nanoseconds since it was charged before.
         runtime_ns: u64,
-        /// Its vruntime, nanoseconds of nice 0; kernels since 6.7 do not tell.
+        /// Its vruntime, nanoseconds of nice 0; kernels since 6.8 do not tell.
         vruntime_ns: Option<u64>,
     },
     /// `sched_process_fork`.

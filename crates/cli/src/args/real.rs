@@ -25,13 +25,14 @@ pub(crate) struct Real {
     /// Run it so many times
     #[arg(long, value_name = "N", default_value = "1", value_parser = number(1..=1000u16), allow_negative_numbers = true)]
     pub(crate) repeat: u16,
-    /// Leave results.json in this folder, and trace.txt, what the kernel recorded of the (first) run, if it lets us
+    /// Leave results.json in this folder, and trace.txt, what the kernel recorded of the (first) run, if it lets us; with groups also
+    /// cgroups.txt, what the machine said of them
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Leave a log for each task in this folder, as rt-app would, of the (first) run
     #[arg(long, value_name = "DIR")]
     pub(crate) rtapp_log: Option<PathBuf>,
-    /// Do not have the kernel record the run: of what `--out` leaves, no trace.txt
+    /// Do not have the kernel record the run: of what `--out` leaves, neither trace.txt nor cgroups.txt
     #[arg(long)]
     pub(crate) no_trace: bool,
     /// Begin even what may hang the machine

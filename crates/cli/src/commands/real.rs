@@ -198,6 +198,8 @@ pub(crate) fn results_of(workload: &Workload, measured: &Measured) -> Results {
             nice: i8::try_from(task.nice).unwrap_or(0),
             policy: policy_of(task.policy),
             rt_priority: u8::try_from(task.rt_priority).unwrap_or(0),
+            // Not measured of forked ones.
+            born_ns: 0,
             ended: task.ended,
             account,
             wakeup_latency: None,

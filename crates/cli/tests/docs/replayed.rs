@@ -3,18 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use assert_cmd::Command;
 use serde_json::Value;
 
+use super::page::{Page, range, well};
 use super::{root, skip};
-
-fn well(arguments: &[&str]) -> Vec<u8> {
-    let output = Command::cargo_bin("vruntime").expect("cargo has built it").args(arguments).output().expect("it runs");
-    // 2: traces that are compared are not alike.
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(matches!(output.status.code(), Some(0 | 2)), "{arguments:?}: {told}");
-    output.stdout
-}
 
 fn replayed(trace: &str, seed: u32, more: &[&str]) -> Value {
     let seed = seed.to_string();
@@ -49,39 +41,42 @@ fn shares(json: &Value) -> Vec<(String, f64)> {
     of_tasks(json, "replayed", "cpu_ns").into_iter().map(|(name, ns)| (name, 100.0 * ns / all)).collect()
 }
 
-fn range(values: &[f64], digits: usize) -> String {
-    let [least, most] = [f64::min, f64::max].map(|pick| values.iter().copied().reduce(pick).expect("there are some"));
-    let [least, most] = [least, most].map(|value| format!("{value:.digits$}"));
-    if least == most { least } else { format!("{least} to {most}") }
-}
-
-/// What is not on the page.
-#[derive(Default)]
-struct Page {
-    text: String,
-    stale: Vec<String>,
-}
-
-impl Page {
-    fn open() -> Self {
-        let text = std::fs::read_to_string(root().join("docs/replay.md")).expect("a document is text");
-        Self { text: text.split_whitespace().collect::<Vec<_>>().join(" "), stale: Vec::new() }
-    }
-
-    fn has(&mut self, figures: String) {
-        if !self.text.contains(&figures) {
-            self.stale.push(figures);
+/// Of the two peri of mix, which wake every 10 ms at one time: who is first in each beat, and how long they wait on average, ms.
+fn beats(text: &str) -> (Vec<String>, f64) {
+    let mut woken: BTreeMap<&str, f64> = BTreeMap::new();
+    let mut waits: Vec<(f64, f64, &str)> = Vec::new();
+    for line in text.lines() {
+        let of = |event: &str, field: &str| {
+            let (head, fields) = line.split_once(event)?;
+            let pid = fields.split_once(field)?.1.split(' ').next()?;
+            let time: f64 = head.rsplit(' ').next()?.parse().ok()?;
+            ["13434", "13435"].contains(&pid).then_some((pid, time))
+        };
+        let wakes = of(": sched_waking:", " pid=").or_else(|| of(": sched_wakeup:", " pid="));
+        if let Some((pid, at)) = wakes {
+            woken.entry(pid).or_insert(at);
+        } else if let Some((pid, at)) = of(": sched_switch:", " next_pid=")
+            && let Some(since) = woken.remove(pid)
+        {
+            waits.push((since, at, pid));
         }
     }
+    waits.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // Those that are woken together; at the start of the program one is by itself.
+    let together = waits.chunk_by(|a, b| b.0 - a.0 < 200e-6);
+    let beats: Vec<_> = together.filter(|beat| beat.iter().any(|wait| wait.2 != beat[0].2)).collect();
+    let first = beats.iter().filter_map(|beat| beat.iter().min_by(|a, b| a.1.total_cmp(&b.1)));
+    let waited: f64 = beats.iter().flat_map(|beat| beat.iter()).map(|wait| wait.1 - wait.0).sum();
+    (first.map(|wait| wait.2.to_owned()).collect(), waited * 1e3 / (2.0 * beats.len() as f64))
+}
 
-    fn check(self) {
-        assert!(self.stale.is_empty(), "docs/replay.md does not say:\n{}", self.stale.join("\n"));
-    }
+fn changes(first: &[String]) -> f64 {
+    first.windows(2).filter(|pair| pair[0] != pair[1]).count() as f64
 }
 
 #[test]
 fn figures_of_groups() {
-    let mut page = Page::open();
+    let mut page = Page::open("replay.md");
     let data = root().join("crates/cli/tests/data");
     let [trace, cgroups] = ["groups.pftrace", "groups-cgroups.txt"].map(|file| data.join(file).display().to_string());
     let with: &[&str] = &["--cgroups", &cgroups];
@@ -126,7 +121,7 @@ fn figures_of_nice_and_mix() {
         return;
     }
     let [nice, mix] = [nice, mix].map(|path| path.display().to_string());
-    let mut page = Page::open();
+    let mut page = Page::open("replay.md");
     let [a, b] = alike(&nice, &[]);
     let [plain, grouped] = [&[][..], &["--autogroup"]].map(|more| alike(&mix, more).join(" and "));
     page.has(format!("nice {a} on CPU 0 and {b} on CPU 1, mix {plain} (with `--autogroup` {grouped})"));
@@ -150,8 +145,15 @@ fn figures_of_nice_and_mix() {
     page.has(format!("| under 6.1: {} |", list(&of_tasks(&json, "what_if", "switches"), 0, 4)));
     // Cells within 2 % of CPU time, 20 % or 100 us of latencies; and ranges.
     let (mut cells, mut seen) = (Vec::new(), BTreeMap::<(&str, String), Vec<f64>>::new());
+    let (mut sides, mut waits) = (Vec::new(), Vec::new());
+    let folder = tempfile::tempdir().expect("there is room");
+    let out = folder.path().to_str().expect("a name in UTF-8");
     for seed in 1..=10 {
-        let json = replayed(&mix, seed, &["--autogroup"]);
+        let json = replayed(&mix, seed, &["--autogroup", "--out", out]);
+        let text = std::fs::read_to_string(folder.path().join("replayed/trace.txt")).expect("it leaves a trace");
+        let (first, wait) = beats(&text);
+        sides.push(changes(&first));
+        waits.push(wait);
         let mut within = 0.0;
         for (field, part, least) in
             [("cpu_ns", 0.02, 0.0), ("wakeup_latency_p50_ns", 0.2, 1e5), ("wakeup_latency_p99_ns", 0.2, 1e5)]
@@ -167,6 +169,16 @@ fn figures_of_nice_and_mix() {
         }
         cells.push(within);
     }
+    let text = String::from_utf8(well(&["trace", "convert", &mix, "-", "--to", "text"])).expect("it prints UTF-8");
+    let (first, wait) = beats(&text);
+    page.has(format!(
+        "the recording changes sides {} times in {} beats (one of them is first {} times), replays with seeds 1 to 10 from {} times.",
+        changes(&first),
+        first.len(),
+        first.iter().filter(|pid| *pid == "13434").count(),
+        range(&sides, 0)
+    ));
+    page.has(format!("{wait:.2} ms in the recording, {} ms in those replays", range(&waits, 2)));
     cells.sort_by(f64::total_cmp);
     let mean = cells.iter().sum::<f64>() / 10.0;
     page.has(format!("| {}, {}, {} | {mean:.1} |", cells[0], f64::midpoint(cells[4], cells[5]), cells[9]));

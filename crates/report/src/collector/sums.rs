@@ -116,6 +116,7 @@ impl From<Task> for TaskResult {
             nice: task.nice,
             policy: task.policy,
             rt_priority: task.rt_priority,
+            born_ns: task.born,
             ended: task.state == State::Dead,
             account: task.account,
             wakeup_latency: detail.wakeup_latency.latency(),

@@ -13,8 +13,8 @@
 //!   not stopped there): nothing is taken off at once; a task that is picked in a throttled group runs until it returns to
 //!   user mode, then leaves the queue alone and waits in the group's *limbo*. The averages' clock stops when the last has left.
 //!
-//! Simplified: since 6.4 a CPU that is let go by another CPU's timer gets an interrupt and does it itself; here the timer's
-//! handler does it, as before 6.4. The kernel lengthens a period whose timer it finds itself handling for more than three
+//! Simplified: since 6.3 a CPU that is let go by another CPU's timer gets an interrupt and does it itself; here the timer's
+//! handler does it, as before 6.3. The kernel lengthens a period whose timer it finds itself handling for more than three
 //! periods in a row; with a clock that stands still during a call that cannot be.
 
 mod invariants;
