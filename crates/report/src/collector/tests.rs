@@ -1,6 +1,7 @@
 //! Hand-made event streams, and what must come of them to the nanosecond.
 
 use super::*;
+use crate::results::{self, Account, Results};
 use proptest::prelude::*;
 use vruntime_trace::OverheadKind;
 
