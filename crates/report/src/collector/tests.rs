@@ -3,7 +3,6 @@
 use super::*;
 use crate::results::{self, Account, Results};
 use proptest::prelude::*;
-use vruntime_trace::OverheadKind;
 
 const CPU0: CpuId = CpuId(0);
 const CPU1: CpuId = CpuId(1);
