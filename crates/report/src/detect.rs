@@ -298,7 +298,7 @@ impl Detector {
         let more = if spare { 1 } else { -1 };
         let id = CpuId(cpu as u32);
         for (mask, count) in self.masks.iter().zip(&mut self.spare) {
-            if allows(mask, id) {
+            if allows(mask.as_ref(), id) {
                 *count = count.saturating_add_signed(more);
             }
         }
@@ -370,7 +370,7 @@ impl Detector {
             let mask = &self.masks[task.mask as usize];
             let mut could = false;
             for (cpu, used) in &mut spare {
-                if allows(mask, *cpu) && !self.holds.hold(id, *cpu) {
+                if allows(mask.as_ref(), *cpu) && !self.holds.hold(id, *cpu) {
                     (could, *used) = (true, true);
                 }
             }
@@ -474,8 +474,8 @@ impl Detector {
     /// domain with both, for it should have taken the work first.
     fn nearest(&self, idle: &[usize], waiting: usize, least: u64) -> Option<usize> {
         let queues = self.cpus[waiting].queues.iter().filter(|(_, queue)| queue.total > least);
-        let masks: Vec<&Option<CpuMask>> = queues.map(|(&mask, _)| &self.masks[mask as usize]).collect();
-        let may_take = |cpu: usize| cpu != waiting && masks.iter().any(|mask| allows(mask, CpuId(cpu as u32)));
+        let masks: Vec<Option<&CpuMask>> = queues.map(|(&mask, _)| self.masks[mask as usize].as_ref()).collect();
+        let may_take = |cpu: usize| cpu != waiting && masks.iter().any(|&mask| allows(mask, CpuId(cpu as u32)));
         let size = |&cpu: &usize| {
             let domain = self.common(cpu, waiting);
             domain.map_or(usize::MAX, |(domain, _)| self.domains[domain as usize].span.count())
@@ -519,7 +519,8 @@ impl Detector {
                 self.wider[other].push(new);
             }
         }
-        let spare = (0u32..).map(CpuId).zip(&self.cpus).filter(|(cpu, it)| it.spare && allows(&mask, *cpu)).count();
+        let spare =
+            (0u32..).map(CpuId).zip(&self.cpus).filter(|(cpu, it)| it.spare && allows(mask.as_ref(), *cpu)).count();
         self.wider.push(wider);
         self.spare.push(spare as u32);
         self.wanting.push(0);
@@ -610,8 +611,8 @@ impl Detector {
 }
 
 /// Whether a set of CPUs, or `None` for all, has this one.
-fn allows(mask: &Option<CpuMask>, cpu: CpuId) -> bool {
-    mask.as_ref().is_none_or(|mask| mask.contains(cpu))
+fn allows(mask: Option<&CpuMask>, cpu: CpuId) -> bool {
+    mask.is_none_or(|mask| mask.contains(cpu))
 }
 
 #[cfg(test)]
