@@ -45,6 +45,23 @@ pub(crate) struct Job<'a> {
     pub(crate) identities: Option<Identities>,
 }
 
+impl<'a> Job<'a> {
+    /// A run that leaves its results and nothing else.
+    pub(crate) fn new(workload: &'a Workload, config: Config, kernel: &str) -> Self {
+        Self {
+            workload,
+            config,
+            traces: None,
+            rtapp_log: None,
+            detect: false,
+            analyse: None,
+            overview: false,
+            kernel: kernel.to_owned(),
+            identities: None,
+        }
+    }
+}
+
 /// One run done.
 #[derive(Clone, Debug)]
 pub(crate) struct Done {
@@ -297,15 +314,10 @@ mod tests {
         let leaves = |spare| {
             let folder = tempfile::tempdir()?;
             let job = Job {
-                workload: &workload,
-                config: config.clone(),
                 traces: Some(folder.path().to_owned()),
                 rtapp_log: Some((folder.path().to_owned(), Global::default())),
                 detect: true,
-                analyse: None,
-                overview: false,
-                kernel: "6.12".to_owned(),
-                identities: None,
+                ..Job::new(&workload, config.clone(), "6.12")
             };
             let done = one(&job, spare, &mut |_| ()).map_err(miette::Report::from)?;
             let mut files = Vec::new();

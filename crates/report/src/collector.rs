@@ -4,25 +4,22 @@
 //! runs a task, the stopper or nothing, and owes some nanoseconds of overhead, which are taken from the time that
 //! follows the [`Event::Overhead`]. Both books balance by construction: every interval goes to exactly one account.
 
+mod sums;
 mod waits;
 
 use std::collections::BTreeMap;
 
 use vruntime_trace::{
     BalanceKind, CpuId, CpuMask, CpusetInfo, DeadlineEvent, Event, GroupId, GroupInfo, LoadAvg, MachineInfo,
-    MigrateCause, PrevState, Running, SchedPolicy, Sink, TaskId, TaskInfo, Totals,
+    MigrateCause, OverheadKind, PrevState, Running, SchedPolicy, Sink, TaskId, TaskInfo, Totals,
 };
 
-use crate::accounts::{Class, Cpu, Group, State, Task};
+use crate::accounts::{Class, Cpu, Detail, Group, State, Task};
 use crate::conservation::Conservation;
 use crate::cputime::Spent;
 use crate::frequency::Frequencies;
-use crate::groups::group_results;
-use crate::latency::Recorder;
 use crate::psi::Psi;
-use crate::results::{
-    self, Account, BalanceCount, ClassResult, CpusetResult, LimitResult, MigrationCount, Results, TaskResult,
-};
+use crate::results::{BalanceCount, CpusetResult, GroupVisits, LimitResult, MigrationCount};
 use crate::shares::Shares;
 use crate::throttles::BoundBy;
 use crate::violation::cpu_list;
@@ -33,7 +30,7 @@ use waits::{Bound, Holds, waits, waits_no_more};
 /// A task's three histograms take about 30 KB, so this bounds them to about 30 MB however many tasks there are.
 pub const DETAILED_TASKS: usize = 1024;
 
-/// Turns an event stream into [`Results`]. Memory grows with tasks, groups and CPUs, not with time.
+/// Turns an event stream into [`Results`](crate::Results). Memory grows with tasks, groups and CPUs, not with time.
 #[derive(Clone, Debug, Default)]
 pub struct Collector {
     tasks: Vec<Task>,
@@ -50,7 +47,7 @@ pub struct Collector {
     frequency: Frequencies,
     /// When a CPU has just looked for work: what that took comes next.
     balanced: Option<u64>,
-    h_load: Option<results::GroupVisits>,
+    h_load: Option<GroupVisits>,
     loadavg: Option<LoadAvg>,
     /// Switches away from each group as the scheduler counted them, by group id; empty if it did not.
     counted_switches: Vec<u64>,
@@ -63,112 +60,6 @@ impl Collector {
     /// For a machine of so many CPUs; one that has never an event counts as idle throughout.
     pub fn new(cpus: usize) -> Self {
         Self { cpus: vec![Cpu::default(); cpus], ..Self::default() }
-    }
-
-    /// What has been collected. Without [`Sink::finish`], the run ends with its last event.
-    pub fn into_results(mut self) -> Results {
-        if !self.finished {
-            let now = self.now;
-            self.finish(now);
-        }
-        let overutilized_ns = self.frequency.overutilized_ns(self.now);
-        let frequencies = std::mem::take(&mut self.frequency).finish(self.now);
-        let Self {
-            mut tasks,
-            mut classes,
-            groups,
-            cpus,
-            migrations,
-            conservation,
-            mut psi,
-            shares,
-            h_load,
-            loadavg,
-            counted_switches,
-            unexplained,
-            now,
-            ..
-        } = self;
-        let mut class_results: Vec<ClassResult> = classes
-            .iter()
-            .map(|class| ClassResult {
-                name: class.name.clone(),
-                tasks: 0,
-                account: Account::default(),
-                wakeup_latency: None,
-                sleep_return: None,
-                loop_duration: None,
-                migrations: class.migrations,
-            })
-            .collect();
-        let mut account = Account::default();
-        for task in &mut tasks {
-            account.add(&task.account);
-            let class = &mut class_results[task.class as usize];
-            class.tasks += 1;
-            class.account.add(&task.account);
-            if let Some(detail) = &mut task.detail {
-                detail.settle();
-                let sum = &mut classes[task.class as usize].detail;
-                sum.wakeup_latency.merge(&detail.wakeup_latency);
-                sum.sleep_return.merge(&detail.sleep_return);
-                sum.loop_duration.merge(&detail.loop_duration);
-            }
-        }
-        let mut all_wakeups = Recorder::default();
-        for (result, class) in class_results.iter_mut().zip(&classes) {
-            result.wakeup_latency = class.detail.wakeup_latency.latency();
-            result.sleep_return = class.detail.sleep_return.latency();
-            result.loop_duration = class.detail.loop_duration.latency();
-            all_wakeups.merge(&class.detail.wakeup_latency);
-        }
-        let mut groups = group_results(&groups, &tasks, &shares.entitled(groups.len()));
-        for (group, pressure) in groups.iter_mut().zip(psi.read(now)) {
-            group.pressure = pressure;
-        }
-        for (group, count) in groups.iter_mut().zip(counted_switches) {
-            group.counted_switches = Some(count);
-        }
-        let tasks = tasks
-            .iter_mut()
-            .map(|task| {
-                let detail = task.detail.take().unwrap_or_default();
-                TaskResult {
-                    name: std::mem::take(&mut task.name).into(),
-                    class: task.class as usize,
-                    group: task.group as usize,
-                    nice: task.nice,
-                    policy: task.policy,
-                    rt_priority: task.rt_priority,
-                    born_ns: task.born,
-                    ended: task.state == State::Dead,
-                    account: task.account,
-                    wakeup_latency: detail.wakeup_latency.latency(),
-                    sleep_return: detail.sleep_return.latency(),
-                    loop_duration: detail.loop_duration.latency(),
-                }
-            })
-            .collect();
-        Results {
-            elapsed_ns: now,
-            tasks,
-            classes: class_results,
-            groups,
-            cpus: cpus.iter().map(|cpu| cpu.result).collect(),
-            account,
-            migrations,
-            conservation: conservation.map(|watch| results::Conservation {
-                least_interval_ns: watch.range.0,
-                most_interval_ns: watch.range.1,
-                worst: watch.worst,
-            }),
-            h_load,
-            unexplained,
-            loadavg,
-            frequencies,
-            overutilized_ns,
-            wakeup_latency: all_wakeups.latency(),
-        }
     }
 
     #[inline]
@@ -355,6 +246,103 @@ impl Collector {
         self.migrations.count(cause);
     }
 
+    /// The histograms of a task, or of its class.
+    fn detail(&mut self, id: TaskId) -> &mut Detail {
+        self.task_mut(id);
+        let Self { tasks, classes, .. } = self;
+        tasks[id.index()].detail(id.index(), classes)
+    }
+
+    /// The CPU's time from here on is the kernel's, for so long.
+    #[inline]
+    fn overhead(&mut self, at: u64, cpu: CpuId, kind: OverheadKind, ns: u64) {
+        let balanced = self.balanced.take() == Some(at);
+        let cpu = self.cpu_mut(cpu);
+        let spent = Spent::on(kind, balanced, cpu.niced);
+        cpu.advance(at);
+        if cpu.owes(ns, spent)
+            && let Running::Task(task) = cpu.running
+        {
+            let task = self.task_mut(task);
+            task.account.system_ns += ns;
+            let group = task.group as usize;
+            self.groups[group].system_ns += ns;
+        }
+    }
+
+    fn balance(&mut self, at: u64, cpu: CpuId, kind: BalanceKind, found_busiest: bool, pulled: u32) {
+        if found_busiest || pulled > 0 {
+            self.balanced = Some(at);
+        }
+        let count: &mut BalanceCount = &mut self.cpu_mut(cpu).result.balance[kind as usize];
+        count.attempts += 1;
+        count.pulls += u64::from(pulled > 0);
+        count.tasks += u64::from(pulled);
+    }
+
+    fn group_visits(&mut self, groups: u32, idle: u32) {
+        let visits = self.h_load.get_or_insert_default();
+        visits.updates += 1;
+        visits.groups += u64::from(groups);
+        visits.idle += u64::from(idle);
+    }
+
+    fn cpu_up(&mut self, at: u64, cpu: CpuId) {
+        let idle = self.cpu_mut(cpu).running == Running::Idle;
+        if let Some(watch) = &mut self.conservation {
+            watch.comes(at, cpu, idle);
+        }
+    }
+
+    fn cpu_down(&mut self, at: u64, cpu: CpuId) {
+        self.cpu_mut(cpu);
+        let Self { tasks, groups, conservation, holds, .. } = self;
+        if let Some(watch) = conservation {
+            watch.goes(at, cpu, |task, cpu| holds.hold(&tasks[task.index()], cpu, groups));
+        }
+    }
+
+    /// A task has the priority of one that waits for it, or its own again.
+    fn boost(&mut self, id: TaskId, priority: i16) {
+        self.limits_change(id);
+        self.task_mut(id).bound_by = BoundBy::of_priority(priority);
+        self.look_again(id);
+    }
+
+    fn set_nice(&mut self, at: u64, id: TaskId, nice: i8) {
+        self.shares.change(at, &mut self.tasks, &self.groups);
+        self.task_mut(id).nice = nice;
+        for cpu in self.cpus.iter_mut().filter(|cpu| cpu.running == Running::Task(id)) {
+            cpu.advance(at);
+            cpu.niced = nice > 0;
+        }
+    }
+
+    fn set_policy(&mut self, at: u64, id: TaskId, policy: SchedPolicy, rt_priority: u8) {
+        self.shares.change(at, &mut self.tasks, &self.groups);
+        self.limits_change(id);
+        let task = self.task_mut(id);
+        (task.policy, task.rt_priority, task.bound_by) = (policy, rt_priority, policy.into());
+        if policy == SchedPolicy::Deadline {
+            task.account.deadline.get_or_insert_default();
+        }
+        self.look_again(id);
+    }
+
+    fn move_group(&mut self, at: u64, id: TaskId, group: GroupId) {
+        self.psi.moves(at, id, group);
+        self.shares.change(at, &mut self.tasks, &self.groups);
+        // Limits of another group are for it from now on.
+        self.wait_ends(id);
+        self.ensure_group(group);
+        let Self { tasks, groups, .. } = self;
+        let task = &mut tasks[id.index()];
+        let state = task.state;
+        task.enter(at, state, groups);
+        task.group = group.0;
+        self.watch_anew(id);
+    }
+
     fn end_of_life(&mut self, at: u64, id: TaskId) {
         self.task_mut(id);
         let Self { tasks, groups, conservation, holds, .. } = self;
@@ -457,23 +445,11 @@ impl Sink for Collector {
             Event::Switch { prev, prev_state, next } => self.switch(at, cpu, prev, prev_state, next),
             // Of an affinity that changes `Sink::affinity` tells.
             Event::Waking { .. } | Event::AffinityLost { .. } => {}
-            Event::PiSetprio { task, new, .. } => {
-                self.limits_change(task);
-                self.task_mut(task).bound_by = BoundBy::of_priority(new);
-                self.look_again(task);
-            }
+            Event::PiSetprio { task, new, .. } => self.boost(task, new),
             Event::RtThrottle { group } => self.rt_throttle(at, cpu, group, true),
             Event::RtUnthrottle { group } => self.rt_throttle(at, cpu, group, false),
-            Event::CpuDown | Event::CpuUp => {
-                let idle = self.cpu_mut(cpu).running == Running::Idle;
-                let Self { tasks, groups, conservation, holds, .. } = self;
-                if let Some(watch) = conservation {
-                    match event {
-                        Event::CpuUp => watch.comes(at, cpu, idle),
-                        _ => watch.goes(at, cpu, |task, cpu| holds.hold(&tasks[task.index()], cpu, groups)),
-                    }
-                }
-            }
+            Event::CpuDown => self.cpu_down(at, cpu),
+            Event::CpuUp => self.cpu_up(at, cpu),
             Event::Wakeup { task, target } => {
                 self.psi.wakes(at, task, target);
                 self.runnable(at, task, State::Woken, target);
@@ -482,52 +458,20 @@ impl Sink for Collector {
                 self.psi.wakes(at, task, target);
                 self.runnable(at, task, State::Waiting, target);
             }
-            Event::Overhead { kind, ns } => {
-                let balanced = self.balanced.take() == Some(at);
-                let cpu = self.cpu_mut(cpu);
-                let spent = Spent::on(kind, balanced, cpu.niced);
-                cpu.advance(at);
-                if cpu.owes(ns, spent)
-                    && let Running::Task(task) = cpu.running
-                {
-                    let task = self.task_mut(task);
-                    task.account.system_ns += ns;
-                    let group = task.group as usize;
-                    self.groups[group].system_ns += ns;
-                }
-            }
+            Event::Overhead { kind, ns } => self.overhead(at, cpu, kind, ns),
             Event::Migrate { task, to, cause, .. } => {
                 self.psi.migrates(at, task, to);
                 self.migrate(task, to, cause);
             }
-            Event::Balance { kind, busiest, pulled, .. } => {
-                if busiest.is_some() || pulled > 0 {
-                    self.balanced = Some(at);
-                }
-                let count: &mut BalanceCount = &mut self.cpu_mut(cpu).result.balance[kind as usize];
-                count.attempts += 1;
-                count.pulls += u64::from(pulled > 0);
-                count.tasks += u64::from(pulled);
-            }
-            Event::HLoad { groups, idle, .. } => {
-                let visits = self.h_load.get_or_insert_default();
-                visits.updates += 1;
-                visits.groups += u64::from(groups);
-                visits.idle += u64::from(idle);
-            }
+            Event::Balance { kind, busiest, pulled, .. } => self.balance(at, cpu, kind, busiest.is_some(), pulled),
+            Event::HLoad { groups, idle, .. } => self.group_visits(groups, idle),
             Event::LoopEnd { task, duration, work } => {
-                self.task_mut(task);
-                let Self { tasks, classes, .. } = self;
-                let owner = &mut tasks[task.index()];
-                owner.account.loops += 1;
-                owner.account.loop_work_ns += work;
-                owner.detail(task.index(), classes).loop_duration.record(duration);
+                let account = &mut self.task_mut(task).account;
+                account.loops += 1;
+                account.loop_work_ns += work;
+                self.detail(task).loop_duration.record(duration);
             }
-            Event::SleepReturn { task, late } => {
-                self.task_mut(task);
-                let Self { tasks, classes, .. } = self;
-                tasks[task.index()].detail(task.index(), classes).sleep_return.record(late);
-            }
+            Event::SleepReturn { task, late } => self.detail(task).sleep_return.record(late),
             Event::Fork { child, .. } => {
                 self.shares.change(at, &mut self.tasks, &self.groups);
                 self.task_mut(child).be_born(at);
@@ -552,38 +496,10 @@ impl Sink for Collector {
                 self.psi.ends(at, task);
                 self.end_of_life(at, task);
             }
-            Event::SetNice { task, nice } => {
-                self.shares.change(at, &mut self.tasks, &self.groups);
-                self.task_mut(task).nice = nice;
-                for cpu in self.cpus.iter_mut().filter(|cpu| cpu.running == Running::Task(task)) {
-                    cpu.advance(at);
-                    cpu.niced = nice > 0;
-                }
-            }
-            Event::SetPolicy { task, policy, rt_priority } => {
-                self.shares.change(at, &mut self.tasks, &self.groups);
-                self.limits_change(task);
-                let it = self.task_mut(task);
-                (it.policy, it.rt_priority, it.bound_by) = (policy, rt_priority, policy.into());
-                if policy == SchedPolicy::Deadline {
-                    it.account.deadline.get_or_insert_default();
-                }
-                self.look_again(task);
-            }
+            Event::SetNice { task, nice } => self.set_nice(at, task, nice),
+            Event::SetPolicy { task, policy, rt_priority } => self.set_policy(at, task, policy, rt_priority),
             Event::Deadline { task, what } => self.deadline(at, cpu, task, what),
-            Event::MoveGroup { task, group } => {
-                self.psi.moves(at, task, group);
-                self.shares.change(at, &mut self.tasks, &self.groups);
-                // Limits of another group are for it from now on.
-                self.wait_ends(task);
-                self.ensure_group(group);
-                let Self { tasks, groups, .. } = self;
-                let it = &mut tasks[task.index()];
-                let state = it.state;
-                it.enter(at, state, groups);
-                it.group = group.0;
-                self.watch_anew(task);
-            }
+            Event::MoveGroup { task, group } => self.move_group(at, task, group),
         }
     }
 

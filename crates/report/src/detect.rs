@@ -87,6 +87,21 @@ struct Task {
     woken: bool,
 }
 
+impl Task {
+    fn place(&self) -> Place {
+        Place { state: self.state, cpu: self.cpu as usize, mask: self.mask }
+    }
+}
+
+/// Where a task is, and as what.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    state: State,
+    cpu: usize,
+    /// Where it could be moved to from there.
+    mask: u32,
+}
+
 /// Tasks of one affinity that wait on a CPU.
 #[derive(Clone, Copy, Debug, Default)]
 struct Queue {
@@ -191,42 +206,54 @@ impl Detector {
     }
 
     fn enter(&mut self, task: TaskId, state: State, cpu: CpuId) {
-        let now = self.now;
-        let before = self.task_mut(task).clone_place();
-        if before.0 == State::Waiting {
+        let before = self.task_mut(task).place();
+        if before.state == State::Waiting {
             self.book(task);
-            let it = self.cpu_mut(before.1);
-            let busy = it.idle_since.is_none();
-            it.waiting = it.waiting.saturating_sub(1);
-            let queue = it.queues.entry(before.2).or_default();
-            queue.count = queue.count.saturating_sub(1);
-            if queue.count == 0 {
-                queue.total += now - queue.since;
-            }
-            if busy {
-                self.want(before.2, -1);
-            }
-            self.look_at(before.1);
+            self.leave_queue(before.cpu, before.mask);
         }
         let held = state == State::Waiting && self.holds.hold(task, cpu);
         let state = if held { State::Held } else { state };
         let mask = self.within_reach(self.tasks[task.index()].affinity, cpu);
+        let since = self.now;
         let it = &mut self.tasks[task.index()];
-        (it.state, it.cpu, it.since, it.mask) = (state, cpu.0, now, mask);
+        (it.state, it.cpu, it.since, it.mask) = (state, cpu.0, since, mask);
         if state == State::Waiting {
-            let it = self.cpu_mut(cpu.index());
-            it.waiting += 1;
-            let busy = it.idle_since.is_none();
-            let queue = it.queues.entry(mask).or_default();
-            if queue.count == 0 {
-                queue.since = now;
-            }
-            queue.count += 1;
-            if busy {
-                self.want(mask, 1);
-            }
-            self.look_at(cpu.index());
+            self.join_queue(cpu.index(), mask);
         }
+    }
+
+    /// One task fewer of that affinity waits on a CPU.
+    fn leave_queue(&mut self, cpu: usize, mask: u32) {
+        let now = self.now;
+        let it = self.cpu_mut(cpu);
+        let busy = it.idle_since.is_none();
+        it.waiting = it.waiting.saturating_sub(1);
+        let queue = it.queues.entry(mask).or_default();
+        queue.count = queue.count.saturating_sub(1);
+        if queue.count == 0 {
+            queue.total += now - queue.since;
+        }
+        if busy {
+            self.want(mask, -1);
+        }
+        self.look_at(cpu);
+    }
+
+    /// One task more of that affinity waits on a CPU.
+    fn join_queue(&mut self, cpu: usize, mask: u32) {
+        let now = self.now;
+        let it = self.cpu_mut(cpu);
+        let busy = it.idle_since.is_none();
+        it.waiting += 1;
+        let queue = it.queues.entry(mask).or_default();
+        if queue.count == 0 {
+            queue.since = now;
+        }
+        queue.count += 1;
+        if busy {
+            self.want(mask, 1);
+        }
+        self.look_at(cpu);
     }
 
     /// Of the CPUs a task may run on those to which it could be moved from `cpu`.
@@ -271,7 +298,7 @@ impl Detector {
         let more = if spare { 1 } else { -1 };
         let id = CpuId(cpu as u32);
         for (mask, count) in self.masks.iter().zip(&mut self.spare) {
-            if mask.as_ref().is_none_or(|mask| mask.contains(id)) {
+            if allows(mask.as_ref(), id) {
                 *count = count.saturating_add_signed(more);
             }
         }
@@ -309,9 +336,9 @@ impl Detector {
 
     /// What a task waits for, if it waits, may be another thing now.
     fn wait_anew(&mut self, task: TaskId) {
-        let (state, at, _) = self.task_mut(task).clone_place();
+        let Place { state, cpu, .. } = self.task_mut(task).place();
         if matches!(state, State::Waiting | State::Held) {
-            self.enter(task, State::Waiting, CpuId(at as u32));
+            self.enter(task, State::Waiting, CpuId(cpu as u32));
         }
     }
 
@@ -343,7 +370,7 @@ impl Detector {
             let mask = &self.masks[task.mask as usize];
             let mut could = false;
             for (cpu, used) in &mut spare {
-                if mask.as_ref().is_none_or(|mask| mask.contains(*cpu)) && !self.holds.hold(id, *cpu) {
+                if allows(mask.as_ref(), *cpu) && !self.holds.hold(id, *cpu) {
                     (could, *used) = (true, true);
                 }
             }
@@ -400,11 +427,10 @@ impl Detector {
         }
     }
 
-    /// Which CPUs were idle, and on which tasks waited, for long enough: and what that looks like.
+    /// Whether what was wasted lasts, and if so who was idle, and where tasks waited.
     fn judge(&mut self) {
         let wasted = self.wasted as f64 / self.detected.window_ns as f64;
         self.detected.wasted_cpus = self.detected.wasted_cpus.max(wasted);
-        let mut seen: BTreeMap<Key, Violation> = BTreeMap::new();
         if self.start < self.unnoticed_until {
             self.before = [0.0; 2];
             self.going_on.clear();
@@ -412,42 +438,53 @@ impl Detector {
         }
         let [first, second] = self.before;
         self.before = [second, wasted];
-        let least = first.min(second).min(wasted);
-        if least >= tolerated(self.cpus.len()) && wasted >= SLOWLY * first {
-            // Whoever was idle, or waited for, half as long as he who was longest.
-            let longest = self.cpus.iter().filter(|cpu| !cpu.offline).map(|cpu| cpu.idle).max().unwrap_or(0);
-            let is_idle = |cpu: &usize| !self.cpus[*cpu].offline && self.cpus[*cpu].idle * 2 >= longest;
-            let idle: Vec<usize> = (0..self.cpus.len()).filter(is_idle).collect();
-            let queues = self.cpus.iter().flat_map(|cpu| cpu.queues.values());
-            let most = queues.map(|queue| queue.total).max().unwrap_or(0) / 2;
-            for waiting in 0..self.cpus.len() {
-                let queues = self.cpus[waiting].queues.iter().filter(|(_, queue)| queue.total > most);
-                let masks: Vec<&Option<CpuMask>> = queues.map(|(&mask, _)| &self.masks[mask as usize]).collect();
-                let may = |cpu: usize| {
-                    masks.iter().any(|mask| mask.as_ref().is_none_or(|mask| mask.contains(CpuId(cpu as u32))))
-                };
-                // The nearest: the one in the smallest domain with both, for it should have taken the work first.
-                let near = |&cpu: &usize| {
-                    let domain = self.common(cpu, waiting);
-                    domain.map_or(usize::MAX, |(domain, _)| self.domains[domain as usize].span.count())
-                };
-                let Some(cpu) = idle.iter().copied().filter(|&cpu| cpu != waiting && may(cpu)).min_by_key(near) else {
-                    continue;
-                };
-                let (key, mut violation) = self.describe(cpu, waiting);
-                violation.idle_cpus = idle.len();
-                violation.wasted_cpus = wasted;
-                seen.entry(key)
-                    .and_modify(|known| {
-                        known.waiting_cpus += 1;
-                        if known.task_wait_ns < violation.task_wait_ns {
-                            violation.waiting_cpus = known.waiting_cpus;
-                            *known = violation.clone();
-                        }
-                    })
-                    .or_insert(violation);
-            }
+        let lasts = first.min(second).min(wasted) >= tolerated(self.cpus.len()) && wasted >= SLOWLY * first;
+        let seen = if lasts { self.look_round(wasted) } else { BTreeMap::new() };
+        self.list(seen);
+    }
+
+    /// What this window shows: which CPUs were idle, and on which tasks waited, for long enough, and what that looks like.
+    fn look_round(&self, wasted: f64) -> BTreeMap<Key, Violation> {
+        // Whoever was idle, or waited for, half as long as he who was longest.
+        let longest = self.cpus.iter().filter(|cpu| !cpu.offline).map(|cpu| cpu.idle).max().unwrap_or(0);
+        let is_idle = |cpu: &usize| !self.cpus[*cpu].offline && self.cpus[*cpu].idle * 2 >= longest;
+        let idle: Vec<usize> = (0..self.cpus.len()).filter(is_idle).collect();
+        let queues = self.cpus.iter().flat_map(|cpu| cpu.queues.values());
+        let least = queues.map(|queue| queue.total).max().unwrap_or(0) / 2;
+        let mut seen: BTreeMap<Key, Violation> = BTreeMap::new();
+        for waiting in 0..self.cpus.len() {
+            let Some(cpu) = self.nearest(&idle, waiting, least) else { continue };
+            let (key, mut violation) = self.describe(cpu, waiting);
+            violation.idle_cpus = idle.len();
+            violation.wasted_cpus = wasted;
+            seen.entry(key)
+                .and_modify(|known| {
+                    known.waiting_cpus += 1;
+                    if known.task_wait_ns < violation.task_wait_ns {
+                        violation.waiting_cpus = known.waiting_cpus;
+                        *known = violation.clone();
+                    }
+                })
+                .or_insert(violation);
         }
+        seen
+    }
+
+    /// Of the idle CPUs the nearest to which tasks could go that waited on `waiting`, for longer than `least` in all: the one in the smallest
+    /// domain with both, for it should have taken the work first.
+    fn nearest(&self, idle: &[usize], waiting: usize, least: u64) -> Option<usize> {
+        let queues = self.cpus[waiting].queues.iter().filter(|(_, queue)| queue.total > least);
+        let masks: Vec<Option<&CpuMask>> = queues.map(|(&mask, _)| self.masks[mask as usize].as_ref()).collect();
+        let may_take = |cpu: usize| cpu != waiting && masks.iter().any(|&mask| allows(mask, CpuId(cpu as u32)));
+        let size = |&cpu: &usize| {
+            let domain = self.common(cpu, waiting);
+            domain.map_or(usize::MAX, |(domain, _)| self.domains[domain as usize].span.count())
+        };
+        idle.iter().copied().filter(|&cpu| may_take(cpu)).min_by_key(size)
+    }
+
+    /// Lists what a window has shown. What the one before it showed, too, goes on.
+    fn list(&mut self, seen: BTreeMap<Key, Violation>) {
         let mut going_on = BTreeMap::new();
         for (key, window) in seen {
             let listed = self.going_on.get(&key).copied().unwrap_or_else(|| {
@@ -482,8 +519,8 @@ impl Detector {
                 self.wider[other].push(new);
             }
         }
-        let within = |cpu: usize| mask.as_ref().is_none_or(|mask| mask.contains(CpuId(cpu as u32)));
-        let spare = (0..self.cpus.len()).filter(|&cpu| self.cpus[cpu].spare && within(cpu)).count();
+        let spare =
+            (0u32..).map(CpuId).zip(&self.cpus).filter(|(cpu, it)| it.spare && allows(mask.as_ref(), *cpu)).count();
         self.wider.push(wider);
         self.spare.push(spare as u32);
         self.wanting.push(0);
@@ -500,49 +537,12 @@ impl Detector {
 
     fn describe(&self, idle: usize, waiting: usize) -> (Key, Violation) {
         let common = self.common(idle, waiting);
-        let cpu = |cpu: usize| CpuId(cpu as u32);
-        let alone = |cpu: CpuId| -> CpuMask { [cpu].into_iter().collect() };
-        // Without a domain in common: all the CPUs that each can be balanced with.
-        let reach = |of: usize| {
-            let top = self.chains.get(of).and_then(|chain| chain.last());
-            top.map_or_else(|| alone(cpu(of)), |&domain| self.domains[domain as usize].span.clone())
-        };
-        let (here, there, domain) = match common {
-            None => (reach(idle), reach(waiting), None),
-            Some((domain, _)) => {
-                let info = &self.domains[domain as usize];
-                let group = |of: usize| info.groups.iter().find(|group| group.contains(cpu(of)));
-                let own = group(idle).cloned().unwrap_or_else(|| alone(cpu(idle)));
-                let other = info.groups.iter().find(|group| group.contains(cpu(waiting)) && **group != own);
-                (own, other.cloned().unwrap_or_else(|| alone(cpu(waiting))), Some(info))
-            }
-        };
-        let queued = &self.cpus[waiting];
-        let pattern = match common {
-            None => Pattern::MissingDomains,
-            Some(_) if here.contains(cpu(waiting)) => Pattern::GroupConstruction,
-            Some(_) if queued.waited_woken * 2 >= queued.waited => Pattern::OverloadOnWakeup,
-            Some((_, level)) => {
-                let found = |cpu: CpuId| self.cpus[cpu.index()].found.get(level).copied().unwrap_or(0);
-                if here.iter().all(|cpu| found(cpu) == 0) { Pattern::GroupImbalance } else { Pattern::Other }
-            }
-        };
+        let domain = common.map(|(domain, _)| &self.domains[domain as usize]);
+        let (here, there) = self.sides(domain, idle, waiting);
         let longest = self.tasks.iter().filter(|task| task.cpu as usize == waiting).max_by_key(|task| task.waited);
-        let window = self.detected.window_ns as f64;
-        let side = |cpus: &CpuMask| {
-            let inside = || cpus.iter().filter_map(|cpu| self.cpus.get(cpu.index()));
-            let idle: u64 = inside().map(|cpu| cpu.idle).sum();
-            let waited: u64 = inside().map(|cpu| cpu.waited).sum();
-            Side {
-                cpus: cpu_list(cpus),
-                count: cpus.count(),
-                busy: cpus.count() as f64 - idle as f64 / window,
-                waiting: waited as f64 / window,
-            }
-        };
         let key = (common.map(|(domain, _)| domain), there.first().map_or(0, |cpu| cpu.0));
         let violation = Violation {
-            pattern,
+            pattern: self.pattern(common.map(|(_, level)| level), &here, waiting),
             from_ns: self.start.saturating_sub(2 * self.detected.window_ns),
             until_ns: self.now,
             idle_cpu: idle,
@@ -554,17 +554,65 @@ impl Detector {
             task_wait_ns: longest.map_or(0, |task| task.waited),
             level: domain.map(|domain| domain.level.to_owned()),
             domain: domain.map(|domain| cpu_list(&domain.span)),
-            idle_side: side(&here),
-            waiting_side: side(&there),
+            idle_side: self.side(&here),
+            waiting_side: self.side(&there),
         };
         (key, violation)
     }
+
+    /// Between whom balancing should have moved tasks: the groups of the two CPUs in the domain that they have in common; without one all the
+    /// CPUs that each can be balanced with.
+    fn sides(&self, domain: Option<&DomainInfo>, idle: usize, waiting: usize) -> (CpuMask, CpuMask) {
+        let [idle, waiting] = [idle, waiting].map(|cpu| CpuId(cpu as u32));
+        let alone = |cpu: CpuId| -> CpuMask { [cpu].into_iter().collect() };
+        let Some(domain) = domain else {
+            let reach = |of: CpuId| {
+                let top = self.chains.get(of.index()).and_then(|chain| chain.last());
+                top.map_or_else(|| alone(of), |&domain| self.domains[domain as usize].span.clone())
+            };
+            return (reach(idle), reach(waiting));
+        };
+        let own = domain.groups.iter().find(|group| group.contains(idle));
+        let own = own.cloned().unwrap_or_else(|| alone(idle));
+        let other = domain.groups.iter().find(|group| group.contains(waiting) && **group != own);
+        let other = other.cloned().unwrap_or_else(|| alone(waiting));
+        (own, other)
+    }
+
+    /// Which of the paper's patterns it is. `level`: that of the domain in common, in the hierarchy of the idle CPU, whose group there is `here`.
+    fn pattern(&self, level: Option<usize>, here: &CpuMask, waiting: usize) -> Pattern {
+        let queued = &self.cpus[waiting];
+        let Some(level) = level else { return Pattern::MissingDomains };
+        let found = |cpu: CpuId| self.cpus[cpu.index()].found.get(level).copied().unwrap_or(0);
+        if here.contains(CpuId(waiting as u32)) {
+            Pattern::GroupConstruction
+        } else if queued.waited_woken * 2 >= queued.waited {
+            Pattern::OverloadOnWakeup
+        } else if here.iter().all(|cpu| found(cpu) == 0) {
+            Pattern::GroupImbalance
+        } else {
+            Pattern::Other
+        }
+    }
+
+    /// How busy these CPUs were in this window.
+    fn side(&self, cpus: &CpuMask) -> Side {
+        let window = self.detected.window_ns as f64;
+        let inside = || cpus.iter().filter_map(|cpu| self.cpus.get(cpu.index()));
+        let idle: u64 = inside().map(|cpu| cpu.idle).sum();
+        let waited: u64 = inside().map(|cpu| cpu.waited).sum();
+        Side {
+            cpus: cpu_list(cpus),
+            count: cpus.count(),
+            busy: cpus.count() as f64 - idle as f64 / window,
+            waiting: waited as f64 / window,
+        }
+    }
 }
 
-impl Task {
-    fn clone_place(&self) -> (State, usize, u32) {
-        (self.state, self.cpu as usize, self.mask)
-    }
+/// Whether a set of CPUs, or `None` for all, has this one.
+fn allows(mask: Option<&CpuMask>, cpu: CpuId) -> bool {
+    mask.is_none_or(|mask| mask.contains(cpu))
 }
 
 #[cfg(test)]

@@ -70,6 +70,18 @@ pub struct Series {
     pub values: Vec<Option<f64>>,
 }
 
+impl Series {
+    /// The document's values, one for each label.
+    pub fn published<V: Into<Option<f64>>>(name: impl Into<String>, values: impl IntoIterator<Item = V>) -> Self {
+        Self { name: name.into(), published: true, values: values.into_iter().map(Into::into).collect() }
+    }
+
+    /// What was found here, one for each label.
+    pub fn ours<V: Into<Option<f64>>>(name: impl Into<String>, values: impl IntoIterator<Item = V>) -> Self {
+        Self { published: false, ..Self::published(name, values) }
+    }
+}
+
 /// Something an experiment must show.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {

@@ -3,7 +3,7 @@
 use crate::data::{Cell, DataTable, Kind};
 use crate::latency::Latency;
 use crate::page::{Bar, Bars};
-use crate::results::{Account, ClassResult, Results, late};
+use crate::results::{Account, ClassResult, LimitResult, Results, late};
 use crate::units::percent;
 
 pub(crate) type Head = (&'static str, &'static str, Kind);
@@ -20,6 +20,19 @@ const ACCOUNT: [Head; 11] = [
     ("migrations", "Migrations", Kind::Count),
     ("loops", "Loops", Kind::Count),
     ("loop_p50_ns", "Loop p50", Kind::Nanoseconds),
+];
+
+/// What the limit of a group did: [`limit_cells`].
+pub(crate) const LIMIT: [Head; 9] = [
+    ("quota_ns", "Quota", Kind::Nanoseconds),
+    ("period_ns", "Period", Kind::Nanoseconds),
+    ("limit", "Limit", Kind::Share),
+    ("nr_periods", "Periods", Kind::Count),
+    ("nr_throttled", "Throttled", Kind::Count),
+    ("throttled", "Of them", Kind::Share),
+    ("throttled_ns", "For", Kind::Nanoseconds),
+    ("nr_bursts", "Bursts", Kind::Count),
+    ("burst_ns", "Burst", Kind::Nanoseconds),
 ];
 
 const LATENCY: [Head; 7] = [
@@ -61,6 +74,27 @@ fn latency(wakeup: Option<Latency>, sleep_return: Option<Latency>) -> Vec<Cell> 
         pick(late, |latency| latency.p50_ns),
         pick(late, |latency| latency.p99_ns),
         pick(late, |latency| latency.max_ns),
+    ]
+}
+
+/// None of nothing.
+pub(crate) fn ratio(part: u64, of: u64) -> Option<f64> {
+    (of > 0).then(|| part as f64 / of as f64)
+}
+
+/// What a group's limit did, in the columns of [`LIMIT`].
+pub(crate) fn limit_cells(limit: Option<LimitResult>) -> [Cell; 9] {
+    let max = limit.and_then(|limit| limit.max);
+    [
+        max.map(|(quota, _)| quota).into(),
+        max.map(|(_, period)| period).into(),
+        max.and_then(|(quota, period)| ratio(quota, period)).into(),
+        limit.map(|limit| limit.nr_periods).into(),
+        limit.map(|limit| limit.nr_throttled).into(),
+        limit.and_then(|limit| ratio(limit.nr_throttled, limit.nr_periods)).into(),
+        limit.map(|limit| limit.throttled_ns).into(),
+        limit.map(|limit| limit.nr_bursts).into(),
+        limit.map(|limit| limit.burst_ns).into(),
     ]
 }
 
@@ -142,7 +176,7 @@ impl Results {
     }
 
     fn groups_table(&self) -> DataTable {
-        let heads: [Head; 27] = [
+        let heads: [Head; 15] = [
             ("group", "Group", Kind::Text),
             ("weight", "Weight", Kind::Count),
             ("guarantee", "Guarantee", Kind::Share),
@@ -158,26 +192,17 @@ impl Results {
             ("pressure_some", "Some", Kind::Share),
             ("switches", "Switches", Kind::Count),
             ("switches_per_s", "Switches/s", Kind::Number),
-            ("quota_ns", "Quota", Kind::Nanoseconds),
-            ("period_ns", "Period", Kind::Nanoseconds),
-            ("limit", "Limit", Kind::Share),
-            ("nr_periods", "Periods", Kind::Count),
-            ("nr_throttled", "Throttled", Kind::Count),
-            ("throttled", "Of them", Kind::Share),
-            ("throttled_ns", "For", Kind::Nanoseconds),
-            ("nr_bursts", "Bursts", Kind::Count),
-            ("burst_ns", "Burst", Kind::Nanoseconds),
+        ];
+        let rest: [Head; 3] = [
             ("nr_rt_throttled", "Real-time throttled", Kind::Count),
             ("rt_throttled_ns", "For", Kind::Nanoseconds),
             ("idle", "Idle group", Kind::Count),
         ];
-        let mut groups = DataTable::new("groups", "Groups, and what they were entitled to", &heads);
-        let ratio = |part: u64, of: u64| (of > 0).then(|| part as f64 / of as f64);
+        let title = "Groups, and what they were entitled to";
+        let mut groups = table("groups", title, &[&heads, &LIMIT, &rest]);
         for group in &self.groups {
-            let limit = group.limit;
-            let max = limit.and_then(|limit| limit.max);
             let some = group.pressure.some.total_ns;
-            groups.push(vec![
+            let mut row = vec![
                 group.path.as_str().into(),
                 group.weight.into(),
                 group.guarantee.map(|percent| f64::from(percent) / 100.0).into(),
@@ -193,19 +218,10 @@ impl Results {
                 self.share(some).into(),
                 group.switches.into(),
                 self.per_second(group.switches).into(),
-                max.map(|(quota, _)| quota).into(),
-                max.map(|(_, period)| period).into(),
-                max.and_then(|(quota, period)| ratio(quota, period)).into(),
-                limit.map(|limit| limit.nr_periods).into(),
-                limit.map(|limit| limit.nr_throttled).into(),
-                limit.and_then(|limit| ratio(limit.nr_throttled, limit.nr_periods)).into(),
-                limit.map(|limit| limit.throttled_ns).into(),
-                limit.map(|limit| limit.nr_bursts).into(),
-                limit.map(|limit| limit.burst_ns).into(),
-                group.nr_rt_throttled.into(),
-                group.rt_throttled_ns.into(),
-                i32::from(group.idle).into(),
-            ]);
+            ];
+            row.extend(limit_cells(group.limit));
+            row.extend([group.nr_rt_throttled.into(), group.rt_throttled_ns.into(), i32::from(group.idle).into()]);
+            groups.push(row);
         }
         groups
     }

@@ -13,6 +13,59 @@
 //! The host calls in with the time and what happened. The scheduler calls out through [`Host`]:
 //! reschedule that CPU, arm that timer, here is an [event](event::Event). Nothing else passes the wall: no clock, no
 //! thread, no I/O, no randomness.
+//!
+//! A host of one CPU: two tasks that never sleep, for four seconds of ticks. `vruntime-sim` is one with everything.
+//!
+//! ```
+//! use vruntime_sched::class::fair::Eevdf;
+//! use vruntime_sched::config::Config;
+//! use vruntime_sched::event::{Event, PrevState, Running};
+//! use vruntime_sched::ids::CpuId;
+//! use vruntime_sched::{Host, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology, kernel};
+//!
+//! /// Nobody waits for timers here, and the CPU looks for itself whether it is to reschedule.
+//! struct Bare;
+//!
+//! impl Host for Bare {
+//!     fn resched(&mut self, _cpu: CpuId) {}
+//!     fn kick_nohz(&mut self, _cpu: CpuId) {}
+//!     fn arm(&mut self, _timer: Timer, _at: Option<u64>) {}
+//!     fn event(&mut self, _at: u64, _cpu: CpuId, _event: &Event) {}
+//! }
+//!
+//! let (cpu, hz, tick_ns) = (CpuId(0), 250, 4_000_000);
+//! let topology = Topology::flat(1);
+//! let config = Config::new(&kernel("6.12")?, &topology, hz);
+//! let shared = Shared::<Eevdf>::new(topology, config);
+//! let mut rqs = Rq::all(&shared);
+//! let mut scheduler = Scheduler { rqs: &mut rqs, shared: &shared, host: &mut Bare, now: 0 };
+//! for nice in [0, 5] {
+//!     let task = scheduler.new_task(&TaskAttrs { nice, ..TaskAttrs::default() }, cpu);
+//!     scheduler.wake_new(task, cpu);
+//! }
+//! let mut running = scheduler.schedule(cpu, PrevState::Preempted).next;
+//! let mut ticks = [0, 0];
+//! for tick in 1..=1000 {
+//!     scheduler.now = tick * tick_ns;
+//!     if let Running::Task(task) = running {
+//!         ticks[task.index()] += 1;
+//!     }
+//!     if scheduler.tick(cpu) {
+//!         scheduler.balance(cpu);
+//!     }
+//!     if scheduler.need_resched(cpu) {
+//!         running = scheduler.schedule(cpu, PrevState::Preempted).next;
+//!     }
+//! }
+//! // They weigh 1024 and 335: who is nicer gets 24.7 % of the CPU.
+//! assert!((245..=249).contains(&ticks[1]), "{ticks:?}");
+//! # Ok::<(), vruntime_sched::kernels::UnknownName>(())
+//! ```
+//!
+//! # A policy of your own
+//!
+//! [`Policy`] is what the ordinary class asks, nine methods at least; [`policy`] says what one has to work with.
+//! `vruntime_sim::run_policy` has a whole one as its example, and runs any.
 #![no_std]
 #![forbid(unsafe_code)]
 // What a host may get wrong ends in an error; what cannot happen says why where it stands.

@@ -63,7 +63,8 @@ pub enum Dequeue {
     Throttle,
 }
 
-/// How a task is woken.
+/// How a task is woken: by another task, if it is none of `fork`, `sync` and `irq`; never more than one of them. The default is also how a task
+/// comes that is pulled, or whose attributes changed, when it is asked whether it may preempt ([`Policy::wakeup_preempt`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wake {
     /// For the first time.
@@ -74,7 +75,7 @@ pub struct Wake {
     pub irq: bool,
     /// How often the waker has changed whom it wakes, lately (`wakee_flips`).
     pub waker_flips: u32,
-    /// Load of the waker, for a `sync` wakeup.
+    /// Load of the waker, for a `sync` wakeup; in the scale of [`Policy::task_load`].
     pub waker_load: u64,
 }
 

@@ -1,36 +1,17 @@
 //! The simulated machine: runs a [`Workload`] under a scheduler of `vruntime_sched`, in virtual time, exactly
 //! repeatable to the byte.
 //!
+//! Two tasks that always want to run, of nice 0 and 5, on one CPU for a second:
+//!
 //! ```
-//! use vruntime_sched::event::{Event, Running};
-//! use vruntime_sched::ids::CpuId;
+//! use vruntime_report::Collector;
 //! use vruntime_sim::{Config, Costs, MachineSpec, parse_topology};
-//! use vruntime_trace::Sink;
 //! use vruntime_workload::program::{Op, Phase, Policy, Settings, Task, Workload};
 //!
 //! const MS: u64 = 1_000_000;
 //!
-//! /// For how long each task has run, nanoseconds.
-//! #[derive(Default)]
-//! struct CpuTime {
-//!     ran: [u64; 2],
-//!     running: Option<(usize, u64)>,
-//! }
-//!
-//! impl Sink for CpuTime {
-//!     fn event(&mut self, at: u64, _cpu: CpuId, event: &Event) {
-//!         let Event::Switch { next, .. } = event else { return };
-//!         if let Some((task, since)) = self.running.take() {
-//!             self.ran[task] += at - since;
-//!         }
-//!         self.running = if let Running::Task(task) = next { Some((task.index(), at)) } else { None };
-//!     }
-//! }
-//!
-//! // Two that always want to run, of nice 0 and 5, on one CPU for a second.
 //! let busy = |name: &str, nice| {
-//!     let policy = Some(Policy::Other { nice, slice: None });
-//!     let settings = Settings { policy, ..Settings::default() };
+//!     let settings = Settings { policy: Some(Policy::Other { nice, slice: None }), ..Settings::default() };
 //!     Task { settings, ..Task::new(name, [Phase::forever([Op::Run { work: MS }])]) }
 //! };
 //! let workload = Workload { tasks: vec![busy("zero", 0), busy("five", 5)], ..Workload::default() };
@@ -38,13 +19,17 @@
 //! let kernel = vruntime_sched::kernel("6.12").unwrap();
 //! let config = Config { duration: Some(1000 * MS), ..Config::new(kernel, machine) };
 //!
-//! let mut times = CpuTime::default();
-//! let outcome = vruntime_sim::run(&workload, &config, &mut times).unwrap();
-//! assert_eq!(outcome.cpus[0].busy, 1000 * MS);
+//! let mut collector = Collector::new(1);
+//! vruntime_sim::run(&workload, &config, &mut collector)?;
+//! let results = collector.into_results();
 //! // They weigh 1024 and 335: who is nicer gets 24.7 % of the CPU.
-//! let share = 100 * times.ran[1] / (times.ran[0] + times.ran[1]);
-//! assert!((24..=25).contains(&share), "{share} %");
+//! let shares: Vec<f64> = results.tasks.iter().map(|task| 100.0 * results.share(task.account.cpu_ns)).collect();
+//! assert!((24.0..25.0).contains(&shares[1]) && shares[0] + shares[1] == 100.0, "{shares:?} %");
+//! # Ok::<(), vruntime_sim::Error>(())
 //! ```
+//!
+//! A [`Sink`] of your own sees every event in place of the collector, or, in a tuple, beside it. [`plan`] makes workload and configuration of
+//! a file; [`run_policy`] tries out a scheduling policy of your own.
 //!
 //! What is modelled and what is not: time is spent by tasks on their work and by the kernel on switches, interrupts
 //! and system calls ([`Costs`]); caches are fixed costs, of a migration, of a switch to a task that others have displaced and of
@@ -168,6 +153,64 @@ pub fn run_dyn(
 }
 
 /// As [`run`], under a scheduling policy of your own. `config.kernel` still gives tunables, features and the balancer.
+///
+/// First come, first served, on one CPU; `examples/round_robin.rs` has slices, too:
+///
+/// ```
+/// use std::collections::VecDeque;
+/// use vruntime_report::Collector;
+/// use vruntime_sched::ids::CpuId;
+/// use vruntime_sched::policy::{Dequeue, Enqueue, Wake};
+/// use vruntime_sched::tunables::Knobs;
+/// use vruntime_sched::{Policy, Rq, Shared, TaskAttrs, kernel};
+/// use vruntime_sim::{Config, Costs, MachineSpec, parse_topology, run_policy};
+/// use vruntime_workload::program::{Op, Phase, Task, Workload};
+///
+/// /// Whoever has the CPU keeps it until it sleeps or yields.
+/// #[derive(Debug)]
+/// struct Fcfs;
+///
+/// impl Policy for Fcfs {
+///     type Tunables = Knobs;
+///     /// The queued tasks; whoever is in front runs.
+///     type Rq = VecDeque<u32>;
+///     type Task = ();
+///
+///     fn new_rq(_shared: &Shared<Self>, _cpu: CpuId) -> VecDeque<u32> {
+///         VecDeque::new()
+///     }
+///     fn new_task(_shared: &Shared<Self>, _attrs: &TaskAttrs) {}
+///     fn enqueue(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32, _why: Enqueue) {
+///         rq.class.push_back(task);
+///     }
+///     fn dequeue(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32, _why: Dequeue) -> bool {
+///         rq.class.retain(|&other| other != task);
+///         true
+///     }
+///     fn pick(rq: &mut Rq<Self>, _shared: &Shared<Self>) -> Option<u32> {
+///         rq.class.front().copied()
+///     }
+///     fn switch(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _prev: Option<u32>, _next: Option<u32>) {}
+///     fn tick(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
+///     fn wakeup_preempt(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32, _wake: Wake) {}
+///     fn yield_task(rq: &mut Rq<Self>, _shared: &Shared<Self>) {
+///         let first = rq.class.pop_front();
+///         rq.class.extend(first);
+///     }
+/// }
+///
+/// const MS: u64 = 1_000_000;
+/// let task = |name: &str| Task::new(name, [Phase::times(1, [Op::Run { work: 50 * MS }])]);
+/// let workload = Workload { tasks: ["a", "b", "c"].map(task).to_vec(), ..Workload::default() };
+/// let machine = MachineSpec { costs: Costs::ZERO, ..MachineSpec::new(parse_topology("1").unwrap()) };
+/// let config = Config::new(kernel("6.12").unwrap(), machine);
+///
+/// let mut collector = Collector::new(1);
+/// run_policy::<Fcfs, _>(&workload, &config, &mut collector)?;
+/// let waited: Vec<u64> = collector.into_results().tasks.iter().map(|task| task.account.run_delay_ns).collect();
+/// assert_eq!(waited, [0, 50 * MS, 100 * MS]);
+/// # Ok::<(), vruntime_sim::Error>(())
+/// ```
 ///
 /// # Errors
 ///

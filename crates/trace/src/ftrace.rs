@@ -5,17 +5,18 @@ use std::io::{self, Write};
 use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 
-use crate::names::{Names, Who, printable};
+use crate::names::{Names, printable};
 use crate::output::Output;
 use crate::{CpusetInfo, GroupInfo, Identities, Sink, TaskInfo};
 
 mod marks;
 mod recorded;
+mod site;
 
 pub use marks::Mark;
 pub use recorded::RecordedText;
 
-use marks::Site;
+use site::Site;
 
 /// What marks the end of a run, so that what was so until then has a length.
 pub(crate) const END_OF_RUN: &str = "end of run";
@@ -117,88 +118,25 @@ impl<W: Write> FtraceWriter<W> {
         // The events of a wakeup follow one another.
         let flags = if self.irq { IN_INTERRUPT } else { IN_TASK };
         let Self { out, names, nanoseconds, .. } = self;
-        let names = &*names;
         let site = Site { names, nanoseconds: *nanoseconds, at, cpu };
         out.write(|buffer| match *event {
-            Event::Fork { parent: forker, child: born } => {
-                start(buffer, names, *nanoseconds, at, cpu, b"sched_process_fork:   ");
-                // The tasks a workload begins with have no parent of its own: whoever runs there started them.
-                let parent = forker.map_or_else(|| names.who(cpu, names.current(cpu)), |parent| names.task(parent));
-                let child = names.task(born);
-                push_field(buffer, b"comm=", parent.comm);
-                push_signed(buffer, b" pid=", parent.pid);
-                push_field(buffer, b" child_comm=", child.comm);
-                push_signed(buffer, b" child_pid=", child.pid);
-                buffer.push(b'\n');
-                if let Some(group) = names.born_into(cpu, forker, born) {
-                    site.attach(buffer, born, group);
-                }
-                site.birth(buffer, born);
-            }
-            Event::Exit { task } => {
-                start(buffer, names, *nanoseconds, at, cpu, b"sched_process_exit:   ");
-                push_who(buffer, names.task(task));
-                buffer.push(b'\n');
-            }
+            Event::Fork { parent, child } => site.fork(buffer, parent, child),
+            Event::Exit { task } => site.exit(buffer, task),
             Event::Waking { task, .. } => {
-                site.start(buffer, flags, b"sched_waking:         ");
-                push_wakeup(buffer, names.task(task), names.last_cpu(task));
+                site.wakeup(buffer, flags, b"sched_waking:         ", task, site.names.last_cpu(task));
             }
             Event::Wakeup { task, target } => {
-                site.start(buffer, flags, b"sched_wakeup:         ");
-                push_wakeup(buffer, names.task(task), target);
+                site.wakeup(buffer, flags, b"sched_wakeup:         ", task, target);
             }
-            Event::WakeupNew { task, target } => {
-                start(buffer, names, *nanoseconds, at, cpu, b"sched_wakeup_new:     ");
-                push_wakeup(buffer, names.task(task), target);
-            }
-            Event::Switch { prev, prev_state, next } => {
-                start(buffer, names, *nanoseconds, at, cpu, b"sched_switch:         ");
-                let (left, came) = (names.who(cpu, prev), names.who(cpu, next));
-                push_field(buffer, b"prev_comm=", left.comm);
-                push_signed(buffer, b" prev_pid=", left.pid);
-                push_signed(buffer, b" prev_prio=", left.prio);
-                push_field(buffer, b" prev_state=", state_letters(prev, prev_state).as_bytes());
-                push_field(buffer, b" ==> next_comm=", came.comm);
-                push_signed(buffer, b" next_pid=", came.pid);
-                push_signed(buffer, b" next_prio=", came.prio);
-                buffer.push(b'\n');
-            }
-            Event::Migrate { task, from, to, .. } => {
-                start(buffer, names, *nanoseconds, at, cpu, b"sched_migrate_task:   ");
-                push_who(buffer, names.task(task));
-                push_field(buffer, b" orig_cpu=", &[]);
-                push_number(buffer, u64::from(from.0), 1);
-                push_field(buffer, b" dest_cpu=", &[]);
-                push_number(buffer, u64::from(to.0), 1);
-                buffer.push(b'\n');
-            }
+            Event::WakeupNew { task, target } => site.wakeup(buffer, b"", b"sched_wakeup_new:     ", task, target),
+            Event::Switch { prev, prev_state, next } => site.switch(buffer, prev, prev_state, next),
+            Event::Migrate { task, from, to, .. } => site.migrate(buffer, task, from, to),
             Event::MoveGroup { task, group } => site.attach(buffer, task, group),
-            Event::PiSetprio { task, old, new } => {
-                start(buffer, names, *nanoseconds, at, cpu, b"sched_pi_setprio:     ");
-                let who = names.task(task);
-                push_field(buffer, b"comm=", who.comm);
-                push_signed(buffer, b" pid=", who.pid);
-                push_signed(buffer, b" oldprio=", i32::from(old));
-                push_signed(buffer, b" newprio=", i32::from(new));
-                buffer.push(b'\n');
-            }
-            Event::CpuFrequency { khz } => {
-                start(buffer, names, *nanoseconds, at, cpu, b"cpu_frequency:        ");
-                push_field(buffer, b"state=", &[]);
-                push_number(buffer, u64::from(khz), 1);
-                push_field(buffer, b" cpu_id=", &[]);
-                push_number(buffer, u64::from(cpu.0), 1);
-                buffer.push(b'\n');
-            }
-            Event::Overutilized { on, .. } => {
-                start(buffer, names, *nanoseconds, at, cpu, b"sched_overutilized:   ");
-                push_field(buffer, b"overutilized=", &[]);
-                push_number(buffer, u64::from(on), 1);
-                buffer.push(b'\n');
-            }
-            Event::CpuDown => push_cpuhp(buffer, names, *nanoseconds, at, cpu, false),
-            Event::CpuUp => push_cpuhp(buffer, names, *nanoseconds, at, cpu, true),
+            Event::PiSetprio { task, old, new } => site.pi_setprio(buffer, task, old, new),
+            Event::CpuFrequency { khz } => site.frequency(buffer, khz),
+            Event::Overutilized { on, .. } => site.overutilized(buffer, on),
+            Event::CpuDown => site.cpuhp(buffer, false),
+            Event::CpuUp => site.cpuhp(buffer, true),
             Event::SetNice { .. }
             | Event::SetPolicy { .. }
             | Event::Deadline { .. }
@@ -226,8 +164,9 @@ impl<W: Write> FtraceWriter<W> {
             out.fail(error);
             return;
         }
+        let site = Site { names, nanoseconds: *nanoseconds, at, cpu: CpuId(0) };
         out.write(|buffer| {
-            start(buffer, names, *nanoseconds, at, CpuId(0), b"print:                ");
+            site.start(buffer, b"print:                ");
             buffer.extend_from_slice(text.as_bytes());
             buffer.push(b'\n');
         });
@@ -311,46 +250,6 @@ pub(crate) fn group_level(path: &str) -> u64 {
 const IN_INTERRUPT: &[u8] = b"..h.. ";
 const IN_TASK: &[u8] = b"..... ";
 
-/// Task, CPU, time and event: the columns every line begins with.
-fn start(buffer: &mut Vec<u8>, names: &Names, nanoseconds: bool, at: u64, cpu: CpuId, event: &[u8]) {
-    Site { names, nanoseconds, at, cpu }.start(buffer, b"", event);
-}
-
-impl Site<'_> {
-    /// The same with the column of flags, or none.
-    fn start(self, buffer: &mut Vec<u8>, flags: &[u8], event: &[u8]) {
-        let Self { names, nanoseconds, at, cpu } = self;
-        let current = names.who(cpu, names.current(cpu));
-        let comm: &[u8] = if current.pid == 0 { b"<idle>" } else { current.comm };
-        buffer.resize(buffer.len() + 16_usize.saturating_sub(comm.len()), b' ');
-        buffer.extend_from_slice(comm);
-        buffer.push(b'-');
-        let before = buffer.len();
-        push_number(buffer, current.pid.unsigned_abs().into(), 1);
-        buffer.resize(buffer.len().max(before + 5), b' ');
-        if let Some(tgid) = names.tgid(names.current(cpu)) {
-            push_tgid(buffer, tgid);
-        }
-        buffer.extend_from_slice(b" [");
-        push_number(buffer, u64::from(cpu.0), 3);
-        buffer.extend_from_slice(b"] ");
-        buffer.extend_from_slice(flags);
-        let (seconds, fraction, digits) = if nanoseconds {
-            (at / 1_000_000_000, at % 1_000_000_000, 9)
-        } else {
-            let us = at / 1000 + u64::from(at % 1000 >= 500);
-            (us / 1_000_000, us % 1_000_000, 6)
-        };
-        let width = seconds.checked_ilog10().map_or(1, |log| log as usize + 1);
-        buffer.resize(buffer.len() + 5_usize.saturating_sub(width), b' ');
-        push_number(buffer, seconds, 1);
-        buffer.push(b'.');
-        push_number(buffer, fraction, digits);
-        buffer.extend_from_slice(b": ");
-        buffer.extend_from_slice(event);
-    }
-}
-
 /// The process of a thread, in the column of the option record-tgid.
 fn push_tgid(buffer: &mut Vec<u8>, tgid: i32) {
     let digits = tgid.checked_ilog10().map_or(1, |log| log as usize + 1);
@@ -358,24 +257,6 @@ fn push_tgid(buffer: &mut Vec<u8>, tgid: i32) {
     buffer.resize(buffer.len() + 5_usize.saturating_sub(digits), b' ');
     push_number(buffer, tgid.max(0) as u64, 1);
     buffer.push(b')');
-}
-
-/// The step in which a CPU comes to, or leaves, the scheduler: on its own thread, beginning and end in one instant.
-fn push_cpuhp(buffer: &mut Vec<u8>, names: &Names, nanoseconds: bool, at: u64, cpu: CpuId, online: bool) {
-    let (target, step, state) = cpuhp(online);
-    start(buffer, names, nanoseconds, at, cpu, b"cpuhp_enter:          ");
-    push_field(buffer, b"cpu: ", &[]);
-    push_number(buffer, u64::from(cpu.0), 4);
-    push_padded(buffer, b" target: ", target);
-    push_padded(buffer, b" step: ", step);
-    push_field(buffer, b" (", if online { b"sched_cpu_activate" } else { b"sched_cpu_deactivate" });
-    buffer.extend_from_slice(b")\n");
-    start(buffer, names, nanoseconds, at, cpu, b"cpuhp_exit:           ");
-    push_field(buffer, b" cpu: ", &[]);
-    push_number(buffer, u64::from(cpu.0), 4);
-    push_padded(buffer, b"  state: ", state);
-    push_padded(buffer, b" step: ", step);
-    buffer.extend_from_slice(b" ret: 0\n");
 }
 
 /// `target`, `step` and `state` of `cpuhp_enter` and `cpuhp_exit` when a CPU comes to the scheduler (`CPUHP_AP_ACTIVE`, on the
@@ -393,19 +274,6 @@ fn push_padded(buffer: &mut Vec<u8>, name: &[u8], value: i32) {
     let digits = value.checked_ilog10().map_or(1, |log| log as usize + 1);
     buffer.resize(buffer.len() + 3_usize.saturating_sub(digits), b' ');
     push_signed(buffer, b"", value);
-}
-
-fn push_wakeup(buffer: &mut Vec<u8>, who: Who<'_>, target: CpuId) {
-    push_who(buffer, who);
-    buffer.extend_from_slice(b" target_cpu=");
-    push_number(buffer, u64::from(target.0), 3);
-    buffer.push(b'\n');
-}
-
-fn push_who(buffer: &mut Vec<u8>, who: Who<'_>) {
-    push_field(buffer, b"comm=", who.comm);
-    push_signed(buffer, b" pid=", who.pid);
-    push_signed(buffer, b" prio=", who.prio);
 }
 
 fn push_field(buffer: &mut Vec<u8>, name: &[u8], value: &[u8]) {

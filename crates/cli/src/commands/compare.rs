@@ -41,139 +41,279 @@ struct Side<'a> {
 pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let options = &compare.options;
     let places = Places::default().folder("--out", options.out.as_deref(), &["comparison.json"]);
-    let read_files = || compare.files.iter().chain(&compare.cgroups);
-    compare.reports.places(places.reads(read_files())).check()?;
+    compare.reports.places(places.reads(read_files(compare))).check()?;
     let rules = rules::read(&compare.map)?;
-    if let Some(trace) = compare.files.iter().find(|file| !rules.is_empty() && !input::is_workload(file)) {
-        let help = format!("vruntime replay {} --map RULE does that with a trace", trace.display());
-        return Err(miette!(help = help, "--map changes what is in a file, and {} is a trace", trace.display()));
-    }
+    refuse_rules_of_traces(&rules, compare)?;
     let Some((inputs, traces)) = read(compare)? else { return Ok(Ended::Interrupted) };
     let what_ifs = what_ifs(&inputs, &rules, compare)?;
     let sides = sides(&inputs, &what_ifs, &rules, compare)?;
-    let folders = sides.iter().filter_map(|side| Some(options.out.as_ref()?.join(folder_name(&side.label))));
-    folders
-        .fold(Places::default().reads(read_files()), |places, folder| places.folder("--out", Some(&folder), &LEFT))
-        .check()?;
+    check_folders(&sides, compare)?;
     for input in &inputs {
         let ends = options.duration.or(input.workload.duration);
         input::suspect(ends.map_or_else(Vec::new, |end| located::too_late(input, end)), options.strict)?;
     }
-    let mut jobs = Vec::new();
-    for side in &sides {
-        for index in 0..options.repeat {
-            let seed = side.plan.config.seed.wrapping_add(u64::from(index));
-            jobs.push(Job {
-                detect: false,
-                analyse: (index == 0 && compare.reports.html.is_some()).then(|| match side.input.says {
-                    Says::Trace(_) => html::watch_replayed(),
-                    _ => html::watch(None),
-                }),
-                overview: index == 0,
-                workload: &side.workload,
-                config: vruntime_sim::Config { seed, ..side.plan.config.clone() },
-                traces: options.out.as_ref().filter(|_| index == 0).map(|out| out.join(folder_name(&side.label))),
-                rtapp_log: None,
-                kernel: side.plan.kernel.clone(),
-                identities: None,
-            });
+    let mut runs = run(&sides, &traces, &rules, compare)?;
+    let replays = runs.split_off(sides.len() * usize::from(options.repeat));
+    let checks = replays.into_iter().zip(&traces).map(|(run, trace)| trace.check(run)).collect();
+    for (side, runs) in sides.iter().zip(runs.chunks_mut(usize::from(options.repeat))) {
+        if matches!(side.input.says, Says::Trace(_)) {
+            side.call_as_recorded(runs);
         }
     }
-    let compared = jobs.len();
-    jobs.extend(traces.iter().map(Traced::job));
+    let ran = sides.iter().zip(runs.chunks(usize::from(options.repeat))).map(|(side, runs)| Ran { side, runs });
+    let compared = Compared::new(ran.collect(), checks)?;
+    let json = compared.json();
+    if let Some(out) = &options.out {
+        compared.leave(out, &json)?;
+    }
+    tell_notes(&runs);
+    compared.leave_reports(compare)?;
+    if options.json {
+        output::print_json(&json);
+    } else {
+        output::print(&compared.text(compare));
+    }
+    Ok(if compared.interrupted() { Ended::Interrupted } else { Ended::Well })
+}
+
+/// The files it reads.
+fn read_files(compare: &Compare) -> impl Iterator<Item = &PathBuf> {
+    compare.files.iter().chain(&compare.cgroups)
+}
+
+/// Rules for traces are another command's.
+fn refuse_rules_of_traces(rules: &Rules, compare: &Compare) -> miette::Result<()> {
+    match compare.files.iter().find(|file| !input::is_workload(file)) {
+        Some(trace) if !rules.is_empty() => {
+            let help = format!("vruntime replay {} --map RULE does that with a trace", trace.display());
+            Err(miette!(help = help, "--map changes what is in a file, and {} is a trace", trace.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the folders can be written that `--out` promises.
+fn check_folders(sides: &[Side<'_>], compare: &Compare) -> miette::Result<()> {
+    let mut places = Places::default().reads(read_files(compare));
+    for folder in sides.iter().filter_map(|side| side.folder(compare)) {
+        places = places.folder("--out", Some(&folder), &LEFT);
+    }
+    places.check()
+}
+
+/// The runs of every side, a seed each, and then the replay of each trace as recorded.
+fn run(sides: &[Side<'_>], traces: &[Traced], rules: &Rules, compare: &Compare) -> miette::Result<Vec<Done>> {
+    let repeat = compare.options.repeat;
+    let of_sides = sides.iter().flat_map(|side| (0..repeat).map(|index| side.job(index, compare)));
+    let jobs: Vec<Job<'_>> = of_sides.chain(traces.iter().map(Traced::job)).collect();
     let runs = simulate::all(&jobs).into_iter().enumerate();
     let runs = runs.map(|(job, run)| {
-        run.map_err(|failure| match sides.get(job / usize::from(options.repeat)) {
-            Some(side) if side.what_if => rules::report(&rules, side.input, failure),
+        run.map_err(|failure| match sides.get(job / usize::from(repeat)) {
+            Some(side) if side.what_if => rules::report(rules, side.input, failure),
             Some(side) => located::report(side.input, failure),
             None => failure.into(),
         })
     });
-    let mut runs = runs.collect::<miette::Result<Vec<Done>>>()?;
-    let checks = runs.split_off(compared).into_iter().zip(&traces).map(|(run, trace)| trace.check(run));
-    let checks: Vec<Checked<'_>> = checks.collect();
-    for (side, runs) in sides.iter().zip(runs.chunks_mut(usize::from(options.repeat))) {
-        if matches!(side.input.says, Says::Trace(_)) {
-            // A recording does not say where a loop begins: those of its program are the replay's own.
-            for run in &mut *runs {
-                run.results.forget_loops();
-                for group in &mut run.results.groups {
-                    if let Some(name) = side.groups.get(&group.path) {
-                        group.path.clone_from(name);
-                    }
+    runs.collect()
+}
+
+impl Side<'_> {
+    /// Where `--out` leaves what is its own.
+    fn folder(&self, compare: &Compare) -> Option<PathBuf> {
+        Some(compare.options.out.as_ref()?.join(folder_name(&self.label)))
+    }
+
+    /// Its run with so many seeds before. The first is the one of which there are traces and charts.
+    fn job(&self, index: u16, compare: &Compare) -> Job<'_> {
+        let is_first = index == 0;
+        let seed = self.plan.config.seed.wrapping_add(u64::from(index));
+        let config = vruntime_sim::Config { seed, ..self.plan.config.clone() };
+        Job {
+            analyse: (is_first && compare.reports.html.is_some()).then(|| match self.input.says {
+                Says::Trace(_) => html::watch_replayed(),
+                _ => html::watch(None),
+            }),
+            overview: is_first,
+            traces: self.folder(compare).filter(|_| is_first),
+            ..Job::new(&self.workload, config, &self.plan.kernel)
+        }
+    }
+
+    /// Makes the results of a trace's replays speak of what was recorded: a recording does not say where a loop begins, so that loops are the
+    /// replay's own, as are semaphores; groups are called as in other files.
+    fn call_as_recorded(&self, runs: &mut [Done]) {
+        for run in &mut *runs {
+            run.results.forget_loops();
+            for group in &mut run.results.groups {
+                if let Some(name) = self.groups.get(&group.path) {
+                    group.path.clone_from(name);
                 }
             }
-            without_semaphores(runs, &semaphores(&side.workload));
         }
+        without_semaphores(runs, &semaphores(&self.workload));
     }
-    let of_side: Vec<&[Done]> = runs.chunks(usize::from(options.repeat)).collect();
-    // After Ctrl-C, what has come to its end is compared; if nothing has, there are the parts of runs, and nothing is said of them.
-    let unfinished = of_side.iter().all(|runs| finished(runs) == 0);
-    let variants = sides.iter().zip(&of_side).map(|(side, runs)| Variant {
-        label: side.label.clone(),
-        runs: counted(runs, unfinished).map(|run| run.results.clone()).collect(),
-    });
-    let comparison =
-        Comparison::new(variants.collect()).ok_or_else(|| miette!("nothing was run that could be compared"))?;
-    let comparison = if unfinished { comparison.unfinished() } else { comparison };
-    let mut json = comparison.json();
-    let interrupted = runs.iter().any(|run| run.outcome.interrupted);
-    if let serde_json::Value::Object(fields) = &mut json {
-        let ran = sides.iter().zip(&of_side).map(|(side, runs)| {
-            let mut json = ran_json(&side.label, side.path, &side.input.name, &side.plan, &side.changes, runs);
-            if let serde_json::Value::Object(fields) = &mut json {
-                fields.insert("finished".to_owned(), finished(runs).into());
-            }
-            json
+}
+
+/// A side, and its runs.
+struct Ran<'a> {
+    side: &'a Side<'a>,
+    runs: &'a [Done],
+}
+
+impl<'a> Ran<'a> {
+    /// How many came to their end.
+    fn finished(&self) -> usize {
+        finished(self.runs)
+    }
+
+    /// The runs that count: those that came to their end, or, where Ctrl-C left none on any side, the one that got furthest.
+    fn counted(&self, unfinished: bool) -> impl Iterator<Item = &'a Done> + use<'a> {
+        // The first of those that got furthest.
+        let furthest = self.runs.iter().rev().max_by_key(|run| run.outcome.end).filter(|_| unfinished);
+        self.runs.iter().filter(|run| !run.outcome.interrupted).chain(furthest)
+    }
+
+    /// What was run, for `--json`.
+    fn json(&self) -> serde_json::Value {
+        let Self { side, runs } = self;
+        let mut json = ran_json(&side.label, side.path, &side.input.name, &side.plan, &side.changes, runs);
+        if let serde_json::Value::Object(fields) = &mut json {
+            fields.insert("finished".to_owned(), self.finished().into());
+        }
+        json
+    }
+
+    /// What was run, in words.
+    fn what(&self) -> String {
+        let Self { side: Side { file, plan, changes, label, .. }, runs } = self;
+        let ended = self.finished();
+        let seconds = self.counted(ended == 0).next().map_or(0, |run| run.outcome.end) as f64 / 1e9;
+        let default = if plan.machine_by_default { ", the default" } else { "" };
+        let stopped = match ended {
+            _ if ended == runs.len() => String::new(),
+            0 if runs.len() == 1 => ", stopped early".to_owned(),
+            _ => format!(", {ended} of {} seeds: stopped early", runs.len()),
+        };
+        let with = if changes.is_empty() { String::new() } else { format!(", with {}", changes.join("; ")) };
+        format!(
+            "{label}: {} under Linux {} on {}{default}, {seconds} s simulated{stopped}{with}",
+            file,
+            plan.kernel,
+            machine_words(plan)
+        )
+    }
+}
+
+/// All sides beside each other.
+struct Compared<'a> {
+    ran: Vec<Ran<'a>>,
+    /// Nothing came to its end before Ctrl-C: there are only parts of runs, and nothing is said of them.
+    unfinished: bool,
+    comparison: Comparison,
+    /// How well each trace is reproduced.
+    checks: Vec<Checked<'a>>,
+}
+
+impl<'a> Compared<'a> {
+    fn new(ran: Vec<Ran<'a>>, checks: Vec<Checked<'a>>) -> miette::Result<Self> {
+        let unfinished = ran.iter().all(|ran| ran.finished() == 0);
+        let variants = ran.iter().map(|ran| Variant {
+            label: ran.side.label.clone(),
+            runs: ran.counted(unfinished).map(|run| run.results.clone()).collect(),
         });
-        fields.insert("runs".to_owned(), ran.collect());
+        let comparison =
+            Comparison::new(variants.collect()).ok_or_else(|| miette!("nothing was run that could be compared"))?;
+        let comparison = if unfinished { comparison.unfinished() } else { comparison };
+        Ok(Self { ran, unfinished, comparison, checks })
+    }
+
+    fn runs(&self) -> impl Iterator<Item = &'a Done> {
+        self.ran.iter().flat_map(|ran| ran.runs)
+    }
+
+    fn interrupted(&self) -> bool {
+        self.runs().any(|run| run.outcome.interrupted)
+    }
+
+    /// The first run of each side that counts, with the side's label.
+    fn firsts(&self) -> Vec<(String, &'a Done)> {
+        let first = |ran: &Ran<'a>| Some((ran.side.label.clone(), ran.counted(self.unfinished).next()?));
+        self.ran.iter().filter_map(first).collect()
+    }
+
+    /// What `--json` prints.
+    fn json(&self) -> serde_json::Value {
+        let mut json = self.comparison.json();
+        if let serde_json::Value::Object(fields) = &mut json {
+            fields.insert("runs".to_owned(), self.ran.iter().map(Ran::json).collect());
+            if !self.checks.is_empty() {
+                fields.insert("replays".to_owned(), self.checks.iter().map(Checked::json).collect());
+            }
+            if self.interrupted() {
+                fields.insert("interrupted".to_owned(), true.into());
+            }
+        }
+        json
+    }
+
+    /// Leaves what `--out` promises besides the traces, which the runs have written themselves.
+    fn leave(&self, out: &Path, json: &serde_json::Value) -> miette::Result<()> {
+        for Ran { side, runs } in &self.ran {
+            let folder = out.join(folder_name(&side.label));
+            leave_results(&folder, &side.input.name, &side.plan, &side.changes, runs)?;
+        }
+        leave(out, "comparison.json", &format!("{json:#}\n"))
+    }
+
+    /// Leaves the page and the tables that are asked for.
+    fn leave_reports(&self, compare: &Compare) -> miette::Result<()> {
+        if let Some(path) = &compare.reports.html {
+            let lead: Vec<String> = self.ran.iter().map(Ran::what).collect();
+            let page = html::compare_page(&lead.join("; "), &self.comparison, &self.firsts(), &self.checks);
+            html::write(&page, path)?;
+        }
+        if let Some(folder) = &compare.reports.tables.folder {
+            let format = compare.reports.tables.format;
+            tables::write(folder, format, "", &[self.comparison.data_table()])?;
+            for (label, done) in self.firsts() {
+                tables::write(folder, format, &format!("{}-", folder_name(&label)), &done.results.tables())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is printed.
+    fn text(&self, compare: &Compare) -> String {
+        let Self { ran, comparison, checks, .. } = self;
+        let options = &compare.options;
+        let mut lines: Vec<String> = ran.iter().map(|ran| fit_text(&ran.what(), "")).collect();
+        if options.repeat > 1 {
+            let seeds = if self.unfinished {
+                "the seed that got furthest".to_owned()
+            } else if self.interrupted() {
+                "mean of the seeds that came to their end".to_owned()
+            } else {
+                format!("mean of {} seeds", options.repeat)
+            };
+            lines.push(format!("{seeds}, ± half the spread, ~ change within the spread"));
+        }
+        let table = if compare.all { comparison.whole_table() } else { comparison.table() };
+        for check in checks {
+            lines.extend([String::new(), fit_text(&check.summary(), "")]);
+        }
+        lines.extend([String::new(), comparison.sentence(), String::new(), table]);
         if !checks.is_empty() {
-            fields.insert("replays".to_owned(), checks.iter().map(Checked::json).collect());
+            lines.push("how well each task of a trace is reproduced: vruntime replay FILE --as-recorded\n".to_owned());
         }
-        if interrupted {
-            fields.insert("interrupted".to_owned(), true.into());
+        if let Some(out) = &options.out {
+            let (out, first) = (out.display(), folder_name(&ran[0].side.label));
+            let told = format!(
+                "results and traces are in {out}; open {out}/{first}/trace.perfetto-trace on https://ui.perfetto.dev"
+            );
+            lines.push(format!("{}\n", fit_text(&told, "")));
         }
+        lines.join("\n")
     }
-    if let Some(out) = &options.out {
-        for (side, runs) in sides.iter().zip(&of_side) {
-            leave_results(&out.join(folder_name(&side.label)), &side.input.name, &side.plan, &side.changes, runs)?;
-        }
-        leave(out, "comparison.json", &format!("{json:#}\n"))?;
-    }
-    tell_notes(&runs);
-    let firsts = || {
-        let sides = sides.iter().zip(&of_side);
-        sides.filter_map(|(side, runs)| Some((side.label.clone(), counted(runs, unfinished).next()?)))
-    };
-    if let Some(path) = &compare.reports.html {
-        let lead: Vec<String> = sides.iter().zip(&of_side).map(|(side, runs)| what(side, runs)).collect();
-        let page = html::compare_page(&lead.join("; "), &comparison, &firsts().collect::<Vec<_>>(), &checks);
-        html::write(&page, path)?;
-    }
-    if let Some(folder) = &compare.reports.tables.folder {
-        tables::write(folder, compare.reports.tables.format, "", &[comparison.data_table()])?;
-        for (label, done) in firsts() {
-            let prefix = format!("{}-", folder_name(&label));
-            tables::write(folder, compare.reports.tables.format, &prefix, &done.results.tables())?;
-        }
-    }
-    if options.json {
-        output::print_json(&json);
-    } else {
-        output::print(&report(&sides, &of_side, &checks, &comparison, compare));
-    }
-    Ok(if interrupted { Ended::Interrupted } else { Ended::Well })
-}
-
-/// The runs of one side that count: those that came to their end, or, where Ctrl-C left none on any side, the one that got furthest.
-fn counted(runs: &[Done], unfinished: bool) -> impl Iterator<Item = &Done> {
-    let furthest = furthest(runs).filter(|_| unfinished);
-    runs.iter().filter(|run| !run.outcome.interrupted).chain(furthest)
-}
-
-/// The first of those that got furthest.
-fn furthest(runs: &[Done]) -> Option<&Done> {
-    runs.iter().rev().max_by_key(|run| run.outcome.end)
 }
 
 /// Workloads, and traces of some; none: Ctrl-C came before the end of one.
@@ -342,64 +482,6 @@ fn file_names(names: &[&str], paths: &[PathBuf]) -> Vec<String> {
 fn folder_name(label: &str) -> String {
     let safe = |c: char| if c.is_ascii_alphanumeric() || "._-+=".contains(c) { c } else { '_' };
     label.chars().map(safe).collect::<String>().trim_start_matches('.').to_owned()
-}
-
-fn report(
-    sides: &[Side<'_>],
-    runs: &[&[Done]],
-    checks: &[Checked<'_>],
-    comparison: &Comparison,
-    compare: &Compare,
-) -> String {
-    let options = &compare.options;
-    let mut lines: Vec<String> = sides.iter().zip(runs).map(|(side, runs)| fit_text(&what(side, runs), "")).collect();
-    if options.repeat > 1 {
-        let interrupted = |run: &Done| run.outcome.interrupted;
-        let seeds = if runs.iter().all(|runs| runs.iter().all(interrupted)) {
-            "the seed that got furthest".to_owned()
-        } else if runs.iter().any(|runs| runs.iter().any(interrupted)) {
-            "mean of the seeds that came to their end".to_owned()
-        } else {
-            format!("mean of {} seeds", options.repeat)
-        };
-        lines.push(format!("{seeds}, ± half the spread, ~ change within the spread"));
-    }
-    let table = if compare.all { comparison.whole_table() } else { comparison.table() };
-    for check in checks {
-        lines.extend([String::new(), fit_text(&check.summary(), "")]);
-    }
-    lines.extend([String::new(), comparison.sentence(), String::new(), table]);
-    if !checks.is_empty() {
-        lines.push("how well each task of a trace is reproduced: vruntime replay FILE --as-recorded\n".to_owned());
-    }
-    if let Some(out) = &options.out {
-        let (out, first) = (out.display(), folder_name(&sides[0].label));
-        let told = format!(
-            "results and traces are in {out}; open {out}/{first}/trace.perfetto-trace on https://ui.perfetto.dev"
-        );
-        lines.push(format!("{}\n", fit_text(&told, "")));
-    }
-    lines.join("\n")
-}
-
-/// What was run on one side.
-fn what(side: &Side<'_>, runs: &[Done]) -> String {
-    let Side { file, plan, changes, label, .. } = side;
-    let ended = finished(runs);
-    let seconds = counted(runs, ended == 0).next().map_or(0, |run| run.outcome.end) as f64 / 1e9;
-    let default = if plan.machine_by_default { ", the default" } else { "" };
-    let stopped = match ended {
-        _ if ended == runs.len() => String::new(),
-        0 if runs.len() == 1 => ", stopped early".to_owned(),
-        _ => format!(", {ended} of {} seeds: stopped early", runs.len()),
-    };
-    let with = if changes.is_empty() { String::new() } else { format!(", with {}", changes.join("; ")) };
-    format!(
-        "{label}: {} under Linux {} on {}{default}, {seconds} s simulated{stopped}{with}",
-        file,
-        plan.kernel,
-        machine_words(plan)
-    )
 }
 
 #[cfg(test)]

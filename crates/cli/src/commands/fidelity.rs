@@ -170,19 +170,10 @@ fn simulated(files: Files, fidelity: &Fidelity) -> miette::Result<Judged> {
     let jobs: Vec<Job<'_>> = scenarios
         .iter()
         .flat_map(|scenario| {
-            (0..fidelity.repeat).map(|index| Job {
-                detect: false,
-                analyse: None,
-                overview: false,
-                workload: &scenario.input.workload,
-                config: vruntime_sim::Config {
-                    seed: fidelity.seed.wrapping_add(u64::from(index)),
-                    ..scenario.plan.config.clone()
-                },
-                traces: None,
-                rtapp_log: None,
-                kernel: scenario.plan.kernel.clone(),
-                identities: None,
+            (0..fidelity.repeat).map(|index| {
+                let seed = fidelity.seed.wrapping_add(u64::from(index));
+                let config = vruntime_sim::Config { seed, ..scenario.plan.config.clone() };
+                Job::new(&scenario.input.workload, config, &scenario.plan.kernel)
             })
         })
         .collect();

@@ -39,23 +39,19 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
         asked if index == 0 && run.reports.html.is_some() => Some(html::watch(asked.clone())),
         asked => asked.clone(),
     };
-    let jobs: Vec<Job<'_>> = (0..options.repeat)
-        .map(|index| Job {
-            workload: &input.workload,
-            config: vruntime_sim::Config {
-                seed: plan.config.seed.wrapping_add(u64::from(index)),
-                debug_at: run.debug_at,
-                ..plan.config.clone()
-            },
+    let job = |index: u16| {
+        let seed = plan.config.seed.wrapping_add(u64::from(index));
+        let config = vruntime_sim::Config { seed, debug_at: run.debug_at, ..plan.config.clone() };
+        Job {
             traces: options.out.clone().filter(|_| index == 0),
             rtapp_log: run.rtapp_log.clone().filter(|_| index == 0).map(|folder| (folder, log_settings(&input))),
             detect: run.detect,
             analyse: watched(index),
             overview: index == 0 && run.reports.html.is_some(),
-            kernel: plan.kernel.clone(),
-            identities: None,
-        })
-        .collect();
+            ..Job::new(&input.workload, config, &plan.kernel)
+        }
+    };
+    let jobs: Vec<Job<'_>> = (0..options.repeat).map(job).collect();
     let changes = rules::changes(&rules, &options.model);
     let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>();
     let runs = runs.map_err(|failure| rules::report(&rules, &input, failure))?;
@@ -69,17 +65,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     if let (Some((_, options)), Some(analyses)) = (&wanted, runs.first().and_then(|run| run.analyses.as_ref())) {
         check(analyses, options, None)?;
     }
-    if let Some(done) = runs.first() {
-        if let Some(path) = &run.reports.html {
-            html::write(&html::run_page(&input.name, &head(&input.name, &plan, &changes, &runs), done), path)?;
-        }
-        if let Some(folder) = &run.reports.tables.folder {
-            let found = done.analyses.as_ref().map(|analyses| analyses.tables()).unwrap_or_default();
-            let over_seeds = over_seeds(&runs).map(|ended| spread_data(&ended));
-            let all = [done.results.tables(), found, over_seeds.into_iter().collect()].concat();
-            tables::write(folder, run.reports.tables.format, "", &all)?;
-        }
-    }
+    leave_reports(run, &input.name, &head(&input.name, &plan, &changes, &runs), &runs)?;
     if let (Some(at), Some(done)) = (run.debug_at, runs.first()) {
         output::print(&debug(at, &run.task, done)?);
     } else if options.json {
@@ -102,6 +88,21 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     } else {
         Ended::Well
     })
+}
+
+/// Leaves the page and the tables that are asked for.
+fn leave_reports(run: &Run, name: &str, head: &str, runs: &[Done]) -> miette::Result<()> {
+    let Some(first) = runs.first() else { return Ok(()) };
+    if let Some(path) = &run.reports.html {
+        html::write(&html::run_page(name, head, first), path)?;
+    }
+    if let Some(folder) = &run.reports.tables.folder {
+        let found = first.analyses.as_ref().map(|analyses| analyses.tables()).unwrap_or_default();
+        let over_seeds = over_seeds(runs).map(|ended| spread_data(&ended));
+        let all = [first.results.tables(), found, over_seeds.into_iter().collect()].concat();
+        tables::write(folder, run.reports.tables.format, "", &all)?;
+    }
+    Ok(())
 }
 
 /// So many rows of a table of an analysis are shown; JSON has all.

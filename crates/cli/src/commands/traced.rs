@@ -65,17 +65,8 @@ pub(crate) fn traced(
 impl Traced {
     /// Its replay as recorded.
     pub(crate) fn job(&self) -> Job<'_> {
-        Job {
-            workload: &self.recorded.workload,
-            config: self.as_recorded.config.clone(),
-            traces: None,
-            rtapp_log: None,
-            detect: false,
-            analyse: None,
-            overview: false,
-            kernel: self.as_recorded.kernel.clone(),
-            identities: None,
-        }
+        let Plan { config, kernel, .. } = &self.as_recorded;
+        Job::new(&self.recorded.workload, config.clone(), kernel)
     }
 
     /// The recording beside that replay.

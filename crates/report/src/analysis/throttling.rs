@@ -12,6 +12,7 @@ use super::cgroups::Told;
 use super::world::{On, State, Step, World};
 use super::{Analysis, Options};
 use crate::data::{DataTable, Kind};
+use crate::result_tables::{LIMIT, limit_cells, ratio, table};
 use crate::results::LimitResult;
 
 /// Shorter waits on an idle CPU are wakeups on their way.
@@ -231,41 +232,14 @@ impl Throttling {
     }
 
     fn told_table(&self, world: &World) -> DataTable {
-        let columns = [
-            ("group", "Group", Kind::Text),
-            ("quota_ns", "Quota", Kind::Nanoseconds),
-            ("period_ns", "Period", Kind::Nanoseconds),
-            ("limit", "Limit", Kind::Share),
-            ("nr_periods", "Periods", Kind::Count),
-            ("nr_throttled", "Throttled", Kind::Count),
-            ("throttled", "Of them", Kind::Share),
-            ("throttled_ns", "For", Kind::Nanoseconds),
-            ("nr_bursts", "Bursts", Kind::Count),
-            ("burst_ns", "Burst", Kind::Nanoseconds),
-        ];
         let title = "Groups with a limit, and how often and for how long it throttled them (summed over CPUs)";
-        let mut table = DataTable::new("throttling", title, &columns);
-        for (limit, row) in self.told.iter().zip(world.cgroups.rows()) {
-            let Some(limit) = limit else { continue };
-            table.push(vec![
-                row.path.as_str().into(),
-                limit.max.map(|(quota, _)| quota).into(),
-                limit.max.map(|(_, period)| period).into(),
-                limit.max.and_then(|(quota, period)| ratio(quota, period)).into(),
-                limit.nr_periods.into(),
-                limit.nr_throttled.into(),
-                ratio(limit.nr_throttled, limit.nr_periods).into(),
-                limit.throttled_ns.into(),
-                limit.nr_bursts.into(),
-                limit.burst_ns.into(),
-            ]);
+        let mut table = table("throttling", title, &[&[("group", "Group", Kind::Text)], &LIMIT]);
+        for (limit, row) in self.told.iter().zip(world.cgroups.rows()).filter(|(limit, _)| limit.is_some()) {
+            let cells = std::iter::once(row.path.as_str().into()).chain(limit_cells(*limit));
+            table.push(cells.collect());
         }
         table
     }
-}
-
-fn ratio(part: u64, of: u64) -> Option<f64> {
-    (of > 0).then(|| part as f64 / of as f64)
 }
 
 impl Analysis for Throttling {

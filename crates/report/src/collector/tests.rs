@@ -1,8 +1,8 @@
 //! Hand-made event streams, and what must come of them to the nanosecond.
 
 use super::*;
+use crate::results::{self, Account, Results};
 use proptest::prelude::*;
-use vruntime_trace::OverheadKind;
 
 const CPU0: CpuId = CpuId(0);
 const CPU1: CpuId = CpuId(1);

@@ -6,7 +6,7 @@ use vruntime_trace::{
 
 use crate::holds::Changed;
 
-use super::{Cpu, Detector, INTERVALS, LEAST_WINDOW_NS, PINNED_NS, State, Task};
+use super::{Cpu, Detector, INTERVALS, LEAST_WINDOW_NS, PINNED_NS, Place, State, Task};
 
 impl Sink for Detector {
     fn machine(&mut self, info: &MachineInfo<'_>) {
@@ -50,7 +50,7 @@ impl Sink for Detector {
         if at > 0 && affinity != self.task_mut(task).affinity {
             self.unnoticed_until = at + PINNED_NS;
         }
-        let (state, cpu, _) = self.task_mut(task).clone_place();
+        let Place { state, cpu, .. } = self.task_mut(task).place();
         self.enter(task, State::Asleep, CpuId(cpu as u32));
         self.task_mut(task).affinity = affinity;
         self.enter(task, state, CpuId(cpu as u32));
@@ -58,11 +58,13 @@ impl Sink for Detector {
 
     fn root_domains(&mut self, at: u64, roots: &[CpuMask], isolated: &CpuMask) {
         self.advance(at);
-        let places: Vec<(State, usize, u32)> = self.tasks.iter().map(Task::clone_place).collect();
-        let waiting = |place: &(State, usize, u32)| matches!(place.0, State::Waiting | State::Held);
-        let all = || (0u32..).map(TaskId).zip(&places).filter(|(_, place)| waiting(place));
-        for (task, &(_, cpu, _)) in all() {
-            self.enter(task, State::Asleep, CpuId(cpu as u32));
+        let places: Vec<Place> = self.tasks.iter().map(Task::place).collect();
+        let waiting = || {
+            let tasks = (0u32..).map(TaskId).zip(&places);
+            tasks.filter(|(_, place)| matches!(place.state, State::Waiting | State::Held))
+        };
+        for (task, place) in waiting() {
+            self.enter(task, State::Asleep, CpuId(place.cpu as u32));
         }
         let reach = |cpu: CpuId| {
             let root = roots.iter().find(|root| root.contains(cpu)).cloned();
@@ -72,8 +74,8 @@ impl Sink for Detector {
         let cpus = if apart { self.cpus.len() as u32 } else { 0 };
         self.reach = (0..cpus).map(|cpu| reach(CpuId(cpu))).collect();
         self.within.clear();
-        for (task, &(_, cpu, _)) in all() {
-            self.enter(task, State::Waiting, CpuId(cpu as u32));
+        for (task, place) in waiting() {
+            self.enter(task, State::Waiting, CpuId(place.cpu as u32));
         }
     }
 

@@ -9,9 +9,9 @@ use crate::cpumask::CpuMask;
 use crate::event::{BalanceKind, MigrateCause};
 use crate::features::Feature;
 use crate::ids::CpuId;
-use crate::policy::{Dequeue, Policy};
+use crate::policy::Policy;
 use crate::rq::Rq;
-use crate::scheduler::deactivate;
+use crate::scheduler::detach_task;
 use crate::shared::Shared;
 use crate::task::{SchedPolicy, Task, TaskState};
 use crate::tunables::Tunables;
@@ -62,7 +62,7 @@ pub(super) fn detach_tasks<P: Policy>(
             from.relist(index);
             continue;
         }
-        moved.push(detach(from, shared, index));
+        moved.push(detach_task(from, shared, index));
         // A CPU without work is in a hurry.
         if env.kind == BalanceKind::NewIdle {
             break;
@@ -81,21 +81,11 @@ pub(super) fn detach_one<P: Policy>(
     let mut walk = from.oldest();
     while let Some(index) = walk {
         if may_migrate(from, shared, env, to, index) {
-            return Some(detach(from, shared, index));
+            return Some(detach_task(from, shared, index));
         }
         walk = from.listed_after(index);
     }
     None
-}
-
-fn detach<P: Policy>(from: &mut Rq<P>, shared: &Shared<P>, index: u32) -> Task<P> {
-    // A sleeper whose dequeue was delayed moves as any other, and waits over there to be picked and to leave.
-    deactivate(from, shared, index, Dequeue::Move);
-    P::detach(from, shared, index);
-    let mut task = from.take(shared, index);
-    task.migrated = true;
-    task.last_ran = 0;
-    task
 }
 
 /// `can_migrate_task`.

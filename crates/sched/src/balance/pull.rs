@@ -13,9 +13,9 @@ use crate::cpumask::CpuMask;
 use crate::event::{BalanceKind, Event, MigrateCause};
 use crate::host::Host;
 use crate::ids::CpuId;
-use crate::policy::{Enqueue, Policy, Wake};
+use crate::policy::{Policy, Wake};
 use crate::rq::{Rq, Rqs};
-use crate::scheduler::{activate, check_preempt, settle};
+use crate::scheduler::{attach_task, check_preempt, settle};
 use crate::shared::Shared;
 use crate::tunables::Tunables;
 
@@ -362,9 +362,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         for task in moved {
             let event = Event::Migrate { task: task.id, from: src, to: env.dst, cause: env.cause };
             self.host.event(now, env.dst, &event);
-            let index = to.adopt(shared, task);
-            P::attach(&mut to, shared, index);
-            activate(&mut to, shared, index, Enqueue::Move);
+            let index = attach_task(&mut to, shared, task);
             check_preempt(&mut to, shared, index, Wake::default());
         }
         settle(&mut from, shared, self.host);

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::change::{Change, Was, change_class, changed, restore, save, stay_in_class};
 use super::hotplug::{allowed_cpu, choose_dest, dest_cpu, is_lost, lets_stay, widen};
-use super::{Scheduler, activate, check_preempt, deactivate, push_running, rq_of, settle, take_away};
+use super::{Scheduler, attach_task, check_preempt, deactivate, push_running, rq_of, settle, take_away};
 use crate::balance::Balancer;
 use crate::balance::active::Push;
 use crate::balance::roots::Root;
@@ -15,7 +15,7 @@ use crate::cpuset::Rules;
 use crate::event::{Event, MigrateCause};
 use crate::host::Host;
 use crate::ids::{CpuId, GroupId, TaskId};
-use crate::policy::{Dequeue, Enqueue, Policy, Wake};
+use crate::policy::{Dequeue, Policy, Wake};
 use crate::rq::{Rq, Rqs};
 use crate::shared::{Place, Shared};
 use crate::task::{Affinity, Boost, Lent, NIL, SchedPolicy, Task, TaskState};
@@ -457,9 +457,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         moving.dest = NIL;
         self.host.event(self.now, from, &Event::Migrate { task: moving.id, from, to, cause });
         rq.update_clock(self.now);
-        let index = rq.adopt(self.shared, moving);
-        P::attach(&mut rq, self.shared, index);
-        activate(&mut rq, self.shared, index, Enqueue::Move);
+        let index = attach_task(&mut rq, self.shared, moving);
         check_preempt(&mut rq, self.shared, index, Wake::default());
         settle(&mut rq, self.shared, self.host);
     }

@@ -139,13 +139,34 @@ pub(crate) fn deactivate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u
 
 /// Takes a queued task off `rq`, for another run queue.
 fn take_away<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H, index: u32) -> Task<P> {
+    let moving = detach_task(rq, shared, index);
+    settle(rq, shared, host);
+    moving
+}
+
+/// Takes a queued task off `rq`, which is still to be settled, for another run queue. A sleeper whose dequeue was delayed moves as any other, and
+/// waits over there to be picked and to leave.
+pub(crate) fn detach_task<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) -> Task<P> {
     deactivate(rq, shared, index, Dequeue::Move);
+    take_off(rq, shared, index)
+}
+
+/// Takes a task that is not queued off `rq`, for another run queue.
+#[inline]
+fn take_off<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) -> Task<P> {
     P::detach(rq, shared, index);
     let mut moving = rq.take(shared, index);
-    settle(rq, shared, host);
     moving.migrated = true;
     moving.last_ran = 0;
     moving
+}
+
+/// Queues a task that was taken off another run queue: its index here.
+pub(crate) fn attach_task<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, task: Task<P>) -> u32 {
+    let index = rq.adopt(shared, task);
+    P::attach(rq, shared, index);
+    activate(rq, shared, index, Enqueue::Move);
+    index
 }
 
 /// A task joined `rq`: whoever runs there may have to give way.

@@ -43,17 +43,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 // Before anybody is chosen: that may be what throttles its class.
                 class::update_curr(&mut rq, shared);
             }
-            match prev_state {
-                PrevState::Preempted | PrevState::Yielded => {}
-                PrevState::Sleeping | PrevState::Blocked => {
-                    rq.tasks[index].state = TaskState::Sleeping;
-                    rq.tasks[index].blocked = prev_state == PrevState::Blocked;
-                    class::dequeue(&mut rq, shared, kind, index, Dequeue::Sleep);
-                }
-                PrevState::Dead => {
-                    class::dequeue(&mut rq, shared, kind, index, Dequeue::Dead);
-                }
-            }
+            give_way(&mut rq, shared, kind, index, prev_state);
         }
 
         let left_dl = rq.uses_dl() && deadline::before_pick(&mut rq, shared);
@@ -113,20 +103,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             Some(index) => Running::Task(rq.tasks[index].id),
             None => Running::Idle,
         };
-        let mut migrated = false;
-        if next != curr {
-            class::switch(&mut rq, shared, next, kind);
-            let now = self.now;
-            if let Some(index) = curr {
-                let task = &mut rq.tasks[index];
-                task.last_ran = now;
-                let group = task.group;
-                rq.count_switch(shared, group);
-            }
-            if let Some(index) = next {
-                migrated = core::mem::replace(&mut rq.tasks[index].migrated, false);
-            }
-        }
+        let migrated = next != curr && hand_over(&mut rq, shared, next, kind, self.now);
         rq.running = running;
         if running == Running::Idle && prev != Running::Idle {
             if rq.clock.is_behind() {
@@ -145,14 +122,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             // Woken, by another CPU, before this one had found anything else to do: it went, and it came back.
             let idle = Running::Idle;
             self.host.event(self.now, cpu, &Event::Switch { prev, prev_state, next: idle });
-            let prev_state = PrevState::Preempted;
-            self.host.event(self.now, cpu, &Event::Switch { prev: idle, prev_state, next: running });
+            self.host.event(
+                self.now,
+                cpu,
+                &Event::Switch { prev: idle, prev_state: PrevState::Preempted, next: running },
+            );
         }
         if let (Some(index), PrevState::Dead) = (prev_index, prev_state) {
-            P::detach(&mut rq, shared, index);
-            deadline::leave(&mut rq, shared, index, true);
-            let task = rq.take(shared, index);
-            shared.forget(task.id);
+            forget(&mut rq, shared, index);
         }
         settle(&mut rq, shared, self.host);
         if rq.higher && (rq.dl.callback.is_some() || rq.rt.callback.is_some()) {
@@ -186,6 +163,51 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 }
 
+/// The running task leaves its queue, unless it would go on.
+#[inline]
+fn give_way<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32, why: PrevState) {
+    match why {
+        PrevState::Preempted | PrevState::Yielded => {}
+        PrevState::Sleeping | PrevState::Blocked => {
+            rq.tasks[index].state = TaskState::Sleeping;
+            rq.tasks[index].blocked = why == PrevState::Blocked;
+            class::dequeue(rq, shared, kind, index, Dequeue::Sleep);
+        }
+        PrevState::Dead => {
+            class::dequeue(rq, shared, kind, index, Dequeue::Dead);
+        }
+    }
+}
+
+/// The CPU passes to `next`, of class `kind`, who is another than had it. Whether he ran last on another CPU.
+#[inline(always)]
+#[allow(clippy::inline_always)] // at every switch: a call would cost 1 % of it
+fn hand_over<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: Option<u32>, kind: ClassKind, now: u64) -> bool {
+    let prev = rq.curr;
+    class::switch(rq, shared, next, kind);
+    if let Some(index) = prev {
+        has_run(rq, shared, index, now);
+    }
+    next.is_some_and(|index| core::mem::replace(&mut rq.tasks[index].migrated, false))
+}
+
+/// A task is off the CPU.
+#[inline]
+fn has_run<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, now: u64) {
+    let task = &mut rq.tasks[index];
+    task.last_ran = now;
+    let group = task.group;
+    rq.count_switch(shared, group);
+}
+
+/// Drops a task that has ended, and is off the CPU.
+fn forget<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
+    P::detach(rq, shared, index);
+    deadline::leave(rq, shared, index, true);
+    let task = rq.take(shared, index);
+    shared.forget(task.id);
+}
+
 /// A real-time or deadline task or (`None`) the stopper has had the CPU: if it does not go on, tasks that wait elsewhere may come before
 /// what is here.
 #[cold]
@@ -208,10 +230,7 @@ fn let_go<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> bool {
     let prev = rq.curr;
     rq.newidle = true;
     if let Some(index) = prev {
-        let task = &mut rq.tasks[index];
-        task.last_ran = now;
-        let group = task.group;
-        rq.count_switch(shared, group);
+        has_run(rq, shared, index, now);
         class::switch(rq, shared, None, ClassKind::Fair);
     }
     prev.is_some()

@@ -1,7 +1,7 @@
 //! Waking: a CPU for the task, its place in the queue there, and whether it runs at once.
 
 use super::hotplug::{allowed_cpu, widen};
-use super::{Scheduler, activate_as, check_preempt_as, deactivate, rq_of, settle, time_slice};
+use super::{Scheduler, activate_as, check_preempt_as, deactivate, rq_of, settle, take_off, time_slice};
 use crate::balance::Balancer;
 use crate::class::{self, ClassKind, deadline, rt};
 use crate::cpumask::CpuMask;
@@ -25,11 +25,23 @@ pub enum Waker {
     Irq,
 }
 
+impl Wake {
+    /// Of a new task, by its parent.
+    fn fork() -> Self {
+        Self { fork: true, ..Self::default() }
+    }
+
+    /// By `waker`, of whom nothing else is known yet.
+    #[inline]
+    fn by(waker: Waker) -> Self {
+        Self { sync: waker == Waker::TaskSync, irq: waker == Waker::Irq, ..Self::default() }
+    }
+}
+
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// Lets a new task run for the first time, from code running on `on` (`wake_up_new_task`).
     pub fn wake_new(&mut self, task: TaskId, on: CpuId) {
-        let wake = Wake { fork: true, ..Wake::default() };
-        self.wake_from(task, on, wake, TaskState::New);
+        self.wake_from(task, on, Wake::fork(), TaskState::New);
     }
 
     /// Lets a new task sleep where it is, as one does that has slept for long: without averages or lag, to join the queue that it wakes on.
@@ -52,20 +64,20 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// If the task goes to another CPU it is on no run queue for a moment, and both are taken one after the other, never at once. Whoever
     /// looks for it meanwhile waits, so the thread that calls this must not be stopped for long.
     pub fn wake(&mut self, task: TaskId, on: CpuId, waker: Waker) -> bool {
-        let (sync, irq) = (waker == Waker::TaskSync, waker == Waker::Irq);
-        self.wake_from(task, on, Wake { sync, irq, ..Wake::default() }, TaskState::Sleeping)
-    }
-
-    fn wake_from(&mut self, task: TaskId, on: CpuId, mut wake: Wake, from: TaskState) -> bool {
-        if !wake.fork {
-            let mut waker = self.rqs.rq(on);
-            if let Some(current) = waker.curr {
-                wake.waker_flips = flips_of(&waker.tasks[current], self.now, task);
-                if wake.sync && waker.curr_ordinary.is_some() {
-                    wake.waker_load = P::task_load(&mut waker, self.shared, current);
-                }
+        let mut wake = Wake::by(waker);
+        let mut rq = self.rqs.rq(on);
+        if let Some(current) = rq.curr {
+            wake.waker_flips = flips_of(&rq.tasks[current], self.now, task);
+            if wake.sync && rq.curr_ordinary.is_some() {
+                wake.waker_load = P::task_load(&mut rq, self.shared, current);
             }
         }
+        drop(rq);
+        self.wake_from(task, on, wake, TaskState::Sleeping)
+    }
+
+    /// Wakes a task that is in the state `from`, or leaves it as it is and answers false.
+    fn wake_from(&mut self, task: TaskId, on: CpuId, wake: Wake, from: TaskState) -> bool {
         let Some((mut rq, index)) = rq_of!(self, task) else { return false };
         let prev = rq.cpu;
         if rq.tasks[index].state != from {
@@ -82,17 +94,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             deactivate(&mut rq, self.shared, index, Dequeue::Delayed);
         }
         if rq.tasks[index].on_rq {
-            // It never left: its dequeue was delayed.
-            rq.tasks[index].blocked = false;
-            P::enqueue(&mut rq, self.shared, index, Enqueue::Delayed);
-            uclamp::inc(&mut rq, self.shared, ClassKind::Fair, index);
-            rq.tasks[index].state = TaskState::Runnable;
-            if rq.curr != Some(index) {
-                check_preempt_as(&mut rq, self.shared, ClassKind::Fair, index, wake);
-                if !wake.irq {
-                    rq.keep_clock();
-                }
-            }
+            wake_delayed(&mut rq, self.shared, index, wake);
             self.host.event(self.now, on, &Event::Wakeup { task, target: prev });
             settle(&mut rq, self.shared, self.host);
             return true;
@@ -103,13 +105,11 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             P::forked(&mut rq, self.shared, index);
             settle(&mut rq, self.shared, self.host);
         }
-        // One that is new looks from where it was put.
-        let from = if wake.fork && !self.shared.same_root(on, prev) { prev } else { on };
         // One with a single CPU to run on is not asked about.
         let only = rq.tasks[index].affinity.as_deref().and_then(CpuMask::only);
         let records =
             !wake.fork && kind == ClassKind::Fair && (only.is_none() || self.shared.config.balancer.is_by_load());
-        let chosen = only.unwrap_or_else(|| class::select_cpu(&mut rq, self.shared, kind, index, from, wake));
+        let chosen = only.unwrap_or_else(|| choose_cpu(&mut rq, self.shared, index, on, wake));
         let mut target = allowed_cpu(self.shared, &rq.tasks[index].affinity, chosen, prev);
         if !self.shared.all_online() && widen(self.shared, self.host, self.now, &mut rq.tasks[index], on) {
             target = allowed_cpu(self.shared, &rq.tasks[index].affinity, target, prev);
@@ -123,12 +123,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let (mut rq, index) = if target == prev {
             (rq, index)
         } else {
-            P::detach(&mut rq, self.shared, index);
-            let mut moving = rq.take(self.shared, index);
+            let moving = take_off(&mut rq, self.shared, index);
             rq.publish(self.shared);
             drop(rq);
-            moving.migrated = true;
-            moving.last_ran = 0;
             if !wake.fork {
                 why = Enqueue::WakeupMigrated;
             }
@@ -148,20 +145,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             (rq, index)
         };
         rq.update_clock(self.now);
-        rq.load.nr_uninterruptible -= i64::from(core::mem::take(&mut rq.tasks[index].blocked));
-        activate_as(&mut rq, self.shared, kind, index, why);
-        check_preempt_as(&mut rq, self.shared, kind, index, wake);
-        if rq.need_resched && !wake.irq {
-            keep_clock_of_wakeup(&mut rq, self.shared, on, wake);
-        }
-        let now = self.now;
+        join(&mut rq, self.shared, index, on, why, wake);
         // How long CPUs idle is measured by wakeups; what is forked, or pulled, ends nothing (since 3.2).
         if !wake.fork || self.shared.config.balancer.is_early() {
-            rq.balance.idle_ended(now);
+            rq.balance.idle_ended(self.now);
         }
         time_slice(&rq, self.shared, self.host);
         let event = if wake.fork { Event::WakeupNew { task, target } } else { Event::Wakeup { task, target } };
-        self.host.event(now, on, &event);
+        self.host.event(self.now, on, &event);
         let push = match kind {
             ClassKind::Fair => false,
             ClassKind::Rt => rt::woken(&rq, self.shared, index),
@@ -177,6 +168,42 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             if kind == ClassKind::Rt { self.push_rt_tasks(target, by) } else { self.push_dl_tasks(target, by) }
         }
         true
+    }
+}
+
+/// Wakes a task that never left its queue: its dequeue was delayed.
+#[inline]
+fn wake_delayed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, wake: Wake) {
+    rq.tasks[index].blocked = false;
+    P::enqueue(rq, shared, index, Enqueue::Delayed);
+    uclamp::inc(rq, shared, ClassKind::Fair, index);
+    rq.tasks[index].state = TaskState::Runnable;
+    if rq.curr != Some(index) {
+        check_preempt_as(rq, shared, ClassKind::Fair, index, wake);
+        if !wake.irq {
+            rq.keep_clock();
+        }
+    }
+}
+
+/// The CPU that the class of a task on `rq`, which is woken by code on `on`, would have it run on; nobody has looked yet whether it may.
+#[inline]
+fn choose_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId, wake: Wake) -> CpuId {
+    // One that is new looks from where it was put.
+    let from = if wake.fork && !shared.same_root(on, rq.cpu) { rq.cpu } else { on };
+    let kind = rq.tasks[index].kind;
+    class::select_cpu(rq, shared, kind, index, from, wake)
+}
+
+/// Queues a task that was woken by code on `on`, and looks whether it runs at once.
+#[inline]
+fn join<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId, why: Enqueue, wake: Wake) {
+    let kind = rq.tasks[index].kind;
+    rq.load.nr_uninterruptible -= i64::from(core::mem::take(&mut rq.tasks[index].blocked));
+    activate_as(rq, shared, kind, index, why);
+    check_preempt_as(rq, shared, kind, index, wake);
+    if rq.need_resched && !wake.irq {
+        keep_clock_of_wakeup(rq, shared, on, wake);
     }
 }
 

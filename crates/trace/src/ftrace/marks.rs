@@ -3,24 +3,15 @@
 
 use vruntime_sched::SchedPolicy;
 use vruntime_sched::event::{DeadlineEvent, Event};
-use vruntime_sched::ids::{CpuId, GroupId, TaskId};
+use vruntime_sched::ids::{GroupId, TaskId};
 
-use super::{END_OF_RUN, group_level, push_field, push_number, push_signed, start};
+use super::site::Site;
+use super::{END_OF_RUN, group_level, push_field, push_number, push_signed};
 use crate::GroupInfo;
-use crate::names::Names;
-
-/// Where and when a line is written.
-#[derive(Clone, Copy)]
-pub(super) struct Site<'a> {
-    pub(super) names: &'a Names,
-    pub(super) nanoseconds: bool,
-    pub(super) at: u64,
-    pub(super) cpu: CpuId,
-}
 
 impl Site<'_> {
     fn begin(self, buffer: &mut Vec<u8>, what: &[u8], task: TaskId) {
-        start(buffer, self.names, self.nanoseconds, self.at, self.cpu, b"print:                ");
+        self.start(buffer, b"print:                ");
         let who = self.names.task(task);
         push_field(buffer, what, b": comm=");
         buffer.extend_from_slice(who.comm);
@@ -43,7 +34,7 @@ impl Site<'_> {
 
     /// `cgroup_attach_task`, which is no mark: a task is in that group from now on.
     pub(super) fn attach(self, buffer: &mut Vec<u8>, task: TaskId, group: GroupId) {
-        start(buffer, self.names, self.nanoseconds, self.at, self.cpu, b"cgroup_attach_task:   ");
+        self.start(buffer, b"cgroup_attach_task:   ");
         let (who, path) = (self.names.task(task), self.names.path(group));
         push_field(buffer, b"dst_root=0 dst_id=", &[]);
         push_number(buffer, u64::from(group.0) + 1, 1);
@@ -57,7 +48,7 @@ impl Site<'_> {
 
     /// What a group's limit did.
     fn bandwidth(self, buffer: &mut Vec<u8>, group: GroupId, what: &[u8], numbers: &[(&[u8], u64)]) {
-        start(buffer, self.names, self.nanoseconds, self.at, self.cpu, b"print:                ");
+        self.start(buffer, b"print:                ");
         push_field(buffer, b"cpu_bandwidth: what=", what);
         for &(name, value) in numbers {
             push_field(buffer, name, &[]);
@@ -265,7 +256,7 @@ const POLICIES: [SchedPolicy; 6] = [
 mod tests {
     use super::*;
     use crate::read::TextReader;
-    use crate::{FtraceWriter, RecordedText, Sink, TaskInfo, Tracepoint};
+    use crate::{CpuId, FtraceWriter, RecordedText, Sink, TaskInfo, Tracepoint};
 
     /// The texts of all marks of a trace.
     fn marks(text: &[u8]) -> Vec<Vec<u8>> {

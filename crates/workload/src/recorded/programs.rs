@@ -8,7 +8,7 @@ use super::habits::{MIN_SLEEPS, Rhythm, rhythm};
 use super::lives::{Act, End, Lives, Stay, Stretch, Waker};
 use super::placing::{Allowed, Said};
 use super::sessions::{is_kernel_thread, sessions};
-use super::{Charges, How, Recorded, Thread};
+use super::{Charges, Counts, How, Recorded, Thread};
 use super::{clocks, lives, placing};
 use crate::program::{Op, Phase, Policy, Repeat, Semaphore, Settings, Task, Workload};
 
@@ -25,27 +25,20 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
     let kept = kept(&threads, how);
     let endless: Vec<Option<usize>> = threads.iter().map(|thread| endless(thread, duration_ns)).collect();
     let interrupted = |thread: usize| endless[thread].is_some() || !kept[thread];
-    let slack = |prio: i32| if prio < 100 { 0 } else { charges.slack };
-    let mut rhythms: Vec<Rhythm> = threads
-        .iter()
-        .map(|thread| {
-            let prio = thread.stretches.last().map_or(120, |last| last.prio);
-            match rhythm(&threads, thread, slack(prio), charges, &interrupted) {
-                Rhythm::Awake => Rhythm::Awake,
-                _ if how.keep_times => Rhythm::Recorded,
-                rhythm => rhythm,
-            }
-        })
-        .collect();
-
+    let mut rhythms = rhythms(&threads, charges, how, &interrupted);
     counts.sharing = clocks::share_beats(&threads, &mut rhythms, charges.slack + charges.timer);
     let paces = threads.iter().map(|thread| clocks::pace(thread, charges)).collect();
 
     let allowed = placing::allowed(&threads, how.cgroups.as_ref());
     let held_by_groups = placing::held_by_groups(&threads, how.cgroups.as_ref(), &marked, busy_ns.len());
-    let mut builder = Builder {
+    let forked = forked(&threads, |thread| kept[thread] && endless[thread].is_none());
+    let mut next = 0..;
+    let numbers: Vec<Option<usize>> = kept.iter().map(|&kept| if kept { next.next() } else { None }).collect();
+    let builder = Builder {
         threads: &threads,
         kept: &kept,
+        numbers: &numbers,
+        endless: &endless,
         interrupted: &interrupted,
         rhythms,
         paces,
@@ -55,24 +48,16 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
         duration_ns,
         charges,
     };
-    let forked = forked(&threads, |thread| kept[thread] && endless[thread].is_none());
-    let mut next = 0..;
-    let numbers: Vec<Option<usize>> = kept.iter().map(|&kept| if kept { next.next() } else { None }).collect();
     let mut workload = Workload { duration: Some(duration_ns), hotplug, ..Workload::default() };
     let semaphores = builder.semaphores(&mut workload.semaphores);
-    let going_on = builder.going_on(&endless);
+    let going_on = builder.going_on();
     let (sessions, leaders, told_sessions) = sessions(&threads, how.cgroups.as_ref());
     (workload.sessions, counts.autogrouped) = (leaders, told_sessions);
     let mut names = Names::default();
     let mut told = Vec::new();
     for (index, thread) in threads.iter().enumerate() {
-        let confined = builder.confined(index);
-        counts.affinities += u64::from(numbers[index].is_some() && builder.narrowed(index).is_some());
+        builder.tally(index, how.cgroups.is_none() && marked.is_empty(), &mut counts);
         if numbers[index].is_some() {
-            counts.confined += u64::from(confined.as_ref().is_some_and(|(_, known)| !known));
-            counts.throttled += u64::from(how.cgroups.is_none() && marked.is_empty() && builder.throttled(index));
-            counts.endless += u64::from(endless[index].is_some());
-            counts.deadline += u64::from(thread.stretches.iter().any(|stretch| stretch.prio < 0));
             if is_kernel_thread(&thread.comm) {
                 workload.kernel_threads.insert(workload.tasks.len());
             }
@@ -80,37 +65,16 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
                 name: names.of(thread),
                 class: thread.comm.clone(),
                 start: if forked[index] { None } else { Some(thread.born.map_or(0, |(at, _)| at)) },
-                slept_on: thread
-                    .stretches
-                    .first()
-                    .filter(|_| thread.asleep_first && thread.born.is_none())
-                    .map(|first| first.cpu),
+                slept_on: slept_on(thread),
                 session: sessions[index],
                 process: thread.tgid.and_then(|tgid| u32::try_from(tgid).ok()),
                 settings: builder.settings(index, 0),
-                phases: builder.phases(index, (endless[index], &going_on[index]), &numbers, &semaphores).into(),
+                phases: builder.phases(index, &going_on[index], &semaphores).into(),
                 repeat: Repeat::Times(1),
             });
-        } else {
-            counts.left_out += u64::from(super::is_stopper(&thread.comm));
         }
-        told.push(Thread {
-            pid: thread.pid,
-            tgid: thread.tgid,
-            comm: thread.comm.clone(),
-            task: numbers[index],
-            habit: builder.rhythms[index].habit(),
-            computes_for: builder.paces[index],
-            parent: thread.born.and_then(|(_, parent)| parent),
-            cgroup: None,
-            stays: Vec::new(),
-            confined: confined.and_then(|((cpus, _), _)| (cpus.len() == 1).then(|| cpus[0])),
-            cpu_ns: thread.cpu_ns,
-            switches: thread.switches,
-            latencies: Vec::new(),
-        });
+        told.push(builder.told(index));
     }
-    builder.rhythms.clear();
     let said = Said { cgroups: how.cgroups.as_ref(), marked: &marked };
     let cgroups = placing::place(&threads, &numbers, said, busy_ns.len(), &mut workload, &mut counts);
     for ((told, thread), stays) in told.iter_mut().zip(threads).zip(cgroups) {
@@ -119,6 +83,31 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
         told.latencies = thread.latencies;
     }
     Recorded { workload, threads: told, busy_ns, duration_ns, ticks: None, counts }
+}
+
+/// How each thread sleeps.
+fn rhythms(
+    threads: &[lives::Thread],
+    charges: &Charges,
+    how: &How,
+    interrupted: &impl Fn(usize) -> bool,
+) -> Vec<Rhythm> {
+    let slack = |prio: i32| if prio < 100 { 0 } else { charges.slack };
+    let of_thread = |thread: &lives::Thread| {
+        let prio = thread.stretches.last().map_or(120, |last| last.prio);
+        match rhythm(threads, thread, slack(prio), charges, interrupted) {
+            Rhythm::Awake => Rhythm::Awake,
+            _ if how.keep_times => Rhythm::Recorded,
+            rhythm => rhythm,
+        }
+    };
+    threads.iter().map(of_thread).collect()
+}
+
+/// The CPU on which a thread slept when the trace began, if it did.
+fn slept_on(thread: &lives::Thread) -> Option<u32> {
+    let first = thread.stretches.first().filter(|_| thread.asleep_first && thread.born.is_none());
+    first.map(|first| first.cpu)
 }
 
 /// Which threads become tasks. The simulated machine has stoppers of its own, and they do the migrations of the replay.
@@ -157,6 +146,10 @@ impl Names {
 struct Builder<'a> {
     threads: &'a [lives::Thread],
     kept: &'a [bool],
+    /// The task that each thread becomes.
+    numbers: &'a [Option<usize>],
+    /// The stretch from which on a thread computes for as long as it is let.
+    endless: &'a [Option<usize>],
     interrupted: &'a dyn Fn(usize) -> bool,
     rhythms: Vec<Rhythm>,
     /// How long each thread computes by the clock, if it does.
@@ -172,7 +165,51 @@ struct Builder<'a> {
     charges: &'a Charges,
 }
 
+/// Where a thread has to run.
+struct Confined {
+    cpus: Vec<u32>,
+    /// From which stretch on.
+    since: usize,
+    /// That is known, from its name or from the machine.
+    known: bool,
+}
+
 impl Builder<'_> {
+    /// Counts what there is to tell of a thread. `unlimited`: nothing says which groups have limits.
+    fn tally(&self, thread: usize, unlimited: bool, counts: &mut Counts) {
+        let this = &self.threads[thread];
+        if self.numbers[thread].is_none() {
+            counts.left_out += u64::from(super::is_stopper(&this.comm));
+            return;
+        }
+        counts.affinities += u64::from(self.narrowed(thread).is_some());
+        counts.confined += u64::from(self.confined(thread).is_some_and(|confined| !confined.known));
+        counts.throttled += u64::from(unlimited && self.throttled(thread));
+        counts.endless += u64::from(self.endless[thread].is_some());
+        counts.deadline += u64::from(this.stretches.iter().any(|stretch| stretch.prio < 0));
+    }
+
+    /// What is told of a thread, but for its groups and latencies.
+    fn told(&self, thread: usize) -> Thread {
+        let this = &self.threads[thread];
+        let only = |confined: Confined| (confined.cpus.len() == 1).then(|| confined.cpus[0]);
+        Thread {
+            pid: this.pid,
+            tgid: this.tgid,
+            comm: this.comm.clone(),
+            task: self.numbers[thread],
+            habit: self.rhythms[thread].habit(),
+            computes_for: self.paces[thread],
+            parent: this.born.and_then(|(_, parent)| parent),
+            cgroup: None,
+            stays: Vec::new(),
+            confined: self.confined(thread).and_then(only),
+            cpu_ns: this.cpu_ns,
+            switches: this.switches,
+            latencies: Vec::new(),
+        }
+    }
+
     /// For each thread that others wake, the semaphore it waits on.
     fn semaphores(&self, all: &mut Vec<Semaphore>) -> Vec<Option<usize>> {
         let semaphore = |(index, thread): (usize, &lives::Thread)| {
@@ -200,11 +237,11 @@ impl Builder<'_> {
         }
     }
 
-    /// The CPUs a thread is confined to, from which stretch on; and whether that is known, from its name or from the machine.
-    fn confined(&self, thread: usize) -> Option<((Vec<u32>, usize), bool)> {
+    /// Where a thread is confined to, if it is.
+    fn confined(&self, thread: usize) -> Option<Confined> {
         let this = &self.threads[thread];
         if let Some(cpus) = self.narrowed(thread) {
-            return Some(((cpus.to_vec(), 0), true));
+            return Some(Confined { cpus: cpus.to_vec(), since: 0, known: true });
         }
         let stay = this.stay?;
         let of_cpu = this.comm.rsplit_once('/').and_then(|(_, tail)| {
@@ -212,14 +249,14 @@ impl Builder<'_> {
             number.parse::<u32>().ok()
         });
         if of_cpu == Some(stay.cpu) && stay.stretch == 0 {
-            return Some(((vec![stay.cpu], 0), true));
+            return Some(Confined { cpus: vec![stay.cpu], since: 0, known: true });
         }
         // Where an affinity, a cpuset or a limit is known, it is the reason for such a wait.
         let waited = stay.beside_idle >= CONFINED_NS && stay.beside_idle >= stay.waited / 10;
         let held = self.held_by_groups[thread]
             || self.throttled(thread)
             || self.allowed[thread].as_ref().is_some_and(|allowed| allowed.own);
-        (waited && !held).then_some(((vec![stay.cpu], stay.stretch), false))
+        (waited && !held).then(|| Confined { cpus: vec![stay.cpu], since: stay.stretch, known: false })
     }
 
     /// The CPUs to which the machine says that a thread is confined.
@@ -242,18 +279,12 @@ impl Builder<'_> {
             0..100 => Policy::Fifo { priority: (99 - prio).clamp(1, 99) as u8 },
             _ => Policy::Other { nice: (prio - 120).clamp(-20, 19) as i8, slice: None },
         };
-        let confined = self.confined(thread).filter(|((_, since), _)| *since <= stretch);
-        Settings { policy: Some(policy), cpus: confined.map(|((cpus, _), _)| cpus), ..Settings::default() }
+        let confined = self.confined(thread).filter(|confined| confined.since <= stretch);
+        Settings { policy: Some(policy), cpus: confined.map(|confined| confined.cpus), ..Settings::default() }
     }
 
-    /// What a thread does, in a phase for each kind of settings.
-    fn phases(
-        &self,
-        thread: usize,
-        (endless, rounds): (Option<usize>, &[usize]),
-        numbers: &[Option<usize>],
-        semaphores: &[Option<usize>],
-    ) -> Vec<Phase> {
+    /// What a thread does, in a phase for each kind of settings; at last, for ever, the `rounds` with which it goes on.
+    fn phases(&self, thread: usize, rounds: &[usize], semaphores: &[Option<usize>]) -> Vec<Phase> {
         let this = &self.threads[thread];
         let phase = |number: usize, settings: Settings| Phase {
             name: format!("{number}"),
@@ -271,7 +302,7 @@ impl Builder<'_> {
                 settings = now;
             }
             self.sleep(thread, index, semaphores, &mut current.ops);
-            if endless == Some(index) {
+            if self.endless[thread] == Some(index) {
                 // What it did to others while it computed was done by interrupts that hit it.
                 let mut rest = phase(phases.len() + 1, Settings::default());
                 rest.repeat = Repeat::Forever;
@@ -279,7 +310,7 @@ impl Builder<'_> {
                 phases.push(mem::replace(&mut current, rest));
                 break;
             }
-            self.work(thread, stretch, numbers, semaphores, &mut current.ops);
+            self.work(thread, stretch, self.numbers, semaphores, &mut current.ops);
         }
         phases.push(current);
         if !rounds.is_empty() {
@@ -324,9 +355,9 @@ impl Builder<'_> {
     }
 
     /// The rounds of every thread that goes on. Who is woken by one that does not does not, either.
-    fn going_on(&self, endless: &[Option<usize>]) -> Vec<Vec<usize>> {
+    fn going_on(&self) -> Vec<Vec<usize>> {
         let mut goes_on: Vec<bool> =
-            (0..self.threads.len()).map(|thread| self.kept[thread] && endless[thread].is_none()).collect();
+            (0..self.threads.len()).map(|thread| self.kept[thread] && self.endless[thread].is_none()).collect();
         let rounds = |thread: usize, goes_on: &[bool]| {
             if goes_on[thread] { self.rounds(thread, &|by| goes_on[by]) } else { Vec::new() }
         };

@@ -1,5 +1,6 @@
 //! `[[workload]]`: an rt-app file or a benchmark's model, with its place among others.
 
+use std::ops::Range;
 use std::path::Path;
 
 use super::Loader;
@@ -37,7 +38,6 @@ pub(super) fn parse(
     merged: &mut Merged,
     several: bool,
 ) -> Result<Option<Added>, Error> {
-    let scenario = problems.source.name().to_owned();
     let mut fields = Fields::new(problems, "[[workload]]", value);
     let span = fields.span.clone();
     let file = fields.string("rtapp", "the path of an rt-app file");
@@ -70,47 +70,19 @@ pub(super) fn parse(
     if problems.has_errors() {
         return Ok(None);
     }
-    let mut read = match (&file, &inline) {
-        (Some((path, span)), _) => match loader(Path::new(path)) {
-            Ok(bytes) => Read::from(rtapp::parse(path, &bytes, options)?),
-            Err(reason) => {
-                let error = problems
-                    .new_error(span.clone(), format!("cannot read `{path}`: {reason}"), "named here")
-                    .with_help("the path is relative to the scenario's folder");
-                problems.error(error);
-                return Ok(None);
-            }
-        },
-        (None, Some((text, _))) => {
-            Read::from(rtapp::parse(&format!("{scenario} (rtapp_inline)"), text.as_bytes(), options)?)
-        }
-        (None, None) => {
-            let Some((workload, span)) = built else { return Ok(None) };
-            let tasks = 0..workload.tasks.len();
-            let site = ClassSite { tasks, source: problems.source.clone(), span, start: None, phases: [].into() };
-            Read { workload, places: SourceMap { sites: vec![site] }, warnings: Vec::new() }
-        }
+    let content = match (&file, &inline, built) {
+        (Some((path, span)), ..) => Content::File(path, span.clone()),
+        (None, Some((text, _)), _) => Content::Inline(text),
+        (None, None, Some((workload, span))) => Content::Model(Box::new(workload), span),
+        (None, None, None) => return Ok(None),
     };
+    let Some(mut read) = content.read(problems, loader, options)? else { return Ok(None) };
     if let Some(span) = start_place {
         let here = (problems.source.clone(), span);
         read.places.sites.iter_mut().for_each(|site| site.start = site.start.take().or_else(|| Some(here.clone())));
     }
     let depth = group.as_deref().map_or(0, |path| path.matches('/').count() as u64);
-    let of_one = 1 + read.workload.extent() + GROUP_EXTENT * (depth + read.workload.groups.len() as u64);
-    merged.extent = merged.extent.saturating_add(of_one.saturating_mul(copies as u64));
-    if merged.extent > MAX_EXTENT {
-        let error = problems
-            .new_error(span, "too many copies of so large a workload", "the limit is passed here")
-            .with_help(format!("copies times events and objects must stay below {MAX_EXTENT}; lower `copies`"));
-        problems.error(error);
-        return Ok(None);
-    }
-    let all = merged.workload.tasks.len() as u64 + (read.workload.tasks.len() as u64).saturating_mul(copies as u64);
-    if all > options.max_tasks {
-        let error = problems
-            .new_error(span, format!("more than {} tasks", options.max_tasks), "the limit is passed here")
-            .with_help("lower `copies`");
-        problems.error(error);
+    if !has_room(problems, merged, &read.workload, copies as u64, depth, options.max_tasks, span) {
         return Ok(None);
     }
     let stem = match (file, model) {
@@ -125,6 +97,70 @@ pub(super) fn parse(
     let place = Place { group: group.as_deref(), session: session.as_deref(), start, background };
     add_copies(merged, &read, name, copies, &place);
     Ok(Some(Added { duration: read.workload.duration, warnings: read.warnings }))
+}
+
+/// Where a workload comes from.
+enum Content<'a> {
+    /// This file, named there.
+    File(&'a str, Range<usize>),
+    /// This text.
+    Inline(&'a str),
+    /// A model that was built of a command line, which is there.
+    Model(Box<Workload>, Range<usize>),
+}
+
+impl Content<'_> {
+    /// What it is; none if the file cannot be read, which is told as a problem.
+    fn read(self, problems: &mut Problems, loader: &mut Loader<'_>, options: &Options) -> Result<Option<Read>, Error> {
+        Ok(Some(match self {
+            Self::File(path, span) => match loader(Path::new(path)) {
+                Ok(bytes) => Read::from(rtapp::parse(path, &bytes, options)?),
+                Err(reason) => {
+                    let error = problems
+                        .new_error(span, format!("cannot read `{path}`: {reason}"), "named here")
+                        .with_help("the path is relative to the scenario's folder");
+                    problems.error(error);
+                    return Ok(None);
+                }
+            },
+            Self::Inline(text) => {
+                let name = format!("{} (rtapp_inline)", problems.source.name());
+                Read::from(rtapp::parse(&name, text.as_bytes(), options)?)
+            }
+            Self::Model(workload, span) => {
+                let tasks = 0..workload.tasks.len();
+                let site = ClassSite { tasks, source: problems.source.clone(), span, start: None, phases: [].into() };
+                Read { workload: *workload, places: SourceMap { sites: vec![site] }, warnings: Vec::new() }
+            }
+        }))
+    }
+}
+
+/// Whether so many copies of a workload, in a group `depth` levels below the root, have room among what is there, which they are counted with;
+/// if not, that is told as a problem.
+fn has_room(
+    problems: &mut Problems,
+    merged: &mut Merged,
+    workload: &Workload,
+    copies: u64,
+    depth: u64,
+    max_tasks: u64,
+    span: Range<usize>,
+) -> bool {
+    let extent = 1 + workload.extent() + GROUP_EXTENT * (depth + workload.groups.len() as u64);
+    merged.extent = merged.extent.saturating_add(extent.saturating_mul(copies));
+    let tasks = merged.workload.tasks.len() as u64 + (workload.tasks.len() as u64).saturating_mul(copies);
+    let (message, help) = if merged.extent > MAX_EXTENT {
+        let help = format!("copies times events and objects must stay below {MAX_EXTENT}; lower `copies`");
+        ("too many copies of so large a workload".to_owned(), help)
+    } else if tasks > max_tasks {
+        (format!("more than {max_tasks} tasks"), "lower `copies`".to_owned())
+    } else {
+        return true;
+    };
+    let error = problems.new_error(span, message, "the limit is passed here").with_help(help);
+    problems.error(error);
+    false
 }
 
 /// Where the copies go; `{copy}` in a name is the copy's number.

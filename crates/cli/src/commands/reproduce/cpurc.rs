@@ -1,11 +1,11 @@
 //! The CPU resource controller: a compilation gets the share it was guaranteed, beside two infinite loops.
 
-use vruntime_report::{Chart, Claim, Reproduced, Results, Series};
+use vruntime_report::{Chart, Claim, FigureTable, Reproduced, Results, Series};
 use vruntime_sim::{Config, MachineSpec, parse_topology};
 use vruntime_trace::{CpuId, Event, Sink};
 use vruntime_workload::program::{Group, Op, Phase, Repeat, Settings, Task, Workload};
 
-use super::native::instructions::per_switch;
+use super::native::instructions::{Counted, per_switch};
 use super::native::measure::{Times, measure};
 use super::native::subject::Subject;
 use super::published::cpurc::{DOCUMENT, KERNBENCH, LAT_CTX_US};
@@ -37,164 +37,18 @@ struct Row {
 }
 
 pub(super) fn reproduce() -> miette::Result<Reproduced> {
-    let mut jobs = Vec::new();
-    for (name, text, kernel) in [("cpurc.toml", SCENARIO, KERNEL), ("cpurc-today.toml", TODAY, "6.12")] {
-        let (input, config) = scenario(name, text, kernel)?;
-        for (share, ..) in KERNBENCH {
-            jobs.push((shared(input.workload.clone(), share), config.clone()));
-        }
-    }
-    let rows = parallel(&jobs, |_, (workload, config)| kernbench(workload, config));
-    let rows = rows.into_iter().collect::<miette::Result<Vec<Row>>>()?;
-    let (ours, today) = rows.split_at(KERNBENCH.len());
+    let accuracy = Accuracy::new()?;
     let parts = parts()?;
-
-    let subjects: Vec<Subject> = LAT_CTX_US
-        .iter()
-        .flat_map(|(n, ..)| ["2.6.15", KERNEL].map(|kernel| Subject::new(kernel, &format!("lat_ctx -s 0 {n}"))))
-        .collect();
-    let scripts = parallel(&subjects, |_, subject| subject.script(CALLS));
-    let scripts = scripts.into_iter().collect::<miette::Result<Vec<_>>>()?;
-    let sides: Vec<_> = subjects.iter().zip(&scripts).map(|(subject, script)| subject.side(script)).collect();
-    let chosen: Vec<usize> = (0..LAT_CTX_US.len()).filter(|&at| COUNTED.contains(&LAT_CTX_US[at].0)).collect();
-    let to_count: Vec<_> = chosen.iter().flat_map(|&at| [sides[2 * at], sides[2 * at + 1]]).collect();
-    let counted = per_switch(&to_count);
-    let times: Vec<Times> = sides.chunks(2).flat_map(|pair| measure(pair, ROUNDS)).collect();
-    let ratio = |at: usize| times[2 * at + 1].ratio_to(&times[2 * at]);
-    let counted_ratio = |at: usize| {
-        let place = chosen.iter().position(|&known| known == at)?;
-        counted.ratio(2 * place + 1, 2 * place)
-    };
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
-    let time_mean = mean(&(0..LAT_CTX_US.len()).map(ratio).collect::<Vec<f64>>());
-    let counts: Option<Vec<f64>> = chosen.iter().map(|&at| counted_ratio(at)).collect();
-    let count_mean = counts.as_deref().map(mean);
-
-    let accuracy = KERNBENCH.iter().zip(ours.iter().zip(today)).map(|(published, (ours, today))| {
-        let (share, elapsed, user, system, percent) = *published;
-        let pairs = [(elapsed, ours.elapsed), (user, ours.user), (system, ours.system), (percent, ours.percent)];
-        let cells = pairs.into_iter().flat_map(|(published, ours)| [format!("{published:.1}"), format!("{ours:.1}")]);
-        [vec![share.to_string()], cells.collect(), vec![format!("{:.1}", today.percent)]].concat()
-    });
-    let overhead = LAT_CTX_US.iter().enumerate().map(|(at, (n, without, with))| {
-        vec![
-            n.to_string(),
-            format!("{without:.2}"),
-            format!("{with:.2}"),
-            format!("{:.1}", times[2 * at].median()),
-            format!("{:.1}", times[2 * at + 1].median()),
-            percent_more(ratio(at)),
-            counted_ratio(at).map_or_else(|| "-".to_owned(), percent_more),
-        ]
-    });
-    let off = |rows: &[Row]| {
-        let off = KERNBENCH.iter().zip(rows).map(|(row, ours)| (ours.percent - 2.0 * f64::from(row.0)).abs());
-        off.fold(0.0, f64::max)
-    };
-    let published_off = KERNBENCH.iter().map(|row| (row.4 - 2.0 * f64::from(row.0)).abs()).fold(0.0, f64::max);
-    let work: Vec<f64> = ours.iter().map(|row| row.user + row.system).collect();
-    let (least, most) = work.iter().fold((f64::MAX, 0.0_f64), |(least, most), &work| (least.min(work), most.max(work)));
-    let labels: Vec<String> = KERNBENCH.iter().map(|row| row.0.to_string()).collect();
-    let mut claims = vec![
-        Claim::new(
-            "%CPU within 2 points of twice the share in every row",
-            off(ours) <= OFF_MOST,
-            format!(
-                "at most {:.1} off; published {published_off:.1}; weights under 6.12: {:.1}",
-                off(ours),
-                off(today)
-            ),
-        ),
-        Claim::new(
-            "total work unchanged",
-            most <= 1.01 * least,
-            format!("user and system time of the compilation {least:.1} to {most:.1} s over the rows"),
-        ),
-        Claim::new(
-            "lat_ctx with and without the controller: at most 2 % apart on average",
-            (count_mean.unwrap_or(time_mean) - 1.0).abs() <= OVERHEAD_MOST,
-            format!(
-                "{}{} time over {} values of N",
-                count_mean.map_or_else(String::new, |mean| {
-                    format!("{:+.2} % instructions over {} of the values of N, ", (mean - 1.0) * 100.0, chosen.len())
-                }),
-                percent_more(time_mean),
-                LAT_CTX_US.len()
-            ),
-        ),
-    ];
-    claims.extend(parts);
+    let overhead = Overhead::new()?;
     Ok(Reproduced {
         name: "cpurc".to_owned(),
         title: "A kernel is compiled beside two infinite loops on two CPUs, and is guaranteed 10 to 100 % of the machine: what does it get, \
                 and what does the controller cost?"
             .to_owned(),
         document: DOCUMENT.to_owned(),
-        tables: vec![
-            table(
-                "kernbench with 2 infinite loops on 2 CPUs: seconds, and per cent of one CPU (published, ours; last: weights under 6.12)",
-                &["%share", "Elaps", "ours", "User", "ours", "Sys", "ours", "%CPU", "ours", "6.12"],
-                1,
-                accuracy.collect(),
-            ),
-            table(
-                "lat_ctx -s 0 N: published, microseconds of a switch; ours, nanoseconds of the scheduler's own code",
-                &["N", "2.6.15: published", "cpurc", "2.6.15: ours", "cpurc", "difference", "instructions"],
-                1,
-                overhead.collect(),
-            ),
-        ],
-        charts: vec![
-            Chart {
-                title: "What the compilation gets".to_owned(),
-                y: "% of one CPU".to_owned(),
-                x: "share, %".to_owned(),
-                lines: true,
-                labels: labels.clone(),
-                series: vec![
-                    Series {
-                        name: "published".to_owned(),
-                        published: true,
-                        values: KERNBENCH.iter().map(|row| Some(row.4)).collect(),
-                    },
-                    Series {
-                        name: "twice the share".to_owned(),
-                        published: true,
-                        values: KERNBENCH.iter().map(|row| Some(2.0 * f64::from(row.0))).collect(),
-                    },
-                    Series {
-                        name: "2.6.15-cpurc here".to_owned(),
-                        published: false,
-                        values: ours.iter().map(|row| Some(row.percent)).collect(),
-                    },
-                    Series {
-                        name: "weights, 6.12 here".to_owned(),
-                        published: false,
-                        values: today.iter().map(|row| Some(row.percent)).collect(),
-                    },
-                ],
-            },
-            Chart {
-                title: "lat_ctx: with the controller, as a part of without".to_owned(),
-                y: "2.6.15 = 1".to_owned(),
-                x: "N".to_owned(),
-                lines: true,
-                labels: LAT_CTX_US.iter().map(|row| row.0.to_string()).collect(),
-                series: vec![
-                    Series {
-                        name: "published".to_owned(),
-                        published: true,
-                        values: LAT_CTX_US.iter().map(|row| Some(row.2 / row.1)).collect(),
-                    },
-                    Series {
-                        name: "here".to_owned(),
-                        published: false,
-                        values: (0..LAT_CTX_US.len()).map(|at| Some(ratio(at))).collect(),
-                    },
-                ],
-            },
-        ],
-        claims,
+        tables: vec![accuracy.table(), overhead.table()],
+        charts: vec![accuracy.chart(), overhead.chart()],
+        claims: [accuracy.claims(), vec![overhead.claim()], parts].concat(),
         findings: vec![
             "Two features of our 2.6.15-cpurc are not the document's (CPU_RC_TICK, CPU_RC_WAITING): without them it misses the shares by as \
              much as the published figures do. docs/cpurc.md tells why."
@@ -211,9 +65,184 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
                 "Overhead: as in ctxsw, {CALLS} calls of each benchmark and kernel, {ROUNDS} rounds in turns. Everybody is in the default \
                  class, as lat_ctx was."
             ),
-            counted.method(),
+            overhead.counted.method(),
         ],
     })
+}
+
+/// What the compilation gets, a row for each of [`KERNBENCH`].
+struct Accuracy {
+    /// With guarantees.
+    ours: Vec<Row>,
+    /// With weights, under 6.12.
+    today: Vec<Row>,
+}
+
+impl Accuracy {
+    fn new() -> miette::Result<Self> {
+        let mut jobs = Vec::new();
+        for (name, text, kernel) in [("cpurc.toml", SCENARIO, KERNEL), ("cpurc-today.toml", TODAY, "6.12")] {
+            let (input, config) = scenario(name, text, kernel)?;
+            for (share, ..) in KERNBENCH {
+                jobs.push((shared(input.workload.clone(), share), config.clone()));
+            }
+        }
+        let rows = parallel(&jobs, |_, (workload, config)| kernbench(workload, config));
+        let mut ours = rows.into_iter().collect::<miette::Result<Vec<Row>>>()?;
+        let today = ours.split_off(KERNBENCH.len());
+        Ok(Self { ours, today })
+    }
+
+    fn table(&self) -> FigureTable {
+        let rows = KERNBENCH.iter().zip(self.ours.iter().zip(&self.today)).map(|(published, (ours, today))| {
+            let (share, elapsed, user, system, percent) = *published;
+            let pairs = [(elapsed, ours.elapsed), (user, ours.user), (system, ours.system), (percent, ours.percent)];
+            let cells =
+                pairs.into_iter().flat_map(|(published, ours)| [format!("{published:.1}"), format!("{ours:.1}")]);
+            [vec![share.to_string()], cells.collect(), vec![format!("{:.1}", today.percent)]].concat()
+        });
+        table(
+            "kernbench with 2 infinite loops on 2 CPUs: seconds, and per cent of one CPU (published, ours; last: weights under 6.12)",
+            &["%share", "Elaps", "ours", "User", "ours", "Sys", "ours", "%CPU", "ours", "6.12"],
+            1,
+            rows.collect(),
+        )
+    }
+
+    fn chart(&self) -> Chart {
+        let percents = |rows: &[Row]| rows.iter().map(|row| row.percent).collect::<Vec<f64>>();
+        Chart {
+            title: "What the compilation gets".to_owned(),
+            y: "% of one CPU".to_owned(),
+            x: "share, %".to_owned(),
+            lines: true,
+            labels: KERNBENCH.iter().map(|row| row.0.to_string()).collect(),
+            series: vec![
+                Series::published("published", KERNBENCH.map(|row| row.4)),
+                Series::published("twice the share", KERNBENCH.map(|row| 2.0 * f64::from(row.0))),
+                Series::ours("2.6.15-cpurc here", percents(&self.ours)),
+                Series::ours("weights, 6.12 here", percents(&self.today)),
+            ],
+        }
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        let ours = most_off(self.ours.iter().map(|row| row.percent));
+        let today = most_off(self.today.iter().map(|row| row.percent));
+        let published = most_off(KERNBENCH.iter().map(|row| row.4));
+        let work = || self.ours.iter().map(|row| row.user + row.system);
+        let (least, most) = (work().fold(f64::MAX, f64::min), work().fold(0.0, f64::max));
+        vec![
+            Claim::new(
+                "%CPU within 2 points of twice the share in every row",
+                ours <= OFF_MOST,
+                format!("at most {ours:.1} off; published {published:.1}; weights under 6.12: {today:.1}"),
+            ),
+            Claim::new(
+                "total work unchanged",
+                most <= 1.01 * least,
+                format!("user and system time of the compilation {least:.1} to {most:.1} s over the rows"),
+            ),
+        ]
+    }
+}
+
+/// How far %CPU is from twice the share at most, points; one value for each row.
+fn most_off(percents: impl Iterator<Item = f64>) -> f64 {
+    let off = KERNBENCH.iter().zip(percents).map(|(row, percent)| (percent - 2.0 * f64::from(row.0)).abs());
+    off.fold(0.0, f64::max)
+}
+
+/// What the controller costs, for each N of [`LAT_CTX_US`].
+struct Overhead {
+    /// Nanoseconds a switch, in each round: of each N without the controller, then with it.
+    times: Vec<Times>,
+    /// Instructions a switch for each of `chosen`, without the controller and with it.
+    counted: Counted,
+    /// Of which values of N, by their places.
+    chosen: Vec<usize>,
+}
+
+impl Overhead {
+    fn new() -> miette::Result<Self> {
+        let subjects: Vec<Subject> = LAT_CTX_US
+            .iter()
+            .flat_map(|(n, ..)| ["2.6.15", KERNEL].map(|kernel| Subject::new(kernel, &format!("lat_ctx -s 0 {n}"))))
+            .collect();
+        let scripts = parallel(&subjects, |_, subject| subject.script(CALLS));
+        let scripts = scripts.into_iter().collect::<miette::Result<Vec<_>>>()?;
+        let sides: Vec<_> = subjects.iter().zip(&scripts).map(|(subject, script)| subject.side(script)).collect();
+        let chosen: Vec<usize> = (0..LAT_CTX_US.len()).filter(|&at| COUNTED.contains(&LAT_CTX_US[at].0)).collect();
+        let to_count: Vec<_> = chosen.iter().flat_map(|&at| [sides[2 * at], sides[2 * at + 1]]).collect();
+        let counted = per_switch(&to_count);
+        let times = sides.chunks(2).flat_map(|pair| measure(pair, ROUNDS)).collect();
+        Ok(Self { times, counted, chosen })
+    }
+
+    /// By how many times a switch takes longer with the controller.
+    fn time_ratio(&self, at: usize) -> f64 {
+        self.times[2 * at + 1].ratio_to(&self.times[2 * at])
+    }
+
+    /// How many times as many instructions it takes; none where they were not counted.
+    fn counted_ratio(&self, at: usize) -> Option<f64> {
+        let place = self.chosen.iter().position(|&chosen| chosen == at)?;
+        self.counted.ratio(2 * place + 1, 2 * place)
+    }
+
+    fn table(&self) -> FigureTable {
+        let rows = LAT_CTX_US.iter().enumerate().map(|(at, (n, without, with))| {
+            vec![
+                n.to_string(),
+                format!("{without:.2}"),
+                format!("{with:.2}"),
+                format!("{:.1}", self.times[2 * at].median()),
+                format!("{:.1}", self.times[2 * at + 1].median()),
+                percent_more(self.time_ratio(at)),
+                self.counted_ratio(at).map_or_else(|| "-".to_owned(), percent_more),
+            ]
+        });
+        table(
+            "lat_ctx -s 0 N: published, microseconds of a switch; ours, nanoseconds of the scheduler's own code",
+            &["N", "2.6.15: published", "cpurc", "2.6.15: ours", "cpurc", "difference", "instructions"],
+            1,
+            rows.collect(),
+        )
+    }
+
+    fn chart(&self) -> Chart {
+        Chart {
+            title: "lat_ctx: with the controller, as a part of without".to_owned(),
+            y: "2.6.15 = 1".to_owned(),
+            x: "N".to_owned(),
+            lines: true,
+            labels: LAT_CTX_US.iter().map(|row| row.0.to_string()).collect(),
+            series: vec![
+                Series::published("published", LAT_CTX_US.map(|(_, without, with)| with / without)),
+                Series::ours("here", (0..LAT_CTX_US.len()).map(|at| self.time_ratio(at))),
+            ],
+        }
+    }
+
+    /// Instructions decide, if they were counted.
+    fn claim(&self) -> Claim {
+        let times: Vec<f64> = (0..LAT_CTX_US.len()).map(|at| self.time_ratio(at)).collect();
+        let time = mean(&times);
+        let counts: Option<Vec<f64>> = self.chosen.iter().map(|&at| self.counted_ratio(at)).collect();
+        let count = counts.as_deref().map(mean);
+        let instructions = count.map_or_else(String::new, |mean| {
+            format!("{:+.2} % instructions over {} of the values of N, ", (mean - 1.0) * 100.0, self.chosen.len())
+        });
+        Claim::new(
+            "lat_ctx with and without the controller: at most 2 % apart on average",
+            (count.unwrap_or(time) - 1.0).abs() <= OVERHEAD_MOST,
+            format!("{instructions}{} time over {} values of N", percent_more(time), LAT_CTX_US.len()),
+        )
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 /// The scenario with so many per cent for the compilation, and the rest for the loops.

@@ -1,10 +1,12 @@
 //! What it costs to count context switches by group, where groups are nested.
 
-use vruntime_report::{Chart, Claim, Collector, Reproduced, Results, Series};
+use std::ops::Range;
+
+use vruntime_report::{Chart, Claim, Collector, FigureTable, Reproduced, Results, Series};
 use vruntime_sim::{Config, MachineSpec, parse_topology};
 use vruntime_workload::model;
 
-use super::native::instructions::per_switch;
+use super::native::instructions::{Counted, per_switch};
 use super::native::measure::{Times, measure};
 use super::native::subject::{Subject, nested};
 use super::published::group_switches::{DOCUMENT, MESSAGING_S};
@@ -34,163 +36,171 @@ struct Counts {
 
 pub(super) fn reproduce() -> miette::Result<Reproduced> {
     let counts = counts()?;
-    // By kernel, by depth: off, on.
-    let mut subjects = Vec::new();
-    for (kernel, command) in KERNELS.into_iter().zip(MEASURED) {
-        for depth in DEPTHS {
-            for counts in [false, true] {
-                subjects.push(Subject { depth, counts, ..Subject::new(kernel, command) });
-            }
-        }
-    }
-    // Off and on play the same.
-    let plain: Vec<&Subject> = subjects.iter().step_by(2).collect();
-    let scripts =
-        parallel(&plain, |_, subject| subject.script(CALLS)).into_iter().collect::<miette::Result<Vec<_>>>()?;
-    let sides: Vec<_> = subjects.iter().enumerate().map(|(index, subject)| subject.side(&scripts[index / 2])).collect();
-    let counted = per_switch(&sides);
-    let times: Vec<Times> = sides.chunks(2 * DEPTHS.len()).flat_map(|sides| measure(sides, ROUNDS)).collect();
-    let at = |kernel: usize, depth: usize, on: usize| kernel * 2 * DEPTHS.len() + 2 * depth + on;
-    let more = |a: usize, b: usize| times[a].ratio_to(&times[b]);
-    let counted_more = |a: usize, b: usize| counted.ratio(a, b).map_or_else(|| "-".to_owned(), percent_more);
-    let instructions = |side: usize| counted.get(side).map_or_else(|| "-".to_owned(), |count| format!("{count:.0}"));
-
-    let mut rows = Vec::new();
-    for (index, (depth, without, with, difference)) in MESSAGING_S.into_iter().enumerate() {
-        let ours = |kernel: usize| {
-            let (off, on) = (at(kernel, index, 0), at(kernel, index, 1));
-            [
-                format!("{:.1}", times[off].median()),
-                format!("{:.1}", times[on].median()),
-                percent_more(more(on, off)),
-                instructions(off),
-                counted_more(on, off),
-            ]
-        };
-        let published = [format!("{without:.3}"), format!("{with:.3}"), format!("{difference} %")];
-        let blank = || String::new();
-        rows.push(
-            [vec![format!("{depth} deep"), "published: s".to_owned()], published.to_vec(), vec![blank(), blank()]]
-                .concat(),
-        );
-        for (kernel, name) in KERNELS.iter().enumerate() {
-            rows.push([vec![blank(), format!("{name}: ns")], ours(kernel).to_vec()].concat());
-        }
-    }
-    let to_root = |kernel: usize, depth: usize| more(at(kernel, depth, 0), at(kernel, 0, 0));
-    let published_ratio = |depth: usize| MESSAGING_S[depth].1 / MESSAGING_S[0].1;
-    let ratios = (1..DEPTHS.len()).map(|depth| {
-        vec![
-            format!("{} deep", DEPTHS[depth]),
-            format!("{:.2}", published_ratio(depth)),
-            format!("{:.2}", to_root(0, depth)),
-            counted.ratio(at(0, depth, 0), at(0, 0, 0)).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
-            format!("{:.2}", to_root(1, depth)),
-            counted.ratio(at(1, depth, 0), at(1, 0, 0)).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
-        ]
-    });
-    let equal = counts.iter().all(|counts| counts.counted == counts.traced);
-    let count_rows = counts.iter().map(|counts| {
-        let (root, deepest) = (counts.counted.first(), counts.counted.last());
-        let number = |count: Option<&u64>| count.map_or_else(|| "-".to_owned(), u64::to_string);
-        vec![
-            format!("{}, {} deep", counts.kernel, counts.depth),
-            number(root),
-            number(counts.traced.first()),
-            number(deepest),
-            number(counts.traced.last()),
-            counts.to_idle.to_string(),
-        ]
-    });
-    let costs = |depths: std::ops::Range<usize>| {
-        let mut worst = f64::MIN;
-        let mut said = Vec::new();
-        for (kernel, name) in KERNELS.iter().enumerate() {
-            for depth in depths.clone() {
-                let (on, off) = (at(kernel, depth, 1), at(kernel, depth, 0));
-                let count = counted.ratio(on, off);
-                worst = worst.max(count.unwrap_or_else(|| more(on, off)));
-                let count =
-                    count.map_or_else(String::new, |count| format!("{:+.2} % instructions, ", (count - 1.0) * 100.0));
-                said.push(format!("{name} at {}: {count}{} time", DEPTHS[depth], percent_more(more(on, off))));
-            }
-        }
-        (worst - 1.0, said.join("; "))
-    };
-    let (shallow, deep) = (costs(0..2), costs(2..3));
-    let deeper_us = (times[at(0, 2, 0)].median() - times[at(0, 0, 0)].median()) / 1e3;
-    let worst_ratio = f64::max(to_root(0, 2), to_root(1, 2));
+    let measured = Measured::new()?;
     Ok(Reproduced {
         name: "group-switches".to_owned(),
         title: "Counting the switches away from the tasks of every group, and of all groups they are in: what does it cost when groups \
                 are nested, and what does the nesting?"
             .to_owned(),
         document: DOCUMENT.to_owned(),
-        tables: vec![
-            table(
-                "hackbench -pipe 1 process 4000: published, seconds of the benchmark without and with counting; ours, nanoseconds of the \
-                 scheduler a switch (median), and instructions (6.12: of lat_ctx -s 0 20)",
-                &["groups", "", "off", "on", "difference", "instructions off", "on"],
-                2,
-                rows,
-            ),
-            table(
-                "A switch where groups are nested, as so many times one in the root (published: the whole benchmark)",
-                &["groups", "published", "3.10: time", "instructions", "6.12: time", "instructions"],
-                1,
-                ratios.collect(),
-            ),
-            table(
-                "Switches counted by the scheduler and told by the trace (simulated, 4 CPUs, the benchmark's first 500 ms)",
-                &["kernel", "root: counted", "traced", "deepest: counted", "traced", "of them to idle"],
-                1,
-                count_rows.collect(),
-            ),
-        ],
-        charts: vec![Chart {
+        tables: vec![measured.costs_table(), measured.nesting_table(), counts_table(&counts)],
+        charts: vec![measured.chart()],
+        claims: [vec![counts_claim(&counts)], measured.claims()].concat(),
+        findings: measured.findings(),
+        method: measured.method(),
+    })
+}
+
+/// What the scheduler's own code takes a switch, of each kernel at each depth, without counting and with it ([`Measured::at`]).
+struct Measured {
+    /// Instructions.
+    counted: Counted,
+    /// Nanoseconds, in each round.
+    times: Vec<Times>,
+}
+
+impl Measured {
+    fn new() -> miette::Result<Self> {
+        let mut subjects = Vec::new();
+        for (kernel, command) in KERNELS.into_iter().zip(MEASURED) {
+            for depth in DEPTHS {
+                for counts in [false, true] {
+                    subjects.push(Subject { depth, counts, ..Subject::new(kernel, command) });
+                }
+            }
+        }
+        // Off and on play the same.
+        let plain: Vec<&Subject> = subjects.iter().step_by(2).collect();
+        let scripts = parallel(&plain, |_, subject| subject.script(CALLS));
+        let scripts = scripts.into_iter().collect::<miette::Result<Vec<_>>>()?;
+        let sides = subjects.iter().enumerate().map(|(index, subject)| subject.side(&scripts[index / 2]));
+        let sides: Vec<_> = sides.collect();
+        let counted = per_switch(&sides);
+        let times = sides.chunks(2 * DEPTHS.len()).flat_map(|sides| measure(sides, ROUNDS)).collect();
+        Ok(Self { counted, times })
+    }
+
+    /// Where it is in `counted` and `times`; kernel and depth by their places in [`KERNELS`] and [`DEPTHS`].
+    fn at(kernel: usize, depth: usize, counting: bool) -> usize {
+        2 * (kernel * DEPTHS.len() + depth) + usize::from(counting)
+    }
+
+    fn time_ratio(&self, side: usize, than: usize) -> f64 {
+        self.times[side].ratio_to(&self.times[than])
+    }
+
+    /// By how many times a switch takes longer at this depth than in the root, without counting.
+    fn to_root(&self, kernel: usize, depth: usize) -> f64 {
+        self.time_ratio(Self::at(kernel, depth, false), Self::at(kernel, 0, false))
+    }
+
+    fn costs_table(&self) -> FigureTable {
+        let mut rows = Vec::new();
+        for (index, (depth, without, with, difference)) in MESSAGING_S.into_iter().enumerate() {
+            let published = [format!("{without:.3}"), format!("{with:.3}"), format!("{difference} %")];
+            let head = vec![format!("{depth} deep"), "published: s".to_owned()];
+            rows.push([head, published.to_vec(), vec![String::new(); 2]].concat());
+            for (kernel, name) in KERNELS.iter().enumerate() {
+                let head = vec![String::new(), format!("{name}: ns")];
+                rows.push([head, self.costs(kernel, index).to_vec()].concat());
+            }
+        }
+        table(
+            "hackbench -pipe 1 process 4000: published, seconds of the benchmark without and with counting; ours, nanoseconds of the \
+             scheduler a switch (median), and instructions (6.12: of lat_ctx -s 0 20)",
+            &["groups", "", "off", "on", "difference", "instructions off", "on"],
+            2,
+            rows,
+        )
+    }
+
+    /// Time without and with counting, and the difference; the same of instructions, but for the number with counting.
+    fn costs(&self, kernel: usize, depth: usize) -> [String; 5] {
+        let [off, on] = [false, true].map(|counting| Self::at(kernel, depth, counting));
+        [
+            format!("{:.1}", self.times[off].median()),
+            format!("{:.1}", self.times[on].median()),
+            percent_more(self.time_ratio(on, off)),
+            self.counted.get(off).map_or_else(dash, |count| format!("{count:.0}")),
+            self.counted.ratio(on, off).map_or_else(dash, percent_more),
+        ]
+    }
+
+    fn nesting_table(&self) -> FigureTable {
+        let rows = (1..DEPTHS.len()).map(|depth| {
+            let ours = |kernel: usize| {
+                let count = self.counted.ratio(Self::at(kernel, depth, false), Self::at(kernel, 0, false));
+                let count = count.map_or_else(dash, |ratio| format!("{ratio:.2}"));
+                [format!("{:.2}", self.to_root(kernel, depth)), count]
+            };
+            let published = format!("{:.2}", published_to_root(depth));
+            [vec![format!("{} deep", DEPTHS[depth]), published], ours(0).to_vec(), ours(1).to_vec()].concat()
+        });
+        table(
+            "A switch where groups are nested, as so many times one in the root (published: the whole benchmark)",
+            &["groups", "published", "3.10: time", "instructions", "6.12: time", "instructions"],
+            1,
+            rows.collect(),
+        )
+    }
+
+    fn chart(&self) -> Chart {
+        let (_, root_s, ..) = MESSAGING_S[0];
+        let ours = |counting: bool| {
+            let root = Self::at(0, 0, false);
+            [0, 1, 2].map(|depth| self.time_ratio(Self::at(0, depth, counting), root))
+        };
+        Chart {
             title: "A switch, as a part of one in the root without counting".to_owned(),
             y: "root, off = 1".to_owned(),
             x: "levels of groups".to_owned(),
             labels: DEPTHS.map(|depth| depth.to_string()).to_vec(),
             series: vec![
-                Series {
-                    name: "published, off".to_owned(),
-                    published: true,
-                    values: MESSAGING_S.iter().map(|row| Some(row.1 / MESSAGING_S[0].1)).collect(),
-                },
-                Series {
-                    name: "published, on".to_owned(),
-                    published: true,
-                    values: MESSAGING_S.iter().map(|row| Some(row.2 / MESSAGING_S[0].1)).collect(),
-                },
-                Series {
-                    name: "3.10 here, off".to_owned(),
-                    published: false,
-                    values: (0..3).map(|depth| Some(more(at(0, depth, 0), at(0, 0, 0)))).collect(),
-                },
-                Series {
-                    name: "3.10 here, on".to_owned(),
-                    published: false,
-                    values: (0..3).map(|depth| Some(more(at(0, depth, 1), at(0, 0, 0)))).collect(),
-                },
+                Series::published("published, off", MESSAGING_S.map(|(_, off, ..)| off / root_s)),
+                Series::published("published, on", MESSAGING_S.map(|(_, _, on, _)| on / root_s)),
+                Series::ours("3.10 here, off", ours(false)),
+                Series::ours("3.10 here, on", ours(true)),
             ],
             ..Chart::default()
-        }],
-        claims: vec![
-            Claim::new(
-                "counts equal the trace's in every group, going idle included",
-                equal && counts.iter().all(|counts| counts.counted.len() == counts.depth + 1),
-                format!("{} runs, {} groups", counts.len(), counts.iter().map(|counts| counts.counted.len()).sum::<usize>()),
-            ),
+        }
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        let (shallow, deep) = (self.cost_of_counting(0..2), self.cost_of_counting(2..3));
+        let [before, today] = [0, 1].map(|kernel| self.to_root(kernel, 2));
+        vec![
             Claim::new("counting costs at most 0.2 % at depth 0 and 3", shallow.0 <= 0.002, shallow.1),
             Claim::new("counting costs at most 2 % at depth 30 (published: 12 %)", deep.0 <= 0.02, deep.1),
             Claim::new(
                 "a switch at depth 30 takes at most 1.3 times the root's (published: 1.82, of the whole benchmark)",
-                worst_ratio <= 1.3,
-                format!("of the scheduler alone {:.2} times under 3.10, {:.2} times under 6.12", to_root(0, 2), to_root(1, 2)),
+                before.max(today) <= 1.3,
+                format!("of the scheduler alone {before:.2} times under 3.10, {today:.2} times under 6.12"),
             ),
-        ],
-        findings: vec![
+        ]
+    }
+
+    /// What counting adds at most at these depths, as a part of the whole, and what it adds at each, in words. Instructions decide, if they
+    /// were counted.
+    fn cost_of_counting(&self, depths: Range<usize>) -> (f64, String) {
+        let mut worst = f64::MIN;
+        let mut said = Vec::new();
+        for (kernel, name) in KERNELS.iter().enumerate() {
+            for depth in depths.clone() {
+                let [off, on] = [false, true].map(|counting| Self::at(kernel, depth, counting));
+                let (time, count) = (self.time_ratio(on, off), self.counted.ratio(on, off));
+                worst = worst.max(count.unwrap_or(time));
+                let count =
+                    count.map_or_else(String::new, |count| format!("{:+.2} % instructions, ", (count - 1.0) * 100.0));
+                said.push(format!("{name} at {}: {count}{} time", DEPTHS[depth], percent_more(time)));
+            }
+        }
+        (worst - 1.0, said.join("; "))
+    }
+
+    fn findings(&self) -> Vec<String> {
+        let [deep, root] = [2, 0].map(|depth| self.times[Self::at(0, depth, false)].median());
+        let deeper_us = (deep - root) / 1e3;
+        vec![
             format!(
                 "The published benchmark takes {:.1} us of CPU time a message in the root, all told (4 CPUs, 1.6 million messages). A \
                  switch 30 deep takes {:.2} us more than one in the root here under 3.10, so with one switch a message ours would add \
@@ -198,7 +208,7 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
                 message_us(),
                 deeper_us,
                 100.0 * deeper_us / message_us(),
-                (published_ratio(2) - 1.0) * 100.0
+                (published_to_root(2) - 1.0) * 100.0
             ),
             "What a switch pays below the root: its group's entity to be asked for, and what has passed to be noted for the levels above, at which \
              nothing happens while others of the group are queued: they are told later, all at once, to the bit the same. What grows with the depth is \
@@ -208,18 +218,60 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
              own group only, whatever the depth, and whoever reads adds up the tree: so what it costs does not grow with the depth. Under the \
              root it counts, too, where the document's pays just a branch."
                 .to_owned(),
-        ],
-        method: vec![
+        ]
+    }
+
+    fn method(&self) -> Vec<String> {
+        vec![
             format!(
                 "Times: as in ctxsw. {CALLS} calls of a simulated run on one CPU, made to the scheduler alone, {ROUNDS} rounds in turns; \
                  differences and ratios are medians of those of each round."
             ),
-            counted.method(),
+            self.counted.method(),
             "The published seconds are of the whole benchmark: reading and writing pipes, system calls and caches are in both sides there, \
              and make every ratio smaller than the scheduler's own."
                 .to_owned(),
-        ],
-    })
+        ]
+    }
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
+
+/// By how many times the published benchmark takes longer at this depth than in the root, without counting.
+fn published_to_root(depth: usize) -> f64 {
+    MESSAGING_S[depth].1 / MESSAGING_S[0].1
+}
+
+fn counts_table(counts: &[Counts]) -> FigureTable {
+    let number = |count: Option<&u64>| count.map_or_else(dash, u64::to_string);
+    let rows = counts.iter().map(|Counts { kernel, depth, counted, traced, to_idle }| {
+        vec![
+            format!("{kernel}, {depth} deep"),
+            number(counted.first()),
+            number(traced.first()),
+            number(counted.last()),
+            number(traced.last()),
+            to_idle.to_string(),
+        ]
+    });
+    table(
+        "Switches counted by the scheduler and told by the trace (simulated, 4 CPUs, the benchmark's first 500 ms)",
+        &["kernel", "root: counted", "traced", "deepest: counted", "traced", "of them to idle"],
+        1,
+        rows.collect(),
+    )
+}
+
+fn counts_claim(counts: &[Counts]) -> Claim {
+    let are_equal = |counts: &Counts| counts.counted == counts.traced && counts.counted.len() == counts.depth + 1;
+    let groups: usize = counts.iter().map(|counts| counts.counted.len()).sum();
+    Claim::new(
+        "counts equal the trace's in every group, going idle included",
+        counts.iter().all(are_equal),
+        format!("{} runs, {groups} groups", counts.len()),
+    )
 }
 
 /// CPU time of the published benchmark in the root, microseconds a message: 20 senders send 4000 to each of 20 receivers.

@@ -1,6 +1,6 @@
 //! A thousand tasks that wake each millisecond, and ten thousand groups without a task: what do those cost?
 
-use vruntime_report::{Chart, Claim, Reproduced, Results, Series};
+use vruntime_report::{Chart, Claim, FigureTable, GroupVisits, Reproduced, Results, Series};
 use vruntime_sim::Config;
 use vruntime_trace::{CpuId, Event, Sink};
 use vruntime_workload::program::Workload;
@@ -57,137 +57,18 @@ impl Sink for Stopwatch {
     }
 }
 
-/// How much more of our own time the run takes with the groups than without: by CPU time, and by instructions, or why these are not known.
-fn own_growth(kernel: &str) -> miette::Result<(f64, Result<f64, String>)> {
-    let (both, config) = workloads(kernel)?;
-    let times = take_turns(&both, ROUNDS, |workload| {
-        let mut watch = Stopwatch::default();
-        // It ran before.
-        let ran = simulate(workload, &config, &mut watch);
-        debug_assert!(ran.is_ok(), "{ran:?}");
-        watch.ended.saturating_sub(watch.began.unwrap_or(watch.ended)) as f64
-    });
-    let tasks: Vec<String> = [0, GROUPS_MANY]
-        .into_iter()
-        .flat_map(|groups| COUNTED_NS.map(|ns| format!("idle-groups;{ns};{kernel};{groups}")))
-        .collect();
-    let counts: Result<Vec<u64>, String> = parallel(&tasks, |_, task| count(task)).into_iter().collect();
-    let growth = counts.map(|counts| (counts[3] - counts[2]) as f64 / (counts[1] - counts[0]).max(1) as f64);
-    Ok((times[1].ratio_to(&times[0]), growth))
-}
-
 pub(super) fn reproduce() -> miette::Result<Reproduced> {
-    let mut jobs = Vec::new();
-    for kernel in KERNELS {
-        let (workloads, config) = workloads(kernel)?;
-        jobs.extend(workloads.map(|workload| (workload, config.clone())));
-    }
-    let runs = parallel(&jobs, |_, (workload, config)| results(workload, config));
-    let runs = runs.into_iter().collect::<miette::Result<Vec<Results>>>()?;
-    let tops: Vec<Top> = runs.iter().map(top).collect();
-    let visits = runs[1].h_load.unwrap_or_default();
-    let h_load_ns = jobs[1].1.machine.costs.h_load_ns;
-    let charged = visits.groups * h_load_ns;
-    let worked = runs[1].machine().busy_ns + runs[1].machine().overhead_ns;
-    let walk = 100.0 * charged as f64 / worked.max(1) as f64;
-
-    let (time, instructions) = own_growth("3.12")?;
-    let own = match &instructions {
-        Ok(ratio) => format!("{} instructions, {} CPU time", percent_more(*ratio), percent_more(time)),
-        Err(why) => format!("{} CPU time; {why}", percent_more(time)),
-    };
-    let row = |what: &str, published: Option<Top>, ours: Top, visits: Option<u64>| {
-        let pair = |get: fn(&Top) -> f64| {
-            [
-                published.as_ref().map_or_else(|| "-".to_owned(), |top| format!("{:.1}", get(top))),
-                format!("{:.1}", get(&ours)),
-            ]
-        };
-        let cells = [pair(|top| top.user), pair(|top| top.system), pair(|top| top.idle)].concat();
-        [vec![what.to_owned()], cells, vec![visits.unwrap_or(0).to_string()]].concat()
-    };
-    let idle = |run: &Results| run.h_load.map(|visits| visits.idle);
-    let head =
-        ["kernel, idle groups", "us: published", "ours", "sy: published", "ours", "id: published", "ours", "visits"];
-    let grown = tops[1].system / tops[0].system;
-    let added = runs[1].machine().overhead_ns.saturating_sub(runs[0].machine().overhead_ns);
-    let same = runs[2].machine() == runs[3].machine();
+    let measured = Measured::new()?;
+    let own = OwnGrowth::new("3.12")?;
     Ok(Reproduced {
         name: "idle-groups".to_owned(),
         title: "A thousand tasks that wake each millisecond on 8 CPUs, in the root group, beside ten thousand groups without a task: what \
                 do those cost?"
             .to_owned(),
         document: DOCUMENT.to_owned(),
-        tables: vec![
-            table(
-                "Cpu(s) of top, per cent of 8 CPUs: user, system, idle (the rest: interrupts); and visits of the balancer to idle groups",
-                &head,
-                1,
-                vec![
-                    row("3.10, none", Some(NO_GROUPS), tops[0], idle(&runs[0])),
-                    row("3.10, 10000", Some(GROUPS), tops[1], idle(&runs[1])),
-                    row("3.12, none", None, tops[2], idle(&runs[2])),
-                    row("3.12, 10000", Some(GROUPS_CHANGED), tops[3], idle(&runs[3])),
-                ],
-            ),
-            table(
-                "The walk over all groups (perf top: tg_load_down), per cent of the cycles that are not idle",
-                &["kernel, idle groups", "published", "ours"],
-                1,
-                vec![vec!["3.10, 10000".to_owned(), format!("{TG_LOAD_DOWN:.2}"), format!("{walk:.2}")]],
-            ),
-        ],
-        charts: vec![Chart {
-            title: "The system's part of the CPUs' time".to_owned(),
-            y: "% of 8 CPUs".to_owned(),
-            labels: ["3.10, no groups", "3.10, 10000 idle", "3.12, no groups", "3.12, 10000 idle"].map(str::to_owned).to_vec(),
-            series: vec![
-                Series {
-                    name: "published".to_owned(),
-                    published: true,
-                    values: vec![Some(NO_GROUPS.system), Some(GROUPS.system), None, Some(GROUPS_CHANGED.system)],
-                },
-                Series {
-                    name: "here".to_owned(),
-                    published: false,
-                    values: tops.iter().map(|top| Some(top.system)).collect(),
-                },
-            ],
-            ..Chart::default()
-        }],
-        claims: vec![
-            Claim::new(
-                "3.10: system time grows at least 1.5 times with 10,000 idle groups (published: 24.3 to 48.7 %)",
-                grown >= 1.5,
-                format!("{:.1} to {:.1} %, {grown:.2} times", tops[0].system, tops[1].system),
-            ),
-            Claim::new(
-                "3.10: the balancer's visits to idle groups are counted and charged",
-                // What is owed at the end is charged to nobody any more, and what is late on one CPU moves others.
-                visits.idle > 0 && added as f64 > 0.9 * charged as f64,
-                format!(
-                    "{} visits in {} walks, {h_load_ns} ns each: {:.0} ms; what the kernel takes grew by {:.0} ms",
-                    visits.idle,
-                    visits.updates,
-                    charged as f64 / 1e6,
-                    added as f64 / 1e6
-                ),
-            ),
-            Claim::new(
-                "3.12: no idle group is ever visited",
-                runs[3].h_load.is_none() && same,
-                format!(
-                    "{} walks over all groups; what the CPUs did with their time is {} with and without the groups",
-                    runs[3].h_load.map_or(0, |visits| visits.updates),
-                    if same { "the same to the nanosecond" } else { "not the same" }
-                ),
-            ),
-            Claim::new(
-                "3.12: our own time and instructions grow by at most 1 % with the groups",
-                time <= OWN_MOST && instructions.as_ref().is_ok_and(|ratio| *ratio <= OWN_MOST),
-                own,
-            ),
-        ],
+        tables: vec![measured.top_table(), measured.walk_table()],
+        charts: vec![measured.chart()],
+        claims: [measured.claims(), vec![own.claim()]].concat(),
         findings: Vec::new(),
         method: vec![
             "Simulated: scenarios/history/idle-groups.toml, 300 ms at HZ=1000, default costs; the wakers' work is the published 17.8 % \
@@ -203,4 +84,175 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
                 .to_owned(),
         ],
     })
+}
+
+// Whose results are where in `Measured::runs`: the kernel, and how many idle groups.
+const OLD_NONE: usize = 0;
+const OLD_MANY: usize = 1;
+const NEW_NONE: usize = 2;
+const NEW_MANY: usize = 3;
+
+/// What was simulated.
+struct Measured {
+    runs: Vec<Results>,
+    tops: Vec<Top>,
+    /// What 3.10 is charged for the visit to a group.
+    h_load_ns: u64,
+}
+
+impl Measured {
+    fn new() -> miette::Result<Self> {
+        let mut jobs = Vec::new();
+        for kernel in KERNELS {
+            let (workloads, config) = workloads(kernel)?;
+            jobs.extend(workloads.map(|workload| (workload, config.clone())));
+        }
+        let runs = parallel(&jobs, |_, (workload, config)| results(workload, config));
+        let runs = runs.into_iter().collect::<miette::Result<Vec<Results>>>()?;
+        let h_load_ns = jobs[OLD_MANY].1.machine.costs.h_load_ns;
+        Ok(Self { tops: runs.iter().map(top).collect(), runs, h_load_ns })
+    }
+
+    /// The walks over all groups, and what they were charged, nanoseconds.
+    fn walks(&self) -> (GroupVisits, u64) {
+        let visits = self.runs[OLD_MANY].h_load.unwrap_or_default();
+        (visits, visits.groups * self.h_load_ns)
+    }
+
+    fn top_table(&self) -> FigureTable {
+        let row = |what: &str, published: Option<Top>, run: usize| {
+            let pair = |get: fn(&Top) -> f64| {
+                let published = published.as_ref().map_or_else(|| "-".to_owned(), |top| format!("{:.1}", get(top)));
+                [published, format!("{:.1}", get(&self.tops[run]))]
+            };
+            let cells = [pair(|top| top.user), pair(|top| top.system), pair(|top| top.idle)].concat();
+            let visits = self.runs[run].h_load.map_or(0, |visits| visits.idle);
+            [vec![what.to_owned()], cells, vec![visits.to_string()]].concat()
+        };
+        table(
+            "Cpu(s) of top, per cent of 8 CPUs: user, system, idle (the rest: interrupts); and visits of the balancer to idle groups",
+            &[
+                "kernel, idle groups",
+                "us: published",
+                "ours",
+                "sy: published",
+                "ours",
+                "id: published",
+                "ours",
+                "visits",
+            ],
+            1,
+            vec![
+                row("3.10, none", Some(NO_GROUPS), OLD_NONE),
+                row("3.10, 10000", Some(GROUPS), OLD_MANY),
+                row("3.12, none", None, NEW_NONE),
+                row("3.12, 10000", Some(GROUPS_CHANGED), NEW_MANY),
+            ],
+        )
+    }
+
+    fn walk_table(&self) -> FigureTable {
+        let machine = self.runs[OLD_MANY].machine();
+        let worked = machine.busy_ns + machine.overhead_ns;
+        let (_, charged) = self.walks();
+        let percent = 100.0 * charged as f64 / worked.max(1) as f64;
+        table(
+            "The walk over all groups (perf top: tg_load_down), per cent of the cycles that are not idle",
+            &["kernel, idle groups", "published", "ours"],
+            1,
+            vec![vec!["3.10, 10000".to_owned(), format!("{TG_LOAD_DOWN:.2}"), format!("{percent:.2}")]],
+        )
+    }
+
+    fn chart(&self) -> Chart {
+        let published = [Some(NO_GROUPS), Some(GROUPS), None, Some(GROUPS_CHANGED)];
+        let labels = ["3.10, no groups", "3.10, 10000 idle", "3.12, no groups", "3.12, 10000 idle"];
+        Chart {
+            title: "The system's part of the CPUs' time".to_owned(),
+            y: "% of 8 CPUs".to_owned(),
+            labels: labels.map(str::to_owned).to_vec(),
+            series: vec![
+                Series::published("published", published.map(|top| top.map(|top| top.system))),
+                Series::ours("here", self.tops.iter().map(|top| top.system)),
+            ],
+            ..Chart::default()
+        }
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        let Self { runs, tops, h_load_ns } = self;
+        let [none, many] = [OLD_NONE, OLD_MANY].map(|run| tops[run].system);
+        let (visits, charged) = self.walks();
+        let added = runs[OLD_MANY].machine().overhead_ns.saturating_sub(runs[OLD_NONE].machine().overhead_ns);
+        let same = runs[NEW_NONE].machine() == runs[NEW_MANY].machine();
+        let walks = runs[NEW_MANY].h_load;
+        vec![
+            Claim::new(
+                "3.10: system time grows at least 1.5 times with 10,000 idle groups (published: 24.3 to 48.7 %)",
+                many / none >= 1.5,
+                format!("{none:.1} to {many:.1} %, {:.2} times", many / none),
+            ),
+            Claim::new(
+                "3.10: the balancer's visits to idle groups are counted and charged",
+                // What is owed at the end is charged to nobody any more, and what is late on one CPU moves others.
+                visits.idle > 0 && added as f64 > 0.9 * charged as f64,
+                format!(
+                    "{} visits in {} walks, {h_load_ns} ns each: {:.0} ms; what the kernel takes grew by {:.0} ms",
+                    visits.idle,
+                    visits.updates,
+                    charged as f64 / 1e6,
+                    added as f64 / 1e6
+                ),
+            ),
+            Claim::new(
+                "3.12: no idle group is ever visited",
+                walks.is_none() && same,
+                format!(
+                    "{} walks over all groups; what the CPUs did with their time is {} with and without the groups",
+                    walks.map_or(0, |visits| visits.updates),
+                    if same { "the same to the nanosecond" } else { "not the same" }
+                ),
+            ),
+        ]
+    }
+}
+
+/// How many times as much of our own time the run takes with the groups as without.
+struct OwnGrowth {
+    /// CPU time.
+    time: f64,
+    /// Instructions, or why these are not known.
+    instructions: Result<f64, String>,
+}
+
+impl OwnGrowth {
+    fn new(kernel: &str) -> miette::Result<Self> {
+        let (both, config) = workloads(kernel)?;
+        let times = take_turns(&both, ROUNDS, |workload| {
+            let mut watch = Stopwatch::default();
+            // It ran before.
+            let ran = simulate(workload, &config, &mut watch);
+            debug_assert!(ran.is_ok(), "{ran:?}");
+            watch.ended.saturating_sub(watch.began.unwrap_or(watch.ended)) as f64
+        });
+        let tasks: Vec<String> = [0, GROUPS_MANY]
+            .into_iter()
+            .flat_map(|groups| COUNTED_NS.map(|ns| format!("idle-groups;{ns};{kernel};{groups}")))
+            .collect();
+        let counts: Result<Vec<u64>, String> = parallel(&tasks, |_, task| count(task)).into_iter().collect();
+        let instructions = counts.map(|counts| (counts[3] - counts[2]) as f64 / (counts[1] - counts[0]).max(1) as f64);
+        Ok(Self { time: times[1].ratio_to(&times[0]), instructions })
+    }
+
+    fn claim(&self) -> Claim {
+        let time = percent_more(self.time);
+        Claim::new(
+            "3.12: our own time and instructions grow by at most 1 % with the groups",
+            self.time <= OWN_MOST && self.instructions.as_ref().is_ok_and(|ratio| *ratio <= OWN_MOST),
+            match &self.instructions {
+                Ok(ratio) => format!("{} instructions, {time} CPU time", percent_more(*ratio)),
+                Err(why) => format!("{time} CPU time; {why}"),
+            },
+        )
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vruntime_report::{Chart, Claim, Reproduced, Series};
+use vruntime_report::{Chart, Claim, FigureTable, Reproduced, Series};
 use vruntime_trace::{CpuId, Event, MigrateCause, Running, Sink, TaskId, TaskInfo};
 
 use super::published::spurious_migration::{COMMANDS, DOCUMENT, SAMPLES};
@@ -76,118 +76,15 @@ impl Sink for Commands {
 }
 
 pub(super) fn reproduce() -> miette::Result<Reproduced> {
-    let mut jobs = Vec::new();
-    for kernel in KERNELS {
-        let (input, config) = scenario("spurious-migration.toml", SCENARIO, kernel)?;
-        for seed in 1..=SEEDS {
-            jobs.push((input.workload.clone(), vruntime_sim::Config { seed, ..config.clone() }));
-        }
-    }
-    let runs = parallel(&jobs, |_, (workload, config)| {
-        let mut commands = Commands::default();
-        simulate(workload, config, &mut commands).map(|_| commands)
-    });
-    let runs = runs.into_iter().collect::<miette::Result<Vec<Commands>>>()?;
-    let of_kernel: Vec<&[Commands]> = runs.chunks(SEEDS as usize).collect();
-    let all = |kernel: usize| of_kernel[kernel].iter().map(Commands::all).collect::<Vec<u64>>();
-    let stopper = |kernel: usize| of_kernel[kernel].iter().map(Commands::by_stopper).collect::<Vec<u64>>();
-    let [before, after, today] = [all(0), all(1), all(2)];
-    let pushed = stopper(0);
-
-    let percent = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
-    let mut names: Vec<&str> = COMMANDS.iter().map(|row| row.0).collect();
-    for name in of_kernel.iter().flat_map(|runs| runs[0].counts.keys()) {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
-        }
-    }
-    let ours = |kernel: usize, name: &str| {
-        let run = &of_kernel[kernel][0];
-        Some(run.percent(name)).filter(|_| run.counts.contains_key(name))
-    };
-    let published = |name: &str| COMMANDS.iter().find(|row| row.0 == name).map_or((None, None), |row| (row.1, row.2));
-    let mut rows = vec![vec![
-        "samples".to_owned(),
-        SAMPLES[0].to_string(),
-        of_kernel[0][0].all().to_string(),
-        SAMPLES[1].to_string(),
-        of_kernel[1][0].all().to_string(),
-        of_kernel[2][0].all().to_string(),
-    ]];
-    rows.extend(names.iter().map(|name| {
-        let (before, after) = published(name);
-        vec![
-            (*name).to_owned(),
-            percent(before),
-            percent(ours(0, name)),
-            percent(after),
-            percent(ours(1, name)),
-            percent(ours(2, name)),
-        ]
-    }));
-    let seeds = |kernel: usize, published: Option<(u64, u64)>| {
-        let or_dash = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
-        vec![
-            KERNELS[kernel].to_owned(),
-            or_dash(published.map(|both| both.0)),
-            range(&all(kernel)),
-            or_dash(published.map(|both| both.1)),
-            range(&stopper(kernel)),
-        ]
-    };
-    let head = ["command", "before: published", "3.17", "after: published", "3.18", "6.12"];
-    let over = |counts: &[u64]| format!("{} over {SEEDS} seeds", range(counts));
-    let charted: Vec<&str> = names.iter().copied().filter(|name| published(name).0.is_some()).collect();
-    let count = |percent: f64, of: u64| (percent * of as f64 / 100.0).round();
+    let migrations = Migrations::new()?;
     Ok(Reproduced {
         name: "spurious-migration".to_owned(),
         title: "Five threads that compute, on two clusters of four cores: who should stay where he is, and is moved all the same."
             .to_owned(),
         document: DOCUMENT.to_owned(),
-        tables: vec![
-            table(
-                "Samples of sched:sched_migrate_task in 5 s, and per cent of them by the command that was running (ours: seed 1)",
-                &head,
-                1,
-                rows,
-            ),
-            table(
-                "Migrations (ours: least and most of five seeds)",
-                &["kernel", "all: published", "ours", "by migration/N: published", "ours"],
-                1,
-                vec![seeds(0, Some((727, 691))), seeds(1, Some((20, 1))), seeds(2, None)],
-            ),
-        ],
-        charts: vec![Chart {
-            title: "Who moved a task, before the change".to_owned(),
-            y: "migrations in 5 s".to_owned(),
-            labels: charted.iter().map(|&name| name.to_owned()).collect(),
-            series: vec![
-                Series {
-                    name: "published".to_owned(),
-                    published: true,
-                    values: charted.iter().map(|name| published(name).0.map(|value| count(value, SAMPLES[0]))).collect(),
-                },
-                Series {
-                    name: "3.17 here".to_owned(),
-                    published: false,
-                    values: charted
-                        .iter()
-                        .map(|&name| Some(*of_kernel[0][0].counts.get(name).unwrap_or(&0) as f64))
-                        .collect(),
-                },
-            ],
-            ..Chart::default()
-        }],
-        claims: vec![
-            Claim::new(
-                "3.17: at least 300 migrations, most of them by migration/N",
-                before.iter().zip(&pushed).all(|(all, pushed)| *all >= 300 && 2 * pushed > *all),
-                format!("{}, {} of them by migration/N, over {SEEDS} seeds", range(&before), range(&pushed)),
-            ),
-            Claim::new("3.18: at most 20", after.iter().all(|&count| count <= 20), over(&after)),
-            Claim::new("6.12: at most 10", today.iter().all(|&count| count <= 10), over(&today)),
-        ],
+        tables: vec![migrations.commands_table(), migrations.seeds_table()],
+        charts: vec![migrations.chart()],
+        claims: migrations.claims(),
         findings: Vec::new(),
         method: vec![
             "Simulated: scenarios/history/spurious-migration.toml, 5 s at HZ=200, default costs, seeds 1 to 5. A migration is counted for \
@@ -198,6 +95,128 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
                 .to_owned(),
         ],
     })
+}
+
+/// Who moved tasks: a row for each of [`KERNELS`], a column a seed.
+struct Migrations(Vec<Vec<Commands>>);
+
+impl Migrations {
+    fn new() -> miette::Result<Self> {
+        let mut jobs = Vec::new();
+        for kernel in KERNELS {
+            let (input, config) = scenario("spurious-migration.toml", SCENARIO, kernel)?;
+            for seed in 1..=SEEDS {
+                jobs.push((input.workload.clone(), vruntime_sim::Config { seed, ..config.clone() }));
+            }
+        }
+        let runs = parallel(&jobs, |_, (workload, config)| {
+            let mut commands = Commands::default();
+            simulate(workload, config, &mut commands).map(|_| commands)
+        });
+        let mut runs = runs.into_iter();
+        let of_kernel = |_| runs.by_ref().take(SEEDS as usize).collect::<miette::Result<Vec<Commands>>>();
+        KERNELS.iter().map(of_kernel).collect::<miette::Result<_>>().map(Self)
+    }
+
+    /// A kernel's run with the first seed.
+    fn first(&self, kernel: usize) -> &Commands {
+        &self.0[kernel][0]
+    }
+
+    fn all(&self, kernel: usize) -> Vec<u64> {
+        self.0[kernel].iter().map(Commands::all).collect()
+    }
+
+    fn by_stopper(&self, kernel: usize) -> Vec<u64> {
+        self.0[kernel].iter().map(Commands::by_stopper).collect()
+    }
+
+    /// Those of the document, and who else moves tasks here.
+    fn commands(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = COMMANDS.iter().map(|row| row.0).collect();
+        for name in (0..KERNELS.len()).flat_map(|kernel| self.first(kernel).counts.keys()) {
+            if !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    fn commands_table(&self) -> FigureTable {
+        let samples = |kernel: usize| self.first(kernel).all().to_string();
+        let percent = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
+        let ours = |kernel: usize, name: &str| {
+            let run = self.first(kernel);
+            percent(run.counts.contains_key(name).then(|| run.percent(name)))
+        };
+        let [before, after] = SAMPLES.map(|samples| samples.to_string());
+        let mut rows = vec![vec!["samples".to_owned(), before, samples(0), after, samples(1), samples(2)]];
+        for name in self.commands() {
+            let (before, after) = published(name);
+            let cells = [percent(before), ours(0, name), percent(after), ours(1, name), ours(2, name)];
+            rows.push([vec![name.to_owned()], cells.to_vec()].concat());
+        }
+        table(
+            "Samples of sched:sched_migrate_task in 5 s, and per cent of them by the command that was running (ours: seed 1)",
+            &["command", "before: published", "3.17", "after: published", "3.18", "6.12"],
+            1,
+            rows,
+        )
+    }
+
+    fn seeds_table(&self) -> FigureTable {
+        let row = |kernel: usize, published: Option<(u64, u64)>| {
+            let (all, by_stopper) = published.map_or_else(
+                || ("-".to_owned(), "-".to_owned()),
+                |(all, by_stopper)| (all.to_string(), by_stopper.to_string()),
+            );
+            vec![KERNELS[kernel].to_owned(), all, range(&self.all(kernel)), by_stopper, range(&self.by_stopper(kernel))]
+        };
+        table(
+            "Migrations (ours: least and most of five seeds)",
+            &["kernel", "all: published", "ours", "by migration/N: published", "ours"],
+            1,
+            vec![row(0, Some((727, 691))), row(1, Some((20, 1))), row(2, None)],
+        )
+    }
+
+    /// Of the commands that the document has before the change.
+    fn chart(&self) -> Chart {
+        let [samples, _] = SAMPLES;
+        let count = |percent: f64| (percent * samples as f64 / 100.0).round();
+        let charted = COMMANDS.iter().filter_map(|&(name, before, _)| Some((name, before?)));
+        let ours = |name: &str| *self.first(0).counts.get(name).unwrap_or(&0) as f64;
+        Chart {
+            title: "Who moved a task, before the change".to_owned(),
+            y: "migrations in 5 s".to_owned(),
+            labels: charted.clone().map(|(name, _)| name.to_owned()).collect(),
+            series: vec![
+                Series::published("published", charted.clone().map(|(_, percent)| count(percent))),
+                Series::ours("3.17 here", charted.map(|(name, _)| ours(name))),
+            ],
+            ..Chart::default()
+        }
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        let [before, after, today] = [0, 1, 2].map(|kernel| self.all(kernel));
+        let pushed = self.by_stopper(0);
+        let over = |counts: &[u64]| format!("{} over {SEEDS} seeds", range(counts));
+        vec![
+            Claim::new(
+                "3.17: at least 300 migrations, most of them by migration/N",
+                before.iter().zip(&pushed).all(|(all, pushed)| *all >= 300 && 2 * pushed > *all),
+                format!("{}, {} of them by migration/N, over {SEEDS} seeds", range(&before), range(&pushed)),
+            ),
+            Claim::new("3.18: at most 20", after.iter().all(|&count| count <= 20), over(&after)),
+            Claim::new("6.12: at most 10", today.iter().all(|&count| count <= 10), over(&today)),
+        ]
+    }
+}
+
+/// A command's per cent of the document's samples, before and after the change.
+fn published(name: &str) -> (Option<f64>, Option<f64>) {
+    COMMANDS.iter().find(|row| row.0 == name).map_or((None, None), |row| (row.1, row.2))
 }
 
 #[cfg(test)]

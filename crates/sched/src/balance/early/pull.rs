@@ -10,9 +10,9 @@ use crate::cpumask::CpuMask;
 use crate::event::{BalanceKind, Event, MigrateCause};
 use crate::host::Host;
 use crate::ids::CpuId;
-use crate::policy::{Dequeue, Enqueue, Policy, Wake};
+use crate::policy::{Policy, Wake};
 use crate::rq::{Rq, Rqs};
-use crate::scheduler::{activate, check_preempt, deactivate, settle};
+use crate::scheduler::{attach_task, check_preempt, detach_task, settle};
 use crate::shared::Shared;
 use crate::tunables::Tunables;
 
@@ -105,16 +105,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 seen |= prio == best_there;
                 continue;
             }
-            deactivate(&mut from, shared, index, Dequeue::Move);
-            P::detach(&mut from, shared, index);
-            let mut task = from.take(shared, index);
-            task.migrated = true;
-            task.last_ran = 0;
+            let task = detach_task(&mut from, shared, index);
             let event = Event::Migrate { task: task.id, from: src, to: attempt.dst, cause: attempt.cause };
             self.host.event(self.now, attempt.dst, &event);
-            let index = to.adopt(shared, task);
-            P::attach(&mut to, shared, index);
-            activate(&mut to, shared, index, Enqueue::Move);
+            let index = attach_task(&mut to, shared, task);
             check_preempt(&mut to, shared, index, Wake::default());
             moved.count += 1;
             left = left.saturating_sub(load);

@@ -13,10 +13,10 @@ use super::server::ServerLimits;
 use super::verbs::entity;
 use crate::balance::roots::{Root, Roots};
 use crate::class::ClassKind;
-use crate::class::rt::{Callback, Limit, Overload, carry};
+use crate::class::rt::{Callback, Limit, MAX_TRIES, Overload, pull, push};
 use crate::config::Config;
 use crate::cpumask::AtomicCpuMask;
-use crate::event::{Event, MigrateCause};
+use crate::event::MigrateCause;
 use crate::host::Host;
 use crate::ids::CpuId;
 use crate::policy::Policy;
@@ -28,8 +28,6 @@ use crate::task::Task;
 use crate::topology::Topology;
 use crate::tunables::Tunables;
 
-/// A search for a CPU is given up when what it found has changed so often meanwhile.
-const MAX_TRIES: u32 = 3;
 /// No deadline.
 const NONE: u64 = u64::MAX;
 
@@ -344,12 +342,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             if !to.online || to.dl.earliest().is_some_and(|earliest| earliest <= entity(&from, index).deadline) {
                 continue;
             }
-            let event = Event::Migrate { task: id, from: cpu, to: target, cause: MigrateCause::DlPush };
-            self.host.event(self.now, cpu, &event);
-            carry(&mut from, &mut to, shared, index);
-            to.resched();
-            settle(&mut from, shared, self.host);
-            settle(&mut to, shared, self.host);
+            push(&mut from, &mut to, shared, self.host, self.now, index, MigrateCause::DlPush);
             return true;
         }
         false
@@ -381,10 +374,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             if preempts {
                 continue;
             }
-            let event = Event::Migrate { task: from.tasks[index].id, from: src, to: cpu, cause: MigrateCause::DlPull };
-            self.host.event(self.now, cpu, &event);
-            carry(&mut from, &mut to, shared, index);
-            settle(&mut from, shared, self.host);
+            pull(&mut from, &mut to, shared, self.host, self.now, index, MigrateCause::DlPull);
             if tell {
                 to.resched();
                 settle(&mut to, shared, self.host);

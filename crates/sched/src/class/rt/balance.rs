@@ -6,9 +6,9 @@ use crate::class::ClassKind;
 use crate::event::{Event, MigrateCause, Running};
 use crate::host::Host;
 use crate::ids::CpuId;
-use crate::policy::{Enqueue, Policy};
+use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
-use crate::scheduler::{Scheduler, activate, deactivate, settle};
+use crate::scheduler::{Scheduler, attach_task, detach_task, settle};
 use crate::shared::Shared;
 use crate::task::Task;
 use crate::uclamp;
@@ -45,7 +45,7 @@ impl Overload {
 }
 
 /// A search for a CPU is given up when what it found has changed so often meanwhile.
-const MAX_TRIES: u32 = 3;
+pub(crate) const MAX_TRIES: u32 = 3;
 
 /// Where CPUs differ, a real-time task wants one as big as its lower clamp; one that says nothing one of the biggest, for that is
 /// 1024 then (`rt_task_fits_capacity`).
@@ -182,12 +182,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             if to.rt.highest() <= from.tasks[index].rt_level() || !to.online {
                 continue;
             }
-            let event = Event::Migrate { task: id, from: cpu, to: target, cause: MigrateCause::RtPush };
-            self.host.event(self.now, cpu, &event);
-            carry(&mut from, &mut to, shared, index);
-            to.resched();
-            settle(&mut from, shared, self.host);
-            settle(&mut to, shared, self.host);
+            push(&mut from, &mut to, shared, self.host, self.now, index, MigrateCause::RtPush);
             return true;
         }
         false
@@ -217,10 +212,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             if from.prio_of_running().is_some_and(|running| i16::from(level) < running) {
                 continue;
             }
-            let event = Event::Migrate { task: from.tasks[index].id, from: src, to: cpu, cause: MigrateCause::RtPull };
-            self.host.event(self.now, cpu, &event);
-            carry(&mut from, &mut to, shared, index);
-            settle(&mut from, shared, self.host);
+            pull(&mut from, &mut to, shared, self.host, self.now, index, MigrateCause::RtPull);
             if tell {
                 to.resched();
                 settle(&mut to, shared, self.host);
@@ -231,16 +223,44 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 }
 
+/// The CPU of `from` moves a queued task to that of `to`, which is to look at once who runs there.
+pub(crate) fn push<P: Policy, H: Host>(
+    from: &mut Rq<P>,
+    to: &mut Rq<P>,
+    shared: &Shared<P>,
+    host: &mut H,
+    now: u64,
+    index: u32,
+    cause: MigrateCause,
+) {
+    let event = Event::Migrate { task: from.tasks[index].id, from: from.cpu, to: to.cpu, cause };
+    host.event(now, from.cpu, &event);
+    carry(from, to, shared, index);
+    to.resched();
+    settle(from, shared, host);
+    settle(to, shared, host);
+}
+
+/// The CPU of `to` takes a queued task over from that of `from`. It still has to publish that, or to settle it.
+pub(crate) fn pull<P: Policy, H: Host>(
+    from: &mut Rq<P>,
+    to: &mut Rq<P>,
+    shared: &Shared<P>,
+    host: &mut H,
+    now: u64,
+    index: u32,
+    cause: MigrateCause,
+) {
+    let event = Event::Migrate { task: from.tasks[index].id, from: from.cpu, to: to.cpu, cause };
+    host.event(now, to.cpu, &event);
+    carry(from, to, shared, index);
+    settle(from, shared, host);
+}
+
 /// Moves a queued task from one run queue to the other.
-pub(crate) fn carry<P: Policy>(from: &mut Rq<P>, to: &mut Rq<P>, shared: &Shared<P>, index: u32) {
-    deactivate(from, shared, index, crate::policy::Dequeue::Move);
-    P::detach(from, shared, index);
-    let mut task = from.take(shared, index);
-    task.migrated = true;
-    task.last_ran = 0;
-    let index = to.adopt(shared, task);
-    P::attach(to, shared, index);
-    activate(to, shared, index, Enqueue::Move);
+fn carry<P: Policy>(from: &mut Rq<P>, to: &mut Rq<P>, shared: &Shared<P>, index: u32) {
+    let task = detach_task(from, shared, index);
+    attach_task(to, shared, task);
 }
 
 /// The CPUs a queued task may run on have changed.

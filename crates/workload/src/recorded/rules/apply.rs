@@ -363,3 +363,6 @@ pub(in super::super) fn keep_online(workload: &mut Workload, cpus: u32) -> usize
     });
     before - workload.hotplug.len()
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,8 +17,6 @@
 
 mod apply;
 mod copies;
-#[cfg(test)]
-mod file_tests;
 mod read;
 #[cfg(test)]
 mod tests;

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::Rules;
 use crate::Error;
 use crate::program::{Bandwidth, Changed, Group, Policy, Settings, Workload};
+use crate::recorded::rules::Rules;
 use crate::rtapp::Options;
 use crate::scenario;
 

@@ -1,0 +1,89 @@
+//! The recording beside its replays.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use vruntime_report::{ReplayCheck, ReplayGroup, ReplayMeasure, ReplayTask, Results, latency_of};
+use vruntime_workload::program::Workload;
+use vruntime_workload::recorded::{Recorded, Thread};
+
+use super::autogroups;
+use crate::simulate::Done;
+
+/// The recording beside its replays.
+pub(in crate::commands) fn checked(
+    recorded: &Recorded,
+    changed: Option<&Workload>,
+    runs: &[Done],
+    cpus: usize,
+) -> ReplayCheck {
+    let by_name = |results: &Results| -> BTreeMap<String, ReplayMeasure> {
+        results.tasks.iter().map(|task| (task.name.clone(), task.into())).collect()
+    };
+    let measured: Vec<_> = runs.iter().map(|run| by_name(&run.results)).collect();
+    let tasks = recorded.threads.iter().filter_map(|thread| {
+        let name = &recorded.workload.tasks[thread.task?].name;
+        Some(ReplayTask {
+            name: name.clone(),
+            comm: thread.comm.clone(),
+            habit: thread.habit.name().to_owned(),
+            cgroup: thread.cgroup.clone(),
+            confined: thread.confined,
+            computes_for: thread.computes_for,
+            recorded: ReplayMeasure {
+                cpu_ns: thread.cpu_ns,
+                switches: thread.switches,
+                wakeup: latency_of(&thread.latencies),
+            },
+            replayed: measured.first().and_then(|run| run.get(name)).copied().unwrap_or_default(),
+            what_if: measured.get(1).map(|run| run.get(name).copied().unwrap_or_default()),
+        })
+    });
+    // Copies, and whoever runs beside them.
+    let known: BTreeSet<&str> = recorded.workload.tasks.iter().map(|task| task.name.as_str()).collect();
+    let added =
+        changed.into_iter().flat_map(|workload| &workload.tasks).filter(|task| !known.contains(task.name.as_str()));
+    let added = added.map(|task| ReplayTask {
+        name: task.name.clone(),
+        what_if: measured.get(1).map(|run| run.get(&task.name).copied().unwrap_or_default()),
+        ..ReplayTask::default()
+    });
+    let busy = |run: &Done| {
+        run.results.cpus.iter().map(|cpu| run.outcome.end.saturating_sub(cpu.idle_ns)).collect::<Vec<u64>>()
+    };
+    let replayed = runs.first().map(busy).unwrap_or_default();
+    let pair = |cpu: usize| (recorded.busy_ns.get(cpu).copied().unwrap_or(0), replayed.get(cpu).copied().unwrap_or(0));
+    // A run ends early if every task has; the machine would have been idle from then on.
+    let end = |index: usize| runs.get(index).map_or(0, |run| run.outcome.end.max(recorded.duration_ns));
+    let mut check = ReplayCheck {
+        tasks: tasks.chain(added).collect(),
+        groups: groups(recorded, runs),
+        cpus: (0..cpus).map(pair).collect(),
+        what_if_cpus: runs.get(1).map(busy),
+        charged_ns: recorded.counts.charged_ns,
+        elapsed_ns: (recorded.duration_ns, end(0), end(1)),
+    };
+    check.sort();
+    check
+}
+
+/// The groups of all runs, and what the trace gave them: every thread counts for each group while it was in it.
+fn groups(recorded: &Recorded, runs: &[Done]) -> Vec<ReplayGroup> {
+    let Some(first) = runs.first() else { return Vec::new() };
+    let mut groups = ReplayGroup::all(&first.results, runs.get(1).map(|run| &run.results));
+    let of_trace: BTreeSet<&str> = recorded.workload.groups.iter().map(|group| group.path.as_str()).collect();
+    for group in groups.iter_mut().filter(|group| of_trace.contains(group.path.as_str())) {
+        let inside =
+            |path: &str| path.strip_prefix(&group.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        let had = |thread: &Thread| -> u64 {
+            if group.path == "/" {
+                return thread.cpu_ns;
+            }
+            thread.stays.iter().filter(|(path, _)| inside(path)).map(|(_, cpu_ns)| cpu_ns).sum()
+        };
+        group.recorded_ns = Some(recorded.threads.iter().map(had).sum());
+    }
+    for group in groups.iter_mut().filter(|group| group.recorded_ns.is_none()) {
+        group.recorded_ns = autogroups::recorded_ns(recorded, &group.path);
+    }
+    groups
+}
