@@ -33,7 +33,7 @@ setup:
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 demo: setup
-	$(CARGO) run --release --quiet -p vruntime -- compare scenarios/demo/demo.toml --repeat 5 --out demo-out
+	$(CARGO) run --profile demo --quiet -p vruntime -- compare scenarios/demo/demo.toml --repeat 5 --out demo-out
 
 test: setup lint doc unit loom fuzz-corpus
 

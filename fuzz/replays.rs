@@ -1,6 +1,7 @@
-//! What the target `replay` demands of a trace, and `crates/cli/tests/hostile.rs` of every one that the fuzzer has kept: whatever the text,
-//! programs that hold together, and a run of their beginning that ends. With rules: the first line is one if it begins with `#!`. With
-//! task groups: the lines that begin with `#/` say where the machine had its threads.
+//! What the target `replay` demands of a trace, and `crates/cli/tests/hostile.rs` of every one that the fuzzer has
+//! kept: whatever the text, programs that hold together, and a run of their beginning that ends. With rules: the first
+//! line is one if it begins with `#!`. With task groups: the lines that begin with `#/` say where the machine had its
+//! threads.
 
 use std::ops::ControlFlow;
 

@@ -1,5 +1,6 @@
-//! What a test leaves out because this machine lacks something. The test runner counts such a test as passed, and shows nothing of what it
-//! prints; `.ci/run` counts and prints what is told here. Each test that needs it has this file as a module.
+//! What a test leaves out because this machine lacks something. The test runner counts such a test as passed, and shows
+//! nothing of what it prints; `.ci/run` counts and prints what is told here. Each test that needs it has this file as a
+//! module.
 
 use std::fs::OpenOptions;
 use std::io::Write;

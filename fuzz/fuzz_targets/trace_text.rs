@@ -1,4 +1,5 @@
-//! Traces: text of the kernel, of trace-cmd, of perf script, and inside systrace's pages. Whatever the bytes, events or an error.
+//! Traces: text of the kernel, of trace-cmd, of perf script, and inside systrace's pages. Whatever the bytes, events or
+//! an error.
 #![no_main]
 
 #[path = "../read.rs"]

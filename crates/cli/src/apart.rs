@@ -1,5 +1,6 @@
-//! Observers of a run, on threads of their own where CPUs are to spare. They are told in batches, in order, so what comes of it is the same; and
-//! a batch after the other is quicker even on one thread, for a CPU's caches have no room for the simulator and all its observers.
+//! Observers of a run, on threads of their own where CPUs are to spare. They are told in batches, in order, so what
+//! comes of it is the same; and a batch after the other is quicker even on one thread, for a CPU's caches have no room
+//! for the simulator and all its observers.
 
 use std::io;
 use std::panic;

@@ -149,7 +149,8 @@ pub(crate) enum Command {
     /// Tell what is in a recorded trace and whether it can be replayed, analyse it, or convert it
     #[command(arg_required_else_help = true)]
     Trace(Trace),
-    /// Measure this machine for the simulator: what its kernel takes for switches, wakeups, interrupts, ticks, migrations
+    /// Measure this machine for the simulator: what its kernel takes for switches, wakeups, interrupts, ticks,
+    /// migrations
     #[cfg(target_os = "linux")]
     #[command(
         long_about = "Measures, in about fifteen seconds, what this machine's kernel takes for what the simulator charges, how much longer CPUs \

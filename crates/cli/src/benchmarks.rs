@@ -1,6 +1,7 @@
 //! What the benchmarks themselves print: their own lines, made of a run's results.
 //!
-//! Each line is as its program writes it: lmbench 3, kernbench 0.42 (`time`'s fields), hackbench, sysbench 0.4, schbench 1.0, rt-tests.
+//! Each line is as its program writes it: lmbench 3, kernbench 0.42 (`time`'s fields), hackbench, sysbench 0.4,
+//! schbench 1.0, rt-tests.
 
 use std::collections::BTreeMap;
 

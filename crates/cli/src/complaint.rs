@@ -12,8 +12,8 @@ pub(crate) fn with_help(wrong: impl fmt::Display, help: Option<&str>) -> miette:
     MietteDiagnostic { help: help.map(str::to_owned), ..MietteDiagnostic::new(wrong.to_string()) }.into()
 }
 
-/// The report as it is printed, and all that are [related](Diagnostic::related) to it below it, each as if it were alone: miette would put
-/// `Error:` on a line of its own before each of them.
+/// The report as it is printed, and all that are [related](Diagnostic::related) to it below it, each as if it were
+/// alone: miette would put `Error:` on a line of its own before each of them.
 pub(crate) fn text(report: &miette::Report) -> String {
     struct Printed<'a>(Plain<'a>, &'a dyn ReportHandler);
     impl fmt::Display for Printed<'_> {

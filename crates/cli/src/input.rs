@@ -71,7 +71,8 @@ pub(crate) fn is_workload(path: &Path) -> bool {
     first.is_none_or(|first| first == b'{')
 }
 
-/// Reads what is simulated from a file, or from standard input if it is `-`. Warnings are told; with `strict` they are errors.
+/// Reads what is simulated from a file, or from standard input if it is `-`. Warnings are told; with `strict` they are
+/// errors.
 pub(crate) fn read(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Input> {
     let (mut input, warnings) = load(path, duration, strict)?;
     // What never ends the simulator refuses itself; beside a trace it ends with that.

@@ -1,4 +1,5 @@
-//! Ctrl-C: the run stops and tells what it has; a second one ends the program at once, as does the first while input is read.
+//! Ctrl-C: the run stops and tells what it has; a second one ends the program at once, as does the first while input is
+//! read.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -42,7 +42,8 @@ fn is_plat_info(path: &Path) -> bool {
     path.extension().is_some_and(is)
 }
 
-/// The highest frequency of each CPU, kHz, of a machine described in a file that says it; 0 where it does not. None: no other description does.
+/// The highest frequency of each CPU, kHz, of a machine described in a file that says it; 0 where it does not. None: no
+/// other description does.
 pub(crate) fn highest_khz(text: &str) -> miette::Result<Vec<u32>> {
     let path = Path::new(text.trim());
     if is_plat_info(path) { Ok(plat_info::read(path)?.highest_khz) } else { Ok(Vec::new()) }

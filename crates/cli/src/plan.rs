@@ -1,5 +1,5 @@
-//! From the command line to a plan: the options become what goes before the file, and what cannot be planned is told with
-//! their words.
+//! From the command line to a plan: the options become what goes before the file, and what cannot be planned is told
+//! with their words.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Machines as LISA describes them (`plat_info.yml`): capacities, which CPUs have their clock, hence their cache, in common, how fast that can
-//! be, and what it takes (`nrg-model`).
+//! Machines as LISA describes them (`plat_info.yml`): capacities, which CPUs have their clock, hence their cache, in
+//! common, how fast that can be, and what it takes (`nrg-model`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! `--rtapp-log`: a file a task, as rt-app writes them, so that whatever reads rt-app's logs reads these.
 //!
-//! Times are microseconds; `start`, `end` and `rel_st` count from the start of the run (rt-app's first two from the boot
-//! of the machine).
+//! Times are microseconds; `start`, `end` and `rel_st` count from the start of the run (rt-app's first two from the
+//! boot of the machine).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -46,7 +46,8 @@ struct Log {
 }
 
 impl RtAppLog {
-    /// Logs in `folder`, which is made if need be, of the tasks of `workload`; `global` is what their file says of logs.
+    /// Logs in `folder`, which is made if need be, of the tasks of `workload`; `global` is what their file says of
+    /// logs.
     pub(crate) fn new(folder: &Path, workload: &Workload, global: &Global) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let headers = workload.tasks.iter().map(|task| (task.class.clone(), header(task.settings.policy)));

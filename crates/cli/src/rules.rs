@@ -60,8 +60,8 @@ pub(crate) fn applied(rules: &Rules, input: &Input, file: &Path) -> miette::Resu
     Ok(workload)
 }
 
-/// Why a run was not done: what the kernel refuses a task is told with the rule that gives the task its policy, if one does, and else with the
-/// place in the file.
+/// Why a run was not done: what the kernel refuses a task is told with the rule that gives the task its policy, if one
+/// does, and else with the place in the file.
 pub(crate) fn report(rules: &Rules, input: &Input, failure: Failure) -> miette::Report {
     if let Failure::Refused(error @ Error::Refused { task, .. }) = &failure
         && let Some(task) = input.workload.tasks.iter().position(|known| known.name == *task)

@@ -33,8 +33,8 @@ fn deadlines_are_told() {
     let misses = trace.lines().filter(|line| line.contains("comm=greedy pid=1001 what=miss late_ns=")).count() as u64;
     assert_eq!((greedy["misses"].as_u64(), misses), (Some(50), 50), "{greedy}");
     assert_eq!(decode["misses"].as_u64(), Some(0), "{decode}");
-    // The first job gets its third millisecond 10 ms after its deadline. Every other comes 2 ms before a period begins and has to wait
-    // for that, with 2 ms of its 10 gone.
+    // The first job gets its third millisecond 10 ms after its deadline. Every other comes 2 ms before a period begins
+    // and has to wait for that, with 2 ms of its 10 gone.
     let late = greedy["max_late_us"].as_f64().unwrap();
     assert!((13_000.0..13_020.0).contains(&late), "{greedy}");
     let perfetto = fs::read(folder.path().join("trace.perfetto-trace")).unwrap();

@@ -94,8 +94,8 @@ fn kernbench_tells_what_time_says() {
     assert!(!run(scenario, &[]).contains("Elapsed Time"));
 }
 
-/// Each is late by its interrupt, or by the switch from the idle task, and by 50 us of timer slack if it is no real-time task; whole
-/// microseconds, rounded down.
+/// Each is late by its interrupt, or by the switch from the idle task, and by 50 us of timer slack if it is no
+/// real-time task; whole microseconds, rounded down.
 #[test]
 fn cyclictest_tells_how_late_threads_were() {
     let lines = alone("cyclictest -t 2 -p 80", 2, "irq_latency_ns = 3000");

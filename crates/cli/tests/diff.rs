@@ -137,7 +137,8 @@ fn tasks_are_called_by_their_names_of_then() {
     assert!(!out.contains("bash#3"), "{out}");
 }
 
-/// Whoever has the pid and the name of a task of the other trace is that one, whatever the order; else the order decides.
+/// Whoever has the pid and the name of a task of the other trace is that one, whatever the order; else the order
+/// decides.
 #[test]
 fn pids_in_common_go_before_the_order() {
     let line = |at: f64, prev: i32, next: i32| {

@@ -1,5 +1,5 @@
-//! What the documents print is what the command prints: each command of theirs that can be run here is run, and each line below it has to be
-//! among those it prints, in this order. Others that a document leaves out may be there.
+//! What the documents print is what the command prints: each command of theirs that can be run here is run, and each
+//! line below it has to be among those it prints, in this order. Others that a document leaves out may be there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,8 +34,8 @@ impl Shown {
         self.arguments.join(" ")
     }
 
-    /// The folder in which it can be run: it has the file that is named first. None if that file is the reader's own, or if what comes
-    /// of it is this machine's.
+    /// The folder in which it can be run: it has the file that is named first. None if that file is the reader's own,
+    /// or if what comes of it is this machine's.
     fn folder(&self) -> Option<PathBuf> {
         let words: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
         let (["run" | "compare" | "replay", file, ref rest @ ..] | ["trace", "analyse" | "info", file, ref rest @ ..]) =

@@ -82,8 +82,8 @@ fn who_asks_for_little_is_entitled_to_no_more() {
     }
 }
 
-/// Who is woken by a clock asks as often however long it waits; who sleeps as long after each burst asks less often for having waited, and
-/// is entitled to what it would have used had it not.
+/// Who is woken by a clock asks as often however long it waits; who sleeps as long after each burst asks less often for
+/// having waited, and is entitled to what it would have used had it not.
 #[test]
 fn whose_sleeps_begin_late_is_entitled_to_what_it_missed() {
     let workload = |sleep: &str| {

@@ -1,5 +1,5 @@
-//! Traces nobody should have to replay. Those of events alone are read by the tests of `vruntime-trace`, workloads by those of
-//! `vruntime-workload`.
+//! Traces nobody should have to replay. Those of events alone are read by the tests of `vruntime-trace`, workloads by
+//! those of `vruntime-workload`.
 
 use std::path::Path;
 

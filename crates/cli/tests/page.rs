@@ -88,7 +88,8 @@ fn a_comparison_is_drawn_light_and_dark() {
     }
 }
 
-/// `569 us` is more than `501 ns`, whatever the letters say; a press on a head sorts, and a second one the other way round.
+/// `569 us` is more than `501 ns`, whatever the letters say; a press on a head sorts, and a second one the other way
+/// round.
 #[test]
 fn what_differs_sorts_by_value_and_heads_have_names() {
     let folder = tempfile::tempdir().unwrap();
@@ -170,7 +171,8 @@ fn tasks(pid: u32, small: u32) -> String {
     text + &switch(501_000, &prev, "swapper/0-0")
 }
 
-/// Runs of one page are drawn to one scale from one edge on, in one set of colours, although pids differ; what cannot be seen is one bar.
+/// Runs of one page are drawn to one scale from one edge on, in one set of colours, although pids differ; what cannot
+/// be seen is one bar.
 #[test]
 fn what_is_compared_looks_alike() {
     let folder = tempfile::tempdir().unwrap();
@@ -209,7 +211,8 @@ fn what_is_compared_looks_alike() {
     assert!(attributes(&dom, "data-legend")[0].contains("heavy-100"), "{:?}", attributes(&dom, "data-legend"));
 }
 
-/// A replay with a what-if: the file's name, what matters most unfolded, all columns in sight, lines from 0 on; and on paper everything.
+/// A replay with a what-if: the file's name, what matters most unfolded, all columns in sight, lines from 0 on; and on
+/// paper everything.
 #[test]
 fn a_replay_fits_the_screen_and_the_paper() {
     let folder = tempfile::tempdir().unwrap();
@@ -389,7 +392,8 @@ run = "1ms"
 sleep = "1ms"
 "#;
 
-/// Printed tables by their first two heads; the file that has each, and all heads with the column that has what is below it.
+/// Printed tables by their first two heads; the file that has each, and all heads with the column that has what is
+/// below it.
 type Printed = (&'static str, &'static [(&'static str, &'static str)]);
 const PRINTED: [Printed; 8] = [
     (

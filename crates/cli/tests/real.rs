@@ -1,5 +1,5 @@
-//! `vruntime real`, `vruntime calibrate` and machine files, as a user meets them. Nothing is asserted that a busy machine, or one
-//! without root, may not give.
+//! `vruntime real`, `vruntime calibrate` and machine files, as a user meets them. Nothing is asserted that a busy
+//! machine, or one without root, may not give.
 #![cfg(target_os = "linux")]
 
 #[path = "../../../tests/skip.rs"]

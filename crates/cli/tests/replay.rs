@@ -212,7 +212,8 @@ fn wakeups_can_keep_their_times() {
     assert!(habits("inferred").len() > 2);
 }
 
-/// Recorded for this project: four spinners of nice 0, 0, 5 and 10 on one CPU. `shared/traces/INDEX.md` has what they got.
+/// Recorded for this project: four spinners of nice 0, 0, 5 and 10 on one CPU. `shared/traces/INDEX.md` has what they
+/// got.
 #[test]
 fn spinners_of_a_real_kernel_get_their_shares() {
     let path = format!("{SHARED}/own-618-2cpu-nice.script.txt");
@@ -308,7 +309,8 @@ fn cc_is_said_to_wait(output: &Output) {
     assert!(!told.contains("semaphore"), "{told}");
 }
 
-/// The waker is a little too late for the replay's end; the what-if, without who waits for it, has no semaphore of that name.
+/// The waker is a little too late for the replay's end; the what-if, without who waits for it, has no semaphore of that
+/// name.
 #[test]
 fn notes_do_not_show_it_where_a_rule_removes_tasks() {
     let mut trace = line(0, "0.000000", "<idle>-0", "sched_waking: comm=make pid=7 prio=120 target_cpu=000");
@@ -343,7 +345,8 @@ fn what_cannot_be_replayed_for_other_reasons() {
     assert!(told.contains("compressed by gzip") && told.contains("gunzip"), "{told}");
 }
 
-/// A spinner gives way at a tick, and a replay has its ticks when the recording had: whatever the seed, if charges show when that was.
+/// A spinner gives way at a tick, and a replay has its ticks when the recording had: whatever the seed, if charges show
+/// when that was.
 #[test]
 fn ticks_come_when_they_came() {
     let mut text = spinners();
@@ -602,7 +605,8 @@ fn tasks_of(trace: &str) -> Vec<(String, i64, Option<i64>)> {
     info["tasks"].as_array().expect("an array").iter().map(task).collect()
 }
 
-/// The traces have the recording's names and ids; who is in no recording has a pid that is nobody's there, and nobody has another's.
+/// The traces have the recording's names and ids; who is in no recording has a pid that is nobody's there, and nobody
+/// has another's.
 #[test]
 fn replayed_traces_have_the_recorded_pids() {
     let folder = tempfile::tempdir().expect("there is room");

@@ -147,8 +147,8 @@ fn a_trace_in_another_format() {
     assert!(fails(&["trace", "convert", "perf.data", &out("no/where.txt")], b"").contains("cannot write"));
 }
 
-/// A loss before everything, an exit in which perf does not know any more who runs, and who is charged there, and a new name after which its thread does
-/// nothing: text and Perfetto have all of that.
+/// A loss before everything, an exit in which perf does not know any more who runs, and who is charged there, and a new
+/// name after which its thread does nothing: text and Perfetto have all of that.
 const ENDING: &str = "\
     c    12/12    [000]     0.000000000: PERF_RECORD_COMM: c:12/12
 CPU:0 [LOST 3 EVENTS]
@@ -188,7 +188,8 @@ fn a_converted_trace_is_analysed_as_it_was() {
             }
             well(&["trace", "convert", file, &out(to)], b"");
             let (mut before, mut after) = (analysed(file), analysed(&out(to)));
-            // What ftrace calls who ran stands beside each event, and Perfetto has no place for it: it goes by switches.
+            // What ftrace calls who ran stands beside each event, and Perfetto has no place for it: it goes by
+            // switches.
             if to == "c.pftrace" && file == "trace-v6.dat" {
                 for json in [&mut before, &mut after] {
                     let rows = json["tables"]["timehist"].as_array_mut().unwrap();
@@ -213,7 +214,8 @@ fn a_converted_trace_is_analysed_as_it_was() {
     assert!(!text.contains("has come there") && !text.contains("had not come"), "no gap: {text}");
 }
 
-/// What cannot be written is told before anything is read, as of any file that is named, and with the word that names this one.
+/// What cannot be written is told before anything is read, as of any file that is named, and with the word that names
+/// this one.
 #[test]
 fn a_converted_trace_has_a_place() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,8 @@
 //! What this machine's kernel takes for what the simulator charges: switches, wakeups, interrupts, ticks, migrations.
 //!
-//! Every figure is the mean of the lower nine tenths of many rounds, or their median, with the threads pinned, so that what else the machine
-//! does now and then does not matter. What cannot be told apart from outside is divided by a rule that is written where it is applied.
+//! Every figure is the mean of the lower nine tenths of many rounds, or their median, with the threads pinned, so that
+//! what else the machine does now and then does not matter. What cannot be told apart from outside is divided by a rule
+//! that is written where it is applied.
 
 mod kthreads;
 mod probes;
@@ -46,8 +47,8 @@ pub struct IdleExit {
     pub extra_ns: u64,
 }
 
-/// When computing threads stood still though nobody had preempted them: the host of a virtual machine ran something else there, or an
-/// interrupt took that long.
+/// When computing threads stood still though nobody had preempted them: the host of a virtual machine ran something
+/// else there, or an interrupt took that long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stalls {
     /// How often, at least once.
@@ -78,15 +79,16 @@ pub struct Calibration {
     pub costs: Vec<MeasuredCost>,
     /// What migrations cost, from small working sets to large ones; empty with one CPU.
     pub migrations: Vec<MigrationCost>,
-    /// What leaving idleness takes beyond the cost `idle_exit_ns`, from short times to long ones; only where it takes longer than after a
-    /// shorter time.
+    /// What leaving idleness takes beyond the cost `idle_exit_ns`, from short times to long ones; only where it takes
+    /// longer than after a shorter time.
     pub idle_exits: Vec<IdleExit>,
-    /// This process's own slack (`PR_GET_TIMERSLACK`), and the shortest there is; empty if sleeps did not return, the first missing if it
-    /// has none.
+    /// This process's own slack (`PR_GET_TIMERSLACK`), and the shortest there is; empty if sleeps did not return, the
+    /// first missing if it has none.
     pub timer_slacks: Vec<TimerSlack>,
     /// How the CPUs stood still; none: they did not.
     pub stalls: Option<Stalls>,
-    /// What the machine did while nothing was measured, from what took most CPU time on; none: the kernel keeps no accounts of tasks.
+    /// What the machine did while nothing was measured, from what took most CPU time on; none: the kernel keeps no
+    /// accounts of tasks.
     pub residents: Option<Vec<Resident>>,
     /// What could not be measured, and why.
     pub notes: Vec<String>,
@@ -100,7 +102,8 @@ const IDLE_FOR: [u64; 6] = [100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 
 const IDLE_NOISE: u64 = 2000;
 /// What is sent through a socket, as hackbench does, bytes.
 const MESSAGE: usize = 100;
-/// Sockets of a crowd, as many as a sender of hackbench writes to, and messages in each: three quarters of what it holds.
+/// Sockets of a crowd, as many as a sender of hackbench writes to, and messages in each: three quarters of what it
+/// holds.
 const SOCKETS: usize = 20;
 const UNREAD: usize = 200;
 /// The one that the simulator's cost stands for.
@@ -118,8 +121,8 @@ const BUSY: f64 = 0.1;
 /// How often `stop` is asked meanwhile.
 const ASK: Duration = Duration::from_secs(1);
 
-/// Measures. Takes about fifteen seconds (14.4 to 15.5 on two CPUs that others wanted, too). `stop` is asked between the measurements whether
-/// somebody wants it to end.
+/// Measures. Takes about fifteen seconds (14.4 to 15.5 on two CPUs that others wanted, too). `stop` is asked between
+/// the measurements whether somebody wants it to end.
 ///
 /// # Errors
 /// When the kernel does not let threads or pipes be made, or when it is to stop.

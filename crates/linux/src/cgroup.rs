@@ -1,12 +1,13 @@
 //! The workload's groups as cgroups of this machine, v2 or v1 whichever has the `cpu` controller and lets us.
 //!
-//! All lie under one parent, named after this process, which stands for the workload's root. It is removed at the end; what a
-//! killed run left behind, the next one removes. In v2 threads can only be told apart in a threaded subtree: the parent becomes
-//! its root, and this process moves there. In v1 the calling thread does, and threads begin where the thread is that makes them.
+//! All lie under one parent, named after this process, which stands for the workload's root. It is removed at the end;
+//! what a killed run left behind, the next one removes. In v2 threads can only be told apart in a threaded subtree: the
+//! parent becomes its root, and this process moves there. In v1 the calling thread does, and threads begin where the
+//! thread is that makes them.
 //!
-//! A v1 kernel may schedule groups' real-time tasks by limits of their own (CONFIG_RT_GROUP_SCHED), and lets none into a new group. A
-//! workload that says what its groups may have (`rt`) gets that. Any other expects a kernel without, where every group's may run: each
-//! group gets an equal part of what its parent has.
+//! A v1 kernel may schedule groups' real-time tasks by limits of their own (CONFIG_RT_GROUP_SCHED), and lets none into
+//! a new group. A workload that says what its groups may have (`rt`) gets that. Any other expects a kernel without,
+//! where every group's may run: each group gets an equal part of what its parent has.
 
 use std::fs;
 use std::io;
@@ -27,7 +28,8 @@ pub(crate) fn own_name() -> String {
     format!("{PREFIX}{pid}-{}-{number}", start_time(pid).unwrap_or(0))
 }
 
-/// When a process was started, clock ticks since boot; none if there is none of that pid, or only what its parent has not asked after.
+/// When a process was started, clock ticks since boot; none if there is none of that pid, or only what its parent has
+/// not asked after.
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name, in brackets, may contain anything; its state comes next, and the start is the 20th field after it.
@@ -123,7 +125,8 @@ impl Cgroups {
             if version == Version::V2 {
                 this.prepare_v2(index, group, groups, &base)?;
             } else if index == 0 {
-                // Threads that are in no group are beside the groups, as in the workload, and not wherever this process was.
+                // Threads that are in no group are beside the groups, as in the workload, and not wherever this process
+                // was.
                 write(folder.join("tasks"), "0")?;
             }
             if index > 0 {
@@ -136,7 +139,8 @@ impl Cgroups {
         Ok(this)
     }
 
-    /// Lets real-time tasks into the groups, where the kernel keeps account of them by group; what it refuses becomes a note.
+    /// Lets real-time tasks into the groups, where the kernel keeps account of them by group; what it refuses becomes a
+    /// note.
     fn limit_realtime(&self, groups: &[Group], base: &Path, notes: &mut Vec<String>) {
         const RUNTIME: &str = "cpu.rt_runtime_us";
         const PERIOD: &str = "cpu.rt_period_us";
@@ -275,8 +279,8 @@ const LEAVING_MS: u32 = 200;
 impl Drop for Cgroups {
     fn drop(&mut self) {
         let (file, id) = if self.version == Version::V2 { ("cgroup.procs", "0") } else { ("tasks", "0") };
-        // Only the thread that made them may be in one still; a group with a thread in it cannot be removed, and the next run
-        // will.
+        // Only the thread that made them may be in one still; a group with a thread in it cannot be removed, and the
+        // next run will.
         let _back = fs::write(self.home.join(file), id);
         for folder in self.folders.iter().rev() {
             // A thread that was joined may not have left yet: of 72 runs one left its group behind.

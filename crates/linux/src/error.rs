@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use rustix::io::Errno;
 
-/// Why a workload was not run. The text says what is wrong, with what the kernel said, which is no [source](std::error::Error::source)
-/// besides: whoever prints a chain of errors would have it twice. [`help`](Self::help) says how to mend it.
+/// Why a workload was not run. The text says what is wrong, with what the kernel said, which is no
+/// [source](std::error::Error::source) besides: whoever prints a chain of errors would have it twice.
+/// [`help`](Self::help) says how to mend it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It contradicts itself: it refers to what is not there, for example.
@@ -31,7 +32,8 @@ pub enum Error {
         /// How many CPUs there are.
         cpus: usize,
     },
-    /// Real-time tasks that may rest, each of them, want all CPUs between them, and the kernel's real-time throttling is off.
+    /// Real-time tasks that may rest, each of them, want all CPUs between them, and the kernel's real-time throttling
+    /// is off.
     #[error(
         "{tasks} real-time tasks want {percent} % of a CPU between them, so that all {cpus} CPUs would have less than 5 % left, and this \
          kernel would let them: nothing keeps real-time tasks back there (its throttling is off, sched_rt_runtime_us, or from 6.12 on \

@@ -19,8 +19,8 @@ const EVENTS: [&str; 7] = [
     "sched_process_fork",
     "sched_process_exit",
 ];
-/// Those it can do without, and a kernel may not have: who is moved to another group; and what tasks are charged, which says when one came that was
-/// throttled, where switches from the idle task are not recorded.
+/// Those it can do without, and a kernel may not have: who is moved to another group; and what tasks are charged, which
+/// says when one came that was throttled, where switches from the idle task are not recorded.
 const MORE_EVENTS: [&str; 2] = ["cgroup/cgroup_attach_task", "sched/sched_stat_runtime"];
 /// Of each CPU: at some 100 bytes an event, a few hundred thousand events.
 const BUFFER_KIB: &str = "32768";
@@ -120,8 +120,8 @@ impl Recorded {
     }
 }
 
-/// Has the machine write down which thread is in which group, and what the groups have: no event says it, and a replay wants it. It is left beside
-/// the trace.
+/// Has the machine write down which thread is in which group, and what the groups have: no event says it, and a replay
+/// wants it. It is left beside the trace.
 fn write_groups(trace: &Path) -> io::Result<PathBuf> {
     let path = trace.with_file_name("cgroups.txt");
     // What another run has left is not to be taken for this one's.

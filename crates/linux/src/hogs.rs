@@ -1,11 +1,12 @@
 //! Which real-time tasks could have every CPU for long, so that the machine hangs if its kernel lets them.
 //!
-//! Each program is walked through for its longest stretch without rest as a real-time task. It errs on the side of what hangs:
+//! Each program is walked through for its longest stretch without rest as a real-time task. It errs on the side of what
+//! hangs:
 //!
 //! * A loop is walked through twice; what did not rest in the second round never rests.
 //! * Only time asleep is a rest. A timer does not sleep when its task comes late, and a lock may be free.
-//! * A wait for another task is a rest unless that one may have no rest itself: two that hand a message to and fro for ever leave as little
-//!   to others as two that compute.
+//! * A wait for another task is a rest unless that one may have no rest itself: two that hand a message to and fro for
+//!   ever leave as little to others as two that compute.
 //! * A task's CPUs are all that it may have at any time. Cpusets of groups do not count: `vruntime real` makes none.
 //!
 //! Tasks that rest, each of them, can have every CPU for long together: [`together`] adds up what they want.
@@ -58,8 +59,8 @@ fn cpus_of(list: &str) -> Option<BTreeSet<u32>> {
     Some(cpus)
 }
 
-/// Whether the kernel keeps real-time tasks from having everything: by its throttling, or by a server for the others on every CPU that is
-/// online (6.12 on). `root` is where the file systems are.
+/// Whether the kernel keeps real-time tasks from having everything: by its throttling, or by a server for the others on
+/// every CPU that is online (6.12 on). `root` is where the file systems are.
 pub(crate) fn throttled(root: &Path, online: &BTreeSet<u32>) -> bool {
     let number = |path: &str| fs::read_to_string(root.join(path)).ok().and_then(|text| text.trim().parse::<i64>().ok());
     let server = |cpu: &u32| number(&format!("sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime"));
@@ -82,8 +83,8 @@ pub(crate) enum Takers {
     Together { tasks: usize, percent: u64 },
 }
 
-/// Which real-time tasks, if any, can have all CPUs that are online for long. A hog that is forked over and over counts as often as there are
-/// CPUs.
+/// Which real-time tasks, if any, can have all CPUs that are online for long. A hog that is forked over and over counts
+/// as often as there are CPUs.
 pub(crate) fn take_all(workload: &Workload, machine: &Machine) -> Option<Takers> {
     let tasks = Tasks::of(workload, machine);
     let instances = tasks.instances(machine.online.len() as u64);
@@ -111,10 +112,11 @@ pub(crate) fn take_all(workload: &Workload, machine: &Machine) -> Option<Takers>
     covered(&alike, &machine.online).then_some(Takers::Together { tasks: count as usize, percent })
 }
 
-/// Whether all of `cpus` have as much to do as leaves too little for others, if what is wanted of some CPUs or others is dealt out so.
+/// Whether all of `cpus` have as much to do as leaves too little for others, if what is wanted of some CPUs or others
+/// is dealt out so.
 ///
-/// Ford and Fulkerson's maximum flow, by shortest paths, a CPU at a time: what a CPU has yet to get comes from those who may run there, or from
-/// others in whose stead these run elsewhere.
+/// Ford and Fulkerson's maximum flow, by shortest paths, a CPU at a time: what a CPU has yet to get comes from those
+/// who may run there, or from others in whose stead these run elsewhere.
 fn covered(wanted: &BTreeMap<&BTreeSet<u32>, u64>, cpus: &BTreeSet<u32>) -> bool {
     let wanted: Vec<(&BTreeSet<u32>, u64)> = wanted.iter().map(|(&cpus, &wants)| (cpus, wants)).collect();
     let mut left: Vec<u64> = wanted.iter().map(|&(_, wants)| wants).collect();

@@ -27,7 +27,8 @@ pub struct Host {
     pub autogroup: bool,
     /// What its first CPU calls itself; none where the kernel does not tell.
     pub processor: Option<String>,
-    /// Whether its CPUs are QEMU's software emulation, where what is not plain computation takes 10 to 50 times as long.
+    /// Whether its CPUs are QEMU's software emulation, where what is not plain computation takes 10 to 50 times as
+    /// long.
     pub emulated: bool,
     /// Scheduler features as `/sys/kernel/debug/sched/features` has them; empty if it may not be read.
     pub features: Vec<String>,
@@ -178,7 +179,8 @@ fn hz() -> u32 {
     u32::try_from(1_000_000_000_u64.checked_div(ns).unwrap_or(250)).unwrap_or(250)
 }
 
-/// Why `features` and `tunables` are missing, and what helps: as far as debugfs is what it takes, whether it is there and this is root.
+/// Why `features` and `tunables` are missing, and what helps: as far as debugfs is what it takes, whether it is there
+/// and this is root.
 fn without_debugfs(root: &Path, is_root: bool, error: &io::Error) -> String {
     let mounts = fs::read_to_string(root.join("proc/mounts")).unwrap_or_default();
     let mounted = mounts.lines().any(|line| {

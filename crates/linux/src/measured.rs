@@ -16,11 +16,12 @@ pub struct Measured {
     pub kernel: String,
     /// CPUs this process may run on.
     pub cpus: usize,
-    /// What else this machine ran meanwhile, this program's own waiting thread among it, from what took most CPU time on; none: its kernel keeps
-    /// no accounts of tasks (schedstats).
+    /// What else this machine ran meanwhile, this program's own waiting thread among it, from what took most CPU time
+    /// on; none: its kernel keeps no accounts of tasks (schedstats).
     pub others: Option<Vec<Resident>>,
-    /// How many CPUs, on average, were neither idle nor had any of the tasks or of the others: what tasks took that ended meanwhile, interrupts,
-    /// and a host that took a CPU away. None: the kernel does not tell how long its CPUs are idle (`/proc/stat`).
+    /// How many CPUs, on average, were neither idle nor had any of the tasks or of the others: what tasks took that
+    /// ended meanwhile, interrupts, and a host that took a CPU away. None: the kernel does not tell how long its CPUs
+    /// are idle (`/proc/stat`).
     pub unseen: Option<f64>,
     /// What was left out, and why; what was cleaned up.
     pub notes: Vec<String>,
@@ -28,7 +29,8 @@ pub struct Measured {
     pub interrupted: bool,
     /// The ftrace text, if one was asked for and could be recorded.
     pub trace: Option<std::path::PathBuf>,
-    /// What the machine said of the groups when the trace began, as a replay reads it (`--cgroups`), if the workload has any.
+    /// What the machine said of the groups when the trace began, as a replay reads it (`--cgroups`), if the workload
+    /// has any.
     pub groups_file: Option<std::path::PathBuf>,
 }
 
@@ -55,15 +57,16 @@ pub struct TaskMeasured {
     pub life_ns: u64,
     /// On a CPU, by the thread's own CPU clock.
     pub cpu_ns: u64,
-    /// Runnable but not running (`/proc/PID/task/TID/schedstat`). None if the kernel keeps no such accounts, and for a forked task: see
-    /// [`Self::migrations`].
+    /// Runnable but not running (`/proc/PID/task/TID/schedstat`). None if the kernel keeps no such accounts, and for a
+    /// forked task: see [`Self::migrations`].
     pub run_delay_ns: Option<u64>,
     /// `ru_nvcsw` of the thread, until its program or the run was at its end: its exit is none.
     pub voluntary: u64,
     /// `ru_nivcsw`.
     pub involuntary: u64,
-    /// `se.nr_migrations` of `/proc/PID/task/TID/sched`. None if the kernel does not have that file, and for a forked task: it ends by
-    /// itself, and to read `/proc` before would cost it more than short tasks do (2 ms under emulation, 50 us on this machine).
+    /// `se.nr_migrations` of `/proc/PID/task/TID/sched`. None if the kernel does not have that file, and for a forked
+    /// task: it ends by itself, and to read `/proc` before would cost it more than short tasks do (2 ms under
+    /// emulation, 50 us on this machine).
     pub migrations: Option<u64>,
     /// Completed loops of its phases.
     pub loops: u64,

@@ -1,5 +1,5 @@
-//! What tasks synchronise with, on the kernel's futexes and pipes, so that each wait and wakeup is the system call a program's
-//! would be. Every wait ends when the run does ([`Objects::stop`]).
+//! What tasks synchronise with, on the kernel's futexes and pipes, so that each wait and wakeup is the system call a
+//! program's would be. Every wait ends when the run does ([`Objects::stop`]).
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -133,7 +133,8 @@ pub(crate) fn is_over(stop: &AtomicU32) -> bool {
 /// A mutex: taken and given back in user mode while nobody waits, as glibc's.
 #[derive(Debug)]
 pub(crate) struct Mutex {
-    /// Plain: 0 free, 1 taken, 2 taken and waited for. With priority inheritance: the owner's thread id, as the kernel wants it.
+    /// Plain: 0 free, 1 taken, 2 taken and waited for. With priority inheritance: the owner's thread id, as the kernel
+    /// wants it.
     word: Word,
     inherits: bool,
 }
@@ -308,7 +309,8 @@ impl Pipe {
         }
     }
 
-    /// A pair of connected stream sockets, as `socketpair` makes them: what is written to one end is read from the other.
+    /// A pair of connected stream sockets, as `socketpair` makes them: what is written to one end is read from the
+    /// other.
     pub(crate) fn socket() -> io::Result<Self> {
         let (reader, writer) = UnixStream::pair()?;
         Ok(Self { reader: reader.into(), writer: writer.into() })

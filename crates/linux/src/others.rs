@@ -1,9 +1,9 @@
 //! What else this machine does: every task that is not of the workload, by the kernel's own account of it.
 //!
-//! `/proc/PID/task/TID/schedstat` tells how long a thread has had a CPU and how often it got one; two looks tell what came between. Getting a
-//! CPU stands for a wakeup: that a task was preempted, and had one more turn for that, cannot be told apart. Those of SCHED_DEADLINE are left
-//! out, and a task that ended between the looks has taken its account along: what such tasks took together is what `/proc/stat` says that the
-//! CPUs were not idle, and nobody accounts for.
+//! `/proc/PID/task/TID/schedstat` tells how long a thread has had a CPU and how often it got one; two looks tell what
+//! came between. Getting a CPU stands for a wakeup: that a task was preempted, and had one more turn for that, cannot
+//! be told apart. Those of SCHED_DEADLINE are left out, and a task that ended between the looks has taken its account
+//! along: what such tasks took together is what `/proc/stat` says that the CPUs were not idle, and nobody accounts for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -116,15 +116,17 @@ pub(crate) struct Others {
 }
 
 impl Others {
-    /// What of the CPUs' time was neither idle nor is accounted for by the residents and by `known` nanoseconds, in CPUs: that of tasks which
-    /// ended meanwhile, of interrupts, and of a host that took the CPU away. None if the kernel does not tell how long CPUs were idle.
+    /// What of the CPUs' time was neither idle nor is accounted for by the residents and by `known` nanoseconds, in
+    /// CPUs: that of tasks which ended meanwhile, of interrupts, and of a host that took the CPU away. None if the
+    /// kernel does not tell how long CPUs were idle.
     pub(crate) fn unseen(&self, known: u64) -> Option<f64> {
         let residents: f64 = self.residents.iter().flatten().map(Resident::taken).sum();
         Some((self.busy? - residents - known as f64 / self.elapsed as f64).max(0.0))
     }
 }
 
-/// The calling thread's id and account. What it has run since it got the CPU is brought into the account by asking for its time.
+/// The calling thread's id and account. What it has run since it got the CPU is brought into the account by asking for
+/// its time.
 fn this_thread() -> Option<(i32, Schedstat)> {
     let this = rustix::thread::gettid().as_raw_nonzero().get();
     let _now = work::cpu_time();

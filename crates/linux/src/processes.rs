@@ -1,9 +1,9 @@
-//! Tasks that are processes of their own: each process is forked from this one, has a thread for each of its tasks and one that waits, and
-//! reports through a pipe what came of them.
+//! Tasks that are processes of their own: each process is forked from this one, has a thread for each of its tasks and
+//! one that waits, and reports through a pipe what came of them.
 //!
-//! They are forked before any thread of the run is begun. What they share with each other is in memory that was mapped before
-//! ([`crate::common`], [`crate::objects`]); pipes and sockets they inherit; cgroups are made by the parent, whose one they are born in. If the
-//! parent is killed, the kernel kills them, too.
+//! They are forked before any thread of the run is begun. What they share with each other is in memory that was mapped
+//! before ([`crate::common`], [`crate::objects`]); pipes and sockets they inherit; cgroups are made by the parent,
+//! whose one they are born in. If the parent is killed, the kernel kills them, too.
 
 mod report;
 
@@ -54,7 +54,8 @@ impl Child {
             if dies.is_err() || getppid() != Some(parent) {
                 return 1;
             }
-            // Ctrl-C is the parent's, who then stops all. In the parent's group it would be told as often as there are processes.
+            // Ctrl-C is the parent's, who then stops all. In the parent's group it would be told as often as there are
+            // processes.
             let _own_group = rustix::process::setpgid(None, None);
             let report = as_child(shared, tasks).unwrap_or_else(|cause| Report {
                 refused: Some(cause.raw_os_error().unwrap_or(0)),

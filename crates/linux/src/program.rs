@@ -159,7 +159,8 @@ impl Running {
                 objects.conditions[condition].signal();
                 objects.conditions[condition].wait(&objects.mutexes[mutex], self.tid, stop)?;
             }
-            // The mutex is held over what is done, as in rt-app: a task that is about to wait with it cannot miss the wakeup.
+            // The mutex is held over what is done, as in rt-app: a task that is about to wait with it cannot miss the
+            // wakeup.
             Op::Suspend { condition, mutex } => {
                 self.holding(mutex, |mutex, tid| objects.conditions[condition].wait(mutex, tid, stop))?;
             }

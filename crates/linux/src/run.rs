@@ -23,17 +23,18 @@ use crate::processes::{self, Child};
 use crate::program::{self, Running};
 use crate::{stat, work};
 
-/// From when all are ready to when they begin, nanoseconds: long enough for each to look at its counters and go to sleep; and so
-/// much more for each thread.
+/// From when all are ready to when they begin, nanoseconds: long enough for each to look at its counters and go to
+/// sleep; and so much more for each thread.
 const LEAD_NS: u64 = 20_000_000;
 const LEAD_EACH_NS: u64 = 200_000;
-/// The same if there are real-time tasks. The period of real-time bandwidth begins when the first of them is queued, which is when it is made
-/// one, and lasts a second: begun shortly before the start it would end in the middle of what it lets nobody have but fair tasks.
+/// The same if there are real-time tasks. The period of real-time bandwidth begins when the first of them is queued,
+/// which is when it is made one, and lasts a second: begun shortly before the start it would end in the middle of what
+/// it lets nobody have but fair tasks.
 const LEAD_REAL_TIME_NS: u64 = 300_000_000;
 /// How often it is looked whether all are ready to begin.
 const LOOK: Duration = Duration::from_millis(100);
-/// How often it is looked whether somebody wants the run to stop: that takes a CPU from the workload's tasks. A signal (Ctrl-C) ends the wait at
-/// once, and whoever handles it has so long to say so.
+/// How often it is looked whether somebody wants the run to stop: that takes a CPU from the workload's tasks. A signal
+/// (Ctrl-C) ends the wait at once, and whoever handles it has so long to say so.
 const LOOK_DURING: Duration = Duration::from_secs(1);
 const HANDLING: Duration = Duration::from_millis(10);
 /// Threads beyond this are refused.
@@ -232,7 +233,8 @@ impl Shared {
                 rustix::thread::clock_nanosleep_absolute(rustix::time::ClockId::Monotonic, &work::timespec(born));
             this.run();
         }
-        // What it does from here on is not the workload's: it waits for locks, and wakes whenever another comes to its end.
+        // What it does from here on is not the workload's: it waits for locks, and wakes whenever another comes to its
+        // end.
         stat::read_at_end(&mut this.measured);
         this.measured.life_ns = work::now().min(self.end()).saturating_sub(born);
         this.note_attributes();
@@ -321,12 +323,12 @@ fn processes_of(workload: &Workload, begun: &[usize], notes: &mut Vec<String>) -
     all
 }
 
-/// Runs a workload as threads of this process, or of processes of their own where it says so, and measures what the kernel gives them. `stopped`
-/// is asked now and then whether somebody wants it to end.
+/// Runs a workload as threads of this process, or of processes of their own where it says so, and measures what the
+/// kernel gives them. `stopped` is asked now and then whether somebody wants it to end.
 ///
 /// # Errors
-/// What cannot be run ([`Error::Impossible`], [`Error::Endless`], [`Error::TooMany`]), what had better not be ([`Error::Hangs`]), and what
-/// the kernel refuses without which there is nothing to run.
+/// What cannot be run ([`Error::Impossible`], [`Error::Endless`], [`Error::TooMany`]), what had better not be
+/// ([`Error::Hangs`]), and what the kernel refuses without which there is nothing to run.
 pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -> Result<Measured, Error> {
     let duration = options.duration.or(workload.duration);
     check::check(workload, duration, options.force)?;

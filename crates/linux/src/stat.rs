@@ -60,8 +60,8 @@ fn switches(status: &str) -> (u64, u64) {
     (field("voluntary_ctxt_switches"), field("nonvoluntary_ctxt_switches"))
 }
 
-/// On a CPU and waiting for one, nanoseconds, of `/proc/PID/schedstat`. None if the kernel keeps no such accounts, in which case it says
-/// `0 0 0`: whoever is looked at has had a CPU at least once.
+/// On a CPU and waiting for one, nanoseconds, of `/proc/PID/schedstat`. None if the kernel keeps no such accounts, in
+/// which case it says `0 0 0`: whoever is looked at has had a CPU at least once.
 fn account(schedstat: &str) -> Option<(u64, u64)> {
     let fields: Vec<u64> = schedstat.split_whitespace().map_while(|field| field.parse().ok()).collect();
     let [cpu, waited, turns] = fields[..] else { return None };

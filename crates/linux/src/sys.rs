@@ -1,4 +1,5 @@
-//! The system calls that no safe library has: `sched_setattr` and `sched_getattr`, `fork`, and memory that processes share.
+//! The system calls that no safe library has: `sched_setattr` and `sched_getattr`, `fork`, and memory that processes
+//! share.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -44,8 +45,8 @@ const SIZE: u32 = size_of::<SchedAttr>() as u32;
 pub(crate) fn set_attr(tid: u32, attr: SchedAttr) -> io::Result<()> {
     let clamps = attr.flags & (FLAG_UTIL_CLAMP_MIN | FLAG_UTIL_CLAMP_MAX) != 0;
     let attr = SchedAttr { size: if clamps { SIZE } else { SIZE_VER0 }, ..attr };
-    // SAFETY: the kernel reads `size` bytes, which `attr` has, and writes at most its first field back on E2BIG; `attr` lives
-    // until the call returns.
+    // SAFETY: the kernel reads `size` bytes, which `attr` has, and writes at most its first field back on E2BIG; `attr`
+    // lives until the call returns.
     let done = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attr, 0) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -53,12 +54,14 @@ pub(crate) fn set_attr(tid: u32, attr: SchedAttr) -> io::Result<()> {
 /// `sched_getattr` of the calling thread.
 pub(crate) fn attr() -> io::Result<SchedAttr> {
     let mut attr = SchedAttr::default();
-    // SAFETY: the kernel writes at most the `SIZE` bytes it is told of, which `attr` has; every bit pattern is a valid `SchedAttr`.
+    // SAFETY: the kernel writes at most the `SIZE` bytes it is told of, which `attr` has; every bit pattern is a valid
+    // `SchedAttr`.
     let done = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, SIZE, 0) };
     if done == 0 { Ok(attr) } else { Err(io::Error::last_os_error()) }
 }
 
-/// So many words each, all 0, that processes forked from this one share with it. They stay until the process ends: some KiB a run.
+/// So many words each, all 0, that processes forked from this one share with it. They stay until the process ends: some
+/// KiB a run.
 pub(crate) fn shared_words(u32s: usize, u64s: usize) -> io::Result<(&'static [AtomicU32], &'static [AtomicU64])> {
     let bytes = u64s * size_of::<AtomicU64>() + u32s * size_of::<AtomicU32>();
     let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -69,8 +72,9 @@ pub(crate) fn shared_words(u32s: usize, u64s: usize) -> io::Result<(&'static [At
         return Err(io::Error::last_os_error());
     }
     let base = base.cast::<AtomicU64>();
-    // SAFETY: the mapping begins at a page, has `u64s` and then `u32s` words, is zeroed, which is a valid value of both, and is never unmapped.
-    // The two do not overlap, and whoever else writes to them does so through the same atomics.
+    // SAFETY: the mapping begins at a page, has `u64s` and then `u32s` words, is zeroed, which is a valid value of
+    // both, and is never unmapped. The two do not overlap, and whoever else writes to them does so through the same
+    // atomics.
     Ok(unsafe {
         let long = std::slice::from_raw_parts(base, u64s);
         (std::slice::from_raw_parts(base.add(u64s).cast::<AtomicU32>(), u32s), long)
@@ -79,11 +83,12 @@ pub(crate) fn shared_words(u32s: usize, u64s: usize) -> io::Result<(&'static [At
 
 /// Forks; the child does `body` and ends with what it returns. The child's id.
 ///
-/// The child has only the calling thread. Of others, which this process may have, it lacks whatever they held: `body` must not wait for a lock
-/// that another part of the process may have had at that moment, standard output's among them. (glibc's allocator looks after its own.)
+/// The child has only the calling thread. Of others, which this process may have, it lacks whatever they held: `body`
+/// must not wait for a lock that another part of the process may have had at that moment, standard output's among them.
+/// (glibc's allocator looks after its own.)
 pub(crate) fn fork(body: impl FnOnce() -> i32) -> io::Result<libc::pid_t> {
-    // SAFETY: the child goes on with a copy of this thread's stack and memory, runs `body` under the condition above, and ends without
-    // running destructors or exit handlers of what it has copied.
+    // SAFETY: the child goes on with a copy of this thread's stack and memory, runs `body` under the condition above,
+    // and ends without running destructors or exit handlers of what it has copied.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {

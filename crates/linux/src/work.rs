@@ -5,9 +5,11 @@ use std::sync::OnceLock;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 const SECOND: u64 = 1_000_000_000;
-/// Between two looks at a clock that is read in user space nothing of ours takes longer: in a longer gap something else had the CPU.
+/// Between two looks at a clock that is read in user space nothing of ours takes longer: in a longer gap something else
+/// had the CPU.
 const GAP_NS: u64 = 3_000;
-/// The same where a look takes long, in looks: the clock is then read by a system call (no time stamp counter that the kernel trusts).
+/// The same where a look takes long, in looks: the clock is then read by a system call (no time stamp counter that the
+/// kernel trusts).
 const GAP_LOOKS: u64 = 10;
 
 fn nanoseconds(time: Timespec) -> u64 {
@@ -53,11 +55,12 @@ pub(crate) fn prepare() -> Option<String> {
     })
 }
 
-/// Computes for `ns` by the monotonic clock, gaps in which something else had the CPU not counted, or until it is `end`. False if it is.
+/// Computes for `ns` by the monotonic clock, gaps in which something else had the CPU not counted, or until it is
+/// `end`. False if it is.
 ///
-/// The thread's CPU clock is not asked: that is a system call which brings the scheduler's accounts up to date, so that a thread whose
-/// slice is over gives way there and then and not at the next tick. Hogs that asked at each millisecond were seen to switch twice as
-/// often under 6.18 as hogs that do not ask.
+/// The thread's CPU clock is not asked: that is a system call which brings the scheduler's accounts up to date, so that
+/// a thread whose slice is over gives way there and then and not at the next tick. Hogs that asked at each millisecond
+/// were seen to switch twice as often under 6.18 as hogs that do not ask.
 pub(crate) fn compute(ns: u64, end: u64) -> bool {
     busy(end, |_, done| done < ns).is_some()
 }
@@ -94,7 +97,8 @@ mod tests {
         let before = cpu_time();
         assert!(compute(5_000_000, u64::MAX));
         let took = cpu_time() - before;
-        // Beyond it comes what a hypervisor took meanwhile, however much, which the kernel counts as the thread's where it is not told.
+        // Beyond it comes what a hypervisor took meanwhile, however much, which the kernel counts as the thread's where
+        // it is not told.
         assert!(took >= 4_990_000, "{took}");
         let done = busy(u64::MAX, |_, done| done < 5_000_000).expect("there is no end");
         // What it counts are steps shorter than a gap.

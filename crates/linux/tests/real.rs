@@ -1,5 +1,6 @@
-//! Short runs on whatever machine this is: nothing is asserted that a busy machine, or one without root, may not give. Times have lower
-//! bounds; the one upper bound, [`HANGS`], tells a run that does not end from one that a busy machine holds up.
+//! Short runs on whatever machine this is: nothing is asserted that a busy machine, or one without root, may not give.
+//! Times have lower bounds; the one upper bound, [`HANGS`], tells a run that does not end from one that a busy machine
+//! holds up.
 #![cfg(target_os = "linux")]
 
 use vruntime_linux::{Error, Measured, Options, run};
@@ -9,7 +10,8 @@ use vruntime_workload::program::{
 };
 
 const MS: u64 = 1_000_000;
-/// What is to end at once, or after a tenth of a second, has not ended if it takes so long. What it waits for would take longer yet.
+/// What is to end at once, or after a tenth of a second, has not ended if it takes so long. What it waits for would
+/// take longer yet.
 const HANGS: u64 = 10_000 * MS;
 
 fn phase(repeat: Repeat, ops: Vec<Op>) -> Phase {
@@ -66,7 +68,8 @@ fn what_refers_to_nothing_is_refused() {
     assert_eq!(said, "task `a` refers to mutex 0, which does not exist");
 }
 
-/// One `resume`, long after all have suspended themselves: a signal would leave all but one of them asleep until the run is over.
+/// One `resume`, long after all have suspended themselves: a signal would leave all but one of them asleep until the
+/// run is over.
 #[test]
 fn a_resume_is_for_all_who_are_suspended() {
     let sleeper = |name| once(name, vec![Op::Suspend { condition: 0, mutex: 0 }]);
@@ -82,7 +85,8 @@ fn a_resume_is_for_all_who_are_suspended() {
 #[test]
 fn whoever_waits_is_woken_by_the_end() {
     let long = Op::Sleep { time: 60_000 * MS };
-    // Mutexes are taken by their owners, however late a busy machine lets them begin: of each number, a semaphore tells.
+    // Mutexes are taken by their owners, however late a busy machine lets them begin: of each number, a semaphore
+    // tells.
     let owner = |name, mutex| once(name, vec![Op::Lock(mutex), Op::SemPost(mutex), long.clone()]);
     let blocked = |name, mutex| once(name, vec![Op::SemWait(mutex), Op::Lock(mutex)]);
     let mut all = workload(vec![
@@ -162,7 +166,8 @@ fn what_the_kernel_refuses_is_told_and_the_rest_runs() {
     assert!(measured.notes.iter().any(|note| note.contains("`odd` is not told of its overruns")));
 }
 
-/// With root and a writable hierarchy the groups are there; without, a note says that they are not. Nothing stays behind.
+/// With root and a writable hierarchy the groups are there; without, a note says that they are not. Nothing stays
+/// behind.
 #[test]
 fn groups_are_made_or_told_and_leave_nothing_behind() {
     let mut one = task("one", Repeat::Forever, vec![Op::Run { work: MS }]);

@@ -1,4 +1,5 @@
-//! What pages are made of that is not ours: vendored, so that a page works offline, each beside its licence in `assets/`.
+//! What pages are made of that is not ours: vendored, so that a page works offline, each beside its licence in
+//! `assets/`.
 
 /// uPlot 1.6.32 (MIT), charts: <https://github.com/leeoniya/uPlot>.
 pub(crate) const UPLOT_JS: &str = include_str!("../assets/uPlot/uPlot.iife.min.js");

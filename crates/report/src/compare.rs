@@ -51,7 +51,8 @@ impl Comparison {
         Self { variants, indexes, unfinished: false }
     }
 
-    /// The same of runs that were all stopped somewhere: their figures are of unequal lengths of time, and nothing stands out.
+    /// The same of runs that were all stopped somewhere: their figures are of unequal lengths of time, and nothing
+    /// stands out.
     #[must_use]
     pub fn unfinished(self) -> Self {
         Self { unfinished: true, ..self }
@@ -72,8 +73,8 @@ impl Comparison {
     }
 
     /// The table: for each class of tasks the metrics that change, each variant's mean with its spread and the change
-    /// against the first. Changes within the spread (marked `~` where another variant's is beyond it) and those too small
-    /// to matter are left out, and told of in a line.
+    /// against the first. Changes within the spread (marked `~` where another variant's is beyond it) and those too
+    /// small to matter are left out, and told of in a line.
     pub fn table(&self) -> String {
         let all = self.differing();
         let count = all.len();
@@ -138,7 +139,8 @@ impl Comparison {
     }
 
     fn change(&self, row: &Row<'_>, other: usize) -> String {
-        // Counts of runs of unequal length are no change of anything, nor is the worst of more against the worst of fewer.
+        // Counts of runs of unequal length are no change of anything, nor is the worst of more against the worst of
+        // fewer.
         let comparable = !(self.unfinished && row.metric.grows());
         let Some((base, other)) = row.pair(other).filter(|_| comparable) else { return String::new() };
         let text = if row.metric.unit == "% of a CPU" {
@@ -232,8 +234,8 @@ impl Comparison {
         table
     }
 
-    /// The comparison as JSON: a list of `{class, group, metric, unit, values: [{variant, mean, min, max}]}`, one of class and group null,
-    /// and of the machine both, and the sentence.
+    /// The comparison as JSON: a list of `{class, group, metric, unit, values: [{variant, mean, min, max}]}`, one of
+    /// class and group null, and of the machine both, and the sentence.
     pub fn json(&self) -> Value {
         let rows: Vec<Value> = self
             .rows()
@@ -279,8 +281,8 @@ pub fn spread_table(runs: &[Results]) -> String {
     grid(&["tasks", "", "mean", "min", "max"], 2, lines)
 }
 
-/// What [`spread_table`] shows as data, with what that leaves out: CPU time and waits of groups that a class has, too, and waits beside idle
-/// CPUs where there were none.
+/// What [`spread_table`] shows as data, with what that leaves out: CPU time and waits of groups that a class has, too,
+/// and waits beside idle CPUs where there were none.
 pub fn spread_data(runs: &[Results]) -> DataTable {
     let all = Comparison::of(vec![Variant { label: String::new(), runs: runs.to_vec() }]);
     let columns = [
@@ -309,7 +311,8 @@ pub fn spread_data(runs: &[Results]) -> DataTable {
     table
 }
 
-/// [`spread_data`] as JSON: a list of `{class, group, metric, unit, mean, min, max}`, the fields as [`Comparison::json`] has them.
+/// [`spread_data`] as JSON: a list of `{class, group, metric, unit, mean, min, max}`, the fields as
+/// [`Comparison::json`] has them.
 pub fn spread_json(runs: &[Results]) -> Value {
     let all = Comparison::of(vec![Variant { label: String::new(), runs: runs.to_vec() }]);
     let cell = |row: Row<'_>| {

@@ -1,17 +1,19 @@
-//! Work conservation: whether a task waits while a CPU that may run it is idle, for longer than balancing takes to notice.
+//! Work conservation: whether a task waits while a CPU that may run it is idle, for longer than balancing takes to
+//! notice.
 //!
 //! An idle CPU looks for work in each of its scheduling domains once in a while, at the latest after the domain's
-//! `max_interval`; the look falls on a tick (its own, or that of the busy CPU that kicks it). So a task that waits on one
-//! CPU while another is idle should be seen within the interval of the lowest domain with both of them, rounded up to
-//! ticks, and a tick more: that is the *balance interval* of the two here. What a wait goes on beyond it, while the same
-//! CPU stays idle and the task may run there, is too long, and is counted.
+//! `max_interval`; the look falls on a tick (its own, or that of the busy CPU that kicks it). So a task that waits on
+//! one CPU while another is idle should be seen within the interval of the lowest domain with both of them, rounded up
+//! to ticks, and a tick more: that is the *balance interval* of the two here. What a wait goes on beyond it, while the
+//! same CPU stays idle and the task may run there, is too long, and is counted.
 //!
-//! A wait and an idle interval overlap until the first of the two ends; only then is there anything to look at, and only
-//! if it was longer than the shortest balance interval. Waiting tasks and idle CPUs are each kept in order of their
-//! beginning, so that only those long enough are looked at: every other event costs a list's push or removal.
+//! A wait and an idle interval overlap until the first of the two ends; only then is there anything to look at, and
+//! only if it was longer than the shortest balance interval. Waiting tasks and idle CPUs are each kept in order of
+//! their beginning, so that only those long enough are looked at: every other event costs a list's push or removal.
 //!
-//! Where the limit of a task's group is used up, the task could not run, however idle that CPU is. The collector knows of limits:
-//! it says of a pair when it begins to be barred and when it is free again, and is asked whether it is barred now.
+//! Where the limit of a task's group is used up, the task could not run, however idle that CPU is. The collector knows
+//! of limits: it says of a pair when it begins to be barred and when it is free again, and is asked whether it is
+//! barred now.
 
 use std::collections::BTreeMap;
 
@@ -144,7 +146,8 @@ impl Conservation {
         Some(Self { waiting, idle, offline, waiters, domains, chains, roots, range, excess, freed, worst: None })
     }
 
-    /// From `at` on there are these root domains, and these CPUs are isolated: an idle CPU is none for those who wait elsewhere.
+    /// From `at` on there are these root domains, and these CPUs are isolated: an idle CPU is none for those who wait
+    /// elsewhere.
     #[cold]
     pub(crate) fn root_domains(
         &mut self,
@@ -288,8 +291,8 @@ impl Conservation {
         shared.map_or(self.range.1, |&(_, interval)| interval)
     }
 
-    /// From when on a task that waits since `waits` has waited too long beside a CPU that is idle since `idle`, and might run there but
-    /// for limits; if it has by now.
+    /// From when on a task that waits since `waits` has waited too long beside a CPU that is idle since `idle`, and
+    /// might run there but for limits; if it has by now.
     fn too_long(&self, at: u64, task: TaskId, waits: u64, cpu: CpuId, idle: u64) -> Option<u64> {
         let waiter = &self.waiters[task.index()];
         let freed = self.freed.get(&(task.0, cpu.0)).copied().unwrap_or(0);

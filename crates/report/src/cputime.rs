@@ -1,12 +1,12 @@
 //! What CPU time was spent on, in the words of `/proc/stat` and `cpu.stat` (`cputime.c`, `cpuacct.c`).
 //!
-//! As a kernel with `VIRT_CPU_ACCOUNTING_GEN` and without `IRQ_TIME_ACCOUNTING` does it: exact, not by sampling at ticks; an
-//! interrupt is the system time of the task it hits, and the CPU's `irq`.
+//! As a kernel with `VIRT_CPU_ACCOUNTING_GEN` and without `IRQ_TIME_ACCOUNTING` does it: exact, not by sampling at
+//! ticks; an interrupt is the system time of the task it hits, and the CPU's `irq`.
 
 use vruntime_trace::OverheadKind;
 
-/// What a CPU did with its time: nanoseconds that add up to the length of the run. `/proc/stat` shows them in hundredths of a
-/// second.
+/// What a CPU did with its time: nanoseconds that add up to the length of the run. `/proc/stat` shows them in
+/// hundredths of a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTimes {
     /// The work of tasks, and refilling caches for it.
@@ -23,8 +23,8 @@ pub struct CpuTimes {
     pub irq: u64,
     /// Balancing after a tick or for idle CPUs (`SCHED_SOFTIRQ`).
     pub softirq: u64,
-    /// A virtual CPU that had something to do waited for a CPU of its host's. The guest's scheduler does not know: `cpu_s` of tasks and
-    /// `usage_usec` of groups have this time, too.
+    /// A virtual CPU that had something to do waited for a CPU of its host's. The guest's scheduler does not know:
+    /// `cpu_s` of tasks and `usage_usec` of groups have this time, too.
     pub steal: u64,
 }
 

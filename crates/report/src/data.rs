@@ -1,4 +1,5 @@
-//! Tables as data: columns with a key and a kind, rows of values. What is printed, exported and put on a page is made of them.
+//! Tables as data: columns with a key and a kind, rows of values. What is printed, exported and put on a page is made
+//! of them.
 
 use std::borrow::Cow;
 
@@ -37,8 +38,8 @@ pub struct Column {
     pub kind: Kind,
 }
 
-/// One value. The variant is what the column's [`Kind`] asks for: `Text` for text, `Int` for counts and times, `Float` for shares
-/// and numbers, `Measure` for measures; `Nothing` where there is none.
+/// One value. The variant is what the column's [`Kind`] asks for: `Text` for text, `Int` for counts and times, `Float`
+/// for shares and numbers, `Measure` for measures; `Nothing` where there is none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Cell {
     /// There is none.

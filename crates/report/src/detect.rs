@@ -1,17 +1,18 @@
 //! The detector of lost work conservation: CPUs that stay idle while tasks that may run there wait elsewhere.
 //!
-//! At every instant there are tasks that wait on busy CPUs, and CPUs that are idle with nobody on the way to them; of those that
-//! could be brought together, the fewer of the two are *wasted*. A task that waits for its group's limit, or for its own as a deadline task, does not count.
-//! That is no fault for a while: balancing looks once an interval, and evens a difference out step by step. The fault is a
-//! state that lasts. So the run is cut into windows of at least 100 ms and at least four of the machine's longest balance
-//! intervals, and what was wasted is averaged over each. It is a violation if it is above what placement leaves by design (a
-//! twentieth of the machine, and three quarters of a CPU) in three windows in succession, and is in the third still three quarters
-//! of what it was in the first: working balancing leaves less. The tasks may take turns: each single wait can be short (for
-//! waits that are long by themselves see the results).
+//! At every instant there are tasks that wait on busy CPUs, and CPUs that are idle with nobody on the way to them; of
+//! those that could be brought together, the fewer of the two are *wasted*. A task that waits for its group's limit, or
+//! for its own as a deadline task, does not count. That is no fault for a while: balancing looks once an interval, and
+//! evens a difference out step by step. The fault is a state that lasts. So the run is cut into windows of at least 100
+//! ms and at least four of the machine's longest balance intervals, and what was wasted is averaged over each. It is a
+//! violation if it is above what placement leaves by design (a twentieth of the machine, and three quarters of a CPU)
+//! in three windows in succession, and is in the third still three quarters of what it was in the first: working
+//! balancing leaves less. The tasks may take turns: each single wait can be short (for waits that are long by
+//! themselves see the results).
 //!
-//! "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016) looks once a second and takes for a fault what is still there 100 ms
-//! later; a simulator need not save its looks, so every window is watched from end to end, and the length of a window
-//! follows the machine: on 64 CPUs of 8 nodes an idle CPU looks at the whole machine every 128 ms.
+//! "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016) looks once a second and takes for a fault what is still there
+//! 100 ms later; a simulator need not save its looks, so every window is watched from end to end, and the length of a
+//! window follows the machine: on 64 CPUs of 8 nodes an idle CPU looks at the whole machine every 128 ms.
 //!
 //! What the two CPUs have in common in the scheduling domains, and how the tasks came to wait there, tells which of the
 //! paper's four patterns it is.
@@ -33,15 +34,17 @@ const INTERVALS: u64 = 4;
 /// At most so many violations are kept; the rest are counted.
 const MOST: usize = 64;
 
-/// Nanoseconds for which a CPU that met only tasks it may not take puts off its next look at most (`MAX_PINNED_INTERVAL`).
+/// Nanoseconds for which a CPU that met only tasks it may not take puts off its next look at most
+/// (`MAX_PINNED_INTERVAL`).
 const PINNED_NS: u64 = 512_000_000;
 
 /// Balancing that works leaves less than this, two windows later.
 const SLOWLY: f64 = 0.75;
 
-/// So many tasks may wait beside as many idle CPUs in the mean of a window, on a machine of so many CPUs: a wakeup looks for an
-/// idle CPU in one last-level cache only, and at not all of it. On small machines most of one CPU: tasks that come and go keep all of eight
-/// CPUs busy for 85 to 90 % of the time with half a task waiting beside an idle CPU on average, never the same ones.
+/// So many tasks may wait beside as many idle CPUs in the mean of a window, on a machine of so many CPUs: a wakeup
+/// looks for an idle CPU in one last-level cache only, and at not all of it. On small machines most of one CPU: tasks
+/// that come and go keep all of eight CPUs busy for 85 to 90 % of the time with half a task waiting beside an idle CPU
+/// on average, never the same ones.
 fn tolerated(cpus: usize) -> f64 {
     (cpus as f64 / 20.0).max(0.75)
 }
@@ -66,7 +69,8 @@ enum State {
     #[default]
     Asleep,
     Waiting,
-    /// Its group has used up its limit, or its real-time tasks theirs, or it its own runtime: it waits for that, not for a CPU.
+    /// Its group has used up its limit, or its real-time tasks theirs, or it its own runtime: it waits for that, not
+    /// for a CPU.
     Held,
     Running,
 }
@@ -144,7 +148,8 @@ pub struct Detector {
     /// For each CPU its domains, from the lowest up.
     chains: Vec<Vec<u32>>,
     masks: Vec<Option<CpuMask>>,
-    /// For each CPU those with which it is balanced at all, if those are not all: its root domain's, or itself if it is isolated.
+    /// For each CPU those with which it is balanced at all, if those are not all: its root domain's, or itself if it is
+    /// isolated.
     reach: Vec<CpuMask>,
     /// Of `masks`, and of the first CPU of what a CPU is balanced with: both.
     within: BTreeMap<(u32, u32), u32>,
@@ -342,8 +347,8 @@ impl Detector {
         }
     }
 
-    /// How many tasks that wait on busy CPUs could run on spare ones now. Those that may run on all of a set of CPUs, and
-    /// the spare CPUs in it: as many as the fewer of the two, for the set of which that is most.
+    /// How many tasks that wait on busy CPUs could run on spare ones now. Those that may run on all of a set of CPUs,
+    /// and the spare CPUs in it: as many as the fewer of the two, for the set of which that is most.
     fn wasted_now(&self) -> u32 {
         if self.all_spare == 0 || self.all_wanting == 0 {
             return 0;
@@ -357,8 +362,8 @@ impl Detector {
         if most == 0 || self.holds.is_empty() { most } else { most.min(self.wasted_within_limits()) }
     }
 
-    /// The same, no less than it is, where limits bar tasks from some CPUs: as many tasks as could run on any of the spare ones, or as
-    /// many of those as any could run on.
+    /// The same, no less than it is, where limits bar tasks from some CPUs: as many tasks as could run on any of the
+    /// spare ones, or as many of those as any could run on.
     fn wasted_within_limits(&self) -> u32 {
         let cpus = (0u32..).map(CpuId).zip(&self.cpus);
         let mut spare: Vec<(CpuId, bool)> = cpus.filter(|(_, it)| it.spare).map(|(cpu, _)| (cpu, false)).collect();
@@ -443,7 +448,8 @@ impl Detector {
         self.list(seen);
     }
 
-    /// What this window shows: which CPUs were idle, and on which tasks waited, for long enough, and what that looks like.
+    /// What this window shows: which CPUs were idle, and on which tasks waited, for long enough, and what that looks
+    /// like.
     fn look_round(&self, wasted: f64) -> BTreeMap<Key, Violation> {
         // Whoever was idle, or waited for, half as long as he who was longest.
         let longest = self.cpus.iter().filter(|cpu| !cpu.offline).map(|cpu| cpu.idle).max().unwrap_or(0);
@@ -470,8 +476,8 @@ impl Detector {
         seen
     }
 
-    /// Of the idle CPUs the nearest to which tasks could go that waited on `waiting`, for longer than `least` in all: the one in the smallest
-    /// domain with both, for it should have taken the work first.
+    /// Of the idle CPUs the nearest to which tasks could go that waited on `waiting`, for longer than `least` in all:
+    /// the one in the smallest domain with both, for it should have taken the work first.
     fn nearest(&self, idle: &[usize], waiting: usize, least: u64) -> Option<usize> {
         let queues = self.cpus[waiting].queues.iter().filter(|(_, queue)| queue.total > least);
         let masks: Vec<Option<&CpuMask>> = queues.map(|(&mask, _)| self.masks[mask as usize].as_ref()).collect();
@@ -560,8 +566,8 @@ impl Detector {
         (key, violation)
     }
 
-    /// Between whom balancing should have moved tasks: the groups of the two CPUs in the domain that they have in common; without one all the
-    /// CPUs that each can be balanced with.
+    /// Between whom balancing should have moved tasks: the groups of the two CPUs in the domain that they have in
+    /// common; without one all the CPUs that each can be balanced with.
     fn sides(&self, domain: Option<&DomainInfo>, idle: usize, waiting: usize) -> (CpuMask, CpuMask) {
         let [idle, waiting] = [idle, waiting].map(|cpu| CpuId(cpu as u32));
         let alone = |cpu: CpuId| -> CpuMask { [cpu].into_iter().collect() };
@@ -579,7 +585,8 @@ impl Detector {
         (own, other)
     }
 
-    /// Which of the paper's patterns it is. `level`: that of the domain in common, in the hierarchy of the idle CPU, whose group there is `here`.
+    /// Which of the paper's patterns it is. `level`: that of the domain in common, in the hierarchy of the idle CPU,
+    /// whose group there is `here`.
     fn pattern(&self, level: Option<usize>, here: &CpuMask, waiting: usize) -> Pattern {
         let queued = &self.cpus[waiting];
         let Some(level) = level else { return Pattern::MissingDomains };

@@ -46,7 +46,8 @@ pub(crate) const fn group_weight(weight: u32) -> u64 {
     weight as u64 * 1024 / 100
 }
 
-/// Weight of who is guaranteed so many percent of the machine, beside others of whom that is said: more than nothing if it is 0.
+/// Weight of who is guaranteed so many percent of the machine, beside others of whom that is said: more than nothing if
+/// it is 0.
 pub(crate) const fn guaranteed_weight(percent: u32) -> u64 {
     percent as u64 * 1024 + 1
 }

@@ -8,7 +8,7 @@
 //! |---|---|---|---|
 //! | `cpu_share` | mean CPU time of a task over the duration, % of one CPU | 0.5 points if all tasks are confined to one CPU, else 1.5 | same |
 //! | `switches` | mean of voluntary + involuntary switches of a task | 10 % | 20 % |
-//! | `wakeup_latency_p50`, `_p90`, `_p99` | mean over the class of each task's percentile, us | 20 % or 100 us | 30 % or 500 us; not judged on more than 2 CPUs |
+//! | `wakeup_latency_p50`, `_p90`, `_p99` | mean of its tasks' percentiles, us | 20 % or 100 us | 30 % or 500 us; not judged on more than 2 CPUs |
 //! | `migrations` | mean of migrations of a task | a factor of 2, or 10 | same |
 //! | `nr_throttled` | periods in which a group with a limit was throttled | 10 % | same |
 //! | `throttled_usec` | how long it was, summed over CPUs | 15 % | same |
@@ -213,7 +213,8 @@ impl Serialize for Cell {
 }
 
 impl Cell {
-    /// Whether a machine on which nothing happens would miss it: of what was never, or next to never, seen, 0 is allowed.
+    /// Whether a machine on which nothing happens would miss it: of what was never, or next to never, seen, 0 is
+    /// allowed.
     pub fn is_telling(&self) -> bool {
         self.allowed.0 > 0.0
     }
@@ -225,8 +226,8 @@ impl Cell {
         (low, high)
     }
 
-    /// How far the value lies from the recorded range, in tolerances at that end: 0 within the range, 1 at the edge of what is
-    /// allowed. Infinite if there is none, or no tolerance.
+    /// How far the value lies from the recorded range, in tolerances at that end: 0 within the range, 1 at the edge of
+    /// what is allowed. Infinite if there is none, or no tolerance.
     pub fn strain(&self) -> f64 {
         let (low, high) = self.range();
         let (least, most) = self.allowed;

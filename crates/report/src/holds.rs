@@ -1,5 +1,5 @@
-//! What keeps a runnable task from a CPU besides others who have it: its group's limit, the bandwidth of real-time tasks, a deadline
-//! task's own runtime. Whoever waits for one of these waits for no CPU.
+//! What keeps a runnable task from a CPU besides others who have it: its group's limit, the bandwidth of real-time
+//! tasks, a deadline task's own runtime. Whoever waits for one of these waits for no CPU.
 
 use vruntime_trace::{CpuId, DeadlineEvent, Event, GroupId, Running, SchedPolicy, TaskId};
 
@@ -72,7 +72,8 @@ impl Holds {
         &mut self.tasks[id.index()]
     }
 
-    /// Applies an event and returns whose hold it may have changed. A task that the event makes wait is not among them: ask for it, too.
+    /// Applies an event and returns whose hold it may have changed. A task that the event makes wait is not among them:
+    /// ask for it, too.
     pub(crate) fn hears(&mut self, at: u64, cpu: CpuId, event: &Event) -> Changed {
         match *event {
             Event::Switch { next: Running::Task(task), .. } => {

@@ -46,8 +46,8 @@ const PENDING: usize = 12;
 
 /// Records times. Empty until the first: a histogram is about 10 KB once it holds a second.
 ///
-/// A run has thousands of them, each of which is told something now and then: the histogram is out of every cache by then. So what is new waits in the
-/// one line that has to be fetched anyway.
+/// A run has thousands of them, each of which is told something now and then: the histogram is out of every cache by
+/// then. So what is new waits in the one line that has to be fetched anyway.
 #[derive(Clone, Debug, Default)]
 #[repr(C, align(64))]
 pub(crate) struct Recorder {
@@ -110,7 +110,8 @@ impl Recorder {
         }
     }
 
-    /// The distribution in at most about `points` points: a time, and the part that is at most that; the last is the longest.
+    /// The distribution in at most about `points` points: a time, and the part that is at most that; the last is the
+    /// longest.
     pub(crate) fn distribution(&self, points: usize) -> Vec<(u64, f64)> {
         self.whole().map_or_else(Vec::new, |recorded| recorded.distribution(points))
     }

@@ -1,7 +1,8 @@
 //! A report as one page: works offline, light and dark, from the keyboard and on paper.
 //!
-//! Everything a page shows is in it: the script and the styles of `assets/`, uPlot for charts, and the data as JSON in an element of
-//! its own. Names of tasks are any bytes; nothing of the data can end that element, and the script shows it as text only.
+//! Everything a page shows is in it: the script and the styles of `assets/`, uPlot for charts, and the data as JSON in
+//! an element of its own. Names of tasks are any bytes; nothing of the data can end that element, and the script shows
+//! it as text only.
 
 use std::fmt::Write as _;
 
@@ -38,8 +39,9 @@ const MOST_BARS: usize = 24;
 const TOO_SHORT: f64 = 0.005;
 
 impl Bar {
-    /// Bars of these names, shares and marks, in their order. Those that are too short to be seen, and those beyond the most there may be,
-    /// are one bar together, the last. What `within` another of these (a group in a group) is in that one's share already.
+    /// Bars of these names, shares and marks, in their order. Those that are too short to be seen, and those beyond the
+    /// most there may be, are one bar together, the last. What `within` another of these (a group in a group) is in
+    /// that one's share already.
     pub(crate) fn folded(
         all: Vec<(String, f64, Option<f64>)>,
         within: fn(&str, &str) -> bool,

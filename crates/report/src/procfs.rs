@@ -1,6 +1,6 @@
-//! A snapshot as text: `/sys/kernel/debug/sched/debug`, `/proc/schedstat` and `/proc/PID/sched`, with the simulated kernel's field names,
-//! order and columns. Of the kernels before 6.1 it has the names of what they have in common with what is kept here; the first
-//! CFS and O(1) have those of 3.10.
+//! A snapshot as text: `/sys/kernel/debug/sched/debug`, `/proc/schedstat` and `/proc/PID/sched`, with the simulated
+//! kernel's field names, order and columns. Of the kernels before 6.1 it has the names of what they have in common with
+//! what is kept here; the first CFS and O(1) have those of 3.10.
 
 use std::fmt::Write as _;
 
@@ -21,7 +21,8 @@ fn ms_text(ns: i64) -> String {
     format!("{high}.{low:06}")
 }
 
-/// A weight in the scale of the kernel: up to 3.18 nice 0 is 1024 (`SCHED_LOAD_RESOLUTION` is 0 there), later 1024 times that.
+/// A weight in the scale of the kernel: up to 3.18 nice 0 is 1024 (`SCHED_LOAD_RESOLUTION` is 0 there), later 1024
+/// times that.
 fn weight(names: Names, weight: u64) -> u64 {
     if names <= Names::V3 { weight >> 10 } else { weight }
 }
@@ -151,8 +152,8 @@ fn of_time(text: &mut String, names: Names, cfs: &CfsDebug, first: Option<&CfsDe
             ("right_vruntime", right),
             ("spread", spread),
         ],
-        // The origin of the sums is moved along with the average; where the simulator has it concerns nobody. Stable releases of
-        // 6.12 have it, too (6.12.117).
+        // The origin of the sums is moved along with the average; where the simulator has it concerns nobody. Stable
+        // releases of 6.12 have it, too (6.12.117).
         Names::V6_12 | Names::V6_18 => &[
             ("left_deadline", left_deadline),
             ("left_vruntime", left),

@@ -1,13 +1,13 @@
-//! Pressure stall information of the CPUs (`psi.c`, `/proc/pressure/cpu`, `cpu.pressure`): how much of the time tasks of a group
-//! waited for a CPU.
+//! Pressure stall information of the CPUs (`psi.c`, `/proc/pressure/cpu`, `cpu.pressure`): how much of the time tasks
+//! of a group waited for a CPU.
 //!
-//! Made from the event stream, and exact there: the kernel's own accounts change at enqueue, dequeue and switch, which are
-//! the events `Wakeup`, `WakeupNew`, `Migrate`, `MoveGroup` and `Switch`; nothing else enters them. (A task whose dequeue is
-//! delayed counts as asleep, as its `Switch` says.) The scheduler itself is not touched.
+//! Made from the event stream, and exact there: the kernel's own accounts change at enqueue, dequeue and switch, which
+//! are the events `Wakeup`, `WakeupNew`, `Migrate`, `MoveGroup` and `Switch`; nothing else enters them. (A task whose
+//! dequeue is delayed counts as asleep, as its `Switch` says.) The scheduler itself is not touched.
 //!
-//! On one CPU *some* passes while a task of the group waits, *full* while none of them runs at that. Over the CPUs it is the
-//! mean, weighted with the ticks each was not idle in; every two seconds and a tick that mean is added to the total and
-//! to the averages. What a CPU did within less than a tick of such a period is lost, as it is in the kernel.
+//! On one CPU *some* passes while a task of the group waits, *full* while none of them runs at that. Over the CPUs it
+//! is the mean, weighted with the ticks each was not idle in; every two seconds and a tick that mean is added to the
+//! total and to the averages. What a CPU did within less than a tick of such a period is lost, as it is in the kernel.
 
 use vruntime_trace::loadavg::calc_load;
 use vruntime_trace::{CpuId, GroupId, PrevState, Running, TaskId};
@@ -328,7 +328,8 @@ impl Psi {
                     group.update(at, period);
                 }
                 let [some, full] = group.totals.map(|total| Stall { averages: total.averages, total_ns: total.ns });
-                // On the machine as a whole it has no meaning: somebody always runs where somebody waits. The kernel shows 0.
+                // On the machine as a whole it has no meaning: somebody always runs where somebody waits. The kernel
+                // shows 0.
                 Pressure { some, full: if index == 0 { Stall::default() } else { full } }
             })
             .collect()

@@ -60,7 +60,8 @@ pub struct ReplayTask {
 }
 
 impl ReplayTask {
-    /// Whether it is in the what-if only: a copy, or somebody who runs beside. Then there is nothing recorded and replayed of it.
+    /// Whether it is in the what-if only: a copy, or somebody who runs beside. Then there is nothing recorded and
+    /// replayed of it.
     pub fn is_added(&self) -> bool {
         self.habit.is_empty()
     }
@@ -245,7 +246,8 @@ impl ReplayCheck {
         (before > 0).then(|| sum(|task| task.replayed.switches) as f64 / before as f64 - 1.0)
     }
 
-    /// Of the large tasks with 20 wakeups or more those whose p50 and, from 100 on, p99 are within 20 % or 100 us, and all.
+    /// Of the large tasks with 20 wakeups or more those whose p50 and, from 100 on, p99 are within 20 % or 100 us, and
+    /// all.
     pub fn latencies_within(&self) -> (usize, usize) {
         let near = |a: u64, b: u64| a.abs_diff(b) <= (a / 5).max(100_000);
         let pairs: Vec<bool> = self
@@ -277,14 +279,16 @@ impl ReplayCheck {
         (never, all)
     }
 
-    /// What part of the CPU time that tasks were charged for in the recording is in none of its stretches, if that is 2 % or more.
+    /// What part of the CPU time that tasks were charged for in the recording is in none of its stretches, if that is 2
+    /// % or more.
     pub fn unplaced(&self) -> Option<f64> {
         let placed: u64 = self.tasks.iter().map(|task| task.recorded.cpu_ns).sum();
         let part = share(self.charged_ns.saturating_sub(placed), self.charged_ns);
         (part >= UNPLACED).then_some(part)
     }
 
-    /// The largest difference of a CPU share of all small tasks of one name, with that name, among those that have enough of a CPU together.
+    /// The largest difference of a CPU share of all small tasks of one name, with that name, among those that have
+    /// enough of a CPU together.
     pub fn worst_name(&self) -> Option<(f64, &str)> {
         let least = self.elapsed_ns.0 / 1000 * LARGE_PERMILLE;
         let mut names: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
@@ -342,7 +346,8 @@ impl ReplayCheck {
         };
         format!(
             "Of the {} tasks with half a percent of a CPU or more, which have {:.0} % of the CPU time and {:.0} % of the switches, CPU shares are within \
-             {:.2} points of the recording (the worst: {name}){names}, switches differ by {:+.1} % (all tasks together: {:+.1} %), {latencies}{missing}{unplaced}: {verdict}.",
+             {:.2} points of the recording (the worst: {name}){names}, switches differ by {:+.1} % \
+              (all tasks together: {:+.1} %), {latencies}{missing}{unplaced}: {verdict}.",
             self.large().count(),
             cpu * 100.0,
             of_switches * 100.0,

@@ -38,7 +38,8 @@ impl From<&GroupResult> for ReplayGroupMeasure {
 pub struct ReplayGroup {
     /// Its path.
     pub path: String,
-    /// The CPU time that its tasks and those of groups below it had in the trace, nanoseconds, if it is known who they are.
+    /// The CPU time that its tasks and those of groups below it had in the trace, nanoseconds, if it is known who they
+    /// are.
     pub recorded_ns: Option<u64>,
     /// What the replay as recorded gave; none: it is of a rule.
     pub replayed: Option<ReplayGroupMeasure>,
@@ -85,7 +86,8 @@ fn throttled(measure: Measure) -> String {
 }
 
 impl ReplayCheck {
-    /// Of which group throttling changes most in the what-if, as part of a sentence; none if of none by more than a tenth.
+    /// Of which group throttling changes most in the what-if, as part of a sentence; none if of none by more than a
+    /// tenth.
     pub(crate) fn throttling_what_if(&self) -> Option<String> {
         let changes = self.groups.iter().filter_map(|group| {
             let (before, behind) = (group.replayed?.throttled, group.what_if?.throttled);
@@ -128,7 +130,8 @@ impl ReplayCheck {
         format!("\n{table}{}\n", fit_text(told, ""))
     }
 
-    /// The groups of the replay as recorded beside those of the what-if, and what limits did in both; empty if there are none.
+    /// The groups of the replay as recorded beside those of the what-if, and what limits did in both; empty if there
+    /// are none.
     pub(crate) fn groups_what_if(&self) -> String {
         if self.groups.is_empty() {
             return String::new();

@@ -68,8 +68,8 @@ impl ReplayCheck {
         tables
     }
 
-    /// What to draw bars of: groups against what they were entitled to in each run, if there are any; the largest tasks against what was
-    /// recorded.
+    /// What to draw bars of: groups against what they were entitled to in each run, if there are any; the largest tasks
+    /// against what was recorded.
     pub fn share_bars(&self) -> Vec<Bars> {
         let (replayed, what_if) = (self.elapsed_ns.1, self.elapsed_ns.2);
         let groups = [

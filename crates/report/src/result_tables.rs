@@ -62,7 +62,8 @@ fn account(account: &Account, tasks: usize, loops: Option<Latency>, results: &Re
     ]
 }
 
-/// From wakeup to running, and how late it was for its program: what it sees of timed sleeps, if it has enough of them, else the same.
+/// From wakeup to running, and how late it was for its program: what it sees of timed sleeps, if it has enough of them,
+/// else the same.
 fn latency(wakeup: Option<Latency>, sleep_return: Option<Latency>) -> Vec<Cell> {
     let pick = |latency: Option<Latency>, pick: fn(Latency) -> u64| Cell::from(latency.map(pick));
     let late = late(wakeup, sleep_return);
@@ -388,7 +389,8 @@ impl Bars {
         Self {
             title: "CPU time of groups".to_owned(),
             entry: "CPU time".to_owned(),
-            sub: "The mark is what a group's weight and limit entitled it to, among those that wanted the CPU; 100 % is one CPU all along. Those too small to be seen are one bar; the tables have each."
+            sub: "The mark is what a group's weight and limit entitled it to, among those that wanted the CPU; 100 % is one CPU \
+                  all along. Those too small to be seen are one bar; the tables have each."
                 .to_owned(),
             ..Self::default()
         }

@@ -48,7 +48,8 @@ pub struct Conservation {
     pub worst: Option<WorstIdleWait>,
 }
 
-/// What of a task, of several or of a group is 0 because nobody measured it, of one of them at least. Of a simulation nothing is.
+/// What of a task, of several or of a group is 0 because nobody measured it, of one of them at least. Of a simulation
+/// nothing is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unmeasured {
     /// Run delays, and with them how long it slept.
@@ -102,8 +103,8 @@ pub struct Account {
     pub unmeasured: Unmeasured,
 }
 
-/// Deadlines of a task under SCHED_DEADLINE, as the scheduler sees them: a job begins when the task wakes and ends when it
-/// sleeps, yields or exits.
+/// Deadlines of a task under SCHED_DEADLINE, as the scheduler sees them: a job begins when the task wakes and ends when
+/// it sleeps, yields or exits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeadlineCount {
     /// Jobs that ended after their deadline.
@@ -214,8 +215,8 @@ pub struct ClassResult {
 }
 
 impl ClassResult {
-    /// How late its tasks are: what a program sees whose sleeps are timed, else the wait that follows its wakeups. Few timed sleeps among many
-    /// wakeups, timeouts that have nearly never come, are no measure of it.
+    /// How late its tasks are: what a program sees whose sleeps are timed, else the wait that follows its wakeups. Few
+    /// timed sleeps among many wakeups, timeouts that have nearly never come, are no measure of it.
     pub fn late(&self) -> Option<Latency> {
         late(self.wakeup_latency, self.sleep_return)
     }
@@ -265,9 +266,9 @@ pub struct GroupResult {
     /// In the kernel, of that, nanoseconds (`system_usec` of `cpu.stat`); the rest is `user_usec`.
     pub system_ns: u64,
     /// What it was entitled to, nanoseconds: the CPU time that all tasks got together, divided level by level in
-    /// proportion to weight, nobody being given more than it could have used ([`Account::demand_ns`]) or its limit lets it, with the
-    /// weights, limits and tasks of each moment. Real-time and deadline tasks are entitled to what they took. What pinning and the
-    /// granularity of whole CPUs make impossible is not taken into account.
+    /// proportion to weight, nobody being given more than it could have used ([`Account::demand_ns`]) or its limit lets
+    /// it, with the weights, limits and tasks of each moment. Real-time and deadline tasks are entitled to what they
+    /// took. What pinning and the granularity of whole CPUs make impossible is not taken into account.
     pub entitled_ns: u64,
     /// Run delay of its tasks and of the groups below, nanoseconds.
     pub run_delay_ns: u64,
@@ -281,7 +282,8 @@ pub struct GroupResult {
     pub limit: Option<LimitResult>,
     /// Its CPUs at the end, if it has a cpuset of its own.
     pub cpuset: Option<CpusetResult>,
-    /// How often its real-time tasks were throttled, by its own limit of them; the root's is the machine's. Summed over CPUs.
+    /// How often its real-time tasks were throttled, by its own limit of them; the root's is the machine's. Summed over
+    /// CPUs.
     pub nr_rt_throttled: u64,
     /// For how long, nanoseconds, summed over CPUs.
     pub rt_throttled_ns: u64,
@@ -506,10 +508,11 @@ pub struct Results {
     pub conservation: Option<Conservation>,
     /// The frequencies of each CPU that has a governor; empty if none has.
     pub frequencies: Vec<CpuFrequency>,
-    /// For how long some CPU had not a fifth of its capacity to spare, so that wakeups did not look at energy, nanoseconds; none if they never
-    /// do.
+    /// For how long some CPU had not a fifth of its capacity to spare, so that wakeups did not look at energy,
+    /// nanoseconds; none if they never do.
     pub overutilized_ns: Option<u64>,
-    /// The load averages at the end; none of a stream that does not tell them ([`Sink::totals`](vruntime_trace::Sink::totals)).
+    /// The load averages at the end; none of a stream that does not tell them
+    /// ([`Sink::totals`](vruntime_trace::Sink::totals)).
     pub loadavg: Option<LoadAvg>,
     /// What the balancer of 3.10 did for the weights of groups; none under other kernels, or without balancing.
     pub h_load: Option<GroupVisits>,

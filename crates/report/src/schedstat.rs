@@ -1,5 +1,5 @@
-//! The counters of `/proc/schedstat` and `/proc/PID/sched` (`stats.c`), from the events: the scheduler itself keeps those of failed
-//! migrations alone.
+//! The counters of `/proc/schedstat` and `/proc/PID/sched` (`stats.c`), from the events: the scheduler itself keeps
+//! those of failed migrations alone.
 
 use vruntime_trace::{
     BalanceKind, CpuId, CpuMask, DeadlineEvent, Event, GroupId, GroupInfo, MachineInfo, MigrateCause, PrevState,
@@ -227,7 +227,8 @@ impl SchedStat {
         if let Running::Task(id) = next {
             let task = self.of(id);
             let waited = at - task.since.min(at);
-            // `sched_info` knows nothing of runtimes: all the time that it was runnable and did not run is its run delay.
+            // `sched_info` knows nothing of runtimes: all the time that it was runnable and did not run is its run
+            // delay.
             delay = at - task.queued.min(at);
             // What it waited for its runtime is over.
             task.waited(if task.state == State::Throttled { 0 } else { waited });
@@ -320,7 +321,8 @@ pub(crate) fn kinds(version: u32) -> [BalanceKind; 3] {
 mod tests {
     use super::*;
 
-    /// Each look is one of three: balanced, failed, or it brings tasks. One that finds only tasks that are tied to their CPU is balanced.
+    /// Each look is one of three: balanced, failed, or it brings tasks. One that finds only tasks that are tied to
+    /// their CPU is balanced.
     #[test]
     fn looks_are_balanced_or_failed_or_bring_tasks() {
         let mut stat = SchedStat::new(1000);

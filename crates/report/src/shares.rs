@@ -1,12 +1,12 @@
 //! What every group was entitled to, as time goes by: who wants a CPU changes, and so do weights, limits and groups.
 //!
-//! A run is cut where a task is born, where weights, policies, limits or groups change, and every [`WINDOW`]. In each piece the CPU time
-//! that all tasks got together is divided down the tree ([`divide`]) among those who wanted it then. What a task wanted is what it asked
-//! for: what it ran, and of the burst that is not over at the piece's end what it could have run while it waited, without what earlier
-//! pieces entitled it to of that. How long such a burst goes on turns out later, so pieces are divided when that is known ([`AHEAD`]). Of
-//! a task whose waits keep it from asking
-//! ([`Rhythm::waits_cost_bursts`](crate::accounts::Rhythm)) it is the time it lived in the piece, divided between running and sleeping as it
-//! did of late.
+//! A run is cut where a task is born, where weights, policies, limits or groups change, and every [`WINDOW`]. In each
+//! piece the CPU time that all tasks got together is divided down the tree ([`divide`]) among those who wanted it then.
+//! What a task wanted is what it asked for: what it ran, and of the burst that is not over at the piece's end what it
+//! could have run while it waited, without what earlier pieces entitled it to of that. How long such a burst goes on
+//! turns out later, so pieces are divided when that is known ([`AHEAD`]). Of a task whose waits keep it from asking
+//! ([`Rhythm::waits_cost_bursts`](crate::accounts::Rhythm)) it is the time it lived in the piece, divided between
+//! running and sleeping as it did of late.
 
 use std::collections::VecDeque;
 
@@ -21,8 +21,8 @@ const WINDOW: u64 = 100_000_000;
 const WINDOW_PER_TASK: u64 = 10_000;
 /// Nanoseconds between two cuts at least, for each task.
 const LEAST_PER_TASK: u64 = 20;
-/// How many claims and groups, of all pieces together, wait for bursts to end. Beyond it the oldest piece is divided as at the end of
-/// the run: bursts that are not over would have gone on.
+/// How many claims and groups, of all pieces together, wait for bursts to end. Beyond it the oldest piece is divided as
+/// at the end of the run: bursts that are not over would have gone on.
 const AHEAD: usize = 1 << 16;
 
 /// What a task's book said at the last cut, and how it divided its time of late.
@@ -279,8 +279,8 @@ impl Shares {
     }
 }
 
-/// Where groups are guaranteed parts of the machine, the root's own tasks have together what is guaranteed to nobody, and a group
-/// without a guarantee has none.
+/// Where groups are guaranteed parts of the machine, the root's own tasks have together what is guaranteed to nobody,
+/// and a group without a guarantee has none.
 fn share_guarantees(groups: &[Level], wants: &mut [Wants]) {
     if groups.iter().all(|group| group.guarantee.is_none()) {
         return;

@@ -22,8 +22,8 @@ static TABLE_WIDTH: AtomicU16 = AtomicU16::new(WIDTH);
 /// No table is so wide.
 const ENDLESS: u16 = u16::MAX;
 
-/// Says once, for the whole program, how many columns tables may take; none: as many as they need, so that each row is one line, as
-/// programs that read them want it.
+/// Says once, for the whole program, how many columns tables may take; none: as many as they need, so that each row is
+/// one line, as programs that read them want it.
 pub fn set_width(columns: Option<u16>) {
     TABLE_WIDTH.store(columns.unwrap_or(ENDLESS), Ordering::Relaxed);
 }
@@ -31,7 +31,8 @@ pub fn set_width(columns: Option<u16>) {
 /// Rows beyond this many are summed up in a line: a table is for reading; JSON has them all.
 const ROWS: usize = 40;
 
-/// Words up to this long, and names of several words, are never broken: people copy them. The table is rather wider then.
+/// Words up to this long, and names of several words, are never broken: people copy them. The table is rather wider
+/// then.
 const UNBROKEN: usize = 64;
 /// Longer ones are broken anyway, but not into shorter pieces than this.
 const PIECE: usize = 32;
@@ -42,14 +43,15 @@ const STYLE: TableStyle = TableStyle::new()
     .header_separator(LineStyle::none().fill('─'))
     .content_lines(ContentLineStyle::none());
 
-/// A table in the house's form: a rule under the head, no frame, all columns but the first `left` right-aligned. As wide as
-/// [`set_width`] lets it be.
+/// A table in the house's form: a rule under the head, no frame, all columns but the first `left` right-aligned. As
+/// wide as [`set_width`] lets it be.
 pub fn grid(head: &[&str], left: usize, rows: impl IntoIterator<Item = Vec<String>>) -> String {
     grid_of(TABLE_WIDTH.load(Ordering::Relaxed), head, left, rows)
 }
 
-/// A paragraph broken into lines as [`set_width`] wants them, of [`WIDTH`] columns at most, the first behind `indent` and the
-/// others two deeper if it is not empty; where rows are one line each so is a paragraph. No word is broken: it may be a path.
+/// A paragraph broken into lines as [`set_width`] wants them, of [`WIDTH`] columns at most, the first behind `indent`
+/// and the others two deeper if it is not empty; where rows are one line each so is a paragraph. No word is broken: it
+/// may be a path.
 pub fn fit_text(text: &str, indent: &str) -> String {
     match TABLE_WIDTH.load(Ordering::Relaxed) {
         ENDLESS => format!("{indent}{text}"),
@@ -95,8 +97,8 @@ fn grid_of(width: u16, head: &[&str], left: usize, rows: impl IntoIterator<Item 
     let headed: Vec<usize> = cells.into_iter().zip(heads).map(|(cell, head)| cell.max(head)).collect();
     let room = usize::from(width);
     let all = |widths: &[usize], gap: usize| widths.iter().map(|width| width + gap).sum::<usize>().saturating_sub(gap);
-    // Columns that are near each other are read more easily than cells in several lines, and those more easily than what is beyond the
-    // terminal's edge.
+    // Columns that are near each other are read more easily than cells in several lines, and those more easily than
+    // what is beyond the terminal's edge.
     let ways = [(&whole, 2), (&whole, 1), (&headed, 2), (&headed, 1), (&broken, 2), (&broken, 1)];
     let fits = |(widths, gap): (&Vec<usize>, usize)| width == ENDLESS || all(widths, gap) <= room;
     let way = ways.iter().position(|&way| fits(way)).unwrap_or(ways.len() - 1);
@@ -142,7 +144,8 @@ fn longest(head: &[&str], rows: &[Vec<String>], breaks: impl Fn(usize, &str) -> 
     widths
 }
 
-/// What a run gave: a table of classes of tasks, one of groups if there are any, one of those that have a limit, one of CPUs.
+/// What a run gave: a table of classes of tasks, one of groups if there are any, one of those that have a limit, one of
+/// CPUs.
 pub fn results_table(results: &Results) -> String {
     let mut text = classes(results);
     if results.tasks.iter().any(|task| (task.policy, task.nice) != (SchedPolicy::Normal, 0)) {
@@ -551,7 +554,8 @@ mod tests {
         assert!(text.lines().count() > 3, "{text}");
     }
 
-    /// What `run` shows of a small workload is a column too wide for a terminal of 80: its heads are in two lines then, and each number with its unit.
+    /// What `run` shows of a small workload is a column too wide for a terminal of 80: its heads are in two lines then,
+    /// and each number with its unit.
     #[test]
     fn a_head_is_broken_before_a_number_is_parted_from_its_unit() {
         let head =
@@ -565,7 +569,8 @@ mod tests {
         }
     }
 
-    /// A terminal of 80 columns: a head in two lines, and columns that are near each other, before anything lies beyond its edge.
+    /// A terminal of 80 columns: a head in two lines, and columns that are near each other, before anything lies beyond
+    /// its edge.
     #[test]
     fn columns_move_together_also_where_cells_are_broken() {
         let head =

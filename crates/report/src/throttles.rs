@@ -1,5 +1,5 @@
-//! Where the tasks of a group are throttled, its real-time ones or those its limit is for: a task that is held back by that waits for the
-//! end of a period, not for a CPU.
+//! Where the tasks of a group are throttled, its real-time ones or those its limit is for: a task that is held back by
+//! that waits for the end of a period, not for a CPU.
 
 use std::collections::BTreeMap;
 
@@ -89,7 +89,8 @@ impl Throttles {
 mod tests {
     use super::*;
 
-    /// A mutex lends an ordinary task a deadline or a real-time priority: its group's limit is none for it until it gives that back.
+    /// A mutex lends an ordinary task a deadline or a real-time priority: its group's limit is none for it until it
+    /// gives that back.
     #[test]
     fn what_a_task_is_lent_decides_which_limit_is_for_it() {
         let lent = [(-1, BoundBy::Nothing), (0, BoundBy::Realtime), (98, BoundBy::Realtime), (120, BoundBy::Group)];

@@ -7,8 +7,8 @@ use vruntime_trace::CpuMask;
 
 use crate::printable::printable;
 
-/// What a violation looks like: the four bugs of "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016, section 3), or none
-/// of them.
+/// What a violation looks like: the four bugs of "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016, section 3), or
+/// none of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
@@ -95,7 +95,8 @@ pub struct Violation {
     pub idle_cpu: usize,
     /// How many CPUs of the machine were idle, the most in a window.
     pub idle_cpus: usize,
-    /// How many tasks waited that could have run on an idle CPU, all over the machine, on average over the worst window.
+    /// How many tasks waited that could have run on an idle CPU, all over the machine, on average over the worst
+    /// window.
     pub wasted_cpus: f64,
     /// Where tasks waited: the CPU with the task that waited longest.
     pub waiting_cpu: usize,

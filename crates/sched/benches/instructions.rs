@@ -1,12 +1,13 @@
 //! Instructions that the scheduler's primitives take, counted by callgrind: numbers that hold still where times do not.
 //!
-//! `cargo bench -p vruntime-sched --bench instructions` prints the committed counts (`benches/instructions.txt`), those of
-//! this build and the difference; with `-- --save` it writes them down, with `-- --fair-only` it compares with what they were when the
-//! fair class was all there was (`benches/fair-only.txt`). Needs `valgrind`, but neither root nor nightly.
+//! `cargo bench -p vruntime-sched --bench instructions` prints the committed counts (`benches/instructions.txt`), those
+//! of this build and the difference; with `-- --save` it writes them down, with `-- --fair-only` it compares with what
+//! they were when the fair class was all there was (`benches/fair-only.txt`). Needs `valgrind`, but neither root nor
+//! nightly.
 //!
 //! The program runs itself once under callgrind. There each primitive is called a number of times through [`measured`],
-//! the only function whose instructions are collected; the end of [`series`] makes callgrind write a file with their sum.
-//! A count is the mean of a series, callees included, rounded down.
+//! the only function whose instructions are collected; the end of [`series`] makes callgrind write a file with their
+//! sum. A count is the mean of a series, callees included, rounded down.
 
 #![allow(missing_docs)]
 

@@ -1,8 +1,8 @@
 //! The timeline of a run queue against `BTreeSet`, what a reader would have used: the first entity is taken off and
 //! queued again with a later key, as each context switch does it.
 //!
-//! `cargo bench -p vruntime-sched --bench timeline` prints nanoseconds for each switch. The names say where the
-//! entity comes back: `near` is a deadline among those queued (mixed slices and weights), `back` is behind all others (equal
+//! `cargo bench -p vruntime-sched --bench timeline` prints nanoseconds for each switch. The names say where the entity
+//! comes back: `near` is a deadline among those queued (mixed slices and weights), `back` is behind all others (equal
 //! slices and weights). `pick_timeline` is EEVDF's switch: who is ahead of the average vruntime is passed over.
 
 #![allow(missing_docs)]

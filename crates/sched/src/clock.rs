@@ -8,8 +8,8 @@ pub struct Clock {
     /// `rq_clock_pelt`: stretched by the CPU's capacity, so that the same work weighs the same on every CPU; catches
     /// up while the CPU is idle, but for what it has lost.
     pelt: u64,
-    /// How far it was behind whenever the CPU went idle that had been busy all along: at full speed it would have had no more idle time, so
-    /// that there is none to be caught up (`lost_idle_time`).
+    /// How far it was behind whenever the CPU went idle that had been busy all along: at full speed it would have had
+    /// no more idle time, so that there is none to be caught up (`lost_idle_time`).
     lost: u64,
     /// When an update was left out last.
     skipped: u64,
@@ -19,8 +19,8 @@ pub struct Clock {
     freq: u32,
 }
 
-/// Where the PELT clock begins: at 0 an average would look as if it had never been attached to a queue. No kernel runs a
-/// task in the first microsecond after power-on.
+/// Where the PELT clock begins: at 0 an average would look as if it had never been attached to a queue. No kernel runs
+/// a task in the first microsecond after power-on.
 pub(crate) const PELT_EPOCH: u64 = 1 << 20;
 
 impl Clock {

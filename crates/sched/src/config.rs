@@ -16,16 +16,16 @@ use crate::tunables::{Knobs, Tunables};
 pub enum Preemption {
     /// It is interrupted.
     Eager,
-    /// Nothing: it notices when it leaves the kernel next, at the tick if not before (PREEMPT_LAZY, 6.13 on). For tasks of higher classes
-    /// it is interrupted.
+    /// Nothing: it notices when it leaves the kernel next, at the tick if not before (PREEMPT_LAZY, 6.13 on). For tasks
+    /// of higher classes it is interrupted.
     Lazy,
 }
 
 /// Who calls a scheduler. A configuration says `Many` unless told otherwise, which is right for both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Callers {
-    /// One thread at a time: what several CPUs add to needs no locked additions, each of which costs as much as fifty other
-    /// instructions.
+    /// One thread at a time: what several CPUs add to needs no locked additions, each of which costs as much as fifty
+    /// other instructions.
     One,
     /// As many threads as there are CPUs, perhaps.
     Many,
@@ -47,12 +47,12 @@ pub struct Config<T> {
     pub balancer: Balancer,
     /// CPU limits of groups.
     pub throttle: Throttle,
-    /// What a newly-idle balance of one domain takes at most, nanoseconds. The kernel measures it (`max_newidle_lb_cost`) and
-    /// leaves the balance out where a CPU is not idle that long on average; here the clock stands still meanwhile, so the
-    /// host says what it takes on its machine.
+    /// What a newly-idle balance of one domain takes at most, nanoseconds. The kernel measures it
+    /// (`max_newidle_lb_cost`) and leaves the balance out where a CPU is not idle that long on average; here the clock
+    /// stands still meanwhile, so the host says what it takes on its machine.
     pub newidle_cost_ns: u64,
-    /// Under `NI_RANDOM`, how often of 1024 times a CPU that goes idle looks for work at the beginning; later that follows how often it has
-    /// helped. 512 as after boot; 1024 or more: always.
+    /// Under `NI_RANDOM`, how often of 1024 times a CPU that goes idle looks for work at the beginning; later that
+    /// follows how often it has helped. 512 as after boot; 1024 or more: always.
     pub newidle_ratio: u32,
     /// What keeps real-time tasks from taking all of a CPU.
     pub rt_limit: Limit,
@@ -60,10 +60,11 @@ pub struct Config<T> {
     pub overload: Overload,
     /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED).
     pub rt_group_sched: bool,
-    /// Count switches away from the tasks of each group ([`Scheduler::group_switches`](crate::Scheduler::group_switches)).
+    /// Count switches away from the tasks of each group
+    /// ([`Scheduler::group_switches`](crate::Scheduler::group_switches)).
     pub group_switches: bool,
-    /// Levels of the hierarchy at which nothing happens are told later what has passed ([`fair`](crate::class::fair)): the same, in less time. Off
-    /// only in tests.
+    /// Levels of the hierarchy at which nothing happens are told later what has passed ([`fair`](crate::class::fair)):
+    /// the same, in less time. Off only in tests.
     pub quiet_levels: bool,
     /// Tasks that wake, fork or exec look for room on a CPU that is in use before they look for an idle one
     /// ([`Kernel::vcpu_pack`](crate::Kernel::vcpu_pack)).
@@ -72,12 +73,13 @@ pub struct Config<T> {
     pub preemption: Preemption,
     /// How deadline tasks reclaim.
     pub grub: Grub,
-    /// When the periods of real-time bandwidth begin, nanoseconds after any multiple of the period: on a machine that has
-    /// been up for a while its timer runs already, for tasks of its own. `None`: when the first real-time task wakes.
+    /// When the periods of real-time bandwidth begin, nanoseconds after any multiple of the period: on a machine that
+    /// has been up for a while its timer runs already, for tasks of its own. `None`: when the first real-time task
+    /// wakes.
     pub rt_period_phase_ns: Option<u64>,
-    /// The phase of the periods of limits on fair groups, on a machine that has been up for a while. Up to 6.3: of all groups, nanoseconds after
-    /// any multiple of the period. From 6.4: the seed from which each group's own is drawn. `None`: they begin with the run; from 6.4 where
-    /// the group's number says.
+    /// The phase of the periods of limits on fair groups, on a machine that has been up for a while. Up to 6.3: of all
+    /// groups, nanoseconds after any multiple of the period. From 6.4: the seed from which each group's own is drawn.
+    /// `None`: they begin with the run; from 6.4 where the group's number says.
     pub cfs_period_phase_ns: Option<u64>,
     /// How cpusets behave.
     pub cpusets: Rules,

@@ -1,5 +1,5 @@
-//! What the scheduler knows of frequencies (`cpufreq_schedutil.c`): what a CPU asks for, and how averages are kept while it
-//! runs slower than it can. Choosing a frequency, and how long a change of it takes, is the machine's.
+//! What the scheduler knows of frequencies (`cpufreq_schedutil.c`): what a CPU asks for, and how averages are kept
+//! while it runs slower than it can. Choosing a frequency, and how long a change of it takes, is the machine's.
 
 use crate::balance::Balancer;
 use crate::host::Host;
@@ -54,8 +54,8 @@ pub(crate) struct Demands {
 impl Demands {
     /// The capacity that a CPU which has `max` wants, a fifth to spare included. `used`: somebody clamps utilisation.
     ///
-    /// Up to 6.7 utilisation is clamped, what deadline tasks were promised is added, and a quarter on top of all. From 6.8
-    /// on, here 6.12, the quarter is only for what is used: clamps and promises are taken at their word.
+    /// Up to 6.7 utilisation is clamped, what deadline tasks were promised is added, and a quarter on top of all. From
+    /// 6.8 on, here 6.12, the quarter is only for what is used: clamps and promises are taken at their word.
     pub(crate) fn wanted(&self, balancer: Balancer, max: u64, used: bool) -> u64 {
         let Self { fair, rt, dl, bw_dl, clamps, .. } = *self;
         // Where nobody clamps, real-time tasks get all there is.
@@ -104,8 +104,8 @@ impl<P: Policy> Rq<P> {
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// From now on `cpu` runs at `scale` of its highest frequency, 1..=1024 (`arch_scale_freq_capacity`): its averages count time by that much
-    /// less.
+    /// From now on `cpu` runs at `scale` of its highest frequency, 1..=1024 (`arch_scale_freq_capacity`): its averages
+    /// count time by that much less.
     pub fn set_frequency(&mut self, cpu: CpuId, scale: u32) {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);

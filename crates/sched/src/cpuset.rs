@@ -1,20 +1,22 @@
 //! cpusets: which CPUs the tasks of a group may run on, and partitions of the machine (`cpuset.c`, on cgroup v2).
 //!
-//! A group asks for CPUs (`cpuset.cpus`); what it has of them are its *effective* CPUs: those that its parent has, too, and are online.
-//! One that asks for none, or for none that its parent has, has its parent's. Tasks run on the effective CPUs of their group; of those
-//! they asked for themselves (`sched_setaffinity`), as far as any is among these.
+//! A group asks for CPUs (`cpuset.cpus`); what it has of them are its *effective* CPUs: those that its parent has, too,
+//! and are online. One that asks for none, or for none that its parent has, has its parent's. Tasks run on the
+//! effective CPUs of their group; of those they asked for themselves (`sched_setaffinity`), as far as any is among
+//! these.
 //!
-//! A *partition* has its CPUs to itself: they are no longer among its parent's, and are a root domain of their own (`root`), or in
-//! none that is balanced (`isolated`). It is valid only as long as its parent is a partition (the root group always is), no sibling
-//! asks for any of its CPUs, there are some, and some are left for the tasks of its parent. One that is not valid is an ordinary
-//! member, and says why. Partitions are local ones: remote partitions, which `cpuset.cpus.exclusive` makes (6.7 on) below groups that
-//! are no partitions, are not modelled.
+//! A *partition* has its CPUs to itself: they are no longer among its parent's, and are a root domain of their own
+//! (`root`), or in none that is balanced (`isolated`). It is valid only as long as its parent is a partition (the root
+//! group always is), no sibling asks for any of its CPUs, there are some, and some are left for the tasks of its
+//! parent. One that is not valid is an ordinary member, and says why. Partitions are local ones: remote partitions,
+//! which `cpuset.cpus.exclusive` makes (6.7 on) below groups that are no partitions, are not modelled.
 //!
 //! What kernels do differently:
 //!
-//! - 6.1 forgets what a task asked for itself whenever the CPUs of its group change; from 6.2 on, here 6.6, it is remembered.
-//! - From 6.7 on, here 6.12, a `root` partition of CPUs that were isolated at boot is not valid; before, it is, but these CPUs stay
-//!   without scheduling domains.
+//! - 6.1 forgets what a task asked for itself whenever the CPUs of its group change; from 6.2 on, here 6.6, it is
+//!   remembered.
+//! - From 6.7 on, here 6.12, a `root` partition of CPUs that were isolated at boot is not valid; before, it is, but
+//!   these CPUs stay without scheduling domains.
 //! - The words for what is wrong with a partition.
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -198,8 +200,8 @@ impl Cpuset {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Populated(pub(crate) BTreeSet<u32>);
 
-/// The cpusets of a machine: those groups to which anything was written, and the root's. Groups are known by number, parents have
-/// smaller ones than their children.
+/// The cpusets of a machine: those groups to which anything was written, and the root's. Groups are known by number,
+/// parents have smaller ones than their children.
 #[derive(Clone, Debug)]
 pub(crate) struct Cpusets {
     rules: Rules,
@@ -277,7 +279,8 @@ impl Cpusets {
         None
     }
 
-    /// The effective CPUs of a group, or if it has none, of the nearest above it that has (`guarantee_online_cpus`); none: all.
+    /// The effective CPUs of a group, or if it has none, of the nearest above it that has (`guarantee_online_cpus`);
+    /// none: all.
     fn base(&self, group: GroupId) -> Affinity {
         let mut set = self.owner(group.0);
         while let Some(empty) = set.filter(|set| set.effective.is_empty()) {
@@ -291,8 +294,8 @@ impl Cpusets {
         self.owner(group).map_or(&self.root_effective, |set| &set.effective)
     }
 
-    /// Where a task of `group` runs that asked for `asked`; not at all where it asked (but where the group may) if none of those is
-    /// the group's.
+    /// Where a task of `group` runs that asked for `asked`; not at all where it asked (but where the group may) if none
+    /// of those is the group's.
     pub(crate) fn allowed(&self, group: GroupId, asked: &Affinity) -> (Affinity, bool) {
         let base = self.base(group);
         let Some(asked) = asked else { return (base, true) };
@@ -415,8 +418,9 @@ impl Cpusets {
         self.update(&looked_at, populated);
     }
 
-    /// Writes to the files of several groups: first all `cpuset.cpus`, then all `cpuset.cpus.partition`, each in order. What follows is
-    /// found once: it is the same as after one write at a time, as long as there are neither tasks nor partitions before.
+    /// Writes to the files of several groups: first all `cpuset.cpus`, then all `cpuset.cpus.partition`, each in order.
+    /// What follows is found once: it is the same as after one write at a time, as long as there are neither tasks nor
+    /// partitions before.
     pub(crate) fn write_all(&mut self, files: &[(GroupId, Option<CpuMask>, Option<Partition>)], populated: &Populated) {
         for (group, cpus, partition) in files.iter().filter(|file| file.1.is_some() || file.2.is_some()) {
             let set = self.enter(group.0);
@@ -459,8 +463,8 @@ impl Cpusets {
         })
     }
 
-    /// Everything that follows from what was written. Whether a partition is valid is found out anew for those `looked_at` and all
-    /// below them; others stay what they are, unless their parents do not.
+    /// Everything that follows from what was written. Whether a partition is valid is found out anew for those
+    /// `looked_at` and all below them; others stay what they are, unless their parents do not.
     fn update(&mut self, looked_at: &BTreeSet<u32>, populated: &Populated) {
         // What each partition has not given away; and, with CPUs that are offline, what it was given.
         let mut left: BTreeMap<u32, CpuMask> = [(ROOT, self.online.clone())].into();
@@ -552,8 +556,8 @@ impl Cpusets {
         }
     }
 
-    /// What keeps a partition, whose parent is one, from being valid. The parent was `given` CPUs, of which these are `left`.
-    /// [Asked](Self::asked) for are these.
+    /// What keeps a partition, whose parent is one, from being valid. The parent was `given` CPUs, of which these are
+    /// `left`. [Asked](Self::asked) for are these.
     fn fault(
         &self,
         id: u32,

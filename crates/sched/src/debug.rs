@@ -1,6 +1,6 @@
 //! What the scheduler holds at one instant, for people to look at (`debug.c`): the numbers of
-//! `/sys/kernel/debug/sched/debug` and `/proc/PID/sched`, under the kernel's names. Looking changes nothing: accounts are as of
-//! the last time their run queue was worked on, as they are in the kernel's files.
+//! `/sys/kernel/debug/sched/debug` and `/proc/PID/sched`, under the kernel's names. Looking changes nothing: accounts
+//! are as of the last time their run queue was worked on, as they are in the kernel's files.
 //!
 //! Times are nanoseconds.
 
@@ -68,7 +68,8 @@ pub struct Snapshot {
     pub base_slice_ns: u64,
     /// CFS: `latency_ns`, `wakeup_granularity_ns` and `idle_min_granularity_ns`.
     pub cfs_ns: [u64; 3],
-    /// The version of `/proc/schedstat` that the kernel has: 12 in 2.6.15, 14 in 2.6.22, 15 to 6.6, 16 in 6.12, 17 in 6.18.
+    /// The version of `/proc/schedstat` that the kernel has: 12 in 2.6.15, 14 in 2.6.22, 15 to 6.6, 16 in 6.12, 17 in
+    /// 6.18.
     pub schedstat_version: u32,
     /// The kernel schedules real-time tasks by groups (`CONFIG_RT_GROUP_SCHED`).
     pub rt_groups: bool,
@@ -103,7 +104,8 @@ pub struct CpuDebug {
     pub rt_groups: Vec<(GroupId, RtDebug)>,
     /// Tasks of the deadline class that are queued.
     pub dl_nr_running: u32,
-    /// What its root domain may promise of each CPU to deadline tasks and servers, in 2^-20 CPUs; none: there is no limit.
+    /// What its root domain may promise of each CPU to deadline tasks and servers, in 2^-20 CPUs; none: there is no
+    /// limit.
     pub dl_bw: Option<u64>,
     /// What that domain has promised on all its CPUs, likewise.
     pub dl_total_bw: u64,
@@ -183,8 +185,8 @@ pub struct CfsDebug {
     pub left: Option<(i64, i64)>,
     /// vruntime of the last entity in the tree.
     pub right_vruntime: Option<i64>,
-    /// Where the queue's virtual time is (`min_vruntime`): the least vruntime of what is queued, CFS: that never goes back. 6.12 and 6.18 have
-    /// the average instead (`zero_vruntime`, which follows it).
+    /// Where the queue's virtual time is (`min_vruntime`): the least vruntime of what is queued, CFS: that never goes
+    /// back. 6.12 and 6.18 have the average instead (`zero_vruntime`, which follows it).
     pub min_vruntime: i64,
     /// The weighted average; CFS keeps none and shows `min_vruntime`.
     pub avg_vruntime: i64,

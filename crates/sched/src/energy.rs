@@ -1,9 +1,11 @@
-//! The energy model of a machine (`energy_model.c`): what its CPUs take at each frequency; and what CPUs tell each other so that a
-//! wakeup can go where it costs the least ([`class::fair`](crate::class::fair), `find_energy_efficient_cpu`).
+//! The energy model of a machine (`energy_model.c`): what its CPUs take at each frequency; and what CPUs tell each
+//! other so that a wakeup can go where it costs the least ([`class::fair`](crate::class::fair),
+//! `find_energy_efficient_cpu`).
 //!
-//! Energy is looked at where all of this holds (`sched_energy_enabled`): the kernel is one of 6.1 and later, there is a model, CPUs
-//! are of different capacities and have one thread each, and `sched_energy_aware` is 1. The kernel asks for the governor `schedutil`, too,
-//! since it foretells the frequency that a CPU will choose: who describes the machine sees to that.
+//! Energy is looked at where all of this holds (`sched_energy_enabled`): the kernel is one of 6.1 and later, there is a
+//! model, CPUs are of different capacities and have one thread each, and `sched_energy_aware` is 1. The kernel asks for
+//! the governor `schedutil`, too, since it foretells the frequency that a CPU will choose: who describes the machine
+//! sees to that.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -150,8 +152,8 @@ pub(crate) struct Domain {
 }
 
 impl Domain {
-    /// What the CPUs take that are busy for `busy` together, of 1024 for a CPU of 1024, while one of them wants `wanted` (`em_cpu_energy`). In
-    /// microwatts.
+    /// What the CPUs take that are busy for `busy` together, of 1024 for a CPU of 1024, while one of them wants
+    /// `wanted` (`em_cpu_energy`). In microwatts.
     pub(crate) fn energy(&self, wanted: u64, busy: u64) -> u64 {
         let (Some(highest), capacity) = (self.states.last(), u64::from(self.capacity)) else { return 0 };
         let khz = cpufreq::map_util_freq(wanted, highest.khz, capacity);
@@ -225,7 +227,8 @@ pub(crate) struct Energy {
 }
 
 impl Energy {
-    /// That of a machine; nothing where nobody looks at it. Parts of the model that fit no machine are left out: see [`EnergyModel::check`].
+    /// That of a machine; nothing where nobody looks at it. Parts of the model that fit no machine are left out: see
+    /// [`EnergyModel::check`].
     pub(crate) fn new<T: Tunables>(topology: &Topology, config: &Config<T>) -> Option<Self> {
         let model = config.energy.as_ref()?;
         let places = topology.cpus();

@@ -190,8 +190,9 @@ pub enum Event {
         /// 1..=99 under SCHED_FIFO and SCHED_RR, else 0.
         rt_priority: u8,
     },
-    /// `sched_pi_setprio`: a task was lent the urgency of one that waits for it, or gave it back. The kernel's `prio`: -1 of
-    /// SCHED_DEADLINE, or of one that a deadline was lent to; 0 to 98 of real-time tasks; 120 + nice of the fair class.
+    /// `sched_pi_setprio`: a task was lent the urgency of one that waits for it, or gave it back. The kernel's `prio`:
+    /// -1 of SCHED_DEADLINE, or of one that a deadline was lent to; 0 to 98 of real-time tasks; 120 + nice of the fair
+    /// class.
     PiSetprio {
         /// The task.
         task: TaskId,
@@ -237,9 +238,9 @@ pub enum Event {
         /// CPU time used beyond the quota, nanoseconds (`burst_usec`).
         burst: u64,
     },
-    /// The real-time tasks of a group have used up what they may have of this CPU (`sched_rt_runtime_us`, `cpu.rt_runtime_us`), and
-    /// those of the groups below it with them: none of them runs, but those that priority inheritance urges on. The root's:
-    /// all real-time tasks. The kernel has no tracepoint for it.
+    /// The real-time tasks of a group have used up what they may have of this CPU (`sched_rt_runtime_us`,
+    /// `cpu.rt_runtime_us`), and those of the groups below it with them: none of them runs, but those that priority
+    /// inheritance urges on. The root's: all real-time tasks. The kernel has no tracepoint for it.
     RtThrottle {
         /// The group.
         group: GroupId,
@@ -254,16 +255,16 @@ pub enum Event {
         /// Kilohertz.
         khz: u32,
     },
-    /// Some CPU of a root domain has not a fifth of its capacity to spare any more, or all have again (Android's `sched_overutilized`): until then
-    /// wakeups do not look at energy, and load is balanced.
+    /// Some CPU of a root domain has not a fifth of its capacity to spare any more, or all have again (Android's
+    /// `sched_overutilized`): until then wakeups do not look at energy, and load is balanced.
     Overutilized {
         /// The first CPU of the root domain.
         root: CpuId,
         /// Whether one has not.
         on: bool,
     },
-    /// A CPU, that of the event, goes offline (`cpuhp`: below `CPUHP_AP_ACTIVE`): nobody joins it from now on, and who is
-    /// there is about to be moved off.
+    /// A CPU, that of the event, goes offline (`cpuhp`: below `CPUHP_AP_ACTIVE`): nobody joins it from now on, and who
+    /// is there is about to be moved off.
     CpuDown,
     /// A CPU, that of the event, is online.
     CpuUp,
@@ -282,7 +283,8 @@ pub enum Event {
         busiest: Option<CpuId>,
         /// How many tasks came over.
         pulled: u32,
-        /// It counts as balanced (`lb_balanced`): there was no imbalance, it was not up to this CPU, or affinity lets nobody come.
+        /// It counts as balanced (`lb_balanced`): there was no imbalance, it was not up to this CPU, or affinity lets
+        /// nobody come.
         balanced: bool,
     },
     /// A CPU about to pull tasks from `of` has computed what every group weighs there (3.10: `update_h_load`).

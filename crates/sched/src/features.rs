@@ -10,8 +10,8 @@ pub enum Feature {
     PlaceDeadlineInitial,
     /// EEVDF (6.12): a task that moves to another run queue keeps the rest of its deadline.
     PlaceRelDeadline,
-    /// EEVDF: the running task is not preempted at wakeup before its slice (6.6, 6.12: its lag turned into 0 point; 6.18: the
-    /// shortest slice waiting) is used up.
+    /// EEVDF: the running task is not preempted at wakeup before its slice (6.6, 6.12: its lag turned into 0 point;
+    /// 6.18: the shortest slice waiting) is used up.
     RunToParity,
     /// EEVDF (6.12): a task with a shorter slice may preempt in spite of `RUN_TO_PARITY`.
     PreemptShort,
@@ -81,8 +81,8 @@ pub enum Feature {
     NiRandom,
     /// End the runtime of deadline tasks by a high-resolution timer instead of the tick.
     HrtickDl,
-    /// A CPU whose real-time tasks have used up what they may have borrows from the others, where they are throttled (6.1, 6.6; with
-    /// real-time scheduling of groups all kernels). On up to 3.18; off since 5.10.
+    /// A CPU whose real-time tasks have used up what they may have borrows from the others, where they are throttled
+    /// (6.1, 6.6; with real-time scheduling of groups all kernels). On up to 3.18; off since 5.10.
     RtRuntimeShare,
     /// First CFS: a sleeper gets credit for the time it could have run.
     FairSleepers,
@@ -94,7 +94,8 @@ pub enum Feature {
     SkipInitial,
     /// First CFS: a CPU's average loads are of what its tasks ran since the last tick.
     PreciseCpuLoad,
-    /// 3.10 to 3.18: the balancer takes the lower of present and average load for who may be pulled from, the higher for who may pull.
+    /// 3.10 to 3.18: the balancer takes the lower of present and average load for who may be pulled from, the higher
+    /// for who may pull.
     LbBias,
     /// NUMA balancing.
     Numa,
@@ -114,14 +115,16 @@ pub enum Feature {
     CpuRcTick,
     /// CPU resource controller: those who still wait are looked at, not only those who run at last.
     CpuRcWaiting,
-    /// Ours, in no kernel on offer: the balancer compares groups by their average load alone ("A Decade of Wasted Cores", 3.1).
+    /// Ours, in no kernel on offer: the balancer compares groups by their average load alone ("A Decade of Wasted
+    /// Cores", 3.1).
     OldGroupAvg,
-    /// Ours, in no kernel on offer: overlapping groups of NUMA nodes are those of the first CPU, for all (the same, 3.2).
+    /// Ours, in no kernel on offer: overlapping groups of NUMA nodes are those of the first CPU, for all (the same,
+    /// 3.2).
     OldNumaGroups,
     /// Ours, in no kernel on offer: a wakeup looks for a CPU in the waker's node only (the same, 3.3).
     OldWakeNode,
-    /// Ours, in no kernel on offer: when the domains are built anew, after a CPU came or went, those of several NUMA nodes are
-    /// left out (the same, 3.4).
+    /// Ours, in no kernel on offer: when the domains are built anew, after a CPU came or went, those of several NUMA
+    /// nodes are left out (the same, 3.4).
     OldLostDomains,
 }
 

@@ -34,13 +34,14 @@ impl Timer {
 
 /// The machine around the scheduler. Everything the scheduler wants done outside passes here.
 ///
-/// The methods are called at any point of a verb, mostly while run queues are held, and on the thread that called it: they must not call the
-/// scheduler, nor take a run queue, nor wait for somebody who does. They note what is to be done, and whom it concerns does it when the verb
-/// has returned. Several threads' verbs run at once where [`Config::callers`](crate::config::Config::callers) is
-/// [`Many`](crate::config::Callers::Many): each has a `Host` of its own, or they share what is behind it.
+/// The methods are called at any point of a verb, mostly while run queues are held, and on the thread that called it:
+/// they must not call the scheduler, nor take a run queue, nor wait for somebody who does. They note what is to be
+/// done, and whom it concerns does it when the verb has returned. Several threads' verbs run at once where
+/// [`Config::callers`](crate::config::Config::callers) is [`Many`](crate::config::Callers::Many): each has a `Host` of
+/// its own, or they share what is behind it.
 pub trait Host {
-    /// `cpu` must call [`schedule`](crate::Scheduler::schedule) as soon as it can; its `need_resched` is set. When `cpu`
-    /// is not the one executing, this is a reschedule interrupt on its way.
+    /// `cpu` must call [`schedule`](crate::Scheduler::schedule) as soon as it can; its `need_resched` is set. When
+    /// `cpu` is not the one executing, this is a reschedule interrupt on its way.
     fn resched(&mut self, cpu: CpuId);
 
     /// An idle CPU whose tick is stopped must run [`nohz_balance`](crate::Scheduler::nohz_balance) soon.

@@ -13,8 +13,8 @@ use crate::policy::Policy;
 use crate::rq::Rq;
 use crate::shared::Shared;
 
-/// Checks that what each root domain has promised is what its tasks, on whatever run queue, those that are gone but not past their
-/// 0-lag times, and the fair servers of its CPUs have.
+/// Checks that what each root domain has promised is what its tasks, on whatever run queue, those that are gone but not
+/// past their 0-lag times, and the fair servers of its CPUs have.
 ///
 /// # Errors
 ///
@@ -48,8 +48,8 @@ pub fn check_bandwidth<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>) -> Result<(
     Ok(())
 }
 
-/// Checks one run queue: every count is the count of what it counts, every sum the sum of its parts, what is published is
-/// what is kept. Takes time in proportion to the tasks on it.
+/// Checks one run queue: every count is the count of what it counts, every sum the sum of its parts, what is published
+/// is what is kept. Takes time in proportion to the tasks on it.
 ///
 /// # Errors
 ///
@@ -95,12 +95,14 @@ pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
     match (rq.running, rq.curr) {
         (Running::Task(id), Some(index)) if rq.tasks[index].id == id => {}
         (Running::Idle | Running::Stopper, None) => {}
-        // `schedule` let go of the run queue to look for work elsewhere: whoever ran has left the CPU, nobody follows yet.
+        // `schedule` let go of the run queue to look for work elsewhere: whoever ran has left the CPU, nobody follows
+        // yet.
         (Running::Task(_), None) if rq.newidle => {}
         (running, curr) => return Err(format!("CPU {}: {running:?} runs, but curr is {curr:?}", rq.cpu)),
     }
     let published = shared.cpu(rq.cpu);
-    // Whether tasks are queued there is not asked: `cpu_down` lets go of the run queue between marking it and moving them.
+    // Whether tasks are queued there is not asked: `cpu_down` lets go of the run queue between marking it and moving
+    // them.
     if !rq.online && published.is_idle() {
         return Err(format!("CPU {}: it is offline, but offers itself as idle", rq.cpu));
     }

@@ -44,11 +44,12 @@ pub enum EevdfVersion {
     /// As in 6.12: 6.6 with delayed dequeue, custom slices and short-slice preemption; a task that was overtaken by a
     /// short one is rescheduled as soon as it is not eligible.
     V6_12,
-    /// As in 6.18: protection is a time of its own (`vprot`): no longer than the shortest slice that waits; a balancer that has not failed
-    /// leaves alone who is not eligible (6.14).
+    /// As in 6.18: protection is a time of its own (`vprot`): no longer than the shortest slice that waits; a balancer
+    /// that has not failed leaves alone who is not eligible (6.14).
     V6_18,
-    /// As in [late releases](Kernel::as_of) of 6.18: a woken task is compared with who is picked once those have left whose dequeue was
-    /// delayed; a wakeup that does not preempt shortens protection; a new task preempts nobody; lag is limited by the longest slice on the queue.
+    /// As in [late releases](Kernel::as_of) of 6.18: a woken task is compared with who is picked once those have left
+    /// whose dequeue was delayed; a wakeup that does not preempt shortens protection; a new task preempts nobody; lag
+    /// is limited by the longest slice on the queue.
     V6_18_44,
 }
 
@@ -263,7 +264,8 @@ static KERNELS: &[KernelRow] = &[
         grub: Grub::V4_13,
         throttle: Throttle::V6_1,
         cpusets: Rules::V6_1,
-        change: "As it was on the way to 3.18 (commit caeb178c60, which the release does not have): a group with nobody too many can be the busiest, so that idle CPUs have running tasks \
+        change: "As it was on the way to 3.18 (commit caeb178c60, which the release does not have): \
+                 a group with nobody too many can be the busiest, so that idle CPUs have running tasks \
                  pushed to them, to and fro. SCHED_DEADLINE (3.14).",
     },
     KernelRow {
@@ -366,12 +368,13 @@ pub struct Kernel {
     pub throttle: Throttle,
     /// cpusets.
     pub cpusets: Rules,
-    /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED, `rt_group_sched=`): off, as distributions build their kernels.
+    /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED, `rt_group_sched=`): off, as distributions build their
+    /// kernels.
     pub rt_group_sched: bool,
     /// Count switches away from the tasks of each group: off.
     pub group_switches: bool,
-    /// Tasks that wake, fork or exec look for room on a CPU that is in use before they look for an idle one: off, but in
-    /// [one cloud's builds](Self::as_of) of 6.18.
+    /// Tasks that wake, fork or exec look for room on a CPU that is in use before they look for an idle one: off, but
+    /// in [one cloud's builds](Self::as_of) of 6.18.
     pub vcpu_pack: bool,
     base_slice_ns: u64,
     overrides: Vec<(String, u64)>,
@@ -492,8 +495,8 @@ pub fn has_feature(kernel: &str, feature: Feature) -> bool {
     place(kernel).zip(range).is_some_and(|(place, range)| range.contains(&place))
 }
 
-/// What a negative number stands for that the kernel accepts for a tunable: -1 for no limit of real-time bandwidth, any for the default
-/// slice of SCHED_RR. `None`: it accepts none.
+/// What a negative number stands for that the kernel accepts for a tunable: -1 for no limit of real-time bandwidth, any
+/// for the default slice of SCHED_RR. `None`: it accepts none.
 ///
 /// ```
 /// use vruntime_sched::kernels::negative;
@@ -554,8 +557,8 @@ pub const TUNABLES: &[(&str, &str)] = &[
 ];
 
 impl Kernel {
-    /// Overrides a tunable by its kernel name, that of its sysctl or of its file in debugfs; the value is used as it is, not scaled by the
-    /// number of CPUs. What the kernel would say to it, [`takes`](Self::takes) tells.
+    /// Overrides a tunable by its kernel name, that of its sysctl or of its file in debugfs; the value is used as it
+    /// is, not scaled by the number of CPUs. What the kernel would say to it, [`takes`](Self::takes) tells.
     ///
     /// # Errors
     ///

@@ -86,9 +86,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// The running task of `cpu` returns to user mode; to be called where [`Rq::notify_resume`](crate::Rq::notify_resume)
-    /// says so. If a reschedule is due too, that comes first. Since 6.18 this is where tasks of a throttled group stop: then
-    /// a reschedule is asked for.
+    /// The running task of `cpu` returns to user mode; to be called where
+    /// [`Rq::notify_resume`](crate::Rq::notify_resume) says so. If a reschedule is due too, that comes first. Since
+    /// 6.18 this is where tasks of a throttled group stop: then a reschedule is asked for.
     pub fn return_to_user(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);

@@ -1,13 +1,14 @@
-//! The load average of 1, 5 and 15 minutes (`loadavg.c`, `/proc/loadavg`): exponential averages of how many tasks run, wait
-//! to run or sleep uninterruptibly, a sample every five seconds and a tick.
+//! The load average of 1, 5 and 15 minutes (`loadavg.c`, `/proc/loadavg`): exponential averages of how many tasks run,
+//! wait to run or sleep uninterruptibly, a sample every five seconds and a tick.
 //!
-//! Nobody counts the tasks of a large machine at one instant. Each CPU tells at its first tick after the sample is due by how
-//! much its own number has changed since it last told; ten ticks later whoever ticks first adds a sample. A CPU whose tick
-//! stops tells before: its change waits in one of two baskets, that of the sample to come if the present one is due already.
-//! Samples that were missed because every CPU slept are made up for, with the number of tasks that there are now.
+//! Nobody counts the tasks of a large machine at one instant. Each CPU tells at its first tick after the sample is due
+//! by how much its own number has changed since it last told; ten ticks later whoever ticks first adds a sample. A CPU
+//! whose tick stops tells before: its change waits in one of two baskets, that of the sample to come if the present one
+//! is due already. Samples that were missed because every CPU slept are made up for, with the number of tasks that
+//! there are now.
 //!
-//! Jiffies are counted from the start of the host's clock, as from a boot: the first sample comes five seconds and eleven
-//! ticks later.
+//! Jiffies are counted from the start of the host's clock, as from a boot: the first sample comes five seconds and
+//! eleven ticks later.
 
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
@@ -61,8 +62,8 @@ impl fmt::Display for LoadAvg {
     }
 }
 
-/// An average after `n` samples of `active` (`calc_load_n`), all in the kernel's fixed point: 2048 is 1. `exp` is what one sample
-/// leaves of the average. Pressure (PSI) is averaged by it, too.
+/// An average after `n` samples of `active` (`calc_load_n`), all in the kernel's fixed point: 2048 is 1. `exp` is what
+/// one sample leaves of the average. Pressure (PSI) is averaged by it, too.
 pub fn calc_load(load: u64, exp: u64, active: u64, n: u64) -> u64 {
     let exp = power(exp, n);
     // Rounded up while it rises and down while it falls, so that it reaches whole numbers.
@@ -120,7 +121,8 @@ impl Shares {
         LoadAvg([0, 1, 2].map(|index: usize| self.averages[index].load(Relaxed)))
     }
 
-    /// Time has come to `now`: makes the sample that is due, if the CPUs have had the time to tell (`calc_global_load`).
+    /// Time has come to `now`: makes the sample that is due, if the CPUs have had the time to tell
+    /// (`calc_global_load`).
     #[inline]
     fn advance(&self, now: u64, tick_ns: u64) {
         let due = self.due.load(Relaxed);
@@ -157,8 +159,8 @@ impl Shares {
 /// What a CPU keeps for it.
 #[derive(Debug)]
 pub(crate) struct RqLoad {
-    /// Tasks that went to sleep here uninterruptibly less those woken here from such a sleep: only the sum over all CPUs
-    /// means something.
+    /// Tasks that went to sleep here uninterruptibly less those woken here from such a sleep: only the sum over all
+    /// CPUs means something.
     pub(crate) nr_uninterruptible: i64,
     /// What the CPU told last (`calc_load_active`).
     told: i64,

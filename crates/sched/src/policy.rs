@@ -1,25 +1,30 @@
 //! The scheduling policy of ordinary tasks, as a trait with the kernel's verbs.
 //!
-//! EEVDF and CFS are two answers to it, the O(1) scheduler and the first CFS two more; a user's own policy is another: see
-//! `examples/round_robin.rs` in `vruntime-sim`.
+//! EEVDF and CFS are two answers to it, the O(1) scheduler and the first CFS two more; a user's own policy is another:
+//! see `examples/round_robin.rs` in `vruntime-sim`.
 //!
 //! # What a policy of your own has
 //!
-//! - On its run queue: the tasks ([`Rq::tasks`]), who runs ([`Rq::curr_ordinary`]), the time ([`Rq::clock`]), and what it keeps itself
-//!   ([`Rq::class`]). [`Rq::listed`] has its queued tasks in the order in which they last ran, which the core keeps for it.
-//! - To act: [`Rq::resched`], [`Rq::resched_lazy`], [`Rq::finish_delayed`]; [`Rq::event`] for what is to be seen in traces, and [`Rq::arm`].
-//! - Of the others: what they publish ([`Shared::cpu`]), the [`Topology`](crate::Topology), the groups ([`Shared::group`]) and all
-//!   settings ([`Shared::config`]). What it publishes itself, [`FairStats`](crate::shared::FairStats), is what the balancer goes by.
+//! - On its run queue: the tasks ([`Rq::tasks`]), who runs ([`Rq::curr_ordinary`]), the time ([`Rq::clock`]), and what
+//!   it keeps itself ([`Rq::class`]). [`Rq::listed`] has its queued tasks in the order in which they last ran, which
+//!   the core keeps for it.
+//! - To act: [`Rq::resched`], [`Rq::resched_lazy`], [`Rq::finish_delayed`]; [`Rq::event`] for what is to be seen in
+//!   traces, and [`Rq::arm`].
+//! - Of the others: what they publish ([`Shared::cpu`]), the [`Topology`](crate::Topology), the groups
+//!   ([`Shared::group`]) and all settings ([`Shared::config`]). What it publishes itself,
+//!   [`FairStats`](crate::shared::FairStats), is what the balancer goes by.
 //!
 //! # What belongs to `Fair` alone
 //!
-//! - CPU limits of groups (`cpu.max`). The pool that a group's run time comes from is not to be had from outside: under another policy
-//!   limits are stored, and nobody is held back by them. [`Policy::limit_changed`], [`Policy::distribute`], [`Policy::throttled`],
-//!   [`Policy::limit_forbids_move`], [`Policy::wants_return`] and [`Policy::return_to_user`] are there for it.
-//! - Loads of groups: what the CPUs tell each other to split a group's weight ([`TaskGroup::load_avg`](crate::group::TaskGroup::load_avg)
-//!   is 0 under other policies), and `h_load`. A policy has the weight of a group, and whether it is idle.
-//! - Tasks that do not fit their CPU ([`Published::misfit_task_load`](crate::shared::Published::misfit_task_load)), which are told only
-//!   of fair ones, and what the choice of a CPU by energy goes by.
+//! - CPU limits of groups (`cpu.max`). The pool that a group's run time comes from is not to be had from outside: under
+//!   another policy limits are stored, and nobody is held back by them. [`Policy::limit_changed`],
+//!   [`Policy::distribute`], [`Policy::throttled`], [`Policy::limit_forbids_move`], [`Policy::wants_return`] and
+//!   [`Policy::return_to_user`] are there for it.
+//! - Loads of groups: what the CPUs tell each other to split a group's weight
+//!   ([`TaskGroup::load_avg`](crate::group::TaskGroup::load_avg) is 0 under other policies), and `h_load`. A policy has
+//!   the weight of a group, and whether it is idle.
+//! - Tasks that do not fit their CPU ([`Published::misfit_task_load`](crate::shared::Published::misfit_task_load)),
+//!   which are told only of fair ones, and what the choice of a CPU by energy goes by.
 
 use core::fmt::Debug;
 
@@ -63,8 +68,9 @@ pub enum Dequeue {
     Throttle,
 }
 
-/// How a task is woken: by another task, if it is none of `fork`, `sync` and `irq`; never more than one of them. The default is also how a task
-/// comes that is pulled, or whose attributes changed, when it is asked whether it may preempt ([`Policy::wakeup_preempt`]).
+/// How a task is woken: by another task, if it is none of `fork`, `sync` and `irq`; never more than one of them. The
+/// default is also how a task comes that is pulled, or whose attributes changed, when it is asked whether it may
+/// preempt ([`Policy::wakeup_preempt`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wake {
     /// For the first time.
@@ -82,10 +88,11 @@ pub struct Wake {
 /// A scheduling policy. Tasks are named by their index in [`Rq::tasks`].
 ///
 /// The core keeps [`Rq::nr_running`] and the list of movable tasks; a policy keeps its order. To have the running task
-/// rescheduled it calls [`Rq::resched`]. Tasks of the classes above (`class`) are on the run queue, too, but a policy never
-/// sees them: it is asked when none of them may run, and [`Rq::curr_ordinary`] is none while one of them does. A task that leaves for
-/// such a class is dequeued, and comes to the policy's queue again, later, with [`Enqueue::Restore`] or, if it was asleep and
-/// [`Self::returned_asleep`] has not done more, [`Enqueue::WakeupMigrated`]. One born in such a class comes without [`Enqueue::New`].
+/// rescheduled it calls [`Rq::resched`]. Tasks of the classes above (`class`) are on the run queue, too, but a policy
+/// never sees them: it is asked when none of them may run, and [`Rq::curr_ordinary`] is none while one of them does. A
+/// task that leaves for such a class is dequeued, and comes to the policy's queue again, later, with
+/// [`Enqueue::Restore`] or, if it was asleep and [`Self::returned_asleep`] has not done more,
+/// [`Enqueue::WakeupMigrated`]. One born in such a class comes without [`Enqueue::New`].
 pub trait Policy: Sized + Debug + 'static {
     /// Where its tunables come from.
     type Tunables: Tunables;
@@ -110,25 +117,27 @@ pub trait Policy: Sized + Debug + 'static {
     /// Who should run next; the running task is a candidate if it is still queued.
     fn pick(rq: &mut Rq<Self>, shared: &Shared<Self>) -> Option<u32>;
 
-    /// The CPU passes from `prev` to `next` (tasks of this policy; `None` for anything else). `prev` may be off the queue.
-    /// Called only when they differ.
+    /// The CPU passes from `prev` to `next` (tasks of this policy; `None` for anything else). `prev` may be off the
+    /// queue. Called only when they differ.
     fn switch(rq: &mut Rq<Self>, shared: &Shared<Self>, prev: Option<u32>, next: Option<u32>);
 
-    /// The run queue is held again, after it was let go of to look for work elsewhere: the task that ran before was put meanwhile.
+    /// The run queue is held again, after it was let go of to look for work elsewhere: the task that ran before was put
+    /// meanwhile.
     #[doc(hidden)]
     fn looked(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
 
     /// The scheduler's tick hits `task`, which is running.
     fn tick(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32);
 
-    /// `task` was just enqueued by a wakeup while `rq.curr_ordinary` runs: call [`Rq::resched`] if it should run at once.
+    /// `task` was just enqueued by a wakeup while `rq.curr_ordinary` runs: call [`Rq::resched`] if it should run at
+    /// once.
     fn wakeup_preempt(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, wake: Wake);
 
     /// The running task gives way.
     fn yield_task(rq: &mut Rq<Self>, shared: &Shared<Self>);
 
-    /// How long the running task may still run before its slice is over, nanoseconds; `None` if nobody waits for it. Asked
-    /// for only with the feature HRTICK.
+    /// How long the running task may still run before its slice is over, nanoseconds; `None` if nobody waits for it.
+    /// Asked for only with the feature HRTICK.
     fn slice_left(_rq: &Rq<Self>, _shared: &Shared<Self>) -> Option<u64> {
         None
     }
@@ -136,11 +145,13 @@ pub trait Policy: Sized + Debug + 'static {
     /// Brings the running task's accounts up to the run queue's clock.
     fn update_curr(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
 
-    /// A new task, which lies on `rq`, is forked there: by the task that runs, if one does. It is queued, perhaps elsewhere, with [`Enqueue::New`].
+    /// A new task, which lies on `rq`, is forked there: by the task that runs, if one does. It is queued, perhaps
+    /// elsewhere, with [`Enqueue::New`].
     fn forked(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
 
-    /// Chooses a CPU for a task that wakes from code on `on`. The task lies on `rq`, where it slept (for a fork: where its
-    /// parent runs). The core makes sure the answer is allowed. By default: stay, unless another allowed CPU is less loaded.
+    /// Chooses a CPU for a task that wakes from code on `on`. The task lies on `rq`, where it slept (for a fork: where
+    /// its parent runs). The core makes sure the answer is allowed. By default: stay, unless another allowed CPU is
+    /// less loaded.
     fn select_cpu(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, on: CpuId, wake: Wake) -> CpuId {
         let _ = (on, wake);
         let here = rq.cpu;
@@ -151,8 +162,8 @@ pub trait Policy: Sized + Debug + 'static {
         cpus.min_by_key(|&cpu| load(cpu)).unwrap_or(here)
     }
 
-    /// Chooses a CPU for the running task of `rq` as it execs, when there is the least to lose by going elsewhere. The core
-    /// makes sure the answer is allowed. By default: it stays.
+    /// Chooses a CPU for the running task of `rq` as it execs, when there is the least to lose by going elsewhere. The
+    /// core makes sure the answer is allowed. By default: it stays.
     fn select_cpu_exec(rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) -> CpuId {
         rq.cpu
     }
@@ -182,12 +193,14 @@ pub trait Policy: Sized + Debug + 'static {
     /// A task (off the queue) moves to the group `Task::group` already names.
     fn group_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
 
-    /// A task (off the queue) leaves for a class above. If this does nothing, and says so, it is detached and attached again.
+    /// A task (off the queue) leaves for a class above. If this does nothing, and says so, it is detached and attached
+    /// again.
     fn leaves_for_above(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) -> bool {
         false
     }
 
-    /// A sleeping task is back from a class above. Whether it has its place here now, and is woken as if it had never been away.
+    /// A sleeping task is back from a class above. Whether it has its place here now, and is woken as if it had never
+    /// been away.
     fn returned_asleep(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) -> bool {
         false
     }
@@ -195,9 +208,9 @@ pub trait Policy: Sized + Debug + 'static {
     /// The weight of a group changed, or whether it is idle: adopt it on this CPU.
     fn group_weight_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _group: crate::ids::GroupId) {}
 
-    /// This CPU goes offline: what it adds to sums over the CPUs (a group's load) counts no longer, and nobody is held back
-    /// there by a limit. Its tasks are still there, and leave one by one. When it is back it begins to count with the next
-    /// update.
+    /// This CPU goes offline: what it adds to sums over the CPUs (a group's load) counts no longer, and nobody is held
+    /// back there by a limit. Its tasks are still there, and leave one by one. When it is back it begins to count with
+    /// the next update.
     fn rq_offline(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
 
     /// This CPU is online again.
@@ -213,8 +226,8 @@ pub trait Policy: Sized + Debug + 'static {
         crate::weight::NICE_0_WEIGHT
     }
 
-    /// Brings what every group weighs on this CPU up to date, once a tick (3.10): how many groups were visited, and how many of
-    /// them have no task here. `None` if that was done in this tick.
+    /// Brings what every group weighs on this CPU up to date, once a tick (3.10): how many groups were visited, and how
+    /// many of them have no task here. `None` if that was done in this tick.
     fn update_h_load(_rq: &mut Rq<Self>, _shared: &Shared<Self>) -> Option<(u32, u32)> {
         None
     }
@@ -224,8 +237,8 @@ pub trait Policy: Sized + Debug + 'static {
         0
     }
 
-    /// Whether a task leaves room on a CPU where CPUs differ: if not, the balancer moves it to a bigger one. By default: a fifth
-    /// of what the classes above leave of it.
+    /// Whether a task leaves room on a CPU where CPUs differ: if not, the balancer moves it to a bigger one. By
+    /// default: a fifth of what the classes above leave of it.
     fn task_fits_cpu(rq: &Rq<Self>, shared: &Shared<Self>, task: u32, cpu: CpuId) -> bool {
         crate::class::fair::fits_capacity(Self::task_util(rq, task), shared.cpu(cpu).capacity_of())
     }
@@ -235,13 +248,14 @@ pub trait Policy: Sized + Debug + 'static {
         rq.tasks[task].prio()
     }
 
-    /// The queued tasks in the order in which the balancer of the kernels before groups tries to move them. By default: the one
-    /// that ran longest ago first.
+    /// The queued tasks in the order in which the balancer of the kernels before groups tries to move them. By default:
+    /// the one that ran longest ago first.
     fn pull_order(rq: &Rq<Self>) -> alloc::vec::Vec<u32> {
         rq.listed().collect()
     }
 
-    /// Whether the balancer should rather take others than this task, as it has had more than its share here, and would have to share on `to`, too.
+    /// Whether the balancer should rather take others than this task, as it has had more than its share here, and would
+    /// have to share on `to`, too.
     fn has_run_ahead(_rq: &Rq<Self>, _shared: &Shared<Self>, _task: u32, _to: &Rq<Self>) -> bool {
         false
     }
@@ -304,8 +318,8 @@ pub trait Policy: Sized + Debug + 'static {
     /// There is run time for `group`, which waits for it on this CPU.
     fn distribute(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _group: crate::ids::GroupId) {}
 
-    /// Whether a task is kept from running by a CPU limit of its group. Such a task is queued ([`crate::task::Task::on_rq`])
-    /// but not counted in [`Rq::nr_running`].
+    /// Whether a task is kept from running by a CPU limit of its group. Such a task is queued
+    /// ([`crate::task::Task::on_rq`]) but not counted in [`Rq::nr_running`].
     fn throttled(_rq: &Rq<Self>, _shared: &Shared<Self>, _task: u32) -> bool {
         false
     }

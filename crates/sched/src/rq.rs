@@ -33,17 +33,17 @@ pub(crate) enum Notice {
 
 /// One CPU.
 //
-// In this order in memory, and within it a cache line for each paragraph: what every verb reads comes first, and what only tasks of the
-// higher classes need last, so that a large machine's run queues share the caches. The alignment keeps one run queue's lines from
-// another's.
+// In this order in memory, and within it a cache line for each paragraph: what every verb reads comes first, and what
+// only tasks of the higher classes need last, so that a large machine's run queues share the caches. The alignment
+// keeps one run queue's lines from another's.
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Rq<P: Policy> {
     /// The CPU whose run queue this is.
     pub cpu: CpuId,
-    /// Tasks that are queued, of every class, the running one included; without throttled real-time and deadline tasks, and those
-    /// that a CPU limit of their group holds back.
+    /// Tasks that are queued, of every class, the running one included; without throttled real-time and deadline tasks,
+    /// and those that a CPU limit of their group holds back.
     pub nr_running: u32,
     /// The running task, if it is one of the policy's.
     pub curr_ordinary: Option<u32>,
@@ -144,9 +144,9 @@ impl<P: Policy> Rq<P> {
         self.resched_lazily = false;
     }
 
-    /// As [`Self::resched`], but where preemption is lazy ([`Config::preemption`](crate::config::Config::preemption)) the CPU is not
-    /// interrupted for it, and acts on it when it leaves the kernel next (`resched_curr_lazy`). For an ordinary task that is to give way to
-    /// another.
+    /// As [`Self::resched`], but where preemption is lazy ([`Config::preemption`](crate::config::Config::preemption))
+    /// the CPU is not interrupted for it, and acts on it when it leaves the kernel next (`resched_curr_lazy`). For an
+    /// ordinary task that is to give way to another.
     #[inline]
     pub fn resched_lazy(&mut self) {
         self.resched_lazily = self.lazy && (self.resched_lazily || !self.need_resched);
@@ -159,8 +159,8 @@ impl<P: Policy> Rq<P> {
         self.need_resched
     }
 
-    /// Whether [`Scheduler::return_to_user`](crate::Scheduler::return_to_user) is to be called when the running task next
-    /// returns to user mode, or at once if it is there (`TIF_NOTIFY_RESUME`).
+    /// Whether [`Scheduler::return_to_user`](crate::Scheduler::return_to_user) is to be called when the running task
+    /// next returns to user mode, or at once if it is there (`TIF_NOTIFY_RESUME`).
     #[inline]
     pub fn notify_resume(&self) -> bool {
         self.notify_resume
@@ -178,8 +178,8 @@ impl<P: Policy> Rq<P> {
         self.running
     }
 
-    /// The kernel's `prio` of who has the CPU: the idle task's is that of nice 0, the stopper's that of the most urgent real-time task.
-    /// None while the CPU is between two tasks.
+    /// The kernel's `prio` of who has the CPU: the idle task's is that of nice 0, the stopper's that of the most urgent
+    /// real-time task. None while the CPU is between two tasks.
     pub(crate) fn prio_of_running(&self) -> Option<i16> {
         match (self.curr, self.running) {
             (Some(current), _) => Some(self.tasks[current].prio()),
@@ -195,8 +195,8 @@ impl<P: Policy> Rq<P> {
         self.clock.update(now, idle);
     }
 
-    /// Somebody has joined it, and whoever runs is to give way: the switch comes at once, as far as this clock is concerned. Whoever follows is
-    /// charged for what it takes until then (`rq_clock_skip_update`).
+    /// Somebody has joined it, and whoever runs is to give way: the switch comes at once, as far as this clock is
+    /// concerned. Whoever follows is charged for what it takes until then (`rq_clock_skip_update`).
     #[inline]
     pub(crate) fn keep_clock(&mut self) {
         // Between two tasks, too: the end of the switch forgets it.
@@ -306,16 +306,16 @@ impl<P: Policy> Rq<P> {
         &self.group_switches
     }
 
-    /// Has a timer armed for `at`, nanoseconds, or (`None`) cancelled, when this run queue is let go of: in the order of the calls
-    /// ([`Host::arm`](crate::Host::arm)). What comes of a timer is the core's to do ([`Scheduler::timer`](crate::Scheduler::timer)): a
-    /// policy has no kind of its own. One that wants the end of its slices timed answers
-    /// [`Policy::slice_left`].
+    /// Has a timer armed for `at`, nanoseconds, or (`None`) cancelled, when this run queue is let go of: in the order
+    /// of the calls ([`Host::arm`](crate::Host::arm)). What comes of a timer is the core's to do
+    /// ([`Scheduler::timer`](crate::Scheduler::timer)): a policy has no kind of its own. One that wants the end of its
+    /// slices timed answers [`Policy::slice_left`].
     pub fn arm(&mut self, timer: Timer, at: Option<u64>) {
         self.outbox.push(Notice::Arm(timer, at));
     }
 
-    /// Has the host told that something happened here, at the time of the run queue's clock, when this run queue is let go of: in the
-    /// order of the calls ([`Host::event`](crate::Host::event)).
+    /// Has the host told that something happened here, at the time of the run queue's clock, when this run queue is let
+    /// go of: in the order of the calls ([`Host::event`](crate::Host::event)).
     pub fn event(&mut self, event: Event) {
         self.outbox.push(Notice::Event(event));
     }
@@ -350,15 +350,15 @@ impl<P: Policy> Rq<P> {
         (after != NIL).then_some(after)
     }
 
-    /// The queued tasks of the policy, those it holds back and the running one included, the one that ran longest ago first: the order in
-    /// which the balancer tries to move them. Who joins the run queue, or is given the CPU, is put last; so is whom the balancer could not
-    /// move.
+    /// The queued tasks of the policy, those it holds back and the running one included, the one that ran longest ago
+    /// first: the order in which the balancer tries to move them. Who joins the run queue, or is given the CPU, is put
+    /// last; so is whom the balancer could not move.
     pub fn listed(&self) -> impl Iterator<Item = u32> + '_ {
         self.movable.iter(&self.tasks)
     }
 
-    /// Queued tasks of the ordinary class, the running one included: those on the list of movable ones, but for those that a CPU
-    /// limit holds back.
+    /// Queued tasks of the ordinary class, the running one included: those on the list of movable ones, but for those
+    /// that a CPU limit holds back.
     #[inline]
     pub fn nr_ordinary(&self) -> u32 {
         if !self.higher {
@@ -397,12 +397,12 @@ impl<P: Policy> Rq<P> {
     }
 }
 
-/// How a host reaches run queues: directly, as in a `Vec<Rq<P>>`, or through one lock each, as `Locks` in `tests/threads.rs` of this crate
-/// does.
+/// How a host reaches run queues: directly, as in a `Vec<Rq<P>>`, or through one lock each, as `Locks` in
+/// `tests/threads.rs` of this crate does.
 ///
-/// A run queue is held as long as its guard lives. A verb of [`Scheduler`](crate::Scheduler) holds one at a time, or two that it has taken
-/// by [`Self::pair`]; it takes none while it holds any, so each CPU may have a lock that its own thread cannot take twice. Nobody holds a
-/// run queue when he calls a verb, or after it has returned.
+/// A run queue is held as long as its guard lives. A verb of [`Scheduler`](crate::Scheduler) holds one at a time, or
+/// two that it has taken by [`Self::pair`]; it takes none while it holds any, so each CPU may have a lock that its own
+/// thread cannot take twice. Nobody holds a run queue when he calls a verb, or after it has returned.
 pub trait Rqs<P: Policy> {
     /// A run queue held for use.
     type Guard<'a>: DerefMut<Target = Rq<P>>
@@ -414,8 +414,8 @@ pub trait Rqs<P: Policy> {
 
     /// Takes two run queues: that of `a`, then that of `b`, is returned. They are different ones: callers promise that.
     ///
-    /// Another thread may ask for the same two the other way round: locks are to be taken in one order for all, such as that of the
-    /// CPUs' numbers, whatever the order of the arguments.
+    /// Another thread may ask for the same two the other way round: locks are to be taken in one order for all, such as
+    /// that of the CPUs' numbers, whatever the order of the arguments.
     fn pair(&mut self, a: CpuId, b: CpuId) -> (Self::Guard<'_>, Self::Guard<'_>);
 }
 

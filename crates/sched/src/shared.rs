@@ -1,9 +1,9 @@
 //! What all CPUs may read without asking: the published state, as atomics.
 //!
-//! Loads and stores of these are relaxed: the numbers are hints for choosing a CPU or for splitting a group's weight, each is
-//! meaningful alone, and whoever acts on one takes the run queue first and looks again. Where a task is ([`Shared::locate`]) is no
-//! exception: it is written only by who holds the run queue that the task leaves or joins, it may be stale when it is read, and whoever uses
-//! it must find the task there after taking the run queue.
+//! Loads and stores of these are relaxed: the numbers are hints for choosing a CPU or for splitting a group's weight,
+//! each is meaningful alone, and whoever acts on one takes the run queue first and looks again. Where a task is
+//! ([`Shared::locate`]) is no exception: it is written only by who holds the run queue that the task leaves or joins,
+//! it may be stale when it is read, and whoever uses it must find the task there after taking the run queue.
 
 mod locations;
 mod published;
@@ -161,7 +161,8 @@ impl<P: Policy> Shared<P> {
         shared
     }
 
-    /// When the first tick of the machine is due, nanoseconds, if not at 0: jiffies are counted from there, a tick each.
+    /// When the first tick of the machine is due, nanoseconds, if not at 0: jiffies are counted from there, a tick
+    /// each.
     pub fn set_first_tick(&self, at_ns: u64) {
         self.jiffies.set_first(at_ns);
     }
@@ -251,12 +252,14 @@ impl<P: Policy> Shared<P> {
         change
     }
 
-    /// Asks the cpusets something. No run queue may be held that somebody who changes them waits for: so none is taken inside.
+    /// Asks the cpusets something. No run queue may be held that somebody who changes them waits for: so none is taken
+    /// inside.
     pub(crate) fn cpusets<T>(&self, ask: impl FnOnce(&Cpusets) -> T) -> T {
         ask(&self.cpusets.lock())
     }
 
-    /// Whether there are, or have been, cpusets or isolated CPUs: else all tasks may run everywhere, but for what they asked for.
+    /// Whether there are, or have been, cpusets or isolated CPUs: else all tasks may run everywhere, but for what they
+    /// asked for.
     #[inline]
     pub(crate) fn cpusets_used(&self) -> bool {
         self.cpusets_used.load(Relaxed)
@@ -267,13 +270,14 @@ impl<P: Policy> Shared<P> {
         self.cpusets(|cpusets| cpusets.view(group))
     }
 
-    /// `cpuset.cpus.effective` of a group, whether it has such files or only its parent's CPUs. It may be empty: partitions below have all.
+    /// `cpuset.cpus.effective` of a group, whether it has such files or only its parent's CPUs. It may be empty:
+    /// partitions below have all.
     pub fn cpus_effective(&self, group: GroupId) -> CpuMask {
         self.cpusets(|cpusets| cpusets.view_effective(group))
     }
 
-    /// Where a task of `group` runs that asked for `asked` (none: for nothing), and whether it is among what it asked for: if the group
-    /// has none of that, it runs wherever the group may.
+    /// Where a task of `group` runs that asked for `asked` (none: for nothing), and whether it is among what it asked
+    /// for: if the group has none of that, it runs wherever the group may.
     pub fn cpus_allowed(&self, group: GroupId, asked: &Affinity) -> (Affinity, bool) {
         if !self.cpusets_used() {
             return (asked.clone(), true);
@@ -360,7 +364,8 @@ impl<P: Policy> Shared<P> {
         }
     }
 
-    /// Whether tasks that wake go where they cost the least ([`energy`](crate::energy)), somewhere on the machine and as long as no CPU is full.
+    /// Whether tasks that wake go where they cost the least ([`energy`](crate::energy)), somewhere on the machine and
+    /// as long as no CPU is full.
     pub fn looks_at_energy(&self) -> bool {
         let mut cpus = (0..self.nr_cpus() as u32).map(CpuId);
         self.energy.is_some() && cpus.any(|cpu| self.domains.asym_domain(cpu).is_some())

@@ -1,4 +1,5 @@
-//! Where atomics come from: the processor, or under `cfg(loom)` the model checker, which tries every order (`loom_model.rs`).
+//! Where atomics come from: the processor, or under `cfg(loom)` the model checker, which tries every order
+//! (`loom_model.rs`).
 
 #[cfg(not(loom))]
 pub(crate) use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64};

@@ -42,8 +42,8 @@ impl SchedPolicy {
         }
     }
 
-    /// The kernel's `prio` of a task of this policy, lower is more urgent: -1 under SCHED_DEADLINE, 0..=98 with a real-time
-    /// priority (99..=1), else 100..=139 by its nice value (120 is nice 0).
+    /// The kernel's `prio` of a task of this policy, lower is more urgent: -1 under SCHED_DEADLINE, 0..=98 with a
+    /// real-time priority (99..=1), else 100..=139 by its nice value (120 is nice 0).
     pub const fn prio(self, nice: i8, rt_priority: u8) -> i16 {
         match self {
             Self::Deadline => -1,
@@ -187,7 +187,8 @@ pub struct Task<P: Policy> {
     pub migrated: bool,
     /// What it was lent.
     pub(crate) lent: Option<Lent>,
-    /// It came back to the ordinary class asleep: at its wakeup it has to be given a place as if it came from another CPU.
+    /// It came back to the ordinary class asleep: at its wakeup it has to be given a place as if it came from another
+    /// CPU.
     pub(crate) rejoins: bool,
     /// A thread of the kernel's that belongs to its CPU (`kthread_is_per_cpu`): cpusets are not for it.
     pub(crate) per_cpu: bool,
@@ -214,7 +215,8 @@ pub struct Task<P: Policy> {
     pub(crate) dl: Option<Box<DlEntity>>,
     /// What it says about the CPU it needs.
     pub(crate) uclamp: TaskUclamp,
-    /// Where it goes if it has to leave its CPU because its CPUs have changed; `NIL` if they have not since it moved last.
+    /// Where it goes if it has to leave its CPU because its CPUs have changed; `NIL` if they have not since it moved
+    /// last.
     pub(crate) dest: u32,
     /// CPUs it asked for (`user_cpus_ptr`), which are other ones if its cpuset does not have all of them.
     pub(crate) asked: Affinity,
@@ -222,12 +224,13 @@ pub struct Task<P: Policy> {
     pub(crate) rt: RtTask,
     /// CPU time it has had in the classes above the ordinary one, nanoseconds.
     pub(crate) ran_above: u64,
-    /// When it left the ordinary class, on the PELT clock, nanoseconds; 0 if it has come back since, or was never in it.
+    /// When it left the ordinary class, on the PELT clock, nanoseconds; 0 if it has come back since, or was never in
+    /// it.
     pub(crate) went_above: u64,
     /// What balancers did not move it for.
     pub(crate) migrations: Migrations,
-    /// What it keeps of the deadline class while it is in another one: runtime and deadline, which it has again when it comes back, and
-    /// until its 0-lag time the bandwidth it was promised.
+    /// What it keeps of the deadline class while it is in another one: runtime and deadline, which it has again when it
+    /// comes back, and until its 0-lag time the bandwidth it was promised.
     pub(crate) dl_kept: Option<Box<DlEntity>>,
 }
 

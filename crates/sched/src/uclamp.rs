@@ -1,9 +1,10 @@
-//! Utilisation clamping (uclamp): what a task, or its group, says about how much CPU it needs, whatever its history says.
+//! Utilisation clamping (uclamp): what a task, or its group, says about how much CPU it needs, whatever its history
+//! says.
 //!
-//! `util_min` asks for a CPU, and a frequency, for at least that much; `util_max` says that no more is needed. What holds for a task is its request, brought
-//! into the bounds of its group and of the system; for a CPU it is the greatest of both of its runnable tasks
-//! ([`Rq::clamps`]). The clamps change where a task fits (`class::fair::capacity`, `class::rt`) and which frequency a CPU gets,
-//! never its share of time.
+//! `util_min` asks for a CPU, and a frequency, for at least that much; `util_max` says that no more is needed. What
+//! holds for a task is its request, brought into the bounds of its group and of the system; for a CPU it is the
+//! greatest of both of its runnable tasks ([`Rq::clamps`]). The clamps change where a task fits
+//! (`class::fair::capacity`, `class::rt`) and which frequency a CPU gets, never its share of time.
 //!
 //! As in the kernel nothing is counted until somebody asks for a clamp for the first time (`sched_uclamp_used`).
 
@@ -219,8 +220,9 @@ struct Bucket {
     tasks: u32,
 }
 
-/// One bound of a CPU: the greatest of its runnable tasks'. Tasks of nearly the same value share a bucket, which remembers the greatest until it
-/// is empty: a CPU may be boosted a little longer than needed, but nothing has to be searched.
+/// One bound of a CPU: the greatest of its runnable tasks'. Tasks of nearly the same value share a bucket, which
+/// remembers the greatest until it is empty: a CPU may be boosted a little longer than needed, but nothing has to be
+/// searched.
 #[derive(Clone, Debug)]
 struct Aggregate {
     buckets: [Bucket; BUCKETS],

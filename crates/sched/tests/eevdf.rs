@@ -1,5 +1,5 @@
-//! What EEVDF promises (ARCHITECTURE.md, always true, 3): what the entities of a queue are owed adds up to nothing, whoever is picked
-//! is owed time, and nobody is owed more than a few slices.
+//! What EEVDF promises (ARCHITECTURE.md, always true, 3): what the entities of a queue are owed adds up to nothing,
+//! whoever is picked is owed time, and nobody is owed more than a few slices.
 
 use std::collections::BTreeMap;
 
@@ -117,8 +117,8 @@ impl Machine {
         }
     }
 
-    /// Nobody owes more CPU time than a slice of his own and a tick: a request ends at a tick, up to one late. And nobody
-    /// is owed more than `most` says, which is told the longest slice and the tick.
+    /// Nobody owes more CPU time than a slice of his own and a tick: a request ends at a tick, up to one late. And
+    /// nobody is owed more than `most` says, which is told the longest slice and the tick.
     fn check_bound(&self, most: impl Fn(u64, u64) -> u64) {
         let all = standings(&self.rqs[0]);
         let tick = self.shared.config.tunables.tick_ns();
@@ -201,8 +201,8 @@ proptest! {
         }
     }
 
-    /// Where requests end at ticks only, each of the others may have run up to a tick too long: what one is owed grows with
-    /// their number (EEVDF's own bound supposes that requests end when they are used up).
+    /// Where requests end at ticks only, each of the others may have run up to a tick too long: what one is owed grows
+    /// with their number (EEVDF's own bound supposes that requests end when they are used up).
     #[test]
     fn with_ticks_nobody_owes_more_than_a_slice_and_a_tick(
         name in names(),

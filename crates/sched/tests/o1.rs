@@ -1,6 +1,6 @@
-//! What the O(1) scheduler promised: within the active array the best priority always runs, the arrays change places when the active
-//! one is empty and not before, slices follow from nice, and interactive tasks go back to the active array until those in the
-//! expired one starve, which bounds how long anybody waits.
+//! What the O(1) scheduler promised: within the active array the best priority always runs, the arrays change places
+//! when the active one is empty and not before, slices follow from nice, and interactive tasks go back to the active
+//! array until those in the expired one starve, which bounds how long anybody waits.
 
 use std::collections::BTreeMap;
 
@@ -41,8 +41,8 @@ impl Rules {
         (ms * self.hz / 1000).max(1)
     }
 
-    /// A slice is 20 ms for each level below 140 at negative nice values, 5 ms at others, in ticks (a slice of 400 or 100 ms is rounded, then
-    /// divided), and never less than 5 ms.
+    /// A slice is 20 ms for each level below 140 at negative nice values, 5 ms at others, in ticks (a slice of 400 or
+    /// 100 ms is rounded, then divided), and never less than 5 ms.
     fn slice(self, static_prio: u8) -> u64 {
         let whole = self.ticks(100) * if static_prio < 120 { 4 } else { 1 };
         (whole * u64::from(140 - static_prio) / 20).max(self.ticks(5))
@@ -55,7 +55,8 @@ impl Rules {
         i32::from(task.static_prio) - i32::from(task.prio) >= quarter + 2
     }
 
-    /// The expired array starves when its first task has waited for more than so many ticks: a second for each task that can run.
+    /// The expired array starves when its first task has waited for more than so many ticks: a second for each task
+    /// that can run.
     fn starvation_limit(self, nr_running: u64) -> u64 {
         self.ticks(100) * 10 * nr_running
     }
@@ -129,8 +130,8 @@ impl Machine {
         self.standings().into_iter().find(|standing| standing.task == task)
     }
 
-    /// The CPU gives itself to the first task of the best level of the active array; the arrays have changed places if, and only if, there was
-    /// nobody in that.
+    /// The CPU gives itself to the first task of the best level of the active array; the arrays have changed places if,
+    /// and only if, there was nobody in that.
     fn schedule(&mut self, state: PrevState) {
         let mut before = self.standings();
         let prev = self.running();
@@ -166,7 +167,8 @@ impl Machine {
         }
     }
 
-    /// The slice of a running task has just ended: a new one, and the array that its interactivity and the others' starvation say.
+    /// The slice of a running task has just ended: a new one, and the array that its interactivity and the others'
+    /// starvation say.
     fn check_expiry(&mut self, old: &O1Standing, nr_running: u64) {
         let new = self.standing(old.task).unwrap();
         assert_eq!(u64::from(new.time_slice), self.rules.slice(old.static_prio), "{new:?}");
@@ -331,9 +333,10 @@ fn live(machine: &mut Machine, habits: &[Habit], ticks: u32) -> Vec<u64> {
     longest
 }
 
-/// The longest wait. In the expired array: until the first who expired has waited for the limit, and then until all others have used up
-/// the slices they have, for nobody comes back into the active array with a new one. In the active array: until the first slice ends,
-/// at the latest when all are used up, and then the same again. And a tick for each of the four, as they begin between ticks.
+/// The longest wait. In the expired array: until the first who expired has waited for the limit, and then until all
+/// others have used up the slices they have, for nobody comes back into the active array with a new one. In the active
+/// array: until the first slice ends, at the latest when all are used up, and then the same again. And a tick for each
+/// of the four, as they begin between ticks.
 fn bound(rules: Rules, habits: &[Habit]) -> u64 {
     let slices: u64 = habits.iter().map(|habit| rules.slice((120 + i16::from(habit.nice)) as u8)).sum();
     2 * (rules.starvation_limit(habits.len() as u64) + slices) + slices + 4

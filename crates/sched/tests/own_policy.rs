@@ -1,4 +1,5 @@
-//! A policy from outside the crate: what the core promises it, which is the order of [`Rq::listed`], and what it may call.
+//! A policy from outside the crate: what the core promises it, which is the order of [`Rq::listed`], and what it may
+//! call.
 
 use std::collections::VecDeque;
 

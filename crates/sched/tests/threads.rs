@@ -178,7 +178,8 @@ struct Cpu<'w, P: Policy> {
     random: Generator,
     /// Who has this CPU; only its own thread changes that.
     running: Running,
-    /// Cpusets change, too: groups may then be left with one CPU, where real-time tasks keep the others from ever running into a limit.
+    /// Cpusets change, too: groups may then be left with one CPU, where real-time tasks keep the others from ever
+    /// running into a limit.
     partitions: bool,
 }
 

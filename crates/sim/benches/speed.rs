@@ -1,16 +1,17 @@
-//! How fast the whole simulator is, scheduler included: `cargo bench -p vruntime-sim --bench speed [-- SHAPE [KERNEL [MS]]]`;
-//! with MS, that many simulated milliseconds once, for callgrind.
+//! How fast the whole simulator is, scheduler included: `cargo bench -p vruntime-sim --bench speed [-- SHAPE [KERNEL
+//! [MS]]]`; with MS, that many simulated milliseconds once, for callgrind.
 //!
 //! Three shapes, each with a goal on one core of a current server: hackbench-like messaging, a large machine of
 //! periodic tasks (the shape on which the nearest peer's public version takes 18 s), and a small one with short tasks.
 //! Each also runs under a policy that does next to nothing (`fifo`), which leaves the machine's own share.
 //!
-//! Where the time of the large machine goes, on an EPYC with 1 MiB of second-level cache, under 6.12 (cachegrind, the difference between
-//! 300 and 600 ms; November 2026): a switch takes 1230 ns and 11,200 instructions, which miss a first-level instruction cache of 32 KiB 367 times
-//! and the second-level cache 24 times. As many switches of a machine with a twelfth of the CPUs take 900 ns each: what is touched
-//! all the time is some 1.2 MiB here, for a cache of 1.5 MiB is missed four times. On 8 CPUs a switch of such tasks takes 789 ns with
-//! SMT (7600 instructions) and 382 without (4900): there CPUs are faster. A build from a profile has 6 % fewer instructions, 215 misses for
-//! code, and takes 8 % less time. What gained nothing measurable: the least free slot of a CPU first, reading ahead what the event's CPU
+//! Where the time of the large machine goes, on an EPYC with 1 MiB of second-level cache, under 6.12 (cachegrind, the
+//! difference between 300 and 600 ms; November 2026): a switch takes 1230 ns and 11,200 instructions, which miss a
+//! first-level instruction cache of 32 KiB 367 times and the second-level cache 24 times. As many switches of a machine
+//! with a twelfth of the CPUs take 900 ns each: what is touched all the time is some 1.2 MiB here, for a cache of 1.5
+//! MiB is missed four times. On 8 CPUs a switch of such tasks takes 789 ns with SMT (7600 instructions) and 382 without
+//! (4900): there CPUs are faster. A build from a profile has 6 % fewer instructions, 215 misses for code, and takes 8 %
+//! less time. What gained nothing measurable: the least free slot of a CPU first, reading ahead what the event's CPU
 //! has, groups that are classified without branches.
 
 use std::collections::VecDeque;
@@ -110,8 +111,8 @@ impl Policy for Fifo {
     }
 }
 
-/// Seconds of CPU time of this thread: on a machine that others use too, wall time says little. Elsewhere than on Linux it
-/// is wall time.
+/// Seconds of CPU time of this thread: on a machine that others use too, wall time says little. Elsewhere than on Linux
+/// it is wall time.
 fn clock() -> f64 {
     let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let ns = schedstat.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
@@ -160,8 +161,8 @@ fn measure(name: &str, machine: &str, duration: u64, workload: &Workload, goal: 
     }
 }
 
-/// A million tasks in ten thousand groups on 1024 CPUs: how long to start and run for `duration`, in how much memory. A process for each
-/// kernel, as its memory is what is measured.
+/// A million tasks in ten thousand groups on 1024 CPUs: how long to start and run for `duration`, in how much memory. A
+/// process for each kernel, as its memory is what is measured.
 fn million(duration: u64) {
     if std::env::args().nth(2).is_none() {
         let this = std::env::current_exe().expect("it has a path");

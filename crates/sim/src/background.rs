@@ -1,11 +1,13 @@
 //! What a machine does besides its workload: threads of the kernel.
 //!
-//! A thread on each CPU works once a second. On a real kernel that is `vmstat_update` on a kworker, with a few others: the least activity
-//! any CPU has. A task that has a CPU for itself is preempted by it about once a second, and loads are never so even that balancing stands
-//! still. It keeps to whole seconds, three ticks apart from CPU to CPU (`round_jiffies`), whenever it gets its turn.
+//! A thread on each CPU works once a second. On a real kernel that is `vmstat_update` on a kworker, with a few others:
+//! the least activity any CPU has. A task that has a CPU for itself is preempted by it about once a second, and loads
+//! are never so even that balancing stands still. It keeps to whole seconds, three ticks apart from CPU to CPU
+//! (`round_jiffies`), whenever it gets its turn.
 //!
-//! Where somebody measured what a machine does besides ([`MachineSpec::residents`]), it does that instead: each resident wakes at a steady
-//! rate, from a moment drawn from the seed on, and works each time what it works on average. That real ones are uneven is not simulated.
+//! Where somebody measured what a machine does besides ([`MachineSpec::residents`]), it does that instead: each
+//! resident wakes at a steady rate, from a moment drawn from the seed on, and works each time what it works on average.
+//! That real ones are uneven is not simulated.
 //!
 //! And `rcu_preempt`, if the workload forks: see [`crate::rcu`].
 
@@ -30,7 +32,8 @@ pub(crate) const RCU: &str = "rcu_preempt";
 /// Class of what was measured.
 const RESIDENT: &str = "background";
 
-/// The workload with what a machine of `cpus` CPUs does besides, after the workload's own tasks. As it is if that is nothing.
+/// The workload with what a machine of `cpus` CPUs does besides, after the workload's own tasks. As it is if that is
+/// nothing.
 pub(crate) fn with_residents<'a>(
     workload: &'a Workload,
     cpus: usize,

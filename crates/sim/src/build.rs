@@ -144,8 +144,8 @@ fn group_states(workload: &Workload) -> Vec<GroupState> {
     workload.groups.iter().map(state).collect()
 }
 
-/// Where forks put tasks one after another that fall asleep soon: each on the idlest CPU that it may run on, so on every one in turn, in any order.
-/// (Watched on a real 6.18: of five on 2 CPUs three and two, 13 times of 14.)
+/// Where forks put tasks one after another that fall asleep soon: each on the idlest CPU that it may run on, so on
+/// every one in turn, in any order. (Watched on a real 6.18: of five on 2 CPUs three and two, 13 times of 14.)
 struct Beds {
     /// All CPUs, those that have waited longest for a task first.
     queue: Vec<CpuId>,
@@ -376,7 +376,8 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         }
     }
 
-    /// On which CPU the task `template` sleeps before the run: where it did, else on the next of `beds` that it may run on.
+    /// On which CPU the task `template` sleeps before the run: where it did, else on the next of `beds` that it may run
+    /// on.
     fn bed(&self, template: usize, beds: &mut Beds, rng: &mut Rng) -> usize {
         let initial = &self.programs.settings[self.programs.initial[template] as usize];
         let group = self.group(template, initial.group.unwrap_or(0));

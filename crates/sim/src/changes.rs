@@ -1,7 +1,8 @@
-//! What somebody changes while the workload runs: `chrt`, `taskset`, writes to the files of cgroups and to `/proc/PID/autogroup`.
+//! What somebody changes while the workload runs: `chrt`, `taskset`, writes to the files of cgroups and to
+//! `/proc/PID/autogroup`.
 //!
-//! Whoever does it is not part of the workload, and costs nothing; he sits on CPU 0, or the first that is online. A change happens before whatever else
-//! happens in its nanosecond.
+//! Whoever does it is not part of the workload, and costs nothing; he sits on CPU 0, or the first that is online. A
+//! change happens before whatever else happens in its nanosecond.
 
 use std::collections::BTreeSet;
 
@@ -100,7 +101,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.leave_interrupt(cpu);
     }
 
-    /// What a group was given was checked before the machine was built; should it be refused all the same, the run ends with that.
+    /// What a group was given was checked before the machine was built; should it be refused all the same, the run ends
+    /// with that.
     pub(crate) fn end_if_refused(&mut self, group: GroupId, set: Result<(), Refusal>) {
         if let Err(error) = set {
             let error = match error {

@@ -25,16 +25,17 @@ pub struct MachineSpec {
     /// than two threads the whole core's throughput stays that of two busy ones.
     pub smt_speed_permille: u32,
     /// How late a sleep may end so that timers can be batched (`PR_SET_TIMERSLACK`); Linux's default is 50 us. The
-    /// timer fires at the end of the slack unless another timer of that CPU, the tick's too, interrupts when it is due already.
-    /// Real-time and deadline tasks have no slack.
+    /// timer fires at the end of the slack unless another timer of that CPU, the tick's too, interrupts when it is due
+    /// already. Real-time and deadline tasks have no slack.
     pub timer_slack_ns: u64,
     /// Spread the CPUs' ticks over the first half of the period (`skew_tick=1`) instead of ticking all at once, which
     /// is what Linux does by default.
     pub skew_tick: bool,
     /// Frequencies that can change; `None`: every CPU always runs at its highest.
     pub frequencies: Option<Frequencies>,
-    /// What CPUs take at which frequency: wakeups look at energy, as a kernel does under schedutil, unless [`frequencies`](Self::frequencies)
-    /// name another governor. Where those are none CPUs run at their highest all the same.
+    /// What CPUs take at which frequency: wakeups look at energy, as a kernel does under schedutil, unless
+    /// [`frequencies`](Self::frequencies) name another governor. Where those are none CPUs run at their highest all the
+    /// same.
     pub energy: Option<EnergyModel>,
     /// States an idle CPU can be in, from the shallowest to the deepest; none: leaving idleness always takes
     /// [`Costs::idle_exit_ns`].
@@ -49,7 +50,8 @@ pub struct MachineSpec {
     pub host_cpus: Option<u32>,
     /// Moments in which the host of a virtual machine runs something else on a CPU; `None`: there are none.
     pub stalls: Option<Stall>,
-    /// What it runs besides the workload, as somebody measured it; none: the threads of the kernel that the costs speak of.
+    /// What it runs besides the workload, as somebody measured it; none: the threads of the kernel that the costs speak
+    /// of.
     pub residents: Option<Vec<Resident>>,
 }
 
@@ -82,24 +84,26 @@ pub struct Config {
     pub kernel: Kernel,
     /// The machine under it.
     pub machine: MachineSpec,
-    /// Put the tasks of the root group into autogroups, one a session, as `sched_autogroup` does: task groups beside the
-    /// others, which weigh as much as a task of the session's nice value.
+    /// Put the tasks of the root group into autogroups, one a session, as `sched_autogroup` does: task groups beside
+    /// the others, which weigh as much as a task of the session's nice value.
     pub autogroup: bool,
     /// The preemption model.
     pub preempt: Preempt,
     /// 0: every task starts exactly when it should, and the first tick comes one period after the start. Otherwise
-    /// starts are up to 5 us late (and as late besides as any interrupt), and the tick and the period of real-time bandwidth have another phase, all drawn from
-    /// this seed: what differs between two runs of the same workload on a real machine. How late interrupts come (see [`Costs::irq_jitter_ns`]) is drawn from
-    /// every seed, 0 included.
+    /// starts are up to 5 us late (and as late besides as any interrupt), and the tick and the period of real-time
+    /// bandwidth have another phase, all drawn from this seed: what differs between two runs of the same workload on a
+    /// real machine. How late interrupts come (see [`Costs::irq_jitter_ns`]) is drawn from every seed, 0 included.
     pub seed: u64,
     /// When the first tick comes, nanoseconds after the start: at once, if that is 0. None: as the seed has it.
     pub tick_phase: Option<u64>,
-    /// Tasks exist before the run and sleep until it begins, as recorders have it: each wakes from a sleep on some CPU, with averages that have
-    /// decayed, where otherwise it is forked with those of a new task. The CPUs are drawn from the seed; with 0 they go round.
+    /// Tasks exist before the run and sleep until it begins, as recorders have it: each wakes from a sleep on some CPU,
+    /// with averages that have decayed, where otherwise it is forked with those of a new task. The CPUs are drawn from
+    /// the seed; with 0 they go round.
     pub gate: bool,
     /// When to stop, nanoseconds after the start; it overrides the workload's own.
     pub duration: Option<u64>,
-    /// When to take a snapshot of the scheduler, nanoseconds after the start; everything that happens at that instant has happened.
+    /// When to take a snapshot of the scheduler, nanoseconds after the start; everything that happens at that instant
+    /// has happened.
     pub debug_at: Option<u64>,
     /// What the kernel would ignore is refused ([`Error::TooOld`](crate::Error::TooOld)), not only noted.
     pub strict: bool,

@@ -12,8 +12,8 @@ macro_rules! costs {
         /// What the kernel itself takes. Nanoseconds unless the name says otherwise; every field can be set by its
         /// name with [`Costs::set`].
         ///
-        /// The profiles are estimated or measured once for a kind of machine, never for a scenario; `COSTS.md` beside the crate's
-        /// manifest says how each figure was found.
+        /// The profiles are estimated or measured once for a kind of machine, never for a scenario; `COSTS.md` beside
+        /// the crate's manifest says how each figure was found.
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Costs {
@@ -68,11 +68,11 @@ const MAX_COST: u64 = 1_000_000_000;
 costs! {
     /// From leaving one task to the first instruction of the next: `schedule()`.
     switch_ns:                 0,     900,   700,   4_000;
-    /// What a switch to another address space than the CPU had last takes on top, with the misses of the TLB that come of it. Threads
-    /// of one process share one; kernel threads and the idle task leave it as it is.
+    /// What a switch to another address space than the CPU had last takes on top, with the misses of the TLB that come
+    /// of it. Threads of one process share one; kernel threads and the idle task leave it as it is.
     mm_switch_ns:              0,     300,     130,  34_000;
-    /// What a switch takes on top if three other tasks or more have had the CPU since the next one had it last, half of it if two have:
-    /// the first-level cache has its data no more.
+    /// What a switch takes on top if three other tasks or more have had the CPU since the next one had it last, half of
+    /// it if two have: the first-level cache has its data no more.
     cold_switch_ns:            0,       0,       1_150,       0;
     /// The scheduler's tick: interrupt, accounting, exit.
     tick_ns:                   0,   1_500,  17_000,  95_000;
@@ -90,13 +90,15 @@ costs! {
     idle_exit_ns:              0,   2_000,   10_500,  32_000;
     /// A system call's way in and its work, charged before the task leaves the CPU or wakes another.
     syscall_ns:                0,     300,     260,   2_500;
-    /// What a sleep until a time takes on top: programming the CPU's timer, for which a virtual machine leaves the guest.
+    /// What a sleep until a time takes on top: programming the CPU's timer, for which a virtual machine leaves the
+    /// guest.
     timer_arm_ns:              0,       0,   11_700,  52_000;
     /// The way back out of a system call that slept, charged when the task has the CPU again.
     syscall_return_ns:         0,     200,   180,   1_800;
     /// Waking a task: `try_to_wake_up`, charged to the waker.
     wakeup_ns:                 0,     500,     610,   3_000;
-    /// The same on top if the task was on another CPU last: what is written of it and of that CPU's queue has to come from there.
+    /// The same on top if the task was on another CPU last: what is written of it and of that CPU's queue has to come
+    /// from there.
     wakeup_far_ns:             0,       0,       1_260,       0;
     /// Creating a task.
     fork_ns:                   0,  20_000,  23_500, 600_000;
@@ -106,19 +108,19 @@ costs! {
     migration_ns:              0,   5_000,  30,   1_000;
     /// Looking for work to pull, for each scheduling domain searched.
     balance_ns:                0,     400,     800,   8_000;
-    /// What a group weighs on a CPU, for each group visited (3.10 visits all before it pulls): its queue's and its entity's
-    /// cache lines and a division.
+    /// What a group weighs on a CPU, for each group visited (3.10 visits all before it pulls): its queue's and its
+    /// entity's cache lines and a division.
     h_load_ns:                 0,      20,      20,     400;
-    /// The longest that looking for work before going idle takes in a domain: the kernel leaves the search out on CPUs that
-    /// are idle for less (`max_newidle_lb_cost`).
+    /// The longest that looking for work before going idle takes in a domain: the kernel leaves the search out on CPUs
+    /// that are idle for less (`max_newidle_lb_cost`).
     newidle_max_ns:            0,   5_000,  20_000, 300_000;
-    /// How many of 1024 times that is tried at the beginning, where it is tried as often as it has helped before (`NI_RANDOM`): 512
-    /// after boot, then whatever the machine's work has made it; 1024 and more: always.
+    /// How many of 1024 times that is tried at the beginning, where it is tried as often as it has helped before
+    /// (`NI_RANDOM`): 512 after boot, then whatever the machine's work has made it; 1024 and more: always.
     newidle_ratio:           512,     512,     237,     512;
     /// What a thread of the emulator's on a CPU of the host's takes for each interrupt of a timer.
     host_io_ns:                0,       0,     0,  18_000;
-    /// Thousandths of its time for which a virtual CPU holds a lock of its emulator's (QEMU: reading the time stamp counter). One whom
-    /// the host then takes off its CPU stops all others until it is back.
+    /// Thousandths of its time for which a virtual CPU holds a lock of its emulator's (QEMU: reading the time stamp
+    /// counter). One whom the host then takes off its CPU stops all others until it is back.
     host_lock_permille:        0,       0,     0,     220;
     /// Thousandths that the clock of a virtual machine gains on its host's.
     host_drift_permille:       0,       0,     0,      40;
@@ -128,11 +130,11 @@ costs! {
     rcu_ns:                    0,       0,  8_800, 130_000;
     /// Moving a KiB through a pipe.
     pipe_ns_per_kib:           0,     100,     66,   4_500;
-    /// What a call that moves a message through a stream socket takes beyond one through a pipe: the kernel makes a buffer for each
-    /// message, and throws it away when it is read.
+    /// What a call that moves a message through a stream socket takes beyond one through a pipe: the kernel makes a
+    /// buffer for each message, and throws it away when it is read.
     socket_ns:                 0,       0,       585,       0;
-    /// What it takes on top while a thousand messages or more have been written to sockets and not been read, a part of it while fewer
-    /// have: their buffers are in the second-level cache no more.
+    /// What it takes on top while a thousand messages or more have been written to sockets and not been read, a part of
+    /// it while fewer have: their buffers are in the second-level cache no more.
     cold_socket_ns:            0,       0,       0,       0;
     /// Writing a KiB of memory in order (rt-app `mem`): about 10 GB/s.
     mem_ns_per_kib:          100,     100,     8,   2_900;

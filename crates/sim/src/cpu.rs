@@ -54,7 +54,8 @@ pub(crate) struct Cpu {
     pub(crate) fraction: u32,
     /// Speed now, of `UNIT`, for work that depends on it.
     pub(crate) speed: u32,
-    /// The running operation ends at a time, whatever is done until then (`runtime`): `work` is how far off that is, debts included.
+    /// The running operation ends at a time, whatever is done until then (`runtime`): `work` is how far off that is,
+    /// debts included.
     pub(crate) unscaled: bool,
     /// The reschedule has been noticed: it happens as soon as the kernel can be preempted.
     pub(crate) resched: bool,
@@ -164,7 +165,8 @@ impl Cpu {
         self.stopped_at = if stopped { now } else { NEVER };
     }
 
-    /// The end, up to which accounts are settled. What observers were told of and the host gave no time for counts as told.
+    /// The end, up to which accounts are settled. What observers were told of and the host gave no time for counts as
+    /// told.
     pub(crate) fn end(&mut self) {
         let unpaid = self.told - self.time.overhead;
         self.time.overhead = self.told;

@@ -5,7 +5,8 @@ use vruntime_sched::energy::EnergyModel;
 use crate::config::{Config, MachineSpec};
 use crate::frequency::Governor;
 
-/// The model that wakeups look at; none where the kernel would have none, for frequencies are not what it expects them to be.
+/// The model that wakeups look at; none where the kernel would have none, for frequencies are not what it expects them
+/// to be.
 pub(crate) fn looked_at(spec: &MachineSpec) -> Option<EnergyModel> {
     let governor = spec.frequencies.as_ref().map(|frequencies| frequencies.governor);
     spec.energy.clone().filter(|_| governor.is_none_or(|governor| governor == Governor::Schedutil))

@@ -1,9 +1,9 @@
 //! The event queue: two tournaments over *sources*, ordered by (time, order of arming).
 //!
-//! A source is anything that has at most one event to come: a CPU's execution, its tick, an interrupt on its way to
-//! it, the device its sleepers share, a task's start. In a tournament every source has a fixed place among the leaves, eight to a
-//! line, and every line's least is known on the line above. Arming moves nothing: the key is written over the old one, and the way up
-//! ends at the first line whose least it does not change.
+//! A source is anything that has at most one event to come: a CPU's execution, its tick, an interrupt on its way to it,
+//! the device its sleepers share, a task's start. In a tournament every source has a fixed place among the leaves,
+//! eight to a line, and every line's least is known on the line above. Arming moves nothing: the key is written over
+//! the old one, and the way up ends at the first line whose least it does not change.
 //!
 //! CPUs' executions, the first [`Queue::new`]'s `near` sources, are armed several times as often as everything else
 //! together: they have a tournament of their own, which keeps their way up short.
@@ -46,8 +46,8 @@ impl Line {
 /// The least of many keys.
 #[derive(Debug)]
 struct Tournament {
-    /// The root is line 0; place `p` of line `l` holds the least of line `ARITY * l + 1 + p`. What takes part is in the last
-    /// lines, from `leaves` on.
+    /// The root is line 0; place `p` of line `l` holds the least of line `ARITY * l + 1 + p`. What takes part is in the
+    /// last lines, from `leaves` on.
     lines: Vec<Line>,
     leaves: usize,
     /// The least of all.
@@ -73,8 +73,9 @@ impl Tournament {
         self.lines[self.leaves..].iter().flat_map(|line| line.0)
     }
 
-    /// Writes the key of a place, and what follows from it on the lines above. A line is looked through only if its least has become
-    /// later: an earlier key is the least by itself, and what was not the least and is not now changes nothing.
+    /// Writes the key of a place, and what follows from it on the lines above. A line is looked through only if its
+    /// least has become later: an earlier key is the least by itself, and what was not the least and is not now changes
+    /// nothing.
     #[inline]
     fn set(&mut self, place: usize, key: u128) {
         let (mut line, mut place, mut key) = (self.leaves + place / ARITY, place % ARITY, key);

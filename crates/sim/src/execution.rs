@@ -59,7 +59,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.arm_exec_in(cpu, user);
     }
 
-    /// As [`Self::arm_exec`], in its caller: the way out of every event leads through it. `user`: see [`Self::in_user_mode`].
+    /// As [`Self::arm_exec`], in its caller: the way out of every event leads through it. `user`: see
+    /// [`Self::in_user_mode`].
     #[inline(always)]
     #[allow(clippy::inline_always)] // a call would cost a third as much as what it does
     pub(crate) fn arm_exec_in(&mut self, cpu: usize, user: bool) {

@@ -4,8 +4,9 @@ use vruntime_workload::program::{Changed, Op, Policy, Settings, Task, Workload};
 
 use crate::program::{FOREVER, times};
 
-/// A task that is forked again and again, whatever the scheduler does: each of its kind forks the next, or whoever does, and nothing that one
-/// of them might wait for in vain comes before that. `waited` tells of each task of the workload whether the run waits for its end.
+/// A task that is forked again and again, whatever the scheduler does: each of its kind forks the next, or whoever
+/// does, and nothing that one of them might wait for in vain comes before that. `waited` tells of each task of the
+/// workload whether the run waits for its end.
 pub(crate) fn without_end(workload: &Workload, waited: impl Fn(&usize) -> bool) -> Option<&Task> {
     // Deadline tasks cannot fork: who is one, and when, is for the run to say.
     if may_be_deadline(workload) {
@@ -85,7 +86,8 @@ mod tests {
 
     use super::*;
 
-    /// Whether a workload of tasks that each go through these once is one without end, the first one being there from the start.
+    /// Whether a workload of tasks that each go through these once is one without end, the first one being there from
+    /// the start.
     fn endless(tasks: &[&[Op]]) -> bool {
         let mut tasks: Vec<Task> = tasks.iter().map(|ops| Task::new("t", [Phase::times(1, ops.to_vec())])).collect();
         tasks.iter_mut().skip(1).for_each(|task| task.start = None);

@@ -1,7 +1,7 @@
 //! Frequencies of CPUs, as an option of the machine: which there are, and who chooses.
 //!
-//! CPUs of a frequency domain have one clock (a `cpufreq_policy`). Under `schedutil` each CPU says how much of itself it
-//! wants ([`Demand`]), at the end of its kernel paths, where utilisation changes; the domain runs at the lowest
+//! CPUs of a frequency domain have one clock (a `cpufreq_policy`). Under `schedutil` each CPU says how much of itself
+//! it wants ([`Demand`]), at the end of its kernel paths, where utilisation changes; the domain runs at the lowest
 //! frequency that gives the greatest of them, looks at most once in the rate limit, and a change takes effect after the
 //! transition latency. Under `performance` and `powersave` the frequency is the highest or the lowest for ever.
 
@@ -50,7 +50,8 @@ impl Governor {
 pub struct FrequencyDomain {
     /// The CPUs that share the clock.
     pub cpus: Vec<u32>,
-    /// The frequencies there are (operating performance points), kilohertz, ascending. At the highest a CPU has its capacity.
+    /// The frequencies there are (operating performance points), kilohertz, ascending. At the highest a CPU has its
+    /// capacity.
     pub khz: Vec<u32>,
     /// How long a change takes, nanoseconds; until then the old frequency holds.
     pub transition_ns: u64,
@@ -212,7 +213,8 @@ pub(crate) struct Clocks {
     domains: Vec<Clock>,
     /// The domain of each CPU.
     of: Vec<u32>,
-    /// Of each CPU: what its deadline tasks were promised when last looked at; how often it has been idle, now and then.
+    /// Of each CPU: what its deadline tasks were promised when last looked at; how often it has been idle, now and
+    /// then.
     bw_dl: Vec<u64>,
     pub(crate) idle_calls: Vec<u64>,
     saw_idle: Vec<u64>,

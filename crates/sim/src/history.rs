@@ -9,8 +9,8 @@ use vruntime_workload::scenario::Preempt;
 use crate::config::Config;
 use crate::error::{Error, Who};
 
-/// Whether who reads from a full pipe wakes a writer even if no page of it has become free: from 5.5 on, when writers got a queue of their own, up
-/// to 6.13.
+/// Whether who reads from a full pipe wakes a writer even if no page of it has become free: from 5.5 on, when writers
+/// got a queue of their own, up to 6.13.
 pub(crate) fn pipes_wake_in_vain(kernel: &Kernel) -> bool {
     kernel.is_at_least([5, 5, 0]) && !kernel.is_at_least([6, 14, 0])
 }

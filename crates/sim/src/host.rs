@@ -14,8 +14,9 @@ use crate::events::{Queue, Source};
 use crate::idle::IdleDepth;
 use crate::timers::Timers;
 
-/// Fixed sources of a CPU. After those of all CPUs come that of the scheduler's other timers, that of changes of frequency, that of
-/// CPUs that come and go, that of the host of a virtual machine and that of its stalls, then those of the tasks.
+/// Fixed sources of a CPU. After those of all CPUs come that of the scheduler's other timers, that of changes of
+/// frequency, that of CPUs that come and go, that of the host of a virtual machine and that of its stalls, then those
+/// of the tasks.
 pub(crate) const EXEC: u32 = 0;
 pub(crate) const TICK: u32 = 1;
 pub(crate) const IPI: u32 = 2;
@@ -166,8 +167,8 @@ impl<S: Sink> Core<'_, S> {
         left
     }
 
-    /// The event source of a CPU: all executions first, then what else each CPU has, then the scheduler's other timers, changes
-    /// of frequency, and the tasks' own.
+    /// The event source of a CPU: all executions first, then what else each CPU has, then the scheduler's other timers,
+    /// changes of frequency, and the tasks' own.
     #[inline]
     pub(crate) fn source(&self, cpu: usize, kind: u32) -> Source {
         let cpus = self.cpus.len() as u32;
@@ -247,7 +248,8 @@ impl<S: Sink> Core<'_, S> {
         let mut at = sent.saturating_add(self.costs.ipi_latency_ns);
         let exit = self.idle_exit(cpu.index(), at);
         let this = &mut self.cpus[cpu.index()];
-        // One that was sent later may overtake: its reasons are then all there are, as nobody acts on a kick who has something to run.
+        // One that was sent later may overtake: its reasons are then all there are, as nobody acts on a kick who has
+        // something to run.
         if this.ipi == 0 || at < this.ipi_at {
             if this.sleeps_at(at) {
                 // It will find the CPU in its idle state: wake-up and interrupt are one event.
@@ -270,8 +272,8 @@ impl<S: Sink> Host for Core<'_, S> {
         }
     }
 
-    /// The kick is the last thing a tick does: it goes out when the tick is paid for, and the CPU that had the tick has chosen who
-    /// runs next there before the kicked one looks for somebody to pull.
+    /// The kick is the last thing a tick does: it goes out when the tick is paid for, and the CPU that had the tick has
+    /// chosen who runs next there before the kicked one looks for somebody to pull.
     fn kick_nohz(&mut self, cpu: CpuId) {
         let sent = self.cpus[self.executing.index()].paid_at().max(self.now);
         self.interrupt(cpu, NOHZ, sent);

@@ -1,8 +1,8 @@
 //! CPUs that go offline and come back while the machine runs.
 //!
-//! Whoever writes to `/sys/devices/system/cpu/cpuN/online` is not part of the workload: it costs nothing. The CPU that goes
-//! works until its stopper has moved the running task away, as long as that takes; from then on it does nothing, its time
-//! counts as idle, and timers that were armed there fire on a CPU that is online.
+//! Whoever writes to `/sys/devices/system/cpu/cpuN/online` is not part of the workload: it costs nothing. The CPU that
+//! goes works until its stopper has moved the running task away, as long as that takes; from then on it does nothing,
+//! its time counts as idle, and timers that were armed there fire on a CPU that is online.
 
 use std::collections::BTreeSet;
 

@@ -1,10 +1,10 @@
 //! The host of a virtual machine, if it has fewer CPUs than the virtual machine.
 //!
-//! A virtual CPU is a thread of the host, which sleeps while the virtual CPU has nothing to do. So the host is another machine of this
-//! kind, under 6.18, whose tasks are the virtual CPUs: its wakeups, slices, ticks and balancing decide which of them
-//! go on. One that is off the host's CPUs stands still in whatever it does, in the kernel too, and takes no interrupt; the
-//! guest's scheduler knows nothing of it, and charges the time to the task that runs there, as a kernel without
-//! `PARAVIRT_TIME_ACCOUNTING` does; who counts CPU time is told ([`Sink::stolen`]).
+//! A virtual CPU is a thread of the host, which sleeps while the virtual CPU has nothing to do. So the host is another
+//! machine of this kind, under 6.18, whose tasks are the virtual CPUs: its wakeups, slices, ticks and balancing decide
+//! which of them go on. One that is off the host's CPUs stands still in whatever it does, in the kernel too, and takes
+//! no interrupt; the guest's scheduler knows nothing of it, and charges the time to the task that runs there, as a
+//! kernel without `PARAVIRT_TIME_ACCOUNTING` does; who counts CPU time is told ([`Sink::stolen`]).
 //!
 //! The host's events are the guest's as well: one source of the guest's event queue is armed for the next of them.
 
@@ -67,7 +67,8 @@ impl Parts {
             reason = "`KERNEL` is on offer, which a test of every overcommitted machine sees"
         )]
         let kernel = kernel(KERNEL).unwrap_or_else(|_| unreachable!("there is such a kernel"));
-        // Never 0: if the ticks of host and guest were in step a guest's task would lose its CPU to the one whenever it got it from the other.
+        // Never 0: if the ticks of host and guest were in step a guest's task would lose its CPU to the one whenever it
+        // got it from the other.
         let seed = seed ^ 0xa54f_f53a_5f1d_36f1;
         let config = Config { seed: seed.max(1), gate: true, duration: Some(FOR_EVER), ..Config::new(kernel, machine) };
         Ok(Self { workload, config, sink: NoSink })
@@ -90,8 +91,9 @@ pub(crate) struct Hypervisor<'a> {
     io: Option<u32>,
     /// Virtual CPUs for which it has one to make, or has made one.
     announced: Vec<bool>,
-    /// Virtual CPUs that sleep until it is done: they were at work when it made theirs, on another CPU, and what tells them of it needs
-    /// what it has locked. (Watched on a real 6.18: they are back after 45 us, mostly before whoever came in their place.)
+    /// Virtual CPUs that sleep until it is done: they were at work when it made theirs, on another CPU, and what tells
+    /// them of it needs what it has locked. (Watched on a real 6.18: they are back after 45 us, mostly before whoever
+    /// came in their place.)
     blocked: Vec<bool>,
     /// Interrupts that wait for the host, by virtual CPU: their sources are armed for [`NEVER`].
     held: Vec<Vec<Source>>,
@@ -136,8 +138,8 @@ impl<'a> Hypervisor<'a> {
         self.on[cpu] && self.holder.is_none()
     }
 
-    /// Whether a virtual CPU that has something to do waits for a CPU of the host's (the thread's `run_delay`). One that stands still for
-    /// the emulator's lock does not.
+    /// Whether a virtual CPU that has something to do waits for a CPU of the host's (the thread's `run_delay`). One
+    /// that stands still for the emulator's lock does not.
     pub(crate) fn steals(&self, cpu: usize) -> bool {
         self.busy[cpu] && !self.on[cpu] && !self.blocked[cpu]
     }
@@ -270,7 +272,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.host.is_some() || self.stalls.is_some()
     }
 
-    /// An interrupt, of a timer or not, is to come to `cpu`: whether the host has something to do before. A virtual CPU that slept is woken.
+    /// An interrupt, of a timer or not, is to come to `cpu`: whether the host has something to do before. A virtual CPU
+    /// that slept is woken.
     #[inline]
     pub(crate) fn waits_for_host(&mut self, cpu: usize, timer: bool) -> bool {
         self.is_hosted() && (self.is_stalled(cpu) || self.ask_host(cpu, timer))

@@ -17,7 +17,8 @@ use crate::machine::{Machine, sched};
 use crate::program::{Attributes, Code, FOREVER, NO_MUTEX};
 use crate::task::{FIRST, NOBODY, Next};
 
-/// Linux's `PID_MAX_LIMIT`: a workload that forks without end is stopped there. So many would take gigabytes, so tests stop earlier.
+/// Linux's `PID_MAX_LIMIT`: a workload that forks without end is stopped there. So many would take gigabytes, so tests
+/// stop earlier.
 pub(crate) const MAX_TASKS: usize = if cfg!(test) { 1 << 10 } else { 1 << 22 };
 
 /// Who has come round at one instant, and how often.
@@ -137,7 +138,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// The run is over: the task, which is at `code`, has nothing more to do but to end, as every program does. Whether it was not there yet.
+    /// The run is over: the task, which is at `code`, has nothing more to do but to end, as every program does. Whether
+    /// it was not there yet.
     #[cold]
     fn skips_to_exit(&mut self, task: u32, code: Code) -> bool {
         let this = &mut self.tasks[task as usize];
@@ -161,9 +163,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// A task comes round and perhaps no time has passed since the last time. What it does in user mode, such as to lock a mutex that
-    /// nobody holds, is too short to be counted; but a loop of nothing else must not stand still for ever, so of so many rounds each is
-    /// taken for a tenth of a system call.
+    /// A task comes round and perhaps no time has passed since the last time. What it does in user mode, such as to
+    /// lock a mutex that nobody holds, is too short to be counted; but a loop of nothing else must not stand still for
+    /// ever, so of so many rounds each is taken for a tenth of a system call.
     #[cold]
     fn spins(&mut self, cpu: usize, task: u32) {
         let (now, spin) = (self.core.now, &mut self.spin);
@@ -524,7 +526,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.charge_call(cpu, costs.wakeup_ns + far);
     }
 
-    /// A deadline task may not fork (`sched_fork`: EAGAIN), for its child would have what only the parent was promised; it goes on without.
+    /// A deadline task may not fork (`sched_fork`: EAGAIN), for its child would have what only the parent was promised;
+    /// it goes on without.
     fn fork(&mut self, cpu: usize, parent: u32, template: usize) {
         let rq = &self.rqs[cpu];
         if rq.curr.is_some_and(|current| rq.tasks[current].policy == SchedPolicy::Deadline) {
@@ -644,7 +647,8 @@ mod tests {
         run_dyn(&workload, &config, &mut NoSink, &mut |_| ControlFlow::Continue(())).map(|outcome| outcome.end)
     }
 
-    /// Whoever forks without end is stopped, be his children alive or gone; as many as there may be are no more than that.
+    /// Whoever forks without end is stopped, be his children alive or gone; as many as there may be are no more than
+    /// that.
     #[test]
     fn who_needs_more_tasks_than_there_may_be_is_stopped() {
         let stopped = |outcome| matches!(outcome, Err(Error::TooMany { limit: MAX_TASKS }));

@@ -1,5 +1,5 @@
-//! Interrupts: ticks, timers, and what other CPUs send. Each settles the CPU's accounts, charges what it takes, does its
-//! work at once, and leaves the reschedule it may have caused to the end of the time it takes.
+//! Interrupts: ticks, timers, and what other CPUs send. Each settles the CPU's accounts, charges what it takes, does
+//! its work at once, and leaves the reschedule it may have caused to the end of the time it takes.
 
 use vruntime_sched::event::{Event, OverheadKind};
 use vruntime_sched::ids::{CpuId, TaskId};
@@ -24,8 +24,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         false
     }
 
-    /// An interrupt, of a timer or not, arrives at `cpu`. If that cannot take it now, when it may be able to: an idle CPU has to wake up first. [`NEVER`]:
-    /// when the host of a virtual one lets it.
+    /// An interrupt, of a timer or not, arrives at `cpu`. If that cannot take it now, when it may be able to: an idle
+    /// CPU has to wake up first. [`NEVER`]: when the host of a virtual one lets it.
     #[inline]
     fn interrupted(&mut self, cpu: usize, timer: bool) -> Option<u64> {
         if self.waits_for_host(cpu, timer) {

@@ -28,13 +28,13 @@
 //! # Ok::<(), vruntime_sim::Error>(())
 //! ```
 //!
-//! A [`Sink`] of your own sees every event in place of the collector, or, in a tuple, beside it. [`plan`] makes workload and configuration of
-//! a file; [`run_policy`] tries out a scheduling policy of your own.
+//! A [`Sink`] of your own sees every event in place of the collector, or, in a tuple, beside it. [`plan`] makes
+//! workload and configuration of a file; [`run_policy`] tries out a scheduling policy of your own.
 //!
-//! What is modelled and what is not: time is spent by tasks on their work and by the kernel on switches, interrupts
-//! and system calls ([`Costs`]); caches are fixed costs, of a migration, of a switch to a task that others have displaced and of
-//! waking one of another CPU; memory, disks and networks are no bottleneck; frequencies change where the machine says so; the tick
-//! stops on idle CPUs and nowhere else.
+//! What is modelled and what is not: time is spent by tasks on their work and by the kernel on switches, interrupts and
+//! system calls ([`Costs`]); caches are fixed costs, of a migration, of a switch to a task that others have displaced
+//! and of waking one of another CPU; memory, disks and networks are no bottleneck; frequencies change where the machine
+//! says so; the tick stops on idle CPUs and nowhere else.
 #![forbid(unsafe_code)]
 // What comes from a user ends in an error, never in a panic; what cannot happen says why where it stands.
 #![cfg_attr(
@@ -137,8 +137,8 @@ pub fn run_watched<S: Sink>(
     }
 }
 
-/// As [`run_watched`], with a virtual call an event. A program that uses this has nothing to compile: every other sink type makes a machine
-/// of its own for every policy.
+/// As [`run_watched`], with a virtual call an event. A program that uses this has nothing to compile: every other sink
+/// type makes a machine of its own for every policy.
 ///
 /// # Errors
 ///
@@ -250,8 +250,8 @@ where
     scheduler.isolated = spec.isolated.clone();
     scheduler.energy = energy::looked_at(spec);
     if config.seed != 0 {
-        // Real-time threads of its own keep the timer of real-time bandwidth running on a machine that has been up for a
-        // while: when a workload begins a period is under way.
+        // Real-time threads of its own keep the timer of real-time bandwidth running on a machine that has been up for
+        // a while: when a workload begins a period is under way.
         let period = scheduler.tunables.rt_period_ns;
         scheduler.rt_period_phase_ns = Some(rng::Rng::new(config.seed ^ 0x3c6e_f372_fe94_f82b).below(period));
         // Periods of limits are counted from the machine's start or from the group's, not from the workload's.

@@ -9,11 +9,11 @@
 //!
 //! # Interrupts
 //!
-//! A timer fires on the CPU on which it was armed: the wakeup happens at once, the reschedule at the end of the interrupt.
-//! A reschedule of another CPU is an interrupt that takes time to arrive; the other CPU acts on its `need_resched` when
-//! that arrives, or at the end of any other kernel path of its own that ends before. An idle CPU takes `idle_exit_ns` to
-//! come to any interrupt. Ticks come only on busy CPUs. What an interrupt leaves to a softirq, which is balancing, is done when it returns, before
-//! anybody is switched to.
+//! A timer fires on the CPU on which it was armed: the wakeup happens at once, the reschedule at the end of the
+//! interrupt. A reschedule of another CPU is an interrupt that takes time to arrive; the other CPU acts on its
+//! `need_resched` when that arrives, or at the end of any other kernel path of its own that ends before. An idle CPU
+//! takes `idle_exit_ns` to come to any interrupt. Ticks come only on busy CPUs. What an interrupt leaves to a softirq,
+//! which is balancing, is done when it returns, before anybody is switched to.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -160,7 +160,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         domains.collect()
     }
 
-    /// Creates an instance of the workload's task `template`, with that number ([`Task::instance`]), forked on `cpu`. It does not run yet.
+    /// Creates an instance of the workload's task `template`, with that number ([`Task::instance`]), forked on `cpu`.
+    /// It does not run yet.
     pub(crate) fn new_task(&mut self, template: usize, instance: u32, cpu: usize) -> u32 {
         let task = &self.workload.tasks[template];
         let name = &*instance_name(&task.name, instance);
@@ -207,8 +208,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         template < self.own && !self.workload.background.contains(&template)
     }
 
-    /// Where an instance of the workload's task `template` is when it is in the workload's group `index`: in the root group that
-    /// is its session's autogroup, unless it is a thread of the kernel.
+    /// Where an instance of the workload's task `template` is when it is in the workload's group `index`: in the root
+    /// group that is its session's autogroup, unless it is a thread of the kernel.
     pub(crate) fn group(&self, template: usize, index: u32) -> GroupId {
         if index == 0 && !self.autogroups.is_empty() && !self.workload.kernel_threads.contains(&template) {
             let session = self.workload.tasks[template].session;

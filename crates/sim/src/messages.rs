@@ -1,9 +1,10 @@
 //! Messages one after another, the short way.
 //!
-//! What switches the most sends messages, and of most messages nobody hears: the pipe has room, or something to read, and nobody waits for it.
-//! Then the only thing that the event leads to is the next message. [`Machine::passes_message`] does what the stages of `interpret` do for
-//! these, no more and no less, without the questions whose answers are known: a third of all instructions of a run of messages.
-//! Whatever is different goes the long way, from where it is.
+//! What switches the most sends messages, and of most messages nobody hears: the pipe has room, or something to read,
+//! and nobody waits for it. Then the only thing that the event leads to is the next message.
+//! [`Machine::passes_message`] does what the stages of `interpret` do for these, no more and no less, without the
+//! questions whose answers are known: a third of all instructions of a run of messages. Whatever is different goes the
+//! long way, from where it is.
 
 use vruntime_sched::Policy;
 use vruntime_sched::event::{Event, OverheadKind};
@@ -25,8 +26,8 @@ pub(crate) enum Way {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// The execution event of `cpu` has fired: if it is the end of the way into the kernel of a message of which nobody hears, passes it and
-    /// begins what follows. Whether that was so.
+    /// The execution event of `cpu` has fired: if it is the end of the way into the kernel of a message of which nobody
+    /// hears, passes it and begins what follows. Whether that was so.
     #[inline(always)]
     #[allow(clippy::inline_always)] // it is the event
     pub(crate) fn passes_message(&mut self, cpu: usize) -> bool {

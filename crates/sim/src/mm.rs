@@ -1,7 +1,8 @@
 //! Address spaces: which one each CPU has.
 //!
-//! A switch loads the next task's only if it is another than the CPU had last. The idle task and threads of the kernel have none and
-//! borrow what is there (lazy TLB): a task that sleeps and comes back to a CPU on which nobody else ran finds its own.
+//! A switch loads the next task's only if it is another than the CPU had last. The idle task and threads of the kernel
+//! have none and borrow what is there (lazy TLB): a task that sleeps and comes back to a CPU on which nobody else ran
+//! finds its own.
 
 use vruntime_sched::Policy;
 use vruntime_trace::Sink;

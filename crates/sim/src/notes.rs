@@ -109,7 +109,8 @@ fn holder<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, task: u32) -> Option<
 /// The circle of owners that `task` is part of, itself first.
 fn cycle<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, task: u32) -> Option<Vec<u32>> {
     let mut members = vec![task];
-    // A walk into a circle that `task` is not part of must end, too (Brent: wait for a mark that is moved ever farther).
+    // A walk into a circle that `task` is not part of must end, too (Brent: wait for a mark that is moved ever
+    // farther).
     let (mut at, mut mark, mut patience) = (task, NOBODY, 2);
     loop {
         at = holder(machine, at)?;

@@ -23,8 +23,8 @@ pub(crate) const NO_MUTEX: u32 = u32::MAX;
 
 /// One instruction. Objects are indices into the workload's lists; times are nanoseconds.
 //
-// The tag has a word of its own: of one of a byte the rest of the word would be copied in two pieces that overlap, and be read before
-// both have arrived.
+// The tag has a word of its own: of one of a byte the rest of the word would be copied in two pieces that overlap, and
+// be read before both have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Code {
@@ -171,8 +171,8 @@ struct Compiler<'a> {
     idle: BTreeMap<usize, bool>,
 }
 
-/// Checks `workload` against a machine of `cpus` CPUs and translates it. `clamps_matter`: utilisation clamps change something
-/// there.
+/// Checks `workload` against a machine of `cpus` CPUs and translates it. `clamps_matter`: utilisation clamps change
+/// something there.
 pub(crate) fn compile(
     workload: &Workload,
     cpus: usize,

@@ -1,18 +1,19 @@
-//! Grace periods (RCU): what ended tasks leave behind is freed when every CPU has since been through a switch, user code or idleness.
-//! `rcu_preempt`, a thread of the kernel, sees to it, and takes CPUs from tasks for it.
+//! Grace periods (RCU): what ended tasks leave behind is freed when every CPU has since been through a switch, user
+//! code or idleness. `rcu_preempt`, a thread of the kernel, sees to it, and takes CPUs from tasks for it.
 //!
-//! Watched under 6.12 (2 emulated CPUs, HZ=250, two tasks that fork a child every 20 ms each; ftrace) and 6.18: while tasks end it wakes
-//! every other tick, each 8 ms, and preempts whom it finds. On two busy CPUs whoever is interrupted by the tick that wakes it is on the other one
-//! than where it slept: 330 times of 376 under 6.18.
+//! Watched under 6.12 (2 emulated CPUs, HZ=250, two tasks that fork a child every 20 ms each; ftrace) and 6.18: while
+//! tasks end it wakes every other tick, each 8 ms, and preempts whom it finds. On two busy CPUs whoever is interrupted
+//! by the tick that wakes it is on the other one than where it slept: 330 times of 376 under 6.18.
 //!
-//! Why every other tick: at the first tick of a grace period a CPU learns of it, at the second it has been seen in user code, and the
-//! last CPU to say so wakes the thread. On its own CPU the thread itself has begun the grace period and been switched away from: that says so a
-//! tick before. Idle CPUs say nothing; the thread looks at them when its timeout is over, a timer of its own CPU's. What is freed
-//! in one grace period leaves something for another (a task's structure its stack): two follow an exit.
+//! Why every other tick: at the first tick of a grace period a CPU learns of it, at the second it has been seen in user
+//! code, and the last CPU to say so wakes the thread. On its own CPU the thread itself has begun the grace period and
+//! been switched away from: that says so a tick before. Idle CPUs say nothing; the thread looks at them when its
+//! timeout is over, a timer of its own CPU's. What is freed in one grace period leaves something for another (a task's
+//! structure its stack): two follow an exit.
 //!
-//! Not simulated: `ksoftirqd` and kworkers that free much at once, and what else asks for grace periods, such as closing files. And under that
-//! 6.18, a cloud's own build with a patch of wakeup placement, the thread stayed on its CPU 371 times of 376; here `wake_affine` takes it to the one
-//! with less load, as in Debian's kernels.
+//! Not simulated: `ksoftirqd` and kworkers that free much at once, and what else asks for grace periods, such as
+//! closing files. And under that 6.18, a cloud's own build with a patch of wakeup placement, the thread stayed on its
+//! CPU 371 times of 376; here `wake_affine` takes it to the one with less load, as in Debian's kernels.
 
 use vruntime_sched::Policy;
 use vruntime_sched::event::PrevState;
@@ -43,8 +44,8 @@ impl GracePeriods {
     }
 }
 
-/// After how many ticks the thread has looked at idle CPUs: its timeout of 1 to 3 jiffies (`RCU_JIFFIES_TILL_FORCE_QS`), which the timer
-/// wheel rounds up by one.
+/// After how many ticks the thread has looked at idle CPUs: its timeout of 1 to 3 jiffies
+/// (`RCU_JIFFIES_TILL_FORCE_QS`), which the timer wheel rounds up by one.
 const fn looked_after(tick_ns: u64) -> u64 {
     let hz = 1_000_000_000 / tick_ns;
     2 + (hz > 250) as u64 + (hz > 500) as u64
@@ -79,7 +80,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             let stays_busy = self.rqs[cpu].nr_running > 1;
             let told = others > 0 && stays_busy && self.core.cpus.iter().all(|cpu| !cpu.is_idle());
             let (on, ticks) = if told {
-                // Here the thread's own switch is seen, and told at the first tick. The last to tell is any of the others.
+                // Here the thread's own switch is seen, and told at the first tick. The last to tell is any of the
+                // others.
                 let other = self.jitter.below(others) as usize;
                 (other + usize::from(other >= cpu), TOLD_AFTER)
             } else {

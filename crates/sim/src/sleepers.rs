@@ -1,11 +1,13 @@
 //! Tasks' timers (`hrtimer.c`): who sleeps until when, on which CPU, and which timers an interrupt takes.
 //!
-//! A sleep may end as late as the slack of the sleeper allows (`PR_SET_TIMERSLACK`, 50 us; a real-time task's is none), and the
-//! interrupt is programmed for the end of the slack. But whenever a timer of that CPU interrupts, the tick's too, it
-//! takes along every timer, in order of the ends of their slacks, that is due already. So tasks that are due within the slack of one
-//! another wake in one instant, one behind the other; and a sleep that is due just before a tick ends at the tick.
+//! A sleep may end as late as the slack of the sleeper allows (`PR_SET_TIMERSLACK`, 50 us; a real-time task's is none),
+//! and the interrupt is programmed for the end of the slack. But whenever a timer of that CPU interrupts, the tick's
+//! too, it takes along every timer, in order of the ends of their slacks, that is due already. So tasks that are due
+//! within the slack of one another wake in one instant, one behind the other; and a sleep that is due just before a
+//! tick ends at the tick.
 //!
-//! A CPU has one device for all its tasks' timers: it is programmed for the first of them, anew whenever another becomes the first.
+//! A CPU has one device for all its tasks' timers: it is programmed for the first of them, anew whenever another
+//! becomes the first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -30,8 +32,8 @@ pub(crate) struct SleepTimer {
     armed: u64,
 }
 
-/// The timers of one CPU by the end of their slack, then in the order in which they were armed. Those that have been cancelled or armed
-/// anew since are still here.
+/// The timers of one CPU by the end of their slack, then in the order in which they were armed. Those that have been
+/// cancelled or armed anew since are still here.
 #[derive(Debug, Default)]
 pub(crate) struct Sleepers {
     timers: BinaryHeap<Reverse<(u64, u64, u32)>>,
@@ -131,7 +133,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.arm_sleep_until(cpu, task, due, due);
     }
 
-    /// At `at` something other than its own timer wakes `task`, with an interrupt of `cpu`: a device, or a timer of the timer wheel.
+    /// At `at` something other than its own timer wakes `task`, with an interrupt of `cpu`: a device, or a timer of the
+    /// timer wheel.
     pub(crate) fn arm_exactly(&mut self, cpu: usize, task: u32, at: u64) {
         let this = &mut self.tasks[task as usize];
         (this.timer, this.timer_cpu) = (SleepTimer { due: at, armed: 0 }, cpu as u32);
@@ -212,7 +215,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// A timer of `cpu` interrupts: wakes whoever is due. `charged`: the interrupt itself woke nobody, and every wakeup costs extra.
+    /// A timer of `cpu` interrupts: wakes whoever is due. `charged`: the interrupt itself woke nobody, and every wakeup
+    /// costs extra.
     #[inline]
     pub(crate) fn take_due(&mut self, cpu: usize, charged: bool) {
         self.take_due_of(cpu, cpu, charged);

@@ -1,10 +1,10 @@
-//! Moments in which the host of a virtual machine runs something else where a virtual CPU was: it stands still, and what is
-//! to interrupt it waits.
+//! Moments in which the host of a virtual machine runs something else where a virtual CPU was: it stands still, and
+//! what is to interrupt it waits.
 //!
-//! Every host has work of its own now and then, however many CPUs it has: kernel threads, other virtual machines, the emulator's own. Seen from
-//! inside, a computing thread that nobody preempts finds its clock moved on by milliseconds, and one wakeup in a few hundred is that much late. What the
-//! host runs is not simulated, only that it does: on each CPU by itself, at random times, for the same time each. Hosts with too few CPUs
-//! are another matter: `hypervisor.rs`.
+//! Every host has work of its own now and then, however many CPUs it has: kernel threads, other virtual machines, the
+//! emulator's own. Seen from inside, a computing thread that nobody preempts finds its clock moved on by milliseconds,
+//! and one wakeup in a few hundred is that much late. What the host runs is not simulated, only that it does: on each
+//! CPU by itself, at random times, for the same time each. Hosts with too few CPUs are another matter: `hypervisor.rs`.
 
 use vruntime_sched::Policy;
 use vruntime_trace::Sink;
@@ -19,7 +19,8 @@ use crate::rng::Rng;
 pub struct Stall {
     /// For so long each time, nanoseconds.
     pub length_ns: u64,
-    /// From the end of one to the beginning of the next on the same CPU, nanoseconds: exponentially distributed with this mean, drawn from the run's seed.
+    /// From the end of one to the beginning of the next on the same CPU, nanoseconds: exponentially distributed with
+    /// this mean, drawn from the run's seed.
     pub every_ns: u64,
 }
 

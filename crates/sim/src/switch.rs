@@ -10,8 +10,8 @@ use crate::machine::{Machine, sched};
 use crate::task::Life;
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// The running task, if any, is preempted. One that is only to be told that it is about to go on in user mode may stop
-    /// for that, or go on.
+    /// The running task, if any, is preempted. One that is only to be told that it is about to go on in user mode may
+    /// stop for that, or go on.
     pub(crate) fn preempt(&mut self, cpu: usize) {
         if !self.rqs[cpu].need_resched() {
             sched!(self, cpu).return_to_user(CpuId(cpu as u32));

@@ -7,8 +7,8 @@ use crate::sleepers::SleepTimer;
 /// No task.
 pub(crate) const NOBODY: u32 = u32::MAX;
 
-/// The number of an instance that is called as the workload's task is: one that starts by itself, or the first that is forked of those
-/// that do not.
+/// The number of an instance that is called as the workload's task is: one that starts by itself, or the first that is
+/// forked of those that do not.
 pub(crate) const FIRST: u32 = 0;
 
 /// What happens when the CPU has paid its debts and done the task's work.
@@ -93,7 +93,8 @@ pub(crate) struct Task {
     pub(crate) pc: u32,
     /// Where it ran last; 0 before it has.
     pub(crate) last_cpu: u32,
-    /// Which instance it is: [`FIRST`], or the how manieth that was forked, which its name ends in. Here, as there is room.
+    /// Which instance it is: [`FIRST`], or the how manieth that was forked, which its name ends in. Here, as there is
+    /// room.
     pub(crate) instance: u32,
     pub(crate) next: Next,
     pub(crate) life: Life,

@@ -1,5 +1,5 @@
-//! The scheduler's own timers that are not one a CPU: of bandwidth, of groups. Few are armed at a time, and they are all
-//! one source of the event queue, armed for the first of them.
+//! The scheduler's own timers that are not one a CPU: of bandwidth, of groups. Few are armed at a time, and they are
+//! all one source of the event queue, armed for the first of them.
 
 use std::collections::BTreeMap;
 

@@ -62,10 +62,10 @@ fn moves(name: &str, seed: u64) -> Moves {
     moves
 }
 
-/// "Improve sysbench performance by fixing spurious active migration": 727 migrations in 5 s, 691 of them by migration/N, and 20
-/// with the fix. Ours: twice as many (docs/historical.md), as an idle CPU balances in every jiffy that is due, and not in every other tick
-/// for coming a little earlier than a tick after the last: 903 to 925 then. With the fix none, as those that do not compute stay where they
-/// are. (A real 6.12 makes 3 to 7.)
+/// "Improve sysbench performance by fixing spurious active migration": 727 migrations in 5 s, 691 of them by
+/// migration/N, and 20 with the fix. Ours: twice as many (docs/historical.md), as an idle CPU balances in every jiffy
+/// that is due, and not in every other tick for coming a little earlier than a tick after the last: 903 to 925 then.
+/// With the fix none, as those that do not compute stay where they are. (A real 6.12 makes 3 to 7.)
 #[test]
 fn spurious_migrations() {
     for seed in 0..5 {
@@ -78,8 +78,8 @@ fn spurious_migrations() {
     }
 }
 
-/// A thousand tasks that wake each millisecond, beside so many groups without any. `gate`: a CPU that is idle for less than so many
-/// nanoseconds on average does not look for work.
+/// A thousand tasks that wake each millisecond, beside so many groups without any. `gate`: a CPU that is idle for less
+/// than so many nanoseconds on average does not look for work.
 fn wakers(name: &str, groups: usize, gate: u64) -> Results {
     let waker = |index: u64| {
         let ops = vec![Op::Run { work: 1_420 }, Op::Sleep { time: MS }];
@@ -104,8 +104,8 @@ fn system(results: &Results) -> f64 {
     results.machine().overhead_ns as f64 / (8.0 * results.elapsed_ns as f64)
 }
 
-/// "move h_load calculation to task_h_load": 24.3 % of the CPUs' time was the system's without idle groups, 48.7 % with 10,000 of them,
-/// where CPUs about to be idle look for work at every turn.
+/// "move h_load calculation to task_h_load": 24.3 % of the CPUs' time was the system's without idle groups, 48.7 % with
+/// 10,000 of them, where CPUs about to be idle look for work at every turn.
 #[test]
 fn idle_groups_cost_time_under_3_10_and_nothing_after() {
     let (without, with) = (wakers("3.10", 0, 0), wakers("3.10", 10_000, 0));
@@ -121,8 +121,8 @@ fn idle_groups_cost_time_under_3_10_and_nothing_after() {
     assert_eq!(without.machine().overhead_ns, with.machine().overhead_ns);
 }
 
-/// But where they are idle for less than `migration_cost_ns` on average, as these are for the default of half a millisecond, they do
-/// not look for work, and nobody computes anything.
+/// But where they are idle for less than `migration_cost_ns` on average, as these are for the default of half a
+/// millisecond, they do not look for work, and nobody computes anything.
 #[test]
 fn who_is_idle_for_moments_does_not_walk() {
     let gated = wakers("3.10", 10_000, 500_000);

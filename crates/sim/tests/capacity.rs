@@ -83,7 +83,8 @@ fn four_hogs_end_on_the_four_big_cpus() {
             for name in names {
                 assert!(spans(&log, name)[0].2 < 4, "{name} begins on a small CPU");
                 let settled = last_on(&log, name, |cpu| cpu < 4);
-                // One after the other by active balances, one an interval, which is 16 ms on eight CPUs at first; the first is after 24 ms.
+                // One after the other by active balances, one an interval, which is 16 ms on eight CPUs at first; the
+                // first is after 24 ms.
                 assert!(settled < 5 * 16 * MS, "{kernel} on {machine}: {name} leaves the small CPUs at {settled} ns");
             }
         }
@@ -195,8 +196,8 @@ proptest! {
     }
 }
 
-/// UTIL_EST_FASTUP (6.1, 6.6): what a task used raises its estimate at once and for a while. Without it the average behind the estimate rises
-/// by a quarter, too: one long run is as good as forgotten after the next short one.
+/// UTIL_EST_FASTUP (6.1, 6.6): what a task used raises its estimate at once and for a while. Without it the average
+/// behind the estimate rises by a quarter, too: one long run is as good as forgotten after the next short one.
 #[test]
 fn an_estimate_rises_at_once_or_slowly() {
     let estimate = |kernel: &str, feature: &str| {
@@ -216,7 +217,8 @@ fn an_estimate_rises_at_once_or_slowly() {
     assert!(estimate("6.12", "NO_UTIL_EST_FASTUP") > 700);
 }
 
-/// Who had to wait for his CPU would have used more than he did: since 6.8 his estimate does not fall for that. Before, and alone, it does.
+/// Who had to wait for his CPU would have used more than he did: since 6.8 his estimate does not fall for that. Before,
+/// and alone, it does.
 #[test]
 fn an_estimate_does_not_fall_for_waiting() {
     let estimates = |kernel: &str, beside: bool| {
@@ -242,7 +244,8 @@ fn an_estimate_does_not_fall_for_waiting() {
     }
 }
 
-/// A new task that needs a big CPU is not kept beside one on which it may not run: only those that are allowed are asked whether it fits.
+/// A new task that needs a big CPU is not kept beside one on which it may not run: only those that are allowed are
+/// asked whether it fits.
 #[test]
 fn a_big_cpu_that_is_forbidden_is_no_reason_to_stay() {
     for kernel in KERNELS {

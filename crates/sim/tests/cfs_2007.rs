@@ -1,4 +1,5 @@
-//! The first CFS, on a machine that costs nothing: everybody has his part, whoever slept does not wait, and knobs do what they say.
+//! The first CFS, on a machine that costs nothing: everybody has his part, whoever slept does not wait, and knobs do
+//! what they say.
 
 mod support;
 
@@ -59,8 +60,8 @@ fn batch_tasks_preempt_later() {
     assert!(batch > normal, "{batch} and {normal}");
 }
 
-/// A weight of 2 beside 1024: at most 1 in 513. It is less, for a wait earns no more than twice the limit would allow, however
-/// long it is.
+/// A weight of 2 beside 1024: at most 1 in 513. It is less, for a wait earns no more than twice the limit would allow,
+/// however long it is.
 #[test]
 fn idle_tasks_get_next_to_nothing() {
     let tasks = vec![hog("a"), with_policy(hog("idle"), Policy::Idle)];

@@ -339,10 +339,11 @@ const SPARE: u64 = 2048;
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Always true, 6 (ARCHITECTURE.md), while everything else changes: deadline tasks that one CPU can serve miss nothing on however many there are at
-    /// any time. For at every instant at which a job waits that is due by d, its CPU at least runs one that is due by d; so what is done of
-    /// such jobs since there was last none is the time since then, and what was asked for by d is no more (Liu & Layland, JACM 1973). Of
-    /// the four CPUs each has a fair server of 5 % from 6.12 on, and these may all run before the job in turn.
+    /// Always true, 6 (ARCHITECTURE.md), while everything else changes: deadline tasks that one CPU can serve miss
+    /// nothing on however many there are at any time. For at every instant at which a job waits that is due by d, its
+    /// CPU at least runs one that is due by d; so what is done of such jobs since there was last none is the time since
+    /// then, and what was asked for by d is no more (Liu & Layland, JACM 1973). Of the four CPUs each has a fair server
+    /// of 5 % from 6.12 on, and these may all run before the job in turn.
     #[test]
     fn deadlines_that_one_cpu_can_keep_are_kept_whatever_else_changes(
         kernel in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18"]),
@@ -415,7 +416,8 @@ proptest! {
     }
 }
 
-/// `sched_setattr` looks at the nice value only where it means something: of SCHED_IDLE, asked for again, nothing is changed.
+/// `sched_setattr` looks at the nice value only where it means something: of SCHED_IDLE, asked for again, nothing is
+/// changed.
 #[test]
 fn an_idle_task_that_is_made_idle_keeps_its_nice_value() {
     let idle = Settings { policy: Some(Policy::Idle), ..Settings::default() };

@@ -146,8 +146,8 @@ fn groups() -> impl Strategy<Value = Vec<Group>> {
     })
 }
 
-/// No task begins to run on a CPU that is offline, is woken on one, or goes there; none stays longer than its stopper takes
-/// to come: a tick, and what of the kernel cannot be preempted.
+/// No task begins to run on a CPU that is offline, is woken on one, or goes there; none stays longer than its stopper
+/// takes to come: a tick, and what of the kernel cannot be preempted.
 #[derive(Default)]
 struct NobodyOffline {
     /// Since when.

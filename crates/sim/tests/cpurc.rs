@@ -126,7 +126,8 @@ fn kernbench(scenario: &Scenario, kernel: &str, hz: u32, share: u32, seed: u64) 
     (used as f64 / 1e9, percent)
 }
 
-/// The document's table: kernbench beside two infinite loops has twice its share, as there are two CPUs, and works as much as ever.
+/// The document's table: kernbench beside two infinite loops has twice its share, as there are two CPUs, and works as
+/// much as ever.
 #[test]
 fn kernbench_has_its_share_in_every_row() {
     let scenario = load("cpurc.toml", 768);
@@ -241,8 +242,8 @@ fn task_requeueing_helps_few_against_many() {
 }
 
 proptest! {
-    // Of random mixes one in two thousand is short of its guarantee by more than 2 points (docs/cpurc.md): always the same ones, then
-    // (`make unit` says this seed to all property tests; what it says goes before what is said here).
+    // Of random mixes one in two thousand is short of its guarantee by more than 2 points (docs/cpurc.md): always the
+    // same ones, then (`make unit` says this seed to all property tests; what it says goes before what is said here).
     #![proptest_config(ProptestConfig {
         cases: 100,
         rng_seed: RngSeed::Fixed(0x63_7075_7263),

@@ -1,4 +1,5 @@
-//! cpusets of groups, and isolated CPUs: who runs where, what is refused and told, and that nobody ever runs where he may not.
+//! cpusets of groups, and isolated CPUs: who runs where, what is refused and told, and that nobody ever runs where he
+//! may not.
 
 mod support;
 
@@ -245,8 +246,8 @@ fn any_change() -> impl Strategy<Value = Changed> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Partitions, CPUs, groups, affinities, policies and hotplug at any time: nobody runs where he may not, time is conserved, and
-    /// a run repeats.
+    /// Partitions, CPUs, groups, affinities, policies and hotplug at any time: nobody runs where he may not, time is
+    /// conserved, and a run repeats.
     #[test]
     fn nobody_runs_outside_his_cpuset(
         kernel in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18"]),
@@ -294,8 +295,8 @@ proptest! {
     }
 }
 
-/// How often a CPU balances goes by how many CPUs its cache has, whoever may use them (`sd_init`): three hogs of a partition of two of 64
-/// CPUs change places far more seldom than those of a machine of two.
+/// How often a CPU balances goes by how many CPUs its cache has, whoever may use them (`sd_init`): three hogs of a
+/// partition of two of 64 CPUs change places far more seldom than those of a machine of two.
 #[test]
 fn a_partition_balances_as_seldom_as_the_whole_cache() {
     let moves = |cpus: &str, partition: &[u32]| {

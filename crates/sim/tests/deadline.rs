@@ -1,5 +1,5 @@
-//! SCHED_DEADLINE on the whole machine: textbook schedules to the nanosecond, and for thousands of random task sets that
-//! admission accepts no miss beyond the documented bound.
+//! SCHED_DEADLINE on the whole machine: textbook schedules to the nanosecond, and for thousands of random task sets
+//! that admission accepts no miss beyond the documented bound.
 
 mod support;
 
@@ -33,9 +33,10 @@ fn periodic(name: &str, dl: Dl, timer: usize, work: u64) -> Task {
 }
 
 fn set_of(sets: &[Dl]) -> Workload {
-    // Two microseconds less than it may have. One that is done in the very instant in which its runtime ends may be throttled
-    // before it can say so, if something else happens in that instant; and one that wakes in the very instant of its old deadline
-    // with less than a microsecond left keeps both, as the kernel's rule counts in units of 1024 ns.
+    // Two microseconds less than it may have. One that is done in the very instant in which its runtime ends may be
+    // throttled before it can say so, if something else happens in that instant; and one that wakes in the very instant
+    // of its old deadline with less than a microsecond left keeps both, as the kernel's rule counts in units of 1024
+    // ns.
     let job = |(n, dl): (usize, &Dl)| periodic(&format!("d{n}"), *dl, n, dl.runtime.saturating_sub(SPARE));
     let tasks = sets.iter().enumerate().map(job).collect();
     let mut workload = workload(tasks);
@@ -86,9 +87,9 @@ fn periods(tasks: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u64>> {
     prop::collection::vec(prop::sample::select(vec![4u64, 5, 6, 8, 10, 12, 15, 20, 24, 30]), tasks)
 }
 
-/// Devi & Anderson, "Tardiness bounds under global EDF scheduling on a multiprocessor" (RTSS 2005), theorem 2, in its simpler
-/// form: with the m - 1 greatest execution times E and the m - 2 greatest utilisations U no job of task k is later than
-/// e_k + (sum E - min e) / (m - sum U).
+/// Devi & Anderson, "Tardiness bounds under global EDF scheduling on a multiprocessor" (RTSS 2005), theorem 2, in its
+/// simpler form: with the m - 1 greatest execution times E and the m - 2 greatest utilisations U no job of task k is
+/// later than e_k + (sum E - min e) / (m - sum U).
 fn bound(sets: &[Dl], cpus: usize, k: usize) -> u64 {
     let mut work: Vec<u64> = sets.iter().map(|dl| dl.runtime).collect();
     let mut share: Vec<f64> = sets.iter().map(|dl| dl.runtime as f64 / dl.period as f64).collect();
@@ -110,7 +111,8 @@ fn share_of_a_cpu(kernel: &str) -> u64 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// One CPU: EDF is optimal, so whatever is admitted and has implicit deadlines misses nothing (Liu & Layland, JACM 1973).
+    /// One CPU: EDF is optimal, so whatever is admitted and has implicit deadlines misses nothing (Liu & Layland, JACM
+    /// 1973).
     #[test]
     fn one_cpu_misses_nothing(
         kernel in prop::sample::select(KERNELS.to_vec()),
@@ -214,8 +216,8 @@ fn dl(runtime: u64, period: u64) -> Dl {
     Dl { runtime: runtime * MS, deadline: period * MS, period: period * MS }
 }
 
-/// The schedule of `class/deadline/tests.rs` (Abeni & Buttazzo 1998), by the whole machine: the server's jobs are released at 3
-/// and at 13, and its runtime is enforced to the nanosecond with HRTICK_DL.
+/// The schedule of `class/deadline/tests.rs` (Abeni & Buttazzo 1998), by the whole machine: the server's jobs are
+/// released at 3 and at 13, and its runtime is enforced to the nanosecond with HRTICK_DL.
 #[test]
 fn the_textbook_cbs_schedule_comes_out_on_the_machine() {
     let hard =
@@ -266,8 +268,8 @@ fn misses(log: &Log) -> Vec<(u64, TaskId, u64)> {
     })
 }
 
-/// A task that needs more than its runtime is throttled, and each job that ends after its deadline is told when it ends, with how
-/// late it is. Who is late for his next release never sleeps, so he has one job that never ends.
+/// A task that needs more than its runtime is throttled, and each job that ends after its deadline is told when it
+/// ends, with how late it is. Who is late for his next release never sleeps, so he has one job that never ends.
 #[test]
 fn an_overrun_is_throttled_and_the_miss_reported() {
     let run = |release: u64| {
@@ -296,8 +298,8 @@ fn an_overrun_is_throttled_and_the_miss_reported() {
     assert_eq!(run(10), (spans, vec![12, 22, 32, 42, 52, 62], vec![]));
 }
 
-/// A deadline before the end of the period that was never set has not passed: whoever comes to the class in the first moments of a run
-/// has his runtime at once, like everybody after him.
+/// A deadline before the end of the period that was never set has not passed: whoever comes to the class in the first
+/// moments of a run has his runtime at once, like everybody after him.
 #[test]
 fn nobody_waits_for_a_period_before_his_first() {
     for start in [0, 1, 1_000, 3 * MS, 12 * MS, 40 * MS] {
@@ -309,8 +311,8 @@ fn nobody_waits_for_a_period_before_his_first() {
     }
 }
 
-/// Who asked for it is told each time its runtime is used up, at the nanosecond in which that is noticed: under a timer of its own
-/// when it happens, else at the tick. Nobody else is, and yielding is no overrun.
+/// Who asked for it is told each time its runtime is used up, at the nanosecond in which that is noticed: under a timer
+/// of its own when it happens, else at the tick. Nobody else is, and yielding is no overrun.
 #[test]
 fn an_overrun_is_told_who_asked() {
     let overruns = |overrun, hrtick: bool| {
@@ -336,13 +338,15 @@ fn an_overrun_is_told_who_asked() {
     let greedy = |times: &[u64]| times.iter().map(|at| ("greedy".to_owned(), at * MS)).collect::<Vec<_>>();
     // Released at 10, it has used up 2 of its 3 at 12; each period brings 3 more, so it uses all it has in each.
     assert_eq!(overruns(true, true), greedy(&[12, 22, 32, 42, 52, 62]));
-    // At the ticks, every 4 ms: at 24 it has had 4 of its 2, and the period that begins at 30 pays for the rest of the one before.
+    // At the ticks, every 4 ms: at 24 it has had 4 of its 2, and the period that begins at 30 pays for the rest of the
+    // one before.
     assert_eq!(overruns(true, false), greedy(&[12, 24, 32, 52, 64]));
     assert_eq!(overruns(false, true), []);
     assert_eq!(overruns(false, false), []);
 }
 
-/// Has a deadline hog leave its class at each first of these times, to a fair one, and come back at each second. Milliseconds.
+/// Has a deadline hog leave its class at each first of these times, to a fair one, and come back at each second.
+/// Milliseconds.
 fn leaves_and_returns(config: &Config, dl: Dl, times: &[(u64, u64)]) -> Result<Log, Error> {
     let mut hog = once("hog", vec![Op::Run { work: 10_000 * MS }]);
     hog.settings.policy = Some(policy(dl));
@@ -361,8 +365,8 @@ fn throttled(log: &Log) -> Vec<u64> {
     log.pick(|at, event| matches!(event, Event::Deadline { what: DeadlineEvent::Throttle, .. }).then_some(at / MS))
 }
 
-/// Runtime and deadline stay with the task (`switched_from_dl`): before its deadline it goes on with what it had left, whether its 0-lag
-/// time has come or not; after it a period begins.
+/// Runtime and deadline stay with the task (`switched_from_dl`): before its deadline it goes on with what it had left,
+/// whether its 0-lag time has come or not; after it a period begins.
 #[test]
 fn who_leaves_the_class_and_returns_goes_on_with_what_he_had() {
     for kernel in ["6.1", "6.12"] {
@@ -386,8 +390,8 @@ fn leaving_the_class_for_a_moment_does_not_end_throttling() {
     let log = leaves_and_returns(&config, dl(20, 200), &[(50, 60)]).unwrap();
     let spans: Vec<(u64, u64)> = schedule(&log).into_iter().map(|(_, from, to)| (from, to)).collect();
     assert_eq!(spans, [(0, 20), (50, 60), (200, 220)]);
-    // Noticed at the tick it has overrun by 2 of 18, and its 0-lag time is 222: its period begins while it is elsewhere, and a new one when
-    // it returns, at 210; the tick stops that at 228.
+    // Noticed at the tick it has overrun by 2 of 18, and its 0-lag time is 222: its period begins while it is
+    // elsewhere, and a new one when it returns, at 210; the tick stops that at 228.
     let log = leaves_and_returns(&machine("6.12", 1, 300), dl(18, 200), &[(50, 210)]).unwrap();
     assert_eq!(throttled(&log), [20, 228]);
 }
@@ -438,8 +442,8 @@ fn where_a_hog_goes_on(kernel: &str) -> Vec<u32> {
         .collect()
 }
 
-/// Up to 6.6 a CPU with one deadline task is not overloaded, and keeps him; from 6.7 on one that waits is pushed, even if only for whoever
-/// is not of the class, and each time to the next CPU.
+/// Up to 6.6 a CPU with one deadline task is not overloaded, and keeps him; from 6.7 on one that waits is pushed, even
+/// if only for whoever is not of the class, and each time to the next CPU.
 #[test]
 fn who_gets_his_runtime_back_stays_up_to_6_6_and_is_pushed_from_6_7_on() {
     for kernel in ["6.1", "6.6"] {
@@ -488,8 +492,8 @@ fn bad_parameters_name_their_limit() {
     }
 }
 
-/// From 6.12 on the fair server: under a real-time hog fair tasks get 50 ms a second, first when only just enough is left of the
-/// first second, then at the same place of each: without costs nobody runs after the tick that ends a turn.
+/// From 6.12 on the fair server: under a real-time hog fair tasks get 50 ms a second, first when only just enough is
+/// left of the first second, then at the same place of each: without costs nobody runs after the tick that ends a turn.
 #[test]
 fn the_fair_server_leaves_fair_tasks_five_percent() {
     let mut hog = once("hog", vec![Op::Run { work: 10_000 * MS }]);
@@ -508,8 +512,9 @@ fn the_fair_server_leaves_fair_tasks_five_percent() {
     }
 }
 
-/// A fair task holds a mutex that a deadline task waits for, and a real-time hog is in between. With priority inheritance the
-/// fair task runs with the waiter's parameters until it gives the mutex back; without, the deadline task waits for the hog.
+/// A fair task holds a mutex that a deadline task waits for, and a real-time hog is in between. With priority
+/// inheritance the fair task runs with the waiter's parameters until it gives the mutex back; without, the deadline
+/// task waits for the hog.
 #[test]
 fn a_deadline_task_lends_its_parameters_to_who_holds_what_it_waits_for() {
     for (mutex, done) in [(2, 6), (0, 25)] {
@@ -535,8 +540,8 @@ fn global_edf_is_late_as_it_should_be() {
     assert!(late[2] < bound(&sets, 2, 2), "{} ns", bound(&sets, 2, 2));
 }
 
-/// GRUB (sched-deadline.rst, section 2.3): a hog that may reclaim has what nobody else has reserved, up to 95 %; one that may
-/// not, its runtime.
+/// GRUB (sched-deadline.rst, section 2.3): a hog that may reclaim has what nobody else has reserved, up to 95 %; one
+/// that may not, its runtime.
 #[test]
 fn a_hog_that_reclaims_has_what_others_leave() {
     let ran = |reclaim| {
@@ -555,11 +560,12 @@ fn a_hog_that_reclaims_has_what_others_leave() {
     assert!((930..=955).contains(&ran(true)), "{}", ran(true));
 }
 
-/// Where the machine is not the papers' GRUB: what a task has run since it was last looked at goes at the rate of that moment, though the
-/// rate may have changed in between, as in the kernel. Two halves of a CPU. `first` works for 1.95 ms and is inactive from its 0-lag time
-/// on, 8 - 2.05 * 8/4 = 3.9 ms, until it wakes at 9.03. By the book `second` has 8.33 - 1.95 - 5.13/2 = 3.815 ms of runtime left then, which
-/// last until 12.845 ms: with a tick every 100 us that is seen at 12.9. With one every ms all it ran between 3 and 4 ms goes at the
-/// half, which is 0.45 ms too little, and all between 9 and 10 ms at the whole, 0.015 too much: it lasts until 13.28, seen at 14.
+/// Where the machine is not the papers' GRUB: what a task has run since it was last looked at goes at the rate of that
+/// moment, though the rate may have changed in between, as in the kernel. Two halves of a CPU. `first` works for 1.95
+/// ms and is inactive from its 0-lag time on, 8 - 2.05 * 8/4 = 3.9 ms, until it wakes at 9.03. By the book `second` has
+/// 8.33 - 1.95 - 5.13/2 = 3.815 ms of runtime left then, which last until 12.845 ms: with a tick every 100 us that is
+/// seen at 12.9. With one every ms all it ran between 3 and 4 ms goes at the half, which is 0.45 ms too little, and all
+/// between 9 and 10 ms at the whole, 0.015 too much: it lasts until 13.28, seen at 14.
 #[test]
 fn what_ran_since_the_last_look_goes_at_the_rate_of_the_moment() {
     let reclaiming = |name: &str, runtime: u64, ops: Vec<Op>| {
@@ -606,7 +612,8 @@ fn the_fair_server_is_tunable() {
     assert_eq!(fair_time(100 * MS), 400);
 }
 
-/// What fair tasks get by themselves is counted: beside a real-time task that leaves them 10 %, they never need the server.
+/// What fair tasks get by themselves is counted: beside a real-time task that leaves them 10 %, they never need the
+/// server.
 #[test]
 fn the_fair_server_stays_away_where_nobody_starves() {
     let ops = vec![Op::Run { work: 90 * MS }, Op::Sleep { time: 10 * MS }];
@@ -638,7 +645,8 @@ fn bandwidth_comes_back_when_a_task_ends() {
     run(17).unwrap();
 }
 
-/// A deadline task may not fork (EAGAIN): it goes on without its child, and the user is told. Before it asks for the policy it may.
+/// A deadline task may not fork (EAGAIN): it goes on without its child, and the user is told. Before it asks for the
+/// policy it may.
 #[test]
 fn a_deadline_task_has_no_children() {
     let dl = Dl { runtime: 5 * MS, deadline: 20 * MS, period: 20 * MS };

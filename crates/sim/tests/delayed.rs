@@ -11,7 +11,8 @@ use vruntime_trace::{Sink, TaskInfo};
 use vruntime_workload::rtapp::Options;
 use vruntime_workload::scenario;
 
-/// Who sleeps; how often the balancer moved somebody who does, and how often such a one was woken where it had been taken.
+/// Who sleeps; how often the balancer moved somebody who does, and how often such a one was woken where it had been
+/// taken.
 #[derive(Default)]
 struct Sleepers {
     names: BTreeMap<TaskId, String>,
@@ -79,8 +80,8 @@ instance = 1
 steps = [{ run = "7ms" }, { sleep = "3ms" }]
 "#;
 
-/// 6.12 moves them as it does those that wait, and they sleep on where they are taken to; since 6.14 they are moved only where it moves load.
-/// Before 6.12 who sleeps is on no queue.
+/// 6.12 moves them as it does those that wait, and they sleep on where they are taken to; since 6.14 they are moved
+/// only where it moves load. Before 6.12 who sleeps is on no queue.
 #[test]
 fn a_sleeper_whose_dequeue_is_delayed_is_moved_as_it_is() {
     let seen = |kernel| {
@@ -94,8 +95,8 @@ fn a_sleeper_whose_dequeue_is_delayed_is_moved_as_it_is() {
     assert_eq!(later, 0);
 }
 
-/// From 6.12 on who yields while it is owed time gives up the rest of its request, and has it counted; in 6.6 it only goes behind those with an
-/// earlier deadline, and has what is its own in the end.
+/// From 6.12 on who yields while it is owed time gives up the rest of its request, and has it counted; in 6.6 it only
+/// goes behind those with an earlier deadline, and has what is its own in the end.
 #[test]
 fn a_yield_costs_the_rest_of_a_request() {
     let text = r#"

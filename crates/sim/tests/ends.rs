@@ -149,8 +149,8 @@ fn loops_in_which_no_time_passes_are_told() {
     assert!(simulate(&workload, &config, &mut NoSink).is_ok());
 }
 
-/// What is done in user mode is too short to be counted, but does not go on for ever at one instant: whatever the task, others run
-/// beside it and the run comes to its end.
+/// What is done in user mode is too short to be counted, but does not go on for ever at one instant: whatever the task,
+/// others run beside it and the run comes to its end.
 #[test]
 fn loops_in_user_mode_take_time_where_system_calls_do() {
     let rounds = |task: Task| vec![task, once("other", vec![work(500)])];
@@ -168,7 +168,8 @@ fn loops_in_user_mode_take_time_where_system_calls_do() {
     }
 }
 
-/// Three for each, without end: a run ends all the same when it is to. (Without an end it is stopped: `interpreter.rs`.)
+/// Three for each, without end: a run ends all the same when it is to. (Without an end it is stopped:
+/// `interpreter.rs`.)
 #[test]
 fn a_fork_bomb_ends_with_the_run() {
     let bomb = task("bomb", vec![phase(vec![Op::Fork(0), work(1)], Repeat::Times(3))]);
@@ -245,8 +246,8 @@ fn clamps_and_memory_binding_are_said_to_have_no_effect() {
     assert!(notes[0].contains("clamps (task `a`)") && notes[1].contains("memory binding"), "{notes:?}");
 }
 
-/// The same seed gives the same bytes, where interrupts come late by chance; another seed or kernel gives others. (What the bytes are
-/// is pinned in `digests.rs`.)
+/// The same seed gives the same bytes, where interrupts come late by chance; another seed or kernel gives others. (What
+/// the bytes are is pinned in `digests.rs`.)
 #[test]
 fn digests_repeat_with_and_without_jitter() {
     let periodic = |name: &str, run: u64, sleep| {

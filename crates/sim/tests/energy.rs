@@ -120,7 +120,8 @@ fn the_cheaper_kind_has_it() {
     }
 }
 
-/// What a CPU costs depends on the frequency that it must run at: a second task of half a CPU on the CPU of the first would need the highest.
+/// What a CPU costs depends on the frequency that it must run at: a second task of half a CPU on the CPU of the first
+/// would need the highest.
 #[test]
 fn tasks_spread_where_one_cpu_would_have_to_run_faster() {
     for kernel in KERNELS {
@@ -213,8 +214,8 @@ fn who_is_capped_at_nothing_moves_all_the_same() {
     }
 }
 
-/// Beside a task without a cap the capped one would not be held down either; and the kernel thinks so of the idle CPUs that follow in that
-/// domain, too.
+/// Beside a task without a cap the capped one would not be held down either; and the kernel thinks so of the idle CPUs
+/// that follow in that domain, too.
 #[test]
 fn the_clamps_of_a_cpu_in_use_count_for_the_next() {
     for kernel in KERNELS {
@@ -233,7 +234,8 @@ fn the_clamps_of_a_cpu_in_use_count_for_the_next() {
     }
 }
 
-/// A capped task comes to a CPU that is too small for what it uses: its clamps are counted first, until 6.12 did that afterwards.
+/// A capped task comes to a CPU that is too small for what it uses: its clamps are counted first, until 6.12 did that
+/// afterwards.
 #[test]
 fn whether_a_cpu_is_overutilized_is_asked_before_or_after_clamps_count() {
     for (kernel, after) in [("6.1", false), ("6.6", false), ("6.12", true), ("6.18", true)] {

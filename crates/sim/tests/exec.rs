@@ -98,7 +98,8 @@ fn a_task_that_execs_does_not_go_to_a_far_node() {
     }
 }
 
-/// Of the group that is compared only the CPUs count on which the task may run: the one that is idle over there is not for it.
+/// Of the group that is compared only the CPUs count on which the task may run: the one that is idle over there is not
+/// for it.
 #[test]
 fn cpus_on_which_a_task_may_not_run_attract_it_nowhere() {
     let mut config = exact("6.12", "pack:2 core:2");

@@ -54,7 +54,8 @@ fn work_takes_as_long_as_the_frequency_says() {
     assert_eq!(exits(Governor::Powersave), 400 * MS);
 }
 
-/// A hog under schedutil: from the lowest frequency to the highest, never down, and not a nanosecond of work is lost on the way.
+/// A hog under schedutil: from the lowest frequency to the highest, never down, and not a nanosecond of work is lost on
+/// the way.
 #[test]
 fn a_hog_is_soon_at_the_highest_frequency() {
     for kernel in KERNELS {
@@ -74,12 +75,13 @@ fn a_hog_is_soon_at_the_highest_frequency() {
     }
 }
 
-/// Utilisation does not depend on the frequency: a task that needs a quarter of the CPU ends at the frequency that gives it a
-/// quarter and a quarter of that more, from above and from below.
+/// Utilisation does not depend on the frequency: a task that needs a quarter of the CPU ends at the frequency that
+/// gives it a quarter and a quarter of that more, from above and from below.
 #[test]
 fn the_frequency_settles_where_the_utilisation_says() {
     for kernel in KERNELS {
-        // 2.5 of 10 ms: 256 of 1024, times 1.25: 320, which is 625 MHz: 1000, or 500 and 1000 in turn as the average moves.
+        // 2.5 of 10 ms: 256 of 1024, times 1.25: 320, which is 625 MHz: 1000, or 500 and 1000 in turn as the average
+        // moves.
         let mut config = machine(kernel, 1, Governor::Schedutil);
         config.duration = Some(2000 * MS);
         let (log, outcome) = log(&workload(vec![periodic("t", 2_500, 10_000)]), &config);

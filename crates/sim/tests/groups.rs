@@ -17,7 +17,8 @@ fn of_group(mut task: Task, group: usize) -> Task {
     task
 }
 
-/// When a task of `/b` came to a CPU, nanoseconds since `start`: alone in its group on CPU 0 beside four of `/a` on four CPUs.
+/// When a task of `/b` came to a CPU, nanoseconds since `start`: alone in its group on CPU 0 beside four of `/a` on
+/// four CPUs.
 fn turns_of_b(kernel: &str, start: u64) -> Vec<u64> {
     let hog = |name: &str| starting(once(name, vec![Op::Run { work: 1000 * MS }]), start);
     let mut tasks = vec![of_group(hog("a"), 1); 4];
@@ -33,8 +34,8 @@ fn turns_of_b(kernel: &str, start: u64) -> Vec<u64> {
     log.pick(turn)
 }
 
-/// Since 6.7 a group's load is passed on to other CPUs once in a millisecond; of a new group at once, in the first millisecond of a run as
-/// in any other.
+/// Since 6.7 a group's load is passed on to other CPUs once in a millisecond; of a new group at once, in the first
+/// millisecond of a run as in any other.
 #[test]
 fn the_first_millisecond_is_as_any_other() {
     for kernel in ["6.1", "6.12", "6.18"] {
@@ -52,8 +53,8 @@ fn request(kernel: &str, period: u64, seed: u64) -> u64 {
     log.exit("request").unwrap()
 }
 
-/// Periods do not begin with the workload: the timer keeps the beat of the machine's start, or of the group's. What is left of the first one
-/// decides whether a request waits for one more, not at all, or for a moment.
+/// Periods do not begin with the workload: the timer keeps the beat of the machine's start, or of the group's. What is
+/// left of the first one decides whether a request waits for one more, not at all, or for a moment.
 #[test]
 fn a_request_comes_at_any_moment_of_a_period() {
     for (kernel, period) in [("3.10", 100 * MS), ("6.1", 100 * MS), ("6.12", 100 * MS), ("6.18", 100 * MS)] {
@@ -67,8 +68,9 @@ fn a_request_comes_at_any_moment_of_a_period() {
     assert!(request("6.1", 100 * MS, 0) > 106 * MS);
 }
 
-/// What happens in 20 ms on two CPUs: a task of a group with 10 ms of each 100 has used up what its CPU had of that in the moment in which it
-/// sleeps, after 5 ms; two others of the group, and these, are on the other CPU, and might leave it by then.
+/// What happens in 20 ms on two CPUs: a task of a group with 10 ms of each 100 has used up what its CPU had of that in
+/// the moment in which it sleeps, after 5 ms; two others of the group, and these, are on the other CPU, and might leave
+/// it by then.
 fn around_a_sleep(kernel: &str, beside: &[&str]) -> Vec<String> {
     let max = Bandwidth { quota: 10 * MS, period: 100 * MS, burst: 0 };
     let sleeps = once("sleeps", vec![Op::Run { work: 5 * MS }, Op::Sleep { time: 500 * MS }]);
@@ -93,7 +95,8 @@ fn around_a_sleep(kernel: &str, beside: &[&str]) -> Vec<String> {
     })
 }
 
-/// The CPU looks for work before the group is throttled there: another of the group comes, and waits for the next period.
+/// The CPU looks for work before the group is throttled there: another of the group comes, and waits for the next
+/// period.
 #[test]
 fn a_cpu_that_goes_idle_looks_for_work_before_it_throttles() {
     for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18"] {

@@ -1,4 +1,5 @@
-//! Where real-time and deadline tasks go, and where tasks go whose CPUs change: one rule of `rt.c`, `deadline.c` or `core.c` each.
+//! Where real-time and deadline tasks go, and where tasks go whose CPUs change: one rule of `rt.c`, `deadline.c` or
+//! `core.c` each.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -50,7 +51,8 @@ impl Story {
     }
 }
 
-/// Runs a scenario on a machine on which nothing costs anything. `throttles`: real-time tasks have no more than 950 ms of each second.
+/// Runs a scenario on a machine on which nothing costs anything. `throttles`: real-time tasks have no more than 950 ms
+/// of each second.
 fn tell(kernel_name: &str, machine: &str, throttles: bool, text: &str) -> Story {
     let none = |_: &std::path::Path| Err(io::Error::from(io::ErrorKind::NotFound));
     let scenario = scenario::parse("t.toml", text.as_bytes(), &Options::default(), &mut { none }).unwrap();
@@ -65,7 +67,8 @@ fn tell(kernel_name: &str, machine: &str, throttles: bool, text: &str) -> Story 
     story
 }
 
-/// `pull_rt_task` leaves alone who is more urgent than whoever has his CPU, the idle task included: he was woken a moment ago.
+/// `pull_rt_task` leaves alone who is more urgent than whoever has his CPU, the idle task included: he was woken a
+/// moment ago.
 #[test]
 fn nobody_is_pulled_from_a_cpu_that_idles() {
     let text = r#"
@@ -166,7 +169,8 @@ cpus = "0-1"
     }
 }
 
-/// `cpudl_find`: if none of the CPUs that a deadline task may run on is without one, the others do not count, free as they may be.
+/// `cpudl_find`: if none of the CPUs that a deadline task may run on is without one, the others do not count, free as
+/// they may be.
 #[test]
 fn a_deadline_task_that_may_not_go_to_a_free_cpu_goes_to_a_later_one() {
     let text = r#"
@@ -319,7 +323,8 @@ policy = "SCHED_OTHER"
     }
 }
 
-/// `__set_cpus_allowed_ptr`: of many that one sends away each goes to another CPU (since 5.7; before, all go to the first).
+/// `__set_cpus_allowed_ptr`: of many that one sends away each goes to another CPU (since 5.7; before, all go to the
+/// first).
 #[test]
 fn those_whose_cpus_change_are_spread() {
     let text = r#"

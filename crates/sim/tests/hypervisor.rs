@@ -26,12 +26,14 @@ fn ends(count: usize, config: &Config) -> Vec<u64> {
 
 #[test]
 fn busy_virtual_cpus_share_those_of_the_host() {
-    // Two CPUs do the work of four in twice the time. Who wakes first on the host decides whether they are two and two there or three and one; three
-    // and one last for 100 ms and more, for those that slept weigh next to nothing at first (of four such processes a real 6.18 moved the first
-    // after 104 to 150 ms in four of five trials, and at once in the fifth, where 116 to 120 are simulated).
+    // Two CPUs do the work of four in twice the time. Who wakes first on the host decides whether they are two and two
+    // there or three and one; three and one last for 100 ms and more, for those that slept weigh next to nothing at
+    // first (of four such processes a real 6.18 moved the first after 104 to 150 ms in four of five trials, and at once
+    // in the fifth, where 116 to 120 are simulated).
     let last = ends(4, &hosted("4", 2)).into_iter().max().unwrap();
     assert!((190 * MS..=204 * MS).contains(&last), "{last}");
-    // Three on two: two share one for as long as the host's own balancing, after so many ticks, leaves them there, but none of it is idle.
+    // Three on two: two share one for as long as the host's own balancing, after so many ticks, leaves them there, but
+    // none of it is idle.
     let last = ends(3, &hosted("4", 2)).into_iter().max().unwrap();
     assert!((150 * MS..=158 * MS).contains(&last), "{last}");
     // As many as the host has are not slowed down at all, on whatever virtual CPUs they are.

@@ -43,8 +43,8 @@ fn a_wakeup_pays_for_the_depth_of_the_sleep() {
     }
 }
 
-/// Where a task that is new at 6.3 ms goes on a machine of two caches of three CPUs each: CPU 1 is busy, so it is the other cache, where `tasks`
-/// decide.
+/// Where a task that is new at 6.3 ms goes on a machine of two caches of three CPUs each: CPU 1 is busy, so it is the
+/// other cache, where `tasks` decide.
 fn target_of_new(mut tasks: Vec<Task>, config: &Config) -> Vec<CpuId> {
     tasks.push(pinned(once("hog", vec![Op::Run { work: 20 * MS }]), &[1]));
     // It forks from CPU 0, where whoever starts a workload sits.
@@ -95,7 +95,8 @@ fn what_makes_no_sense_is_refused() {
     assert!(message.contains("`C1`") && message.contains("`C6`") && message.contains("shallowest"), "{message}");
 }
 
-/// A kick goes out when the tick that sends it is over; a task woken on that CPU meanwhile does not wait for it to arrive.
+/// A kick goes out when the tick that sends it is over; a task woken on that CPU meanwhile does not wait for it to
+/// arrive.
 #[test]
 fn a_wakeup_overtakes_a_kick() {
     for kernel in KERNELS {
@@ -121,7 +122,8 @@ fn a_wakeup_overtakes_a_kick() {
     }
 }
 
-/// A CPU that has been idle for a while takes as long to wake up as was measured, whether its own timer or another CPU wakes it.
+/// A CPU that has been idle for a while takes as long to wake up as was measured, whether its own timer or another CPU
+/// wakes it.
 #[test]
 fn the_longer_a_cpu_was_idle_the_longer_it_takes_to_wake_up() {
     let late = |depths: &[(u64, u64)], asleep: u64| {

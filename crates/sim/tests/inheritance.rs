@@ -27,8 +27,8 @@ fn config(machine: &str) -> Config {
 const PI: usize = 2;
 const PLAIN: usize = 0;
 
-/// Mars Pathfinder, 1997: the bus manager (urgent) waits for a mutex held by the meteorological task (not urgent), which a
-/// long communications task (in between) keeps from running. When the urgent one has its mutex, microseconds.
+/// Mars Pathfinder, 1997: the bus manager (urgent) waits for a mutex held by the meteorological task (not urgent),
+/// which a long communications task (in between) keeps from running. When the urgent one has its mutex, microseconds.
 fn pathfinder(mutex: usize) -> u64 {
     let meteo = fifo(once("meteo", vec![Op::Lock(mutex), run(1000), Op::Unlock(mutex), run(5000)]), 10);
     let bus = starting(fifo(once("bus", vec![Op::Lock(mutex), run(100), Op::Unlock(mutex)]), 30), 200 * US);
@@ -92,8 +92,8 @@ fn waiters_are_served_by_urgency_not_by_arrival() {
     assert_eq!(order, [2, 3, 1]);
 }
 
-/// When a waiter comes through if the owner, as urgent as `urgent` says, sleeps for a millisecond with the mutex, three times, and wants it
-/// again each time as soon as it has given it back. Milliseconds.
+/// When a waiter comes through if the owner, as urgent as `urgent` says, sleeps for a millisecond with the mutex, three
+/// times, and wants it again each time as soon as it has given it back. Milliseconds.
 fn waiter_beside(urgent: impl Fn(Task) -> Task) -> u64 {
     let turn = || vec![Op::Lock(PI), Op::Sleep { time: MS }, Op::Unlock(PI)];
     let owner = urgent(once("owner", [turn(), turn(), turn()].concat()));
@@ -177,7 +177,8 @@ fn reserving(mut task: Task, runtime: u64, period: u64) -> Task {
     task
 }
 
-/// When a task is done that needs 29 ms for what it does with two mutexes and has 5 every 20, if these wait for them. Milliseconds.
+/// When a task is done that needs 29 ms for what it does with two mutexes and has 5 every 20, if these wait for them.
+/// Milliseconds.
 fn reservation_beside(kernel: &str, waiters: Vec<Task>) -> u64 {
     let ops = vec![Op::Lock(0), Op::Lock(1), run(29_000), Op::Unlock(1), Op::Unlock(0)];
     let tasks = std::iter::once(reserving(once("owner", ops), 5, 20)).chain(waiters);
@@ -190,8 +191,8 @@ fn reservation_beside(kernel: &str, waiters: Vec<Task>) -> u64 {
     log.exit("owner").unwrap() / MS
 }
 
-/// `rt_mutex_setprio` lends a deadline task what another one has only if that one's deadline is earlier than its own: a waiter that is
-/// less urgent does not free it from its reservation.
+/// `rt_mutex_setprio` lends a deadline task what another one has only if that one's deadline is earlier than its own: a
+/// waiter that is less urgent does not free it from its reservation.
 #[test]
 fn a_later_deadline_does_not_lift_a_reservation() {
     let waiter = |mutex, start, period| {
@@ -208,7 +209,8 @@ fn a_later_deadline_does_not_lift_a_reservation() {
         // It wakes while the owner is throttled, so it has the CPU; 10 + 10 is 20.
         assert_eq!(done(vec![waiter(0, 10, 10)]), 104, "{kernel}: the same deadline");
         assert_eq!(done(vec![waiter(0, 10, 9)]), 34, "{kernel}: 19 is before 20");
-        // The owner has done 15 by 45, and has 60 as its deadline. Whoever comes now has it looked at again who is more urgent.
+        // The owner has done 15 by 45, and has 60 as its deadline. Whoever comes now has it looked at again who is more
+        // urgent.
         assert_eq!(done(vec![waiter(0, 1, 50), fair(46)]), 60, "{kernel}: 51 is before 60");
     }
 }
@@ -222,7 +224,8 @@ fn changes(what: &[(u64, usize, Policy)]) -> Vec<Change> {
     what.iter().map(change).collect()
 }
 
-/// `rt_mutex_adjust_pi`: the one who waits is given another policy, and the chain of those who keep him waiting feels it, up and down.
+/// `rt_mutex_adjust_pi`: the one who waits is given another policy, and the chain of those who keep him waiting feels
+/// it, up and down.
 #[test]
 fn a_change_of_who_waits_travels_along_the_chain() {
     let owner = once("owner", vec![Op::Lock(0), run(50_000), Op::Unlock(0)]);
@@ -271,8 +274,8 @@ fn a_change_puts_a_waiter_in_its_new_place() {
     assert_eq!(order, [3, 1, 2]);
 }
 
-/// A deadline task with an earlier deadline than its waiter's is lent nothing, but is once it has no reservation of its own any more: it stays
-/// in the class, before a FIFO hog, and done with the mutex it leaves it.
+/// A deadline task with an earlier deadline than its waiter's is lent nothing, but is once it has no reservation of its
+/// own any more: it stays in the class, before a FIFO hog, and done with the mutex it leaves it.
 #[test]
 fn who_gives_up_his_reservation_is_lent_one() {
     for kernel in ["6.1", "6.12"] {
@@ -287,7 +290,8 @@ fn who_gives_up_his_reservation_is_lent_one() {
         let mut log = Log::default();
         simulate(&workload, &config, &mut log).unwrap();
         let done = |name| log.exit(name).unwrap() / US;
-        // Throttled at 25 it goes on at 30, for the 19 ms that it still needs; then the waiter, what is left of the hog, and the last ms.
+        // Throttled at 25 it goes on at 30, for the 19 ms that it still needs; then the waiter, what is left of the
+        // hog, and the last ms.
         assert_eq!(done("waiter"), 49_100, "{kernel}");
         assert_eq!((done("hog"), done("owner")), (145_100, 146_100), "{kernel}");
     }

@@ -39,7 +39,8 @@ fn wakeups(log: &Log, name: &str) -> Vec<u64> {
     log.pick(|at, event| matches!(event, Event::Wakeup { task, .. } if task == thread).then_some(at / 1000))
 }
 
-/// When `rcu_preempt` was woken on a machine of two CPUs, with hogs on these, where children end a moment after these milliseconds.
+/// When `rcu_preempt` was woken on a machine of two CPUs, with hogs on these, where children end a moment after these
+/// milliseconds.
 fn grace_periods(forks_at: &[u64], hogs: &[u32], hz: u32) -> Vec<u64> {
     let mut tasks = forks(forks_at);
     tasks.extend(hogs.iter().map(|cpu| hog(&format!("hog{cpu}"), *cpu)));
@@ -141,7 +142,8 @@ fn what_a_machine_does_besides_is_simulated_as_measured() {
     }
 }
 
-/// A machine of which it was measured that it does nothing does nothing, and grace periods are simulated instead of measured.
+/// A machine of which it was measured that it does nothing does nothing, and grace periods are simulated instead of
+/// measured.
 #[test]
 fn a_machine_can_do_nothing_besides() {
     let names = |residents: Vec<Resident>, tasks: Vec<Task>| {

@@ -45,8 +45,9 @@ fn the_first_sample_comes_after_five_seconds_and_eleven_ticks() {
     assert_eq!(at(5_044_000_001), constant(2, 1));
 }
 
-/// Runnable tasks count whether they run or wait: 4 on 2 CPUs. The other CPUs, with ticks or without, add nothing. (Of 5 on 2 one is moved
-/// now and then, and if that is between the ticks in which the two CPUs are counted nobody counts it, as in the kernel.)
+/// Runnable tasks count whether they run or wait: 4 on 2 CPUs. The other CPUs, with ticks or without, add nothing. (Of
+/// 5 on 2 one is moved now and then, and if that is between the ticks in which the two CPUs are counted nobody counts
+/// it, as in the kernel.)
 #[test]
 fn constant_load_is_the_formula() {
     assert_eq!(loadavg(hogs(4), "2", 61), constant(4, 12));
@@ -76,8 +77,8 @@ fn a_machine_that_sleeps_has_no_load() {
     assert_eq!(loadavg(vec![rare], "4", 300), LoadAvg::default());
 }
 
-/// Half-busy tasks on CPUs that go to sleep all the time: the mean of what is seen is the mean of what is. The time between
-/// samples is no multiple of theirs (their halves are prime), so over an hour their phases are met evenly.
+/// Half-busy tasks on CPUs that go to sleep all the time: the mean of what is seen is the mean of what is. The time
+/// between samples is no multiple of theirs (their halves are prime), so over an hour their phases are met evenly.
 #[test]
 fn what_comes_and_goes_is_counted_by_its_mean() {
     let tasks: Vec<Task> = [97, 113, 127, 149, 163, 181]

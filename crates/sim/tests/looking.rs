@@ -67,7 +67,8 @@ fn tasks_of_every_class_have_their_cpu_time() {
     }
 }
 
-/// Virtual times are of one origin: nobody who is queued is behind the queue's, and the average is between the first and the last.
+/// Virtual times are of one origin: nobody who is queued is behind the queue's, and the average is between the first
+/// and the last.
 #[test]
 fn virtual_times_can_be_compared() {
     let hogs = (0..3).map(|n| forever(&format!("hog{n}"), None, vec![Op::Run { work: MS }]));
@@ -143,8 +144,8 @@ fn at_group(snapshot: &Snapshot, group: u32) -> Option<&CfsDebug> {
     snapshot.cpus[0].cfs.iter().find(|cfs| cfs.group == GroupId(group))
 }
 
-/// A sleeper that is moved to another group takes what it has used along at once (`task_change_group_fair`), and that decays there as it would have where
-/// it was.
+/// A sleeper that is moved to another group takes what it has used along at once (`task_change_group_fair`), and that
+/// decays there as it would have where it was.
 #[test]
 fn what_a_sleeper_has_used_is_in_its_new_group_at_once() {
     let task = || forever("t", None, vec![Op::Run { work: 500 * MS }, Op::Sleep { time: 1000 * MS }]);
@@ -159,8 +160,8 @@ fn what_a_sleeper_has_used_is_in_its_new_group_at_once() {
     }
 }
 
-/// Under CFS a sleeper's vruntime is one of the group it is in. Of its sleep it takes along what it would have if it woke then, half a latency period (since
-/// 4.4; before, all of it).
+/// Under CFS a sleeper's vruntime is one of the group it is in. Of its sleep it takes along what it would have if it
+/// woke then, half a latency period (since 4.4; before, all of it).
 #[test]
 fn a_sleeper_takes_its_place_in_another_groups_virtual_time() {
     let sleeper = forever("t", None, vec![Op::Run { work: 10 * MS }, Op::Sleep { time: 1000 * MS }]);
@@ -176,13 +177,14 @@ fn a_sleeper_takes_its_place_in_another_groups_virtual_time() {
     }
 }
 
-/// A slow CPU that was busy all along would have had no idle time at full speed, either: when it goes idle its averages do not decay for
-/// what its clock is behind (`lost_idle_time`).
+/// A slow CPU that was busy all along would have had no idle time at full speed, either: when it goes idle its averages
+/// do not decay for what its clock is behind (`lost_idle_time`).
 #[test]
 fn a_saturated_slow_cpu_has_no_idle_time_to_catch_up() {
     let works =
         |ms: u64| workload(vec![forever("t", None, vec![Op::Run { work: ms * MS }, Op::Sleep { time: 2 * MS }])]);
-    // 500 ms of work take a CPU of 512 a second; then it sleeps. Of 5 ms in 10, after which it has slept, the average is that of such a task.
+    // 500 ms of work take a CPU of 512 a second; then it sleeps. Of 5 ms in 10, after which it has slept, the average
+    // is that of such a task.
     let util = |ms: u64, at: u64| {
         let config =
             Config { duration: Some(2_000 * MS), debug_at: Some(at * MS), ..exact("6.12", "core:1(capacity=512)") };
@@ -193,8 +195,8 @@ fn a_saturated_slow_cpu_has_no_idle_time_to_catch_up() {
     assert!((300..900).contains(&util(5, 1_000)), "{}", util(5, 1_000));
 }
 
-/// The kernel compares sums of load by their lower 32 bits: when one of 110 hogs gets another weight, which is in its first half second, the
-/// queue loses the rest for a while.
+/// The kernel compares sums of load by their lower 32 bits: when one of 110 hogs gets another weight, which is in its
+/// first half second, the queue loses the rest for a while.
 #[test]
 fn a_great_load_is_cut_when_a_weight_changes() {
     let least = |nice: i8| {
@@ -213,8 +215,8 @@ fn a_great_load_is_cut_when_a_weight_changes() {
     assert!(least(1) < 50_000, "{}", least(1));
 }
 
-/// Every look for work counts (`lb_count`), though everything is balanced, or another CPU is the one to balance (`lb_balanced`): of six hogs
-/// on two busy CPUs one each 64 ms.
+/// Every look for work counts (`lb_count`), though everything is balanced, or another CPU is the one to balance
+/// (`lb_balanced`): of six hogs on two busy CPUs one each 64 ms.
 #[test]
 fn looks_that_find_everything_balanced_count() {
     let hogs = workload((0..6).map(|n| forever(&format!("h{n}"), None, vec![Op::Run { work: MS }])).collect());
@@ -231,8 +233,9 @@ fn looks_that_find_everything_balanced_count() {
     }
 }
 
-/// `out_all_pinned`: a look that finds who has too much, but nobody who may come, counts as one that finds everything balanced (`lb_balanced`); and whoever
-/// looks does so less often, up to each 512 ms, or (here: from 3.10 on) a tenth of a second a CPU.
+/// `out_all_pinned`: a look that finds who has too much, but nobody who may come, counts as one that finds everything
+/// balanced (`lb_balanced`); and whoever looks does so less often, up to each 512 ms, or (here: from 3.10 on) a tenth
+/// of a second a CPU.
 #[test]
 fn looks_at_tasks_that_are_tied_elsewhere_count_as_balanced() {
     let hogs =

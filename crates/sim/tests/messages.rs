@@ -1,5 +1,5 @@
-//! Messages of which nobody hears go a short way through the simulator. It does the same as the long one, which they go as soon as
-//! somebody watches loops.
+//! Messages of which nobody hears go a short way through the simulator. It does the same as the long one, which they go
+//! as soon as somebody watches loops.
 
 mod support;
 

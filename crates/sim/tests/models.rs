@@ -28,7 +28,8 @@ fn hackbench_says_all_and_ends() {
             let results = run_model(command, kernel, "4", None);
             let mut senders = 0;
             for task in &results.tasks {
-                // A loop is counted for each phase gone through: waiting for the others, and each message or round of them.
+                // A loop is counted for each phase gone through: waiting for the others, and each message or round of
+                // them.
                 let sends = task.name.contains("sender");
                 let expected = if sends { 1 + 20 } else { 1 + 20 * 20 };
                 assert_eq!(task.account.loops, expected, "{kernel} {command}: {}", task.name);
@@ -44,7 +45,8 @@ fn hackbench_says_all_and_ends() {
     }
 }
 
-/// On one CPU each pass of the token is a switch; or two, where who is woken preempts the waker before it sleeps, as under 2.6.23.
+/// On one CPU each pass of the token is a switch; or two, where who is woken preempts the waker before it sleeps, as
+/// under 2.6.23.
 #[test]
 fn a_ring_switches_at_each_pass() {
     for kernel in KERNELS {

@@ -1,4 +1,5 @@
-//! The O(1) scheduler, on a machine that costs nothing: who runs how long, who is interactive, and how long the others wait.
+//! The O(1) scheduler, on a machine that costs nothing: who runs how long, who is interactive, and how long the others
+//! wait.
 
 mod support;
 

@@ -234,7 +234,8 @@ fn who_is_woken_in_vain_is_not_forgotten() {
     }
 }
 
-/// Two that share a CPU look at the clock: both are done when it says so, and whoever was off the CPU then as soon as he is back.
+/// Two that share a CPU look at the clock: both are done when it says so, and whoever was off the CPU then as soon as
+/// he is back.
 #[test]
 fn a_runtime_ends_at_its_time_whoever_had_the_cpu() {
     let ends = |ops: [Op; 2]| {
@@ -245,7 +246,8 @@ fn a_runtime_ends_at_its_time_whoever_had_the_cpu() {
         (log.exit("a").unwrap() / US, log.exit("b").unwrap() / US)
     };
     let runtime = |us| Op::Runtime { time: us * US };
-    // At 20 ms `b` has the CPU, and `a` comes back at the tick at 24. `b` began at 4 ms, when it first came onto the CPU.
+    // At 20 ms `b` has the CPU, and `a` comes back at the tick at 24. `b` began at 4 ms, when it first came onto the
+    // CPU.
     assert_eq!(ends([runtime(20_000), runtime(20_000)]), (24_000, 24_000));
     let (a, b) = ends([run(20_000), run(20_000)]);
     assert_eq!(a.max(b), 40_000, "work takes as long as it takes");
@@ -300,7 +302,8 @@ fn an_interrupt_takes_along_every_timer_that_is_due() {
         simulate(&workload(sleepers), &config, &mut log).unwrap();
         names.iter().filter_map(|name| Some(log.sleeps(name).first()?.1 / US)).collect::<Vec<_>>()
     };
-    // Due 30 us apart: the interrupt of the first, at the end of its slack, finds the second due, too. Due 60 us apart: not yet.
+    // Due 30 us apart: the interrupt of the first, at the end of its slack, finds the second due, too. Due 60 us apart:
+    // not yet.
     let pair = |apart: u64| vec![once("a", vec![sleep(100)]), once("b", vec![sleep(100 + apart)])];
     assert_eq!(lateness(pair(30)), [50, 20]);
     assert_eq!(lateness(pair(60)), [50, 50]);
@@ -339,8 +342,8 @@ fn the_timers_of_a_cpu_share_one_device() {
     }
 }
 
-/// An idle task's slice is protected as any other, in 6.6 also from a waker that is owed time, has the earlier deadline and is no
-/// idle one. 6.12.117 and 6.18 end that protection: who still waits then owes time or has the later deadline.
+/// An idle task's slice is protected as any other, in 6.6 also from a waker that is owed time, has the earlier deadline
+/// and is no idle one. 6.12.117 and 6.18 end that protection: who still waits then owes time or has the later deadline.
 #[test]
 fn an_idle_task_gives_way_at_once_from_6_12_on() {
     // How often the waker was late, and how often though it was its turn as it woke.
@@ -487,7 +490,8 @@ fn costs_are_charged_where_they_arise() {
     let config = Config::new(vruntime_sched::kernel("6.12").unwrap(), spec);
     let mut log = Log::default();
     simulate(&workload(vec![once("a", vec![run(10), sleep(100), run(10)])]), &config, &mut log).unwrap();
-    // Switched in, worked; the sleep counts from its call, which takes 4 ns, and 3 for the timer, before the CPU is given up.
+    // Switched in, worked; the sleep counts from its call, which takes 4 ns, and 3 for the timer, before the CPU is
+    // given up.
     let called = 1000 + 10 * US;
     let due = called + 100 * US;
     let switches = log.pick(|at, event| matches!(event, Event::Switch { .. }).then_some(at));

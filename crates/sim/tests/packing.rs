@@ -1,4 +1,5 @@
-//! The releases of 6.18 that put tasks on CPUs that are in use while there is room, as they were traced and as their instructions say.
+//! The releases of 6.18 that put tasks on CPUs that are in use while there is room, as they were traced and as their
+//! instructions say.
 
 mod support;
 
@@ -23,7 +24,8 @@ fn works(name: &str, run: u64, sleep: u64, cpu: u32) -> Task {
     pinned(task(name, forever(vec![Op::Run { work: run * 1000 }, Op::Sleep { time: sleep * 1000 }])), &[cpu])
 }
 
-/// A task that works 50 us and sleeps a millisecond: it is put on CPU 0 now and then, and may go where it likes twice after that.
+/// A task that works 50 us and sleeps a millisecond: it is put on CPU 0 now and then, and may go where it likes twice
+/// after that.
 fn wanderer() -> Task {
     let ops = || vec![Op::Run { work: 50_000 }, Op::Sleep { time: 950_000 }];
     let mut home = phase(ops(), Repeat::Times(1));
@@ -53,7 +55,8 @@ fn wander(release: &Config, others: Vec<Task>) -> Vec<u64> {
     moves(&log)
 }
 
-/// Beside 52 % of work on its CPU it stays, beside 75 % it goes whenever it may; other releases go to the idle CPU in both cases.
+/// Beside 52 % of work on its CPU it stays, beside 75 % it goes whenever it may; other releases go to the idle CPU in
+/// both cases.
 #[test]
 fn a_task_leaves_a_cpu_that_is_used_much() {
     let (cloud, debian) = (release("6.18.44-fc-v657"), release("6.18.15+deb13-cloud-amd64"));
@@ -112,8 +115,8 @@ fn a_child_stays_with_its_parent_while_there_is_room() {
     assert_eq!(first, [[0, 1], [1, 0]]);
 }
 
-/// Somebody on CPU 0 wakes one that slept on CPU 1, which is idle: it comes to its waker, if there is room beside him. There is none beside a
-/// real-time task.
+/// Somebody on CPU 0 wakes one that slept on CPU 1, which is idle: it comes to its waker, if there is room beside him.
+/// There is none beside a real-time task.
 #[test]
 fn a_task_wakes_beside_its_waker_while_there_is_room() {
     let woken_on = |name: &str, busy_us: u64, policy: Option<Policy>| {

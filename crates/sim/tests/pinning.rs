@@ -51,7 +51,8 @@ fn a_task_that_may_not_go_to_the_balancing_cpu_goes_to_its_neighbour() {
     }
 }
 
-/// Where tasks that sleep from 4 to 10 ms, each on the CPU `slept[index]`, wake when they may run on `cpus` alone from 8 ms on; hogs have the CPUs `busy` from 6 ms.
+/// Where tasks that sleep from 4 to 10 ms, each on the CPU `slept[index]`, wake when they may run on `cpus` alone from
+/// 8 ms on; hogs have the CPUs `busy` from 6 ms.
 fn woken(kernel: &str, machine: &str, slept: &[u32], busy: &[u32], cpus: &[u32]) -> Vec<u32> {
     let sleeper = |(index, &cpu): (usize, &u32)| {
         pinned(once(&format!("sleeper{index}"), vec![run(4000), sleep(6000), run(4000)]), &[cpu])
@@ -69,8 +70,9 @@ fn woken(kernel: &str, machine: &str, slept: &[u32], busy: &[u32], cpus: &[u32])
     })
 }
 
-/// An idle CPU on which a task slept is taken without asking whether it still may run there (`select_idle_sibling`), and if it may not it goes to the
-/// first of its node that it may go to (`select_fallback_rq`), whoever is there: several to the same.
+/// An idle CPU on which a task slept is taken without asking whether it still may run there (`select_idle_sibling`),
+/// and if it may not it goes to the first of its node that it may go to (`select_fallback_rq`), whoever is there:
+/// several to the same.
 #[test]
 fn a_sleeper_whose_cpus_were_changed_wakes_on_the_first_of_them() {
     for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18"] {

@@ -72,8 +72,8 @@ task = "b"
 cpus = "0-7"
 "#;
 
-/// `select_idle_core`: with whole cores idle, a wakeup does not take the other thread of a busy one (CPU 1). Since 4.8 a flag of the cache tells
-/// whether there are any; before, groups of CPUs were looked through.
+/// `select_idle_core`: with whole cores idle, a wakeup does not take the other thread of a busy one (CPU 1). Since 4.8
+/// a flag of the cache tells whether there are any; before, groups of CPUs were looked through.
 #[test]
 fn a_wakeup_takes_a_core_that_is_idle_as_a_whole() {
     for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18"] {
@@ -94,8 +94,8 @@ fn where_no_core_is_idle_as_a_whole_an_idle_thread_will_do() {
     }
 }
 
-/// `nohz_balancer_kick`: two busy threads of one core, all other CPUs idle and their ticks stopped, in one cache: only a busy CPU's tick can have
-/// somebody look at that.
+/// `nohz_balancer_kick`: two busy threads of one core, all other CPUs idle and their ticks stopped, in one cache: only
+/// a busy CPU's tick can have somebody look at that.
 #[test]
 fn two_busy_threads_of_a_core_are_parted_where_there_is_one_cache() {
     let text = r#"
@@ -152,8 +152,8 @@ run = "100s"
     assert_eq!(first("6.6"), 4);
 }
 
-/// `find_idlest_group` compares loads per capacity, and in the same node a difference of 17 % is enough: in a group that weighs little
-/// as in one that weighs much, a forked task leaves the most crowded CPU.
+/// `find_idlest_group` compares loads per capacity, and in the same node a difference of 17 % is enough: in a group
+/// that weighs little as in one that weighs much, a forked task leaves the most crowded CPU.
 #[test]
 fn a_forked_task_leaves_the_most_crowded_cpu_however_little_its_group_weighs() {
     let hogs: Vec<String> = (0..8)
@@ -165,7 +165,8 @@ fn a_forked_task_leaves_the_most_crowded_cpu_however_little_its_group_weighs() {
     for kernel in ["6.1", "6.6", "6.12", "6.18"] {
         for weight in [100, 1000] {
             let text = format!(
-                "duration = \"2s\"\n[groups.\"/g\"]\nweight = {weight}\n{}[[task]]\nname = \"new\"\ngroup = \"/g\"\nrun = \"1ms\"\nloops = 1\nstart = \"1500ms\"\n",
+                "duration = \"2s\"\n[groups.\"/g\"]\nweight = {weight}\n{}\
+                 [[task]]\nname = \"new\"\ngroup = \"/g\"\nrun = \"1ms\"\nloops = 1\nstart = \"1500ms\"\n",
                 hogs.concat()
             );
             let seen = places(kernel, "pack:1 l3:1 core:8", &text);

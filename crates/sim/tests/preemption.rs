@@ -7,8 +7,8 @@ use vruntime_sched::event::{Event, Running};
 use vruntime_sim::{Config, Preempt};
 use vruntime_workload::program::*;
 
-/// A parent that has had more than its part loses the CPU to its child, and goes on under late releases of 6.18. Under 6.6, too: there a new task
-/// asks for a whole slice, as any other, and its deadline is not before the parent's.
+/// A parent that has had more than its part loses the CPU to its child, and goes on under late releases of 6.18. Under
+/// 6.6, too: there a new task asks for a whole slice, as any other, and its deadline is not before the parent's.
 #[test]
 fn a_child_preempts_its_parent_but_not_in_late_releases_of_6_18() {
     let left = |kernel, release: &str| {
@@ -54,8 +54,9 @@ fn ticks_come_when_they_are_said_to() {
     assert_ne!(switches(1, None)[0], switches(2, None)[0], "else the seed says");
 }
 
-/// Where preemption is lazy a CPU that runs a fair task is not interrupted for another one: that has it from the next tick on. For a real-time
-/// task it is interrupted, and an idle CPU for anybody. Kernels before 6.13 know no such model.
+/// Where preemption is lazy a CPU that runs a fair task is not interrupted for another one: that has it from the next
+/// tick on. For a real-time task it is interrupted, and an idle CPU for anybody. Kernels before 6.13 know no such
+/// model.
 #[test]
 fn lazy_preemption_interrupts_no_cpu_for_a_fair_task() {
     let late = |kernel: &str, preempt, policy, hogged: bool| {
@@ -98,7 +99,8 @@ fn sliced(ms: u64, mut task: Task) -> Task {
     task
 }
 
-/// One that sleeps, but owes time and so has not left the queue, would be picked before the one that wakes: in late releases it leaves then.
+/// One that sleeps, but owes time and so has not left the queue, would be picked before the one that wakes: in late
+/// releases it leaves then.
 #[test]
 fn a_delayed_dequeue_does_not_keep_a_wakeup_from_preempting() {
     let late = RELEASES.map(|release| {
@@ -111,7 +113,8 @@ fn a_delayed_dequeue_does_not_keep_a_wakeup_from_preempting() {
     assert_eq!(late, [vec![(12 * MS, 3 * MS)], vec![(9 * MS, 0)]]);
 }
 
-/// What a batch task that woke has asked for, a shorter slice than the others, counts from the next wakeup on, though that preempts nobody.
+/// What a batch task that woke has asked for, a shorter slice than the others, counts from the next wakeup on, though
+/// that preempts nobody.
 #[test]
 fn a_wakeup_that_does_not_preempt_shortens_protection() {
     let late = RELEASES.map(|release| {
@@ -143,12 +146,14 @@ fn lag_is_limited_by_the_longest_slice_of_the_queue() {
         // It wakes at 29 ms, and keeps the CPU until a tick finds that it has had what it was owed.
         turns[2] / MS
     });
-    // It had waited for 23 ms, half of them owed to it; a tick is 4 ms, and it is owed as much again in the time in which it makes up.
+    // It had waited for 23 ms, half of them owed to it; a tick is 4 ms, and it is owed as much again in the time in
+    // which it makes up.
     assert_eq!(until, [40, 56]);
 }
 
-/// Under CFS a new task has to wait for the slice it would have on the CPU that forks it, behind that queue's first, wherever it goes (`task_fork_fair`):
-/// on an idle one that is a whole latency period, 12 ms here, and three hogs have as much each before it has its turn.
+/// Under CFS a new task has to wait for the slice it would have on the CPU that forks it, behind that queue's first,
+/// wherever it goes (`task_fork_fair`): on an idle one that is a whole latency period, 12 ms here, and three hogs have
+/// as much each before it has its turn.
 #[test]
 fn what_a_new_task_waits_is_reckoned_where_it_is_forked() {
     let first = |kernel: &str, here: usize| {

@@ -101,7 +101,8 @@ fn periodic(index: usize, cost: u64, period: u64, priority: u8) -> Task {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The first job of each task meets all more urgent ones at once: its response time is the analysis's, and no job's is longer.
+    /// The first job of each task meets all more urgent ones at once: its response time is the analysis's, and no job's
+    /// is longer.
     #[test]
     fn response_times_are_those_of_the_analysis(
         kernel in prop::sample::select(vec!["6.1", "6.12"]),
@@ -140,8 +141,8 @@ proptest! {
         }
     }
 
-    /// Of all runnable real-time tasks the most urgent run, as many as there are CPUs, at every instant: what is waking or
-    /// finishing is pushed and pulled at once.
+    /// Of all runnable real-time tasks the most urgent run, as many as there are CPUs, at every instant: what is waking
+    /// or finishing is pushed and pulled at once.
     #[test]
     fn the_most_urgent_run(
         kernel in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18"]),
@@ -315,7 +316,8 @@ fn throttling_leaves_a_twentieth() {
         turns.cpu_time(0)
     };
     assert_eq!(had(tasks(), unlimited("6.1", "1")), 3000 * MS);
-    // Nor is there one from 6.12 on: a hog without competitors has all, and before others the fair server takes 50 ms a second off it.
+    // Nor is there one from 6.12 on: a hog without competitors has all, and before others the fair server takes 50 ms a
+    // second off it.
     for kernel in ["6.12", "6.18"] {
         assert_eq!(had(tasks()[..1].to_vec(), exact(kernel, "1")), 3000 * MS, "{kernel}");
         assert_eq!(had(tasks(), exact(kernel, "1")), 2850 * MS, "{kernel}");
@@ -325,8 +327,8 @@ fn throttling_leaves_a_twentieth() {
     }
 }
 
-/// The fair server of a CPU goes on when the fair tasks have gone: its turn finds nobody, and who comes after that has his share at once, not at
-/// the end of a new period.
+/// The fair server of a CPU goes on when the fair tasks have gone: its turn finds nobody, and who comes after that has
+/// his share at once, not at the end of a new period.
 #[test]
 fn a_fair_task_that_comes_after_the_servers_turn_need_not_wait_for_the_next() {
     for kernel in ["6.12", "6.18"] {
@@ -379,10 +381,10 @@ fn a_squeezed_task_leaves_for_an_idle_cpu() {
     }
 }
 
-/// What a real-time task takes of a CPU the fair class does not have, and nobody stays beside it for good: whoever is alone there is too big a
-/// task to take for one that has as many, but not where he has little of his CPU (`check_cpu_capacity` in `find_busiest_queue`). Six hogs on
-/// four CPUs, of one of which it uses 60 or 97 %: Debian's 6.1 on four emulated CPUs gave each of them 9.3 to 10.7 s of 20 beside one that used 98 %,
-/// three times in a row.
+/// What a real-time task takes of a CPU the fair class does not have, and nobody stays beside it for good: whoever is
+/// alone there is too big a task to take for one that has as many, but not where he has little of his CPU
+/// (`check_cpu_capacity` in `find_busiest_queue`). Six hogs on four CPUs, of one of which it uses 60 or 97 %: Debian's
+/// 6.1 on four emulated CPUs gave each of them 9.3 to 10.7 s of 20 beside one that used 98 %, three times in a row.
 #[test]
 fn nobody_stays_beside_a_real_time_task_for_good() {
     for kernel in ["6.1", "6.12"] {
@@ -401,8 +403,8 @@ fn nobody_stays_beside_a_real_time_task_for_good() {
     }
 }
 
-/// A CPU that has its stopper, which is to take somebody away who is more urgent, is not for a real-time task that wakes there, unless it is tied to
-/// it.
+/// A CPU that has its stopper, which is to take somebody away who is more urgent, is not for a real-time task that
+/// wakes there, unless it is tied to it.
 #[test]
 fn who_wakes_beside_the_stopper_goes_elsewhere() {
     for kernel in ["6.1", "6.12", "6.18"] {

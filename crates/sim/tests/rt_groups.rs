@@ -98,8 +98,8 @@ fn a_group_has_its_runtime_of_each_period() {
     }
 }
 
-/// What runs in a group is charged to those above it, too: of 30 ms in `/a` the more urgent `/a/b` has its 20, `/a/c` what
-/// is left.
+/// What runs in a group is charged to those above it, too: of 30 ms in `/a` the more urgent `/a/b` has its 20, `/a/c`
+/// what is left.
 #[test]
 fn limits_nest() {
     let groups = vec![group("/a", 0, rt(30, 100)), group("/a/b", 1, rt(20, 100)), group("/a/c", 1, rt(10, 100))];
@@ -178,9 +178,9 @@ fn who_holds_a_mutex_others_wait_for_runs_in_a_throttled_group() {
         let mut log = Log::default();
         simulate(&grouped(tasks, groups()), &lasting("6.6", "1", 500), &mut log).unwrap();
         let done = log.pick(|at, event| matches!(event, Event::Exit { task: TaskId(1) }).then_some(at / MS));
-        // The group is throttled at 12 ms. Lent its priority at 30 ms, the holder does its other 18 ms at once; else it has
-        // 12 ms from 100 on (it owes 2, so the tick after 8 finds no more than its 10 used) and the other 6 from 200 on. Then the waiter
-        // has 1 ms to do.
+        // The group is throttled at 12 ms. Lent its priority at 30 ms, the holder does its other 18 ms at once; else it
+        // has 12 ms from 100 on (it owes 2, so the tick after 8 finds no more than its 10 used) and the other 6 from
+        // 200 on. Then the waiter has 1 ms to do.
         assert_eq!(done, [expected], "mutex {mutex}");
     }
 }
@@ -296,8 +296,8 @@ fn leaving_a_throttled_group_is_the_end_of_waiting() {
     assert_eq!(turns[..2], [(0, 12, 0), (60, 112, 0)]);
 }
 
-/// A period timer that went off in vain stays where it was set to: who comes back before that gets the rest of a period first, and no period
-/// of his own.
+/// A period timer that went off in vain stays where it was set to: who comes back before that gets the rest of a period
+/// first, and no period of his own.
 #[test]
 fn a_timer_that_stopped_keeps_its_beat_for_one_period() {
     let run = |ms| Op::Run { work: ms * MS };
@@ -327,8 +327,8 @@ fn what_ran_since_the_tick_belongs_to_the_new_period() {
     }
 }
 
-/// The task of a throttled group makes its CPU overloaded in all kernels, beside another real-time task: whoever comes there pushes it to a
-/// CPU on which its group still has runtime.
+/// The task of a throttled group makes its CPU overloaded in all kernels, beside another real-time task: whoever comes
+/// there pushes it to a CPU on which its group still has runtime.
 #[test]
 fn tasks_of_throttled_groups_are_pushed() {
     let beat = |name: &str, cpu: u32, start: u64| {
@@ -432,8 +432,8 @@ fn parts() -> impl Strategy<Value = [(u64, u64); 4]> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// On no CPU does a group have more than its runtime and a tick of any of its periods, whoever runs in it and wherever
-    /// tasks go; fair tasks have all the rest.
+    /// On no CPU does a group have more than its runtime and a tick of any of its periods, whoever runs in it and
+    /// wherever tasks go; fair tasks have all the rest.
     #[test]
     fn no_group_has_more_than_its_runtime(
         kernel in prop::sample::select(KERNELS.to_vec()),

@@ -1,4 +1,5 @@
-//! Throttling of real-time tasks: what CPUs lend each other (RT_RUNTIME_SHARE), and what those who watch a run are told.
+//! Throttling of real-time tasks: what CPUs lend each other (RT_RUNTIME_SHARE), and what those who watch a run are
+//! told.
 
 mod support;
 
@@ -37,14 +38,15 @@ fn cpu_ms(results: &Results, task: usize) -> u64 {
     results.tasks[task].account.cpu_ns / MS
 }
 
-/// A CPU whose neighbour has no real-time tasks borrows until it has a whole period: its fair tasks starve, which is why
-/// the feature is off.
+/// A CPU whose neighbour has no real-time tasks borrows until it has a whole period: its fair tasks starve, which is
+/// why the feature is off.
 #[test]
 fn a_borrower_leaves_nothing_to_the_fair_tasks() {
     for kernel in ["6.1", "6.6"] {
         let tasks = || workload(vec![hog("rt", FIFO, 0), hog("fair", FAIR, 0)]);
         let (alone, log) = results(&tasks(), &config(kernel, "2", false, 4));
-        // The tick that notices comes 2 ms late, then 4 ms with what the first has left to pay, and the third pays: 948 ms.
+        // The tick that notices comes 2 ms late, then 4 ms with what the first has left to pay, and the third pays: 948
+        // ms.
         assert_eq!((cpu_ms(&alone, 0), cpu_ms(&alone, 1)), (3804, 196), "{kernel}");
         let told = log.pick(|at, event| match event {
             Event::RtThrottle { group: GroupId::ROOT } => Some((at / MS, true)),
@@ -70,7 +72,8 @@ fn a_borrower_leaves_nothing_to_the_fair_tasks() {
     }
 }
 
-/// A period that gives nothing would never end the wait: with a runtime of 0 nobody is throttled, and nobody has anything to lend.
+/// A period that gives nothing would never end the wait: with a runtime of 0 nobody is throttled, and nobody has
+/// anything to lend.
 #[test]
 fn no_runtime_at_all_is_no_limit() {
     for (kernel, share) in [("3.18", true), ("6.1", false), ("6.6", false), ("6.6", true)] {
@@ -82,8 +85,8 @@ fn no_runtime_at_all_is_no_limit() {
     }
 }
 
-/// What there is to lend is what others are yet to use: all of them together get no more than theirs, but for the tick a CPU and
-/// period that notices too late.
+/// What there is to lend is what others are yet to use: all of them together get no more than theirs, but for the tick
+/// a CPU and period that notices too late.
 #[test]
 fn where_all_need_theirs_nobody_gets_more() {
     let tasks = (0..4).flat_map(|cpu| [hog(&format!("rt{cpu}"), FIFO, cpu), hog(&format!("fair{cpu}"), FAIR, cpu)]);
@@ -115,8 +118,8 @@ fn loans_end_when_a_cpu_goes() {
     assert_eq!(throttled, [2948, 3952]);
 }
 
-/// A fifth of the CPU for a deadline task, the rest for a real-time one: what both run counts (up to 6.6), so that fair tasks have
-/// their 5 %. Counted alone, the real-time task's 80 % are below the limit.
+/// A fifth of the CPU for a deadline task, the rest for a real-time one: what both run counts (up to 6.6), so that fair
+/// tasks have their 5 %. Counted alone, the real-time task's 80 % are below the limit.
 #[test]
 fn deadline_tasks_use_up_the_same_runtime() {
     let dl = || {
@@ -141,8 +144,8 @@ fn deadline_tasks_use_up_the_same_runtime() {
     }
 }
 
-/// A deadline task alone does not fill the account without end: real-time tasks that come after it are not throttled for what was
-/// long ago.
+/// A deadline task alone does not fill the account without end: real-time tasks that come after it are not throttled
+/// for what was long ago.
 #[test]
 fn what_deadline_tasks_had_before_is_not_held_against_others_for_long() {
     let ops = vec![Op::Run { work: 45 * MS }, Op::Sleep { time: 55 * MS }];
@@ -158,7 +161,8 @@ fn what_deadline_tasks_had_before_is_not_held_against_others_for_long() {
         let late = starting(hog("rt", FIFO, 0), 6_000 * MS);
         let (results, log) = results(&workload(vec![late, dl.clone()]), &config(kernel, "1", false, 9));
         let throttled = log.pick(|at, event| matches!(event, Event::RtThrottle { .. }).then_some(at / MS));
-        // Without a timer the account ends a job beyond 950 ms. 3.18 begins with it; later kernels forgive a period's runtime.
+        // Without a timer the account ends a job beyond 950 ms. 3.18 begins with it; later kernels forgive a period's
+        // runtime.
         let first = if kernel == "3.18" { 6_004 } else { 6_908 };
         assert!(throttled[0].abs_diff(first) <= 48, "{kernel}: {throttled:?}");
         assert!(cpu_ms(&results, 0) >= 1800, "{kernel}: {}", cpu_ms(&results, 0));

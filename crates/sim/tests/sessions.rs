@@ -25,7 +25,8 @@ fn autogroup_puts_the_tasks_of_the_root_in_one_group() {
     assert!((980..1020).contains(&share(true)), "one of two groups: {}", share(true));
 }
 
-/// A session whose tasks are in groups has no autogroup to be in, and that is said; not of one of whose tasks one comes to the root.
+/// A session whose tasks are in groups has no autogroup to be in, and that is said; not of one of whose tasks one comes
+/// to the root.
 #[test]
 fn a_session_without_tasks_in_the_root_is_told() {
     let session = Session { name: "desktop".to_owned(), nice: -5 };
@@ -52,8 +53,8 @@ fn a_session_without_tasks_in_the_root_is_told() {
     assert!(notes(vec![task_of("a", 1, None), task_of("b", 1, Some(0))]).is_empty());
 }
 
-/// Two sessions with three hogs and one: each session gets what its nice value says, however many tasks it has, and a task that
-/// comes back to the root group comes back to its own session.
+/// Two sessions with three hogs and one: each session gets what its nice value says, however many tasks it has, and a
+/// task that comes back to the root group comes back to its own session.
 #[test]
 fn a_session_has_an_autogroup_and_a_nice_value() {
     let hog = |name: &str, session| {

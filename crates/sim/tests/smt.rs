@@ -36,8 +36,8 @@ fn pushed(kernel: &str, threads: &[u32], tasks: Vec<Task>) -> Vec<(u32, u32)> {
     })
 }
 
-/// Two tasks share a core, and a core of one thread is idle: since 6.6 it takes one of them. To 6.1 the idle CPU had one idle CPU more than
-/// the core that is full, which was no difference.
+/// Two tasks share a core, and a core of one thread is idle: since 6.6 it takes one of them. To 6.1 the idle CPU had
+/// one idle CPU more than the core that is full, which was no difference.
 #[test]
 fn an_idle_core_of_one_thread_relieves_one_of_two() {
     let both = || vec![freed("a", &[0]), freed("b", &[1]), freed("c", &[2])];
@@ -49,7 +49,8 @@ fn an_idle_core_of_one_thread_relieves_one_of_two() {
     }
 }
 
-/// The other way round nobody is moved: a core of one thread has its task, and of the two threads that are idle beside it none is better.
+/// The other way round nobody is moved: a core of one thread has its task, and of the two threads that are idle beside
+/// it none is better.
 #[test]
 fn a_core_with_one_thread_in_use_is_left_alone() {
     for kernel in ["6.1", "6.6", "6.12", "6.18"] {
@@ -57,7 +58,8 @@ fn a_core_with_one_thread_in_use_is_left_alone() {
     }
 }
 
-/// A task that is too big for its CPU is no better off on a big one whose other thread is busy: it stays, in 6.1 as in 6.12.
+/// A task that is too big for its CPU is no better off on a big one whose other thread is busy: it stays, in 6.1 as in
+/// 6.12.
 #[test]
 fn a_misfit_task_does_not_move_beside_a_busy_thread() {
     let place = |cpu: u32| CpuPlace {

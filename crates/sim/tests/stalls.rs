@@ -37,7 +37,8 @@ fn a_computing_task_loses_what_the_host_takes() {
     assert!(worked.abs_diff(4_000 * MS - stolen.total) <= MS, "{worked} and {} of 4 s", stolen.total);
 }
 
-/// A CPU that is idle loses nothing, but whoever it would have run comes late: by what is left of the stall, and not more.
+/// A CPU that is idle loses nothing, but whoever it would have run comes late: by what is left of the stall, and not
+/// more.
 #[test]
 fn who_wakes_during_a_stall_is_late() {
     let waker = task("w", vec![phase(vec![run(10), sleep(990)], Repeat::Forever)]);
@@ -52,7 +53,8 @@ fn who_wakes_during_a_stall_is_late() {
     assert!((0.95..0.99).contains(&part), "{part} of {}", late.len());
 }
 
-/// Each CPU by itself, and nothing else of the machine changes: a second CPU's hog is not touched by the first one's stalls.
+/// Each CPU by itself, and nothing else of the machine changes: a second CPU's hog is not touched by the first one's
+/// stalls.
 #[test]
 fn cpus_stall_by_themselves() {
     let of = |cpus: &[u32]| {
@@ -63,7 +65,8 @@ fn cpus_stall_by_themselves() {
     };
     let (first, second, both) = (of(&[0]), of(&[1]), of(&[0, 1]));
     assert_eq!([first[0], second[1]], both[..]);
-    // An idle CPU's stalls steal nothing, but when it is asked just then to bring its averages up to date for the others.
+    // An idle CPU's stalls steal nothing, but when it is asked just then to bring its averages up to date for the
+    // others.
     assert!(first[1] <= 4 * MS && second[0] <= 4 * MS, "{first:?} {second:?}");
 }
 

@@ -65,8 +65,8 @@ fn ends(log: &Log) -> Vec<Option<u64>> {
     log.names.iter().map(|name| log.exit(name).map(|at| at / US)).collect()
 }
 
-/// Two shared waiters, two exclusive ones and one that is exclusive at the head, in this order of arrival; then at 100 us
-/// `last` wakes them.
+/// Two shared waiters, two exclusive ones and one that is exclusive at the head, in this order of arrival; then at 100
+/// us `last` wakes them.
 fn five_waiters(last: Op) -> Log {
     apart(&[
         &[sleep(10), wait(Shared, None)],
@@ -218,14 +218,16 @@ fn complete_all_lets_everybody_go_on_until_it_is_begun_anew() {
 
 #[test]
 fn timeouts_of_completions_are_jiffies() {
-    // 250 Hz; the first tick comes at 4 ms. 1 ms is a jiffy, from the jiffy 0 on: its bucket is emptied at the second tick.
+    // 250 Hz; the first tick comes at 4 ms. 1 ms is a jiffy, from the jiffy 0 on: its bucket is emptied at the second
+    // tick.
     let log = apart(&[&[run(10), wait_done(Some(1000))], &[sleep(9_000), wait_done(Some(1000))]]);
     assert_eq!(ends(&log), [Some(8_000), Some(16_000)]);
     assert_eq!(log.sleeps("t0"), [(8 * MS, 8 * MS - 1_010 * US)]);
     // 300 ms are 75 jiffies: the second level, whose buckets are 8 jiffies apart.
     let log = apart(&[&[wait_done(Some(300_000))]]);
     assert_eq!(ends(&log), [Some(80 * 4_000)]);
-    // In the same nanosecond as the complete: the simple queue's wakeup goes to the first, who runs already, not to the next.
+    // In the same nanosecond as the complete: the simple queue's wakeup goes to the first, who runs already, not to the
+    // next.
     let log = apart(&[
         &[run(10), wait_done(Some(1000)), run(1)],
         &[run(60), wait_done(None), run(1)],
@@ -243,8 +245,8 @@ fn who_waits_for_ever_is_named() {
     assert!(notes.contains("task `t1` waits for completion `done`, since 0 ns"), "{notes}");
 }
 
-/// Whatever the mix of waits, wakeups and timeouts: nothing is lost, and nothing is taken twice. Each event brought is taken or left,
-/// each wait ends by an event or a timeout.
+/// Whatever the mix of waits, wakeups and timeouts: nothing is lost, and nothing is taken twice. Each event brought is
+/// taken or left, each wait ends by an event or a timeout.
 #[test]
 fn no_event_is_lost_among_many_waiters_and_wakers() {
     for seed in 0..40_u64 {

@@ -1,14 +1,15 @@
-//! Work conservation (ARCHITECTURE.md, always true, 4): no CPU stays idle for longer than a balance interval while a task that may
-//! run there waits elsewhere; every wait beyond it is counted and reported.
+//! Work conservation (ARCHITECTURE.md, always true, 4): no CPU stays idle for longer than a balance interval while a
+//! task that may run there waits elsewhere; every wait beyond it is counted and reported.
 //!
-//! Over random machines and workloads: what the report counts is what a slow and simple reckoning from the events finds, whatever
-//! happens; and where nothing ties tasks to CPUs, 6.12 keeps bounds (of tasks alike, of any weight, with CPUs that come and go, and with
-//! groups and limits that change).
+//! Over random machines and workloads: what the report counts is what a slow and simple reckoning from the events
+//! finds, whatever happens; and where nothing ties tasks to CPUs, 6.12 keeps bounds (of tasks alike, of any weight,
+//! with CPUs that come and go, and with groups and limits that change).
 //!
-//! All that holds while CPUs come and go, tasks change their groups and groups their weights and limits. A CPU that is offline is not idle. A
-//! task whose group, or one above it, has used up its limit on the CPU where it is waits for no CPU; it does, from then on, when there
-//! is more of the limit, when it is moved to a CPU where some is left, or to another group. Nor could it have run on an idle CPU where
-//! that limit is used up. And a wait begins anew when the CPUs change that the task may run on, or its group.
+//! All that holds while CPUs come and go, tasks change their groups and groups their weights and limits. A CPU that is
+//! offline is not idle. A task whose group, or one above it, has used up its limit on the CPU where it is waits for no
+//! CPU; it does, from then on, when there is more of the limit, when it is moved to a CPU where some is left, or to
+//! another group. Nor could it have run on an idle CPU where that limit is used up. And a wait begins anew when the
+//! CPUs change that the task may run on, or its group.
 
 mod support;
 
@@ -403,9 +404,10 @@ fn possible(plugged: Vec<Hotplug>, cpus: usize) -> Vec<Hotplug> {
     all
 }
 
-/// As [`possible`], but no thread of a core goes: cores are alike to the balancer (`sibling_imbalance`), however many of their threads are
-/// offline. Two tasks on the only thread that is left of one and one on another with two are no imbalance, and one of the two waits, beside an idle thread, for as
-/// long as nobody sleeps or is woken (scenario: three hogs on `pack:1 core:2 pu:2`, CPU 0 goes; 4.2 s of 5, all kernels from 6.1 on).
+/// As [`possible`], but no thread of a core goes: cores are alike to the balancer (`sibling_imbalance`), however many
+/// of their threads are offline. Two tasks on the only thread that is left of one and one on another with two are no
+/// imbalance, and one of the two waits, beside an idle thread, for as long as nobody sleeps or is woken (scenario:
+/// three hogs on `pack:1 core:2 pu:2`, CPU 0 goes; 4.2 s of 5, all kernels from 6.1 on).
 fn of_whole_cores(machine: &str, plugged: Vec<Hotplug>, cpus: usize) -> Vec<Hotplug> {
     if machine.contains("pu:2") { Vec::new() } else { possible(plugged, cpus) }
 }
@@ -447,8 +449,8 @@ proptest! {
         check_counts(&results, &reckoning)?;
     }
 
-    /// Alike and free to go anywhere, while CPUs come and go: with each that does the scheduling domains are built anew, and their
-    /// intervals begin anew. (In 30,000 cases the most was 1.6 intervals too long.)
+    /// Alike and free to go anywhere, while CPUs come and go: with each that does the scheduling domains are built
+    /// anew, and their intervals begin anew. (In 30,000 cases the most was 1.6 intervals too long.)
     #[test]
     fn tasks_alike_wait_for_three_intervals_more_at_most_while_cpus_come_and_go_on_6_12(
         machine in machine(), hz in prop::sample::select(vec![100, 250, 1000]), seed in 0u64..3, tasks in workers(Just(0)),
@@ -462,9 +464,10 @@ proptest! {
         prop_assert!(results.account.idle_waits.worst_ns <= 3 * most, "{:?}", results.conservation);
     }
 
-    /// While CPUs come and go, tasks change their groups, and groups their weights and limits, as long as nothing ties a task to a CPU. A
-    /// limit that ends lets go many at once, and weights make loads that are more than an imbalance, as below. (In 100,000 cases the
-    /// most was 6.0 intervals too long; without changes of weights and limits 1.7 in 12,000.)
+    /// While CPUs come and go, tasks change their groups, and groups their weights and limits, as long as nothing ties
+    /// a task to a CPU. A limit that ends lets go many at once, and weights make loads that are more than an imbalance,
+    /// as below. (In 100,000 cases the most was 6.0 intervals too long; without changes of weights and limits 1.7 in
+    /// 12,000.)
     #[test]
     fn tasks_wait_for_eight_intervals_more_at_most_while_everything_but_affinities_changes_on_6_12(
         machine in machine(), hz in prop::sample::select(vec![100, 250, 1000]), seed in 0u64..3,
@@ -483,9 +486,9 @@ proptest! {
         prop_assert!(results.account.idle_waits.worst_ns <= 8 * most, "{:?}", results.conservation);
     }
 
-    /// Alike and free to go anywhere, a task hardly waits beyond the balance interval: a look may come to nothing, as when
-    /// another CPU is balancing, and the next is some ticks later. (In 100,000 cases the most was 0.24 of an interval too
-    /// long.)
+    /// Alike and free to go anywhere, a task hardly waits beyond the balance interval: a look may come to nothing, as
+    /// when another CPU is balancing, and the next is some ticks later. (In 100,000 cases the most was 0.24 of an
+    /// interval too long.)
     #[test]
     fn tasks_alike_wait_for_half_an_interval_more_at_most_beside_an_idle_cpu_on_6_12(
         machine in machine(), hz in prop::sample::select(vec![100, 250, 1000]), seed in 0u64..3, tasks in workers(Just(0)),
@@ -508,9 +511,9 @@ proptest! {
     }
 }
 
-/// The time of the next NOHZ balance was found while other CPUs were idle; one that goes idle later may be due earlier, and
-/// somebody has to look (`nohz.needs_update`, since 5.15). Without that a CPU was idle here for 17 ms beside another with
-/// four tasks.
+/// The time of the next NOHZ balance was found while other CPUs were idle; one that goes idle later may be due earlier,
+/// and somebody has to look (`nohz.needs_update`, since 5.15). Without that a CPU was idle here for 17 ms beside
+/// another with four tasks.
 #[test]
 fn a_cpu_that_goes_idle_later_does_not_wait_for_the_others_time() {
     let worker = |(index, &(start, nice, run, sleep)): (usize, &(u64, i8, u64, u64))| {

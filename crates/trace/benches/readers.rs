@@ -1,6 +1,7 @@
 //! How fast traces are read, beside only finding their lines.
 //!
-//! `cargo bench -p vruntime-trace --bench readers`. The events are those of 8 CPUs that pass messages, as the writer prints them.
+//! `cargo bench -p vruntime-trace --bench readers`. The events are those of 8 CPUs that pass messages, as the writer
+//! prints them.
 
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};

@@ -1,8 +1,8 @@
 //! Recorded events: what a trace of a real machine (or of ours, read back) says happened.
 //!
-//! [`Event`](crate::Event) is what our scheduler emits: ids instead of pids, and nothing unknown. A recording has pids that are
-//! reused, names that change, fields that an old kernel did not have: a [`Record`] keeps them as they were recorded.
-//! Names of tracepoints and of their fields are the kernel's.
+//! [`Event`](crate::Event) is what our scheduler emits: ids instead of pids, and nothing unknown. A recording has pids
+//! that are reused, names that change, fields that an old kernel did not have: a [`Record`] keeps them as they were
+//! recorded. Names of tracepoints and of their fields are the kernel's.
 
 /// One line of a text trace, or one record of a binary one.
 ///
@@ -20,8 +20,8 @@ pub struct Record<'a> {
     /// The name of who ran, as the file has it: `<idle>`, `swapper` or `swapper/0` for the idle task, `<...>` where the
     /// kernel had forgotten it. Empty if there is none.
     pub comm: &'a [u8],
-    /// Whether the handler of a hardware interrupt was at work there, rather than who ran; none where the file does not say, and in a
-    /// softirq, which may do either's work.
+    /// Whether the handler of a hardware interrupt was at work there, rather than who ran; none where the file does not
+    /// say, and in a softirq, which may do either's work.
     pub hardirq: Option<bool>,
     /// The event's name, such as `sched_switch`.
     pub name: &'a [u8],
@@ -30,16 +30,18 @@ pub struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// Whether perf says beside its events that a task has another name (`PERF_RECORD_COMM`), at the time at which it took it, as the kernel's
-    /// `task_rename` would: what perf makes up of tasks that were there before has time 0.
+    /// Whether perf says beside its events that a task has another name (`PERF_RECORD_COMM`), at the time at which it
+    /// took it, as the kernel's `task_rename` would: what perf makes up of tasks that were there before has time 0.
     pub fn is_told_rename(&self) -> bool {
         self.at > 0 && self.name == b"PERF_RECORD_COMM" && matches!(self.point, Tracepoint::TaskRename { .. })
     }
 
-    /// Whether the scheduler has this CPU from now on, where that may change: at a step of hotplug that this CPU itself takes.
+    /// Whether the scheduler has this CPU from now on, where that may change: at a step of hotplug that this CPU itself
+    /// takes.
     ///
-    /// The step is `sched_cpu_activate` or `sched_cpu_deactivate`. Where the file does not tell what a step does, it is any on the way up or
-    /// down: there are some before and some behind that, milliseconds at most, and one on the way up may be of a CPU that is online long since.
+    /// The step is `sched_cpu_activate` or `sched_cpu_deactivate`. Where the file does not tell what a step does, it is
+    /// any on the way up or down: there are some before and some behind that, milliseconds at most, and one on the way
+    /// up may be of a CPU that is online long since.
     pub fn online(&self) -> Option<bool> {
         match self.point {
             Tracepoint::CpuhpEnter { cpu_id, target, step, function } if cpu_id == self.cpu => match function {
@@ -125,7 +127,8 @@ pub enum Tracepoint<'a> {
         /// The new task, which has its parent's name.
         child: Named<'a>,
     },
-    /// `task_newtask`, which comes just before `sched_process_fork`, and which Android records instead: whoever runs forks.
+    /// `task_newtask`, which comes just before `sched_process_fork`, and which Android records instead: whoever runs
+    /// forks.
     TaskNew {
         /// The new task, which has its parent's name.
         task: Named<'a>,
@@ -284,8 +287,8 @@ impl TaskState {
         }
     }
 
-    /// Reads what the kernel prints: of several letters (`D|K`) the first says it, and a `+` that the task was preempted,
-    /// even if it was about to sleep.
+    /// Reads what the kernel prints: of several letters (`D|K`) the first says it, and a `+` that the task was
+    /// preempted, even if it was about to sleep.
     pub fn from_letters(text: &[u8]) -> Self {
         match *text {
             [.., b'+'] => Self::Preempted,
@@ -306,8 +309,8 @@ impl TaskState {
 
 /// Which of the kernel's tables the bits of a numeric `prev_state` are of.
 ///
-/// Linux 4.14 gave `sched_switch` bits of its own; before, they were those of `task->state`, with a bit of their own above all
-/// others for preempted tasks.
+/// Linux 4.14 gave `sched_switch` bits of its own; before, they were those of `task->state`, with a bit of their own
+/// above all others for preempted tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StateBits {
     /// Nothing seen yet that only one of them has.
@@ -322,8 +325,8 @@ pub enum StateBits {
 impl StateBits {
     /// Reads a number, and learns from it which table this is.
     pub fn state(&mut self, bits: u64) -> TaskState {
-        // `R+`: TASK_REPORT_MAX is 0x100 from 4.14 on; before, TASK_STATE_MAX was 1024 to 4096, and 0x100 (TASK_WAKING) was
-        // never there when a task left a CPU.
+        // `R+`: TASK_REPORT_MAX is 0x100 from 4.14 on; before, TASK_STATE_MAX was 1024 to 4096, and 0x100 (TASK_WAKING)
+        // was never there when a task left a CPU.
         if bits >= 512 {
             *self = Self::TaskState;
             return match bits {

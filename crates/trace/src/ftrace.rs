@@ -24,13 +24,14 @@ pub(crate) const END_OF_RUN: &str = "end of run";
 /// Writes the events as ftrace text, one line each, for the many tools that read it (and for `grep`).
 ///
 /// The lines are those of `trace-cmd report -N` on a current kernel: `sched_switch`, `sched_waking`, `sched_wakeup`,
-/// `sched_wakeup_new`, `sched_migrate_task`, `sched_process_fork`, `sched_process_exit`, `sched_pi_setprio`, `cgroup_attach_task`,
-/// `cpu_frequency`, `cpuhp_enter` and `cpuhp_exit` of the step in which a CPU comes to the scheduler or leaves it. What the kernel
-/// has no tracepoint for is a mark (`print`): policies and nice values, those that tasks are born with (unless it is SCHED_NORMAL
-/// with nice 0) and each change; what becomes of deadlines; weights and limits of groups, those that they begin with and each change;
-/// what limits do; and at last that the run ends ([`Mark`] reads them all). A task that is born into another group than that of who forks
-/// it is attached to it at once. Balancing, overheads and ends of loops are not written. Names are written whole; the kernel cuts them to
-/// 15 bytes. Pids are those of [`task_pid`](crate::task_pid) and [`stopper_pid`](crate::stopper_pid), or a
+/// `sched_wakeup_new`, `sched_migrate_task`, `sched_process_fork`, `sched_process_exit`, `sched_pi_setprio`,
+/// `cgroup_attach_task`, `cpu_frequency`, `cpuhp_enter` and `cpuhp_exit` of the step in which a CPU comes to the
+/// scheduler or leaves it. What the kernel has no tracepoint for is a mark (`print`): policies and nice values, those
+/// that tasks are born with (unless it is SCHED_NORMAL with nice 0) and each change; what becomes of deadlines; weights
+/// and limits of groups, those that they begin with and each change; what limits do; and at last that the run ends
+/// ([`Mark`] reads them all). A task that is born into another group than that of who forks it is attached to it at
+/// once. Balancing, overheads and ends of loops are not written. Names are written whole; the kernel cuts them to 15
+/// bytes. Pids are those of [`task_pid`](crate::task_pid) and [`stopper_pid`](crate::stopper_pid), or a
 /// [recording's](Self::with_identities).
 ///
 /// Memory: a fixed buffer, and one entry for each task, group and CPU. An error of the writer below is kept and
@@ -77,8 +78,8 @@ impl<W: Write> FtraceWriter<W> {
         self
     }
 
-    /// Says which kernel the run is of (`6.12`), in the header: a [replay](crate::read::Notes::release) goes by it. One that is no number is not
-    /// said.
+    /// Says which kernel the run is of (`6.12`), in the header: a [replay](crate::read::Notes::release) goes by it. One
+    /// that is no number is not said.
     #[must_use]
     pub fn with_kernel(mut self, kernel: &str) -> Self {
         if let Some(release) = release(kernel) {
@@ -90,7 +91,8 @@ impl<W: Write> FtraceWriter<W> {
         self
     }
 
-    /// Calls the tasks what a recording called them. Processes that it knew stand beside their threads, as with the option record-tgid.
+    /// Calls the tasks what a recording called them. Processes that it knew stand beside their threads, as with the
+    /// option record-tgid.
     #[must_use]
     pub fn with_identities(mut self, identities: Identities) -> Self {
         self.names = Names::with_identities(Some(identities));
@@ -259,9 +261,9 @@ fn push_tgid(buffer: &mut Vec<u8>, tgid: i32) {
     buffer.push(b')');
 }
 
-/// `target`, `step` and `state` of `cpuhp_enter` and `cpuhp_exit` when a CPU comes to the scheduler (`CPUHP_AP_ACTIVE`, on the
-/// way to `CPUHP_ONLINE`) or leaves it (on the way to `CPUHP_OFFLINE`). Their numbers depend on a kernel's configuration;
-/// these are those of the example in its documentation (core-api/cpu_hotplug.rst).
+/// `target`, `step` and `state` of `cpuhp_enter` and `cpuhp_exit` when a CPU comes to the scheduler (`CPUHP_AP_ACTIVE`,
+/// on the way to `CPUHP_ONLINE`) or leaves it (on the way to `CPUHP_OFFLINE`). Their numbers depend on a kernel's
+/// configuration; these are those of the example in its documentation (core-api/cpu_hotplug.rst).
 pub(crate) const fn cpuhp(online: bool) -> (i32, i32, i32) {
     const ONLINE: i32 = 169;
     const ACTIVE: i32 = 168;
@@ -289,7 +291,8 @@ fn push_signed(buffer: &mut Vec<u8>, name: &[u8], value: i32) {
     push_number(buffer, value.unsigned_abs().into(), 1);
 }
 
-/// `value` in decimal, with leading zeros to at least `digits` (at most 20). `write!` takes thrice the time, and a line has ten.
+/// `value` in decimal, with leading zeros to at least `digits` (at most 20). `write!` takes thrice the time, and a line
+/// has ten.
 fn push_number(buffer: &mut Vec<u8>, mut value: u64, digits: usize) {
     let mut text = [b'0'; 20];
     let mut first = text.len();

@@ -18,8 +18,8 @@ pub struct Identity {
     pub tgid: Option<i32>,
 }
 
-/// What the tasks of a run are called in its traces, by the names that the run has for them. Whoever is not among them keeps that name.
-/// No pid is given out twice, and none that the recording gave to somebody else.
+/// What the tasks of a run are called in its traces, by the names that the run has for them. Whoever is not among them
+/// keeps that name. No pid is given out twice, and none that the recording gave to somebody else.
 ///
 /// ```
 /// use vruntime_trace::{Event, FtraceWriter, CpuId, Identities, Identity, Sink, TaskId, TaskInfo};
@@ -47,8 +47,8 @@ pub struct Identities {
 }
 
 impl Identities {
-    /// These tasks, each by its name in the run; the pids of the stopper threads (`migration/N`) of the first CPUs, where the recording has
-    /// them; and all pids that it gave to anybody.
+    /// These tasks, each by its name in the run; the pids of the stopper threads (`migration/N`) of the first CPUs,
+    /// where the recording has them; and all pids that it gave to anybody.
     pub fn new(
         tasks: impl IntoIterator<Item = (String, Identity)>,
         stoppers: impl IntoIterator<Item = Option<i32>>,

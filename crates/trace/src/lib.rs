@@ -3,8 +3,8 @@
 //! Everything that observes a run is a [`Sink`]: a digest, the metrics of `vruntime_report`, a Perfetto file. Sinks
 //! compose as tuples and cost nothing when absent.
 //!
-//! [`PerfettoWriter`] writes what <https://ui.perfetto.dev> opens, [`FtraceWriter`] the text of `trace-cmd report`. Both
-//! stream: their memory does not grow with the length of the run.
+//! [`PerfettoWriter`] writes what <https://ui.perfetto.dev> opens, [`FtraceWriter`] the text of `trace-cmd report`.
+//! Both stream: their memory does not grow with the length of the run.
 //!
 //! [`read`] has the readers; what they find is a [`Record`], an event as a real kernel names things.
 

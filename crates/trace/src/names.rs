@@ -33,8 +33,8 @@ pub const fn task_pid(task: TaskId) -> i32 {
     if pid > i32::MAX as u32 { i32::MAX } else { pid as i32 }
 }
 
-/// Whether a thread of that name is a CPU's stopper (`migration/N`). In a simulated machine it is the scheduler's own: nobody's wakeup brings
-/// it, and it is in no group.
+/// Whether a thread of that name is a CPU's stopper (`migration/N`). In a simulated machine it is the scheduler's own:
+/// nobody's wakeup brings it, and it is in no group.
 pub fn is_stopper(comm: impl AsRef<[u8]>) -> bool {
     comm.as_ref().starts_with(b"migration/")
 }
@@ -327,7 +327,8 @@ impl Names {
         self.tasks[task.index()].group
     }
 
-    /// The group a task is born into, if it is not that of who forks it: what a workload begins with is forked by whoever runs there.
+    /// The group a task is born into, if it is not that of who forks it: what a workload begins with is forked by
+    /// whoever runs there.
     pub(crate) fn born_into(&self, cpu: CpuId, parent: Option<TaskId>, child: TaskId) -> Option<GroupId> {
         let parent = parent.map_or_else(|| self.current(cpu), Running::Task).task();
         let group = self.group(child);

@@ -1,4 +1,5 @@
-//! Events that are looked at later, or by another thread: a sink that keeps what it is told, and tells it on in batches.
+//! Events that are looked at later, or by another thread: a sink that keeps what it is told, and tells it on in
+//! batches.
 
 use vruntime_sched::CpuMask;
 use vruntime_sched::energy::EnergyModel;
@@ -8,7 +9,8 @@ use vruntime_sched::loadavg::LoadAvg;
 
 use crate::sink::{CpusetInfo, DomainInfo, EnergyInfo, GroupInfo, LoopTimes, MachineInfo, Sink, TaskInfo, Totals};
 
-/// How many calls make a batch: enough that passing one on costs little of each, few enough that they are in a cache still.
+/// How many calls make a batch: enough that passing one on costs little of each, few enough that they are in a cache
+/// still.
 const BATCH: usize = 2048;
 
 /// One call of a [`Sink`], with all it says. What comes for every event is as small as can be, the rest is elsewhere.

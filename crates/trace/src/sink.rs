@@ -34,7 +34,8 @@ pub struct GroupInfo<'a> {
     pub weight: u32,
     /// `cpu.idle`: it weighs as little as an idle task, whatever `weight` says.
     pub idle: bool,
-    /// Under the CPU resource controller of 2006: what it is guaranteed, percent of the machine. A group without has no weight there.
+    /// Under the CPU resource controller of 2006: what it is guaranteed, percent of the machine. A group without has no
+    /// weight there.
     pub guarantee: Option<u32>,
     /// `cpu.max`: quota and period, nanoseconds; none: no limit.
     pub max: Option<(u64, u64)>,
@@ -43,8 +44,8 @@ pub struct GroupInfo<'a> {
 }
 
 impl<'a> GroupInfo<'a> {
-    /// Its path and what can be changed of it, as it stands in cgroup v2's files (times in microseconds): `/web cpu.weight=300
-    /// cpu.max=50000 100000`.
+    /// Its path and what can be changed of it, as it stands in cgroup v2's files (times in microseconds): `/web
+    /// cpu.weight=300 cpu.max=50000 100000`.
     pub fn settings(&self) -> String {
         let weight = match (self.guarantee, self.nice) {
             (Some(percent), _) => format!("guarantee={percent}"),
@@ -58,8 +59,8 @@ impl<'a> GroupInfo<'a> {
         }
     }
 
-    /// Reads what [`GroupInfo::settings`] writes; none if it is something else. The weight of a group that has a nice value, a guarantee
-    /// or is idle is 100, for that does not count.
+    /// Reads what [`GroupInfo::settings`] writes; none if it is something else. The weight of a group that has a nice
+    /// value, a guarantee or is idle is 100, for that does not count.
     pub fn from_settings(text: &'a str) -> Option<Self> {
         // A path may have anything in it, so it is read from the end.
         let (rest, max) = text.rsplit_once(" cpu.max=")?;
@@ -154,8 +155,8 @@ pub struct EnergyInfo<'a> {
 pub struct Totals<'a> {
     /// The load averages at the end.
     pub loadavg: LoadAvg,
-    /// How often a CPU switched away from a task of each group or of one below it, by group id; empty unless the kernel counts that
-    /// ([`Kernel::group_switches`](vruntime_sched::Kernel::group_switches)).
+    /// How often a CPU switched away from a task of each group or of one below it, by group id; empty unless the kernel
+    /// counts that ([`Kernel::group_switches`](vruntime_sched::Kernel::group_switches)).
     pub group_switches: &'a [u64],
 }
 
@@ -190,8 +191,8 @@ pub trait Sink {
     /// The scheduling domains were built anew at `at` nanoseconds, for a CPU came or went: these are all there are now.
     fn domains(&mut self, _at: u64, _domains: &[DomainInfo]) {}
 
-    /// From `at` on there are these root domains, and these CPUs are isolated: nothing is balanced between CPUs of two root domains, and no
-    /// fair task between isolated CPUs. Told only if there are several, or were.
+    /// From `at` on there are these root domains, and these CPUs are isolated: nothing is balanced between CPUs of two
+    /// root domains, and no fair task between isolated CPUs. Told only if there are several, or were.
     fn root_domains(&mut self, _at: u64, _roots: &[CpuMask], _isolated: &CpuMask) {}
 
     /// A task group exists.
@@ -216,7 +217,8 @@ pub trait Sink {
     /// `cpu` rescheduled, and the task that had it goes on: there is no event for that.
     #[inline]
     fn stays(&mut self, _at: u64, _cpu: CpuId) {}
-    /// The host of a virtual machine keeps `cpu`, which has something to do, waiting for one of its own CPUs from `at` on; or no longer.
+    /// The host of a virtual machine keeps `cpu`, which has something to do, waiting for one of its own CPUs from `at`
+    /// on; or no longer.
     fn stolen(&mut self, _at: u64, _cpu: CpuId, _waits: bool) {}
     /// What was counted, right before the end.
     fn totals(&mut self, _totals: &Totals<'_>) {}

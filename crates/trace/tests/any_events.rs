@@ -132,8 +132,8 @@ fn is_perfetto(event: &Event) -> bool {
     is_traced(event) && !matches!(event, Event::PiSetprio { .. } | Event::Overutilized { .. })
 }
 
-/// How many marks (`print`) the text has: what tasks are born with and is not usual, every change of it, what becomes of deadlines, what groups may
-/// and what their limits do.
+/// How many marks (`print`) the text has: what tasks are born with and is not usual, every change of it, what becomes
+/// of deadlines, what groups may and what their limits do.
 fn marks(names: usize, events: &[(u64, CpuId, Event)]) -> usize {
     let (mut policies, mut nices) = (BTreeMap::new(), BTreeMap::new());
     let mut marks = 0;
@@ -168,7 +168,8 @@ fn marks(names: usize, events: &[(u64, CpuId, Event)]) -> usize {
     marks
 }
 
-/// Of each event, whether it is the birth of a task into another group than that of who forks it: that is a tracepoint more.
+/// Of each event, whether it is the birth of a task into another group than that of who forks it: that is a tracepoint
+/// more.
 fn births(names: usize, events: &[(u64, CpuId, Event)]) -> Vec<bool> {
     let (mut groups, mut current) = (BTreeMap::new(), BTreeMap::new());
     let births = events.iter().enumerate().map(|(at, (_, cpu, event))| {

@@ -1,5 +1,5 @@
-//! Traces of real kernels: those kept beside this file were recorded for it (Linux 6.18; `data/README.md`), those of `../shared/traces`
-//! are read where that folder is there.
+//! Traces of real kernels: those kept beside this file were recorded for it (Linux 6.18; `data/README.md`), those of
+//! `../shared/traces` are read where that folder is there.
 
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
@@ -41,8 +41,8 @@ fn summary(path: &Path) -> (Summary, Notes) {
     (summary, notes)
 }
 
-/// What every dress of an event has: neither processes nor who ran (latency-format cuts his name), nor the wording of what has no
-/// fields here.
+/// What every dress of an event has: neither processes nor who ran (latency-format cuts his name), nor the wording of
+/// what has no fields here.
 fn bare(record: &Record<'_>) -> String {
     let fields = match record.point {
         Tracepoint::Other { .. } => String::new(),
@@ -507,7 +507,8 @@ fn flipped_bits_are_counted_at_worst() {
                 while let Some(record) = reader.next_record().unwrap() {
                     summary.add(&record);
                 }
-                // One line may become two, or two one: what has lost its line break takes the next line for fields of its own.
+                // One line may become two, or two one: what has lost its line break takes the next line for fields of
+                // its own.
                 let lost = before.events().abs_diff(summary.events());
                 assert!(lost <= 1, "{name}: byte {at} bit {bit}: {lost} events lost");
                 let told = lost == 0 || counted(reader.notes()) || whole[at] == b'\n';

@@ -106,7 +106,8 @@ fn both_formats_have_the_same_events() {
     assert!(of_binary.has_tgid() && !of_text.has_tgid());
 }
 
-/// Policies, nice values and deadlines: marks in text, read back word for word and twice, and instants on the task's track.
+/// Policies, nice values and deadlines: marks in text, read back word for word and twice, and instants on the task's
+/// track.
 #[test]
 fn what_has_no_tracepoint_is_read_back() {
     let task = |id| TaskId(id);
@@ -253,7 +254,8 @@ fn a_perfetto_trace_cut_or_damaged_is_refused_or_read() {
             untold += usize::from(found < 61 && !told);
         }
     }
-    // A field with a number that is not known, as newer writers have them, is passed over, with the event in it: one in a hundred.
+    // A field with a number that is not known, as newer writers have them, is passed over, with the event in it: one in
+    // a hundred.
     assert!(read > 10_000 && untold * 50 < read, "of {read} that were read {untold} have lost events and do not tell");
 }
 
@@ -262,7 +264,8 @@ fn fixture(name: &str) -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
-/// What survives a conversion: everything but processes, and what a file says of tasks beside its events, but for new names.
+/// What survives a conversion: everything but processes, and what a file says of tasks beside its events, but for new
+/// names.
 fn lines(bytes: Vec<u8>) -> Vec<String> {
     let mut events = read::from_reader(Cursor::new(bytes)).unwrap();
     let mut lines = Vec::new();

@@ -14,8 +14,8 @@ const DEFAULT_PERIOD_NS: u64 = 100_000_000;
 /// A whole number from here on is a quota in microseconds, as `cpu.max` takes it alone: below, the kernel takes none.
 const LEAST_US: u64 = 1000;
 
-/// The limit that `20ms/100ms`, `20ms`, `200000 100000`, `200000` (us), `500m`, `0.5`, `2` (CPUs), `max` or `max 100000` names, whether or not
-/// the kernel takes such a quota and period; none: it is none of these.
+/// The limit that `20ms/100ms`, `20ms`, `200000 100000`, `200000` (us), `500m`, `0.5`, `2` (CPUs), `max` or `max
+/// 100000` names, whether or not the kernel takes such a quota and period; none: it is none of these.
 pub(crate) fn cpu_max(text: &str) -> Option<CpuMax> {
     let text = text.trim();
     let us = |text: &str| Some(text.parse::<u64>().ok()?.saturating_mul(1000));

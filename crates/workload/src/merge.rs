@@ -169,9 +169,9 @@ impl Merged {
 }
 
 impl Workload {
-    /// Both workloads at once, such as a noisy neighbour beside a replayed trace. This one's duration, end and hotplug are the whole's; the other's
-    /// objects stay its own, groups of the same path are one (with what the other says of them), and whoever of its tasks has a name that is
-    /// taken gets a number to it.
+    /// Both workloads at once, such as a noisy neighbour beside a replayed trace. This one's duration, end and hotplug
+    /// are the whole's; the other's objects stay its own, groups of the same path are one (with what the other says of
+    /// them), and whoever of its tasks has a name that is taken gets a number to it.
     #[must_use]
     pub fn beside(self, other: &Self) -> Self {
         let mut merged = Merged::new();

@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 
 pub use group::{Bandwidth, Clamps, CpuMax, Cpuset, Group, GroupChange, Partition, RtBandwidth, RtRuntime};
 
-/// A whole workload: tasks, the groups they live in, and the objects they synchronise on. By default it has the root group, and nothing
-/// else.
+/// A whole workload: tasks, the groups they live in, and the objects they synchronise on. By default it has the root
+/// group, and nothing else.
 ///
 /// ```
 /// use vruntime_workload::program::{Op, Phase, Task, Workload};
@@ -26,7 +26,8 @@ pub use group::{Bandwidth, Clamps, CpuMax, Cpuset, Group, GroupChange, Partition
 pub struct Workload {
     /// Every task the workload can contain. Those with `start: None` exist only once forked.
     pub tasks: Vec<Task>,
-    /// Indices in [`Self::tasks`] of those that the run does not wait for: without a duration it is over when all others have ended.
+    /// Indices in [`Self::tasks`] of those that the run does not wait for: without a duration it is over when all
+    /// others have ended.
     pub background: BTreeSet<usize>,
     /// Task groups, parents before their children. Index 0 is always the root (path `/`).
     pub groups: Vec<Group>,
@@ -92,8 +93,8 @@ impl Default for Workload {
 pub struct Timer {
     /// Its name in the file.
     pub name: String,
-    /// From when on its beats are counted, nanoseconds after the workload's start; none: from the beginning of the loop that uses it
-    /// first.
+    /// From when on its beats are counted, nanoseconds after the workload's start; none: from the beginning of the loop
+    /// that uses it first.
     pub start: Option<u64>,
 }
 
@@ -121,8 +122,8 @@ pub enum Stop {
     /// Everything stops at that instant, in the middle of whatever is going on.
     #[default]
     AtOnce,
-    /// Each task ends when the instruction it is in does, as those of a program do that look at the clock in between. What takes longer
-    /// than a second beyond the end is cut off.
+    /// Each task ends when the instruction it is in does, as those of a program do that look at the clock in between.
+    /// What takes longer than a second beyond the end is cut off.
     AfterInstruction,
 }
 
@@ -142,7 +143,8 @@ pub struct Hotplug {
 pub struct Session {
     /// Its name in the file.
     pub name: String,
-    /// What `/proc/PID/autogroup` of its tasks says: -20..=19. The autogroup weighs as much as a task of that nice value.
+    /// What `/proc/PID/autogroup` of its tasks says: -20..=19. The autogroup weighs as much as a task of that nice
+    /// value.
     pub nice: i8,
 }
 
@@ -208,8 +210,8 @@ pub struct Barrier {
     pub name: String,
     /// How many tasks must arrive.
     pub parties: u32,
-    /// Made of a mutex and a condition, as rt-app's: whoever is woken has to get the mutex once more before he goes on. Otherwise of one
-    /// futex, as `pthread_barrier_wait`'s (`vruntime real` makes all of a mutex and a condition).
+    /// Made of a mutex and a condition, as rt-app's: whoever is woken has to get the mutex once more before he goes on.
+    /// Otherwise of one futex, as `pthread_barrier_wait`'s (`vruntime real` makes all of a mutex and a condition).
     pub locked: bool,
 }
 
@@ -252,12 +254,13 @@ pub struct Task {
     pub class: String,
     /// When it starts, nanoseconds after the workload; none: only when forked.
     pub start: Option<u64>,
-    /// It is there before the run and sleeps on that CPU until it starts. None: it is forked then, unless the run has all of them sleep.
+    /// It is there before the run and sleeps on that CPU until it starts. None: it is forked then, unless the run has
+    /// all of them sleep.
     pub slept_on: Option<u32>,
     /// Its session, an index in [`Workload::sessions`]; none: the default one.
     pub session: Option<usize>,
-    /// Its process: tasks of the same number are threads that share an address space, which a switch between them leaves as it is. None:
-    /// each instance has its own.
+    /// Its process: tasks of the same number are threads that share an address space, which a switch between them
+    /// leaves as it is. None: each instance has its own.
     pub process: Option<u32>,
     /// Attributes it starts with.
     pub settings: Settings,
@@ -268,8 +271,8 @@ pub struct Task {
 }
 
 impl Task {
-    /// A task that is there from the beginning and goes through `phases` once, in the root group, with the system's attributes. It is the
-    /// only one of its class, and a thread of process 0, as all that are made this way.
+    /// A task that is there from the beginning and goes through `phases` once, in the root group, with the system's
+    /// attributes. It is the only one of its class, and a thread of process 0, as all that are made this way.
     pub fn new(name: impl Into<String>, phases: impl Into<std::sync::Arc<[Phase]>>) -> Self {
         let name = name.into();
         Self {
@@ -389,7 +392,8 @@ pub enum Op {
         /// Nanoseconds at capacity 1024.
         work: u64,
     },
-    /// Computes until so much time has passed, however fast the CPU and whoever else had it meanwhile (rt-app `runtime`).
+    /// Computes until so much time has passed, however fast the CPU and whoever else had it meanwhile (rt-app
+    /// `runtime`).
     Runtime {
         /// Nanoseconds on the CPU.
         time: u64,
@@ -446,8 +450,8 @@ pub enum Op {
     SemPost(usize),
     /// Decrement a semaphore, waiting while it is 0.
     SemWait(usize),
-    /// Sleep until resumed (rt-app `suspend`: a condition and a mutex of one name, its own if it gives none). The mutex is taken to
-    /// wait and given back after, so that whoever has it for something else keeps the task out.
+    /// Sleep until resumed (rt-app `suspend`: a condition and a mutex of one name, its own if it gives none). The mutex
+    /// is taken to wait and given back after, so that whoever has it for something else keeps the task out.
     Suspend {
         /// Index in [`Workload::conditions`].
         condition: usize,

@@ -1,7 +1,7 @@
 //! Recordings of real kernels: what a workload was, where it ran, and what every task got.
 //!
-//! The files are JSON, one a scenario; the README of the recordings tells how they were made. The workload is rt-app JSON, or the command
-//! line of a benchmark ([`model`]).
+//! The files are JSON, one a scenario; the README of the recordings tells how they were made. The workload is rt-app
+//! JSON, or the command line of a benchmark ([`model`]).
 
 use std::collections::BTreeMap;
 
@@ -45,11 +45,13 @@ pub struct Recording {
     pub observed: Vec<Observed>,
 }
 
-/// What the published recordings call the kernel of their virtual machine, a cloud's own build, and what it calls itself.
+/// What the published recordings call the kernel of their virtual machine, a cloud's own build, and what it calls
+/// itself.
 const PUBLISHED: (&str, &str) = ("6.18.44", "6.18.44-fc-v657");
 
 impl Recording {
-    /// What the kernel that was recorded calls itself, as far as it is known: `uname -r`. Two builds of one version can behave differently.
+    /// What the kernel that was recorded calls itself, as far as it is known: `uname -r`. Two builds of one version can
+    /// behave differently.
     pub fn release(&self) -> &str {
         if self.recorded.is_none() && self.kernel == PUBLISHED.0 { PUBLISHED.1 } else { &self.kernel }
     }

@@ -1,4 +1,5 @@
-//! What a machine runs besides every workload: its daemons and the threads of its kernel, as far as they are known from outside.
+//! What a machine runs besides every workload: its daemons and the threads of its kernel, as far as they are known from
+//! outside.
 //!
 //! Recordings and machine files (`vruntime calibrate`) have them in the same words:
 //!
@@ -132,8 +133,8 @@ impl From<Resident> for Form {
     }
 }
 
-/// What several looks at one machine come to, each the tasks seen in it: rates and work of those of the same name, policy and CPUs are averaged
-/// over all looks. In the order in which they were seen first.
+/// What several looks at one machine come to, each the tasks seen in it: rates and work of those of the same name,
+/// policy and CPUs are averaged over all looks. In the order in which they were seen first.
 pub fn average(looks: &[Vec<Resident>]) -> Vec<Resident> {
     let mut sums: Vec<(&Resident, f64, f64)> = Vec::new();
     for resident in looks.iter().flatten() {

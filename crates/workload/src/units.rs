@@ -14,8 +14,8 @@ const UNITS: [(&str, u64); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Nanoseconds of a time such as `1h`, `10min` (`10m`), `5s`, `1.5ms`, `300us` or `20ns`; why not, if it is none. A limit's `500m` is
-/// half a CPU, and is read where limits are.
+/// Nanoseconds of a time such as `1h`, `10min` (`10m`), `5s`, `1.5ms`, `300us` or `20ns`; why not, if it is none. A
+/// limit's `500m` is half a CPU, and is read where limits are.
 ///
 /// # Errors
 /// There is no number, no unit or an unknown one, or the time is above 10^12 us or not a whole number of nanoseconds.

@@ -49,7 +49,8 @@ fn machine(cpus: usize, info: &str) -> String {
     words.join(", ")
 }
 
-/// Time that the host took from all CPUs since the machine was booted (`/proc/stat`), seconds; none if the kernel does not tell.
+/// Time that the host took from all CPUs since the machine was booted (`/proc/stat`), seconds; none if the kernel does
+/// not tell.
 pub(crate) fn stolen() -> Option<f64> {
     stolen_of(&fs::read_to_string("/proc/stat").ok()?)
 }

@@ -1,9 +1,10 @@
 //! `cargo xtask models`: benchmarks for real beside their models, on this machine as it was measured in the same round.
 //!
-//! A round calibrates, runs each program once, and simulates each model with what was measured. What is judged is the median of the rounds
-//! on both sides: one calibration is a sample as one run is, and where the machine's speed changes from minute to minute neither says what the
-//! other had. What each round has by itself is told, too, and `--each` calibrates right before each program: if more of its rounds are
-//! inside, it is the machine that changes, and if not, the model.
+//! A round calibrates, runs each program once, and simulates each model with what was measured. What is judged is the
+//! median of the rounds on both sides: one calibration is a sample as one run is, and where the machine's speed changes
+//! from minute to minute neither says what the other had. What each round has by itself is told, too, and `--each`
+//! calibrates right before each program: if more of its rounds are inside, it is the machine that changes, and if not,
+//! the model.
 
 mod benchmark;
 

@@ -1,8 +1,8 @@
 //! `cargo xtask rt-app`: rt-app itself and `vruntime real` run the same files, in turns, and their logs are compared.
 //!
-//! rt-app's `run` is so many turns of a loop, and how long one takes it measures itself before each run, as the shortest of some: on a
-//! machine whose speed varies each run then asks for other work. Here that is measured before each run, as what most turns take, and the run is
-//! told ([`told`]).
+//! rt-app's `run` is so many turns of a loop, and how long one takes it measures itself before each run, as the
+//! shortest of some: on a machine whose speed varies each run then asks for other work. Here that is measured before
+//! each run, as what most turns take, and the run is told ([`told`]).
 
 mod cells;
 mod logs;
@@ -135,7 +135,8 @@ impl RtApp {
         Ok(files)
     }
 
-    /// Runs a command on a file as long as a run may take. At SIGINT rt-app's threads end at the end of their loops, and its logs are whole.
+    /// Runs a command on a file as long as a run may take. At SIGINT rt-app's threads end at the end of their loops,
+    /// and its logs are whole.
     fn limited(&self, words: &[&str], file: &Path, folder: &Path) -> miette::Result<std::process::Output> {
         let limit = (self.seconds + BEGINNING_S).to_string();
         let mut run = command("timeout", ["--signal=INT", "--kill-after=5", &limit]);
@@ -161,8 +162,8 @@ impl RtApp {
     }
 
     fn rt_app(&self, file: &Path, folder: &Path) -> miette::Result<()> {
-        // workgen, of the same package, gives keys that are repeated numbers, for rt-app sees but the last of each. It reads only files that
-        // have a key a line.
+        // workgen, of the same package, gives keys that are repeated numbers, for rt-app sees but the last of each. It
+        // reads only files that have a key a line.
         let mut done = self.limited(&["workgen", "-o", "unique.json"], file, folder)?;
         if done.status.code() == Some(1) && String::from_utf8_lossy(&done.stderr).contains("KeyError") {
             done = self.limited(&["rt-app"], file, folder)?;

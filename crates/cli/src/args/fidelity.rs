@@ -29,7 +29,8 @@ pub(crate) struct Fidelity {
     /// Only scenarios whose name contains this
     #[arg(long, value_name = "TEXT")]
     pub(crate) scenario: Option<String>,
-    /// First run the scenarios that fit this machine under its own kernel, leave the recordings in this folder, and compare with those
+    /// First run the scenarios that fit this machine under its own kernel, leave the recordings in this folder, and
+    /// compare with those
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "DIR")]
     pub(crate) record: Option<PathBuf>,
@@ -41,14 +42,16 @@ pub(crate) struct Fidelity {
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "FILE", requires = "record", conflicts_with = "scenario")]
     pub(crate) with: Vec<PathBuf>,
-    /// Compare with the recordings of the same scenarios in this folder, and simulate nothing: how well does a machine agree with itself at
-    /// another hour?
+    /// Compare with the recordings of the same scenarios in this folder, and simulate nothing: how well does a machine
+    /// agree with itself at another hour?
     #[arg(long, value_name = "DIR", conflicts_with_all = ["costs", "repeat", "seed"])]
     pub(crate) against: Option<PathBuf>,
-    /// Simulate with these costs instead of those for the kind of machine: a profile, a file of vruntime calibrate, or host
+    /// Simulate with these costs instead of those for the kind of machine: a profile, a file of vruntime calibrate, or
+    /// host
     #[arg(long, value_name = "COSTS")]
     pub(crate) costs: Option<String>,
-    /// Simulate so many runs, each with the next seed, and judge the median: where two states last, chance decides which a run is in
+    /// Simulate so many runs, each with the next seed, and judge the median: where two states last, chance decides
+    /// which a run is in
     #[arg(long, value_name = "N", default_value = "5", value_parser = number(1..=1000u16), allow_negative_numbers = true)]
     pub(crate) repeat: u16,
     /// Seed of the (first) run
@@ -57,7 +60,8 @@ pub(crate) struct Fidelity {
     /// Show only the cells that lie outside
     #[arg(long)]
     pub(crate) misses: bool,
-    /// Print an array of {kernel, scenario, class, metric, unit, recorded, simulated, inside}; with --against `again` instead of `simulated`
+    /// Print an array of {kernel, scenario, class, metric, unit, recorded, simulated, inside}; with --against `again`
+    /// instead of `simulated`
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]

@@ -25,8 +25,8 @@ pub(crate) struct Real {
     /// Run it so many times
     #[arg(long, value_name = "N", default_value = "1", value_parser = number(1..=1000u16), allow_negative_numbers = true)]
     pub(crate) repeat: u16,
-    /// Leave results.json in this folder, and trace.txt, what the kernel recorded of the (first) run, if it lets us; with groups also
-    /// cgroups.txt, what the machine said of them
+    /// Leave results.json in this folder, and trace.txt, what the kernel recorded of the (first) run, if it lets us;
+    /// with groups also cgroups.txt, what the machine said of them
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Leave a log for each task in this folder, as rt-app would, of the (first) run

@@ -11,14 +11,16 @@ pub(crate) struct Replay {
     /// The trace, or - for standard input
     #[arg(value_name = "TRACE")]
     pub(crate) file: PathBuf,
-    /// The kernel it was recorded under (default: what the trace says, or the nearest on offer; 6.18 if it says nothing)
+    /// The kernel it was recorded under (default: what the trace says, or the nearest on offer; 6.18 if it says
+    /// nothing)
     #[arg(long, value_name = "KERNEL")]
     pub(crate) recorded_kernel: Option<String>,
-    /// The machine it was recorded on, if its CPUs differ: such as "core:6(capacity=446,1024,1024,446,446,446)", or LISA's plat_info.yml
+    /// The machine it was recorded on, if its CPUs differ: such as "core:6(capacity=446,1024,1024,446,446,446)", or
+    /// LISA's plat_info.yml
     #[arg(long, value_name = "MACHINE", allow_negative_numbers = true)]
     pub(crate) recorded_machine: Option<String>,
-    /// The task groups of the machine it was recorded on: which thread was in which, with what weights and limits, as a line of shell
-    /// writes it there (docs/replay.md)
+    /// The task groups of the machine it was recorded on: which thread was in which, with what weights and limits, as a
+    /// line of shell writes it there (docs/replay.md)
     #[arg(long, value_name = "FILE")]
     pub(crate) cgroups: Option<PathBuf>,
     /// Only replay as recorded, and check that: no what-if
@@ -30,7 +32,8 @@ pub(crate) struct Replay {
     /// What if this were the machine, such as "pack:2 core:4", 16 or laptop
     #[arg(long, value_name = "MACHINE", allow_negative_numbers = true)]
     pub(crate) machine: Option<String>,
-    /// What if these tasks were something else: 'WHO: WHAT' or a file of rules (TOML), see docs/replay.md; can be repeated
+    /// What if these tasks were something else: 'WHO: WHAT' or a file of rules (TOML), see docs/replay.md; can be
+    /// repeated
     #[arg(long, value_name = "RULE|FILE")]
     pub(crate) map: Vec<String>,
     /// What if this workload ran beside it (rt-app JSON or a scenario); can be repeated

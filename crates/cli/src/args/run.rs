@@ -11,14 +11,16 @@ pub(crate) struct Run {
     /// An rt-app file (JSON), a scenario (TOML), or - for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// The kernel, such as 6.12, 6.12+NO_RUN_TO_PARITY or what `uname -r` prints; see `vruntime kernels` (default: the file's, else 6.12)
+    /// The kernel, such as 6.12, 6.12+NO_RUN_TO_PARITY or what `uname -r` prints; see `vruntime kernels` (default: the
+    /// file's, else 6.12)
     #[arg(long, value_name = "KERNEL")]
     pub(crate) kernel: Option<String>,
-    /// The machine, such as "pack:2 core:4", 16, server or lstopo.xml; see `vruntime machines` (default: the file's, else 8)
+    /// The machine, such as "pack:2 core:4", 16, server or lstopo.xml; see `vruntime machines` (default: the file's,
+    /// else 8)
     #[arg(long, value_name = "MACHINE", allow_negative_numbers = true)]
     pub(crate) machine: Option<String>,
-    /// What if these tasks or groups were something else: 'WHO: WHAT', such as 'cgroup=/app: weight=200', or a file of rules (TOML), see
-    /// docs/replay.md; can be repeated
+    /// What if these tasks or groups were something else: 'WHO: WHAT', such as 'cgroup=/app: weight=200', or a file of
+    /// rules (TOML), see docs/replay.md; can be repeated
     #[arg(long, value_name = "RULE|FILE")]
     pub(crate) map: Vec<String>,
     /// Tell where CPUs stayed idle while tasks waited elsewhere; the exit status is 2 if any did
@@ -30,7 +32,8 @@ pub(crate) struct Run {
     /// Leave a log for each task in this folder, in rt-app's own form
     #[arg(long, value_name = "DIR")]
     pub(crate) rtapp_log: Option<PathBuf>,
-    /// Print what /sys/kernel/debug/sched/debug and /proc/schedstat would show at that time, such as 1.5s, before the run ends
+    /// Print what /sys/kernel/debug/sched/debug and /proc/schedstat would show at that time, such as 1.5s, before the
+    /// run ends
     #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_duration, allow_hyphen_values = true, conflicts_with_all = ["json", "repeat"])]
     pub(crate) debug_at: Option<u64>,
     /// With --debug-at: print /proc/PID/sched of this task instead, or of all instances of it; can be repeated
@@ -50,15 +53,16 @@ pub(crate) struct Compare {
     /// A kernel, such as 6.12 or 6.12+NO_RUN_TO_PARITY; give several to compare them (default: the files', else 6.12)
     #[arg(long, value_name = "KERNEL")]
     pub(crate) kernel: Vec<String>,
-    /// A machine, such as "pack:2 core:4", 16, server or lstopo.xml; give several to compare them (default: the files', else 8)
+    /// A machine, such as "pack:2 core:4", 16, server or lstopo.xml; give several to compare them (default: the files',
+    /// else 8)
     #[arg(long, value_name = "MACHINE", allow_negative_numbers = true)]
     pub(crate) machine: Vec<String>,
-    /// Run each file also as if these tasks or groups were something else: 'WHO: WHAT', such as 'cgroup=/app: weight=200', or a file of rules
-    /// (TOML), see docs/replay.md; can be repeated
+    /// Run each file also as if these tasks or groups were something else: 'WHO: WHAT', such as 'cgroup=/app:
+    /// weight=200', or a file of rules (TOML), see docs/replay.md; can be repeated
     #[arg(long, value_name = "RULE|FILE")]
     pub(crate) map: Vec<String>,
-    /// The kernel that traces were recorded under: each is replayed under it first, to tell how far to trust its replay (default: what the
-    /// trace says, or the nearest on offer; 6.18 if it says nothing)
+    /// The kernel that traces were recorded under: each is replayed under it first, to tell how far to trust its replay
+    /// (default: what the trace says, or the nearest on offer; 6.18 if it says nothing)
     #[arg(long, value_name = "KERNEL")]
     pub(crate) recorded_kernel: Option<String>,
     /// The task groups of the machine a trace was recorded on (docs/replay.md); once for all traces, or once for each

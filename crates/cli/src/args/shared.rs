@@ -21,7 +21,8 @@ pub(crate) struct Model {
     /// Preemption model (default: the file's, else voluntary)
     #[arg(long, value_name = "MODEL")]
     pub(crate) preempt: Option<PreemptName>,
-    /// What switches, interrupts and system calls take: default, zero, vm or emulated (default: the file's, else default)
+    /// What switches, interrupts and system calls take: default, zero, vm or emulated (default: the file's, else
+    /// default)
     #[arg(long, value_name = "PROFILE")]
     pub(crate) costs: Option<String>,
     /// Set a tunable of the kernel or a single cost by its name; can be repeated
@@ -30,7 +31,8 @@ pub(crate) struct Model {
     /// Switch a scheduler feature by its kernel name, off with NO_ before it; can be repeated
     #[arg(long, value_name = "FEATURE")]
     pub(crate) feature: Vec<String>,
-    /// Tasks are there before and sleep until the run begins, as those of `vruntime real` and of recordings; otherwise they are forked then
+    /// Tasks are there before and sleep until the run begins, as those of `vruntime real` and of recordings; otherwise
+    /// they are forked then
     #[arg(long)]
     pub(crate) gate: bool,
     /// Tasks are forked when they start, also those of a recording and of a scenario that says `gate`

@@ -139,8 +139,8 @@ impl Side<'_> {
         }
     }
 
-    /// Makes the results of a trace's replays speak of what was recorded: a recording does not say where a loop begins, so that loops are the
-    /// replay's own, as are semaphores; groups are called as in other files.
+    /// Makes the results of a trace's replays speak of what was recorded: a recording does not say where a loop begins,
+    /// so that loops are the replay's own, as are semaphores; groups are called as in other files.
     fn call_as_recorded(&self, runs: &mut [Done]) {
         for run in &mut *runs {
             run.results.forget_loops();
@@ -166,7 +166,8 @@ impl<'a> Ran<'a> {
         finished(self.runs)
     }
 
-    /// The runs that count: those that came to their end, or, where Ctrl-C left none on any side, the one that got furthest.
+    /// The runs that count: those that came to their end, or, where Ctrl-C left none on any side, the one that got
+    /// furthest.
     fn counted(&self, unfinished: bool) -> impl Iterator<Item = &'a Done> + use<'a> {
         // The first of those that got furthest.
         let furthest = self.runs.iter().rev().max_by_key(|run| run.outcome.end).filter(|_| unfinished);
@@ -345,8 +346,8 @@ fn what_ifs(inputs: &[Input], rules: &Rules, compare: &Compare) -> miette::Resul
     files.map(|(input, file)| (!rules.is_empty()).then(|| rules::applied(rules, input, file)).transpose()).collect()
 }
 
-/// Every combination of files, kernels and machines, each file as it is and as `what_ifs` has it; the first is what the others are compared
-/// with.
+/// Every combination of files, kernels and machines, each file as it is and as `what_ifs` has it; the first is what the
+/// others are compared with.
 fn sides<'a>(
     inputs: &'a [Input],
     what_ifs: &'a [Option<Workload>],

@@ -36,9 +36,9 @@ struct Side {
     events: usize,
 }
 
-/// Names of tasks. Who has the pid and the name of somebody in the other trace is the same one, as in a recording and its replay. Else pids
-/// differ from run to run, so tasks of one name are numbered in the order in which they appear. Who is renamed, as everybody is by `exec`,
-/// has another name from then on.
+/// Names of tasks. Who has the pid and the name of somebody in the other trace is the same one, as in a recording and
+/// its replay. Else pids differ from run to run, so tasks of one name are numbered in the order in which they appear.
+/// Who is renamed, as everybody is by `exec`, has another name from then on.
 #[derive(Debug, Default)]
 struct Names {
     known: BTreeMap<(i32, Vec<u8>), String>,
@@ -144,8 +144,8 @@ fn side(path: &Path, diff: &Diff, names: &mut Names) -> miette::Result<Option<Si
         let (involved, step) = match record.point {
             Tracepoint::Switch { prev, prev_state, next, .. } => {
                 let (prev, next) = (names.of(prev), names.of(next));
-                // Old kernels and some formats do not tell who was preempted from who yielded, nor the sleep of an idle kernel thread
-                // from others.
+                // Old kernels and some formats do not tell who was preempted from who yielded, nor the sleep of an idle
+                // kernel thread from others.
                 let state = match prev_state {
                     TaskState::Preempted => TaskState::Running,
                     TaskState::Idle => TaskState::Sleeping,
@@ -321,7 +321,8 @@ fn hunks(text: &mut String, lane: &Compared<'_>, diff: &Diff) {
     }
 }
 
-/// One place. Two traces that never come together again differ in all that follows: then the beginning of what each has there is shown.
+/// One place. Two traces that never come together again differ in all that follows: then the beginning of what each has
+/// there is shown.
 fn hunk(text: &mut String, lane: &Compared<'_>, group: &[DiffOp], most: usize) {
     let (mut left, mut hidden) = (most, 0);
     // Writes as many as there is room for, and returns how many.

@@ -1,4 +1,5 @@
-//! Whom the tasks of a replay stand for: its traces call them what the recording did, so that the two can be laid side by side.
+//! Whom the tasks of a replay stand for: its traces call them what the recording did, so that the two can be laid side
+//! by side.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,8 +7,8 @@ use vruntime_trace::{Identities, Identity};
 use vruntime_workload::program::Workload;
 use vruntime_workload::recorded::Recorded;
 
-/// What the tasks of `workload` are called in a trace: those of the recording as there, the `copies` behind them (up to that number) like
-/// the task they are copied from, under pids of their own. Whoever else is there keeps his name.
+/// What the tasks of `workload` are called in a trace: those of the recording as there, the `copies` behind them (up to
+/// that number) like the task they are copied from, under pids of their own. Whoever else is there keeps his name.
 pub(super) fn identities(recorded: &Recorded, workload: &Workload, copies: usize, cpus: usize) -> Identities {
     let mut met = BTreeSet::new();
     let mut known = BTreeMap::new();

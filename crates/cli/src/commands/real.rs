@@ -164,7 +164,8 @@ fn besides(others: Option<&[Resident]>, unseen: Option<f64>) -> String {
     text
 }
 
-/// What was measured as the results that a simulation has; what the kernel does not tell is none, or 0 and [said to be so](Unmeasured).
+/// What was measured as the results that a simulation has; what the kernel does not tell is none, or 0 and [said to be
+/// so](Unmeasured).
 pub(crate) fn results_of(workload: &Workload, measured: &Measured) -> Results {
     let mut results = Results { elapsed_ns: measured.elapsed_ns, ..Results::default() };
     let mut late: Vec<Vec<u64>> = Vec::new();

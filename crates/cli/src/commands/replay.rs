@@ -336,7 +336,8 @@ fn lead(plans: &Plans) -> String {
     lead
 }
 
-/// The workload of a what-if, but for who runs beside it. `replay` makes the recording's programs without the threads it is given.
+/// The workload of a what-if, but for who runs beside it. `replay` makes the recording's programs without the threads
+/// it is given.
 fn change(
     recorded: &Recorded,
     rules: &Rules,

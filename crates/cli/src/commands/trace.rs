@@ -32,7 +32,8 @@ pub(crate) fn trace(trace: &Trace) -> miette::Result<Ended> {
     }
 }
 
-/// Opens a file, or standard input if it is `-`. Text is read as it comes; a binary file is read to and fro, so that it is kept first.
+/// Opens a file, or standard input if it is `-`. Text is read as it comes; a binary file is read to and fro, so that it
+/// is kept first.
 pub(super) fn open(path: &Path) -> miette::Result<Box<dyn Events>> {
     if path == Path::new("-") {
         let mut first = Vec::new();

@@ -133,8 +133,8 @@ pub(crate) fn snapshots(cgroups: &[Cgroups], traces: usize) -> miette::Result<Ve
     }
 }
 
-/// Calls tasks of traces by the class that one of the other files gives a task of their name: a recording has the names of threads (`web-0`,
-/// as `vruntime real` calls them), and their first 15 characters.
+/// Calls tasks of traces by the class that one of the other files gives a task of their name: a recording has the names
+/// of threads (`web-0`, as `vruntime real` calls them), and their first 15 characters.
 pub(crate) fn match_classes(inputs: &mut [Input]) {
     let is_trace = |input: &Input| matches!(input.says, Says::Trace(_));
     let mut classes: BTreeMap<String, Option<String>> = BTreeMap::new();
@@ -152,8 +152,8 @@ pub(crate) fn match_classes(inputs: &mut [Input]) {
     }
 }
 
-/// Groups of a trace that `vruntime real` made for a workload (`/vruntime-PID-START-NUMBER/app`), with what they are called there (`/app`), if one
-/// of the other files has a group of that name.
+/// Groups of a trace that `vruntime real` made for a workload (`/vruntime-PID-START-NUMBER/app`), with what they are
+/// called there (`/app`), if one of the other files has a group of that name.
 pub(crate) fn match_groups(input: &Input, inputs: &[Input]) -> BTreeMap<String, String> {
     if !matches!(input.says, Says::Trace(_)) {
         return BTreeMap::new();
@@ -209,8 +209,8 @@ pub(super) fn without_semaphores(runs: &mut [Done], semaphores: &[String]) {
     }
 }
 
-/// Fits a trace's workload to a kernel and its machine, and tells what does not fit. What the machine had set of its groups that the kernel does not
-/// know is left out: nobody asks for it now.
+/// Fits a trace's workload to a kernel and its machine, and tells what does not fit. What the machine had set of its
+/// groups that the kernel does not know is left out: nobody asks for it now.
 pub(super) fn fit(workload: &mut Workload, config: &Config) {
     let (kernel, cpus) = (&config.kernel, config.machine.topology.nr_cpus());
     let (mut clamps, mut partitions) = (0, 0);

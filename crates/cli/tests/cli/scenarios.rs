@@ -28,7 +28,8 @@ fn nobody_runs_asleep() {
     }
 }
 
-/// The kernels before groups run what they can, look as they are looked at, and refuse the rest with the kernel that brought it.
+/// The kernels before groups run what they can, look as they are looked at, and refuse the rest with the kernel that
+/// brought it.
 #[test]
 fn kernels_before_groups() {
     let history = "../../../../scenarios/history/interactive.toml";
@@ -75,7 +76,8 @@ fn limits_hold_and_are_told() {
     assert_ne!(trace, table);
 }
 
-/// A CPU of a virtual machine that has been idle for long takes longer to wake up, unless the machine has idle states of its own.
+/// A CPU of a virtual machine that has been idle for long takes longer to wake up, unless the machine has idle states
+/// of its own.
 #[test]
 fn long_idle_cpus_of_virtual_machines_wake_late() {
     let folder = tempfile::tempdir().unwrap();
@@ -122,8 +124,8 @@ fn changes_are_made_and_told() {
     assert!((build["entitled_s"].as_f64().unwrap() - 4.5).abs() < 0.02, "{build}");
 }
 
-/// The four bugs of "A Decade of Wasted Cores": each is told as what it is, and plain 6.12 has none of them. What docs/work-conservation.md
-/// says is wasted is what is.
+/// The four bugs of "A Decade of Wasted Cores": each is told as what it is, and plain 6.12 has none of them. What
+/// docs/work-conservation.md says is wasted is what is.
 #[test]
 fn wasted_cores_are_detected_where_the_old_behaviour_is_on_and_nowhere_else() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

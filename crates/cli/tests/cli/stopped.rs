@@ -6,7 +6,8 @@ use std::path::Path;
 use crate::skip;
 use crate::support::*;
 
-/// What a command prints that is stopped by Ctrl-C as soon as this file, one of those it leaves in a folder of its own, is long.
+/// What a command prints that is stopped by Ctrl-C as soon as this file, one of those it leaves in a folder of its own,
+/// is long.
 fn stopped(args: &[&str], once: &str) -> String {
     stopped_in(tempfile::tempdir().unwrap().path(), args, once)
 }
@@ -116,7 +117,8 @@ fn ctrl_c_compares_nothing_that_is_unequally_long() {
     assert!(!printed.contains("stands out"), "{printed}");
 }
 
-/// A user who may have one thread compares all the same; where observers of a run are to have threads he is told which limit is in the way.
+/// A user who may have one thread compares all the same; where observers of a run are to have threads he is told which
+/// limit is in the way.
 #[test]
 fn without_threads_it_takes_longer_or_is_told() {
     let out = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! The figures of docs/replay.md that are no lines of the command's: they are computed again and looked for on the page.
+//! The figures of docs/replay.md that are no lines of the command's: they are computed again and looked for on the
+//! page.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -41,7 +42,8 @@ fn shares(json: &Value) -> Vec<(String, f64)> {
     of_tasks(json, "replayed", "cpu_ns").into_iter().map(|(name, ns)| (name, 100.0 * ns / all)).collect()
 }
 
-/// Of the two peri of mix, which wake every 10 ms at one time: who is first in each beat, and how long they wait on average, ms.
+/// Of the two peri of mix, which wake every 10 ms at one time: who is first in each beat, and how long they wait on
+/// average, ms.
 fn beats(text: &str) -> (Vec<String>, f64) {
     let mut woken: BTreeMap<&str, f64> = BTreeMap::new();
     let mut waits: Vec<(f64, f64, &str)> = Vec::new();

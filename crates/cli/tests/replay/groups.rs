@@ -79,7 +79,8 @@ fn clamps_and_partitions_are_left_out_under_kernels_without_them() {
     assert!(told.contains("utilisation clamps of 1 groups are left out: Linux 3.10 has none"), "{told}");
 }
 
-/// Two spinners on CPU 0, to which they are pinned, one on CPU 1: only the machine says so. Of what the first forks, a rule need not be.
+/// Two spinners on CPU 0, to which they are pinned, one on CPU 1: only the machine says so. Of what the first forks, a
+/// rule need not be.
 #[test]
 fn tasks_are_pinned_as_the_machine_says() {
     let cpus: [&[i32]; 2] = [&[11, 12], &[21]];
@@ -122,12 +123,13 @@ fn shares(json: &Value) -> std::collections::BTreeMap<String, [f64; 3]> {
         .collect()
 }
 
-/// Linux 6.18 gave two tasks of a heavy group 60 and 57 % of a CPU, two of a light one 15, one 20 that may not have more, and 31 to one
-/// that came from the light group to the heavy one on the way.
+/// Linux 6.18 gave two tasks of a heavy group 60 and 57 % of a CPU, two of a light one 15, one 20 that may not have
+/// more, and 31 to one that came from the light group to the heavy one on the way.
 #[test]
 fn tasks_are_replayed_in_the_groups_they_were_in() {
     let groups = ["replay", GROUPS, "--costs", "vm", "--json", "--cgroups", CGROUPS];
-    // Who is on which CPU is chance, and one seed is up to 9 points off; which of two alike has more is chance in the recording, too.
+    // Who is on which CPU is chance, and one seed is up to 9 points off; which of two alike has more is chance in the
+    // recording, too.
     let seeds = ["1", "2", "3", "4", "5"].map(|seed| shares(&json(&[&groups[..], &["--seed", seed]].concat(), b"")));
     for alike in [&["web1", "web2"][..], &["job1", "job2"], &["capped"], &["mover"]] {
         let mean = |of: &dyn Fn(&str) -> f64| alike.iter().map(|name| of(name)).sum::<f64>() / alike.len() as f64;
@@ -238,7 +240,8 @@ fn tasks_are_replayed_in_the_autogroups_they_were_in() {
     assert!(compared["replays"][0]["notes"].to_string().contains("autogroups"), "{compared}");
 }
 
-/// What the trace gave an autogroup is known where it is known who is in it, and is what its tasks had outside task groups.
+/// What the trace gave an autogroup is known where it is known who is in it, and is what its tasks had outside task
+/// groups.
 #[test]
 fn what_autogroups_had_is_told() {
     let said = "/proc/11/task/11/cgroup:0::/\n/proc/12/task/12/cgroup:0::/web\n/proc/13/task/13/cgroup:0::/\n/sys/fs/cgroup/web/cpu.weight:100\n\

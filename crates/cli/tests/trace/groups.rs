@@ -198,7 +198,8 @@ fn a_run_its_analyses_and_its_traces_agree_about_groups() {
         }
         for key in ["cpu_ns", "entitled_ns"] {
             let (own, read) = (own[key].as_u64().expect("a time"), read[key].as_u64().expect("a time"));
-            // Four CPUs, and each time one was busy is off by less than a microsecond, for both its ends are rounded down.
+            // Four CPUs, and each time one was busy is off by less than a microsecond, for both its ends are rounded
+            // down.
             let off = 4 * missing + (4 + busy) * 1000;
             assert!(own.abs_diff(read) <= off, "{key}: {own} and {read}, {off}");
         }

@@ -1,7 +1,7 @@
 //! The measurements themselves: threads made for each, pinned, and many rounds of the same.
 //!
-//! None waits for what may not come, and none takes longer than [`BUDGET`] and the few turns its threads need to end, however busy the
-//! machine is: on one that is, there are fewer rounds.
+//! None waits for what may not come, and none takes longer than [`BUDGET`] and the few turns its threads need to end,
+//! however busy the machine is: on one that is, there are fewer rounds.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -70,8 +70,8 @@ fn lower(mut values: Vec<u64>) -> Vec<u64> {
     values
 }
 
-/// What one takes in the long run: the mean of the lower nine tenths. A median would leave out that some take longer, as wakeups of a virtual
-/// CPU do that the host has put to sleep.
+/// What one takes in the long run: the mean of the lower nine tenths. A median would leave out that some take longer,
+/// as wakeups of a virtual CPU do that the host has put to sleep.
 fn typical(values: Vec<u64>) -> u64 {
     mean(&lower(values))
 }
@@ -160,8 +160,9 @@ fn refused(cause: io::Error) -> Error {
     Error::Fork { what: "cannot make a thread to measure with", cause }
 }
 
-/// What `measure` finds while the process has another thread, which sleeps: only then does a call look after who else may close its file
-/// (130 ns of a message through a pipe on the machine of the 6.18 recordings, 23 November 2026), and tasks of a workload are never alone.
+/// What `measure` finds while the process has another thread, which sleeps: only then does a call look after who else
+/// may close its file (130 ns of a message through a pipe on the machine of the 6.18 recordings, 23 November 2026), and
+/// tasks of a workload are never alone.
 pub(super) fn beside_a_thread<T>(measure: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     let (go_on, wait) = mpsc::channel::<()>();
     // It ends with an error, for nothing is ever sent.
@@ -198,7 +199,8 @@ pub(super) fn ring(cpus: &[usize]) -> Result<u64, Error> {
         pipes[0].read(&mut byte);
         (work::now() - began) / count as u64
     };
-    // What wakes a virtual CPU takes has two speeds or more, one after the other for a while each: as long as the budget lasts.
+    // What wakes a virtual CPU takes has two speeds or more, one after the other for a while each: as long as the
+    // budget lasts.
     let one_cpu = cpus.iter().all(|cpu| *cpu == cpus[0]);
     let times = sample(if one_cpu { ROUNDS } else { usize::MAX }, || Some(round(GO_ON)));
     round(LAST);
@@ -208,8 +210,8 @@ pub(super) fn ring(cpus: &[usize]) -> Result<u64, Error> {
     Ok(typical(times))
 }
 
-/// Time one way to a process of the same CPU, as [`ring`] of two has it to a thread: `cat`, which gives back what it is given. None if there is
-/// no such program.
+/// Time one way to a process of the same CPU, as [`ring`] of two has it to a thread: `cat`, which gives back what it is
+/// given. None if there is no such program.
 pub(super) fn ping_pong_process(cpu: usize) -> Option<u64> {
     use std::io::{Read, Write};
     use std::process::{Command, Stdio};
@@ -285,8 +287,8 @@ impl Drop for Hog {
 
 /// A thread that waits on a word until it changes, over and over, and says when it was back.
 ///
-/// It compares the word with the value it answered last, never with one read after a change, so that a wakeup which comes before it
-/// sleeps is not lost: it then does not sleep.
+/// It compares the word with the value it answered last, never with one read after a change, so that a wakeup which
+/// comes before it sleeps is not lost: it then does not sleep.
 struct Waiter {
     word: Arc<AtomicU32>,
     answer: Arc<Answer>,
@@ -349,7 +351,8 @@ impl Waiter {
         (value, began)
     }
 
-    /// Wakes it and spins until it has answered: how long it took to be back; none if it has not answered after [`LOST`].
+    /// Wakes it and spins until it has answered: how long it took to be back; none if it has not answered after
+    /// [`LOST`].
     fn round(&self) -> Option<u64> {
         let (value, began) = self.wake();
         while self.answer.value.load(Ordering::SeqCst) != value {
@@ -372,8 +375,8 @@ impl Drop for Waiter {
     }
 }
 
-/// Time of waking a thread that is on another CPU (or the same) and preempts nobody, one of many; none if they never all
-/// slept, or the kernel refuses that many.
+/// Time of waking a thread that is on another CPU (or the same) and preempts nobody, one of many; none if they never
+/// all slept, or the kernel refuses that many.
 pub(super) fn wakeup(here: usize, there: usize) -> Option<u64> {
     const WAITERS: usize = 32;
     // An idle CPU would be sent an interrupt.
@@ -414,8 +417,9 @@ pub(super) fn wakeup(here: usize, there: usize) -> Option<u64> {
     (!times.is_empty()).then(|| typical(times))
 }
 
-/// Time from waking a thread of another CPU, where it preempts one that computes, to its running. Where preemption is `lazy`, the CPU is
-/// interrupted for real-time threads only: nothing without the right to have one, or if the kernel refuses a thread.
+/// Time from waking a thread of another CPU, where it preempts one that computes, to its running. Where preemption is
+/// `lazy`, the CPU is interrupted for real-time threads only: nothing without the right to have one, or if the kernel
+/// refuses a thread.
 pub(super) fn wake_busy(here: usize, there: usize, lazy: bool) -> Option<u64> {
     let _hog = Hog::new(there)?;
     pin(here);
@@ -444,8 +448,8 @@ pub(super) fn timer_slack() -> Option<NonZeroU64> {
     rustix::thread::current_timer_slack().ok().and_then(NonZeroU64::new)
 }
 
-/// Measures sleeps with a timer slack, nanoseconds; `tick` is what a tick takes, `hz` how many there are in a second. None if they do not
-/// return, or the kernel refuses a thread.
+/// Measures sleeps with a timer slack, nanoseconds; `tick` is what a tick takes, `hz` how many there are in a second.
+/// None if they do not return, or the kernel refuses a thread.
 pub(super) fn sleep(cpu: usize, tick: u64, hz: u32, slack: NonZeroU64) -> Option<Sleep> {
     let hog = Hog::new(cpu)?;
     let before = timer_slack();
@@ -475,7 +479,8 @@ pub(super) fn sleep(cpu: usize, tick: u64, hz: u32, slack: NonZeroU64) -> Option
     })
 }
 
-/// How late a sleep that long returns on a CPU that has nothing else to do, without slack: the median. None if it never returns.
+/// How late a sleep that long returns on a CPU that has nothing else to do, without slack: the median. None if it never
+/// returns.
 pub(super) fn idle_sleep(cpu: usize, asleep: u64) -> Option<u64> {
     /// Nanoseconds, and sleeps at most.
     const WITHIN: (u64, usize) = (400_000_000, 200);
@@ -511,8 +516,8 @@ pub(super) fn tick(cpu: usize, hz: u32) -> Option<u64> {
     (gap > 200).then_some(gap)
 }
 
-/// Has a thread compute on each of `cpus` for so long, and looks for moments longer than `least` nanoseconds in which it stood still without
-/// having been preempted. None if there are none.
+/// Has a thread compute on each of `cpus` for so long, and looks for moments longer than `least` nanoseconds in which
+/// it stood still without having been preempted. None if there are none.
 pub(super) fn stalls(cpus: &[usize], spin: Duration, least: u64) -> Option<Stalls> {
     let watch = |cpu: usize| {
         spawn(move || {
@@ -549,7 +554,8 @@ pub(super) fn stalls(cpus: &[usize], spin: Duration, least: u64) -> Option<Stall
     (all.count > 0).then_some(all)
 }
 
-/// What reading `bytes` takes on another CPU than the one that has read them last, beyond reading them again, and that; medians.
+/// What reading `bytes` takes on another CPU than the one that has read them last, beyond reading them again, and that;
+/// medians.
 pub(super) fn migration(one: usize, other: usize, bytes: usize) -> (u64, u64) {
     let buffer = vec![1_u8; bytes];
     let read = || {
@@ -572,8 +578,8 @@ pub(super) fn migration(one: usize, other: usize, bytes: usize) -> (u64, u64) {
     (median(extra), median(again))
 }
 
-/// Median CPU time of making a thread, as a task does it that has just slept: caches and translations are somebody else's. The stacks of those
-/// before are not free yet, as in a run, so each is a new one.
+/// Median CPU time of making a thread, as a task does it that has just slept: caches and translations are somebody
+/// else's. The stacks of those before are not free yet, as in a run, so each is a new one.
 pub(super) fn fork() -> u64 {
     let mut made = Vec::with_capacity(FORKS);
     let times = sample(FORKS, || {

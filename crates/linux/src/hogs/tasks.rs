@@ -14,7 +14,8 @@ pub(super) const CALL_NS: u64 = 1_000;
 /// What reaching a place in memory takes, nanoseconds; a byte of many takes one.
 const ACCESS_NS: u64 = 10;
 
-/// Whether a task of that policy may have a CPU for as long as it likes. Without throttling the kernel admits any deadline task.
+/// Whether a task of that policy may have a CPU for as long as it likes. Without throttling the kernel admits any
+/// deadline task.
 pub(super) fn is_real_time(policy: Policy) -> bool {
     match policy {
         Policy::Fifo { .. } | Policy::RoundRobin { .. } => true,
@@ -141,7 +142,8 @@ impl<'a> Tasks<'a> {
         }
     }
 
-    /// Whoever holds a mutex with inheritance that a real-time task wants is one meanwhile, and so may be the holder of what that one wants.
+    /// Whoever holds a mutex with inheritance that a real-time task wants is one meanwhile, and so may be the holder of
+    /// what that one wants.
     fn lend(&mut self) {
         loop {
             let before = self.lend.len();

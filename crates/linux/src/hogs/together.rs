@@ -1,9 +1,9 @@
 //! What real-time tasks that rest want of CPUs between them.
 //!
-//! Each program is taken apart into its loops: how long one round computes, as a real-time task and as an ordinary one, how long it sleeps,
-//! what it waits for and what it gives others to go on with. A loop goes round at most as often as its own times and its timers let it, and as
-//! what it waits for is given; what it wants is its real-time work times that. Only loops that may last more than [`LONG_NS`] count: what is
-//! over sooner hangs nothing.
+//! Each program is taken apart into its loops: how long one round computes, as a real-time task and as an ordinary one,
+//! how long it sleeps, what it waits for and what it gives others to go on with. A loop goes round at most as often as
+//! its own times and its timers let it, and as what it waits for is given; what it wants is its real-time work times
+//! that. Only loops that may last more than [`LONG_NS`] count: what is over sooner hangs nothing.
 //!
 //! It errs on the side of what hangs. Locks are free, and whatever one object is given each who waits for it is given.
 
@@ -13,12 +13,13 @@ use vruntime_workload::program::{Op, Phase, Policy, Repeat, Settings};
 
 use super::tasks::{CALL_NS, LONG_NS, Tasks, is_real_time, takes, times};
 
-/// What may be had of a CPU before there is too little left for others: what throttling leaves to real-time tasks by default, parts of
-/// [`WHOLE`].
+/// What may be had of a CPU before there is too little left for others: what throttling leaves to real-time tasks by
+/// default, parts of [`WHOLE`].
 pub(super) const MOST: u64 = 950_000;
 /// All of a CPU.
 pub(super) const WHOLE: u64 = 1_000_000;
-/// How often what is known of a loop is passed on to those who wait for it. Each time it is nearer to the truth, and never below it.
+/// How often what is known of a loop is passed on to those who wait for it. Each time it is nearer to the truth, and
+/// never below it.
 const ROUNDS: usize = 32;
 
 /// What one task gives another to go on with.
@@ -124,8 +125,8 @@ struct Loop {
     fair: f64,
 }
 
-/// What each task wants of CPUs, all its instances (so many of each are `instances`) together, parts of [`WHOLE`]. What `hogs` want is not
-/// asked: all there is.
+/// What each task wants of CPUs, all its instances (so many of each are `instances`) together, parts of [`WHOLE`]. What
+/// `hogs` want is not asked: all there is.
 pub(super) fn wants(tasks: &Tasks<'_>, instances: &[u64], hogs: &[usize]) -> Vec<u64> {
     let mut all = Everything::of(tasks, instances);
     for _ in 0..ROUNDS {
@@ -140,7 +141,8 @@ pub(super) fn wants(tasks: &Tasks<'_>, instances: &[u64], hogs: &[usize]) -> Vec
             continue;
         }
         let share = busy * this.rate * WHOLE as f64;
-        // An instance has one CPU at a time, and no more of it than counts; forked ones that end soon are not counted one by one.
+        // An instance has one CPU at a time, and no more of it than counts; forked ones that end soon are not counted
+        // one by one.
         let forked = this.round.wants.contains_key(&Token::Life(this.task));
         let most = tasks.bandwidth(this.task).unwrap_or(MOST).min(MOST) as f64;
         let share = if forked { share } else { share.min(most) * this.instances };

@@ -1,8 +1,9 @@
 //! Who delayed whom: for every task that waited on a CPU's run queue, who had that CPU meanwhile, and for how long.
 //!
-//! A wait on a CPU whose task nobody knows (events are lost) is nobody's doing; so is one beside the idle task, while the CPU
-//! wakes up: those are the rows of `(unknown)` and `(idle)`. Where a run of ours, or its text, says that the task waits for the limit of its group
-//! and not for a CPU, nobody who has the CPU delays it: that is the row of `(throttled: /its/group)`.
+//! A wait on a CPU whose task nobody knows (events are lost) is nobody's doing; so is one beside the idle task, while
+//! the CPU wakes up: those are the rows of `(unknown)` and `(idle)`. Where a run of ours, or its text, says that the
+//! task waits for the limit of its group and not for a CPU, nobody who has the CPU delays it: that is the row of
+//! `(throttled: /its/group)`.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
-//! Which task is in which group, and what the groups may: told by a run of ours, by the marks in a trace of one, by `cgroup_attach_task`,
-//! and by what a machine said of itself ([`MachineGroups`]). A task nothing is said of is in the group of who forked it, else in the root.
+//! Which task is in which group, and what the groups may: told by a run of ours, by the marks in a trace of one, by
+//! `cgroup_attach_task`, and by what a machine said of itself ([`MachineGroups`]). A task nothing is said of is in the
+//! group of who forked it, else in the root.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,8 +17,8 @@ const MAX_DEPTH: usize = 256;
 pub trait MachineGroups: fmt::Debug + Send + Sync {
     /// The hierarchy whose groups schedule, as `cgroup_attach_task` numbers them; 0 is cgroup v2.
     fn hierarchy(&self) -> i32;
-    /// The task group of a thread: of one that is in this cgroup from now on; without it, of one that was there when the machine was
-    /// asked, none if it was not.
+    /// The task group of a thread: of one that is in this cgroup from now on; without it, of one that was there when
+    /// the machine was asked, none if it was not.
     fn group_of(&self, thread: i32, cgroup: Option<&str>) -> Option<String>;
     /// Weight and limit of a task group; none: nothing is said of them. Path and parent do not count.
     fn settings(&self, group: &str) -> Option<GroupInfo<'static>>;
@@ -215,8 +216,8 @@ impl Cgroups {
         Some(group)
     }
 
-    /// A task is met for the first time: as the machine said, it is in a group. `again`: its pid was another's before, of whom the machine
-    /// spoke.
+    /// A task is met for the first time: as the machine said, it is in a group. `again`: its pid was another's before,
+    /// of whom the machine spoke.
     pub(super) fn meets(&mut self, task: u32, pid: i32, again: bool) {
         if self.wanted && !again {
             let group = self.machine.as_ref().and_then(|machine| machine.group_of(pid, None));

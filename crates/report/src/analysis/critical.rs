@@ -1,9 +1,10 @@
 //! The critical path of a task: what it did, and while it slept, what those did who at last woke it.
 //!
-//! Every instant of the task's life is given to one task and what that was doing. While it runs, or waits for a CPU, it is itself.
-//! A sleep is walked backwards from the wakeup: whoever woke it ran until then; before that he waited for a CPU; or he slept, and
-//! then it is his waker's turn, back to where the sleep began. A wakeup by an interrupt (as the trace says, or the CPU was idle) ends a sleep that
-//! nobody else is to blame for. Where a trace has no flags that tell an interrupt (`perf script` prints none), who runs is taken for the waker.
+//! Every instant of the task's life is given to one task and what that was doing. While it runs, or waits for a CPU, it
+//! is itself. A sleep is walked backwards from the wakeup: whoever woke it ran until then; before that he waited for a
+//! CPU; or he slept, and then it is his waker's turn, back to where the sleep began. A wakeup by an interrupt (as the
+//! trace says, or the CPU was idle) ends a sleep that nobody else is to blame for. Where a trace has no flags that tell
+//! an interrupt (`perf script` prints none), who runs is taken for the waker.
 //!
 //! What others did is remembered for one sleep of the task only, so memory is bounded by that.
 

@@ -1,18 +1,20 @@
-//! Switches that a recording does not have, and that what follows gives away: steps are put in where they must have been.
+//! Switches that a recording does not have, and that what follows gives away: steps are put in where they must have
+//! been.
 //!
-//! On some machines no switch from the idle task is ever recorded: who does something on a CPU that is taken to be idle has come there
-//! unseen, when he was woken or as long ago as he is charged for. And who is replaced by another has left when he had run for what he was
-//! charged. That shows only later, so from the first such gap on steps are held back for a while.
+//! On some machines no switch from the idle task is ever recorded: who does something on a CPU that is taken to be idle
+//! has come there unseen, when he was woken or as long ago as he is charged for. And who is replaced by another has
+//! left when he had run for what he was charged. That shows only later, so from the first such gap on steps are held
+//! back for a while.
 
 use std::collections::VecDeque;
 
 use super::world::{MAX_CPUS, On, Step, What};
 
-/// So long: a tick that charges whoever runs comes earlier, and mostly whatever happens next on a CPU that somebody has left unseen. A guessed
-/// arrival is held so long from when it was guessed, however long ago it is taken to have been.
+/// So long: a tick that charges whoever runs comes earlier, and mostly whatever happens next on a CPU that somebody has
+/// left unseen. A guessed arrival is held so long from when it was guessed, however long ago it is taken to have been.
 const HELD_NS: u64 = 50_000_000;
-/// For so long at most a switch from the idle task may be under way, with interrupts let in (kernels up to 3.11 on ARM): what their handlers
-/// do is written down as the idle task's. 7 to 31 us were seen.
+/// For so long at most a switch from the idle task may be under way, with interrupts let in (kernels up to 3.11 on
+/// ARM): what their handlers do is written down as the idle task's. 7 to 31 us were seen.
 const SWITCHING_NS: u64 = 50_000;
 /// And so many at most.
 const MOST_HELD: usize = 1 << 14;
@@ -176,7 +178,8 @@ impl Gaps {
         }
     }
 
-    /// Whether a CPU is still on its way from the idle task. Kernels that have `sched_waking` (4.4) let no interrupts in there.
+    /// Whether a CPU is still on its way from the idle task. Kernels that have `sched_waking` (4.4) let no interrupts
+    /// in there.
     fn is_switching(&self, cpu: Cpu, at: i64) -> bool {
         cpu.from_idle && !self.has_waking && at.abs_diff(cpu.since) <= SWITCHING_NS
     }
@@ -217,7 +220,8 @@ impl Gaps {
         self.put_in(Step { at: since, cpu, by: who, irq: false, what: What::Arrives });
     }
 
-    /// Whoever was on that CPU has left it unseen, and so has `by` come, as long ago as he is charged for: when, if that is told.
+    /// Whoever was on that CPU has left it unseen, and so has `by` come, as long ago as he is charged for: when, if
+    /// that is told.
     fn replaced(&mut self, at: i64, cpu: u32, by: On) -> Option<i64> {
         self.left(at, cpu, by);
         let On::Task(task) = by else { return None };

@@ -1,7 +1,8 @@
-//! What each group used, and what it was entitled to: the computation of a run's own results ([`Shares`]), fed with what the events tell of
-//! tasks' states.
+//! What each group used, and what it was entitled to: the computation of a run's own results ([`Shares`]), fed with
+//! what the events tell of tasks' states.
 //!
-//! A task of which nothing is known wants nothing then. The stopper threads (`migration/N`) are no group's: they belong to the machine.
+//! A task of which nothing is known wants nothing then. The stopper threads (`migration/N`) are no group's: they belong
+//! to the machine.
 
 use super::cgroups::{Settings, Told};
 use super::world::{Change, State, Step, What, World};

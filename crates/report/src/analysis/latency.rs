@@ -1,9 +1,9 @@
 //! Latency tables as `perf sched latency` prints them: how long tasks were runnable before they ran.
 //!
-//! A delay begins with a wakeup (`sched_waking` where the trace has it, else `sched_wakeup`), or when a task leaves its CPU while it
-//! could have run on, and ends when it runs. As in perf, the wakeup of a task that has not left its CPU yet counts for
-//! nothing, and a task whose first event is its coming to a CPU came there without delay. Tasks of one name are one row, unless
-//! each is asked for.
+//! A delay begins with a wakeup (`sched_waking` where the trace has it, else `sched_wakeup`), or when a task leaves its
+//! CPU while it could have run on, and ends when it runs. As in perf, the wakeup of a task that has not left its CPU
+//! yet counts for nothing, and a task whose first event is its coming to a CPU came there without delay. Tasks of one
+//! name are one row, unless each is asked for.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

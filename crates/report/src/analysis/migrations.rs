@@ -1,9 +1,9 @@
-//! Migrations by cause. Our own runs tell the cause; recordings have `sched_migrate_task`, and the cause is told from what is
-//! around it:
+//! Migrations by cause. Our own runs tell the cause; recordings have `sched_migrate_task`, and the cause is told from
+//! what is around it:
 //!
 //! | cause | told by |
 //! |---|---|
-//! | `wakeup` | it follows `sched_waking` of the task on the same CPU, where interrupts are off until the task is placed; without `sched_waking`: the task slept |
+//! | `wakeup` | it follows `sched_waking` of the task on the same CPU (interrupts are off until the task is placed); without `sched_waking`: the task slept |
 //! | `fork` | the task is new |
 //! | `newidle` | recorded on the CPU that gets the task, and the next switch there is away from one that sleeps or is gone |
 //! | `idle` | the same, while the CPU is idle |
@@ -14,8 +14,9 @@
 //! | `asleep` | the task sleeps: its affinity changed, or its CPU went |
 //! | `other` | anything else; mostly affinity |
 //!
-//! A recording without one `sched_migrate_task` shows migrations only by where tasks run next: `wakeup` if the task slept since it ran, else
-//! `while runnable`. What was moved there and back before it ran is not among them, and that is said.
+//! A recording without one `sched_migrate_task` shows migrations only by where tasks run next: `wakeup` if the task
+//! slept since it ran, else `while runnable`. What was moved there and back before it ran is not among them, and that
+//! is said.
 
 use std::collections::BTreeMap;
 

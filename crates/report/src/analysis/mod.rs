@@ -1,5 +1,5 @@
-//! Analyses of any trace, recorded or simulated, one file each. All that are asked for look at the events in one pass, and keep
-//! sums, not events.
+//! Analyses of any trace, recorded or simulated, one file each. All that are asked for look at the events in one pass,
+//! and keep sums, not events.
 //!
 //! ```
 //! use vruntime_report::{Analyses, AnalysisKind, AnalysisOptions};
@@ -232,8 +232,8 @@ impl Analyses {
         self
     }
 
-    /// Of the analyses asked for, one that cannot say anything because nothing is known of groups, or of their limits: its name, and what
-    /// is not known. To be asked after the end.
+    /// Of the analyses asked for, one that cannot say anything because nothing is known of groups, or of their limits:
+    /// its name, and what is not known. To be asked after the end.
     pub fn lacks(&self) -> Option<(AnalysisKind, &'static str)> {
         let cgroups = &self.world.cgroups;
         self.chosen.iter().find_map(|&(kind, _)| match kind {
@@ -305,7 +305,8 @@ impl Analyses {
         tasks.map(|task| self.world.class(task)).collect()
     }
 
-    /// Of which task the critical path is, as `name-pid`: of several that are called as was asked for, the first that did anything.
+    /// Of which task the critical path is, as `name-pid`: of several that are called as was asked for, the first that
+    /// did anything.
     pub fn critical_task(&self) -> Option<String> {
         let task = self.chosen.iter().find_map(|(_, analysis)| analysis.task())?;
         Some(self.world.name(task))
@@ -321,8 +322,8 @@ impl Analyses {
         self.chosen.iter().any(|(kind, _)| *kind == AnalysisKind::TimeHist)
     }
 
-    /// Everything for a terminal, with at most so many rows of each table and so many lines of `timehist`; the notes are at its end, unless
-    /// it is for machines.
+    /// Everything for a terminal, with at most so many rows of each table and so many lines of `timehist`; the notes
+    /// are at its end, unless it is for machines.
     pub fn text(&self, rows: usize, lines: usize) -> String {
         let parts = self.chosen.iter().map(|(_, analysis)| analysis.text(&self.world, rows, lines));
         let notes = if self.is_for_machines() { Vec::new() } else { self.notes() };

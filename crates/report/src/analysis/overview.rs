@@ -1,10 +1,9 @@
-//! What a page shows of a run or a trace besides tables: how busy each CPU was over time, how long its queue, who ran when, and
-//! the distribution of delays after wakeups.
+//! What a page shows of a run or a trace besides tables: how busy each CPU was over time, how long its queue, who ran
+//! when, and the distribution of delays after wakeups.
 //!
 //! Bounded, whatever the length: 1024 bins of time, 2048 distributions, and 16,384 slices of the timeline; of bins
-//! 32,768 on the page, whatever the number of CPUs. Where there are more
-//! slices than that, those shorter than a grain are put together with their neighbours, as *several tasks*; longer ones are
-//! always exact. The grain is told.
+//! 32,768 on the page, whatever the number of CPUs. Where there are more slices than that, those shorter than a grain
+//! are put together with their neighbours, as *several tasks*; longer ones are always exact. The grain is told.
 
 use std::collections::BTreeMap;
 

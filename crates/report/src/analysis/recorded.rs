@@ -57,8 +57,8 @@ fn groups(world: &mut World, record: &Record<'_>, mut tell: impl FnMut(Told)) {
 }
 
 fn mark_told(world: &mut World, mark: &Mark<'_>) -> Option<Told> {
-    // Only the traces of our runs have such marks: those of groups from the beginning on, and one at the end. If nobody has spoken of a
-    // group until then, there was none.
+    // Only the traces of our runs have such marks: those of groups from the beginning on, and one at the end. If nobody
+    // has spoken of a group until then, there was none.
     world.cgroups.exact |= match mark {
         Mark::Group(_) => true,
         Mark::End => world.cgroups.intern("/").is_some() && world.cgroups.rows().len() == 1,
@@ -83,7 +83,8 @@ fn mark_told(world: &mut World, mark: &Mark<'_>) -> Option<Told> {
 }
 
 fn step(world: &mut World, record: &Record<'_>) -> Option<Step> {
-    // A name is no step, whether the kernel's event tells it or perf besides, which has no time of its own for those that were there before.
+    // A name is no step, whether the kernel's event tells it or perf besides, which has no time of its own for those
+    // that were there before.
     if let Tracepoint::TaskRename { task, tgid } = record.point {
         if let (Some(task), Some(tgid)) = (world.task(task.pid, task.comm), tgid) {
             world.set_tgid(task, tgid);

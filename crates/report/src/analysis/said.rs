@@ -124,7 +124,8 @@ fn idle(table: &DataTable) -> String {
             }
         ),
         (_, Some(first), Some(_)) => format!(
-            "Some tasks, {first} most, waited while CPUs were idle on which they had not been seen ({}); whether they might have run there, the trace does not tell.",
+            "Some tasks, {first} most, waited while CPUs were idle on which they had not been seen ({}); \
+             whether they might have run there, the trace does not tell.",
             time(sum("might_ns"))
         ),
         _ => "No task waited for 1 ms or more while another CPU was idle that could have run it.".to_owned(),

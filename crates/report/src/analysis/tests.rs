@@ -350,7 +350,8 @@ fn a_replayed_task_is_called_as_it_was_recorded() {
     }
 }
 
-/// As on machines that never tell of a switch from the idle task: `a` runs for 8 of 10 ms, and only its charges and its going say so.
+/// As on machines that never tell of a switch from the idle task: `a` runs for 8 of 10 ms, and only its charges and its
+/// going say so.
 #[test]
 fn who_came_unseen_ran() {
     let mut text = String::new();
@@ -384,8 +385,8 @@ fn who_came_unseen_ran() {
     assert_eq!(analyses.json()["faults"]["broken_switches"], 0);
 }
 
-/// As the tasks of a throttled group: `a` waits beside an idle CPU for longer than steps are held, is back unseen, and is charged only at the
-/// next tick.
+/// As the tasks of a throttled group: `a` waits beside an idle CPU for longer than steps are held, is back unseen, and
+/// is charged only at the next tick.
 #[test]
 fn who_waited_for_long_and_came_unseen_ran_only_for_what_it_was_charged() {
     let charge =
@@ -445,7 +446,8 @@ fn who_left_unseen_ran_for_what_it_was_charged() {
     assert_eq!(analyses.json()["faults"]["broken_switches"], 1);
 }
 
-/// As on ARM before 3.12: an interrupt comes while the CPU switches from the idle task, whose doing its wakeups are said to be. Nothing is missing.
+/// As on ARM before 3.12: an interrupt comes while the CPU switches from the idle task, whose doing its wakeups are
+/// said to be. Nothing is missing.
 #[test]
 fn the_idle_task_is_not_back_for_an_interrupt_in_a_switch() {
     let faults = |wakeup: &str, later_us: u64| {
@@ -463,7 +465,8 @@ fn the_idle_task_is_not_back_for_an_interrupt_in_a_switch() {
     assert_eq!(faults("sched_waking", 30).0, 1);
 }
 
-/// Who comes onto a CPU unseen, and of whose waking nothing tells either, has run after a sleep that no event ended, as one who was switched to.
+/// Who comes onto a CPU unseen, and of whose waking nothing tells either, has run after a sleep that no event ended, as
+/// one who was switched to.
 #[test]
 fn who_came_unseen_was_not_woken_either() {
     let mut text = switch(0, 1000, A, "S", IDLE);

@@ -1,10 +1,11 @@
-//! What the limits of groups did. A run of ours tells it, and so does its text trace. The kernel has no event for it: of a recording there is
-//! how much of its quota a group used in each period, and bounds for how long it was throttled.
+//! What the limits of groups did. A run of ours tells it, and so does its text trace. The kernel has no event for it:
+//! of a recording there is how much of its quota a group used in each period, and bounds for how long it was throttled.
 //!
-//! A task that is runnable on an idle CPU for 1 ms or more waits for no CPU, so its group is throttled there: that is the lower bound.
-//! The upper one is all time in which tasks of the group waited on a CPU and none of it ran there, since others had it, or nobody. Both are
-//! summed over CPUs, as `throttled_usec` of `cpu.stat` is. When the kernel's periods begin is not known; those here are counted from the
-//! beginning of the trace, so a group may have used up the kernel's and only most of ours.
+//! A task that is runnable on an idle CPU for 1 ms or more waits for no CPU, so its group is throttled there: that is
+//! the lower bound. The upper one is all time in which tasks of the group waited on a CPU and none of it ran there,
+//! since others had it, or nobody. Both are summed over CPUs, as `throttled_usec` of `cpu.stat` is. When the kernel's
+//! periods begin is not known; those here are counted from the beginning of the trace, so a group may have used up the
+//! kernel's and only most of ours.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,8 @@ use crate::results::LimitResult;
 
 /// Shorter waits on an idle CPU are wakeups on their way.
 const LEAST_NS: u64 = 1_000_000;
-/// A period counts as used up from this part of the quota on, percent: where ours begins in the midst of the kernel's, it may have a little less.
+/// A period counts as used up from this part of the quota on, percent: where ours begins in the midst of the kernel's,
+/// it may have a little less.
 const USED_UP: u128 = 95;
 
 /// What one group with a limit used, period by period.

@@ -1,8 +1,8 @@
-//! What `perf sched timehist` tells: a line for each switch, with how long the task that leaves had been away, how long it was
-//! runnable before it ran, and how long it ran; and its summary.
+//! What `perf sched timehist` tells: a line for each switch, with how long the task that leaves had been away, how long
+//! it was runnable before it ran, and how long it ran; and its summary.
 //!
-//! As in perf, times are those of the stay that ends with the line: *wait time* from its leaving a CPU to its coming to this
-//! one, *sch delay* from its wakeup to its coming, *run time* since the switch before on this CPU.
+//! As in perf, times are those of the stay that ends with the line: *wait time* from its leaving a CPU to its coming to
+//! this one, *sch delay* from its wakeup to its coming, *run time* since the switch before on this CPU.
 
 use std::fmt::Write as _;
 
@@ -107,7 +107,8 @@ impl TimeHist {
     /// The lines as perf prints them.
     fn lines_text(&self, world: &World, lines: usize) -> String {
         let mut text = String::from(
-            "           time    cpu  task name                       wait time  sch delay   run time\n                        [tid/pid]                          (msec)     (msec)     (msec)\n\
+            "           time    cpu  task name                       wait time  sch delay   run time\n\
+             \x20                       [tid/pid]                          (msec)     (msec)     (msec)\n\
                  --------------- ------  ------------------------------  ---------  ---------  ---------\n",
         );
         let ms = |ns: u64| format!("{:>5}.{:03}", ns / 1_000_000, ns / 1000 % 1000);

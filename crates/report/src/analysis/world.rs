@@ -1,7 +1,7 @@
 //! Who is where, and in which state, as the events tell: what every analysis looks at.
 //!
-//! Recordings and our own runs come down to the same [`Step`]s. A task is an index here: a pid that is given to a second task
-//! gets a second index.
+//! Recordings and our own runs come down to the same [`Step`]s. A task is an index here: a pid that is given to a
+//! second task gets a second index.
 
 use vruntime_trace::{MigrateCause, TaskState};
 
@@ -394,9 +394,9 @@ impl World {
         }
     }
 
-    /// The time of an event that comes now, which never goes back: one slightly earlier than those before it, as text merged from
-    /// several CPUs may have, is taken to be simultaneous. Where the clock jumps, no time passes, and all later times are moved
-    /// by as much; nothing is known of anybody there.
+    /// The time of an event that comes now, which never goes back: one slightly earlier than those before it, as text
+    /// merged from several CPUs may have, is taken to be simultaneous. Where the clock jumps, no time passes, and all
+    /// later times are moved by as much; nothing is known of anybody there.
     pub(crate) fn time(&mut self, at: i64) -> i64 {
         let moved = at.saturating_add(self.moved_by);
         let Some((_, last)) = self.span else { return moved };
@@ -481,7 +481,8 @@ impl World {
         true
     }
 
-    /// Somebody has a CPU who is not known to have come there by a switch. Where another was replaced unseen, not even when is known.
+    /// Somebody has a CPU who is not known to have come there by a switch. Where another was replaced unseen, not even
+    /// when is known.
     fn arrive(&mut self, at: i64, cpu: u32, on: On) {
         if let On::Task(task) = on {
             self.comes(at, task, cpu, self.cpus[cpu as usize].on == On::Idle);
@@ -570,7 +571,8 @@ mod tests {
         Step { at, cpu, by, irq: false, what }
     }
 
-    /// The thread that takes a CPU down runs there once more, and its idle task after that: nobody can run there all the same.
+    /// The thread that takes a CPU down runs there once more, and its idle task after that: nobody can run there all
+    /// the same.
     #[test]
     fn a_cpu_that_is_offline_is_not_idle() {
         let mut world = World::default();

@@ -226,7 +226,8 @@ fn autogroups_are_entitled_by_their_nice_value() {
     assert_eq!((&json["groups"]["autogroup-a"]["nice"], json["groups"]["/"].get("nice")), (&(-5).into(), None));
 }
 
-/// What a host takes is neither user nor system time, and what is owed is paid when the CPU is back; tasks are charged for it.
+/// What a host takes is neither user nor system time, and what is owed is paid when the CPU is back; tasks are charged
+/// for it.
 #[test]
 fn stolen_time_has_its_own_account() {
     let mut c = Collector::new(1);
@@ -430,7 +431,8 @@ fn a_wait_ends_where_it_was_when_a_limit_holds_the_task_back_elsewhere() {
             c.event(0, CpuId(2), &Event::Throttle { group: GroupId(1) });
         }
         fork(&mut c, 0, CPU1, 3);
-        // CPU 3 idles; at 6 ms a task that waits on CPU 2 has waited too long beside it, one that waits on CPU 1 has not.
+        // CPU 3 idles; at 6 ms a task that waits on CPU 2 has waited too long beside it, one that waits on CPU 1 has
+        // not.
         let cause = MigrateCause::Affinity;
         c.event(6 * MS, CpuId(2), &Event::Migrate { task: TaskId(3), from: CPU1, to: CpuId(2), cause });
         switch(&mut c, 6 * MS, CpuId(2), hogs[2], PrevState::Sleeping, Running::Task(TaskId(3)));

@@ -1,4 +1,5 @@
-//! Which waiting tasks wait for a CPU, as opposed to the end of a period: of real-time bandwidth, or of their group's limit.
+//! Which waiting tasks wait for a CPU, as opposed to the end of a period: of real-time bandwidth, or of their group's
+//! limit.
 
 use std::collections::BTreeSet;
 
@@ -114,7 +115,8 @@ impl Collector {
         self.watch_anew(id);
     }
 
-    /// Other limits than before are about to be for a task: its wait is over, and [`Collector::look_again`] lets it begin anew.
+    /// Other limits than before are about to be for a task: its wait is over, and [`Collector::look_again`] lets it
+    /// begin anew.
     #[inline]
     pub(super) fn limits_change(&mut self, id: TaskId) {
         if !self.holds.is_empty() {

@@ -124,7 +124,8 @@ impl Comparison {
         runs.filter_map(move |(run, index)| index.group(run, path))
     }
 
-    /// The groups whose tasks are, in every variant that has them, all those of one class and no others: what they get is what it gets.
+    /// The groups whose tasks are, in every variant that has them, all those of one class and no others: what they get
+    /// is what it gets.
     pub(super) fn of_one_class(&self) -> BTreeSet<&str> {
         let mut all = BTreeSet::new();
         let mut others = BTreeSet::new();
@@ -154,8 +155,8 @@ impl Comparison {
     }
 
     /// The rows that differ in any digit, and each one's CPU time: first of the classes that fare differently, then of
-    /// the others; among these of those with most CPU time. Of a class all rows are together. Groups follow in the same order, and what the
-    /// machine as a whole takes is last.
+    /// the others; among these of those with most CPU time. Of a class all rows are together. Groups follow in the same
+    /// order, and what the machine as a whole takes is last.
     pub(super) fn differing(&self) -> Vec<Row<'_>> {
         let differs = |row: &Row<'_>| {
             let ran = row.cells.iter().zip(&self.variants).filter(|(_, variant)| !variant.runs.is_empty());
@@ -166,7 +167,8 @@ impl Comparison {
         let told = self.of_one_class();
         let mut rows: Vec<Row<'_>> =
             self.rows().into_iter().filter(|row| !row.is_told(&told) && differs(row)).collect();
-        // Whether it fares differently, and its CPU time. The sort is stable: of equal ones the first in the files is first.
+        // Whether it fares differently, and its CPU time. The sort is stable: of equal ones the first in the files is
+        // first.
         let mut places: BTreeMap<Subject<'_>, (bool, f64)> = BTreeMap::new();
         for row in &rows {
             let changes = self.changes(row);
@@ -187,7 +189,8 @@ impl Comparison {
         rows
     }
 
-    /// The CPU time of a class or group in the variant in which it has most, as a part of one CPU: the mean over the runs.
+    /// The CPU time of a class or group in the variant in which it has most, as a part of one CPU: the mean over the
+    /// runs.
     fn cpu(&self, subject: Subject<'_>) -> f64 {
         let of_run = |(run, index): (&Results, &Index)| match subject {
             Subject::Class(class) => Some(run.share(index.class(run, class)?.account.cpu_ns)),
@@ -205,8 +208,9 @@ impl Comparison {
         row.subject == Subject::Machine || self.cpu(row.subject) >= NEXT_TO_NOTHING
     }
 
-    /// Whether a variant differs from the first that has such tasks beyond the spread, and by enough to matter. Tasks that are not in all
-    /// of them matter if they have CPU time to speak of; where only one has values, all of these are shown.
+    /// Whether a variant differs from the first that has such tasks beyond the spread, and by enough to matter. Tasks
+    /// that are not in all of them matter if they have CPU time to speak of; where only one has values, all of these
+    /// are shown.
     pub(super) fn changes(&self, row: &Row<'_>) -> bool {
         let mut ran = row.cells.iter().zip(&self.variants).filter(|(_, variant)| !variant.runs.is_empty());
         let missing = row.base().is_some() && (self.ran().count() < 2 || ran.any(|(cell, _)| cell.is_none()));
@@ -215,8 +219,8 @@ impl Comparison {
     }
 }
 
-/// The groups of a run whose tasks, those of groups below included, are all those of one class, and no others, and were from the
-/// beginning.
+/// The groups of a run whose tasks, those of groups below included, are all those of one class, and no others, and were
+/// from the beginning.
 fn of_one_class(run: &Results) -> BTreeSet<&str> {
     let mut classes: Vec<Option<usize>> = vec![None; run.groups.len()];
     let mut mixed = vec![false; run.groups.len()];
@@ -240,8 +244,8 @@ fn of_one_class(run: &Results) -> BTreeSet<&str> {
 /// So many characters of a path are shown.
 const MOST: usize = 30;
 
-/// What groups are called in a table: their paths, each with its middle left out where it is long, and no two alike but those that are
-/// printed alike whole.
+/// What groups are called in a table: their paths, each with its middle left out where it is long, and no two alike but
+/// those that are printed alike whole.
 fn short_names(paths: &[&str]) -> Vec<String> {
     let whole: Vec<String> = paths.iter().map(|path| printable(path)).collect();
     let short: Vec<String> = whole.iter().map(|path| elided(path)).collect();

@@ -54,8 +54,8 @@ struct TooFew;
 impl Comparison {
     /// What stands out, in plain words: the largest relative change beyond the spread, and the largest of each other
     /// kind (latency, CPU time, switches and migrations). Percentiles of a few sleeps, wakeups or loops are no matter
-    /// for it. Tasks with less than a thousandth of a CPU in every variant are named if nobody else is of that kind, and
-    /// behind all others.
+    /// for it. Tasks with less than a thousandth of a CPU in every variant are named if nobody else is of that kind,
+    /// and behind all others.
     pub fn sentence(&self) -> String {
         if self.unfinished {
             return wrap("What differs is not told: all were stopped before any of their runs had come to its end.");
@@ -118,8 +118,8 @@ impl Comparison {
         text
     }
 
-    /// The largest change of each family that has any, the one to be told first before the others; and whether there were some of too
-    /// few samples to tell.
+    /// The largest change of each family that has any, the one to be told first before the others; and whether there
+    /// were some of too few samples to tell.
     fn standouts<'a>(&self, rows: &'a [Row<'a>]) -> (Vec<Standout<'a>>, bool) {
         let mut best: Vec<(Family, Standout<'_>)> = Vec::new();
         let mut few = false;

@@ -191,7 +191,8 @@ fn tasks_woken_onto_a_busy_cpu_are_told_apart() {
     assert_eq!(patterns(&detector.into_detected()), [Pattern::OverloadOnWakeup]);
 }
 
-/// Every CPU is idle half the time, and two tasks are on it the other half: it is never idle beside those who wait on itself.
+/// Every CPU is idle half the time, and two tasks are on it the other half: it is never idle beside those who wait on
+/// itself.
 #[test]
 fn a_cpu_is_not_idle_beside_its_own_tasks() {
     let mut detector = watch(Some(pairs()));

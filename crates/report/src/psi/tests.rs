@@ -91,8 +91,8 @@ fn a_group_with_one_running_task_is_stalled_in_part_only() {
     assert_eq!((group.some.total_ns, group.full.total_ns), (20 * S, 0));
 }
 
-/// A CPU counts with the time it was not idle in: of CPU 0, always busy, all is stalled; of CPU 1, busy for a quarter of each
-/// period, nothing. 1 x 1 + 0.25 x 0 of 1.25.
+/// A CPU counts with the time it was not idle in: of CPU 0, always busy, all is stalled; of CPU 1, busy for a quarter
+/// of each period, nothing. 1 x 1 + 0.25 x 0 of 1.25.
 #[test]
 fn cpus_are_weighted_with_their_busy_time() {
     let mut psi = machine(0, &[0, 0, 0]);
@@ -154,8 +154,8 @@ fn call() -> impl Strategy<Value = (u64, Call)> {
 }
 
 proptest! {
-    /// Full is part of some, some is no more than the time, and what is counted of a group on a CPU, the whole machine's too, is what its
-    /// tasks and those of the groups in it are doing there.
+    /// Full is part of some, some is no more than the time, and what is counted of a group on a CPU, the whole
+    /// machine's too, is what its tasks and those of the groups in it are doing there.
     #[test]
     fn accounts_agree_with_the_tasks(calls in prop::collection::vec(call(), 1..200)) {
         let mut psi = machine(0, &[0; 6]);

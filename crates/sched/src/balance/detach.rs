@@ -33,7 +33,8 @@ pub(super) struct Env<'d> {
     pub(super) failed: u32,
 }
 
-/// Takes tasks off `from`, the one that ran longest ago first, until the imbalance is gone or enough have been looked at.
+/// Takes tasks off `from`, the one that ran longest ago first, until the imbalance is gone or enough have been looked
+/// at.
 pub(super) fn detach_tasks<P: Policy>(
     from: &mut Rq<P>,
     shared: &Shared<P>,

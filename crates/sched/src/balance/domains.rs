@@ -250,7 +250,8 @@ impl Domains {
         Self::of_roots(topology, balancer, features, Roots::whole(topology.nr_cpus()), false)
     }
 
-    /// The domains of the CPUs that are there, within each root domain; `lost`: those of several NUMA nodes are left out.
+    /// The domains of the CPUs that are there, within each root domain; `lost`: those of several NUMA nodes are left
+    /// out.
     pub(crate) fn of_roots(
         topology: &Topology,
         balancer: Balancer,
@@ -305,8 +306,8 @@ impl Domains {
         }
     }
 
-    /// The machine has been up for a while, and idle: balancing has noted that a search for an idle CPU may go as far as it likes. Domains that
-    /// are built later begin with 0, as a kernel that has just booted does.
+    /// The machine has been up for a while, and idle: balancing has noted that a search for an idle CPU may go as far
+    /// as it likes. Domains that are built later begin with 0, as a kernel that has just booted does.
     pub(crate) fn has_been_idle(&self) {
         for (llc, &size) in self.llcs.iter().zip(&self.llc_size) {
             llc.nr_idle_scan.store(size, Relaxed);

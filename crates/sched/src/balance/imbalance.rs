@@ -96,8 +96,8 @@ pub(crate) fn find(
     (imbalance.amount > 0).then_some(imbalance)
 }
 
-/// Load alone decides, as much of it did before 5.5, and idle CPUs do not count: one task of great weight makes its group look as busy as
-/// another whose CPUs all have several of little weight (`OLD_GROUP_AVG`).
+/// Load alone decides, as much of it did before 5.5, and idle CPUs do not count: one task of great weight makes its
+/// group look as busy as another whose CPUs all have several of little weight (`OLD_GROUP_AVG`).
 fn find_by_average(
     local: &GroupStats<'_>,
     busiest: &GroupStats<'_>,
@@ -210,7 +210,8 @@ mod tests {
         }
     }
 
-    /// Since 6.6 groups of different numbers of cores are to have tasks in proportion; an idle one takes one of two in any case. Before, as many.
+    /// Since 6.6 groups of different numbers of cores are to have tasks in proportion; an idle one takes one of two in
+    /// any case. Before, as many.
     #[test]
     fn bigger_groups_have_more_tasks() {
         let domains = machine();
@@ -243,7 +244,8 @@ mod tests {
         find(&seen, domain, Balancer::V6_12, kind)
     }
 
-    /// Between caches: who has room takes tasks from who is just full, and utilisation only from who has too much; the only ordinary task stays.
+    /// Between caches: who has room takes tasks from who is just full, and utilisation only from who has too much; the
+    /// only ordinary task stays.
     #[test]
     fn who_has_room_takes_tasks_or_utilisation() {
         let domains = machine();
@@ -259,7 +261,8 @@ mod tests {
         assert_eq!(found(domain, BalanceKind::Busy, used, crowded), None);
     }
 
-    /// `adjust_numa_imbalance`: a pair of tasks stays on its node of 32 CPUs, an eighth of which are to be filled first; a third does not.
+    /// `adjust_numa_imbalance`: a pair of tasks stays on its node of 32 CPUs, an eighth of which are to be filled
+    /// first; a third does not.
     #[test]
     fn a_pair_stays_on_its_node_while_there_is_room() {
         let place = |cpu: u32| {

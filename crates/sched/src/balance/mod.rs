@@ -37,7 +37,8 @@ pub enum Balancer {
     V2_6_22,
     /// 2.6.23: as before, and no task is ever cache-hot.
     V2_6_23,
-    /// 3.10: groups' loads are compared, and what a group's tasks weigh is computed for all groups before tasks are pulled (`by_load`).
+    /// 3.10: groups' loads are compared, and what a group's tasks weigh is computed for all groups before tasks are
+    /// pulled (`by_load`).
     V3_10,
     /// 3.12: load is what is runnable on average; what a group's tasks weigh is computed when asked for.
     V3_12,
@@ -68,20 +69,23 @@ impl Balancer {
         self > Self::V2_6_23 && self < Self::V6_1
     }
 
-    /// Whether it balances in a softirq (SCHED_SOFTIRQ, 2.6.20): when the interrupt of the tick that found it due returns, whatever that tick has asked
-    /// for. So the other CPUs, whose ticks came in the same microseconds, may have rescheduled by then, and who had to wait there until the tick can
-    /// be pulled. 2.6.15 balances in the tick itself.
+    /// Whether it balances in a softirq (SCHED_SOFTIRQ, 2.6.20): when the interrupt of the tick that found it due
+    /// returns, whatever that tick has asked for. So the other CPUs, whose ticks came in the same microseconds, may
+    /// have rescheduled by then, and who had to wait there until the tick can be pulled. 2.6.15 balances in the tick
+    /// itself.
     pub(crate) fn has_softirq(self) -> bool {
         self > Self::V2_6_15
     }
 
-    /// What it tells the time by, at `now`: jiffies. Before groups (`early`) nanoseconds, of which it counts whole ticks.
+    /// What it tells the time by, at `now`: jiffies. Before groups (`early`) nanoseconds, of which it counts whole
+    /// ticks.
     #[inline]
     pub(crate) fn time<P: Policy>(self, shared: &Shared<P>, now: u64) -> u64 {
         if self.is_early() { now } else { shared.jiffies.now() }
     }
 
-    /// Whether it counts tasks that sleep and whose dequeue is delayed as it does those that run or wait (`h_nr_queued`, until 6.14).
+    /// Whether it counts tasks that sleep and whose dequeue is delayed as it does those that run or wait
+    /// (`h_nr_queued`, until 6.14).
     pub(crate) fn counts_delayed(self) -> bool {
         self == Self::V6_12
     }
@@ -108,8 +112,8 @@ impl LlcShared {
     }
 }
 
-/// `cpu` becomes idle: if the other threads of its core are, too, those who look for an idle CPU in its cache look for a core that is idle as a
-/// whole, until one of them has found none (`__update_idle_core`).
+/// `cpu` becomes idle: if the other threads of its core are, too, those who look for an idle CPU in its cache look for
+/// a core that is idle as a whole, until one of them has found none (`__update_idle_core`).
 #[inline]
 pub(crate) fn update_idle_core<P: Policy>(shared: &Shared<P>, cpu: CpuId) {
     let domains = &shared.domains;
@@ -150,11 +154,11 @@ pub(crate) struct DomainState {
 }
 
 impl DomainState {
-    /// That of a domain made at `now`, in the jiffy `jiffies`, whose CPUs balance each `interval`. Newly-idle balancing is tried
-    /// `ratio` of 1024 times.
+    /// That of a domain made at `now`, in the jiffy `jiffies`, whose CPUs balance each `interval`. Newly-idle balancing
+    /// is tried `ratio` of 1024 times.
     ///
-    /// How often it is tried later hangs on what the machine has done: it follows, 512 tries late, how often it has helped
-    /// (`crates/sim/COSTS.md` has what a real machine's was).
+    /// How often it is tried later hangs on what the machine has done: it follows, 512 tries late, how often it has
+    /// helped (`crates/sim/COSTS.md` has what a real machine's was).
     fn new(interval: u64, now: u64, jiffies: u64, ratio: u32) -> Self {
         // Always is always.
         let ratio = ratio.min(1 << 16);
@@ -170,8 +174,8 @@ impl DomainState {
         }
     }
 
-    /// There was nothing to be done: next time after twice as long, but not beyond the domain's longest interval, or that for tasks all of which
-    /// are `pinned`.
+    /// There was nothing to be done: next time after twice as long, but not beyond the domain's longest interval, or
+    /// that for tasks all of which are `pinned`.
     pub(crate) fn back_off(&mut self, domain: &domains::Domain, pinned: bool) {
         /// Nanoseconds.
         const MAX_PINNED_INTERVAL: u64 = 512_000_000;
@@ -205,7 +209,8 @@ impl DomainState {
         self.newidle_calls += 1;
         self.newidle_success += success;
         if self.newidle_calls >= 1024 {
-            // Few tries that all help count for more than there were: up to several times 1024 (seen on a real 6.18: 2048).
+            // Few tries that all help count for more than there were: up to several times 1024 (seen on a real 6.18:
+            // 2048).
             self.newidle_ratio = self.newidle_success;
             self.newidle_calls /= 2;
             self.newidle_success /= 2;
@@ -213,12 +218,13 @@ impl DomainState {
     }
 }
 
-/// One for each domain of a CPU, and for each that it could have if other CPUs were online: whoever is at work in a domain
-/// while the domains are built anew finds the state at its position.
+/// One for each domain of a CPU, and for each that it could have if other CPUs were online: whoever is at work in a
+/// domain while the domains are built anew finds the state at its position.
 fn states<P: Policy>(shared: &Shared<P>, cpu: CpuId, now: u64) -> Vec<DomainState> {
-    // A machine that has been idle for a while, as before every recording, has found nothing to do so often that its intervals are the
-    // longest there are: on a real 6.18 of two CPUs the first balances of busy CPUs came 60 ms after the last of idle ones (4 ms, times 16,
-    // less a tick), not 28. Of older balancers nobody has watched it. Domains that are built anew later begin anew (`sd_init`).
+    // A machine that has been idle for a while, as before every recording, has found nothing to do so often that its
+    // intervals are the longest there are: on a real 6.18 of two CPUs the first balances of busy CPUs came 60 ms after
+    // the last of idle ones (4 ms, times 16, less a tick), not 28. Of older balancers nobody has watched it. Domains
+    // that are built anew later begin anew (`sd_init`).
     let begins = now == 0;
     let idled = begins && shared.config.balancer >= Balancer::V6_1;
     let jiffies = shared.config.balancer.time(shared, now);
@@ -249,7 +255,8 @@ pub(crate) struct RqBalance {
     dice: u64,
 }
 
-/// How often of 1024 times a CPU that goes idle looks for work in a domain that was just built: every second time (`sd_init`).
+/// How often of 1024 times a CPU that goes idle looks for work in a domain that was just built: every second time
+/// (`sd_init`).
 pub(crate) const NEWIDLE_RATIO: u32 = 512;
 
 /// Before any was measured.
@@ -322,7 +329,8 @@ mod tests {
         Shared::new(topology.clone(), Config::new(&crate::kernel(name).unwrap(), &topology, 250))
     }
 
-    /// A machine that has been idle looks as seldom as it ever does; one whose domains are built anew begins as if it had just booted.
+    /// A machine that has been idle looks as seldom as it ever does; one whose domains are built anew begins as if it
+    /// had just booted.
     #[test]
     fn domains_that_are_built_anew_begin_with_the_shortest_interval() {
         let shared = shared("6.12");
@@ -336,7 +344,8 @@ mod tests {
         assert_eq!(balance.domains[0].newidle_ratio, NEWIDLE_RATIO);
     }
 
-    /// Nothing to do: the interval doubles up to the domain's longest, and beyond that, to 512 ms, where everybody is tied to his CPU.
+    /// Nothing to do: the interval doubles up to the domain's longest, and beyond that, to 512 ms, where everybody is
+    /// tied to his CPU.
     #[test]
     fn intervals_double_up_to_the_longest() {
         let shared = shared("6.12");
@@ -350,7 +359,8 @@ mod tests {
         assert_eq!([2, 6, 7, 8].map(|times| after(times, true) / MS), [16, 256, 512, 512]);
     }
 
-    /// What a newly-idle look costs at most is kept while it is exceeded or reached within a second, and then fades by 3 parts of 256 a second.
+    /// What a newly-idle look costs at most is kept while it is exceeded or reached within a second, and then fades by
+    /// 3 parts of 256 a second.
     #[test]
     fn the_highest_cost_of_a_look_fades() {
         const S: u64 = 1_000 * MS;
@@ -378,7 +388,8 @@ mod tests {
         assert_eq!(balance.avg_idle, 1_000_000, "it has not been idle since");
     }
 
-    /// As read in a real 6.18: the chance follows after 512 tries, and what helps by luck while it is low counts for many.
+    /// As read in a real 6.18: the chance follows after 512 tries, and what helps by luck while it is low counts for
+    /// many.
     #[test]
     fn newly_idle_balancing_follows_what_has_helped() {
         let mut state = DomainState::new(1_000_000, 0, 0, 200);

@@ -12,7 +12,8 @@ pub(crate) struct Nohz {
     cpus: AtomicCpuMask,
     /// Earliest time one of them should balance, [jiffies](super::Balancer::time).
     pub(crate) next_balance: AtomicU64,
-    /// A CPU has joined since `next_balance` was found, and may be due earlier: somebody shall look (`nohz.needs_update`).
+    /// A CPU has joined since `next_balance` was found, and may be due earlier: somebody shall look
+    /// (`nohz.needs_update`).
     pub(crate) needs_update: AtomicBool,
     /// Whoever was kicked shall see to that (`NOHZ_NEXT_KICK`).
     pub(crate) update: AtomicBool,

@@ -115,9 +115,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             return Outcome { pulled: 0, go_on: false };
         };
         if !self.should_balance(visit) {
-            // To whoever is not the one to balance this is a balanced domain. By the kernel's text it also takes the parent group's `imbalance` back. Then
-            // tasks that may run on two nodes two hops apart stay on one of eight for seconds (scenarios/wasted-cores/group-construction.toml),
-            // which nobody has seen a real machine do or not do: here it does not.
+            // To whoever is not the one to balance this is a balanced domain. By the kernel's text it also takes the
+            // parent group's `imbalance` back. Then tasks that may run on two nodes two hops apart stay on one of eight
+            // for seconds (scenarios/wasted-cores/group-construction.toml), which nobody has seen a real machine do or
+            // not do: here it does not.
             self.look_less_often(visit, Balanced::default());
             self.tell(visit, None, 0, true);
             return Outcome { pulled: 0, go_on: false };
@@ -484,8 +485,9 @@ fn kick_for_one<P: Policy>(cpu: CpuId, shared: &Shared<P>) -> bool {
                 || this.capacity() < shared.root_max_capacity(cpu)
                 || is_reduced(this, domain.imbalance_pct));
     }
-    // More than one CPU of this cache is busy (`nr_busy_cpus`, which counts those that tick, and begins with all of the cache, so that
-    // those of other root domains count for good): another cache, or a core with fewer busy threads, could take some.
+    // More than one CPU of this cache is busy (`nr_busy_cpus`, which counts those that tick, and begins with all of the
+    // cache, so that those of other root domains count for good): another cache, or a core with fewer busy threads,
+    // could take some.
     let llc = shared.domains.llc_domain(cpu);
     llc.is_some_and(|llc| {
         let busy = llc.span.iter().filter(|&cpu| !shared.nohz.contains(cpu)).count();

@@ -1,7 +1,8 @@
 //! Root domains: which CPUs have anything to do with each other at all.
 //!
-//! All that balances or shares, of any class, stays inside of one: scheduling domains, pushing and pulling of real-time and deadline
-//! tasks, and what deadline tasks were promised. Partitions of [cpusets](crate::cpuset) make them; without any there is one.
+//! All that balances or shares, of any class, stays inside of one: scheduling domains, pushing and pulling of real-time
+//! and deadline tasks, and what deadline tasks were promised. Partitions of [cpusets](crate::cpuset) make them; without
+//! any there is one.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -14,8 +15,9 @@ use crate::ids::CpuId;
 pub(crate) enum Root {
     /// None: it is offline.
     Offline,
-    /// The default one (`def_root_domain`), of all CPUs that are isolated: they have no scheduling domains, so load is not balanced.
-    /// Real-time and deadline tasks, of which scheduling domains know nothing, are pushed and pulled between them all the same.
+    /// The default one (`def_root_domain`), of all CPUs that are isolated: they have no scheduling domains, so load is
+    /// not balanced. Real-time and deadline tasks, of which scheduling domains know nothing, are pushed and pulled
+    /// between them all the same.
     Isolated,
     /// One with scheduling domains, counted from 0, which is what is left of the machine by all others.
     Domain(u32),

@@ -16,9 +16,9 @@ use crate::topology::Topology;
 
 /// The scheduling domains as they are now; it dereferences to them.
 ///
-/// Whoever read them a moment ago may go on with those, so none is ever dropped: a set that was there before comes back when
-/// the same CPUs are online again, and there are at most as many as different sets of CPUs have been online. As long as none
-/// but the first was needed, reading them costs one predictable branch.
+/// Whoever read them a moment ago may go on with those, so none is ever dropped: a set that was there before comes back
+/// when the same CPUs are online again, and there are at most as many as different sets of CPUs have been online. As
+/// long as none but the first was needed, reading them costs one predictable branch.
 #[derive(Debug)]
 pub struct DomainSets {
     first: Domains,
@@ -70,7 +70,8 @@ impl DomainSets {
 
     #[cold]
     fn later(&self, set: u32) -> &Domains {
-        // Another CPU may see which is in force before it sees the set itself: then the first, which is a hint like all here.
+        // Another CPU may see which is in force before it sees the set itself: then the first, which is a hint like all
+        // here.
         self.later.get(set).and_then(OnceBox::get).unwrap_or(&self.first)
     }
 }

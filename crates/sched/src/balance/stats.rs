@@ -158,7 +158,8 @@ pub(crate) struct DomainStats<'a> {
 }
 
 impl<'a> DomainStats<'a> {
-    /// `here` is the index of the group that `cpu` is in. CPUs in `excluded` count as empty: nothing can be pulled from them.
+    /// `here` is the index of the group that `cpu` is in. CPUs in `excluded` count as empty: nothing can be pulled from
+    /// them.
     pub(crate) fn of<P: Policy>(
         shared: &Shared<P>,
         domain: &'a Domain,
@@ -234,14 +235,15 @@ impl DomainStats<'_> {
         let own = u64::from(shared.cpu(cpu).capacity_of());
         let (least, most) = found.group.capacity_range(shared);
         match found.kind {
-            // This CPU is no bigger, or has enough to do, or shares its core with somebody (in 6.1.192 and 6.12.117; taken to be so in 6.6).
+            // This CPU is no bigger, or has enough to do, or shares its core with somebody (in 6.1.192 and 6.12.117;
+            // taken to be so in 6.6).
             GroupType::Misfit => {
                 !capacity_greater(own, most)
                     || self.local.kind != GroupType::HasSpare
                     || (shared.config.balancer >= Balancer::V6_1 && !siblings_are_idle(shared, cpu))
             }
-            // Tasks do not compete there, and here they would be slower. Before 6.1 that is asked only of groups that compare with
-            // the busiest so far, which at first is one with room.
+            // Tasks do not compete there, and here they would be slower. Before 6.1 that is asked only of groups that
+            // compare with the busiest so far, which at first is one with room.
             GroupType::HasSpare | GroupType::FullyBusy => {
                 let so_far = self.busiest.as_ref().map_or(GroupType::HasSpare, |busiest| busiest.kind);
                 (shared.config.balancer >= Balancer::V6_1 || found.kind == so_far) && capacity_greater(least, own)
@@ -256,7 +258,8 @@ pub(crate) fn is_reduced(cpu: &Published, imbalance_pct: u64) -> bool {
     u64::from(cpu.capacity_of()) * imbalance_pct < u64::from(cpu.capacity()) * 100
 }
 
-/// The greatest load of a lone fair task that shares its CPU with real-time ones, and would be better off on an idle one.
+/// The greatest load of a lone fair task that shares its CPU with real-time ones, and would be better off on an idle
+/// one.
 fn squeezed<P: Policy>(shared: &Shared<P>, group: &SchedGroup, domain: &Domain) -> u64 {
     let cpus = group.cpus.iter().map(|&cpu| shared.cpu(cpu));
     let lone = cpus.filter(|cpu| cpu.h_nr_running() == 1 && is_reduced(cpu, domain.imbalance_pct));
@@ -371,7 +374,8 @@ mod tests {
         );
     }
 
-    /// Where CPUs differ a CPU takes no task off a bigger one that has room, or is just full; one that is overloaded it relieves.
+    /// Where CPUs differ a CPU takes no task off a bigger one that has room, or is just full; one that is overloaded it
+    /// relieves.
     #[test]
     fn a_small_cpu_relieves_a_bigger_one_only_if_that_is_overloaded() {
         use GroupType::{FullyBusy, HasSpare, Misfit, Overloaded};

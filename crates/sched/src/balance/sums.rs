@@ -1,9 +1,9 @@
 //! What the CPUs of a last-level cache publish, added up as they publish it.
 //!
-//! A newly-idle CPU of a large machine looks at all the others, every time; with the sums it reads a cache line for each
-//! last-level cache instead of one for each CPU. Every CPU adds to them by how much its own numbers have changed, with its
-//! run queue held, so that they are exact whenever nobody is publishing. On small machines they are not kept: there looking
-//! at every CPU costs less than the additions.
+//! A newly-idle CPU of a large machine looks at all the others, every time; with the sums it reads a cache line for
+//! each last-level cache instead of one for each CPU. Every CPU adds to them by how much its own numbers have changed,
+//! with its run queue held, so that they are exact whenever nobody is publishing. On small machines they are not kept:
+//! there looking at every CPU costs less than the additions.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -24,8 +24,8 @@ const MANY_CPUS: usize = 64;
 /// Nor does it pay where so few of them share a cache.
 const MANY_IN_LLC: usize = 4;
 
-/// The last-level cache of each CPU, counted from 0, if the sums are kept on such a machine. CPUs that are offline, or isolated,
-/// count with the others: whoever may use a cache's sums is another matter.
+/// The last-level cache of each CPU, counted from 0, if the sums are kept on such a machine. CPUs that are offline, or
+/// isolated, count with the others: whoever may use a cache's sums is another matter.
 pub(crate) fn caches(topology: &Topology) -> Option<Vec<u32>> {
     let mut dense: BTreeMap<u32, u32> = BTreeMap::new();
     for place in topology.cpus() {
@@ -84,7 +84,8 @@ impl CacheSums {
     }
 }
 
-/// Numbers of one or several CPUs that the balancer adds up, two small ones to a word: the fewer words, the fewer additions.
+/// Numbers of one or several CPUs that the balancer adds up, two small ones to a word: the fewer words, the fewer
+/// additions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Sums {
     pub(crate) load: u64,
@@ -116,7 +117,8 @@ impl Sums {
         }
     }
 
-    /// What one CPU adds without the task that runs on it, which adds so much to its load and to its runnable average, and leaves it this utilisation.
+    /// What one CPU adds without the task that runs on it, which adds so much to its load and to its runnable average,
+    /// and leaves it this utilisation.
     pub(crate) fn without(cpu: &Published, load: u64, runnable: u64, util: u64) -> Self {
         let nr_running = cpu.nr_running().saturating_sub(1);
         Self {
@@ -135,7 +137,8 @@ impl Sums {
         some.map(|&cpu| Self::of(shared.cpu(cpu))).fold(Self::default(), Self::and)
     }
 
-    /// Those of a group. This reads one cache line a CPU, or one a last-level cache where that has been added up already.
+    /// Those of a group. This reads one cache line a CPU, or one a last-level cache where that has been added up
+    /// already.
     #[inline]
     pub(crate) fn of_group<P: Policy>(shared: &Shared<P>, group: &SchedGroup) -> Self {
         let sums = Self::of_part(shared, &group.part);

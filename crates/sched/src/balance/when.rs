@@ -15,8 +15,8 @@ use crate::rq::{Rq, Rqs};
 use crate::shared::Shared;
 use crate::tunables::Tunables;
 
-/// Jiffies until the next balance of a domain (`get_sd_balance_interval`); for a busy CPU longer, and one less so that levels do
-/// not meet at every multiple.
+/// Jiffies until the next balance of a domain (`get_sd_balance_interval`); for a busy CPU longer, and one less so that
+/// levels do not meet at every multiple.
 fn interval<P: Policy>(shared: &Shared<P>, state: &DomainState, domain: &Domain, busy: bool) -> u64 {
     let tick = shared.config.tunables.tick_ns();
     let interval = if busy { state.interval * domain.busy_factor } else { state.interval };
@@ -31,8 +31,8 @@ fn interval<P: Policy>(shared: &Shared<P>, state: &DomainState, domain: &Domain,
 /// Who goes idle balances again after this long at the latest.
 const NEWIDLE_AT_MOST_NS: u64 = 1_000_000_000;
 
-/// `rq` has nothing to run: whether it should look for work elsewhere, and let go of itself for that. Not if nobody has any to spare, or if it
-/// is never idle for as long as a look takes.
+/// `rq` has nothing to run: whether it should look for work elsewhere, and let go of itself for that. Not if nobody has
+/// any to spare, or if it is never idle for as long as a look takes.
 pub(crate) fn may_look_newly_idle<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> bool {
     if shared.domains.asym() {
         shared.cpu(rq.cpu).set_misfit_task_load(0);
@@ -65,8 +65,8 @@ fn next_of<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, position: usize) -> u64 {
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
-    /// Looks for work for `cpu`, which has none and [may look](may_look_newly_idle) (`newidle_balance`). True if some came, and the CPU looks
-    /// again should nobody be found to run all the same.
+    /// Looks for work for `cpu`, which has none and [may look](may_look_newly_idle) (`newidle_balance`). True if some
+    /// came, and the CPU looks again should nobody be found to run all the same.
     pub(crate) fn newidle(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;
         let balancer = shared.config.balancer;
@@ -171,8 +171,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         }
     }
 
-    /// Brings the averages of an idle CPU up to date, of which nobody else would hear that they have fallen (`update_nohz_stats`). Whether they have
-    /// not come to nothing yet.
+    /// Brings the averages of an idle CPU up to date, of which nobody else would hear that they have fallen
+    /// (`update_nohz_stats`). Whether they have not come to nothing yet.
     fn update_blocked(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;
         let mut rq = self.rqs.rq(cpu);
@@ -188,15 +188,15 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         rq.balance.has_blocked
     }
 
-    /// When the averages of idle CPUs shall be brought up to date the next time, jiffies: after as long as a half of them takes to go
-    /// (`LOAD_AVG_PERIOD`).
+    /// When the averages of idle CPUs shall be brought up to date the next time, jiffies: after as long as a half of
+    /// them takes to go (`LOAD_AVG_PERIOD`).
     fn next_blocked(&self) -> u64 {
         const PERIOD_NS: u64 = 32_000_000;
         self.shared.jiffies.now() + PERIOD_NS.div_ceil(self.shared.config.tunables.tick_ns())
     }
 
-    /// `cpu` is about to idle: if nobody has brought the averages of idle CPUs up to date for a while, it does, for it seems to have the time
-    /// (`nohz_newidle_balance`).
+    /// `cpu` is about to idle: if nobody has brought the averages of idle CPUs up to date for a while, it does, for it
+    /// seems to have the time (`nohz_newidle_balance`).
     pub(crate) fn newidle_stats(&mut self, cpu: CpuId) {
         let shared = self.shared;
         let nohz = &shared.nohz;
@@ -246,7 +246,8 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
         faded = state.decay_newidle(now);
         max_cost += state.max_newidle_lb_cost;
         if !go_on {
-            // Somebody else of its group balances here and above: costs fade all the same, until one is met that is not due.
+            // Somebody else of its group balances here and above: costs fade all the same, until one is met that is not
+            // due.
             if faded {
                 continue;
             }
@@ -283,8 +284,8 @@ mod tests {
     use crate::config::Config;
     use crate::topology::Topology;
 
-    /// `get_sd_balance_interval` of four CPUs with ticks of 4 ms: a busy CPU waits 16 times as long, less a tick (32 times up to 3.18); nobody waits
-    /// for longer than 100 ms a CPU, nor for less than a tick.
+    /// `get_sd_balance_interval` of four CPUs with ticks of 4 ms: a busy CPU waits 16 times as long, less a tick (32
+    /// times up to 3.18); nobody waits for longer than 100 ms a CPU, nor for less than a tick.
     #[test]
     fn intervals_are_whole_ticks_between_one_and_a_tenth_of_a_second_a_cpu() {
         fn jiffies<P: Policy<Tunables = crate::tunables::Knobs>>(name: &str, ms: u64, busy: bool) -> u64 {

@@ -1,10 +1,10 @@
 //! Scheduling classes, and the order in which they are asked.
 //!
 //! Stop, deadline, real-time, fair, idle: whoever is higher runs first. Which one a task is in follows from its policy,
-//! or from what it was lent by those that wait for it, and is kept with it ([`Task::kind`]); the core calls
-//! the class through the functions here. The ordinary class is whatever [`Policy`] the scheduler was built with. The stop and idle classes need
-//! no file of their own: what a CPU's stopper is asked to do is an order on its run queue that comes before everything, the idle task is what
-//! is left when nothing else wants the CPU.
+//! or from what it was lent by those that wait for it, and is kept with it ([`Task::kind`]); the core calls the class
+//! through the functions here. The ordinary class is whatever [`Policy`] the scheduler was built with. The stop and
+//! idle classes need no file of their own: what a CPU's stopper is asked to do is an order on its run queue that comes
+//! before everything, the idle task is what is left when nothing else wants the CPU.
 
 pub mod cfs_2007;
 pub mod deadline;
@@ -140,8 +140,8 @@ pub(crate) fn switch<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: Option
     }
 }
 
-/// What [`switch`] is to the ordinary class, whatever its policy: the CPU passes from `prev` to `next`, each none if it is nobody of that
-/// class. `next` is the one that ran last, for the balancer.
+/// What [`switch`] is to the ordinary class, whatever its policy: the CPU passes from `prev` to `next`, each none if it
+/// is nobody of that class. `next` is the one that ran last, for the balancer.
 #[inline]
 pub(crate) fn switch_ordinary<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, prev: Option<u32>, next: Option<u32>) {
     P::switch(rq, shared, prev, next);
@@ -253,7 +253,8 @@ pub(crate) fn select_cpu_exec<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, ind
     }
 }
 
-/// Brings the averages of what a CPU does up to date, before balancing; publishes what is left of it for the fair class.
+/// Brings the averages of what a CPU does up to date, before balancing; publishes what is left of it for the fair
+/// class.
 pub(crate) fn update_blocked_averages<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     if rq.higher {
         let (rt, dl) = (rq.rt.has_load(), rq.dl.has_load());
@@ -270,7 +271,8 @@ pub(crate) fn update_blocked_averages<P: Policy>(rq: &mut Rq<P>, shared: &Shared
     P::update_blocked_averages(rq, shared);
 }
 
-/// The CPU goes idle: the clock of the averages catches up, unless the CPU has been busy all along (`update_idle_rq_clock_pelt`).
+/// The CPU goes idle: the clock of the averages catches up, unless the CPU has been busy all along
+/// (`update_idle_rq_clock_pelt`).
 #[cold]
 pub(crate) fn sync_idle_clock<P: Policy>(rq: &mut Rq<P>) {
     use fair::pelt::LOAD_AVG_MAX;

@@ -110,7 +110,8 @@ fn has(kernel: &'static str, policy: PolicyKind, rt_limit: Limit, name: &str) ->
         _ if IN_2007.contains(&name) => policy == PolicyKind::Cfs2007,
         _ if policy == PolicyKind::Cfs2007 => false,
         "nr_migrate" => true,
-        // Energy-aware scheduling is of 5.0, utilisation clamps are of 5.3, the bounds of deadline tasks' periods of 5.4, groups' SCHED_IDLE of 5.15.
+        // Energy-aware scheduling is of 5.0, utilisation clamps are of 5.3, the bounds of deadline tasks' periods of
+        // 5.4, groups' SCHED_IDLE of 5.15.
         "sched_util_clamp_min"
         | "sched_util_clamp_max"
         | "sched_util_clamp_min_rt_default"
@@ -125,8 +126,8 @@ fn has(kernel: &'static str, policy: PolicyKind, rt_limit: Limit, name: &str) ->
 }
 
 impl Kernel {
-    /// The name in [`TUNABLES`] of a tunable under any of its names in this kernel: that of its sysctl, with or without `kernel.`
-    /// before it, or of its file in debugfs.
+    /// The name in [`TUNABLES`] of a tunable under any of its names in this kernel: that of its sysctl, with or without
+    /// `kernel.` before it, or of its file in debugfs.
     pub(super) fn tunable_name<'n>(&self, name: &'n str) -> &'n str {
         let name = name.strip_prefix("kernel.").unwrap_or(name);
         if self.policy == PolicyKind::Cfs2007 && IN_2007.contains(&name) {
@@ -154,8 +155,8 @@ impl Kernel {
         has(self.name, self.policy, self.rt_limit, name)
     }
 
-    /// Whether a tunable can be [set](Self::set) to this: that it has the tunable, and takes the value. What is set all the
-    /// same is brought to the nearest value it takes.
+    /// Whether a tunable can be [set](Self::set) to this: that it has the tunable, and takes the value. What is set all
+    /// the same is brought to the nearest value it takes.
     ///
     /// # Errors
     ///

@@ -24,7 +24,8 @@ fn features_are_those_the_recorded_kernels_print() {
                NO_DOUBLE_TICK NONTASK_CAPACITY TTWU_QUEUE NO_SIS_PROP SIS_UTIL NO_WARN_DOUBLE_CLOCK NO_RT_PUSH_IPI \
                NO_RT_RUNTIME_SHARE NO_LB_MIN ATTACH_AGE_LOAD WA_IDLE WA_WEIGHT WA_BIAS UTIL_EST UTIL_EST_FASTUP \
                NO_LATENCY_WARN NI_RANDOM ALT_PERIOD BASE_SLICE";
-    // `kernel/sched_features.h`, `sched/features.h` of those releases with CONFIG_NUMA_BALANCING; 2.6.23's are bits of `sched_features`.
+    // `kernel/sched_features.h`, `sched/features.h` of those releases with CONFIG_NUMA_BALANCING; 2.6.23's are bits of
+    // `sched_features`.
     let first = "FAIR_SLEEPERS SLEEPER_AVG SLEEPER_LOAD_AVG PRECISE_CPU_LOAD START_DEBIT NO_SKIP_INITIAL";
     let common = "GENTLE_FAIR_SLEEPERS START_DEBIT NO_NEXT_BUDDY LAST_BUDDY CACHE_HOT_BUDDY WAKEUP_PREEMPTION NO_HRTICK \
                   NO_DOUBLE_TICK LB_BIAS TTWU_QUEUE NO_FORCE_SD_OVERLAP RT_RUNTIME_SHARE NO_LB_MIN NO_NUMA";

@@ -41,21 +41,25 @@ impl Kernel {
 
     /// Makes it the release that calls itself `release` (`uname -r`), where releases of one kernel are known to differ.
     ///
-    /// Known are two differences, both of 6.18.44 to 6.18.15, and both found by watching them and confirmed in the running kernel's instructions:
+    /// Known are two differences, both of 6.18.44 to 6.18.15, and both found by watching them and confirmed in the
+    /// running kernel's instructions:
     ///
-    /// - [`EevdfVersion::V6_18_44`]: who preempts whom. A parent beside a hog lost its CPU to none of 187 children that it forked within its slice of
-    ///   1.4 ms, eligible or not (6.18.15, Debian's, emulated: to 81 of 164). Which release between them changed it is not known.
-    /// - [`vcpu_pack`](Kernel::vcpu_pack), a cloud's own patch (`sched_vcpu_pack=15` on its command line): a task that may run on several CPUs
-    ///   leaves idle ones alone while one that is in use has *room*: nothing there but at most one runnable fair task, and a utilisation below
-    ///   seven tenths of the capacity, counting what the task would add. One that is forked stays on its parent's CPU, and one that execs on
-    ///   its own, while there is room (bit 8). One that an interrupt wakes on an idle CPU stays there (1). Woken by somebody who is about to
-    ///   sleep it goes to his CPU (2), else to the one it slept on if that is in use, to the waker's, or to the first that is in use,
-    ///   where there is room (4). Otherwise all is as in every kernel.
-    ///   Traced on 2 CPUs, tasks that wake beside another's work while the other CPU is idle: with 30, 45 and 60 % of work on both CPUs it went there
-    ///   2 of 166, 4 of 308 and 1 of 219 times; beside 52 % of work on its own CPU alone 3 of 275 times, beside 65 % and more always. Beside a hog it
-    ///   goes from a moment on: 15 to 20 ms after a fork (which begins with half of a CPU's utilisation), 57, 53 and 47 ms after a long sleep, the
-    ///   task itself using 1, 5 and 20 %: the moment at which the CPU's utilisation comes to seven tenths. It is taken for that of releases
-    ///   that name that cloud's builds (`-fc-`), not for a distribution's or one that names nobody.
+    /// - [`EevdfVersion::V6_18_44`]: who preempts whom. A parent beside a hog lost its CPU to none of 187 children that
+    ///   it forked within its slice of 1.4 ms, eligible or not (6.18.15, Debian's, emulated: to 81 of 164). Which
+    ///   release between them changed it is not known.
+    /// - [`vcpu_pack`](Kernel::vcpu_pack), a cloud's own patch (`sched_vcpu_pack=15` on its command line): a task that
+    ///   may run on several CPUs leaves idle ones alone while one that is in use has *room*: nothing there but at most
+    ///   one runnable fair task, and a utilisation below seven tenths of the capacity, counting what the task would
+    ///   add. One that is forked stays on its parent's CPU, and one that execs on its own, while there is room (bit 8).
+    ///   One that an interrupt wakes on an idle CPU stays there (1). Woken by somebody who is about to sleep it goes to
+    ///   his CPU (2), else to the one it slept on if that is in use, to the waker's, or to the first that is in use,
+    ///   where there is room (4). Otherwise all is as in every kernel. Traced on 2 CPUs, tasks that wake beside
+    ///   another's work while the other CPU is idle: with 30, 45 and 60 % of work on both CPUs it went there 2 of 166,
+    ///   4 of 308 and 1 of 219 times; beside 52 % of work on its own CPU alone 3 of 275 times, beside 65 % and more
+    ///   always. Beside a hog it goes from a moment on: 15 to 20 ms after a fork (which begins with half of a CPU's
+    ///   utilisation), 57, 53 and 47 ms after a long sleep, the task itself using 1, 5 and 20 %: the moment at which
+    ///   the CPU's utilisation comes to seven tenths. It is taken for that of releases that name that cloud's builds
+    ///   (`-fc-`), not for a distribution's or one that names nobody.
     ///
     /// ```
     /// use vruntime_sched::kernels::EevdfVersion;

@@ -49,7 +49,8 @@ pub(super) enum SetCpus {
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Changes a task's nice value (clamped to -20..=19), and nothing else (`setpriority`): a slice of its own it keeps.
+    /// Changes a task's nice value (clamped to -20..=19), and nothing else (`setpriority`): a slice of its own it
+    /// keeps.
     pub fn set_nice(&mut self, task: TaskId, nice: i8) {
         let nice = nice.clamp(-20, 19);
         let unchanged = rq_of!(self, task).filter(|(rq, index)| rq.tasks[*index].nice == nice).map(|(rq, _)| rq.cpu);
@@ -65,13 +66,15 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 
     /// Changes a task's policy with all that belongs to it (`sched_setattr`). Values out of range are brought to the
-    /// nearest end; but SCHED_DEADLINE is a promise, and may be refused. A slice of its own is what SCHED_OTHER and SCHED_BATCH give or
-    /// take; under the other policies the task keeps what it had for later. Of a task that has ended nothing is changed.
+    /// nearest end; but SCHED_DEADLINE is a promise, and may be refused. A slice of its own is what SCHED_OTHER and
+    /// SCHED_BATCH give or take; under the other policies the task keeps what it had for later. Of a task that has
+    /// ended nothing is changed.
     ///
     /// # Errors
     ///
-    /// Under SCHED_DEADLINE: parameters that the kernel refuses, more bandwidth than there is, a task that is not allowed on
-    /// all CPUs. Under SCHED_FIFO and SCHED_RR: a group that may have no real-time tasks. Nothing is changed then.
+    /// Under SCHED_DEADLINE: parameters that the kernel refuses, more bandwidth than there is, a task that is not
+    /// allowed on all CPUs. Under SCHED_FIFO and SCHED_RR: a group that may have no real-time tasks. Nothing is changed
+    /// then.
     pub fn set_scheduler(&mut self, task: TaskId, attr: SchedAttr) -> Result<(), SchedError> {
         let wanted = if attr.policy == SchedPolicy::Deadline {
             Some(attr.deadline.checked(self.shared.dl.periods).map_err(SchedError::Params)?)
@@ -146,10 +149,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Lends a task the urgency of the most urgent one that waits for something it holds, or takes it back (`None`): the
-    /// kernel's `rt_mutex_setprio`. Who holds what, and who waits for it, is the host's to know. Less urgent than what the
-    /// task has itself, it changes nothing; nice values are not lent. Among deadline tasks the deadlines of this moment count: one
-    /// that is lent nothing now may be lent something when it is asked for again.
+    /// Lends a task the urgency of the most urgent one that waits for something it holds, or takes it back (`None`):
+    /// the kernel's `rt_mutex_setprio`. Who holds what, and who waits for it, is the host's to know. Less urgent than
+    /// what the task has itself, it changes nothing; nice values are not lent. Among deadline tasks the deadlines of
+    /// this moment count: one that is lent nothing now may be lent something when it is asked for again.
     pub fn set_boost(&mut self, task: TaskId, boost: Option<Boost>) {
         let mut prios = (0, 0);
         if boost.is_some() {
@@ -173,8 +176,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Sets a task's utilisation clamps, each 0..=1024 (`sched_setattr` with `sched_util_min`, `sched_util_max`); `None` leaves one as it
-    /// was.
+    /// Sets a task's utilisation clamps, each 0..=1024 (`sched_setattr` with `sched_util_min`, `sched_util_max`);
+    /// `None` leaves one as it was.
     ///
     /// # Errors
     ///
@@ -187,7 +190,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         set
     }
 
-    /// Sets a group's `cpu.uclamp.min` and `cpu.uclamp.max`, each 0..=1024. A lower bound above the upper one is cut to it.
+    /// Sets a group's `cpu.uclamp.min` and `cpu.uclamp.max`, each 0..=1024. A lower bound above the upper one is cut to
+    /// it.
     ///
     /// # Errors
     ///
@@ -214,8 +218,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     ///
     /// # Errors
     ///
-    /// If the group may have no real-time tasks, and this is one; if it has no CPUs for it; under SCHED_DEADLINE, if it would be in
-    /// another root domain that has no room for it. Nothing is changed then.
+    /// If the group may have no real-time tasks, and this is one; if it has no CPUs for it; under SCHED_DEADLINE, if it
+    /// would be in another root domain that has no room for it. Nothing is changed then.
     pub fn move_group(&mut self, task: TaskId, group: GroupId) -> Result<(), SchedError> {
         if self.shared.config.rt_group_sched
             && let Some((rq, index)) = rq_of!(self, task)
@@ -246,8 +250,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Changes something of a task, wherever it is: if it is in the ordinary class, while it is off its queue. The CPU it is
-    /// on; none if it has ended.
+    /// Changes something of a task, wherever it is: if it is in the ordinary class, while it is off its queue. The CPU
+    /// it is on; none if it has ended.
     fn change(&mut self, task: TaskId, what: Change, with: impl FnOnce(&mut Rq<P>, &Shared<P>, u32)) -> Option<CpuId> {
         self.change_if(task, what, |_, _, _| Ok(()), with).unwrap_or(None)
     }
@@ -303,14 +307,15 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(Some(cpu))
     }
 
-    /// Changes the CPUs a task may run on (`sched_setaffinity`), to those of them that its group may have. If it is on another now, it
-    /// moves: at once when it waits, through the stopper when it runs, at its next wakeup when it sleeps. `on` is the CPU whose code asks for
-    /// it: of several tasks that it sends away each goes to another CPU (since 5.7).
+    /// Changes the CPUs a task may run on (`sched_setaffinity`), to those of them that its group may have. If it is on
+    /// another now, it moves: at once when it waits, through the stopper when it runs, at its next wakeup when it
+    /// sleeps. `on` is the CPU whose code asks for it: of several tasks that it sends away each goes to another CPU
+    /// (since 5.7).
     ///
     /// # Errors
     ///
-    /// If none of them is online, or the group has none of them; under SCHED_DEADLINE, if it does not have all CPUs of the root domain.
-    /// Nothing is changed then.
+    /// If none of them is online, or the group has none of them; under SCHED_DEADLINE, if it does not have all CPUs of
+    /// the root domain. Nothing is changed then.
     pub fn set_affinity(&mut self, task: TaskId, affinity: Affinity, on: CpuId) -> Result<(), SchedError> {
         if is_lost(self.shared, &affinity) {
             return Err(SchedError::Offline);
@@ -351,8 +356,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let told = affinity.clone();
         rq.update_clock(self.now);
         let was = Was::of(&rq, index);
-        // Since 4.3 an ordinary task whose CPUs change leaves its queue for a moment, which gives whoever runs a new slice, and one that is queued on 6.6
-        // a new deadline.
+        // Since 4.3 an ordinary task whose CPUs change leaves its queue for a moment, which gives whoever runs a new
+        // slice, and one that is queued on 6.6 a new deadline.
         let all = shared.nr_cpus();
         let is_everywhere = |affinity: &Affinity| affinity.as_ref().is_none_or(|mask| mask.count() >= all);
         let requeues = was.kind == ClassKind::Fair
@@ -463,7 +468,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 }
 
-/// Takes the bandwidth of a task that wants to be under SCHED_DEADLINE, or to have other parameters there, from its root domain.
+/// Takes the bandwidth of a task that wants to be under SCHED_DEADLINE, or to have other parameters there, from its
+/// root domain.
 fn admit<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32, attrs: DlAttrs) -> Result<(), SchedError> {
     let this = &rq.tasks[index];
     let root = root_of(shared, &this.affinity, rq.cpu);

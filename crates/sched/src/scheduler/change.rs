@@ -1,4 +1,5 @@
-//! What follows when something of a task is changed: it leaves its class for a moment, or for another one, and who should run is looked at again.
+//! What follows when something of a task is changed: it leaves its class for a moment, or for another one, and who
+//! should run is looked at again.
 
 use super::{activate, check_preempt};
 use crate::balance::Balancer;
@@ -50,8 +51,8 @@ impl Was {
     }
 }
 
-/// An ordinary task leaves its queue, and then the CPU if it runs, while something of it is changed. In this order: the dequeueing tells its groups'
-/// sums what they weigh, giving the CPU up does not.
+/// An ordinary task leaves its queue, and then the CPU if it runs, while something of it is changed. In this order: the
+/// dequeueing tells its groups' sums what they weigh, giving the CPU up does not.
 pub(super) fn save<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     if rq.tasks[index].on_rq {
         P::dequeue(rq, shared, index, Dequeue::Save);
@@ -63,8 +64,9 @@ pub(super) fn save<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     }
 }
 
-/// It is back, where it was. One whose group has no time left, and is throttled as its only task comes back, gives way at once: up to 5.3
-/// `set_curr_task_fair` sees to that; later kernels let it run on until something else reschedules it: a fault that is not repeated here.
+/// It is back, where it was. One whose group has no time left, and is throttled as its only task comes back, gives way
+/// at once: up to 5.3 `set_curr_task_fair` sees to that; later kernels let it run on until something else reschedules
+/// it: a fault that is not repeated here.
 pub(super) fn restore<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, was: Was) {
     if was.queued {
         P::enqueue(rq, shared, index, Enqueue::Restore);
@@ -176,15 +178,16 @@ pub(super) fn change_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
     }
 }
 
-/// Something of a queued task was changed: whether somebody else should run now. A running task that is in another group is looked at again, and
-/// so is one of another class; otherwise only priorities count. In 3.x a group is changed and nothing else, and a better nice value reschedules
-/// whoever runs.
+/// Something of a queued task was changed: whether somebody else should run now. A running task that is in another
+/// group is looked at again, and so is one of another class; otherwise only priorities count. In 3.x a group is changed
+/// and nothing else, and a better nice value reschedules whoever runs.
 pub(super) fn changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, what: Change, was: Was) {
     let this = &rq.tasks[index];
     let (new, prio, running) = (this.kind, this.prio(), rq.curr == Some(index));
     let early = shared.config.balancer < Balancer::V6_1;
     match what {
-        // One that a limit held back, and holds no longer, would wait on an idle CPU until something else comes: no kernel looks there, we do.
+        // One that a limit held back, and holds no longer, would wait on an idle CPU until something else comes: no
+        // kernel looks there, we do.
         Change::Group if rq.running == Running::Idle => rq.resched(),
         Change::Group if running && !early => rq.resched(),
         Change::Group => {}

@@ -1,10 +1,10 @@
-//! Writes to the cpuset files of groups, and what follows: tasks leave CPUs that they may not have any more, root domains are built
-//! anew (`update_cpumasks_hier`, `rebuild_sched_domains_locked`).
+//! Writes to the cpuset files of groups, and what follows: tasks leave CPUs that they may not have any more, root
+//! domains are built anew (`update_cpumasks_hier`, `rebuild_sched_domains_locked`).
 //!
-//! Tasks of a group learn at once where they may run: those that wait elsewhere move, one that runs there leaves through the stopper, one
-//! that sleeps there goes when it wakes. What was promised to deadline tasks is promised by the root domain they are in then
-//! (`dl_rebuild_rd_accounting`), even if that is more than it has: the kernel asks only when a partition shrinks, when a task moves to
-//! another group, and when a CPU goes.
+//! Tasks of a group learn at once where they may run: those that wait elsewhere move, one that runs there leaves
+//! through the stopper, one that sleeps there goes when it wakes. What was promised to deadline tasks is promised by
+//! the root domain they are in then (`dl_rebuild_rd_accounting`), even if that is more than it has: the kernel asks
+//! only when a partition shrinks, when a task moves to another group, and when a CPU goes.
 
 use alloc::boxed::Box;
 
@@ -21,16 +21,16 @@ use crate::rq::Rqs;
 use crate::shared::{CpusetChange, Place};
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Writes a group's `cpuset.cpus`; `None`: empties it, so that the group has its parent's CPUs. If it is a partition, or takes CPUs
-    /// from one beside it, root domains change, and partitions may become invalid or valid ([`Shared::cpuset`](crate::Shared::cpuset)
-    /// tells).
+    /// Writes a group's `cpuset.cpus`; `None`: empties it, so that the group has its parent's CPUs. If it is a
+    /// partition, or takes CPUs from one beside it, root domains change, and partitions may become invalid or valid
+    /// ([`Shared::cpuset`](crate::Shared::cpuset) tells).
     ///
     /// A host makes one change of cpusets, or of the CPUs that are online, at a time.
     ///
     /// # Errors
     ///
-    /// For the root group; for a CPU that the machine does not have; without CPUs if there are tasks; if a valid `root` partition would
-    /// have too few CPUs for what was promised to its deadline tasks. Nothing is changed then.
+    /// For the root group; for a CPU that the machine does not have; without CPUs if there are tasks; if a valid `root`
+    /// partition would have too few CPUs for what was promised to its deadline tasks. Nothing is changed then.
     pub fn set_group_cpus(&mut self, group: GroupId, cpus: Option<&CpuMask>) -> Result<(), CpusetError> {
         let shared = self.shared;
         let nr_cpus = shared.nr_cpus();
@@ -61,8 +61,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Writes a group's `cpuset.cpus.partition`. A partition that is not valid is none: [`Shared::cpuset`](crate::Shared::cpuset) tells
-    /// why.
+    /// Writes a group's `cpuset.cpus.partition`. A partition that is not valid is none:
+    /// [`Shared::cpuset`](crate::Shared::cpuset) tells why.
     ///
     /// # Errors
     ///
@@ -77,8 +77,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 
     /// Writes to the files of several groups at once: first every `cpuset.cpus` (an empty set empties it), then every
-    /// `cpuset.cpus.partition`, in this order, parents before their children. For a machine that is being set up: as long as there are
-    /// neither tasks nor partitions the same comes of it as of one write at a time, but root domains are built once.
+    /// `cpuset.cpus.partition`, in this order, parents before their children. For a machine that is being set up: as
+    /// long as there are neither tasks nor partitions the same comes of it as of one write at a time, but root domains
+    /// are built once.
     ///
     /// # Errors
     ///
@@ -169,8 +170,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Whether a task may move to a group (`cpuset_can_attach`). What was promised to a deadline task that will be in another root domain
-    /// is that one's promise from now on.
+    /// Whether a task may move to a group (`cpuset_can_attach`). What was promised to a deadline task that will be in
+    /// another root domain is that one's promise from now on.
     pub(super) fn may_attach(&mut self, task: TaskId, group: GroupId) -> Result<(), SchedError> {
         let shared = self.shared;
         let Some((mut rq, index)) = rq_of!(self, task) else { return Ok(()) };

@@ -12,9 +12,9 @@ use crate::rq::Rqs;
 use crate::task::TaskState;
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// The running task of `cpu` execs (`sched_exec`): it has the least to lose now by going to another CPU, and does if one
-    /// is idler. True if so: the host calls [`Self::schedule`] with [`PrevState::Preempted`](crate::event::PrevState) at
-    /// once, and the stopper, which that picks, moves the task.
+    /// The running task of `cpu` execs (`sched_exec`): it has the least to lose now by going to another CPU, and does
+    /// if one is idler. True if so: the host calls [`Self::schedule`] with
+    /// [`PrevState::Preempted`](crate::event::PrevState) at once, and the stopper, which that picks, moves the task.
     ///
     /// A stopper that has a task to push already does not push another: then the task stays.
     #[must_use]

@@ -1,8 +1,9 @@
-//! CPUs that go offline and come back (`sched_cpu_deactivate`, `sched_cpu_activate`), and where a task goes that may not stay.
+//! CPUs that go offline and come back (`sched_cpu_deactivate`, `sched_cpu_activate`), and where a task goes that may
+//! not stay.
 //!
-//! From [`Scheduler::cpu_down`] on nobody chooses the CPU: it is in no scheduling domain, publishes that it is not idle, and
-//! a task that was on its way looks again. Tasks that wait there move at once, the running one through the stopper; one that
-//! sleeps there stays, and goes elsewhere when it wakes.
+//! From [`Scheduler::cpu_down`] on nobody chooses the CPU: it is in no scheduling domain, publishes that it is not
+//! idle, and a task that was on its way looks again. Tasks that wait there move at once, the running one through the
+//! stopper; one that sleeps there stays, and goes elsewhere when it wakes.
 
 use core::fmt;
 
@@ -99,8 +100,9 @@ pub(super) fn allowed_cpu<P: Policy>(shared: &Shared<P>, affinity: &Affinity, ch
     }
 }
 
-/// Where a task whose CPUs code on `on` changes goes, if it has to leave the one it is on: the next of them after the one that was chosen there last, so that
-/// many do not go to one; before 5.7 the first (`dest_cpu` of `__set_cpus_allowed_ptr`).
+/// Where a task whose CPUs code on `on` changes goes, if it has to leave the one it is on: the next of them after the
+/// one that was chosen there last, so that many do not go to one; before 5.7 the first (`dest_cpu` of
+/// `__set_cpus_allowed_ptr`).
 pub(super) fn choose_dest<P: Policy>(shared: &Shared<P>, affinity: &Affinity, on: CpuId) -> u32 {
     let mut all = (0..shared.nr_cpus() as u32).map(CpuId).filter(|&cpu| may_run(shared, affinity, cpu));
     let spreads = shared.config.balancer >= Balancer::V6_1;
@@ -108,7 +110,8 @@ pub(super) fn choose_dest<P: Policy>(shared: &Shared<P>, affinity: &Affinity, on
     dest.map_or(NIL, |cpu| cpu.0)
 }
 
-/// Where a task goes that has to leave `cpu`, if it has to: what was chosen when its CPUs changed, unless it leaves because the CPU goes.
+/// Where a task goes that has to leave `cpu`, if it has to: what was chosen when its CPUs changed, unless it leaves
+/// because the CPU goes.
 pub(super) fn dest_cpu<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) -> CpuId {
     let leaves = task.dest != NIL && shared.is_online(cpu) && !task.allowed(cpu);
     let chosen = if leaves { CpuId(task.dest) } else { cpu };
@@ -136,9 +139,9 @@ fn fallback<P: Policy>(shared: &Shared<P>, affinity: &Affinity, chosen: CpuId, p
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// Takes a CPU offline. Who waits there has moved when this returns; if somebody runs there, the CPU was asked to
-    /// reschedule, its stopper moves him, and only when [`Self::schedule`] says that it is idle does it stop working. It
-    /// must not be asked to do anything from then on. It belongs to no scheduling domain, and other CPUs' domains are built
-    /// anew without it.
+    /// reschedule, its stopper moves him, and only when [`Self::schedule`] says that it is idle does it stop working.
+    /// It must not be asked to do anything from then on. It belongs to no scheduling domain, and other CPUs' domains
+    /// are built anew without it.
     ///
     /// A task that may run on no other CPU that is online may run on all of them from now on, as in Linux, and
     /// [`Event::AffinityLost`] says so.
@@ -147,8 +150,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     ///
     /// # Errors
     ///
-    /// If there is no such CPU, it is offline already, it is the last, or what deadline tasks were promised would not fit on
-    /// the others.
+    /// If there is no such CPU, it is offline already, it is the last, or what deadline tasks were promised would not
+    /// fit on the others.
     pub fn cpu_down(&mut self, cpu: CpuId) -> Result<(), HotplugError> {
         let shared = self.shared;
         let nr_cpus = shared.nr_cpus();
@@ -190,8 +193,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Takes a CPU online. It is idle and asked to reschedule, as it does in Linux once its hotplug thread has done its work
-    /// there: it looks for something to do at once.
+    /// Takes a CPU online. It is idle and asked to reschedule, as it does in Linux once its hotplug thread has done its
+    /// work there: it looks for something to do at once.
     ///
     /// A host takes one CPU down or up at a time.
     ///
@@ -245,8 +248,9 @@ pub(super) fn widen<P: Policy, H: Host>(
     lost
 }
 
-/// Whether a task that is to leave its CPU may stay after all, because the CPUs it was to go to have all gone meanwhile. Linux leaves it
-/// there with a mask that allows none (`migration_cpu_stop`), and widens that at its next wakeup; here it is done at once.
+/// Whether a task that is to leave its CPU may stay after all, because the CPUs it was to go to have all gone
+/// meanwhile. Linux leaves it there with a mask that allows none (`migration_cpu_stop`), and widens that at its next
+/// wakeup; here it is done at once.
 pub(super) fn lets_stay<P: Policy, H: Host>(
     rq: &mut Rq<P>,
     shared: &Shared<P>,

@@ -1,5 +1,5 @@
-//! The verbs of the scheduler: wake (`wake`), schedule (`switch`), exec (`exec`), changes of attributes (`attrs`, `change`); here are
-//! fork, tick, timers and what all verbs share.
+//! The verbs of the scheduler: wake (`wake`), schedule (`switch`), exec (`exec`), changes of attributes (`attrs`,
+//! `change`); here are fork, tick, timers and what all verbs share.
 
 mod attrs;
 mod change;
@@ -38,9 +38,10 @@ use crate::weight;
 
 /// The scheduler, borrowed for one call: the run queues, what they share, the host, and the time.
 ///
-/// Every verb takes the run queues that it needs by itself, and has let go of all when it returns. As many threads may each have one of
-/// these, over the same run queues and the same [`Shared`], as there are CPUs: what a host promises then is told at [`Rqs`], [`Host`],
-/// [`Self::wake`] and [`Self::schedule`], and `Locks` in `tests/threads.rs` of this crate is an example.
+/// Every verb takes the run queues that it needs by itself, and has let go of all when it returns. As many threads may
+/// each have one of these, over the same run queues and the same [`Shared`], as there are CPUs: what a host promises
+/// then is told at [`Rqs`], [`Host`], [`Self::wake`] and [`Self::schedule`], and `Locks` in `tests/threads.rs` of this
+/// crate is an example.
 #[derive(Debug)]
 pub struct Scheduler<'a, P: Policy, R: Rqs<P>, H: Host> {
     /// The run queues.
@@ -144,8 +145,8 @@ fn take_away<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut 
     moving
 }
 
-/// Takes a queued task off `rq`, which is still to be settled, for another run queue. A sleeper whose dequeue was delayed moves as any other, and
-/// waits over there to be picked and to leave.
+/// Takes a queued task off `rq`, which is still to be settled, for another run queue. A sleeper whose dequeue was
+/// delayed moves as any other, and waits over there to be picked and to leave.
 pub(crate) fn detach_task<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) -> Task<P> {
     deactivate(rq, shared, index, Dequeue::Move);
     take_off(rq, shared, index)
@@ -226,7 +227,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Makes the autogroup of a session, with the weight of a task of `nice`, -20..=19. Its real-time tasks count as the root's.
+    /// Makes the autogroup of a session, with the weight of a task of `nice`, -20..=19. Its real-time tasks count as
+    /// the root's.
     pub fn new_autogroup(&mut self, nice: i8) -> GroupId {
         let group = self.shared.new_group(GroupId::ROOT, weight::of_nice(nice), false);
         self.shared.group(group).rt.redirect();
@@ -245,19 +247,21 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.set_group_shares(group, weight::of_cgroup(weight))
     }
 
-    /// Guarantees a group right below the root so many percent of the machine (2.6.15-cpurc); the root's own tasks have the rest.
+    /// Guarantees a group right below the root so many percent of the machine (2.6.15-cpurc); the root's own tasks have
+    /// the rest.
     ///
     /// # Errors
     ///
-    /// If the kernel has no CPU resource controller, if the group is another one, or if it would be more than 100 % with the others.
+    /// If the kernel has no CPU resource controller, if the group is another one, or if it would be more than 100 %
+    /// with the others.
     pub fn set_group_guarantee(&mut self, group: GroupId, percent: u32) -> Result<(), GuaranteeError> {
         let shared = self.shared;
         let groups = shared.group_ids().map(|id| shared.group(id));
         set_guarantee(groups, shared.group(group), percent)
     }
 
-    /// Makes a group idle, or an ordinary one of weight 100 again, as writing `cpu.idle` does. What it is already it stays, weight
-    /// and all.
+    /// Makes a group idle, or an ordinary one of weight 100 again, as writing `cpu.idle` does. What it is already it
+    /// stays, weight and all.
     ///
     /// # Errors
     ///
@@ -273,8 +277,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.set_group_shares(group, if idle { weight::IDLE_WEIGHT << weight::SHIFT } else { weight::of_cgroup(100) })
     }
 
-    /// Gives a session's autogroup another nice value, -20..=19, as writing `/proc/PID/autogroup` does: it weighs as much as a
-    /// task of that nice value.
+    /// Gives a session's autogroup another nice value, -20..=19, as writing `/proc/PID/autogroup` does: it weighs as
+    /// much as a task of that nice value.
     ///
     /// # Errors
     ///
@@ -298,13 +302,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Makes a task, on the run queue of the CPU that forks it; but if that is not in the root domain of its group, on one that is. It
-    /// does not run before [`Self::wake_new`].
+    /// Makes a task, on the run queue of the CPU that forks it; but if that is not in the root domain of its group, on
+    /// one that is. It does not run before [`Self::wake_new`].
     pub fn new_task(&mut self, attrs: &TaskAttrs, on: CpuId) -> TaskId {
         self.make_task(attrs, on, false)
     }
 
-    /// As [`Self::new_task`], of a thread of the kernel's that belongs to the CPU that its affinity names: cpusets are not for it.
+    /// As [`Self::new_task`], of a thread of the kernel's that belongs to the CPU that its affinity names: cpusets are
+    /// not for it.
     pub fn new_kthread(&mut self, attrs: &TaskAttrs, on: CpuId) -> TaskId {
         self.make_task(attrs, on, true)
     }
@@ -373,8 +378,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         id
     }
 
-    /// The scheduler's tick on `cpu`. True when it raises the balancing softirq: call [`Self::balance`] when the interrupt returns, which is before
-    /// [`Self::schedule`], whatever the tick has asked for.
+    /// The scheduler's tick on `cpu`. True when it raises the balancing softirq: call [`Self::balance`] when the
+    /// interrupt returns, which is before [`Self::schedule`], whatever the tick has asked for.
     #[must_use]
     pub fn tick(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;
@@ -397,7 +402,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         due
     }
 
-    /// A timer armed through [`Host::arm`] went off, on the CPU `on`: its own ([`Timer::cpu`]), or else the one it was armed on.
+    /// A timer armed through [`Host::arm`] went off, on the CPU `on`: its own ([`Timer::cpu`]), or else the one it was
+    /// armed on.
     pub fn timer(&mut self, timer: Timer, on: CpuId) {
         debug_assert!(timer.cpu().is_none_or(|cpu| cpu == on), "{timer:?} fires on CPU {on}");
         match timer {
@@ -467,8 +473,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         balancing.nohz_idle(cpu);
     }
 
-    /// The host put an idle CPU into a state that takes so many nanoseconds to leave, or (`None`) it left it (`idle_set_state`). Tasks
-    /// without a past go to the CPU that wakes up soonest.
+    /// The host put an idle CPU into a state that takes so many nanoseconds to leave, or (`None`) it left it
+    /// (`idle_set_state`). Tasks without a past go to the CPU that wakes up soonest.
     pub fn set_idle_state(&mut self, cpu: CpuId, exit_latency_ns: Option<u64>) {
         self.shared.idleness(cpu).set_exit_latency(exit_latency_ns);
     }
@@ -503,11 +509,11 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         loadavg::tick_restarted(&mut rq, self.shared, self.now);
     }
 
-    /// How often a CPU switched away from a task of each group or of one below it, by group id, going idle included; empty unless
-    /// [`group_switches`](crate::config::Config::group_switches) is on.
+    /// How often a CPU switched away from a task of each group or of one below it, by group id, going idle included;
+    /// empty unless [`group_switches`](crate::config::Config::group_switches) is on.
     ///
-    /// At a switch only the task's own group on that CPU counts, at any depth; who reads adds up, over the CPUs and then up
-    /// the tree.
+    /// At a switch only the task's own group on that CPU counts, at any depth; who reads adds up, over the CPUs and
+    /// then up the tree.
     pub fn group_switches(&mut self) -> Vec<u64> {
         if !self.shared.config.group_switches {
             return Vec::new();

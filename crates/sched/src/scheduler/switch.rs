@@ -24,11 +24,12 @@ pub struct NextTask {
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// `__schedule`: the running task of `cpu` gives way for the reason `prev_state`, and the next is chosen. Before the CPU
-    /// runs something less urgent than before, or goes idle, it looks for work elsewhere.
+    /// `__schedule`: the running task of `cpu` gives way for the reason `prev_state`, and the next is chosen. Before
+    /// the CPU runs something less urgent than before, or goes idle, it looks for work elsewhere.
     ///
-    /// Only the CPU itself calls this, one call at a time. Once the task that gave way is off the CPU, another one may run it: if it sleeps
-    /// and is woken, or if it is pulled, while this still looks for work elsewhere. So this must not be called on that task's own stack.
+    /// Only the CPU itself calls this, one call at a time. Once the task that gave way is off the CPU, another one may
+    /// run it: if it sleeps and is woken, or if it is pulled, while this still looks for work elsewhere. So this must
+    /// not be called on that task's own stack.
     #[inline(always)]
     #[allow(clippy::inline_always)] // a host calls it in one place, at every switch
     pub fn schedule(&mut self, cpu: CpuId, prev_state: PrevState) -> NextTask {
@@ -73,8 +74,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             // Again, if what came may not run after all: it is held back, or asleep but for its dequeue.
             let mut looks = true;
             while looks && next.is_none() && may_look_newly_idle(&mut rq, shared, self.now) {
-                // Nothing to do here: look elsewhere, and look again at what came meanwhile. The run queue is let go of for
-                // that, so `prev` must be off the CPU first: somebody may wake it and take it to another. The balancer publishes that.
+                // Nothing to do here: look elsewhere, and look again at what came meanwhile. The run queue is let go of
+                // for that, so `prev` must be off the CPU first: somebody may wake it and take it to another. The
+                // balancer publishes that.
                 left |= let_go(&mut rq, shared, self.now);
                 drop(rq);
                 let mut balancing = Balancing { rqs: self.rqs, shared, host: self.host, now: self.now };
@@ -141,9 +143,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         NextTask { prev, next: running, migrated }
     }
 
-    /// Pulls deadline and real-time tasks from CPUs that have too many. The classes are asked from that of whoever had the CPU
-    /// downwards, until one has somebody to run (`prev_balance`): after a deadline task, or the stopper, no real-time task comes if a deadline
-    /// task is next. `was_rt`: it was a real-time task.
+    /// Pulls deadline and real-time tasks from CPUs that have too many. The classes are asked from that of whoever had
+    /// the CPU downwards, until one has somebody to run (`prev_balance`): after a deadline task, or the stopper, no
+    /// real-time task comes if a deadline task is next. `was_rt`: it was a real-time task.
     #[cold]
     fn pull_higher(&mut self, cpu: CpuId, dl: bool, rt: bool, was_rt: bool) {
         if dl {
@@ -208,8 +210,8 @@ fn forget<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     shared.forget(task.id);
 }
 
-/// A real-time or deadline task or (`None`) the stopper has had the CPU: if it does not go on, tasks that wait elsewhere may come before
-/// what is here.
+/// A real-time or deadline task or (`None`) the stopper has had the CPU: if it does not go on, tasks that wait
+/// elsewhere may come before what is here.
 #[cold]
 fn needs_pull<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, prev: Option<u32>) -> bool {
     /// The stopper's: above all.

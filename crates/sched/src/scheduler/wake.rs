@@ -44,7 +44,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.wake_from(task, on, Wake::fork(), TaskState::New);
     }
 
-    /// Lets a new task sleep where it is, as one does that has slept for long: without averages or lag, to join the queue that it wakes on.
+    /// Lets a new task sleep where it is, as one does that has slept for long: without averages or lag, to join the
+    /// queue that it wakes on.
     pub fn put_to_sleep(&mut self, task: TaskId) {
         if let Some((mut rq, index)) = rq_of!(self, task)
             && rq.tasks[index].state == TaskState::New
@@ -54,15 +55,16 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Wakes a task from code running on `on`. False if it does not sleep, or has ended: it is left as it is, and the wakeup is not
-    /// remembered.
+    /// Wakes a task from code running on `on`. False if it does not sleep, or has ended: it is left as it is, and the
+    /// wakeup is not remembered.
     ///
-    /// A task sleeps from the moment on in which [`Self::schedule`] takes it off its CPU: who is on the way there still runs, and a wakeup
-    /// does not reach it. Where wakers and sleepers run at once a host therefore leaves a token with the task before it calls this, and
-    /// looks for one after `schedule(.., PrevState::Sleeping)`: if it is there, the task is to be woken after all.
+    /// A task sleeps from the moment on in which [`Self::schedule`] takes it off its CPU: who is on the way there still
+    /// runs, and a wakeup does not reach it. Where wakers and sleepers run at once a host therefore leaves a token with
+    /// the task before it calls this, and looks for one after `schedule(.., PrevState::Sleeping)`: if it is there, the
+    /// task is to be woken after all.
     ///
-    /// If the task goes to another CPU it is on no run queue for a moment, and both are taken one after the other, never at once. Whoever
-    /// looks for it meanwhile waits, so the thread that calls this must not be stopped for long.
+    /// If the task goes to another CPU it is on no run queue for a moment, and both are taken one after the other,
+    /// never at once. Whoever looks for it meanwhile waits, so the thread that calls this must not be stopped for long.
     pub fn wake(&mut self, task: TaskId, on: CpuId, waker: Waker) -> bool {
         let mut wake = Wake::by(waker);
         let mut rq = self.rqs.rq(on);
@@ -186,7 +188,8 @@ fn wake_delayed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, wake:
     }
 }
 
-/// The CPU that the class of a task on `rq`, which is woken by code on `on`, would have it run on; nobody has looked yet whether it may.
+/// The CPU that the class of a task on `rq`, which is woken by code on `on`, would have it run on; nobody has looked
+/// yet whether it may.
 #[inline]
 fn choose_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId, wake: Wake) -> CpuId {
     // One that is new looks from where it was put.
@@ -207,9 +210,10 @@ fn join<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId, wh
     }
 }
 
-/// A wakeup by code on `on` asks for a reschedule: the clock stands still from it to the switch, which the woken task is charged for then. Not where the
-/// CPU it goes to queues it itself, just before it looks at who is to run (`ttwu_queue_cond`); one that is new is queued by its parent. An interrupt
-/// wakes somewhere in the middle: for hosts all it takes comes after the wakeup, and that is not the woken task's.
+/// A wakeup by code on `on` asks for a reschedule: the clock stands still from it to the switch, which the woken task
+/// is charged for then. Not where the CPU it goes to queues it itself, just before it looks at who is to run
+/// (`ttwu_queue_cond`); one that is new is queued by its parent. An interrupt wakes somewhere in the middle: for hosts
+/// all it takes comes after the wakeup, and that is not the woken task's.
 #[inline]
 fn keep_clock_of_wakeup<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, on: CpuId, wake: Wake) {
     if wake.fork || !queues_itself(rq, shared, on) {
@@ -217,16 +221,16 @@ fn keep_clock_of_wakeup<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, on: CpuId
     }
 }
 
-/// Whether a CPU, on which somebody has just been woken by code on `on`, queues him itself: one that is far away and, since 5.8, one that was idle
-/// (`ttwu_queue_cond`).
+/// Whether a CPU, on which somebody has just been woken by code on `on`, queues him itself: one that is far away and,
+/// since 5.8, one that was idle (`ttwu_queue_cond`).
 #[inline]
 fn queues_itself<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, on: CpuId) -> bool {
     let idle = || rq.nr_running <= 1 && shared.config.balancer >= Balancer::V6_1;
     rq.cpu != on && (idle() || !shared.domains.share_cache(rq.cpu, on))
 }
 
-/// How often `waker` has changed whom it wakes, lately, with this wakeup: one that wakes many different tasks is a master of many, and they had better
-/// be spread (`wake_wide`).
+/// How often `waker` has changed whom it wakes, lately, with this wakeup: one that wakes many different tasks is a
+/// master of many, and they had better be spread (`wake_wide`).
 fn flips_of<P: Policy>(waker: &Task<P>, now: u64, wakee: TaskId) -> u32 {
     let decayed = waker.wakee_flips >> u32::from(halves(waker, now));
     decayed + u32::from(waker.last_wakee != Some(wakee))
@@ -237,7 +241,8 @@ fn halves<P: Policy>(waker: &Task<P>, now: u64) -> bool {
     now > waker.wakee_flip_decay + 1_000_000_000
 }
 
-/// Remembers whom the running task wakes. Only what chooses a CPU for the woken task does: not for one that never left its queue, or has one CPU.
+/// Remembers whom the running task wakes. Only what chooses a CPU for the woken task does: not for one that never left
+/// its queue, or has one CPU.
 fn record_wakee<P: Policy>(rq: &mut Rq<P>, now: u64, wakee: TaskId) {
     let Some(current) = rq.curr else { return };
     let waker = &mut rq.tasks[current];

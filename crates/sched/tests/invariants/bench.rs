@@ -245,7 +245,8 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
                     let possible = mask.as_ref().is_none_or(|mask| mask.intersects(&online));
                     let before = self.find(task).affinity.clone();
                     let done = self.with(|s| s.set_affinity(task, mask.clone(), CpuId(0)));
-                    // A deadline task's may be refused for another reason, and that of one whose group has none of these CPUs.
+                    // A deadline task's may be refused for another reason, and that of one whose group has none of
+                    // these CPUs.
                     assert_eq!(done == Err(SchedError::Offline), !possible);
                     let after = self.find(task).affinity.clone();
                     match done {
@@ -363,7 +364,8 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
             _ => Ok(()),
         };
         let nr_cpus = self.rqs.len();
-        // What deadline tasks were promised, even if they are gone since, may not fit on the others: then nothing is changed.
+        // What deadline tasks were promised, even if they are gone since, may not fit on the others: then nothing is
+        // changed.
         let promised = self.promised;
         let refused = |done: &Result<(), HotplugError>| promised && matches!(done, Err(HotplugError::Deadline { .. }));
         let beyond = CpuId(nr_cpus as u32);

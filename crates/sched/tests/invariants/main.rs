@@ -94,7 +94,8 @@ proptest! {
     }
 }
 
-/// It falls asleep throttled, is lent a deadline over the beginning of its next period, and wakes without it: it is queued.
+/// It falls asleep throttled, is lent a deadline over the beginning of its next period, and wakes without it: it is
+/// queued.
 #[test]
 fn a_boost_that_ends_before_its_task_wakes_leaves_it_able_to_run() {
     let mut bench = Bench::<Eevdf>::new(

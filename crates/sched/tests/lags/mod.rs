@@ -1,15 +1,19 @@
-//! EEVDF's promises (ARCHITECTURE.md, always true, 3) on a machine of several CPUs on which anything may change at any time.
+//! EEVDF's promises (ARCHITECTURE.md, always true, 3) on a machine of several CPUs on which anything may change at any
+//! time.
 //!
 //! - On every queue of every CPU, throttled or not, what the entities are owed adds up to nothing, to rounding: always.
-//! - Who is picked is owed time, or owes none, and so is every group above him on its queue: at every pick. (Where the predecessor's
-//!   group has used up its limit it leaves its queue after the pick, in the same switch, as in the kernel; then the average is another.)
-//! - Who joins a queue brings with him no more than two of his slices, or a tick if that is more, of what he is owed or owes.
-//! - Between two changes of a queue that has tasks only (somebody joins or leaves, a weight or a slice is another), nobody's debt grows
-//!   beyond a slice of his own and a tick, and who owed more at the change owes no more than then. The one who has the CPU at the change
-//!   may end his request first, and owes that much more.
+//! - Who is picked is owed time, or owes none, and so is every group above him on its queue: at every pick. (Where the
+//!   predecessor's group has used up its limit it leaves its queue after the pick, in the same switch, as in the
+//!   kernel; then the average is another.)
+//! - Who joins a queue brings with him no more than two of his slices, or a tick if that is more, of what he is owed or
+//!   owes.
+//! - Between two changes of a queue that has tasks only (somebody joins or leaves, a weight or a slice is another),
+//!   nobody's debt grows beyond a slice of his own and a tick, and who owed more at the change owes no more than then.
+//!   The one who has the CPU at the change may end his request first, and owes that much more.
 //!
-//! A change itself may make anybody owe more: who joins or leaves with a lag of his own moves the average, and the others' lags with
-//! it. And a group's entity changes its weight with every tick, so of queues with groups the last rule says nothing.
+//! A change itself may make anybody owe more: who joins or leaves with a lag of his own moves the average, and the
+//! others' lags with it. And a group's entity changes its weight with every tick, so of queues with groups the last
+//! rule says nothing.
 
 #![allow(dead_code)] // each test binary uses some of it
 
@@ -64,7 +68,8 @@ struct Base {
 #[derive(Debug)]
 pub(crate) struct Debts {
     queues: BTreeMap<(CpuId, GroupId), BTreeMap<TaskId, Base>>,
-    /// The usual slice with every CPU online, ns. With fewer it is shorter, and who comes may have left where it was this.
+    /// The usual slice with every CPU online, ns. With fewer it is shorter, and who comes may have left where it was
+    /// this.
     usual_slice_ns: u64,
 }
 
@@ -79,9 +84,10 @@ impl Debts {
         Self { queues: BTreeMap::new(), usual_slice_ns }
     }
 
-    /// Checks what has become of a CPU's debts since the last look. Nothing may have happened in between but at one instant. All is looked at `anew`
-    /// if at that instant somebody may have come and gone, or gone and come back: a group whose last task a limit held back, whose lag is the
-    /// others' now; a task with other CPUs, which begins a new request.
+    /// Checks what has become of a CPU's debts since the last look. Nothing may have happened in between but at one
+    /// instant. All is looked at `anew` if at that instant somebody may have come and gone, or gone and come back: a
+    /// group whose last task a limit held back, whose lag is the others' now; a task with other CPUs, which begins a
+    /// new request.
     pub(crate) fn check<P: Policy + 'static>(&mut self, rq: &Rq<P>, tick_ns: u64, anew: bool) {
         let Some(queues) = queues(rq) else { return };
         self.queues.retain(|(cpu, queue), _| *cpu != rq.cpu || queues.contains_key(queue));

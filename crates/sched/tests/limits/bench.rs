@@ -74,8 +74,8 @@ pub(crate) struct Bench<P: Policy> {
     pub(crate) group_of: BTreeMap<TaskId, GroupId>,
     asleep: BTreeSet<TaskId>,
     debts: Debts,
-    /// Where since the last check a group may have come and gone, as its task was kept from running on its way to user mode, or a task gone and
-    /// come back, with other CPUs or another weight.
+    /// Where since the last check a group may have come and gone, as its task was kept from running on its way to user
+    /// mode, or a task gone and come back, with other CPUs or another weight.
     came_and_went: BTreeSet<CpuId>,
 }
 

@@ -1,6 +1,6 @@
-//! CPU limits on a small machine with a clock: no group uses more than its limit lets it (ARCHITECTURE.md, always true, 5), whatever is
-//! nested in what, and however limits, groups, affinities and the CPUs themselves change; and a group that wants all it may have gets it.
-//! And what EEVDF promises (3) meanwhile: see `lags`.
+//! CPU limits on a small machine with a clock: no group uses more than its limit lets it (ARCHITECTURE.md, always true,
+//! 5), whatever is nested in what, and however limits, groups, affinities and the CPUs themselves change; and a group
+//! that wants all it may have gets it. And what EEVDF promises (3) meanwhile: see `lags`.
 
 mod bench;
 #[path = "../lags/mod.rs"]

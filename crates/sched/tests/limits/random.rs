@@ -76,8 +76,8 @@ fn random<P: Policy<Tunables = Knobs> + 'static>(cpus: u32, name: &str, parents:
                     bench.obey();
                 }
             }
-            // 6.12 does not stretch what is left of a request with the weight, for a task that is off its queue meanwhile: who becomes heavier owes more
-            // than a slice at its end.
+            // 6.12 does not stretch what is left of a request with the weight, for a task that is off its queue
+            // meanwhile: who becomes heavier owes more than a slice at its end.
             Step::Nice { task: byte, nice } => {
                 if let Some(task) = task(byte).filter(|_| name != "6.12") {
                     bench.requeues(task);

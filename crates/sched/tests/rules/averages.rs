@@ -8,7 +8,8 @@ use vruntime_sched::{SchedAttr, SchedPolicy, TaskAttrs, Waker};
 
 use crate::bench::{CPU, MS, Machine};
 
-/// A group's queue gives the CPU up: what it adds to the group's load on all CPUs it tells at the next tick (`UPDATE_TG`).
+/// A group's queue gives the CPU up: what it adds to the group's load on all CPUs it tells at the next tick
+/// (`UPDATE_TG`).
 #[test]
 fn a_group_is_not_told_when_its_task_gives_way() {
     let mut machine = Machine::<Eevdf>::new("6.12");
@@ -51,7 +52,8 @@ fn a_group_is_not_told_when_its_task_gives_way() {
     assert!(still.0 > told, "{still:?}");
 }
 
-/// But it tells when a running task is taken off its queue to be changed: the dequeueing does, before the CPU is given up.
+/// But it tells when a running task is taken off its queue to be changed: the dequeueing does, before the CPU is given
+/// up.
 #[test]
 fn a_group_is_told_when_its_running_task_is_changed() {
     let mut machine = Machine::<Eevdf>::new("6.12");
@@ -101,8 +103,8 @@ fn an_estimate_takes_one_sample_a_period() {
     assert!(estimates[3] < estimates[0], "{estimates:?}");
 }
 
-/// `switched_to_fair`: who comes back from a real-time policy asleep brings along at once what has not decayed of what it used, and it goes on
-/// decaying on that CPU.
+/// `switched_to_fair`: who comes back from a real-time policy asleep brings along at once what has not decayed of what
+/// it used, and it goes on decaying on that CPU.
 #[test]
 fn who_comes_back_asleep_joins_at_once() {
     fn run<P: Policy<Tunables = Knobs>>(name: &str) {

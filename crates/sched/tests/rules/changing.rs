@@ -1,4 +1,5 @@
-//! What follows when a task's attributes change: who looks again at who should run, and what a task that sleeps, its dequeue delayed, keeps.
+//! What follows when a task's attributes change: who looks again at who should run, and what a task that sleeps, its
+//! dequeue delayed, keeps.
 
 use std::sync::Arc;
 
@@ -33,7 +34,8 @@ enum What {
     Group,
 }
 
-/// `prio_changed_fair`: who runs gives way when he is worth less than before, if there is anybody else; a group is looked at whoever is in it.
+/// `prio_changed_fair`: who runs gives way when he is worth less than before, if there is anybody else; a group is
+/// looked at whoever is in it.
 #[test]
 fn only_who_is_worth_less_is_rescheduled() {
     let asks = |name, count, whose, what| {
@@ -50,7 +52,8 @@ fn only_who_is_worth_less_is_rescheduled() {
     }
 }
 
-/// In 3.x whoever is worth more than before has the running task rescheduled, whatever he preempts; and a group is only changed.
+/// In 3.x whoever is worth more than before has the running task rescheduled, whatever he preempts; and a group is only
+/// changed.
 #[test]
 fn before_6_1_a_better_nice_value_is_enough() {
     let asks = asks::<Cfs>;
@@ -79,7 +82,8 @@ fn the_limit_of_a_new_group_holds_at_once() {
     run::<Eevdf>("6.12");
 }
 
-/// Nor does a change of CPUs or of its nice value let a task run on that has used up a limit which is new: nothing was charged yet.
+/// Nor does a change of CPUs or of its nice value let a task run on that has used up a limit which is new: nothing was
+/// charged yet.
 #[test]
 fn a_change_is_no_way_around_a_limit() {
     fn run<P: Policy<Tunables = Knobs>>(name: &str, affinity: bool) {
@@ -108,8 +112,8 @@ fn a_change_is_no_way_around_a_limit() {
     }
 }
 
-/// `sched_setscheduler` with what a task has already takes it off no queue: it does not begin a new request. From 6.12 on it is asked for
-/// the usual slice again unless its slice is what it has.
+/// `sched_setscheduler` with what a task has already takes it off no queue: it does not begin a new request. From 6.12
+/// on it is asked for the usual slice again unless its slice is what it has.
 #[test]
 fn to_be_given_what_one_has_is_nothing() {
     let unchanged = |name: &str, attr: SchedAttr| {
@@ -129,8 +133,8 @@ fn to_be_given_what_one_has_is_nothing() {
     assert!(!unchanged("6.12", usual) && unchanged("6.12", SchedAttr { slice: Some(3 * MS), ..nice }));
 }
 
-/// A task that sleeps, and is queued until it has paid what it owes, goes on doing so in another group, and with another nice value; not in
-/// another class.
+/// A task that sleeps, and is queued until it has paid what it owes, goes on doing so in another group, and with
+/// another nice value; not in another class.
 #[test]
 fn who_is_delayed_stays_queued() {
     for name in ["6.12", "6.18"] {
@@ -220,7 +224,8 @@ fn wakes_beside<P: Policy<Tunables = Knobs>>(name: &str) -> Vec<MigrateCause> {
     machine.wish.moved.iter().map(|&(_, cause)| cause).collect()
 }
 
-/// `do_set_cpus_allowed`: a task leaves its queue for a moment, and in 6.6 asks for a slice anew, as whoever joins; to change nothing does nothing.
+/// `do_set_cpus_allowed`: a task leaves its queue for a moment, and in 6.6 asks for a slice anew, as whoever joins; to
+/// change nothing does nothing.
 #[test]
 fn other_cpus_are_another_request() {
     for (name, anew) in [("6.6", true), ("6.12", false)] {

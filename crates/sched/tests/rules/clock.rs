@@ -6,7 +6,8 @@ use vruntime_sched::event::PrevState;
 
 use crate::bench::{CPU, MS, Machine};
 
-/// What the running task and the one it wakes are charged for, us, when it takes 50 us from the wakeup to the switch and 30 us to the next look.
+/// What the running task and the one it wakes are charged for, us, when it takes 50 us from the wakeup to the switch
+/// and 30 us to the next look.
 fn charged(kernel: &str, waker: Waker) -> [u64; 2] {
     let mut machine = Machine::<Cfs>::new(kernel);
     let tasks = machine.fork(2);
@@ -23,7 +24,8 @@ fn charged(kernel: &str, waker: Waker) -> [u64; 2] {
     [0, 1].map(|task| (after[task] - before[task]) / 1000)
 }
 
-/// `rq_clock_skip_update`: the switch that a wakeup leads to goes by the clock of the wakeup. Not if an interrupt wakes, for that goes on.
+/// `rq_clock_skip_update`: the switch that a wakeup leads to goes by the clock of the wakeup. Not if an interrupt
+/// wakes, for that goes on.
 #[test]
 fn who_preempts_is_charged_from_the_wakeup_on() {
     for kernel in ["3.10", "6.1"] {

@@ -42,7 +42,8 @@ fn preempts<P: Policy<Tunables = Knobs>>(
     machine.asks(|s| s.wake(woken, CPU, Waker::Task))
 }
 
-/// Up to 6.11 (here: 6.6) a SCHED_IDLE task gives way even where its group is worth as much as the other's; since then groups are compared first.
+/// Up to 6.11 (here: 6.6) a SCHED_IDLE task gives way even where its group is worth as much as the other's; since then
+/// groups are compared first.
 #[test]
 fn an_idle_task_gives_way_across_groups_before_6_12() {
     let idle_in_group = (SchedPolicy::Idle, true);

@@ -23,8 +23,8 @@ pub fn series(version: &str) -> String {
     version.split(['-', '+']).next().unwrap_or_default().split('.').take(2).collect::<Vec<&str>>().join(".")
 }
 
-/// The release that a kernel's name says (`uname -r`), and the parts behind it: of `6.18.44-fc-v657+NO_RUN_TO_PARITY`, or of `6.12.117+deb13-amd64`,
-/// whose `+` is the release's own.
+/// The release that a kernel's name says (`uname -r`), and the parts behind it: of `6.18.44-fc-v657+NO_RUN_TO_PARITY`,
+/// or of `6.12.117+deb13-amd64`, whose `+` is the release's own.
 fn release<'a>(name: &'a str, parts: &'a [&'a str]) -> Option<(String, &'a [&'a str])> {
     let mut numbers = name.split('-').next().unwrap_or_default().split('.');
     let numbered = numbers.clone().count() == 3 && numbers.all(|number| number.parse::<u32>().is_ok());

@@ -120,7 +120,8 @@ impl<'a> Input<'a> {
 pub struct Overrides {
     /// The kernel, as [`parse_kernel`] reads it.
     pub kernel: Option<String>,
-    /// The machine. Of what is known of it the preemption model goes before the file's, too, and whether there are autogroups does not.
+    /// The machine. Of what is known of it the preemption model goes before the file's, too, and whether there are
+    /// autogroups does not.
     pub machine: Option<Machine>,
     /// Scheduler ticks a second, 1..=10000.
     pub hz: Option<u32>,
@@ -170,8 +171,8 @@ pub struct Plan {
 ///
 /// # Errors
 ///
-/// When there is no such kernel, feature, tunable or cost, or the kernel does not take the value; when the scenario's machine
-/// cannot be, or has not the CPUs that the scenario names. Where the scenario says it, with the place.
+/// When there is no such kernel, feature, tunable or cost, or the kernel does not take the value; when the scenario's
+/// machine cannot be, or has not the CPUs that the scenario names. Where the scenario says it, with the place.
 pub fn plan(input: Input<'_>, overrides: &Overrides, loader: &mut Loader<'_>) -> Result<Plan, Error> {
     Planner { input, overrides, notes: Vec::new() }.plan(loader)
 }
@@ -289,7 +290,8 @@ impl Planner<'_> {
             charges = Charges { profile: "measured", costs: costs.clone(), idle_depths: Vec::new(), stalls: *stalls };
         }
         match machine {
-            // What was measured of this machine goes before what is usual, and so does what its idle states are said to be.
+            // What was measured of this machine goes before what is usual, and so does what its idle states are said to
+            // be.
             Some(machine) if !machine.idle_depths.is_empty() => charges.idle_depths.clone_from(&machine.idle_depths),
             _ if !spec.idle_states.is_empty() => charges.idle_depths.clear(),
             _ => {}

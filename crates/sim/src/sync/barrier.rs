@@ -1,8 +1,9 @@
 //! Barriers: the last to arrive wakes the others and goes on.
 //!
-//! rt-app makes them of a mutex and a condition: who arrives counts himself under the mutex, the last one wakes all others while he holds
-//! it, and whoever is woken has to get it once more. One that is woken on the last one's CPU and preempts him there, or is elsewhere before
-//! he has let go of it, waits again: recorded on a 6.18, a task of four on 2 CPUs gave its CPU up 1.4 times a round.
+//! rt-app makes them of a mutex and a condition: who arrives counts himself under the mutex, the last one wakes all
+//! others while he holds it, and whoever is woken has to get it once more. One that is woken on the last one's CPU and
+//! preempts him there, or is elsewhere before he has let go of it, waits again: recorded on a 6.18, a task of four on 2
+//! CPUs gave its CPU up 1.4 times a round.
 
 use vruntime_sched::Policy;
 use vruntime_sched::event::PrevState;

@@ -1,8 +1,8 @@
 //! Completions (`kernel/sched/completion.c`, on the simple wait queues of `swait.c`): a count of how many may go on.
 //!
-//! A simple wait queue is first come, first served, and a wakeup takes exactly the first, even one whose timeout has just
-//! expired: such a task finds, as it comes back, that it was completed in time after all. The wait is the interruptible one
-//! (`wait_for_completion_interruptible_timeout`): it counts in no load average.
+//! A simple wait queue is first come, first served, and a wakeup takes exactly the first, even one whose timeout has
+//! just expired: such a task finds, as it comes back, that it was completed in time after all. The wait is the
+//! interruptible one (`wait_for_completion_interruptible_timeout`): it counts in no load average.
 //!
 //! A timeout is a matter of jiffies: see [`wheel_expiry`].
 
@@ -40,9 +40,9 @@ impl Completion {
     }
 }
 
-/// The jiffy in which a timer of the timer wheel fires (`kernel/time/timer.c`, from 4.8 on) that is armed at jiffy `now` for
-/// `delta` jiffies later. The farther away, the coarser the wheel; a timer never fires early, so it is always the next
-/// bucket that takes it, even if it could not be early in this one.
+/// The jiffy in which a timer of the timer wheel fires (`kernel/time/timer.c`, from 4.8 on) that is armed at jiffy
+/// `now` for `delta` jiffies later. The farther away, the coarser the wheel; a timer never fires early, so it is always
+/// the next bucket that takes it, even if it could not be early in this one.
 fn wheel_expiry(now: u64, delta: u64) -> u64 {
     // Where each level begins: the last bucket of the one before may be the one that is being emptied.
     let start = |level: u32| (LEVEL_SIZE - 1) << ((level - 1) * LEVEL_BITS);

@@ -1,13 +1,15 @@
-//! Priority inheritance: whoever holds a mutex that a more urgent task waits for runs as urgently as that, so that nobody
-//! in between can keep the mutex from being given back; and so does who he waits for himself, along the whole chain.
+//! Priority inheritance: whoever holds a mutex that a more urgent task waits for runs as urgently as that, so that
+//! nobody in between can keep the mutex from being given back; and so does who he waits for himself, along the whole
+//! chain.
 //!
-//! As in Linux it is the real-time classes that lend; a task of the fair class lends its owner no weight. Waiters queue by
-//! urgency, those of the fair class all alike, equals in order of arrival. A deadline task is lent the parameters of another one only if
-//! that has the earlier deadline; until then it is throttled as always.
+//! As in Linux it is the real-time classes that lend; a task of the fair class lends its owner no weight. Waiters queue
+//! by urgency, those of the fair class all alike, equals in order of arrival. A deadline task is lent the parameters of
+//! another one only if that has the earlier deadline; until then it is throttled as always.
 //!
-//! Whom a mutex is handed to has it only when it runs. Until then a task that is more urgent, and only such a one, takes it away
-//! (`rt_mutex_steal`). Seen under a real 6.18: a FIFO task that sleeps with a mutex, and wants it again as soon as it has given it back, starves an
-//! ordinary waiter, which was woken by each of some 325 unlocks in 3 s and came through none of them.
+//! Whom a mutex is handed to has it only when it runs. Until then a task that is more urgent, and only such a one,
+//! takes it away (`rt_mutex_steal`). Seen under a real 6.18: a FIFO task that sleeps with a mutex, and wants it again
+//! as soon as it has given it back, starves an ordinary waiter, which was woken by each of some 325 unlocks in 3 s and
+//! came through none of them.
 
 use vruntime_sched::ids::{CpuId, TaskId};
 use vruntime_sched::{Boost, Policy, Rq, Scheduler, Shared};
@@ -22,8 +24,8 @@ const DEFAULT_PRIO: i16 = 120;
 /// The `prio` of real-time priority 0: one is less urgent than all there are.
 const RT_PRIO_0: i16 = 99;
 
-/// How urgent a task is, lower is more so: the kernel's `prio`, what it was lent included, and the absolute deadline among
-/// deadline tasks.
+/// How urgent a task is, lower is more so: the kernel's `prio`, what it was lent included, and the absolute deadline
+/// among deadline tasks.
 pub(crate) type Urgency = (i16, u64);
 
 fn urgency<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>, task: u32) -> Urgency {
@@ -51,8 +53,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// A mutex that others wait for goes from its owner to its first waiter, who is returned. What the owner was lent for it
-    /// goes with it.
+    /// A mutex that others wait for goes from its owner to its first waiter, who is returned. What the owner was lent
+    /// for it goes with it.
     pub(super) fn hand_over(&mut self, cpu: usize, mutex: u32) -> Option<u32> {
         let this = &mut self.objects.mutexes[mutex as usize];
         let old = this.owner;
@@ -69,7 +71,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         waiter
     }
 
-    /// Takes a mutex from the task that it was handed to and that has not run since, if that is less urgent. Whether it did.
+    /// Takes a mutex from the task that it was handed to and that has not run since, if that is less urgent. Whether it
+    /// did.
     pub(super) fn steal(&mut self, cpu: usize, task: u32, mutex: u32) -> bool {
         let this = &self.objects.mutexes[mutex as usize];
         let heir = this.owner;
@@ -154,8 +157,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Some(Boost::Deadline { donor: lender.effective(), deadline: lender.deadline })
     }
 
-    /// Gives a task the urgency it is owed; if that changes it, those it waits for follow (`rt_mutex_adjust_prio_chain`). In a
-    /// circle of tasks that wait for each other it comes to rest when all are as urgent as the most urgent.
+    /// Gives a task the urgency it is owed; if that changes it, those it waits for follow
+    /// (`rt_mutex_adjust_prio_chain`). In a circle of tasks that wait for each other it comes to rest when all are as
+    /// urgent as the most urgent.
     fn adjust(&mut self, cpu: usize, task: u32) {
         let mut task = task;
         loop {
@@ -179,8 +183,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// A task's urgency has changed. Does it wait itself? Then its place among the waiters has changed, and what they lend: whom they lend
-    /// it to.
+    /// A task's urgency has changed. Does it wait itself? Then its place among the waiters has changed, and what they
+    /// lend: whom they lend it to.
     fn requeue(&mut self, task: u32) -> Option<u32> {
         let this = &self.tasks[task as usize];
         if this.next != Next::ReturnLock || this.life != Life::Asleep {
@@ -202,8 +206,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         waiter_urgency(&self.rqs, &self.shared, task)
     }
 
-    /// Somebody has given a task another policy or priority; it waited as `before`. If it waits for a mutex, it goes to its new place, and the
-    /// mutex's owner, and who he waits for, get to feel it, up or down (`rt_mutex_adjust_pi`).
+    /// Somebody has given a task another policy or priority; it waited as `before`. If it waits for a mutex, it goes to
+    /// its new place, and the mutex's owner, and who he waits for, get to feel it, up or down (`rt_mutex_adjust_pi`).
     pub(crate) fn adjust_waiter(&mut self, cpu: usize, task: u32, before: Urgency) {
         if self.waits_as(task) != before
             && let Some(owner) = self.requeue(task)

@@ -2,8 +2,8 @@
 //!
 //! An ordinary one is glibc's: an unlock frees it and wakes who waits longest; whoever is there first takes it, and the
 //! woken task waits again if it comes too late. One with priority inheritance (`PTHREAD_PRIO_INHERIT`, the kernel's
-//! rt_mutex) is handed to the most urgent waiter, who may lose it again to one more urgent before it runs, and while tasks wait it lends
-//! its owner their urgency: see `inherit`.
+//! rt_mutex) is handed to the most urgent waiter, who may lose it again to one more urgent before it runs, and while
+//! tasks wait it lends its owner their urgency: see `inherit`.
 
 use vruntime_sched::event::PrevState;
 use vruntime_sched::{Policy, Waker};

@@ -1,11 +1,12 @@
 //! Pipes and other byte channels, a message at a time.
 //!
-//! A pipe is a ring of pages, as in Linux. A message goes behind the last one if it fits into that page, otherwise into pages of its own; a
-//! page has room again when it has been read to its end. So a writer that found the pipe full is woken for a page of messages, not
-//! for one. One waiting reader is woken when the pipe becomes readable, not at every write, one waiting writer when a page becomes free;
-//! who has slept himself wakes the next of his kind if something is left for him: all wait exclusively. Before Linux 6.14 a reader of a
-//! full pipe woke a writer even if it had freed no page, who then slept again, behind the others. (Before 5.5 readers and writers were in one
-//! queue, and all were woken: not modelled.)
+//! A pipe is a ring of pages, as in Linux. A message goes behind the last one if it fits into that page, otherwise into
+//! pages of its own; a page has room again when it has been read to its end. So a writer that found the pipe full is
+//! woken for a page of messages, not for one. One waiting reader is woken when the pipe becomes readable, not at every
+//! write, one waiting writer when a page becomes free; who has slept himself wakes the next of his kind if something is
+//! left for him: all wait exclusively. Before Linux 6.14 a reader of a full pipe woke a writer even if it had freed no
+//! page, who then slept again, behind the others. (Before 5.5 readers and writers were in one queue, and all were
+//! woken: not modelled.)
 //!
 //! A socket has no pages. Its writers wait until three quarters are free, and then all are woken.
 //!
@@ -171,7 +172,8 @@ impl Pipe {
         let pages = match &mut self.content {
             Content::Pages { pages, .. } => pages,
             Content::Bytes { messages, .. } => {
-                // Taken as equally long: to the nearest, for pieces of one may have been read; while a byte is left, one is.
+                // Taken as equally long: to the nearest, for pieces of one may have been read; while a byte is left,
+                // one is.
                 let before = u64::from(before.max(1));
                 let left = (u64::from(*messages) * u64::from(self.used) + before / 2) / before;
                 *messages = (left as u32).max(u32::from(self.used > 0));
@@ -210,8 +212,8 @@ impl Objects {
         self.buffers -= messages - pipe.messages();
     }
 
-    /// Passes the message that `code` writes or reads, if that is all there is to do: nobody waits for the pipe, and it has room, or
-    /// something to read. Whether it was so.
+    /// Passes the message that `code` writes or reads, if that is all there is to do: nobody waits for the pipe, and it
+    /// has room, or something to read. Whether it was so.
     #[inline(always)]
     #[allow(clippy::inline_always)] // see `Machine::passes_message`
     pub(crate) fn pass(&mut self, code: Code) -> bool {

@@ -1,5 +1,5 @@
-//! Wait queues (`kernel/sched/wait.c`): who waits for one object, and whom a wakeup takes. Every object that tasks wait for
-//! has one; those that programs use by themselves are in `wait`.
+//! Wait queues (`kernel/sched/wait.c`): who waits for one object, and whom a wakeup takes. Every object that tasks wait
+//! for has one; those that programs use by themselves are in `wait`.
 
 use vruntime_sched::{Policy, Waker};
 use vruntime_trace::Sink;
@@ -9,8 +9,8 @@ use crate::machine::Machine;
 use crate::program::Code;
 use crate::task::{NOBODY, Task, Timeout};
 
-/// Tasks that wait for one object, in the order in which they are woken: a list through [`Task::behind`]. [`Task::ahead`]
-/// leads back; it means nothing in the first.
+/// Tasks that wait for one object, in the order in which they are woken: a list through [`Task::behind`].
+/// [`Task::ahead`] leads back; it means nothing in the first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitQueue {
     first: u32,
@@ -103,9 +103,9 @@ fn is_exclusive(code: Code) -> bool {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Code on `cpu` wakes the waiters of `queue` from its head on, until `nr` of them were exclusive, or all of them if `nr`
-    /// is 0; returns the queue of those that are left. A waiter whose timeout has expired runs already: it cannot be woken,
-    /// hence uses up nothing, and stays.
+    /// Code on `cpu` wakes the waiters of `queue` from its head on, until `nr` of them were exclusive, or all of them
+    /// if `nr` is 0; returns the queue of those that are left. A waiter whose timeout has expired runs already: it
+    /// cannot be woken, hence uses up nothing, and stays.
     pub(crate) fn wake_up(&mut self, cpu: usize, queue: WaitQueue, nr: u32, sync: bool) -> WaitQueue {
         let waker = if sync { Waker::TaskSync } else { Waker::Task };
         let mut queue = queue;

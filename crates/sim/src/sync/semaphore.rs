@@ -1,4 +1,5 @@
-//! Counting semaphores, as glibc's: a post raises the count and wakes who waits longest; whoever is there first takes it.
+//! Counting semaphores, as glibc's: a post raises the count and wakes who waits longest; whoever is there first takes
+//! it.
 
 use vruntime_sched::Policy;
 use vruntime_sched::event::PrevState;

@@ -79,7 +79,8 @@ pub fn with_capacities(topology: &Topology, capacities: &[u32]) -> Result<Topolo
     Topology::new(cpus, Some(distance)).map_err(|error| wrong(error.to_string()))
 }
 
-/// The same machine with the distance from each NUMA node to each given, a row a node, as in ACPI's SLIT (10 to itself).
+/// The same machine with the distance from each NUMA node to each given, a row a node, as in ACPI's SLIT (10 to
+/// itself).
 ///
 /// # Errors
 ///

@@ -8,8 +8,8 @@ use super::error::{ParseTopologyError, did_you_mean};
 const KEYS: &[&str] = &["cpus", "sockets", "dies", "clusters", "cores", "threads", "maxcpus"];
 
 /// A machine from the value of QEMU's `-smp`: the number of CPUs, then `sockets`, `dies`, `clusters`, `cores` and
-/// `threads`, each in one of the level before. What is left out is 1, except that `cores` makes up for a missing product
-/// (as QEMU since 6.2 does). As on QEMU's x86 machines each die has one last-level cache, threads of a core are
+/// `threads`, each in one of the level before. What is left out is 1, except that `cores` makes up for a missing
+/// product (as QEMU since 6.2 does). As on QEMU's x86 machines each die has one last-level cache, threads of a core are
 /// neighbours, and there is one NUMA node.
 ///
 /// ```

@@ -52,9 +52,9 @@ pub(super) enum Level {
 /// objects in one object of the level before.
 ///
 /// Levels: `numa` (`node`), `pack` (`package`, `socket`), `die`, `group`, `l5` to `l1` (caches), `cluster` (of cores
-/// that share a mid-level cache), `core`, `pu` (hardware thread). `[numa]` after a level attaches a NUMA node to each of
-/// its objects. Attributes stand in parentheses: `capacity=N` (1 to 1024, our own, comma-separated for each object in
-/// turn) after `core` or `pu` sets the CPUs' computing power; hwloc's `size=` (of caches), `memory=`,
+/// that share a mid-level cache), `core`, `pu` (hardware thread). `[numa]` after a level attaches a NUMA node to each
+/// of its objects. Attributes stand in parentheses: `capacity=N` (1 to 1024, our own, comma-separated for each object
+/// in turn) after `core` or `pu` sets the CPUs' computing power; hwloc's `size=` (of caches), `memory=`,
 /// `memorysidecachesize=` (of everything else) and `indexes=` are accepted and change nothing. A bare number is that
 /// many `pu`. `pu` may be left out: one for each core.
 ///
@@ -64,8 +64,8 @@ pub(super) enum Level {
 ///
 /// # Errors
 ///
-/// With place and mend, when a level or an attribute is unknown, a count is missing or absurd, or levels contradict each
-/// other.
+/// With place and mend, when a level or an attribute is unknown, a count is missing or absurd, or levels contradict
+/// each other.
 pub fn parse_synthetic(text: &str) -> Result<Topology, ParseTopologyError> {
     let levels = scan(text)?;
     build(text, &levels)
@@ -188,7 +188,8 @@ const ATTRIBUTES: [(&str, &str, &str); 5] = [
     ("indexes", "indexes=0,2,1,3", "there is nothing to number"),
 ];
 
-/// `size=1MB capacity=1024,512`: the capacities. Of hwloc's attributes none changes anything, but what is none of them is wrong.
+/// `size=1MB capacity=1024,512`: the capacities. Of hwloc's attributes none changes anything, but what is none of them
+/// is wrong.
 fn attributes(text: &str, offset: usize, level: Level) -> Result<Vec<u32>, ParseTopologyError> {
     let mut capacities = Vec::new();
     for part in text.split_whitespace() {

@@ -1,5 +1,5 @@
-//! What the kernel has no tracepoint for, as marks (`print`): policies, nice values, what becomes of deadlines, weights and limits of
-//! groups, and what limits do.
+//! What the kernel has no tracepoint for, as marks (`print`): policies, nice values, what becomes of deadlines, weights
+//! and limits of groups, and what limits do.
 
 use vruntime_sched::SchedPolicy;
 use vruntime_sched::event::{DeadlineEvent, Event};

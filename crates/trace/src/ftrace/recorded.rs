@@ -14,10 +14,11 @@ const MAX_THREADS: usize = 1 << 22;
 /// Where the process of who ran is known, it is beside the thread, as the kernel prints it with the option record-tgid:
 /// `bash-7     (    7) [001]`.
 ///
-/// Everything text can have is kept: events whose fields are only known as text have them as they were; of a binary file's other events there
-/// is the name alone. Control characters in names become `?`, so that a name cannot break a line. Where nobody knows who ran it is `<...>-0`,
-/// which the reader takes for that, and not for the idle task (`<idle>-0`). Not kept are the flags of an event but for `h` (a [`Record`] has no
-/// other), and the processes of threads that no event is of, which are [counted](Self::omitted).
+/// Everything text can have is kept: events whose fields are only known as text have them as they were; of a binary
+/// file's other events there is the name alone. Control characters in names become `?`, so that a name cannot break a
+/// line. Where nobody knows who ran it is `<...>-0`, which the reader takes for that, and not for the idle task
+/// (`<idle>-0`). Not kept are the flags of an event but for `h` (a [`Record`] has no other), and the processes of
+/// threads that no event is of, which are [counted](Self::omitted).
 ///
 /// Memory: one entry for each thread whose process is known.
 ///
@@ -65,8 +66,8 @@ impl<W: Write> RecordedText<W> {
         Self { out, release: None, processes: BTreeMap::new() }
     }
 
-    /// Says in the header under which kernel it was recorded, as [`Notes::release`](crate::read::Notes::release) has it. To be called before
-    /// the first event.
+    /// Says in the header under which kernel it was recorded, as [`Notes::release`](crate::read::Notes::release) has
+    /// it. To be called before the first event.
     #[must_use]
     pub fn with_release(mut self, release: &str) -> Self {
         self.out.write(|buffer| {

@@ -38,8 +38,8 @@ impl<W: Write> PerfettoWriter<W> {
         })
     }
 
-    /// What follows `event` in the same instant: the step of a CPU that comes or goes ends, a task that is born into another group than
-    /// that of who forks it comes there.
+    /// What follows `event` in the same instant: the step of a CPU that comes or goes ends, a task that is born into
+    /// another group than that of who forks it comes there.
     pub(super) fn after(&self, cpu: CpuId, event: &Event) -> Option<FtraceEventKind> {
         match *event {
             Event::Fork { parent, child } => {

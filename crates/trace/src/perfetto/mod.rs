@@ -61,12 +61,14 @@ pub struct PerfettoOptions {
     pub kernel: String,
     /// Counter tracks: the length of each run queue, and the CPU use of each group. Default: yes.
     pub counters: bool,
-    /// On each thread's track, its loops as slices, and its policy and nice value, what becomes of its deadlines, its returns from
-    /// timed sleeps and what the balancer did to it as instants; where groups are throttled, as slices. Default: yes.
+    /// On each thread's track, its loops as slices, and its policy and nice value, what becomes of its deadlines, its
+    /// returns from timed sleeps and what the balancer did to it as instants; where groups are throttled, as slices.
+    /// Default: yes.
     pub slices: bool,
     /// What a recording called the tasks; its processes are those of the trace then. Default: none.
     pub identities: Option<Identities>,
-    /// How many CPUs the machine has; none: nobody says it, and a reader knows of those that events name. Default: none.
+    /// How many CPUs the machine has; none: nobody says it, and a reader knows of those that events name. Default:
+    /// none.
     pub cpus: Option<u32>,
 }
 
@@ -85,7 +87,8 @@ impl Default for PerfettoOptions {
 ///
 /// Memory: 16 KiB for each CPU, 16 MiB at most for all, and one entry for each task, group and CPU. An error of the
 /// writer below is kept and returned by [`finish_writing`](Self::finish_writing); what comes after it is dropped.
-/// Events of CPU 1024 and beyond are left out, because Perfetto refuses files that have any, and [counted](Self::omitted).
+/// Events of CPU 1024 and beyond are left out, because Perfetto refuses files that have any, and
+/// [counted](Self::omitted).
 #[derive(Debug)]
 pub struct PerfettoWriter<W> {
     out: Output<W>,
@@ -93,7 +96,8 @@ pub struct PerfettoWriter<W> {
     bundles: Bundles,
     tasks: Vec<Task>,
     cpus: Vec<Cpu>,
-    /// The leader's pid of each (group, class) that is a process; of a recording, its processes that have been introduced.
+    /// The leader's pid of each (group, class) that is a process; of a recording, its processes that have been
+    /// introduced.
     processes: BTreeMap<(GroupId, String), i32>,
     recorded_processes: BTreeSet<i32>,
     queues: Option<RunQueues>,
@@ -546,7 +550,8 @@ pub(crate) const fn state_bits(prev: Running, state: PrevState) -> i64 {
     }
 }
 
-/// The release in traces of older kernels, and of kernels that nobody knows: it tells how `prev_state` is written, and nothing else.
+/// The release in traces of older kernels, and of kernels that nobody knows: it tells how `prev_state` is written, and
+/// nothing else.
 pub(crate) const NO_RELEASE: &str = "4.14.0-vruntime";
 
 /// The version in the name of a kernel, or in its release.

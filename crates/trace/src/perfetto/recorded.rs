@@ -21,12 +21,14 @@ const MAX_THREADS: usize = 1 << 22;
 /// Threads described in one packet.
 const THREADS: usize = 1000;
 
-/// Writes [`Record`]s as a Perfetto trace: the scheduler's events, frequencies, idle states and markers, as the messages that Perfetto has for
-/// the kernel's tracepoints. Events for which it has none (`sched_stat_runtime`) are generic ones, as Perfetto itself records them; of those
-/// whose fields vruntime does not know, the text, if there is one, is the field `fields`.
+/// Writes [`Record`]s as a Perfetto trace: the scheduler's events, frequencies, idle states and markers, as the
+/// messages that Perfetto has for the kernel's tracepoints. Events for which it has none (`sched_stat_runtime`) are
+/// generic ones, as Perfetto itself records them; of those whose fields vruntime does not know, the text, if there is
+/// one, is the field `fields`.
 ///
-/// Left out, and [counted](Self::omitted): events whose fields are not what the kernel prints, those before time 0, and those of CPU 1024 and
-/// beyond, because of which Perfetto would refuse the whole file. Losses are flags of a CPU's bundle of events, without a count.
+/// Left out, and [counted](Self::omitted): events whose fields are not what the kernel prints, those before time 0, and
+/// those of CPU 1024 and beyond, because of which Perfetto would refuse the whole file. Losses are flags of a CPU's
+/// bundle of events, without a count.
 ///
 /// Memory: 16 KiB for each CPU, 16 MiB at most for all, and one entry for each thread whose process is known.
 #[derive(Debug)]
@@ -53,8 +55,9 @@ impl<W: Write> RecordedPerfetto<W> {
         Self::with_release(out, cpus, None)
     }
 
-    /// As [`new`](Self::new), of a trace that was recorded under this kernel ([`Notes::release`](crate::read::Notes::release)). Of one that
-    /// before 4.14 the header [says none](Self::release): Perfetto reads `prev_state` by it, and its bits were others then.
+    /// As [`new`](Self::new), of a trace that was recorded under this kernel
+    /// ([`Notes::release`](crate::read::Notes::release)). Of one that before 4.14 the header [says
+    /// none](Self::release): Perfetto reads `prev_state` by it, and its bits were others then.
     pub fn with_release(out: W, cpus: u32, release: Option<&str>) -> Self {
         let mut out = Output::new(out);
         let version = "converted by vruntime";

@@ -1,14 +1,16 @@
 //! The times of a trace, of which not all make sense: clocks that jump, and lines with a time of their own.
 
-/// A later event is taken for the next one of its CPU if it comes within this time: an hour. No kernel is silent for longer.
+/// A later event is taken for the next one of its CPU if it comes within this time: an hour. No kernel is silent for
+/// longer.
 const PLAUSIBLE_NS: i64 = 3_600_000_000_000;
 /// Stretches remembered.
 const MAX_STRETCHES: usize = 1000;
 
 /// Watches the times of all CPUs.
 ///
-/// An event far from the others of its CPU, after which they go on as before, is a stray: it is left out of the span. If the following
-/// ones stay where it is, the clock has jumped: a new stretch begins, and the span is the sum of their lengths.
+/// An event far from the others of its CPU, after which they go on as before, is a stray: it is left out of the span.
+/// If the following ones stay where it is, the clock has jumped: a new stretch begins, and the span is the sum of their
+/// lengths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
     cpus: Vec<Cpu>,

@@ -13,7 +13,8 @@ use crate::event::Record;
 
 /// A trace being read, of whatever kind.
 pub trait Events {
-    /// The next event; none at the end of the file. Text comes in the order of the file, binary traces in the order of time.
+    /// The next event; none at the end of the file. Text comes in the order of the file, binary traces in the order of
+    /// time.
     ///
     /// # Errors
     /// If reading fails, or the file is no trace.
@@ -66,7 +67,8 @@ pub fn detect(bytes: &[u8]) -> Option<Kind> {
     }
 }
 
-/// Whether a file that begins with `bytes` (16 are enough) is read as text, from its beginning to its end. Others are read to and fro, or refused.
+/// Whether a file that begins with `bytes` (16 are enough) is read as text, from its beginning to its end. Others are
+/// read to and fro, or refused.
 pub fn is_text(bytes: &[u8]) -> bool {
     detect(bytes).is_none() && compressed(bytes).is_none()
 }

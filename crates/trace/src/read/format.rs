@@ -1,7 +1,7 @@
 //! Formats of events, as a kernel describes them in `events/SYSTEM/NAME/format`, and records read by them.
 //!
-//! `trace.dat` and `perf.data` carry these descriptions with them, so a record of any kernel can be read: fields are found by their
-//! names, wherever they are.
+//! `trace.dat` and `perf.data` carry these descriptions with them, so a record of any kernel can be read: fields are
+//! found by their names, wherever they are.
 
 use std::collections::BTreeMap;
 
@@ -137,7 +137,8 @@ impl Formats {
     }
 }
 
-/// What the `common_flags` of a record say (the kernel's `trace_flag_type`); none if its architecture does not know, or in a softirq.
+/// What the `common_flags` of a record say (the kernel's `trace_flag_type`); none if its architecture does not know, or
+/// in a softirq.
 #[inline]
 pub(super) fn hardirq(flags: u64) -> Option<bool> {
     /// The architecture cannot tell whether interrupts are off, or anything of that kind.

@@ -6,8 +6,8 @@
 //!      bash 20662/20662 [001] 45540.969217483:      sched:sched_switch: …     perf script
 //! ```
 //!
-//! A name can have spaces, brackets and dashes, so what comes first is found from behind: by `[cpu]`, in brackets, with a thread's
-//! id before it.
+//! A name can have spaces, brackets and dashes, so what comes first is found from behind: by `[cpu]`, in brackets, with
+//! a thread's id before it.
 
 use std::ops::Range;
 
@@ -96,8 +96,9 @@ fn bracketed(line: &[u8], open: usize) -> Option<Head> {
     Some(finish(line, head, rest))
 }
 
-/// The third of ftrace's flags is `h` in the handler of an interrupt, `H` in one that hit a softirq, `z` and `Z` in those that cannot
-/// be masked. In a softirq (`s`) it may be whoever runs doing his own work, as a packet sent to this same machine is, or a timer's: nobody knows.
+/// The third of ftrace's flags is `h` in the handler of an interrupt, `H` in one that hit a softirq, `z` and `Z` in
+/// those that cannot be masked. In a softirq (`s`) it may be whoever runs doing his own work, as a packet sent to this
+/// same machine is, or a timer's: nobody knows.
 fn hardirq(flags: &[u8]) -> Option<bool> {
     match flags.get(2)? {
         b'h' | b'H' | b'z' | b'Z' => Some(true),
@@ -122,7 +123,8 @@ fn in_brackets(text: &[u8]) -> Option<(Option<i32>, &[u8])> {
     Some((id, &text[..open]))
 }
 
-/// `comm-pid` as ftrace writes it, `comm pid` or `comm pid/tid` as perf does: the name's place, the thread, the process.
+/// `comm-pid` as ftrace writes it, `comm pid` or `comm pid/tid` as perf does: the name's place, the thread, the
+/// process.
 #[inline]
 fn identity(text: &[u8]) -> Option<(Dress, Range<usize>, i32, Option<i32>)> {
     let number = |end: usize| -> Option<(i32, usize)> {

@@ -13,8 +13,8 @@
 //! # Ok::<(), vruntime_trace::read::Error>(())
 //! ```
 //!
-//! What is damaged is passed over and counted ([`Notes`]): a trace with a hole is worth more than none. Memory is bounded, whatever
-//! the file.
+//! What is damaged is passed over and counted ([`Notes`]): a trace with a hole is worth more than none. Memory is
+//! bounded, whatever the file.
 
 mod clock;
 mod descriptions;

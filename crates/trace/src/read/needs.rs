@@ -10,8 +10,8 @@ pub struct Needs {
     pub replayable: bool,
     /// What is missing, a sentence each, the worst first; empty if nothing is.
     pub missing: Vec<String>,
-    /// Commands that record everything, to be run one after the other. `COMMAND` is what to watch; none if nothing is missing, and for a trace
-    /// of a simulated run, which nobody can record.
+    /// Commands that record everything, to be run one after the other. `COMMAND` is what to watch; none if nothing is
+    /// missing, and for a trace of a simulated run, which nobody can record.
     pub record: Vec<String>,
 }
 

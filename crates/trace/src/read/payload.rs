@@ -1,4 +1,5 @@
-//! Fields of the tracepoints, from text: as the kernel prints them, raw (`trace-cmd report -R`), and as trace-cmd's plugins do.
+//! Fields of the tracepoints, from text: as the kernel prints them, raw (`trace-cmd report -R`), and as trace-cmd's
+//! plugins do.
 
 use memchr::{memchr, memmem, memrchr};
 
@@ -49,8 +50,8 @@ fn switch<'a>(text: &'a [u8], bits: &mut StateBits) -> Option<Tracepoint<'a>> {
     Some(Tracepoint::Switch { prev, prev_prio, prev_state, next, next_prio })
 }
 
-/// `bash:20662 [120] S ==> swapper/1:0 [120]`: trace-cmd's plugin; kernels before 2.6.33 put `task` before it, and the state in
-/// brackets.
+/// `bash:20662 [120] S ==> swapper/1:0 [120]`: trace-cmd's plugin; kernels before 2.6.33 put `task` before it, and the
+/// state in brackets.
 fn switch_short(text: &[u8]) -> Option<Tracepoint<'_>> {
     let arrow = memmem::find(text, b" ==> ")?;
     let (prev, prev_prio, state) = short(&text[..arrow])?;

@@ -1,8 +1,9 @@
 //! `perf.data`: samples of tracepoints, as `perf record` and `perf sched record` leave them.
 //!
-//! The file has the kernel's descriptions of its events, as `trace.dat` has them, and records in the order in which the CPUs' buffers were
-//! drained. Its rounds say what can be sorted: nothing that comes after a round is earlier than what came before the round before. (The crate
-//! linux-perf-data reads these files, too; but it believes every length in them, and a file cut short it does not read at all.)
+//! The file has the kernel's descriptions of its events, as `trace.dat` has them, and records in the order in which the
+//! CPUs' buffers were drained. Its rounds say what can be sorted: nothing that comes after a round is earlier than what
+//! came before the round before. (The crate linux-perf-data reads these files, too; but it believes every length in
+//! them, and a file cut short it does not read at all.)
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};

@@ -1,7 +1,8 @@
 //! Perfetto's protobuf traces: the scheduler's events in them, ours and those of real machines.
 //!
-//! A file is packets one after the other. Those with events have a bundle of one CPU's; between CPUs they are in no order. So the file is
-//! read twice: first to find where each CPU's bundles are, then the earliest event of all CPUs comes next, with one bundle of each in memory.
+//! A file is packets one after the other. Those with events have a bundle of one CPU's; between CPUs they are in no
+//! order. So the file is read twice: first to find where each CPU's bundles are, then the earliest event of all CPUs
+//! comes next, with one bundle of each in memory.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -296,8 +297,8 @@ fn named(runs: &mut Option<(i32, Vec<u8>)>, task: Named<'_>) {
     comm.extend_from_slice(task.comm);
 }
 
-/// What a thread was called then that events call `comm`, and that is called `last` in the end: `/proc` says of a worker of the kernel besides what it
-/// works at (`kworker/0:1-events`), and events do not.
+/// What a thread was called then that events call `comm`, and that is called `last` in the end: `/proc` says of a
+/// worker of the kernel besides what it works at (`kworker/0:1-events`), and events do not.
 fn then<'a>(comm: &'a [u8], last: &'a [u8]) -> &'a [u8] {
     let works_at = last.strip_prefix(comm).is_some_and(|rest| matches!(rest.first(), Some(b'-' | b'+')));
     if works_at && comm.starts_with(b"kworker/") { last } else { comm }

@@ -1,7 +1,7 @@
 //! Pages of the kernel's ring buffer: what `trace_pipe_raw` gives, and what `trace.dat` is made of.
 //!
-//! A page begins with its time and with how much of it is written. Then come records, each with a header of 32 bits: its length in words,
-//! or what else it is, and the time since the one before.
+//! A page begins with its time and with how much of it is written. Then come records, each with a header of 32 bits:
+//! its length in words, or what else it is, and the time since the one before.
 
 use std::ops::Range;
 
@@ -115,7 +115,8 @@ impl Page {
                     let Some(length) = word(at + 4) else { return self.damaged(at) };
                     (None, at + 4 + (length as usize).next_multiple_of(4).max(4))
                 }
-                // A time that does not fit into the header: added, or the time itself, of which the page has the uppermost bits.
+                // A time that does not fit into the header: added, or the time itself, of which the page has the
+                // uppermost bits.
                 30 | 31 => {
                     let Some(upper) = word(at + 4) else { return self.damaged(at) };
                     let time = (upper << 27).wrapping_add(delta);

@@ -1,4 +1,5 @@
-//! What `perf script` was asked to print, where that is not what a reader needs: columns that are missing, and differences for times.
+//! What `perf script` was asked to print, where that is not what a reader needs: columns that are missing, and
+//! differences for times.
 
 use super::head::{Dress, Head};
 use super::notes::Error;
@@ -18,7 +19,8 @@ pub(super) struct Script {
     events: u64,
     /// Lines that name an event as only perf does, and lack a thread, a CPU or a time.
     lacking: u64,
-    /// The first time is 0, or the little that has passed since what perf noted before it began: as with --deltatime and --reltime.
+    /// The first time is 0, or the little that has passed since what perf noted before it began: as with --deltatime
+    /// and --reltime.
     near_zero: bool,
     latest: i64,
     /// Times before the one that precedes them.
@@ -35,7 +37,8 @@ impl Script {
     /// An event.
     #[cold]
     pub(super) fn event(&mut self, head: &Head, name: &[u8]) {
-        // Without the thread, a name such as `cc-3` looks like ftrace's name and thread; but ftrace does not print the event's system.
+        // Without the thread, a name such as `cc-3` looks like ftrace's name and thread; but ftrace does not print the
+        // event's system.
         if head.dress == Dress::Ftrace {
             self.lacking += u64::from(is_event(name));
             self.events += u64::from(!is_event(name));

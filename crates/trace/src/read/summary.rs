@@ -10,7 +10,8 @@ use crate::event::{Named, Record, Tracepoint, Wakeup};
 const MAX_NAMES: usize = 1 << 16;
 /// Tasks told apart. Linux stops at 4,194,304 pids.
 const MAX_TASKS: usize = 1 << 22;
-/// Lives of pids that were given to a new task which have rows of their own. Whoever makes more has them together in a row a pid.
+/// Lives of pids that were given to a new task which have rows of their own. Whoever makes more has them together in a
+/// row a pid.
 const MAX_LIVES: usize = 1 << 18;
 /// Names remembered of one task.
 const MAX_COMMS: usize = 8;
@@ -36,7 +37,8 @@ pub struct TaskSummary {
     pub migrations: u64,
     /// It was running when the trace, or what is left of it, began.
     pub running_at_start: bool,
-    /// How often its pid was given to a new task: once, since that one has a row of its own, unless there are too many such tasks.
+    /// How often its pid was given to a new task: once, since that one has a row of its own, unless there are too many
+    /// such tasks.
     pub reuses: u64,
     /// How often it ran after a sleep without having been woken, as far as the trace tells.
     pub unwoken: u64,
@@ -59,7 +61,8 @@ impl TaskSummary {
         String::from_utf8_lossy(self.comms.last().map_or(&b"?"[..], Vec::as_slice)).into_owned()
     }
 
-    /// How often it was woken: by `sched_wakeup` and `sched_wakeup_new`, or by `sched_waking` if that is all the trace has.
+    /// How often it was woken: by `sched_wakeup` and `sched_wakeup_new`, or by `sched_waking` if that is all the trace
+    /// has.
     pub fn wakeups(&self) -> u64 {
         if self.queued > 0 { self.queued } else { self.wakings }
     }
@@ -173,7 +176,8 @@ impl Summary {
         self.point(cpu, record);
     }
 
-    /// Since when whoever does the first thing on a CPU has been there: for as long as he is charged for, if that is what it says.
+    /// Since when whoever does the first thing on a CPU has been there: for as long as he is charged for, if that is
+    /// what it says.
     fn since(&self, record: &Record<'_>) -> i64 {
         let began = self.clock.stretches().last().map_or(record.at, |&(began, _)| began);
         match record.point {
@@ -184,8 +188,9 @@ impl Summary {
         }
     }
 
-    /// The trace is over: whoever has a CPU has run until now. To be called once, after the last event. Not so where the last that was heard
-    /// of a CPU did not fit, and in a trace without switches, nor where the clock has jumped since.
+    /// The trace is over: whoever has a CPU has run until now. To be called once, after the last event. Not so where
+    /// the last that was heard of a CPU did not fit, and in a trace without switches, nor where the clock has jumped
+    /// since.
     pub fn end(&mut self) {
         let Some(&(began, now)) = self.clock.stretches().last() else { return };
         if self.count_of("sched_switch") == 0 {
@@ -202,8 +207,8 @@ impl Summary {
         }
     }
 
-    /// The switches from the idle task are missing on some machines: who does something on a CPU that is taken to be idle has come there before,
-    /// when he was woken, or as long ago as he is charged for.
+    /// The switches from the idle task are missing on some machines: who does something on a CPU that is taken to be
+    /// idle has come there before, when he was woken, or as long ago as he is charged for.
     fn turns_up(&mut self, cpu: usize, record: &Record<'_>) {
         let Some((0, idle)) = self.cpus[cpu].current else { return };
         let (pid, charged) = match record.point {
@@ -512,7 +517,8 @@ mod tests {
     use super::*;
     use crate::read::TextReader;
 
-    /// As on machines that never tell of a switch from the idle task: the charges say when its task came, else its wakeup does.
+    /// As on machines that never tell of a switch from the idle task: the charges say when its task came, else its
+    /// wakeup does.
     #[test]
     fn who_came_unseen_has_its_time() {
         let text = b"\
@@ -536,7 +542,8 @@ mod tests {
         assert_eq!((summary.missing_arrivals(), summary.broken_switches()), (3, 0));
     }
 
-    /// A task turns up on another CPU than that where it is: its switch away is missing, and nobody is known to be there any more.
+    /// A task turns up on another CPU than that where it is: its switch away is missing, and nobody is known to be
+    /// there any more.
     #[test]
     fn who_turns_up_elsewhere_has_left() {
         let text = b"\

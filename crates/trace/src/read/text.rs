@@ -31,7 +31,8 @@ pub struct TextReader<R> {
     kind_known: bool,
     /// Whether its columns are what they have to be.
     script: Script,
-    /// What was found and not given yet: an event by [`begin`](Self::begin), or the one behind a loss, with all losses before it.
+    /// What was found and not given yet: an event by [`begin`](Self::begin), or the one behind a loss, with all losses
+    /// before it.
     found: VecDeque<Found>,
 }
 
@@ -187,8 +188,8 @@ impl<R: Read> TextReader<R> {
         }))
     }
 
-    /// Finds the event behind a loss, which says when that was. (Of what is held, only the last is read from the buffer again.) As many losses may
-    /// lie before it as a machine has CPUs.
+    /// Finds the event behind a loss, which says when that was. (Of what is held, only the last is read from the buffer
+    /// again.) As many losses may lie before it as a machine has CPUs.
     fn look_ahead(&mut self) -> Result<(), Error> {
         const MOST: usize = 8192;
         while self.found.len() < MOST && !matches!(self.found.back(), Some(Found { line: Line::Event(_), .. })) {

@@ -1,7 +1,7 @@
 //! `trace.dat` of trace-cmd, versions 6 and 7, by trace-cmd.dat(5).
 //!
-//! The file says how the kernel's records look (`format.rs`), and has the pages of each CPU's ring buffer as they were (`ring.rs`). One page of
-//! each CPU is in memory, and the earliest of their events comes next.
+//! The file says how the kernel's records look (`format.rs`), and has the pages of each CPU's ring buffer as they were
+//! (`ring.rs`). One page of each CPU is in memory, and the earliest of their events comes next.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -118,8 +118,8 @@ impl<R: Read + Seek> TraceDat<R> {
     /// Reads the header, and the first page of each CPU.
     ///
     /// # Errors
-    /// If reading fails, if the header is damaged, or if the file has what is not read: text of the latency tracers, other compressions
-    /// than zstd.
+    /// If reading fails, if the header is damaged, or if the file has what is not read: text of the latency tracers,
+    /// other compressions than zstd.
     pub fn new(reader: R) -> Result<Self, Error> {
         let mut input = Input::new(reader)?;
         let Header { layout, formats, comms, clock, buffer, overrun, machine_cpus, release } =

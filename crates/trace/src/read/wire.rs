@@ -1,6 +1,7 @@
 //! Protobuf on the wire, read in place: no message is built, and nothing allocated.
 
-/// A message's fields, one after the other. At the first byte that makes no sense they end, and [`damaged`](Self::damaged) says so.
+/// A message's fields, one after the other. At the first byte that makes no sense they end, and
+/// [`damaged`](Self::damaged) says so.
 #[derive(Clone, Debug)]
 pub(super) struct Message<'a> {
     rest: &'a [u8],

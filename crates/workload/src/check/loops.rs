@@ -62,8 +62,9 @@ pub(super) fn never_ends(task: &Task) -> bool {
     happens(task.repeat) && (is_endless(task.repeat) || task.phases.iter().any(|phase| is_endless(phase.repeat)))
 }
 
-/// Whether some operation lets time pass: it works, sleeps, waits for another task, or asks something of the kernel or of an object
-/// that others may be at. What the latter takes is the machine's to say; where that is nothing, the simulator finds it out.
+/// Whether some operation lets time pass: it works, sleeps, waits for another task, or asks something of the kernel or
+/// of an object that others may be at. What the latter takes is the machine's to say; where that is nothing, the
+/// simulator finds it out.
 pub(super) fn takes_time(phase: &Phase) -> bool {
     phase.ops.iter().any(|op| match *op {
         Op::Run { work: amount }

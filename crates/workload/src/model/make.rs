@@ -4,15 +4,16 @@ use super::args::Args;
 use super::{MOST, MS, ModelError, phase, program, task};
 use crate::program::{Op, Phase, Repeat, Semaphore, Task, Workload};
 
-/// How big the source files of a round are, percent of the middling one: many small ones and a few big ones, as in a kernel.
+/// How big the source files of a round are, percent of the middling one: many small ones and a few big ones, as in a
+/// kernel.
 const SIZES: [u64; 16] = [75, 40, 130, 55, 90, 30, 240, 65, 45, 110, 80, 35, 180, 60, 100, 265];
 /// What the compiler works on a middling file in user mode.
 const COMPILE: u64 = 320 * MS;
 /// What the kernel does for it meanwhile, as bytes of the page cache: reading headers, and pages to write to.
 const FAULTS: u64 = 256 << 20;
 
-/// `make` keeps N jobs going; for each file `gcc` runs `cc1` and then `as`, each a process of its own that it waits for. Sources
-/// are read from a disk now and then, and objects are written.
+/// `make` keeps N jobs going; for each file `gcc` runs `cc1` and then `as`, each a process of its own that it waits
+/// for. Sources are read from a disk now and then, and objects are written.
 pub(super) fn kernbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     let jobs = args.option("-j", 1..=MOST)?.unwrap_or(8);
     let rounds = args.option("--files", SIZES.len() as u64..=MOST)?.unwrap_or(1536) / SIZES.len() as u64;

@@ -1,7 +1,8 @@
 //! The classic benchmarks as workloads, by their command lines: `hackbench -pipe 10 process 1000`.
 //!
-//! What each does is what its program does that the scheduler sees: who wakes whom, how many bytes, how long. The parameters are the
-//! originals'. A benchmark that goes on until it is stopped has a duration of its own, as the original has; a scenario's overrides it.
+//! What each does is what its program does that the scheduler sees: who wakes whom, how many bytes, how long. The
+//! parameters are the originals'. A benchmark that goes on until it is stopped has a duration of its own, as the
+//! original has; a scenario's overrides it.
 
 mod args;
 mod hogs;

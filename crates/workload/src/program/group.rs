@@ -19,7 +19,8 @@ pub struct Group {
     pub cpuset: Cpuset,
     /// `cpu.rt_runtime_us` and `cpu.rt_period_us` (real-time scheduling of groups); none: neither is set.
     pub rt: Option<RtBandwidth>,
-    /// What the CPU resource controller of 2.6.15-cpurc guarantees it, percent of the whole machine, 0..=100; none: nothing.
+    /// What the CPU resource controller of 2.6.15-cpurc guarantees it, percent of the whole machine, 0..=100; none:
+    /// nothing.
     pub guarantee: Option<u32>,
 }
 
@@ -58,8 +59,8 @@ pub struct Bandwidth {
     pub burst: u64,
 }
 
-/// What a group's real-time tasks may have of each CPU. What is `None` stays as it was: at first nothing, in the machine's
-/// period.
+/// What a group's real-time tasks may have of each CPU. What is `None` stays as it was: at first nothing, in the
+/// machine's period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RtBandwidth {
     /// `cpu.rt_runtime_us`.

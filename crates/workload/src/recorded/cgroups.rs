@@ -1,5 +1,5 @@
-//! What a machine says of its task groups: which thread is in which, or in which autogroup; and where threads may run. No event of the
-//! scheduler says it, but the machine does, if it is asked in time ([`COMMAND`]).
+//! What a machine says of its task groups: which thread is in which, or in which autogroup; and where threads may run.
+//! No event of the scheduler says it, but the machine does, if it is asked in time ([`COMMAND`]).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,8 +12,8 @@ use crate::program::{Bandwidth, Clamps, CpuMax, Cpuset, Group, Partition};
 use crate::rtapp;
 use crate::scenario::{cpu_ranges, utilisation};
 
-/// Asks a machine for its groups: which thread is in which, and what weights and limits they have; for its autogroups, and for threads'
-/// affinities. Any shell can run it, best just before the trace is recorded.
+/// Asks a machine for its groups: which thread is in which, and what weights and limits they have; for its autogroups,
+/// and for threads' affinities. Any shell can run it, best just before the trace is recorded.
 ///
 /// Its lines are short, so that nobody breaks them.
 pub const COMMAND: &str = "\
@@ -88,7 +88,8 @@ struct Limit {
 
 impl Limit {
     fn max(self) -> CpuMax {
-        // The kernel has neither quota nor period below 1 ms, nor a period above 1 s, nor a burst above the quota, nor more than that of both.
+        // The kernel has neither quota nor period below 1 ms, nor a period above 1 s, nor a burst above the quota, nor
+        // more than that of both.
         let ns = |us: u64| us.saturating_mul(1000);
         self.quota.map_or(CpuMax::Unlimited, |quota| {
             let most = *QUOTA_NS.end();
@@ -103,7 +104,8 @@ impl Cgroups {
     /// Reads what [`COMMAND`] wrote. Files other than those that are known are passed over.
     ///
     /// # Errors
-    /// It is not UTF-8, a line is not of the form `FILE:CONTENT`, a file's content is not what the kernel writes, or it names no thread.
+    /// It is not UTF-8, a line is not of the form `FILE:CONTENT`, a file's content is not what the kernel writes, or it
+    /// names no thread.
     pub fn read(name: &str, bytes: &[u8]) -> Result<Self, Error> {
         let source = rtapp::decode(name, bytes)?;
         let mut cgroups = Self::default();
@@ -172,7 +174,8 @@ impl Cgroups {
         self.autogroup_enabled.unwrap_or(!self.autogroups.is_empty())
     }
 
-    /// The autogroup of a thread, of a process if that is known: some none if it is in none, none if the file does not tell.
+    /// The autogroup of a thread, of a process if that is known: some none if it is in none, none if the file does not
+    /// tell.
     #[expect(clippy::option_option, reason = "to be in none is known, too")]
     pub(super) fn autogroup_of(&self, thread: i32, process: Option<i32>) -> Option<Option<Autogroup>> {
         let process = process.or_else(|| self.processes.get(&thread).copied()).unwrap_or(thread);
@@ -193,7 +196,8 @@ impl Cgroups {
         Some(groups.get_mut(index).clone())
     }
 
-    /// The number of the autogroup of a thread's process, and its nice value; none: it is in none, or the file does not say it.
+    /// The number of the autogroup of a thread's process, and its nice value; none: it is in none, or the file does not
+    /// say it.
     pub fn session(&self, thread: i32) -> Option<(u64, i8)> {
         let Autogroup { id, nice } = self.autogroup_of(thread, None)??;
         Some((id, nice))
@@ -277,8 +281,9 @@ impl Cgroups {
         self.threads.get(&thread).map(String::as_str)
     }
 
-    /// The task group of who is in that cgroup. A cgroup without weights, as v2 has them where the `cpu` controller is not enabled, is none:
-    /// its tasks compete in the next one above. Where nothing is known of weights, every cgroup is taken for one.
+    /// The task group of who is in that cgroup. A cgroup without weights, as v2 has them where the `cpu` controller is
+    /// not enabled, is none: its tasks compete in the next one above. Where nothing is known of weights, every cgroup
+    /// is taken for one.
     pub fn task_group<'a>(&self, path: &'a str) -> &'a str {
         let mut path = path;
         while !self.groups.is_empty() && path != "/" && !self.groups.contains_key(path) {

@@ -41,8 +41,8 @@ pub(super) fn by_the_clock(stretch: &Stretch, time: u64, charges: &Charges) -> b
     disturbed(stretch, time, charges).by_clock
 }
 
-/// How long `thread` computes between two sleeps, if it looks at the clock for that (rt-app's `runtime`; polling for a time). Its work is
-/// then the less the more others have the CPU meanwhile: what it does when it is disturbed tells.
+/// How long `thread` computes between two sleeps, if it looks at the clock for that (rt-app's `runtime`; polling for a
+/// time). Its work is then the less the more others have the CPU meanwhile: what it does when it is disturbed tells.
 pub(super) fn pace(thread: &Thread, charges: &Charges) -> Option<u64> {
     let whole = || thread.stretches.iter().filter(|stretch| matches!(stretch.end, End::Sleep | End::Device));
     let mut alone: Vec<u64> = whole().filter(|stretch| stretch.runs == 1).map(|stretch| stretch.time).collect();
@@ -63,8 +63,9 @@ pub(super) fn pace(thread: &Thread, charges: &Charges) -> Option<u64> {
     (clock >= MIN_TELLING && clock > 4 * work).then_some(time)
 }
 
-/// Gives threads the same beat whose timers are set to the same times: an interrupt wakes those in the order in which they went to sleep,
-/// now the one first and now the other. Measured apart, one would always be first. Returns how many threads share theirs.
+/// Gives threads the same beat whose timers are set to the same times: an interrupt wakes those in the order in which
+/// they went to sleep, now the one first and now the other. Measured apart, one would always be first. Returns how many
+/// threads share theirs.
 pub(super) fn share_beats(threads: &[Thread], rhythms: &mut [Rhythm], lead: u64) -> u64 {
     let mut periodic: Vec<(u64, u64, usize)> = rhythms
         .iter()
@@ -92,7 +93,8 @@ pub(super) fn share_beats(threads: &[Thread], rhythms: &mut [Rhythm], lead: u64)
     sharing.len() as u64
 }
 
-/// Whether two beats are so near to each other, from the beginning of a thread's life to its end, that one interrupt takes both.
+/// Whether two beats are so near to each other, from the beginning of a thread's life to its end, that one interrupt
+/// takes both.
 fn close(one: Rhythm, other: Rhythm, thread: &Thread, lead: u64) -> bool {
     let (Rhythm::Periodic { phase: a, period: p }, Rhythm::Periodic { phase: b, period: q }) = (one, other) else {
         return false;

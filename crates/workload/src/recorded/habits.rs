@@ -90,7 +90,8 @@ fn then_slept(thread: &Thread, at: u64) -> bool {
     })
 }
 
-/// How a thread of `threads` sleeps. `interrupted` says of a thread that wakeups in its context are interrupts that hit it.
+/// How a thread of `threads` sleeps. `interrupted` says of a thread that wakeups in its context are interrupts that hit
+/// it.
 pub(super) fn rhythm(
     threads: &[Thread],
     thread: &Thread,

@@ -49,8 +49,8 @@ pub(super) struct Stretch {
     /// When it was woken, or first seen.
     pub(super) woken: u64,
     pub(super) waker: Waker,
-    /// Surely that thread: the trace tells of interrupts, and none was at work; or it does not, and this was on another CPU than that where
-    /// the sleeper had set its timers. None: it may as well have been an interrupt that hit that thread.
+    /// Surely that thread: the trace tells of interrupts and none was at work, or does not and this was on another CPU
+    /// than the sleeper's timers. None: it may as well have been an interrupt that hit that thread.
     pub(super) surely: Option<bool>,
     /// On which CPU that happened.
     pub(super) cpu: u32,
@@ -283,8 +283,8 @@ impl Lives {
         if self.cpus[cpu].seen == Seen::Nothing {
             self.cpus[cpu].seen = Seen::Event;
             if event.pid == 0 {
-                // Perf begins with the names of all tasks, told in the name of the idle task of CPU 0, which need not have run. It is taken to
-                // have: who is seen there first is replayed as one who comes then, and not as one who has waited for the CPU since the start.
+                // Perf begins with the names of all tasks, told in that of CPU 0's idle task, which need not have run.
+                // It is taken to have: who is seen there first comes then, and has not waited since the start.
                 if matches!(event.what, What::Rename { .. }) {
                     self.cpus[cpu].seen = Seen::Name;
                 }
@@ -608,7 +608,8 @@ impl Lives {
                 self.forget(at, cpu);
             }
             self.leaves_elsewhere(thread, at);
-            // It cannot have been here before it was last seen elsewhere; if another was, only what it was charged for is known to be its.
+            // It cannot have been here before it was last seen elsewhere; if another was, only what it was charged for
+            // is known to be its.
             let from = self.threads[thread].charged_from.unwrap_or(at);
             let since = if replaced { from.max(gone).min(at) } else { self.cpus[cpu].since };
             let since = since.max(self.threads[thread].last_seen());
@@ -678,7 +679,7 @@ impl Lives {
                     this.born = Some((at, None));
                 }
                 let waker = if first { Waker::Nobody } else { Waker::Interrupt };
-                // The stopper is left out of the replay, whoever woke it; a sleep that is presumed was none, as far as the trace says.
+                // The stopper is left out of the replay, whoever woke it; a sleep that is presumed was none.
                 let missed = !first && !this.presumed && !super::is_stopper(&this.comm);
                 self.counts.unwoken += u64::from(missed);
                 this.begins(if first && this.born.is_none() { 0 } else { at }, waker, cpu, prio);

@@ -1,8 +1,8 @@
 //! From a recorded trace to programs: what each thread did, as a workload that can be run under another scheduler.
 //!
-//! Give a [`Recorder`] the trace's events in order of time; [`Recorder::finish`] makes a task of every thread. Between two sleeps a
-//! task works as long as its thread was on a CPU, less what the simulator itself will charge for ([`Charges`]). How it sleeps is
-//! decided for each thread by what its wakeups have in common ([`Habit`]).
+//! Give a [`Recorder`] the trace's events in order of time; [`Recorder::finish`] makes a task of every thread. Between
+//! two sleeps a task works as long as its thread was on a CPU, less what the simulator itself will charge for
+//! ([`Charges`]). How it sleeps is decided for each thread by what its wakeups have in common ([`Habit`]).
 //!
 //! ```
 //! use vruntime_workload::recorded::{Charges, Event, Left, Named, Recorder, What};
@@ -101,7 +101,8 @@ pub enum What<'a> {
         /// The new task.
         child: Named<'a>,
     },
-    /// `sched_stat_runtime`: what a task has run since it was charged before. Used where the switch to it, or away from it, is missing.
+    /// `sched_stat_runtime`: what a task has run since it was charged before. Used where the switch to it, or away from
+    /// it, is missing.
     Charged {
         /// The task.
         task: Named<'a>,
@@ -159,14 +160,15 @@ pub struct Event<'a> {
     pub pid: i32,
     /// The process of that thread, if the file says it.
     pub tgid: Option<i32>,
-    /// Whether the handler of a hardware interrupt was at work there, if the file says it: then it is not who ran that wakes.
+    /// Whether the handler of a hardware interrupt was at work there, if the file says it: then it is not who ran that
+    /// wakes.
     pub hardirq: Option<bool>,
     /// What.
     pub what: What<'a>,
 }
 
-/// What the machine of the replay will charge for by itself, nanoseconds. It was in the recorded times, so it is taken out of them: one
-/// rule for every task.
+/// What the machine of the replay will charge for by itself, nanoseconds. It was in the recorded times, so it is taken
+/// out of them: one rule for every task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Charges {
     /// Coming onto a CPU.
@@ -216,7 +218,8 @@ pub struct Counts {
     pub confined: u64,
     /// Tasks that may not run on all CPUs, as the machine said.
     pub affinities: u64,
-    /// Tasks that were kept from their own CPU while it was idle, as one is whose group has a limit, where nothing is known of groups.
+    /// Tasks that were kept from their own CPU while it was idle, as one is whose group has a limit, where nothing is
+    /// known of groups.
     pub throttled: u64,
     /// Tasks that computed without a sleep until the trace ended: they go on as long as the replay lasts.
     pub endless: u64,
@@ -224,7 +227,8 @@ pub struct Counts {
     pub grouped: u64,
     /// Tasks of which nothing says in which group they were: they are in the root.
     pub ungrouped: u64,
-    /// Task groups of which nothing says what they weigh and whether they have limits: each has the default weight and none.
+    /// Task groups of which nothing says what they weigh and whether they have limits: each has the default weight and
+    /// none.
     pub bare_groups: u64,
     /// How often one was moved to another group.
     pub moves: u64,
@@ -255,9 +259,11 @@ pub struct Thread {
     pub computes_for: Option<u64>,
     /// Who forked it, as an index in [`Recorded::threads`], if that is known.
     pub parent: Option<usize>,
-    /// The cgroup it was in last; none: the trace, and what came with it, says it of nobody. Without weights of its own it is no task group.
+    /// The cgroup it was in last; none: the trace, and what came with it, says it of nobody. Without weights of its own
+    /// it is no task group.
     pub cgroup: Option<String>,
-    /// The cgroups it was in, one after the other, and its time on a CPU in each, nanoseconds; empty where nothing is known of any.
+    /// The cgroups it was in, one after the other, and its time on a CPU in each, nanoseconds; empty where nothing is
+    /// known of any.
     pub stays: Vec<(String, u64)>,
     /// The only CPU it may run on, if that is known or taken to be so.
     pub confined: Option<u32>,
@@ -346,21 +352,22 @@ impl Recorder {
         self
     }
 
-    /// The highest frequencies of the CPUs are those of `other`, which has read the same trace before: full speed is what comes to them.
+    /// The highest frequencies of the CPUs are those of `other`, which has read the same trace before: full speed is
+    /// what comes to them.
     #[must_use]
     pub fn with_highest_frequencies_of(mut self, other: &Self) -> Self {
         self.lives.highest_khz.clone_from(&other.lives.highest_khz);
         self
     }
 
-    /// Whether a CPU had a higher frequency later than one at which work has been counted as done at full speed. Then the trace is better
-    /// read again, [with what is known now](Self::with_highest_frequencies_of).
+    /// Whether a CPU had a higher frequency later than one at which work has been counted as done at full speed. Then
+    /// the trace is better read again, [with what is known now](Self::with_highest_frequencies_of).
     pub fn frequencies_were_raised(&self) -> bool {
         self.lives.raised
     }
 
-    /// The machine has so many CPUs, or more that events name: those that none names were idle, and who waited for another although one of
-    /// them was there is taken to be confined.
+    /// The machine has so many CPUs, or more that events name: those that none names were idle, and who waited for
+    /// another although one of them was there is taken to be confined.
     pub fn has_cpus(&mut self, cpus: usize) {
         self.cpus = cpus;
     }
@@ -371,7 +378,8 @@ impl Recorder {
         self.lives.add(event);
     }
 
-    /// The recording goes on until then, nanoseconds after its start: until there nothing more happens that is told by an [`Event`].
+    /// The recording goes on until then, nanoseconds after its start: until there nothing more happens that is told by
+    /// an [`Event`].
     pub fn goes_on_until(&mut self, at: u64) {
         self.lives.goes_on_until(at);
     }
@@ -388,7 +396,8 @@ impl Recorder {
         self
     }
 
-    /// Makes no tasks of these threads (indices in [`Recorded::threads`]). Whom they woke wakes when he did in the trace.
+    /// Makes no tasks of these threads (indices in [`Recorded::threads`]). Whom they woke wakes when he did in the
+    /// trace.
     #[must_use]
     pub fn without(mut self, threads: BTreeSet<usize>) -> Self {
         self.how.without = threads;

@@ -1,4 +1,5 @@
-//! The task groups a trace's threads were in: those the machine says ([`super::cgroups`]), and those to which `cgroup_attach_task` moved them.
+//! The task groups a trace's threads were in: those the machine says ([`super::cgroups`]), and those to which
+//! `cgroup_attach_task` moved them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,8 +51,9 @@ pub(super) struct Said<'a> {
     pub(super) marked: &'a [Marked],
 }
 
-/// Puts the tasks into the groups in which their threads were; `numbers` are those of the tasks, and the machine has so many CPUs. Returns the
-/// cgroups of each thread, one after the other, with its time on a CPU in each; none if nothing is known of cgroups at all.
+/// Puts the tasks into the groups in which their threads were; `numbers` are those of the tasks, and the machine has so
+/// many CPUs. Returns the cgroups of each thread, one after the other, with its time on a CPU in each; none if nothing
+/// is known of cgroups at all.
 pub(super) fn place(
     threads: &[Thread],
     numbers: &[Option<usize>],
@@ -176,7 +178,8 @@ pub(super) fn said_of_first<T>(threads: &[Thread], said: impl Fn(&Thread) -> Opt
     threads.iter().enumerate().map(not_second).collect()
 }
 
-/// What each thread was first, if that is known: else what `of` says that its parent was at the time it forked it, given what the parent was first.
+/// What each thread was first, if that is known: else what `of` says that its parent was at the time it forked it,
+/// given what the parent was first.
 pub(super) fn inherited<T: Clone>(
     threads: &[Thread],
     mut first: Vec<Option<T>>,
@@ -200,7 +203,8 @@ pub(super) fn inherited<T: Clone>(
     first
 }
 
-/// Which threads the groups they were in keep from CPUs of a machine that has so many: a cpuset from some, a limit from all for a while.
+/// Which threads the groups they were in keep from CPUs of a machine that has so many: a cpuset from some, a limit from
+/// all for a while.
 pub(super) fn held_by_groups(
     threads: &[Thread],
     cgroups: Option<&Cgroups>,
@@ -235,7 +239,8 @@ pub(super) struct Allowed {
     pub(super) own: bool,
 }
 
-/// What is known of the threads' affinities; what a thread has from its cpuset only is that group's affair, and none of its own.
+/// What is known of the threads' affinities; what a thread has from its cpuset only is that group's affair, and none of
+/// its own.
 pub(super) fn allowed(threads: &[Thread], cgroups: Option<&Cgroups>) -> Vec<Option<Allowed>> {
     let said = |thread: &Thread| {
         let (cgroups, cpus) = (cgroups?, cgroups?.affinity(thread.pid)?);

@@ -265,7 +265,8 @@ impl Builder<'_> {
         (0..self.cpus).any(|cpu| !cpus.contains(&cpu)).then_some(cpus)
     }
 
-    /// Whether a thread that is runnable is kept from its own CPU as well, while that is idle: no affinity does so, but a limit does.
+    /// Whether a thread that is runnable is kept from its own CPU as well, while that is idle: no affinity does so, but
+    /// a limit does.
     fn throttled(&self, thread: usize) -> bool {
         let of = |stay: Stay| stay.own_idle >= CONFINED_NS && stay.own_idle >= stay.beside_idle / 2;
         self.threads[thread].stay.is_some_and(of)
@@ -327,10 +328,10 @@ impl Builder<'_> {
         phases
     }
 
-    /// The rounds with which a thread goes on when it has done all that was recorded before the replay is over, as one does that gets on
-    /// faster there: its last ones over and over, if it was still at it when the trace ended, or just before (who exits with the trace's end
-    /// mostly exits because that is over). Only rounds count whose sleeps go on as well: a time in the trace is past then, and of those that
-    /// woke it `goes_on` says who does.
+    /// The rounds with which a thread goes on when it has done all that was recorded before the replay is over, as one
+    /// does that gets on faster there: its last ones over and over, if it was still at it when the trace ended, or just
+    /// before (who exits with the trace's end mostly exits because that is over). Only rounds count whose sleeps go on
+    /// as well: a time in the trace is past then, and of those that woke it `goes_on` says who does.
     fn rounds(&self, thread: usize, goes_on: &dyn Fn(usize) -> bool) -> Vec<usize> {
         let this = &self.threads[thread];
         let counts = |&index: &usize| match (self.rhythms[thread], this.stretches[index].waker) {

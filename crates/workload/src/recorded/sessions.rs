@@ -40,9 +40,10 @@ pub(super) fn is_kernel_thread(comm: &str) -> bool {
     KERNEL_THREADS.iter().any(|name| comm.starts_with(name))
 }
 
-/// The session of each thread, and all there are: as the machine said, and what a thread forks is where it is. Of whom neither is known a
-/// session is a process with what it forks; threads of which not even the process is known are in the default one, as are those of the
-/// kernel, which are in none. Returns as well of how many threads the machine said it.
+/// The session of each thread, and all there are: as the machine said, and what a thread forks is where it is. Of whom
+/// neither is known a session is a process with what it forks; threads of which not even the process is known are in
+/// the default one, as are those of the kernel, which are in none. Returns as well of how many threads the machine said
+/// it.
 pub(super) fn sessions(threads: &[Thread], machine: Option<&Cgroups>) -> (Vec<Option<usize>>, Vec<Session>, u64) {
     let guessed = guessed(threads);
     let mut told =

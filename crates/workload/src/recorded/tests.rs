@@ -162,7 +162,8 @@ fn what_is_missing_is_counted_and_nothing_is_made_up() {
     assert_eq!(recorded.duration_ns, 60 * MS);
 }
 
-/// One a CPU at most ran when the trace began; and a sleep that is presumed, for nobody told that its task left, is none that nothing ended.
+/// One a CPU at most ran when the trace began; and a sleep that is presumed, for nobody told that its task left, is
+/// none that nothing ended.
 #[test]
 fn what_is_presumed_is_not_counted() {
     let mut script = Script::default();
@@ -193,7 +194,8 @@ fn who_came_unseen_has_worked_since_his_charges_say() {
     let mut script = Script::default();
     let (a, b) = (task(5, "a"), task(6, "b"));
     let charged = |ns| What::Charged { task: a, ns };
-    // The first sign of it is a charge; it wakes another before the first charge; the other CPU charges it; nothing does.
+    // The first sign of it is a charge; it wakes another before the first charge; the other CPU charges it; nothing
+    // does.
     script.event(0, 0, What::Rename { task: a }).wake(10 * MS, 1, a).running[1] = Some(a);
     script.event(14 * MS, 1, charged(3 * MS)).switch(15 * MS, 1, Left::Sleeping, None);
     script.wake(20 * MS, 1, a).running[1] = Some(a);
@@ -269,7 +271,8 @@ fn who_is_throttled_is_not_pinned() {
     assert_eq!(shared().with_cgroups(cgroups).finish(&Charges::default()).counts.confined, 0);
 }
 
-/// The first that CPU 1 tells of is that a task leaves it: it has been there since the trace began, but for the time it was elsewhere.
+/// The first that CPU 1 tells of is that a task leaves it: it has been there since the trace began, but for the time it
+/// was elsewhere.
 #[test]
 fn nobody_is_on_two_cpus_at_a_time() {
     let mut script = Script::default();
@@ -288,7 +291,8 @@ fn nobody_is_on_two_cpus_at_a_time() {
     assert_eq!((recorded.counts.running_at_start, recorded.counts.broken_switches), (0, 0));
 }
 
-/// It comes to CPU 1, and its switch away from CPU 0 is missing: of the time there only what it was charged for is known.
+/// It comes to CPU 1, and its switch away from CPU 0 is missing: of the time there only what it was charged for is
+/// known.
 #[test]
 fn who_turns_up_elsewhere_has_left() {
     let mut script = Script::default();
@@ -320,7 +324,8 @@ fn what_the_simulator_charges_for_is_taken_out_of_the_work() {
     assert_eq!(ops(&recorded, 5), expected);
 }
 
-/// Work is what it would be at full speed: a CPU of half the capacity does half as much, and so does one of half the frequency.
+/// Work is what it would be at full speed: a CPU of half the capacity does half as much, and so does one of half the
+/// frequency.
 #[test]
 fn work_is_counted_at_full_speed() {
     let record = |recorder: Recorder| {
@@ -350,7 +355,8 @@ fn work_is_counted_at_full_speed() {
     assert_eq!(work.collect::<Vec<_>>(), [8 * MS, 2 * MS, 7 * MS / 2].map(|work| Op::Run { work }));
 }
 
-/// Of the birth of a task that comes from nowhere onto a CPU which was idle nobody told; one that comes onto a busy one had waited.
+/// Of the birth of a task that comes from nowhere onto a CPU which was idle nobody told; one that comes onto a busy one
+/// had waited.
 #[test]
 fn who_comes_from_nowhere_is_new_or_has_waited() {
     let mut script = Script { running: [None, Some(task(9, "busy"))], ..Script::default() };
@@ -408,7 +414,8 @@ fn moved() -> Recorder {
     script.recorder
 }
 
-/// In a trace of ours: what groups may is told by marks, and who is born into one is moved there before he does anything.
+/// In a trace of ours: what groups may is told by marks, and who is born into one is moved there before he does
+/// anything.
 #[test]
 fn marks_tell_of_groups_and_whoever_is_born_into_one_is_there_first() {
     let (shell, web) = (task(5, "shell"), task(6, "web"));
@@ -533,7 +540,8 @@ fn tasks_are_in_the_autogroups_that_the_machine_told() {
         let cgroups = Cgroups::read("cgroups.txt", &[line.as_bytes(), text].concat()).unwrap();
         assert_eq!(cgroups.autogroup(), expected, "the machine's own word");
     }
-    // A machine on which nobody has begun a session: whom it lists is in none, whom it does not list may have begun one.
+    // A machine on which nobody has begun a session: whom it lists is in none, whom it does not list may have begun
+    // one.
     let nobody = "/proc/7/task/70/cgroup:0::/\n/proc/sys/kernel/sched_autogroup_enabled:1\n";
     let nobody = script(Some(Cgroups::read("cgroups.txt", nobody.as_bytes()).unwrap()));
     assert_eq!(sessions(&nobody)[3..5], [("shell", None), ("init", Some(("init-80", 0)))]);
@@ -638,8 +646,8 @@ fn rules_know_groups() {
     assert_eq!(error.message(), "no cgroup that fits has weights and limits of its own");
 }
 
-/// Two tasks that take turns on CPU 0, of a machine with a second CPU of which the trace has nothing: had they been free to, one would have gone
-/// there.
+/// Two tasks that take turns on CPU 0, of a machine with a second CPU of which the trace has nothing: had they been
+/// free to, one would have gone there.
 #[test]
 fn a_cpu_of_which_nothing_is_told_was_idle() {
     let recorded = |cpus: usize| {

@@ -1,5 +1,6 @@
-//! When the ticks of the recorded machine came. Nothing tells of a tick by itself, but the task that runs is charged at each
-//! (`sched_stat_runtime`); and who waits gets his turn at a tick, so that it makes a difference where it falls among the beats of the tasks.
+//! When the ticks of the recorded machine came. Nothing tells of a tick by itself, but the task that runs is charged at
+//! each (`sched_stat_runtime`); and who waits gets his turn at a tick, so that it makes a difference where it falls
+//! among the beats of the tasks.
 
 use super::{Event, What};
 
@@ -12,12 +13,14 @@ pub struct Ticks {
     pub phase_ns: u64,
 }
 
-/// What kernels are configured with (`kernel/Kconfig.hz`), the rarest ticks first: those that come four times as often are also whole periods
-/// of it apart, and not the other way round.
+/// What kernels are configured with (`kernel/Kconfig.hz`), the rarest ticks first: those that come four times as often
+/// are also whole periods of it apart, and not the other way round.
 const RATES: [u32; 4] = [100, 250, 300, 1000];
-/// A charge this near to a switch or a wakeup on the same CPU is theirs: what a tick brings about follows it, what charges follows a wakeup.
+/// A charge this near to a switch or a wakeup on the same CPU is theirs: what a tick brings about follows it, what
+/// charges follows a wakeup.
 const NEAR_NS: u64 = 20_000;
-/// How exactly times are counted, and within how many of those a tick comes: interrupts are late, by more in a virtual machine.
+/// How exactly times are counted, and within how many of those a tick comes: interrupts are late, by more in a virtual
+/// machine.
 const BIN_NS: u64 = 10_000;
 const WINDOW: usize = 10;
 /// So many ticks must be seen, and so many of a hundred charges must be theirs.

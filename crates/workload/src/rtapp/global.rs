@@ -45,7 +45,8 @@ impl PolicyName {
     }
 }
 
-/// How rt-app finds how much work a microsecond of `run` is. The simulator needs no calibration; the real-kernel host does.
+/// How rt-app finds how much work a microsecond of `run` is. The simulator needs no calibration; the real-kernel host
+/// does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Calibration {
     /// Measure on this CPU.

@@ -283,7 +283,8 @@ impl Reader<'_> {
         }
     }
 
-    /// rt-app compares its count after each loop, so that 0 is never reached. `whose` it is: a phase, or a task without phases.
+    /// rt-app compares its count after each loop, so that 0 is never reached. `whose` it is: a phase, or a task without
+    /// phases.
     fn phase_repeat(&mut self, written: Option<i64>, given: &Given<'_>, default: Repeat, whose: &str) -> Repeat {
         match written {
             None => default,

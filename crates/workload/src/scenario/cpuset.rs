@@ -132,8 +132,8 @@ fn text(cpus: &[u32]) -> String {
     runs.collect::<Vec<String>>().join(",")
 }
 
-/// Partitions have their CPUs to themselves: siblings that are declared must not name any of them. `declared` are groups by
-/// number.
+/// Partitions have their CPUs to themselves: siblings that are declared must not name any of them. `declared` are
+/// groups by number.
 pub(super) fn exclusive(problems: &mut Problems, groups: &[Group], declared: &[(usize, Said)]) {
     for (position, (index, said)) in declared.iter().enumerate() {
         let Some((cpus, span)) = said.cpuset.cpus.as_ref().zip(said.cpus.clone()) else { continue };

@@ -105,7 +105,8 @@ impl<'a, 'p> Fields<'a, 'p> {
         }
     }
 
-    /// What to write for a key in quotes that has the name of a file of cgroups, such as `"cpu.uclamp.min"`: dots in quotes lead to no table.
+    /// What to write for a key in quotes that has the name of a file of cgroups, such as `"cpu.uclamp.min"`: dots in
+    /// quotes lead to no table.
     fn of_a_file(&self, name: &str, value: &Value<'_>) -> Option<String> {
         let asked = |key: &str| self.asked.contains(&key);
         let bare = ["cpu.", "cpuset."].iter().find_map(|controller| name.strip_prefix(controller)).unwrap_or(name);

@@ -1,5 +1,5 @@
-//! Where in a scenario's text something stands, for what is found to be wrong later: the text is read again, for it happens
-//! once at most.
+//! Where in a scenario's text something stands, for what is found to be wrong later: the text is read again, for it
+//! happens once at most.
 
 use std::ops::Range;
 
@@ -24,8 +24,8 @@ pub enum Part<'a> {
 }
 
 impl Scenario {
-    /// The bytes of the value of `key` in a part; of several such parts, in the first that has the key; of a part itself if
-    /// none has.
+    /// The bytes of the value of `key` in a part; of several such parts, in the first that has the key; of a part
+    /// itself if none has.
     ///
     /// ```
     /// use vruntime_workload::scenario::{self, Part};

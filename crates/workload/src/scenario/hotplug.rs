@@ -6,8 +6,8 @@ use super::fields::{Fields, Value};
 use crate::error::Problems;
 use crate::program::Hotplug;
 
-/// Reads every `[[hotplug]]`; in order of time, those of one instant in the order of the file. Whether the machine has the
-/// CPU, and another that stays, is the machine crate's to tell.
+/// Reads every `[[hotplug]]`; in order of time, those of one instant in the order of the file. Whether the machine has
+/// the CPU, and another that stays, is the machine crate's to tell.
 pub(super) fn parse_all(problems: &mut Problems, values: &[Value<'_>]) -> Vec<Hotplug> {
     let mut found = Vec::new();
     for value in values {

@@ -91,8 +91,9 @@ pub enum Preempt {
     /// it does what `None` does.
     #[default]
     Voluntary,
-    /// `PREEMPT_LAZY` (6.13 on): inside a call only from the next tick on; simulated calls are shorter than a tick. And a CPU that runs a
-    /// fair task is not interrupted for another one: it notices when it leaves the kernel next, at the tick if not before.
+    /// `PREEMPT_LAZY` (6.13 on): inside a call only from the next tick on; simulated calls are shorter than a tick. And
+    /// a CPU that runs a fair task is not interrupted for another one: it notices when it leaves the kernel next, at
+    /// the tick if not before.
     Lazy,
     /// `PREEMPT` (full): anywhere in a system call; the rest of the call is done when the task runs again.
     Full,

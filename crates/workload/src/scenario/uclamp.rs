@@ -65,7 +65,8 @@ fn wrong(fields: &mut Fields<'_, '_>, value: &Value<'_>, message: String) {
     fields.bad(value.span(), message, "expected 0 to 100 percent, or \"max\"", help);
 }
 
-/// The utilisation that a percentage, or `max`, stands for, as the kernel rounds it: to hundredths of a percent, then to a 1024th.
+/// The utilisation that a percentage, or `max`, stands for, as the kernel rounds it: to hundredths of a percent, then
+/// to a 1024th.
 pub(crate) fn utilisation(text: &str) -> Option<u32> {
     if text == "max" {
         return Some(SCALE as u32);

@@ -136,8 +136,8 @@ impl Content<'_> {
     }
 }
 
-/// Whether so many copies of a workload, in a group `depth` levels below the root, have room among what is there, which they are counted with;
-/// if not, that is told as a problem.
+/// Whether so many copies of a workload, in a group `depth` levels below the root, have room among what is there, which
+/// they are counted with; if not, that is told as a problem.
 fn has_room(
     problems: &mut Problems,
     merged: &mut Merged,

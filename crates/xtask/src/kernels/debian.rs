@@ -1,4 +1,5 @@
-//! Debian's kernels, fetched by an apt of our own: the machine's configuration is not touched, signatures are checked as ever.
+//! Debian's kernels, fetched by an apt of our own: the machine's configuration is not touched, signatures are checked
+//! as ever.
 
 use std::fs;
 use std::path::{Path, PathBuf};

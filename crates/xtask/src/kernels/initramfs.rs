@@ -1,4 +1,5 @@
-//! What a machine finds when it has booted: busybox, `vruntime` with the libraries it wants, and a first process that runs the suite.
+//! What a machine finds when it has booted: busybox, `vruntime` with the libraries it wants, and a first process that
+//! runs the suite.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -52,7 +52,8 @@ impl Figure {
     }
 }
 
-/// All that are compared. `loops` is of `perf bench sched pipe`; so many messages a pair a crowd of hackbench's exchanges over all its groups.
+/// All that are compared. `loops` is of `perf bench sched pipe`; so many messages a pair a crowd of hackbench's
+/// exchanges over all its groups.
 pub(super) fn all(groups: &[u64], loops: u64, messages: u64) -> Vec<Benchmark> {
     let pipe = Benchmark {
         program: "perf",

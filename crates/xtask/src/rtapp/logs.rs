@@ -40,8 +40,9 @@ pub(super) struct Row {
     late: f64,
 }
 
-/// From one loop to the next. Where a timer says when a loop ends, that is from start to start: what rt-app writes between its loops, 10 us and
-/// more, is no part of either, so that the column `period` would be short by that. Without a timer it comes on top, and the column has none of it.
+/// From one loop to the next. Where a timer says when a loop ends, that is from start to start: what rt-app writes
+/// between its loops, 10 us and more, is no part of either, so that the column `period` would be short by that. Without
+/// a timer it comes on top, and the column has none of it.
 fn periods(rows: &[Row]) -> Vec<f64> {
     if rows.iter().any(|row| row.timers > 0.0) {
         rows.windows(2).map(|pair| pair[1].start - pair[0].start).collect()

@@ -4,8 +4,8 @@
 
 /// What rt-app is told that a turn of its loop takes, nanoseconds.
 ///
-/// It takes whole nanoseconds only, of which a turn has some fifteen: told so, it would do up to 3 % more work than is asked for, or less. Told
-/// this, it is asked for as much more as a turn is shorter ([`told`]).
+/// It takes whole nanoseconds only, of which a turn has some fifteen: told so, it would do up to 3 % more work than is
+/// asked for, or less. Told this, it is asked for as much more as a turn is shorter ([`told`]).
 pub(super) const TOLD_NS: f64 = 100.0;
 
 /// The text with `key` of its `global` set, which there need not be.

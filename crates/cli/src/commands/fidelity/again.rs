@@ -1,5 +1,5 @@
-//! `vruntime fidelity --against`: one recording compared with another. As far as a machine does not agree with itself at another hour, no
-//! simulator can agree with both.
+//! `vruntime fidelity --against`: one recording compared with another. As far as a machine does not agree with itself
+//! at another hour, no simulator can agree with both.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -84,8 +84,8 @@ static ADDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../fidelity/suite")
 /// Recordings whose scenarios the quick suite leaves out: others of it are much like them.
 const NOT_QUICK: [&str; 2] = ["five-on-2", "tree-1cpu"];
 
-/// Runs the suite's scenarios that fit this machine, and leaves a recording of each in `folder`. The suite is what the recordings in
-/// `known` were made of, and those of `fidelity/suite`. Whether it was not interrupted.
+/// Runs the suite's scenarios that fit this machine, and leaves a recording of each in `folder`. The suite is what the
+/// recordings in `known` were made of, and those of `fidelity/suite`. Whether it was not interrupted.
 pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miette::Result<bool> {
     let host = vruntime_linux::describe();
     let added = super::json_files(&ADDED);
@@ -253,8 +253,8 @@ fn wanted_cpus(scenario: &ScenarioFile) -> u64 {
     confined.and_then(|last| last.into_iter().max()).map_or(scenario.cpus, |last| scenario.cpus.min(last + 1))
 }
 
-/// Numbers of instances that depend on the number of CPUs, such as `"2n"` and `"n+1"`, become numbers. In the text: the order of a task's
-/// keys is its program.
+/// Numbers of instances that depend on the number of CPUs, such as `"2n"` and `"n+1"`, become numbers. In the text: the
+/// order of a task's keys is its program.
 fn fill_instances(workload: Box<RawValue>, cpus: u64) -> Result<Box<RawValue>, String> {
     let value: Value = serde_json::from_str(workload.get()).map_err(|error| error.to_string())?;
     let Some(tasks) = value["tasks"].as_object() else { return Ok(workload) };

@@ -1,4 +1,5 @@
-//! What was measured, as JSON in the shape of a simulation's: what the kernel does not tell, or was not asked for, is null.
+//! What was measured, as JSON in the shape of a simulation's: what the kernel does not tell, or was not asked for, is
+//! null.
 
 use std::collections::BTreeMap;
 

@@ -27,7 +27,8 @@ pub(in crate::commands) fn nothing_ran(path: &Path) -> miette::Report {
     miette!(help = "record while something runs", "nothing but the idle tasks ran in {}", path.display())
 }
 
-/// The programs of a trace, for a machine of this kind. They may name CPUs that it does not have: cpusets, where nothing ever happened on some.
+/// The programs of a trace, for a machine of this kind. They may name CPUs that it does not have: cpusets, where
+/// nothing ever happened on some.
 pub(in crate::commands) fn finish(recorder: Recorder, config: &Config, keep_times: bool) -> Recorded {
     let recorder = if keep_times { recorder.keep_times() } else { recorder };
     let mut recorded = recorder.finish(&charges(config));
@@ -95,8 +96,8 @@ pub(in crate::commands) struct Reading {
 }
 
 impl Reading {
-    /// How the trace is replayed as recorded, on so many CPUs: under the kernel that the user names, else under that of the trace, or the
-    /// nearest there is.
+    /// How the trace is replayed as recorded, on so many CPUs: under the kernel that the user names, else under that of
+    /// the trace, or the nearest there is.
     pub(in crate::commands) fn says(&self, path: &Path, named: Option<&str>, cpus: usize, autogroup: bool) -> Says {
         // As `uname -r` has it (`6.12.3`, `6.1.0-28-amd64`, `6.12+deb13-amd64`), which tells more than the series.
         let is_release = |named: &&str| {

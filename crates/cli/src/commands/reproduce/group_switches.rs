@@ -17,15 +17,16 @@ const MESSAGING: &str = "hackbench -pipe 1 process 4000";
 /// The whole of it is simulated only so far: what is counted is the same at any length.
 const SIMULATED_NS: u64 = 500_000_000;
 const DEPTHS: [usize; 3] = [0, 3, 30];
-/// The nearest to the document's kernel, and a recent one; and what is measured natively: under 6.12 messages of hackbench gather, so that it
-/// hardly switches.
+/// The nearest to the document's kernel, and a recent one; and what is measured natively: under 6.12 messages of
+/// hackbench gather, so that it hardly switches.
 const KERNELS: [&str; 2] = ["3.10", "6.12"];
 const MEASURED: [&str; 2] = [MESSAGING, "lat_ctx -s 0 20"];
 /// Calls of a script, and rounds.
 const CALLS: usize = 30_000;
 const ROUNDS: usize = 40;
 
-/// Counted by the scheduler, and told by the events: away from tasks of the deepest group, and how many of these went idle.
+/// Counted by the scheduler, and told by the events: away from tasks of the deepest group, and how many of these went
+/// idle.
 struct Counts {
     kernel: &'static str,
     depth: usize,
@@ -51,7 +52,8 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
     })
 }
 
-/// What the scheduler's own code takes a switch, of each kernel at each depth, without counting and with it ([`Measured::at`]).
+/// What the scheduler's own code takes a switch, of each kernel at each depth, without counting and with it
+/// ([`Measured::at`]).
 struct Measured {
     /// Instructions.
     counted: Counted,
@@ -179,8 +181,8 @@ impl Measured {
         ]
     }
 
-    /// What counting adds at most at these depths, as a part of the whole, and what it adds at each, in words. Instructions decide, if they
-    /// were counted.
+    /// What counting adds at most at these depths, as a part of the whole, and what it adds at each, in words.
+    /// Instructions decide, if they were counted.
     fn cost_of_counting(&self, depths: Range<usize>) -> (f64, String) {
         let mut worst = f64::MIN;
         let mut said = Vec::new();
@@ -274,7 +276,8 @@ fn counts_claim(counts: &[Counts]) -> Claim {
     )
 }
 
-/// CPU time of the published benchmark in the root, microseconds a message: 20 senders send 4000 to each of 20 receivers.
+/// CPU time of the published benchmark in the root, microseconds a message: 20 senders send 4000 to each of 20
+/// receivers.
 fn message_us() -> f64 {
     MESSAGING_S[0].1 * 4.0 * 1e6 / (20.0 * 20.0 * 4000.0)
 }

@@ -1,8 +1,9 @@
 //! Measures the scheduler's own code: a recorded sequence of calls, made again without a machine around.
 //!
-//! A benchmark is simulated once on one CPU; what its scheduler was asked to do is a script (`script`). A player (`player`) makes
-//! the same calls at the same virtual times, and is first made to show that it decides as the recorded run did. Two sides that are to be
-//! compared take turns, on one CPU of this machine (`measure`); valgrind counts their instructions (`instructions`).
+//! A benchmark is simulated once on one CPU; what its scheduler was asked to do is a script (`script`). A player
+//! (`player`) makes the same calls at the same virtual times, and is first made to show that it decides as the recorded
+//! run did. Two sides that are to be compared take turns, on one CPU of this machine (`measure`); valgrind counts their
+//! instructions (`instructions`).
 
 pub(super) mod instructions;
 pub(super) mod measure;
@@ -45,7 +46,8 @@ impl Tunables for Constant {
     }
 }
 
-/// The same as knobs, as a type that only players use: what the simulator uses, too, the compiler inlines less, and that would be measured.
+/// The same as knobs, as a type that only players use: what the simulator uses, too, the compiler inlines less, and
+/// that would be measured.
 #[derive(Clone, Debug)]
 struct Turnable(Knobs);
 

@@ -51,7 +51,8 @@ pub(super) mod ctxsw {
         [[3.019, 2.842], [2.994, 2.878], [2.977, 2.882], [3.012, 2.864], [2.996, 2.882]];
 }
 
-/// 002: Vincent Guittot, commit 43f4d66637, "sched: Improve sysbench performance by fixing spurious active migration", 3 October 2014.
+/// 002: Vincent Guittot, commit 43f4d66637, "sched: Improve sysbench performance by fixing spurious active migration",
+/// 3 October 2014.
 pub(super) mod spurious_migration {
     pub(crate) const DOCUMENT: &str = "Vincent Guittot: \"sched: Improve sysbench performance by fixing spurious active migration\", commit \
                                        43f4d66637, 3 October 2014 (Linux 3.18)";
@@ -77,7 +78,8 @@ pub(super) mod spurious_migration {
     ];
 }
 
-/// 003: KUROSAWA Takahiro, the CPU resource controller for CKRM, ckrm-tech and linux-kernel, January 2006 (Linux 2.6.15).
+/// 003: KUROSAWA Takahiro, the CPU resource controller for CKRM, ckrm-tech and linux-kernel, January 2006 (Linux
+/// 2.6.15).
 pub(super) mod cpurc {
     pub(crate) const DOCUMENT: &str =
         "KUROSAWA Takahiro: CPU resource controller for CKRM (cpurc v0.3, for Linux 2.6.15), 2006";
@@ -127,8 +129,8 @@ pub(super) mod group_switches {
     pub(crate) const DOCUMENT: &str =
         "Glauber Costa: \"[PATCH v3 4/6] add a new scheduler hook for context switch\", 30 May 2012 (never merged)";
 
-    /// `hackbench -pipe 1 process 4000` on 4 CPUs, seconds: levels of groups, without the patches, with them, and the difference in per
-    /// cent as it is written there.
+    /// `hackbench -pipe 1 process 4000` on 4 CPUs, seconds: levels of groups, without the patches, with them, and the
+    /// difference in per cent as it is written there.
     pub(crate) const MESSAGING_S: [(usize, f64, f64, &str); 3] =
         [(0, 4.857_700, 4.863_700, "0.12"), (3, 5.120_867, 5.113_800, "0.13"), (30, 8.829_385, 9.975_467, "12")];
 }

@@ -105,7 +105,8 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
     let mut begun = false;
     while let Some(record) = events.next_record().map_err(|error| explain(from, &error))? {
         begun |= !record.name.starts_with(b"PERF_RECORD_");
-        // Names that perf tells of before its first event are no event here either: the recording would seem to begin with them.
+        // Names that perf tells of before its first event are no event here either: the recording would seem to begin
+        // with them.
         let early = !begun && record.is_told_rename();
         writer.record(&if early { Record { at: 0, ..record } } else { record });
         count += 1;

@@ -49,7 +49,8 @@ fn analyse_as_said(kinds: &[AnalysisKind], said: Said, text: &str) -> Analyses {
     analyses
 }
 
-/// `a` of a group that weighs 300 and `b` of one that weighs 100 want all of a CPU, and share it half and half for 400 ms.
+/// `a` of a group that weighs 300 and `b` of one that weighs 100 want all of a CPU, and share it half and half for 400
+/// ms.
 fn halves() -> String {
     let mut text = switch(0, 0, IDLE, "R", A);
     text += &wake("sched_wakeup_new", 0, 0, A, B, 0);
@@ -102,7 +103,8 @@ fn without_weights_there_is_no_entitlement_and_without_groups_nothing() {
     assert!(analyses.tables().is_empty());
 }
 
-/// Whoever is forked is where his parent is then; who is moved takes his further use with him, and so does a new weight.
+/// Whoever is forked is where his parent is then; who is moved takes his further use with him, and so does a new
+/// weight.
 #[test]
 fn groups_are_inherited_and_left() {
     let mut text = switch(0, 0, IDLE, "R", A);

@@ -1,4 +1,5 @@
-//! Runs of ours, and the text that they leave: who was woken by an interrupt, and who waits for a limit and not for a CPU.
+//! Runs of ours, and the text that they leave: who was woken by an interrupt, and who waits for a limit and not for a
+//! CPU.
 
 use vruntime_trace::{
     CpuId, DeadlineEvent, Event, FtraceWriter, GroupId, GroupInfo, MachineInfo, PrevState, Running, SchedPolicy, Sink,
@@ -49,8 +50,8 @@ fn switch(prev: Option<TaskId>, prev_state: PrevState, next: Option<TaskId>) -> 
     Event::Switch { prev: on(prev), prev_state, next: on(next) }
 }
 
-/// `api`, two groups below one with a limit, runs for 1 ms, then its group is throttled for 60: for 10 of them `noise` has the CPU,
-/// and for 3 more when the limit is no matter any more. CPU 1 is idle all along.
+/// `api`, two groups below one with a limit, runs for 1 ms, then its group is throttled for 60: for 10 of them `noise`
+/// has the CPU, and for 3 more when the limit is no matter any more. CPU 1 is idle all along.
 fn limited(policy: SchedPolicy, tell: &mut dyn FnMut(Told<'_>)) {
     let zero = CpuId(0);
     for (id, path, parent) in [(0, "/", None), (1, "/pod", Some(GroupId(0))), (2, "/pod/app", Some(GroupId(1)))] {

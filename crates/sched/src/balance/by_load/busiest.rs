@@ -56,8 +56,8 @@ struct Asking<'a, P: Policy> {
     now: u64,
 }
 
-/// The CPU of `domain` from which `dst`, of the group `own`, should pull, and how much load; and whether any CPU has more than one
-/// task. CPUs in `excluded` do not count.
+/// The CPU of `domain` from which `dst`, of the group `own`, should pull, and how much load; and whether any CPU has
+/// more than one task. CPUs in `excluded` do not count.
 pub(in crate::balance) fn find<P: Policy>(
     shared: &Shared<P>,
     domain: &Domain,
@@ -186,7 +186,8 @@ impl<P: Policy> Asking<'_, P> {
             return false;
         }
         let uneven = if balancer >= Balancer::V3_17 { busiest.kind == GroupType::Imbalanced } else { busiest.uneven };
-        // What is uneven below is to be resolved here. And who has nothing to do helps those that have too much, whatever the loads.
+        // What is uneven below is to be resolved here. And who has nothing to do helps those that have too much,
+        // whatever the loads.
         if uneven || (self.kind == BalanceKind::NewIdle && this.has_room && !busiest.has_room) {
             return true;
         }
@@ -205,8 +206,8 @@ impl<P: Policy> Asking<'_, P> {
         !settled
     }
 
-    /// The CPU of a group from which to pull (`find_busiest_queue`): that with the most load for its power, unless it has one task
-    /// and that is too big.
+    /// The CPU of a group from which to pull (`find_busiest_queue`): that with the most load for its power, unless it
+    /// has one task and that is too big.
     fn busiest_queue(&self, group: &SchedGroup, amount: u64, excluded: &CpuMask) -> Option<CpuId> {
         let mut best: Option<(CpuId, u64, u64)> = None;
         for &cpu in group.cpus.iter().filter(|&&cpu| !excluded.contains(cpu)) {
@@ -246,8 +247,8 @@ fn amount(balancer: Balancer, this: &Group, busiest: &Group, mean: u64) -> u64 {
     if amount < per_task { bump(this, busiest, per_task).unwrap_or(amount) } else { amount }
 }
 
-/// There is less than a task's load to move. One task is moved all the same if the groups differ by that much, or if more of the
-/// CPUs' power is used afterwards (`fix_small_imbalance`).
+/// There is less than a task's load to move. One task is moved all the same if the groups differ by that much, or if
+/// more of the CPUs' power is used afterwards (`fix_small_imbalance`).
 fn bump(this: &Group, busiest: &Group, per_task: u64) -> Option<u64> {
     let here = this.load_per_task;
     // Lighter tasks here: one of there weighs more than they do.

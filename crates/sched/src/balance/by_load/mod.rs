@@ -1,8 +1,9 @@
 //! The balancer of the kernels from groups to the rewrite of 5.5, 3.10 to 3.18 of them: load decides.
 //!
-//! The load of a CPU is the weight queued there (3.10), or what of it is runnable on average (`runnable_load_avg`, since 3.11), and
-//! its averages over ticks ([`cpu_load`](super::cpu_load)). A group's load is compared for its power; the busiest is relieved down to
-//! the mean. Where less than a task would move, one does if that uses more of the CPUs' power. What they do differently:
+//! The load of a CPU is the weight queued there (3.10), or what of it is runnable on average (`runnable_load_avg`,
+//! since 3.11), and its averages over ticks ([`cpu_load`](super::cpu_load)). A group's load is compared for its power;
+//! the busiest is relieved down to the mean. Where less than a task would move, one does if that uses more of the CPUs'
+//! power. What they do differently:
 //!
 //! | | groups that may be the busiest | an idle CPU leaves a group alone if |
 //! |---|---|---|
@@ -11,8 +12,9 @@
 //! | 3.17 | overloaded before uneven before any other with load | the same, which hardly ever is so now |
 //! | 3.18 | the same | it is not overloaded, and has at least as many idle CPUs but one |
 //!
-//! So under 3.17 an idle CPU finds somebody busier than itself whenever there is a running task elsewhere; as that cannot be pulled, it
-//! has the stopper push it, and its old CPU does the same in turn ("Fix spurious active migration").
+//! So under 3.17 an idle CPU finds somebody busier than itself whenever there is a running task elsewhere; as that
+//! cannot be pulled, it has the stopper push it, and its old CPU does the same in turn ("Fix spurious active
+//! migration").
 //!
 //! What is moved, and when, is in `pull`: the steps are those of later kernels.
 
@@ -57,7 +59,8 @@ fn target_load<P: Policy>(shared: &Shared<P>, cpu: CpuId, index: usize, now: u64
     cpu_load::target_load(shared, cpu, index, now)
 }
 
-/// How much a CPU can do: what the classes above leave of it, and, of a core's threads, its part of what they do together.
+/// How much a CPU can do: what the classes above leave of it, and, of a core's threads, its part of what they do
+/// together.
 fn power<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> u64 {
     let whole = u64::from(shared.cpu(cpu).capacity_of());
     let threads = shared.domains.smt_siblings(cpu).map_or(1, |core| core.count() as u64);
@@ -65,8 +68,8 @@ fn power<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> u64 {
     own.max(1)
 }
 
-/// Whether an idle CPU could do something about one that has a single task (`nohz_kick_needed`): up to 3.12 if both threads of
-/// its core are busy, since 3.13 if more than one CPU of its cache is and there are others.
+/// Whether an idle CPU could do something about one that has a single task (`nohz_kick_needed`): up to 3.12 if both
+/// threads of its core are busy, since 3.13 if more than one CPU of its cache is and there are others.
 pub(super) fn kick_for_one<P: Policy>(cpu: CpuId, shared: &Shared<P>) -> bool {
     if shared.config.balancer <= Balancer::V3_12 {
         return super::early::shares_core(shared, cpu);

@@ -71,7 +71,8 @@ fn wake_affine<P: Policy>(
     balanced || (here <= load && here + target_load(shared, prev, 0, now) <= per_task)
 }
 
-/// An idle CPU in the cache of `target`: itself, the previous one, or the first of an idle core; of those of a higher level first.
+/// An idle CPU in the cache of `target`: itself, the previous one, or the first of an idle core; of those of a higher
+/// level first.
 fn select_idle_sibling<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, target: CpuId) -> CpuId {
     let prev = rq.cpu;
     let domains: &Domains = &shared.domains;
@@ -98,7 +99,8 @@ fn select_idle_sibling<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, tar
     target
 }
 
-/// From the highest domain of `on` down, each time into the group with the least load for its power and to its idlest CPU.
+/// From the highest domain of `on` down, each time into the group with the least load for its power and to its idlest
+/// CPU.
 fn find_idlest<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, on: CpuId) -> CpuId {
     let domains: &Domains = &shared.domains;
     let now = rq.clock.now();
@@ -126,8 +128,8 @@ fn find_idlest<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, on: CpuId) 
     cpu
 }
 
-/// The idlest CPU of a group (`find_idlest_cpu`): that with the least load; since 3.18 of the idle ones that in the shallowest state, then
-/// the one that has been idle for the shortest time.
+/// The idlest CPU of a group (`find_idlest_cpu`): that with the least load; since 3.18 of the idle ones that in the
+/// shallowest state, then the one that has been idle for the shortest time.
 fn idlest_cpu<P: Policy>(
     shared: &Shared<P>,
     group: &SchedGroup,

@@ -15,14 +15,16 @@ use crate::features::{Feature, Features};
 use crate::ids::CpuId;
 use crate::topology::{CpuPlace, Topology};
 
-/// Between nodes farther from each other than that nobody is placed when forking, execing or waking: only the balancer moves tasks there
-/// (`node_reclaim_distance`; it is 32 on AMD's machines since 5.4, which are not told from others here).
+/// Between nodes farther from each other than that nobody is placed when forking, execing or waking: only the balancer
+/// moves tasks there (`node_reclaim_distance`; it is 32 on AMD's machines since 5.4, which are not told from others
+/// here).
 const RECLAIM_DISTANCE: u32 = 30;
 
 /// The span of a CPU at a level.
 type Span<'a> = Box<dyn Fn(CpuId) -> CpuMask + 'a>;
 
-/// The levels of a machine, from the lowest up, each with the span of any CPU; `lost`: without those of several NUMA nodes.
+/// The levels of a machine, from the lowest up, each with the span of any CPU; `lost`: without those of several NUMA
+/// nodes.
 pub(super) fn levels(topology: &Topology, lost: bool) -> Vec<(Level, Span<'_>)> {
     let by = |same: fn(&CpuPlace) -> u32| -> Span<'_> { Box::new(move |cpu| topology.sharing(cpu, same)) };
     let mut levels: Vec<(Level, Span<'_>)> = alloc::vec![
@@ -147,8 +149,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The last-level cache of each CPU, as the scheduler sees it, numbered from 0; and how many CPUs each has. CPUs of different root domains share
-/// nothing, and one that is offline or isolated shares with nobody.
+/// The last-level cache of each CPU, as the scheduler sees it, numbered from 0; and how many CPUs each has. CPUs of
+/// different root domains share nothing, and one that is offline or isolated shares with nobody.
 pub(super) fn last_level_caches(topology: &Topology, roots: &Roots) -> (Vec<u32>, Vec<u32>) {
     let mut numbers: BTreeMap<(u32, Root, Option<CpuId>), u32> = BTreeMap::new();
     let mut sizes: Vec<u32> = Vec::new();
@@ -195,8 +197,8 @@ fn domain(
     all: &[Domain],
     capacities: usize,
 ) -> Domain {
-    // Its groups are the spans of the level below, starting with that of the CPU it is made for; overlapping spans (NUMA
-    // rings) give each CPU to the first group that has it.
+    // Its groups are the spans of the level below, starting with that of the CPU it is made for; overlapping spans
+    // (NUMA rings) give each CPU to the first group that has it.
     let mut groups: Vec<SchedGroup> = Vec::new();
     let mut covered = CpuMask::with_capacity(topology.nr_cpus());
     let here = if capacities > 1 { different_capacities(topology, span) } else { 1 };
@@ -250,9 +252,9 @@ fn overlap(span: &CpuMask, all: &[Domain], child: impl Fn(CpuId) -> Option<u32>)
     sum as usize > span.count()
 }
 
-/// The groups of a NUMA level where the spans below overlap (`build_overlap_sched_groups`): first the CPU's own span below,
-/// then that of the next CPU which is in none so far, and so on around. A group keeps the whole of such a span: one CPU can
-/// be in several groups.
+/// The groups of a NUMA level where the spans below overlap (`build_overlap_sched_groups`): first the CPU's own span
+/// below, then that of the next CPU which is in none so far, and so on around. A group keeps the whole of such a span:
+/// one CPU can be in several groups.
 fn overlapping(
     topology: &Topology,
     span: &CpuMask,
@@ -283,8 +285,8 @@ fn overlapping(
     groups
 }
 
-/// How uneven NUMA nodes may be filled while they are almost empty: an eighth of a node with one last-level cache, else as
-/// many tasks as it has caches; in proportion at the levels above the first of several nodes.
+/// How uneven NUMA nodes may be filled while they are almost empty: an eighth of a node with one last-level cache, else
+/// as many tasks as it has caches; in proportion at the levels above the first of several nodes.
 pub(super) fn tolerate(topology: &Topology, roots: &Roots, all: &mut [Domain], chains: &[Vec<u32>]) {
     for (cpu, chain) in chains.iter().enumerate() {
         let place = topology.place(CpuId(cpu as u32));

@@ -106,8 +106,8 @@ pub(super) fn find_busiest_group<P: Policy>(
     Some((busiest.index, amount))
 }
 
-/// There is less than a task's load to move. One task is moved all the same if the difference is two of them, or if more of
-/// the CPUs' power is used afterwards; if not, nothing is.
+/// There is less than a task's load to move. One task is moved all the same if the difference is two of them, or if
+/// more of the CPUs' power is used afterwards; if not, nothing is.
 fn bump(this: &Group, busiest: &Group, per_task: u64, counts_heads: bool) -> Option<u64> {
     let (mut here, mut tasks) = (SCALE, 2);
     if !counts_heads && let Some(mean) = this.present.checked_div(this.nr_running) {

@@ -1,16 +1,16 @@
 //! The balancer of the kernels before groups, 2.6.15 to 2.6.23.
 //!
-//! A CPU's load is what is queued there (2.6.15: 1024 for each task; since 2.6.18 its weight, smpnice), and averages of that
-//! over ticks: `cpu_load[1]` and `cpu_load[2]` move by a half and a quarter of the way at each. Depending on why it
-//! asks, the balancer looks at one of them, and takes the lower of average and present load for CPUs it would pull from, the higher for
-//! its own: so it pulls only what lasts. Of the groups of a domain, that with the greatest load for its power is the busiest, if
-//! it is more than `imbalance_pct` above its own; so much is moved that neither group passes the mean. Where less than a
-//! task would move, one does if that lets more CPUs work. Tasks are taken in the order of
-//! [`Policy::pull_order`], and too big ones only if they would be the most urgent where they come to.
+//! A CPU's load is what is queued there (2.6.15: 1024 for each task; since 2.6.18 its weight, smpnice), and averages of
+//! that over ticks: `cpu_load[1]` and `cpu_load[2]` move by a half and a quarter of the way at each. Depending on why
+//! it asks, the balancer looks at one of them, and takes the lower of average and present load for CPUs it would pull
+//! from, the higher for its own: so it pulls only what lasts. Of the groups of a domain, that with the greatest load
+//! for its power is the busiest, if it is more than `imbalance_pct` above its own; so much is moved that neither group
+//! passes the mean. Where less than a task would move, one does if that lets more CPUs work. Tasks are taken in the
+//! order of [`Policy::pull_order`], and too big ones only if they would be the most urgent where they come to.
 //!
-//! Of two CPUs a wakeup may choose from, the previous one and the waker's, it takes the waker's if that is no busier; and an
-//! idle SMT sibling of that if there is one. Nobody looks for idle CPUs beyond that, and a new task starts on its parent's CPU (of
-//! another NUMA node if that is idler): spreading is done by balancing.
+//! Of two CPUs a wakeup may choose from, the previous one and the waker's, it takes the waker's if that is no busier;
+//! and an idle SMT sibling of that if there is one. Nobody looks for idle CPUs beyond that, and a new task starts on
+//! its parent's CPU (of another NUMA node if that is idler): spreading is done by balancing.
 //!
 //! The levels are those of the machine; the numbers of each are those of SIBLING (SMT), NODE (NUMA), or else CPU. That
 //! idle CPUs have no tick here is made up for by busy ones, which kick them. Power-saving balance is not modelled.
@@ -39,8 +39,8 @@ struct Params {
     min_interval: u64,
     max_interval: u64,
     busy_factor: u64,
-    /// Which average of the load is looked at by a busy CPU, an idle one, one about to be idle, at a wakeup, and at fork and
-    /// exec; 0 is the present load.
+    /// Which average of the load is looked at by a busy CPU, an idle one, one about to be idle, at a wakeup, and at
+    /// fork and exec; 0 is the present load.
     busy_idx: usize,
     idle_idx: usize,
     newidle_idx: usize,
@@ -50,7 +50,8 @@ struct Params {
     newidle: bool,
     /// A wakeup looks for an idle CPU here.
     wake_idle: bool,
-    /// A wakeup may come to the waker's CPU if the task can stay cache-cold (WAKE_AFFINE), or to spread load (WAKE_BALANCE).
+    /// A wakeup may come to the waker's CPU if the task can stay cache-cold (WAKE_AFFINE), or to spread load
+    /// (WAKE_BALANCE).
     wake_affine: bool,
     /// A new task may start elsewhere.
     fork: bool,

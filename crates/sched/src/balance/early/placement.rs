@@ -87,8 +87,8 @@ pub(crate) fn select_cpu_exec<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, tas
     spread(rq, shared, task, on, |_| true)
 }
 
-/// `sched_balance_self`: from the highest domain of `on` that `takes_part` down, each time into the idlest group and to its
-/// idlest CPU.
+/// `sched_balance_self`: from the highest domain of `on` that `takes_part` down, each time into the idlest group and to
+/// its idlest CPU.
 fn spread<P: Policy>(
     rq: &Rq<P>,
     shared: &Shared<P>,

@@ -204,8 +204,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         pulled
     }
 
-    /// Nothing could be moved though there is an imbalance: after some failures the migration thread of `src` shall push the
-    /// running task. Whether the interval is to grow.
+    /// Nothing could be moved though there is an imbalance: after some failures the migration thread of `src` shall
+    /// push the running task. Whether the interval is to grow.
     fn early_failed(&mut self, dst: CpuId, position: usize, params: &Params, src: CpuId) -> bool {
         let mut rq = self.rqs.rq(dst);
         let state: &mut DomainState = &mut rq.balance.domains[position];

@@ -26,7 +26,8 @@ fn shared(capacities: &[u32], apart: usize, isolated: &[u32]) -> Shared<Eevdf> {
     Shared::new(topology, config)
 }
 
-/// `nr_busy_cpus` begins with all CPUs of a cache, and an isolated one never says that it is idle: one busy CPU looks like two.
+/// `nr_busy_cpus` begins with all CPUs of a cache, and an isolated one never says that it is idle: one busy CPU looks
+/// like two.
 #[test]
 fn an_isolated_cpu_counts_as_busy_for_good() {
     for (isolated, kicks) in [(&[][..], false), (&[3], true), (&[2, 3], true)] {
@@ -38,7 +39,8 @@ fn an_isolated_cpu_counts_as_busy_for_good() {
     }
 }
 
-/// Of CPUs with tasks that do not fit the first of those with the greatest load is relieved, unless this CPU is no bigger and the task is alone.
+/// Of CPUs with tasks that do not fit the first of those with the greatest load is relieved, unless this CPU is no
+/// bigger and the task is alone.
 #[test]
 fn of_tasks_that_do_not_fit_the_first_of_the_heaviest_is_taken() {
     let shared = shared(&[256, 256, 512, 512, 1024], 1, &[]);
@@ -136,8 +138,8 @@ fn a_cpu_whose_tasks_are_all_tied_to_it_is_left_out() {
     assert_eq!(machine.rqs[1].nr_running, 3);
 }
 
-/// What affinity keeps a level from balancing is told the level above (`sgc->imbalance`), which then moves somebody though no group has too much; and
-/// that is over once the level below is balanced.
+/// What affinity keeps a level from balancing is told the level above (`sgc->imbalance`), which then moves somebody
+/// though no group has too much; and that is over once the level below is balanced.
 #[test]
 fn the_level_above_helps_where_affinity_is_in_the_way() {
     let mut machine = Machine::new(shared(&[1024; 4], 2, &[]));
@@ -153,7 +155,8 @@ fn the_level_above_helps_where_affinity_is_in_the_way() {
     assert_eq!((machine.look(3, 0, BalanceKind::Idle), helps(&machine)), (0, false));
 }
 
-/// Where only the running task could come it is pushed once more looks have failed than `cache_nice_tries` and two; then the count starts anew.
+/// Where only the running task could come it is pushed once more looks have failed than `cache_nice_tries` and two;
+/// then the count starts anew.
 #[test]
 fn who_runs_is_pushed_after_some_failures() {
     let mut machine = Machine::new(shared(&[1024; 2], 0, &[]));
@@ -172,7 +175,8 @@ fn who_runs_is_pushed_after_some_failures() {
     assert_eq!((rqs[0].nr_running, rqs[0].balance.domains[0].nr_balance_failed), (1, 0));
 }
 
-/// Who balances for a group: the first idle CPU; since 6.6 the first on an idle core if there is one; without any the first CPU.
+/// Who balances for a group: the first idle CPU; since 6.6 the first on an idle core if there is one; without any the
+/// first CPU.
 #[test]
 fn the_first_cpu_on_an_idle_core_balances_for_its_group() {
     let balances = |name: &str, busy: &[u32]| -> Vec<u32> {

@@ -34,7 +34,8 @@ pub struct Tunables2007 {
 }
 
 impl Tunables2007 {
-    /// As the kernel of 2 August 2007 compiles them in, if they are constants, at HZ=250: not scaled by the number of CPUs.
+    /// As the kernel of 2 August 2007 compiles them in, if they are constants, at HZ=250: not scaled by the number of
+    /// CPUs.
     pub const CONSTANT: Self = Self {
         granularity_ns: 8_000_000,
         wakeup_granularity_ns: 4_000_000,

@@ -176,8 +176,9 @@ fn fits<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) -> bool {
     (u128::from(own.deadline) * u128::from(shared.capacity(cpu))) >> 10 >= u128::from(own.runtime)
 }
 
-/// `find_later_rq`: a CPU without deadline tasks that the task may run on, the nearest to `cpu`, where it was last; if there is none,
-/// the one with the latest deadline of all, if the task may run there and its own is earlier. `on` asks, and is cheaper to disturb than another as near.
+/// `find_later_rq`: a CPU without deadline tasks that the task may run on, the nearest to `cpu`, where it was last; if
+/// there is none, the one with the latest deadline of all, if the task may run there and its own is earlier. `on` asks,
+/// and is cheaper to disturb than another as near.
 pub(super) fn later_cpu<P: Policy>(
     shared: &Shared<P>,
     task: &Task<P>,
@@ -197,7 +198,8 @@ pub(super) fn later_cpu<P: Policy>(
     }
     let all = || (0..shared.nr_cpus() as u32).map(CpuId).filter(|&other| shared.same_root(cpu, other));
     let free = |cpu: &CpuId| task.allowed(*cpu) && shared.is_online(*cpu) && cpudl.earliest(*cpu).is_none();
-    // Where CPUs differ, those that are fast enough; if there are none, the first of the fastest, or the one it was on if that is one.
+    // Where CPUs differ, those that are fast enough; if there are none, the first of the fastest, or the one it was on
+    // if that is one.
     let place = |other: &CpuId| (shared.capacity(*other), *other == cpu, core::cmp::Reverse(*other));
     let Some(fastest) = all().filter(free).max_by_key(place) else {
         return latest_of(shared, root, |cpu| cpudl.earliest(cpu)).filter(later);
@@ -233,8 +235,8 @@ fn latest_of<P: Policy>(shared: &Shared<P>, root: Root, deadline: impl Fn(CpuId)
     with.max().map(|(_, cpu)| cpu.0)
 }
 
-/// `select_task_rq_dl`: a task stays where it slept, unless somebody with an earlier deadline runs there, or one that cannot
-/// go elsewhere, or the CPU is too slow for it.
+/// `select_task_rq_dl`: a task stays where it slept, unless somebody with an earlier deadline runs there, or one that
+/// cannot go elsewhere, or the CPU is too slow for it.
 #[inline(never)]
 pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId) -> CpuId {
     let prev = rq.cpu;
@@ -256,8 +258,8 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u
     }
 }
 
-/// A task of the class was woken on `rq`, and does not run: whether it should be pushed at once, because who runs there has an
-/// earlier deadline, or cannot go elsewhere (`task_woken_dl`).
+/// A task of the class was woken on `rq`, and does not run: whether it should be pushed at once, because who runs there
+/// has an earlier deadline, or cannot go elsewhere (`task_woken_dl`).
 #[inline(never)]
 pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bool {
     rq.tasks[index].kind == ClassKind::Deadline
@@ -296,8 +298,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Pushes tasks that `cpu` cannot run to CPUs with later deadlines, until there is none or no such CPU. `on` is the CPU whose
-    /// code does so.
+    /// Pushes tasks that `cpu` cannot run to CPUs with later deadlines, until there is none or no such CPU. `on` is the
+    /// CPU whose code does so.
     #[inline(never)]
     pub(crate) fn push_dl_tasks(&mut self, cpu: CpuId, on: CpuId) {
         while self.push_dl_task(cpu, on) {}

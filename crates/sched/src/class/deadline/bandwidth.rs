@@ -1,10 +1,11 @@
 //! Bandwidth: the arithmetic, what a root domain has given away, and admission.
 //!
-//! A bandwidth is a fraction of a CPU in fixed point, [`BW_UNIT`] for a whole one. A root domain accepts tasks as long as
-//! the sum of their bandwidths stays within the share of its CPUs that real-time tasks may have: `sched_rt_runtime_us` of
-//! every `sched_rt_period_us`, 95 % by default (kernel Documentation/scheduler/sched-deadline, section 4). On one CPU and
-//! with implicit deadlines that is enough for no deadline to be missed; on several, for none to be missed by more than a
-//! bound (Devi & Anderson, "Tardiness bounds under global EDF scheduling on a multiprocessor", RTSS 2005).
+//! A bandwidth is a fraction of a CPU in fixed point, [`BW_UNIT`] for a whole one. A root domain accepts tasks as long
+//! as the sum of their bandwidths stays within the share of its CPUs that real-time tasks may have:
+//! `sched_rt_runtime_us` of every `sched_rt_period_us`, 95 % by default (kernel Documentation/scheduler/sched-deadline,
+//! section 4). On one CPU and with implicit deadlines that is enough for no deadline to be missed; on several, for none
+//! to be missed by more than a bound (Devi & Anderson, "Tardiness bounds under global EDF scheduling on a
+//! multiprocessor", RTSS 2005).
 
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
@@ -176,8 +177,9 @@ impl RootDomain {
         self.cpus.load(Relaxed) as usize
     }
 
-    /// Whether a CPU of that capacity may leave, for it goes offline, and the `server` bandwidth it reserves for its fair tasks with it
-    /// (`dl_bw_manage`): what is promised otherwise has to fit on those that stay, and if anything is, one has to stay.
+    /// Whether a CPU of that capacity may leave, for it goes offline, and the `server` bandwidth it reserves for its
+    /// fair tasks with it (`dl_bw_manage`): what is promised otherwise has to fit on those that stay, and if anything
+    /// is, one has to stay.
     ///
     /// # Errors
     ///
@@ -195,8 +197,8 @@ impl RootDomain {
         }
     }
 
-    /// A CPU of that capacity is online from now on, or no longer; with it come or go `server` of what is promised. One caller
-    /// at a time, and nobody is admitted meanwhile.
+    /// A CPU of that capacity is online from now on, or no longer; with it come or go `server` of what is promised. One
+    /// caller at a time, and nobody is admitted meanwhile.
     pub(super) fn set_online(&self, capacity: u32, server: u64, online: bool) {
         if online {
             self.cpus.fetch_add(1, Relaxed);
@@ -247,7 +249,8 @@ impl RootDomain {
         Ok(())
     }
 
-    /// Takes a bandwidth, whether there is room or not: of a fair server, or of a task that another domain has admitted.
+    /// Takes a bandwidth, whether there is room or not: of a fair server, or of a task that another domain has
+    /// admitted.
     pub(super) fn reserve(&self, bw: u64) {
         self.total_bw.fetch_add(bw, Relaxed);
         self.spread(-self.share(bw));

@@ -1,9 +1,9 @@
 //! Which CPU has the latest deadline, or none at all (`cpudl`): where a deadline task that has to go elsewhere goes.
 //!
-//! The kernel keeps a heap under a lock. Here it is a tournament: the CPUs' earliest deadlines are the leaves, every inner
-//! node names the CPU that has the latest of those below it. Any CPU may write its leaf at any time; the path above is then
-//! played again. Two that do so at once may leave a node that names the second best: whoever acts on the answer takes that
-//! run queue and looks again, as with everything in `Shared`.
+//! The kernel keeps a heap under a lock. Here it is a tournament: the CPUs' earliest deadlines are the leaves, every
+//! inner node names the CPU that has the latest of those below it. Any CPU may write its leaf at any time; the path
+//! above is then played again. Two that do so at once may leave a node that names the second best: whoever acts on the
+//! answer takes that run queue and looks again, as with everything in `Shared`.
 
 use alloc::boxed::Box;
 use core::sync::atomic::Ordering::Relaxed;

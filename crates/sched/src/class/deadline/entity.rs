@@ -62,7 +62,8 @@ pub struct DlEntity {
     pub inactive_at: Option<u64>,
     /// Up to when its running is accounted.
     pub exec_start: u64,
-    /// The deadline of the job it is at: a relative deadline after it woke, or after the period began for which it yielded.
+    /// The deadline of the job it is at: a relative deadline after it woke, or after the period began for which it
+    /// yielded.
     pub job: Option<u64>,
     /// Where it is in the queue.
     pub(super) key: Option<(u64, u64)>,
@@ -92,8 +93,8 @@ impl DlEntity {
         self.density = attrs.density();
     }
 
-    /// Its task has left the class, and its 0-lag time has passed: it has no parameters any more, but runtime and deadline stay
-    /// (`__dl_clear_params`).
+    /// Its task has left the class, and its 0-lag time has passed: it has no parameters any more, but runtime and
+    /// deadline stay (`__dl_clear_params`).
     pub(super) fn clear(&mut self) {
         self.set_attrs(DlAttrs::default());
         (self.throttled, self.yielded, self.overrun) = (false, false, false);
@@ -123,8 +124,8 @@ impl DlEntity {
         self.runtime <= 0
     }
 
-    /// Whether what is left of its runtime, used by its deadline, would be more than its share: runtime / (deadline - now)
-    /// above `dl_runtime` / `dl_deadline`.
+    /// Whether what is left of its runtime, used by its deadline, would be more than its share: runtime / (deadline -
+    /// now) above `dl_runtime` / `dl_deadline`.
     pub fn overflows(&self, now: u64) -> bool {
         let Donor { runtime, deadline, .. } = self.effective();
         let left = i128::from(deadline >> DL_SCALE) * i128::from(self.runtime >> DL_SCALE);
@@ -150,9 +151,10 @@ impl DlEntity {
         }
     }
 
-    /// It wakes: may it go on with what it has? If not, a new period begins; one whose deadline comes before its period ends
-    /// gets as much runtime as fits before its old deadline at its density (the revised wakeup rule: Abeni, Lipari & Lelli,
-    /// "Constant bandwidth server revisited", SIGBED Review 2015), and so does a deferred server that had to run.
+    /// It wakes: may it go on with what it has? If not, a new period begins; one whose deadline comes before its period
+    /// ends gets as much runtime as fits before its old deadline at its density (the revised wakeup rule: Abeni, Lipari
+    /// & Lelli, "Constant bandwidth server revisited", SIGBED Review 2015), and so does a deferred server that had to
+    /// run.
     pub fn wake(&mut self, now: u64) {
         // At the machine's first instant a task that never ran has no deadline that could have passed.
         let fresh = self.deadline == 0;
@@ -171,12 +173,12 @@ impl DlEntity {
         }
     }
 
-    /// A new runtime, for the next period in which there is some: `replenish_dl_entity`. A deferred one may come out of it
-    /// throttled, with its timer armed.
+    /// A new runtime, for the next period in which there is some: `replenish_dl_entity`. A deferred one may come out of
+    /// it throttled, with its timer armed.
     pub fn replenish(&mut self, now: u64) {
         let Donor { runtime, deadline, period } = self.effective();
-        // A boosted task of another class has no period yet; a deferred server that can no longer have its runtime by its
-        // deadline begins a new one.
+        // A boosted task of another class has no period yet; a deferred server that can no longer have its runtime by
+        // its deadline begins a new one.
         if self.attrs.deadline == 0 || self.defer_armed && self.overflows_or_late(now) {
             self.deadline = now + deadline;
             self.runtime = runtime as i64;
@@ -216,7 +218,8 @@ impl DlEntity {
         self.deadline < now || self.overflows(now)
     }
 
-    /// Arms the timer for the next period, or, deferred, for the moment when it can wait no longer. False if that has passed.
+    /// Arms the timer for the next period, or, deferred, for the moment when it can wait no longer. False if that has
+    /// passed.
     pub fn start_timer(&mut self, now: u64) -> bool {
         let at = if self.defer_armed {
             self.deadline.saturating_sub(self.runtime.max(0) as u64)
@@ -253,9 +256,10 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// The server of the example in Buttazzo, "Hard Real-Time Computing Systems", chapter on the constant bandwidth server
-    /// (after Abeni & Buttazzo 1998): Q = 3, T = 8. A job that comes at 3 finds it idle: deadline 11. Its runtime is used up:
-    /// deadline 19. A job that comes at 13 finds a runtime of 2 < (19 - 13) 3/8 and goes on with both.
+    /// The server of the example in Buttazzo, "Hard Real-Time Computing Systems", chapter on the constant bandwidth
+    /// server (after Abeni & Buttazzo 1998): Q = 3, T = 8. A job that comes at 3 finds it idle: deadline 11. Its
+    /// runtime is used up: deadline 19. A job that comes at 13 finds a runtime of 2 < (19 - 13) 3/8 and goes on with
+    /// both.
     #[test]
     fn deadlines_of_the_textbook_server() {
         let mut server = DlEntity::new(DlAttrs::new(3 * MS, 8 * MS));
@@ -297,7 +301,8 @@ mod tests {
         assert!(!server.yielded && !server.throttled);
     }
 
-    /// Revised rule: with D < T a task that wakes before its old deadline keeps it, with the runtime its density allows.
+    /// Revised rule: with D < T a task that wakes before its old deadline keeps it, with the runtime its density
+    /// allows.
     #[test]
     fn a_constrained_task_keeps_its_deadline_and_gets_less_runtime() {
         let attrs = DlAttrs { runtime: 4 * MS, deadline: 8 * MS, period: 20 * MS, ..DlAttrs::default() };

@@ -1,4 +1,5 @@
-//! The deadline class: SCHED_DEADLINE, a constant bandwidth server (CBS) of its own for every task, earliest deadline first.
+//! The deadline class: SCHED_DEADLINE, a constant bandwidth server (CBS) of its own for every task, earliest deadline
+//! first.
 //!
 //! | here | what |
 //! |---|---|

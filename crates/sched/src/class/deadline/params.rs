@@ -12,7 +12,8 @@ use crate::ids::GroupId;
 pub struct DlAttrs {
     /// `sched_runtime`: CPU time it may use in each period, 1024 or more.
     pub runtime: u64,
-    /// `sched_deadline`: by when, after the period begins, it shall have had that time. 0 in a system call means the period.
+    /// `sched_deadline`: by when, after the period begins, it shall have had that time. 0 in a system call means the
+    /// period.
     pub deadline: u64,
     /// `sched_period`: how often. 0 means the deadline.
     pub period: u64,
@@ -139,7 +140,8 @@ pub enum SchedError {
         /// CPUs of the domain.
         cpus: usize,
     },
-    /// Its group may have no real-time tasks (EPERM; EINVAL for a task that is to join the group): `cpu.rt_runtime_us` is 0.
+    /// Its group may have no real-time tasks (EPERM; EINVAL for a task that is to join the group): `cpu.rt_runtime_us`
+    /// is 0.
     NoRtRuntime {
         /// The group.
         group: GroupId,

@@ -1,7 +1,8 @@
-//! What a CPU keeps of the deadline class: who waits, ordered by absolute deadline, its sums of bandwidth, and its timers.
+//! What a CPU keeps of the deadline class: who waits, ordered by absolute deadline, its sums of bandwidth, and its
+//! timers.
 //!
-//! Nothing here knows of tasks: entities are handed in with the number they go by. So the rules can be tested alone; `verbs`
-//! ties them to tasks.
+//! Nothing here knows of tasks: entities are handed in with the number they go by. So the rules can be tested alone;
+//! `verbs` ties them to tasks.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -202,8 +203,8 @@ impl DlRq {
         first.into_iter().chain(departed).min()
     }
 
-    /// A task goes to another class (`switched_from_dl`): it counts here no longer, and what `domain` has promised to it becomes free at
-    /// its 0-lag time, or now.
+    /// A task goes to another class (`switched_from_dl`): it counts here no longer, and what `domain` has promised to
+    /// it becomes free at its 0-lag time, or now.
     pub fn step_out(&mut self, se: &mut DlEntity, who: u32, now: u64, domain: &RootDomain) {
         self.remove(se, who);
         self.sub_running_bw(se);
@@ -220,8 +221,8 @@ impl DlRq {
         self.sync_timers(se, who);
     }
 
-    /// A task ends: its bandwidth becomes free at its 0-lag time, or now. Until then it counts on this CPU, unless it had left the class before.
-    /// `domain` is the root domain that has promised it.
+    /// A task ends: its bandwidth becomes free at its 0-lag time, or now. Until then it counts on this CPU, unless it
+    /// had left the class before. `domain` is the root domain that has promised it.
     pub fn depart(&mut self, se: &mut DlEntity, who: u32, now: u64, domain: &RootDomain) {
         self.remove(se, who);
         let zero_lag = se.zero_lag();
@@ -247,15 +248,16 @@ impl DlRq {
         self.departed.values().map(|gone| (gone.root, gone.bw))
     }
 
-    /// What is gone but not past its 0-lag time is promised by another root domain from now on: `move_bw` is told which it was, and how
-    /// much.
+    /// What is gone but not past its 0-lag time is promised by another root domain from now on: `move_bw` is told which
+    /// it was, and how much.
     pub(crate) fn move_departed(&mut self, root: Root, mut move_bw: impl FnMut(Root, u64)) {
         for gone in self.departed.values_mut().filter(|gone| gone.root != root) {
             move_bw(core::mem::replace(&mut gone.root, root), gone.bw);
         }
     }
 
-    /// Frees the bandwidth of those whose 0-lag times have come: `release` is told which root domain has promised how much.
+    /// Frees the bandwidth of those whose 0-lag times have come: `release` is told which root domain has promised how
+    /// much.
     pub(crate) fn free_departed(&mut self, now: u64, mut release: impl FnMut(Root, u64)) {
         while let Some(entry) = self.departed.first_entry()
             && entry.key().0 <= now
@@ -391,8 +393,8 @@ impl DlRq {
         }
     }
 
-    /// It asks for the CPU no longer (`task_non_contending`): its bandwidth stays active until its 0-lag time. False if that
-    /// has passed.
+    /// It asks for the CPU no longer (`task_non_contending`): its bandwidth stays active until its 0-lag time. False if
+    /// that has passed.
     pub fn non_contending(&mut self, se: &mut DlEntity, who: u32, now: u64) -> bool {
         if se.attrs.runtime == 0 {
             return true;

@@ -1,15 +1,16 @@
-//! The fair server (6.12 on): a deadline reservation of each CPU on behalf of its fair tasks, so that real-time tasks cannot
-//! starve them. It replaces the throttling of real-time tasks.
+//! The fair server (6.12 on): a deadline reservation of each CPU on behalf of its fair tasks, so that real-time tasks
+//! cannot starve them. It replaces the throttling of real-time tasks.
 //!
-//! It is *deferred*: it becomes active when the fair class has tasks, but then first waits until it could only just have its
-//! runtime by its deadline (zero laxity). Whatever the fair tasks get meanwhile, and idle time, is taken off its runtime; if
-//! that uses it up, a new period begins and the wait with it. So it runs only where fair tasks starve, and real-time tasks
-//! lose nothing otherwise. Once it had to run, its period begins there, and it runs at the beginning of each as long as the starvation lasts. What
-//! a fair task still runs after the tick that throttled the server counts as got without it: then a new period begins with its deferral, and the
-//! next turn comes 950 ms after the end of the last.
+//! It is *deferred*: it becomes active when the fair class has tasks, but then first waits until it could only just
+//! have its runtime by its deadline (zero laxity). Whatever the fair tasks get meanwhile, and idle time, is taken off
+//! its runtime; if that uses it up, a new period begins and the wait with it. So it runs only where fair tasks starve,
+//! and real-time tasks lose nothing otherwise. Once it had to run, its period begins there, and it runs at the
+//! beginning of each as long as the starvation lasts. What a fair task still runs after the tick that throttled the
+//! server counts as got without it: then a new period begins with its deferral, and the next turn comes 950 ms after
+//! the end of the last.
 //!
-//! When the last fair task has gone nothing happens until it is the server's turn, which finds nobody and stops (as its stable releases do,
-//! 6.12.117).
+//! When the last fair task has gone nothing happens until it is the server's turn, which finds nobody and stops (as its
+//! stable releases do, 6.12.117).
 
 use alloc::boxed::Box;
 
@@ -94,8 +95,8 @@ impl DlRq {
         self.with_server(start).unwrap_or(false)
     }
 
-    /// The server was chosen but has nobody to run, or its CPU goes offline. What it is entitled to it keeps, and if it had to run, it does so at once
-    /// when the fair class has tasks again before its deadline.
+    /// The server was chosen but has nobody to run, or its CPU goes offline. What it is entitled to it keeps, and if it
+    /// had to run, it does so at once when the fair class has tasks again before its deadline.
     pub fn server_stop(&mut self, now: u64) {
         self.with_server(|this, server| {
             if !core::mem::replace(&mut server.active, false) {
@@ -208,8 +209,8 @@ mod tests {
         rq.server_timer(&env(ms))
     }
 
-    /// Fair tasks starve from the beginning: the server runs from 950 ms to 1 s, and then at the beginning of each period of its own, which
-    /// begin at 950 ms.
+    /// Fair tasks starve from the beginning: the server runs from 950 ms to 1 s, and then at the beginning of each
+    /// period of its own, which begin at 950 ms.
     #[test]
     fn under_starvation_it_runs_at_zero_laxity_and_then_in_each_period() {
         let mut rq = cpu();
@@ -252,8 +253,8 @@ mod tests {
         assert_eq!(rq.next_timer(), Some(1850 * MS));
     }
 
-    /// Its turn came while there was nobody. Who comes before its deadline does not wait for the next one, and gets what its share of the time left
-    /// is.
+    /// Its turn came while there was nobody. Who comes before its deadline does not wait for the next one, and gets
+    /// what its share of the time left is.
     #[test]
     fn one_that_found_nobody_runs_at_once_when_somebody_comes() {
         let mut rq = cpu();

@@ -111,8 +111,8 @@ pub(crate) fn set_pushable<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
     with(rq, index, |dl, se| dl.set_pushable(se, index, pushable));
 }
 
-/// Who has the earliest deadline, and its class: if that is the fair server, whom the fair class would run. None if neither has
-/// anybody.
+/// Who has the earliest deadline, and its class: if that is the fair server, whom the fair class would run. None if
+/// neither has anybody.
 #[inline(never)]
 pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<(u32, ClassKind)> {
     loop {
@@ -128,8 +128,8 @@ pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<(u32
     }
 }
 
-/// The running task has given way, and the next is about to be chosen. Whether it was of this class and has made room for
-/// others, asleep or throttled.
+/// The running task has given way, and the next is about to be chosen. Whether it was of this class and has made room
+/// for others, asleep or throttled.
 #[cold]
 pub(crate) fn before_pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> bool {
     if rq.dl.server().is_some() {
@@ -284,8 +284,8 @@ pub(crate) fn attach<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) 
     rq.dl.sync_timers(se, index);
 }
 
-/// The root domain that answers for a deadline task of this affinity that is on `cpu`: that of the CPU, or if the task has to leave it,
-/// where it will go.
+/// The root domain that answers for a deadline task of this affinity that is on `cpu`: that of the CPU, or if the task
+/// has to leave it, where it will go.
 pub(crate) fn root_of<P: Policy>(shared: &Shared<P>, affinity: &Affinity, cpu: CpuId) -> Root {
     if !shared.is_split() {
         return Root::default();
@@ -330,8 +330,8 @@ fn join<P: Policy>(rq: &mut Rq<P>, index: u32) {
     }
 }
 
-/// A task that is off its queue comes to the class, with parameters that were admitted by `root`; or has other ones. What is left of its
-/// runtime, and its deadline, are what they were when it was last in the class.
+/// A task that is off its queue comes to the class, with parameters that were admitted by `root`; or has other ones.
+/// What is left of its runtime, and its deadline, are what they were when it was last in the class.
 pub(crate) fn set_attrs<P: Policy>(rq: &mut Rq<P>, index: u32, attrs: DlAttrs, root: Root) {
     join(rq, index);
     with(rq, index, |dl, se| {
@@ -355,14 +355,15 @@ pub(crate) fn leave<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, e
     }
 }
 
-/// A deadline task that becomes one of another policy stays in the class, for it is lent what its most urgent waiter has. What was promised to
-/// it it keeps until that ends.
+/// A deadline task that becomes one of another policy stays in the class, for it is lent what its most urgent waiter
+/// has. What was promised to it it keeps until that ends.
 pub(crate) fn stay_for_donor<P: Policy>(rq: &mut Rq<P>, index: u32) {
     with(rq, index, |_, se| se.donor = se.offer);
 }
 
-/// Lends a task the parameters of one that waits for it and has that absolute deadline, or takes them back. It is off its queue. One
-/// that has a reservation of its own keeps to it, and is throttled like any other, unless its deadline is the later one.
+/// Lends a task the parameters of one that waits for it and has that absolute deadline, or takes them back. It is off
+/// its queue. One that has a reservation of its own keeps to it, and is throttled like any other, unless its deadline
+/// is the later one.
 pub(crate) fn lend<P: Policy>(rq: &mut Rq<P>, index: u32, offer: Option<(Donor, u64)>) {
     rq.higher = true;
     if offer.is_some() {
@@ -406,9 +407,9 @@ pub(crate) fn timers<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     }
 }
 
-/// A timer of a task that is in another class now. At its 0-lag time its bandwidth is free (`inactive_task_timer`). A period that begins
-/// means nothing to it, but that it is throttled no longer: the kernel leaves it that, and one that comes back after this moment and before its
-/// 0-lag time, which is later if it had overrun, is never queued again.
+/// A timer of a task that is in another class now. At its 0-lag time its bandwidth is free (`inactive_task_timer`). A
+/// period that begins means nothing to it, but that it is throttled no longer: the kernel leaves it that, and one that
+/// comes back after this moment and before its 0-lag time, which is later if it had overrun, is never queued again.
 #[expect(clippy::expect_used, reason = "a timer is of an entity, in the class or out of it")]
 fn kept_timer<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, timer: DlTimer) {
     let se = rq.tasks[index].dl_kept.as_mut().expect("who has a timer has an entity");
@@ -432,8 +433,8 @@ fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, env: &En
             return false;
         }
         if se.donor.is_some() {
-            // A boost overrides throttling, and nothing will go off any more when it ends. The kernel leaves the task throttled
-            // here: if it sleeps, and the boost ends before it wakes, it is never queued again.
+            // A boost overrides throttling, and nothing will go off any more when it ends. The kernel leaves the task
+            // throttled here: if it sleeps, and the boost ends before it wakes, it is never queued again.
             se.throttled = false;
             return false;
         }
@@ -477,8 +478,9 @@ fn server_queued<P: Policy>(rq: &mut Rq<P>) {
     }
 }
 
-/// Brings the fair server in line with what has happened since it was last looked at: fair tasks have come or gone, have run,
-/// or the CPU was idle. Called where the run queue has a server, before a choice and at the end of every verb.
+/// Brings the fair server in line with what has happened since it was last looked at: fair tasks have come or gone,
+/// have run, or the CPU was idle. Called where the run queue has a server, before a choice and at the end of every
+/// verb.
 fn sync_server<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let env = env(rq, shared);
     let delta = env.now.saturating_sub(core::mem::replace(&mut rq.dl.server_since, env.now));

@@ -1,11 +1,12 @@
 //! CPUs of different capacities: whether a task fits its CPU, and which CPU would suit it better.
 //!
-//! A task *fits* a CPU if it leaves a fifth of what the fair class has of it to spare. The tick and every switch look whether the running task does; if
-//! it does not, its load is published as the run queue's `misfit_task_load`, and the balancer of an idle bigger CPU has the
-//! stopper push the task there. Where all CPUs are equal none of this is ever reached.
+//! A task *fits* a CPU if it leaves a fifth of what the fair class has of it to spare. The tick and every switch look
+//! whether the running task does; if it does not, its load is published as the run queue's `misfit_task_load`, and the
+//! balancer of an idle bigger CPU has the stopper push the task there. Where all CPUs are equal none of this is ever
+//! reached.
 //!
-//! 6.1 and 6.6 mark a task that fits no CPU even where there is none bigger, which `check_misfit_status` then sorts out; from
-//! 6.10 on, here 6.12, it is marked only if it may run on a bigger one (`max_allowed_capacity`).
+//! 6.1 and 6.6 mark a task that fits no CPU even where there is none bigger, which `check_misfit_status` then sorts
+//! out; from 6.10 on, here 6.12, it is marked only if it may run on a bigger one (`max_allowed_capacity`).
 
 use super::{Discipline, FairCpu, FairShared};
 use crate::balance::Balancer;
@@ -38,9 +39,9 @@ pub(super) enum Fit {
 
 /// `util_fits_cpu`, of a CPU of capacity `whole` of which `left` is left for the fair class.
 ///
-/// The clamps are about the CPU's size, whatever others take of it. An upper one makes any task fit a CPU that is as big, with one exception: on the biggest
-/// CPU a task without one is not capped at all, and fits only by its utilisation. A lower one that is above the utilisation
-/// makes it fit only where the CPU is as big as that.
+/// The clamps are about the CPU's size, whatever others take of it. An upper one makes any task fit a CPU that is as
+/// big, with one exception: on the biggest CPU a task without one is not capped at all, and fits only by its
+/// utilisation. A lower one that is above the utilisation makes it fit only where the CPU is as big as that.
 pub(super) fn util_fits_cpu(util: u64, clamps: Clamps, whole: u32, left: u32) -> Fit {
     let unbounded = whole == u32::from(uclamp::SCALE) && clamps.max == uclamp::SCALE;
     let capped = !unbounded && u32::from(clamps.max) <= whole;
@@ -95,8 +96,8 @@ impl<D: Discipline, T: Tunables> FairCpu<D, T> {
             || shared.capacity(self.cpu) < shared.max_allowed_capacity(&this.affinity)
     }
 
-    /// An idle CPU in `domain`, which has every capacity of the machine: the first from `target` on that the task fits, else
-    /// the one with most to offer (`select_idle_capacity`).
+    /// An idle CPU in `domain`, which has every capacity of the machine: the first from `target` on that the task fits,
+    /// else the one with most to offer (`select_idle_capacity`).
     pub(super) fn select_idle_capacity(
         &self,
         shared: &FairShared<D, T>,

@@ -1,8 +1,8 @@
 //! CFS, as in 6.1: the entity with the least vruntime runs, for a slice of the latency target.
 //!
-//! A task that wakes is placed up to half a latency period before the queue's `min_vruntime`, so that sleepers run soon; it
-//! preempts if it is a wakeup granularity behind the running one. At the tick the running entity gives way when it has had
-//! its slice, or is a slice ahead of the first in line.
+//! A task that wakes is placed up to half a latency period before the queue's `min_vruntime`, so that sleepers run
+//! soon; it preempts if it is a wakeup granularity behind the running one. At the tick the running entity gives way
+//! when it has had its slice, or is a slice ahead of the first in line.
 
 use super::entity::{CfsRq, Entity, ROOT, Se};
 use super::quiet::Buddy;
@@ -49,7 +49,8 @@ fn sched_slice<T: Tunables>(rq: &FairCpu<CfsOrder, T>, shared: &FairShared<CfsOr
     slice_of_period(rq, shared, se, rq.se(se).parent)
 }
 
-/// The entity's part of the period of the queue `cfs`, wall-clock ns; what it is a part of is its own queue, and those above.
+/// The entity's part of the period of the queue `cfs`, wall-clock ns; what it is a part of is its own queue, and those
+/// above.
 fn slice_of_period<T: Tunables>(rq: &FairCpu<CfsOrder, T>, shared: &FairShared<CfsOrder, T>, se: Se, cfs: u32) -> u64 {
     let features = shared.config.features;
     let tunables = &shared.config.tunables;
@@ -311,7 +312,8 @@ impl Discipline for CfsOrder {
         }
     }
 
-    /// `task_fork_fair`: behind its parent and, with START_DEBIT, a slice behind its parent's queue. An idle task is of the root's, which has nobody then.
+    /// `task_fork_fair`: behind its parent and, with START_DEBIT, a slice behind its parent's queue. An idle task is of
+    /// the root's, which has nobody then.
     fn fork<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, task: u32) {
         rq.catch_up(shared);
         let cfs = rq.curr.map_or(ROOT, |parent| rq.se(Se::task(parent)).parent);

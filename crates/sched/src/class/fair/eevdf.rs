@@ -1,23 +1,24 @@
 //! EEVDF: of the entities that are owed time, the one with the earliest virtual deadline runs.
 //!
 //! A queue's virtual time is the weighted average of its entities' vruntimes. An entity's *lag* is how far it is behind
-//! that average: what it is owed. It is *eligible* while its lag is not negative. Its *virtual deadline* is its vruntime when
-//! it last asked for a slice plus that slice, stretched by its weight. (Stoica and Abdel-Wahab, 1995.)
+//! that average: what it is owed. It is *eligible* while its lag is not negative. Its *virtual deadline* is its
+//! vruntime when it last asked for a slice plus that slice, stretched by its weight. (Stoica and Abdel-Wahab, 1995.)
 //!
 //! What kernels do differently:
-//! - **6.6**: the running entity is protected (RUN_TO_PARITY) until it has used up the slice it was picked with. Entities
-//!   leave the queue when they sleep, and keep their lag, limited to two slices.
-//! - **6.12**: an entity that sleeps while it owes time stays queued until it comes up (DELAY_DEQUEUE): sleeping no longer
-//!   pays a debt. Tasks may ask for a slice; a shorter one may cut the protection short (PREEMPT_SHORT), and one that did
-//!   so is looked at again at every tick. An idle entity loses its protection to any waker that is not idle; in 6.6 such a waker asks for a
-//!   reschedule, too, but the protected entity may be picked again.
-//! - **6.18**: protection is a virtual time: until the shortest slice that waits has passed, at most to the deadline. Once
-//!   past it, every update of the running entity asks for a reschedule.
-//! - **Late releases of 6.18** ([`Kernel::as_of`](crate::Kernel::as_of)), as one does, 6.18.44: whoever wakes is compared with who would be
-//!   picked once those have left that sleep with a delayed dequeue and would be; earlier kernels leave it at such a one, and nobody is
-//!   preempted. Every wakeup that does not preempt shortens the protection of who runs to the shortest slice that waits; in earlier ones only
-//!   one with a shorter slice. A task that is new preempts only who asked for a longer slice. Lag is limited to
-//!   the longest slice of the queue and a tick. Protection is kept in real time when a weight changes.
+//! - **6.6**: the running entity is protected (RUN_TO_PARITY) until it has used up the slice it was picked with.
+//!   Entities leave the queue when they sleep, and keep their lag, limited to two slices.
+//! - **6.12**: an entity that sleeps while it owes time stays queued until it comes up (DELAY_DEQUEUE): sleeping no
+//!   longer pays a debt. Tasks may ask for a slice; a shorter one may cut the protection short (PREEMPT_SHORT), and one
+//!   that did so is looked at again at every tick. An idle entity loses its protection to any waker that is not idle;
+//!   in 6.6 such a waker asks for a reschedule, too, but the protected entity may be picked again.
+//! - **6.18**: protection is a virtual time: until the shortest slice that waits has passed, at most to the deadline.
+//!   Once past it, every update of the running entity asks for a reschedule.
+//! - **Late releases of 6.18** ([`Kernel::as_of`](crate::Kernel::as_of)), as one does, 6.18.44: whoever wakes is
+//!   compared with who would be picked once those have left that sleep with a delayed dequeue and would be; earlier
+//!   kernels leave it at such a one, and nobody is preempted. Every wakeup that does not preempt shortens the
+//!   protection of who runs to the shortest slice that waits; in earlier ones only one with a shorter slice. A task
+//!   that is new preempts only who asked for a longer slice. Lag is limited to the longest slice of the queue and a
+//!   tick. Protection is kept in real time when a weight changes.
 
 use super::entity::{CfsRq, Entity, Se};
 use super::{Discipline, FairCpu, FairShared};
@@ -60,8 +61,8 @@ fn before(a: &Entity, b: &Entity) -> bool {
     (a.deadline.wrapping_sub(b.deadline) as i64) < 0
 }
 
-/// Remembers what an entity that leaves is owed, or owes, within two slices (or a tick); in late releases of 6.18 within the longest slice of the
-/// queue and a tick.
+/// Remembers what an entity that leaves is owed, or owes, within two slices (or a tick); in late releases of 6.18
+/// within the longest slice of the queue and a tick.
 fn update_lag<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) {
     let tick = shared.config.tunables.tick_ns();
     let limit = match shared.config.eevdf {
@@ -167,7 +168,8 @@ fn shorten_protection<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &Fai
     entity.protected_until = earlier(entity.protected_until, until);
 }
 
-/// Whom a woken entity is compared with in late releases of 6.18: who would be picked, once those have left that sleep and would be.
+/// Whom a woken entity is compared with in late releases of 6.18: who would be picked, once those have left that sleep
+/// and would be.
 fn pick_awake<T: Tunables>(
     rq: &mut FairCpu<EevdfOrder, T>,
     shared: &FairShared<EevdfOrder, T>,
@@ -218,8 +220,9 @@ fn set_weight<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, se: Se, weight: u64)
     }
 }
 
-/// How kernels up to 6.12 change a weight (`reweight_eevdf`): about the queue's average, which stays where it is. What an entity is owed, and what
-/// is left from there to its deadline, are the same in real time. The deadline a sleeper took along stays as it was.
+/// How kernels up to 6.12 change a weight (`reweight_eevdf`): about the queue's average, which stays where it is. What
+/// an entity is owed, and what is left from there to its deadline, are the same in real time. The deadline a sleeper
+/// took along stays as it was.
 fn reweight_about_average<T: Tunables>(
     rq: &mut FairCpu<EevdfOrder, T>,
     shared: &FairShared<EevdfOrder, T>,
@@ -271,8 +274,8 @@ impl Discipline for EevdfOrder {
         }
         let mut lag = 0;
         if features.has(Feature::PlaceLag) && queue.nr_queued > 0 && entity.vlag != 0 {
-            // Joining moves the average towards the newcomer, which would eat up part of its lag: it is placed further out,
-            // so that after joining it has the lag it left with.
+            // Joining moves the average towards the newcomer, which would eat up part of its lag: it is placed further
+            // out, so that after joining it has the lag it left with.
             let load = queue.sum_w as i64;
             let joined = load + weight::down(entity.weight) as i64;
             // A 128-bit division costs more than all the rest of the placement: only where the product asks for it.
@@ -296,7 +299,8 @@ impl Discipline for EevdfOrder {
         entity.deadline = entity.vruntime.wrapping_add(slice);
     }
 
-    /// Since 6.14 who is not eligible is left alone by a balancer that has not failed yet. A task that the tick has just preempted mostly is not.
+    /// Since 6.14 who is not eligible is left alone by a balancer that has not failed yet. A task that the tick has
+    /// just preempted mostly is not.
     fn has_run_ahead<T: Tunables>(rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) -> bool {
         let config = &shared.config;
         config.eevdf >= Version::V6_18 && config.features.has(Feature::PlaceLag) && !entity_eligible(rq, se)
@@ -455,7 +459,8 @@ impl Discipline for EevdfOrder {
 
     fn yields<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) {
         if shared.config.eevdf >= Version::V6_12 {
-            // Since 6.12 (of its stable releases 6.12.117 does, read in its text) a task that yields while it is owed time gives the rest of its request up; one that is not owed any goes on as it was.
+            // Since 6.12 (of its stable releases 6.12.117 does, read in its text) a task that yields while it is owed
+            // time gives the rest of its request up; one that is not owed any goes on as it was.
             if !entity_eligible(rq, se) {
                 return;
             }

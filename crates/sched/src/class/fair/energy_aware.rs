@@ -1,15 +1,18 @@
 //! Energy-aware scheduling: a task that wakes goes where it costs the least, as long as every CPU has a fifth to spare
 //! (`find_energy_efficient_cpu`; `Documentation/scheduler/sched-energy.rst`).
 //!
-//! Of each domain of the [model](crate::energy) two CPUs are candidates: the one the task slept on, and the one that would have the most to spare
-//! with it. Each is priced with the frequency at which the domain would then run, that which `schedutil` would choose, and the time
-//! that its CPUs would be busy. The cheapest has it; the previous one if none is cheaper.
+//! Of each domain of the [model](crate::energy) two CPUs are candidates: the one the task slept on, and the one that
+//! would have the most to spare with it. Each is priced with the frequency at which the domain would then run, that
+//! which `schedutil` would choose, and the time that its CPUs would be busy. The cheapest has it; the previous one if
+//! none is cheaper.
 //!
-//! While some CPU uses more than four fifths of what it has (`rd->overutilized`) all this is off, and wakeups and balancing are what they
-//! are elsewhere. While none does, load is not balanced at all. What a CPU uses is looked at when a task wakes there and at each of its ticks, and
-//! the flag falls when the topmost domain is balanced the next time. From 6.10 on, here 6.12, a task too big for its CPU is moved all the same.
+//! While some CPU uses more than four fifths of what it has (`rd->overutilized`) all this is off, and wakeups and
+//! balancing are what they are elsewhere. While none does, load is not balanced at all. What a CPU uses is looked at
+//! when a task wakes there and at each of its ticks, and the flag falls when the topmost domain is balanced the next
+//! time. From 6.10 on, here 6.12, a task too big for its CPU is moved all the same.
 //!
-//! Of 6.1's own one thing is not as it was: a lower clamp that a CPU fails counts as in later kernels (the CPU comes before one that is too small).
+//! Of 6.1's own one thing is not as it was: a lower clamp that a CPU fails counts as in later kernels (the CPU comes
+//! before one that is too small).
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -38,7 +41,8 @@ fn used<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>) -> (u64, u64) {
     (rq.class.groups[ROOT].cfs.avg.util_avg, rq.class.util_est)
 }
 
-/// A task woke here, or a tick came: if this CPU has not a fifth to spare, nobody looks at energy any more (`check_update_overutilized_status`).
+/// A task woke here, or a tick came: if this CPU has not a fifth to spare, nobody looks at energy any more
+/// (`check_update_overutilized_status`).
 #[inline(never)]
 pub(super) fn look_at_utilisation<D: Discipline, T: Tunables>(
     rq: &mut FairCpu<D, T>,
@@ -67,8 +71,8 @@ fn is_overutilized<P: Policy>(shared: &Shared<P>, cpu: CpuId, util: u64, clamps:
     util_fits_cpu(util, clamps, published.capacity(), published.capacity_of()) == Fit::No
 }
 
-/// `dst` balances `domain`, its topmost one if `top`, and has looked at its CPUs but for `excluded`: notes whether one of them has not a fifth to
-/// spare, and returns what is to be told if that is news.
+/// `dst` balances `domain`, its topmost one if `top`, and has looked at its CPUs but for `excluded`: notes whether one
+/// of them has not a fifth to spare, and returns what is to be told if that is news.
 pub(crate) fn look_at_domain<P: Policy>(
     shared: &Shared<P>,
     energy: &Energy,
@@ -93,7 +97,8 @@ pub(crate) fn look_at_domain<P: Policy>(
     Some(Event::Overutilized { root: root(shared, dst), on: over })
 }
 
-/// Whether `dst` leaves its domains as they are, for energy is looked at. `misfit`: the busiest group has a task that is too big for its CPU.
+/// Whether `dst` leaves its domains as they are, for energy is looked at. `misfit`: the busiest group has a task that
+/// is too big for its CPU.
 pub(crate) fn leaves_alone<P: Policy>(shared: &Shared<P>, energy: &Energy, dst: CpuId, misfit: bool) -> bool {
     let overutilized = shared.flag(&energy.overutilized, dst).load(Relaxed);
     let moves_misfits = shared.config.balancer >= Balancer::V6_12;
@@ -231,7 +236,8 @@ struct View<'a, P: Policy> {
 }
 
 impl<P: Policy> View<'_, P> {
-    /// What the fair class would use of a CPU, were the task `at` one, or nowhere (`cpu_util`). `boost`: who waits counts as if it ran.
+    /// What the fair class would use of a CPU, were the task `at` one, or nowhere (`cpu_util`). `boost`: who waits
+    /// counts as if it ran.
     fn util(&self, cpu: CpuId, at: Option<CpuId>, boost: bool) -> u64 {
         let (usage, published) = (self.energy.of(cpu), self.shared.cpu(cpu));
         let mut util = usage.util_avg();

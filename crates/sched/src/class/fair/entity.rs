@@ -12,9 +12,9 @@ use super::quiet::Quiet;
 use super::timeline::{Ticket, Timeline};
 use crate::ids::GroupId;
 
-/// Names an entity on its run queue: a task by its index in `Rq::tasks`, or a group by its index in [`FairRq::groups`]. It is the entity's
-/// distance from the middle of [`Entities`]: tasks lie above it and groups below, so that whoever asks for one need not ask what it is, and
-/// nobody is at 0, so that an `Option<Se>` takes no more room.
+/// Names an entity on its run queue: a task by its index in `Rq::tasks`, or a group by its index in [`FairRq::groups`].
+/// It is the entity's distance from the middle of [`Entities`]: tasks lie above it and groups below, so that whoever
+/// asks for one need not ask what it is, and nobody is at 0, so that an `Option<Se>` takes no more room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Se(NonZeroI32);
 
@@ -263,8 +263,8 @@ impl CfsRq {
 
 /// A group on one CPU: its own queue. Its entity, in the parent's queue, is in [`FairRq::entities`].
 //
-// 256 bytes, but not aligned to cache lines: what is cannot grow in place, and a million tasks in ten thousand groups would take half as
-// much memory again.
+// 256 bytes, but not aligned to cache lines: what is cannot grow in place, and a million tasks in ten thousand groups
+// would take half as much memory again.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct GroupRq {
@@ -305,8 +305,9 @@ impl<T> core::ops::IndexMut<u32> for Table<T> {
     }
 }
 
-/// The entities of a CPU, each as far from the middle as its [`Se`] says: one table with two ends, so that a CPU which groups have been on
-/// by the thousand and tasks by the dozen, or the other way round, has no places for those that never come.
+/// The entities of a CPU, each as far from the middle as its [`Se`] says: one table with two ends, so that a CPU which
+/// groups have been on by the thousand and tasks by the dozen, or the other way round, has no places for those that
+/// never come.
 #[derive(Debug, Default)]
 pub(crate) struct Entities {
     table: alloc::vec::Vec<Entity>,
@@ -373,7 +374,8 @@ pub struct FairRq {
     /// Some task here has, or had, a slice of its own: all others, and the groups they are in, ask for the base slice.
     pub(crate) slices: bool,
 
-    /// The group of the task that was put before its CPU looked for work elsewhere: limits from there up are to be checked after that.
+    /// The group of the task that was put before its CPU looked for work elsewhere: limits from there up are to be
+    /// checked after that.
     pub(crate) unchecked: Option<u32>,
 
     /// Sum of the queued tasks' estimated utilisation.
@@ -425,7 +427,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whoever comes next, task or group, all are found as they were put, and there is room for little more than those.
+        /// Whoever comes next, task or group, all are found as they were put, and there is room for little more than
+        /// those.
         #[test]
         fn both_ends_grow(comers in proptest::collection::vec(any::<bool>(), 0..400)) {
             let (mut entities, mut here) = (Entities::default(), Vec::new());

@@ -1,5 +1,5 @@
-//! The groups of a CPU whose averages may not be zero (`leaf_cfs_rq_list`): what a balance has to decay. However many there are, one is
-//! added in the same time.
+//! The groups of a CPU whose averages may not be zero (`leaf_cfs_rq_list`): what a balance has to decay. However many
+//! there are, one is added in the same time.
 
 use alloc::vec::Vec;
 

@@ -41,7 +41,8 @@ pub(super) fn se_weight(weight: u64) -> u64 {
     weight::down(weight)
 }
 
-/// Brings the averages of `se` and of the queue it is on up to `now` on the PELT clock. Whether those of the queue changed.
+/// Brings the averages of `se` and of the queue it is on up to `now` on the PELT clock. Whether those of the queue
+/// changed.
 #[inline(always)]
 #[allow(clippy::inline_always)] // see `update_load_avg`
 pub(super) fn update_avgs(entity: &mut Entity, queue: &mut CfsRq, se: Se, now: u64) -> bool {
@@ -77,7 +78,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// The averages of `se` and of the queue `parent` are up to date, and those of the queue changed or did not: carries on what follows.
+    /// The averages of `se` and of the queue `parent` are up to date, and those of the queue changed or did not:
+    /// carries on what follows.
     #[inline]
     pub(super) fn averages_updated(&mut self, shared: &Shared<Fair<D, T>>, se: Se, parent: u32, decayed: bool) {
         let decayed = decayed | self.propagate(se);
@@ -86,7 +88,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// What joined or left a group's queue joins or leaves the group's entity. Whether there was anything; nobody is told.
+    /// What joined or left a group's queue joins or leaves the group's entity. Whether there was anything; nobody is
+    /// told.
     #[inline]
     pub(super) fn propagate(&mut self, se: Se) -> bool {
         se.as_group().is_some() && self.propagate_entity_load_avg(se)
@@ -223,7 +226,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.list_leaf(parent);
     }
 
-    /// A sleeping task leaves a CPU that idles, whose averages stand still: its own go on to now (`migrate_se_pelt_lag`, 5.19).
+    /// A sleeping task leaves a CPU that idles, whose averages stand still: its own go on to now
+    /// (`migrate_se_pelt_lag`, 5.19).
     pub(crate) fn age_on_idle(&mut self, shared: &Shared<Fair<D, T>>, se: Se) {
         if self.running != Running::Idle || shared.config.balancer < Balancer::V6_1 {
             return;
@@ -301,8 +305,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             entity.avg.runnable_sum = own_avg.runnable_avg * divider;
         }
 
-        // Load: a queue's runnable time cannot be seen in the sum of its entities' (they overlap), so it is estimated: what
-        // joined adds up to always-runnable at most; what left leaves the mean of those that remain.
+        // Load: a queue's runnable time cannot be seen in the sum of its entities' (they overlap), so it is estimated:
+        // what joined adds up to always-runnable at most; what left leaves the mean of those that remain.
         let mut load_delta = (0i64, 0i64);
         if runnable_sum != 0 {
             let mut new_sum = if runnable_sum > 0 {
@@ -442,7 +446,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         entity.avg.load_avg = se_weight(entity.weight);
         if spare > 0 {
             entity.avg.util_avg = if queue_util > 0 {
-                // Until 6.10 the weight was taken in the scheduler's scale and the load in the user's: mostly all that is spare.
+                // Until 6.10 the weight was taken in the scheduler's scale and the load in the user's: mostly all that
+                // is spare.
                 let weight = if late { se_weight(entity.weight) } else { entity.weight };
                 (queue_util * weight / (queue_load + 1)).min(spare)
             } else {
@@ -466,8 +471,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// When a task goes to sleep, its estimate follows what it used: up at once, down by a quarter of the difference. Since 6.8 (here: 6.12)
-    /// not down if it had to wait for its CPU, and would have used more.
+    /// When a task goes to sleep, its estimate follows what it used: up at once, down by a quarter of the difference.
+    /// Since 6.8 (here: 6.12) not down if it had to wait for its CPU, and would have used more.
     pub(crate) fn util_est_update(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         if !shared.config.features.has(Feature::UtilEst) {
             return;
@@ -502,8 +507,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 }
 
-/// Without UTIL_EST_FASTUP: the average follows by a quarter of the difference up as well as down, and the estimate is that or what was
-/// used last, whichever is more.
+/// Without UTIL_EST_FASTUP: the average follows by a quarter of the difference up as well as down, and the estimate is
+/// that or what was used last, whichever is more.
 fn update_slowly(avg: &mut Avg, capacity: u64) {
     let used = avg.util_avg as i64;
     let delta = used - i64::from(avg.util_est_ewma);
@@ -577,11 +582,12 @@ fn take_off(avg: &mut pelt::Avg, removed: &Removed, divider: u64) {
     avg.runnable_sum = not_less(avg.runnable_sum, avg.runnable_avg * MIN_DIVIDER);
 }
 
-/// A sum that is not less than what its average makes likely. Kernels compare the lower 32 bits of both, and keep these (`max_t(u32, ...)`):
-/// of a queue with a load of some 91,900 or more, which is ninety tasks of nice 0, the rest is lost until the tasks' own averages restore it.
-/// Watched on 6.18.44: with 110 hogs on a CPU its load of 112,439 was 41,561 some milliseconds after one of them got another nice value, and
-/// its runnable average fell from 112,648 to 37,486 when one was moved away. 6.1 and 6.12 have it in their text;
-/// the older ones here, which keep no such sums, have it only because their averages are these.
+/// A sum that is not less than what its average makes likely. Kernels compare the lower 32 bits of both, and keep these
+/// (`max_t(u32, ...)`): of a queue with a load of some 91,900 or more, which is ninety tasks of nice 0, the rest is
+/// lost until the tasks' own averages restore it. Watched on 6.18.44: with 110 hogs on a CPU its load of 112,439 was
+/// 41,561 some milliseconds after one of them got another nice value, and its runnable average fell from 112,648 to
+/// 37,486 when one was moved away. 6.1 and 6.12 have it in their text; the older ones here, which keep no such sums,
+/// have it only because their averages are these.
 fn not_less(sum: u64, likely: u64) -> u64 {
     u64::from((sum as u32).max(likely as u32))
 }

@@ -1,6 +1,6 @@
 //! The fair class: hierarchical groups of weighted tasks. What EEVDF and CFS have in common is here and in `queue`
-//! (joining and leaving), `load` (averages, the split of a group's weight) and `placement` (the CPU for a wakeup); where
-//! they differ is the [`Discipline`], in `eevdf` and `cfs`.
+//! (joining and leaving), `load` (averages, the split of a group's weight) and `placement` (the CPU for a wakeup);
+//! where they differ is the [`Discipline`], in `eevdf` and `cfs`.
 
 pub(crate) mod bandwidth;
 mod capacity;
@@ -68,7 +68,8 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     #[doc(hidden)]
     fn arrive<T: Tunables>(_rq: &mut FairCpu<Self, T>, _se: Se, _why: Enqueue) {}
 
-    /// Whether the balancer leaves a queued entity where it is as long as others can go: it has had more than its share there.
+    /// Whether the balancer leaves a queued entity where it is as long as others can go: it has had more than its share
+    /// there.
     #[doc(hidden)]
     fn has_run_ahead<T: Tunables>(_rq: &FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se) -> bool {
         false
@@ -104,7 +105,8 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     #[doc(hidden)]
     fn charged<T: Tunables>(curr: &mut Entity, queue: &mut CfsRq, shared: &FairShared<Self, T>) -> bool;
 
-    /// How long, on its own virtual time, the only and running entity of `queue` can be charged for time before that does more than adding up.
+    /// How long, on its own virtual time, the only and running entity of `queue` can be charged for time before that
+    /// does more than adding up.
     #[doc(hidden)]
     fn undisturbed(curr: &Entity, queue: &CfsRq) -> u64;
 
@@ -118,8 +120,8 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
         true
     }
 
-    /// `woken` and the running `curr` are siblings on one queue, both up to date: whether `woken` preempts. `running` is the task that runs;
-    /// the woken one may have been forked just now.
+    /// `woken` and the running `curr` are siblings on one queue, both up to date: whether `woken` preempts. `running`
+    /// is the task that runs; the woken one may have been forked just now.
     #[doc(hidden)]
     fn preempts<T: Tunables>(
         rq: &mut FairCpu<Self, T>,
@@ -357,8 +359,8 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         rq.class.slices |= rq.se(Se::task(task)).custom_slice;
     }
 
-    /// `task_change_group_fair`: what a task has used leaves its old group and joins the new one at once, and decays there while it sleeps. One that is
-    /// new, or in a higher class, has nothing to take along.
+    /// `task_change_group_fair`: what a task has used leaves its old group and joins the new one at once, and decays
+    /// there while it sleeps. One that is new, or in a higher class, has nothing to take along.
     fn group_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
         rq.catch_up(shared);
         let se = Se::task(task);
@@ -385,8 +387,8 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         true
     }
 
-    /// `switched_to_fair`: what it has used, as far as that has not decayed, joins its queue at once, and decays there while it sleeps (here:
-    /// from 6.1 on).
+    /// `switched_to_fair`: what it has used, as far as that has not decayed, joins its queue at once, and decays there
+    /// while it sleeps (here: from 6.1 on).
     fn returned_asleep(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) -> bool {
         if shared.config.balancer < Balancer::V6_1 {
             return false;

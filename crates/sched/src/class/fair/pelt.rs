@@ -88,8 +88,8 @@ impl Avg {
         now.wrapping_sub(self.last_update) < 1 << 10
     }
 
-    /// Moves the sums on to `now`; since the last update the entity weighed `load`, had `runnable` runnable tasks, and was
-    /// `running`. False when less than a microsecond has passed and nothing changed.
+    /// Moves the sums on to `now`; since the last update the entity weighed `load`, had `runnable` runnable tasks, and
+    /// was `running`. False when less than a microsecond has passed and nothing changed.
     #[inline]
     pub(crate) fn accumulate(&mut self, now: u64, load: u64, runnable: u64, running: bool) -> bool {
         let delta = now.wrapping_sub(self.last_update);
@@ -115,8 +115,8 @@ impl Avg {
         false
     }
 
-    /// Counts time of the running period. An entity that has left (no load) is neither runnable nor running, whatever the
-    /// pointers still say.
+    /// Counts time of the running period. An entity that has left (no load) is neither runnable nor running, whatever
+    /// the pointers still say.
     #[inline]
     fn count(&mut self, contrib: u64, load: u64, runnable: u64, running: bool) {
         if load == 0 {
@@ -127,8 +127,9 @@ impl Avg {
         self.util_sum += (u64::from(running) * contrib) << 10;
     }
 
-    /// Counts `micros` microseconds of the running period at once that were passed one after the other: it weighed `load` and was `running` all the time,
-    /// and `runnable_micros` are those microseconds, each times how many tasks were runnable then.
+    /// Counts `micros` microseconds of the running period at once that were passed one after the other: it weighed
+    /// `load` and was `running` all the time, and `runnable_micros` are those microseconds, each times how many tasks
+    /// were runnable then.
     pub(crate) fn catch_up(&mut self, micros: u64, load: u64, runnable_micros: u64, running: bool) {
         debug_assert!(u64::from(self.period_contrib) + micros < 1024 || micros == 0, "averages would have changed");
         self.last_update += micros << 10;
@@ -156,8 +157,9 @@ impl Avg {
         self.period_contrib = rest as u32;
     }
 
-    /// As [`Self::catch_up`], and then on into another period, in which the averages change: since the microseconds that were put off `runnable` tasks have
-    /// been runnable, and all else was as before. `weight` is that of [`Self::average`].
+    /// As [`Self::catch_up`], and then on into another period, in which the averages change: since the microseconds
+    /// that were put off `runnable` tasks have been runnable, and all else was as before. `weight` is that of
+    /// [`Self::average`].
     #[inline]
     pub(crate) fn step(
         &mut self,
@@ -209,7 +211,8 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// The step of whoever is where `avg` is: `put_off` microseconds, with which its period does not end, and `micros` with which it does.
+    /// The step of whoever is where `avg` is: `put_off` microseconds, with which its period does not end, and `micros`
+    /// with which it does.
     pub(crate) fn new(avg: &Avg, put_off: u64, micros: u64) -> Self {
         let open = u64::from(avg.period_contrib) + put_off;
         let total = open + micros;

@@ -68,8 +68,8 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
 /// Used to so many percent, a CPU has no room.
 const PACK_PCT: u64 = 70;
 
-/// A CPU that is in use and has room for the task ([`Kernel::as_of`](crate::Kernel::as_of)): the one that wakes or forks it, the one it slept on,
-/// or the first that is in use.
+/// A CPU that is in use and has room for the task ([`Kernel::as_of`](crate::Kernel::as_of)): the one that wakes or
+/// forks it, the one it slept on, or the first that is in use.
 #[inline(never)]
 fn pack<D: Discipline, T: Tunables>(
     rq: &Rq<Fair<D, T>>,
@@ -100,7 +100,8 @@ fn pack<D: Discipline, T: Tunables>(
         .or_else(|| (0..shared.nr_cpus() as u32).map(CpuId).filter(in_use).find(has_room))
 }
 
-/// Whether nothing waits on a CPU but fair tasks, at most so many of them, and it would be used to less than [`PACK_PCT`] with the task.
+/// Whether nothing waits on a CPU but fair tasks, at most so many of them, and it would be used to less than
+/// [`PACK_PCT`] with the task.
 fn has_room<D: Discipline, T: Tunables>(
     rq: &Rq<Fair<D, T>>,
     shared: &Shared<Fair<D, T>>,
@@ -167,8 +168,8 @@ fn wake_affine<D: Discipline, T: Tunables>(
         if here.is_idle() && shared.domains.share_cache(on, prev) {
             return if there.is_idle() { prev } else { on };
         }
-        // 2. The waker is about to sleep and alone: its CPU is as good as idle. Since 6.14, and in late 6.12, who is asleep and only queued does
-        // not count.
+        // 2. The waker is about to sleep and alone: its CPU is as good as idle. Since 6.14, and in late 6.12, who is
+        // asleep and only queued does not count.
         if wake.sync && here.nr_running().saturating_sub(here.nr_delayed()) == 1 {
             return on;
         }
@@ -210,8 +211,9 @@ fn idle_or_sched_idle<D: Discipline, T: Tunables>(shared: &Shared<Fair<D, T>>, c
     cpu.is_idle() || cpu.is_sched_idle()
 }
 
-/// An idle CPU in the cache of `target`, with preference for `target`, the previous CPU and the one before. Of the first two nobody asks whether the task
-/// may run there: one whose CPUs were changed while it slept goes where `select_fallback_rq` sends it, as long as where it slept is idle.
+/// An idle CPU in the cache of `target`, with preference for `target`, the previous CPU and the one before. Of the
+/// first two nobody asks whether the task may run there: one whose CPUs were changed while it slept goes where
+/// `select_fallback_rq` sends it, as long as where it slept is idle.
 fn select_idle_sibling<D: Discipline, T: Tunables>(
     rq: &mut Rq<Fair<D, T>>,
     shared: &Shared<Fair<D, T>>,
@@ -250,7 +252,8 @@ fn select_idle_sibling<D: Discipline, T: Tunables>(
     search_idle_sibling(rq, shared, task, target, cluster).or(known).unwrap_or(target)
 }
 
-/// The search of [`select_idle_sibling`], where none of the CPUs known by name is idle; CPUs of `cluster`, if there are clusters, come first.
+/// The search of [`select_idle_sibling`], where none of the CPUs known by name is idle; CPUs of `cluster`, if there are
+/// clusters, come first.
 #[inline(never)]
 fn search_idle_sibling<D: Discipline, T: Tunables>(
     rq: &Rq<Fair<D, T>>,
@@ -300,7 +303,8 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
     search_idle_cpu(shared, llc_shared, cpus, &allowed, start, has_idle_core, budget)
 }
 
-/// `select_idle_cpu`: the first of `cpus` that is idle, of the first `budget`; while the cache has idle cores, one of those.
+/// `select_idle_cpu`: the first of `cpus` that is idle, of the first `budget`; while the cache has idle cores, one of
+/// those.
 #[inline]
 fn search_idle_cpu<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
@@ -322,8 +326,8 @@ fn search_idle_cpu<D: Discipline, T: Tunables>(
     cpus.take(budget).find(|&cpu| idle_or_sched_idle(shared, cpu))
 }
 
-/// The first of `cpus`, which begin at `start` and go round, whose core is idle as a whole (`select_idle_core`); if there is none, the first idle
-/// one that was seen.
+/// The first of `cpus`, which begin at `start` and go round, whose core is idle as a whole (`select_idle_core`); if
+/// there is none, the first idle one that was seen.
 #[inline(never)]
 fn search_idle_core<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
@@ -378,8 +382,8 @@ struct Runs {
     runnable: u64,
 }
 
-/// What the slow path compares of a group of CPUs (`update_sg_wakeup_stats`). Those on which the task may not run do not count, but for the size of the
-/// group. `misfit`: it is too big for all of those on which it may.
+/// What the slow path compares of a group of CPUs (`update_sg_wakeup_stats`). Those on which the task may not run do
+/// not count, but for the size of the group. `misfit`: it is too big for all of those on which it may.
 fn idlest_stats<'a, D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
     group: &'a SchedGroup,
@@ -451,7 +455,8 @@ fn is_worth_leaving<P: Policy>(
     }
 }
 
-/// The slow path, for tasks without a past (or that leave it behind, and run now: `without`): down the domains of `on`, each time into the idlest group.
+/// The slow path, for tasks without a past (or that leave it behind, and run now: `without`): down the domains of `on`,
+/// each time into the idlest group.
 #[inline(never)]
 fn find_idlest<D: Discipline, T: Tunables>(
     rq: &Rq<Fair<D, T>>,
@@ -500,9 +505,9 @@ fn find_idlest<D: Discipline, T: Tunables>(
     cpu
 }
 
-/// The idlest allowed CPU of a group (`find_idlest_group_cpu`): one that runs nothing but SCHED_IDLE tasks; of the idle ones that in the
-/// shallowest state, then the one that has been idle for the shortest time, as its cache is the warmest; else the one
-/// with the least load.
+/// The idlest allowed CPU of a group (`find_idlest_group_cpu`): one that runs nothing but SCHED_IDLE tasks; of the idle
+/// ones that in the shallowest state, then the one that has been idle for the shortest time, as its cache is the
+/// warmest; else the one with the least load.
 fn idlest_cpu<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
     group: &SchedGroup,

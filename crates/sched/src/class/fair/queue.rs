@@ -93,8 +93,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         slot
     }
 
-    /// A group becomes idle, or no longer is (`sched_group_set_idle`): its tasks that are not idle by themselves count otherwise in the
-    /// queues above.
+    /// A group becomes idle, or no longer is (`sched_group_set_idle`): its tasks that are not idle by themselves count
+    /// otherwise in the queues above.
     pub(crate) fn set_group_idle(&mut self, slot: u32, idle: bool) {
         if self.class.entities[Se::group(slot)].idle == idle {
             return;
@@ -396,7 +396,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if self.class.entities[Se::task(task)].throttled && self.enqueue_throttled(task, why) {
             return;
         }
-        // One that was moved while its dequeue was delayed stays delayed: asleep, it counts as queued and not as runnable.
+        // One that was moved while its dequeue was delayed stays delayed: asleep, it counts as queued and not as
+        // runnable.
         let runnable = u32::from(!self.class.entities[Se::task(task)].delayed);
         if runnable > 0 {
             self.util_est_enqueue(shared, task);
@@ -507,7 +508,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         left
     }
 
-    /// Whether nothing but idle tasks is here (`sched_idle_rq`), but for so many that are counted though they have left.
+    /// Whether nothing but idle tasks is here (`sched_idle_rq`), but for so many that are counted though they have
+    /// left.
     #[inline]
     fn is_only_idle(&self, gone: u32) -> bool {
         let idle = self.class.groups[ROOT].cfs.h_nr_idle;
@@ -518,7 +520,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     pub(super) fn dequeue_entities(&mut self, shared: &Shared<Fair<D, T>>, se: Se, why: Dequeue, sleeps: bool) -> bool {
         let (tasks, mut idle, runnable) = match (se.as_task(), se.as_group()) {
             (Some(task), _) => {
-                // One that is delayed, and stays so where it goes or when it is back, has left the number of the runnable already.
+                // One that is delayed, and stays so where it goes or when it is back, has left the number of the
+                // runnable already.
                 let delayed = matches!(why, Dequeue::Move | Dequeue::Save) && self.se(se).delayed;
                 (1, u32::from(self.tasks[task].policy == SchedPolicy::Idle), u32::from(!delayed))
             }
@@ -595,7 +598,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// A task that is not queued joins the averages of its queue, or leaves them: carries that up to the root, or to where a limit holds back.
+    /// A task that is not queued joins the averages of its queue, or leaves them: carries that up to the root, or to
+    /// where a limit holds back.
     pub(crate) fn change_averages(&mut self, shared: &Shared<Fair<D, T>>, se: Se, attach: Attach) {
         self.update_load_avg(shared, se, attach);
         let mut cfs = self.se(se).parent;

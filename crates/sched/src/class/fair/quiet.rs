@@ -1,22 +1,25 @@
 //! Levels of the hierarchy at which nothing happens.
 //!
-//! When a task wakes or sleeps while others of its group are queued, nobody joins or leaves the queues above the group's own: each goes on
-//! with the one entity it has. All that a kernel does there, at every level and every time, is to add to sums: time to averages, tasks to
-//! counts. Here it is added once for all of them, until something happens there or somebody looks; then every level *catches up*, and is where
-//! it would have been, to the bit. So what a wakeup costs does not grow with the depth of its group (`docs/simulator.md`).
+//! When a task wakes or sleeps while others of its group are queued, nobody joins or leaves the queues above the
+//! group's own: each goes on with the one entity it has. All that a kernel does there, at every level and every time,
+//! is to add to sums: time to averages, tasks to counts. Here it is added once for all of them, until something happens
+//! there or somebody looks; then every level *catches up*, and is where it would have been, to the bit. So what a
+//! wakeup costs does not grow with the depth of its group (`docs/simulator.md`).
 //!
-//! That adding up later comes to the same rests on these conditions, of the group and the levels above it ([`Rq::watch`]); each is looked at again before
-//! something is put off ([`Rq::stays_quiet`]), or cannot change without that all catch up first:
+//! That adding up later comes to the same rests on these conditions, of the group and the levels above it
+//! ([`Rq::watch`]); each is looked at again before something is put off ([`Rq::stays_quiet`]), or cannot change without
+//! that all catch up first:
 //!
-//! - Every queue between the group's and the root's has one entity, of a group below. (The root's may have any: it is always up to date.) Whoever
-//!   queues, takes off, moves or reweights another calls [`Rq::catch_up`] before.
-//! - Within a period of PELT (1024 us) averages stay as they are, and sums only grow: by what has passed, times what is the same all the time, or is
-//!   counted here. In the first call of the next period all catch up.
-//! - The groups are queued on this CPU alone, so that each has its whole weight, however much is queued. Other CPUs' loads are looked at again whenever
-//!   some group's has changed on any CPU.
-//! - Charging the running entity of such a queue for its time is the same at once or piece by piece where its weight is that of nice 0, and until its
-//!   request is used up ([`Discipline::undisturbed`]).
-//! - No group there is idle (`cpu.idle`) or throttled, and the queues have the same buddies, `next` and `last`, all of them.
+//! - Every queue between the group's and the root's has one entity, of a group below. (The root's may have any: it is
+//!   always up to date.) Whoever queues, takes off, moves or reweights another calls [`Rq::catch_up`] before.
+//! - Within a period of PELT (1024 us) averages stay as they are, and sums only grow: by what has passed, times what is
+//!   the same all the time, or is counted here. In the first call of the next period all catch up.
+//! - The groups are queued on this CPU alone, so that each has its whole weight, however much is queued. Other CPUs'
+//!   loads are looked at again whenever some group's has changed on any CPU.
+//! - Charging the running entity of such a queue for its time is the same at once or piece by piece where its weight is
+//!   that of nice 0, and until its request is used up ([`Discipline::undisturbed`]).
+//! - No group there is idle (`cpu.idle`) or throttled, and the queues have the same buddies, `next` and `last`, all of
+//!   them.
 
 use super::entity::{ROOT, Se};
 use super::pelt::Step;
@@ -45,7 +48,8 @@ pub(crate) struct Quiet {
     leaf: u32,
     /// Index of the group below the root that it is in, or is.
     top: u32,
-    /// Nothing happens in the root's queue either: that group's entity is the only one there, too. Only its counts and buddies are up to date then.
+    /// Nothing happens in the root's queue either: that group's entity is the only one there, too. Only its counts and
+    /// buddies are up to date then.
     root: bool,
     /// Up to when averages are told of time, on the PELT clock, nanoseconds.
     at: u64,
@@ -59,7 +63,8 @@ pub(crate) struct Quiet {
     undisturbed_until: u64,
     /// [`Shared::group_loads`] when the groups were last seen to be on this CPU alone.
     loads: u32,
-    /// Tasks that have come (negative: gone) since the levels caught up: of `h_nr_queued`, `h_nr_runnable`, `h_nr_idle`.
+    /// Tasks that have come (negative: gone) since the levels caught up: of `h_nr_queued`, `h_nr_runnable`,
+    /// `h_nr_idle`.
     queued: i32,
     runnable: i32,
     idle: i32,
@@ -68,7 +73,8 @@ pub(crate) struct Quiet {
     /// The microseconds, each times `runnable` and times `below` as it was then.
     runnable_micros: i64,
     below_micros: i64,
-    /// What buddies the queues between have, `next` and `last`, each of which is their only entity; and whether that is news to them.
+    /// What buddies the queues between have, `next` and `last`, each of which is their only entity; and whether that is
+    /// news to them.
     buddies: [bool; 2],
     news: [bool; 2],
 }
@@ -124,7 +130,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Something happens to the entity of `task`, on whatever queue that is: if that is one that was to be told later, it is told now.
+    /// Something happens to the entity of `task`, on whatever queue that is: if that is one that was to be told later,
+    /// it is told now.
     #[inline]
     pub(crate) fn catch_up_around(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         if self.class.quiet.leaf != NOBODY {
@@ -142,7 +149,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// The CPU passes from `prev` to `next`: if that is not between two of the group's tasks, something happens in the queues above.
+    /// The CPU passes from `prev` to `next`: if that is not between two of the group's tasks, something happens in the
+    /// queues above.
     #[inline]
     pub(super) fn catch_up_between(&mut self, shared: &Shared<Fair<D, T>>, prev: Option<Se>, next: Option<Se>) {
         if self.class.quiet.leaf != NOBODY {
@@ -221,8 +229,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         [0; 3]
     }
 
-    /// A task has joined the queue of `leaf`, or left it, where others stay; `slice` is the shortest that one of them asks for. Whether that is all that happens:
-    /// then it is counted, and the levels above need not be told now.
+    /// A task has joined the queue of `leaf`, or left it, where others stay; `slice` is the shortest that one of them
+    /// asks for. Whether that is all that happens: then it is counted, and the levels above need not be told now.
     #[inline(never)]
     pub(super) fn stays_quiet(
         &mut self,
@@ -266,7 +274,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// With another `micros` microseconds another period begins, and the averages of all levels change; all else goes on being put off.
+    /// With another `micros` microseconds another period begins, and the averages of all levels change; all else goes
+    /// on being put off.
     #[inline(never)]
     fn begin_period(&mut self, shared: &Shared<Fair<D, T>>, micros: u64) {
         let quiet = &self.class.quiet;
@@ -303,7 +312,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         (quiet.micros, quiet.runnable_micros, quiet.below_micros) = (0, 0, 0);
     }
 
-    /// A task of `leaf` falls asleep and stays queued, or the reverse: whether the levels above have it counted, which are not told now.
+    /// A task of `leaf` falls asleep and stays queued, or the reverse: whether the levels above have it counted, which
+    /// are not told now.
     #[inline]
     pub(super) fn counts_quietly(&mut self, leaf: u32, runnable: i32) -> bool {
         if self.class.quiet.leaf != leaf {
@@ -315,7 +325,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// The entity of `leaf` and those above it become the buddies of their queues that `kind` says: whether that is known without telling the levels between now.
+    /// The entity of `leaf` and those above it become the buddies of their queues that `kind` says: whether that is
+    /// known without telling the levels between now.
     #[inline]
     pub(super) fn befriend_quietly(&mut self, leaf: u32, kind: Buddy) -> bool {
         let quiet = &mut self.class.quiet;
@@ -332,8 +343,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// An entity of `leaf` was a buddy (`next`, `last`, `skip`) and is no more; so are those above it, as far up as they were. If that is known without telling
-    /// the levels between now: which it still may be at the root, and whose entity is asked for there.
+    /// An entity of `leaf` was a buddy (`next`, `last`, `skip`) and is no more; so are those above it, as far up as
+    /// they were. If that is known without telling the levels between now: which it still may be at the root, and whose
+    /// entity is asked for there.
     pub(super) fn forget_quietly(&mut self, leaf: u32, buddy: [bool; 3]) -> Option<(Se, [bool; 3])> {
         let quiet = &mut self.class.quiet;
         if quiet.leaf != leaf {
@@ -363,7 +375,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         ROOT
     }
 
-    /// The root has picked the entity of the group `top`: the group whose queue is to be asked next, if nobody between has to be told that time has passed.
+    /// The root has picked the entity of the group `top`: the group whose queue is to be asked next, if nobody between
+    /// has to be told that time has passed.
     #[inline]
     pub(super) fn pick_quietly(&mut self, shared: &Shared<Fair<D, T>>, top: u32) -> Option<u32> {
         let (now, quiet) = (self.clock.now(), &mut self.class.quiet);
@@ -400,7 +413,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             && self.class.entities[Se::group(group)].weight == task_group.shares().max(MIN_SHARES)
     }
 
-    /// All levels above `leaf`, which is not the root, are up to date: from now on they need not be told, if the conditions are met.
+    /// All levels above `leaf`, which is not the root, are up to date: from now on they need not be told, if the
+    /// conditions are met.
     #[inline(never)]
     pub(super) fn watch(&mut self, shared: &Shared<Fair<D, T>>, leaf: u32) {
         if self.class.limits || !shared.config.quiet_levels || self.class.quiet.leaf != NOBODY {

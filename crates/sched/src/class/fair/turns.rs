@@ -175,8 +175,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if self.need_resched() {
             return;
         }
-        // Up to 6.11 (here: 6.6) policies come before groups: a SCHED_IDLE task gives way to any other, wherever that is, and only ordinary ones
-        // preempt.
+        // Up to 6.11 (here: 6.6) policies come before groups: a SCHED_IDLE task gives way to any other, wherever that
+        // is, and only ordinary ones preempt.
         let policy = self.tasks[task].policy;
         if shared.config.balancer < Balancer::V6_12 {
             if self.se(Se::task(curr)).idle && policy != SchedPolicy::Idle {

@@ -1,24 +1,26 @@
-//! The CPU resource controller of CKRM (KUROSAWA Takahiro, January 2006): shares of the machine for classes of tasks, by
-//! scaling their timeslices. `2.6.15-cpurc` has it; a class is a task group below the root.
+//! The CPU resource controller of CKRM (KUROSAWA Takahiro, January 2006): shares of the machine for classes of tasks,
+//! by scaling their timeslices. `2.6.15-cpurc` has it; a class is a task group below the root.
 //!
-//! **Load estimation.** A class's load on a CPU is the time its tasks have had there, averaged over `CPU_RC_SPREAD_PERIOD`:
-//! what is older decays in proportion to the time since. The class's load is the mean over the CPUs. Each
-//! `CPU_RC_RECALC_INTERVAL` everything below is reckoned anew.
+//! **Load estimation.** A class's load on a CPU is the time its tasks have had there, averaged over
+//! `CPU_RC_SPREAD_PERIOD`: what is older decays in proportion to the time since. The class's load is the mean over the
+//! CPUs. Each `CPU_RC_RECALC_INTERVAL` everything below is reckoned anew.
 //!
-//! **Hungry detection.** A class that has less than its guarantee either sleeps or is kept waiting. While one of its tasks, from its
-//! activation (or from the end of its last slice) on, waits so long that its slice would be less than the guarantee of
-//! that time, the class is maybe hungry; if its load is below its guarantee, too, it is.
+//! **Hungry detection.** A class that has less than its guarantee either sleeps or is kept waiting. While one of its
+//! tasks, from its activation (or from the end of its last slice) on, waits so long that its slice would be less than
+//! the guarantee of that time, the class is maybe hungry; if its load is below its guarantee, too, it is.
 //!
-//! **Timeslice scaling.** Slices are `F / CPU_RC_TSFACTOR_MAX` of what they were. While somebody is hungry, the others' factor
-//! is multiplied by guarantee / load, and the hungry class's goes up by 1; while nobody is, all go up by `CPU_RC_TSFACTOR_INC`.
+//! **Timeslice scaling.** Slices are `F / CPU_RC_TSFACTOR_MAX` of what they were. While somebody is hungry, the others'
+//! factor is multiplied by guarantee / load, and the hungry class's goes up by 1; while nobody is, all go up by
+//! `CPU_RC_TSFACTOR_INC`.
 //!
-//! **Task requeueing.** A slice is a tick at least, so many tasks can still keep few from what is theirs. A class that has been
-//! hungry for more than `CPU_RC_STARVE_THRESHOLD` recalculations starves: its tasks go back to the active array when their
-//! slices are over. As for interactive tasks, that ends when those in the expired array have waited for too long.
+//! **Task requeueing.** A slice is a tick at least, so many tasks can still keep few from what is theirs. A class that
+//! has been hungry for more than `CPU_RC_STARVE_THRESHOLD` recalculations starves: its tasks go back to the active
+//! array when their slices are over. As for interactive tasks, that ends when those in the expired array have waited
+//! for too long.
 //!
-//! What the document leaves open, or has differently, is in `docs/cpurc.md`. Above all: it takes a task's load when its slice is over, as
-//! slice / time that took, and nothing at fork and exit, "in order to simplify the code"; with `CPU_RC_TICK` the time is
-//! counted tick by tick instead, and with `NO_CPU_RC_TICK` it is as in the document.
+//! What the document leaves open, or has differently, is in `docs/cpurc.md`. Above all: it takes a task's load when its
+//! slice is over, as slice / time that took, and nothing at fork and exit, "in order to simplify the code"; with
+//! `CPU_RC_TICK` the time is counted tick by tick instead, and with `NO_CPU_RC_TICK` it is as in the document.
 //!
 //! The root's own tasks are a class, too, and have what is guaranteed to nobody else (`cnt_unused_guarantee`).
 
@@ -162,8 +164,8 @@ impl CpuRc {
         starves
     }
 
-    /// A task of the class has run for `slice` ticks of those since `since`, and its slice is over: its load goes into the class's
-    /// (`cpu_rc_account`).
+    /// A task of the class has run for `slice` ticks of those since `since`, and its slice is over: its load goes into
+    /// the class's (`cpu_rc_account`).
     pub(super) fn account(self, class: &Class, cpu: CpuId, slice: u32, since: u64, now: u64) {
         let period = self.spread_period;
         let took = now.saturating_sub(since).max(1);
@@ -175,8 +177,8 @@ impl CpuRc {
         stat.load.store((task + past) / period, Relaxed);
     }
 
-    /// A task has waited for `waited` ticks since it was activated; its slice is `slice`. If that is less than the guarantee of both, its
-    /// class may be hungry. The guarantee is of all CPUs, and a task runs on one.
+    /// A task has waited for `waited` ticks since it was activated; its slice is `slice`. If that is less than the
+    /// guarantee of both, its class may be hungry. The guarantee is of all CPUs, and a task runs on one.
     pub(super) fn detect_hungry(self, class: &Class, cpu: CpuId, cpus: u64, slice: u32, waited: u64) {
         let guarantee = (u64::from(class.guarantee.load(Relaxed)) * cpus).min(GUARANTEE_SCALE);
         if self.features.has(Feature::CpuRcHungry)
@@ -186,7 +188,8 @@ impl CpuRc {
         }
     }
 
-    /// At every tick: whether to look at those that still wait: once before each recalculation, in the last quarter of the interval.
+    /// At every tick: whether to look at those that still wait: once before each recalculation, in the last quarter of
+    /// the interval.
     pub(super) fn looks_at_waiting<T: Tunables>(self, shared: &Shared<O1<T>>, looked: u64, now: u64) -> bool {
         let last = class_of(shared, GroupId::ROOT).recalculated.load(Relaxed);
         self.features.has(Feature::CpuRcWaiting)

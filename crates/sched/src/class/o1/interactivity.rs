@@ -1,13 +1,14 @@
 //! Timeslices, the sleep average, and what follows from them: how long a task may run, and how interactive it is.
 //!
-//! A task's average goes up while it sleeps and down while it runs, between 0 and a second. It makes a bonus of -5 to +5 on
-//! the task's priority, and tells whether the task is interactive: such a one goes back to the active array when its slice is
-//! over. Time is counted in ticks where the kernel counts jiffies, for that is what its results are rounded to.
+//! A task's average goes up while it sleeps and down while it runs, between 0 and a second. It makes a bonus of -5 to
+//! +5 on the task's priority, and tells whether the task is interactive: such a one goes back to the active array when
+//! its slice is over. Time is counted in ticks where the kernel counts jiffies, for that is what its results are
+//! rounded to.
 //!
-//! What 2.6.22 does differently (since 2.6.17): the average rises by the time slept and no more, not by up to ten times as
-//! much; one long sleep makes a task interactive but never lifts it above the lowest interactive level; and the waits
-//! on the run queue of a task that has had that do not count as sleep. Nice values below 0 are rounded down where they make
-//! a task interactive, not towards 0.
+//! What 2.6.22 does differently (since 2.6.17): the average rises by the time slept and no more, not by up to ten times
+//! as much; one long sleep makes a task interactive but never lifts it above the lowest interactive level; and the
+//! waits on the run queue of a task that has had that do not count as sleep. Nice values below 0 are rounded down where
+//! they make a task interactive, not towards 0.
 
 use super::prio_array::{MAX_PRIO, MAX_RT_PRIO};
 
@@ -21,7 +22,8 @@ const MAX_USER_PRIO: i64 = 40;
 const CHILD_PENALTY: i64 = 95;
 /// A parent weighs so many times as much as its child when that one's average goes into its own.
 const EXIT_WEIGHT: u64 = 3;
-/// What a wait on the run queue after a wakeup by another task counts as sleep, of 128: 30 percent in the kernel's arithmetic.
+/// What a wait on the run queue after a wakeup by another task counts as sleep, of 128: 30 percent in the kernel's
+/// arithmetic.
 const ON_RUNQUEUE_WEIGHT: u64 = 38;
 
 /// How a task came to be awake; it is forgotten once it runs.
@@ -80,7 +82,8 @@ impl Interactivity {
         self.max_sleep_avg
     }
 
-    /// The slice of a task of that static priority, ticks: 5 ms at nice 19, 100 ms at nice 0, 800 ms at nice -20 (whole ticks).
+    /// The slice of a task of that static priority, ticks: 5 ms at nice 19, 100 ms at nice 0, 800 ms at nice -20 (whole
+    /// ticks).
     pub(super) fn timeslice(self, static_prio: u8) -> u32 {
         let whole = if static_prio < 120 { 4 * self.def_timeslice } else { self.def_timeslice };
         let scaled = whole * u64::from(MAX_PRIO - static_prio) / (MAX_USER_PRIO as u64 / 2);
@@ -103,8 +106,8 @@ impl Interactivity {
         prio.clamp(i64::from(MAX_RT_PRIO), i64::from(MAX_PRIO) - 1) as u8
     }
 
-    /// How many levels above its static priority a task has to be to count as interactive: -3 at nice -20, 2 at nice 0, 6 at
-    /// nice 19, which it can never be.
+    /// How many levels above its static priority a task has to be to count as interactive: -3 at nice -20, 2 at nice 0,
+    /// 6 at nice 19, which it can never be.
     fn delta(self, static_prio: u8) -> i64 {
         let nice = i64::from(static_prio) - 120;
         let quarter =
@@ -124,8 +127,8 @@ impl Interactivity {
         ticks.max(0) as u64 * self.tick_ns
     }
 
-    /// An interactive task lets its equals run after so many ticks of its slice: 10 ms at the highest bonus, twice as much for
-    /// each that is missing, times the CPUs.
+    /// An interactive task lets its equals run after so many ticks of its slice: 10 ms at the highest bonus, twice as
+    /// much for each that is missing, times the CPUs.
     pub(super) fn granularity(self, sleep_avg: u64, cpus: u64) -> u64 {
         let missing = (MAX_BONUS - self.current_bonus(sleep_avg)).max(1) - 1;
         (self.granularity << missing) * cpus
@@ -179,7 +182,8 @@ impl Interactivity {
         self.of_bonus(self.current_bonus(sleep_avg))
     }
 
-    /// The average of a forked task, from its parent's: a bit less, so that interactive tasks do not beget more of them.
+    /// The average of a forked task, from its parent's: a bit less, so that interactive tasks do not beget more of
+    /// them.
     pub(super) fn forked_child(self, sleep_avg: u64) -> u64 {
         self.of_bonus(self.current_bonus(sleep_avg) * CHILD_PENALTY / 100)
     }

@@ -1,5 +1,5 @@
-//! A priority array: a queue for each priority and a bitmap of those that are not empty. Finding the first task, adding and
-//! removing one each take the same time however many there are: the O(1) of the scheduler's name.
+//! A priority array: a queue for each priority and a bitmap of those that are not empty. Finding the first task, adding
+//! and removing one each take the same time however many there are: the O(1) of the scheduler's name.
 //!
 //! The kernel's array has 140 levels. Levels 0..=99 are real-time tasks', which are in the class of their own here
 //! (`class/rt`), so that only 100..=139 are kept.

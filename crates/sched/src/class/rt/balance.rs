@@ -24,13 +24,14 @@ pub(crate) enum Callback {
 
 /// When a CPU has real-time or deadline tasks for others (`overloaded`): they pull from it, and it pushes.
 ///
-/// Seen in Debian's 6.1 and 6.12 (deadline tasks on 4 emulated CPUs, kprobes on `dl_task_timer`, `push_dl_task` and `find_later_rq`):
-/// both ask to push a task whose runtime comes back while it is alone on its CPU; 6.1 declines before it looks for another CPU, and the task
-/// never moved (0 times in 130 replenishments), 6.12 moved it at nearly every one.
+/// Seen in Debian's 6.1 and 6.12 (deadline tasks on 4 emulated CPUs, kprobes on `dl_task_timer`, `push_dl_task` and
+/// `find_later_rq`): both ask to push a task whose runtime comes back while it is alone on its CPU; 6.1 declines before
+/// it looks for another CPU, and the task never moved (0 times in 130 replenishments), 6.12 moved it at nearly every
+/// one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Overload {
-    /// Up to 6.6: it has two of the class or more, and somebody waits who may go. One that waits for another class stays. Those of throttled
-    /// groups count, and may go.
+    /// Up to 6.6: it has two of the class or more, and somebody waits who may go. One that waits for another class
+    /// stays. Those of throttled groups count, and may go.
     Several,
     /// From 6.7 on: somebody waits who may go.
     Waiting,
@@ -47,8 +48,8 @@ impl Overload {
 /// A search for a CPU is given up when what it found has changed so often meanwhile.
 pub(crate) const MAX_TRIES: u32 = 3;
 
-/// Where CPUs differ, a real-time task wants one as big as its lower clamp; one that says nothing one of the biggest, for that is
-/// 1024 then (`rt_task_fits_capacity`).
+/// Where CPUs differ, a real-time task wants one as big as its lower clamp; one that says nothing one of the biggest,
+/// for that is 1024 then (`rt_task_fits_capacity`).
 pub(super) fn fits<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) -> bool {
     if !shared.domains.asym() {
         return true;
@@ -57,8 +58,8 @@ pub(super) fn fits<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) ->
     shared.capacity(cpu) >= u32::from(clamps.min.min(clamps.max)).min(shared.max_capacity())
 }
 
-/// `select_task_rq_rt`: the task stays where it slept, unless somebody as urgent runs there who should not be disturbed, or
-/// cannot go elsewhere himself.
+/// `select_task_rq_rt`: the task stays where it slept, unless somebody as urgent runs there who should not be
+/// disturbed, or cannot go elsewhere himself.
 #[inline(never)]
 pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId) -> CpuId {
     let prev = rq.cpu;
@@ -77,8 +78,8 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u
     if task.rt_level() < shared.rt.highest(target) { target } else { prev }
 }
 
-/// `find_lowest_rq`: of the CPUs that run the least urgent things the nearest to `cpu`, where the task was last; `on` is the
-/// CPU that asks, and is cheaper to disturb than another as near.
+/// `find_lowest_rq`: of the CPUs that run the least urgent things the nearest to `cpu`, where the task was last; `on`
+/// is the CPU that asks, and is cheaper to disturb than another as near.
 fn find_lowest<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId, on: CpuId) -> Option<CpuId> {
     if task.nr_cpus_allowed(shared.nr_cpus()) == 1 {
         return None;
@@ -106,8 +107,8 @@ fn pick_pushable<P: Policy>(rq: &Rq<P>, may: impl Fn(&Task<P>) -> bool) -> Optio
     waiting.values().copied().find(|&index| may(&rq.tasks[index]))
 }
 
-/// A task of the class was woken on `rq`, and does not run: whether it should be pushed at once, because who runs there is as
-/// urgent, or cannot go elsewhere (`task_woken_rt`).
+/// A task of the class was woken on `rq`, and does not run: whether it should be pushed at once, because who runs there
+/// is as urgent, or cannot go elsewhere (`task_woken_rt`).
 #[inline(never)]
 pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bool {
     let task = &rq.tasks[index];
@@ -117,8 +118,8 @@ pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bo
         && is_contested(rq, shared, task, |kind| kind < ClassKind::Fair)
 }
 
-/// Whether who runs on `rq`, if he is of a class that counts, is as urgent as `task`, or cannot go elsewhere. The stopper passes for a real-time
-/// task that is both.
+/// Whether who runs on `rq`, if he is of a class that counts, is as urgent as `task`, or cannot go elsewhere. The
+/// stopper passes for a real-time task that is both.
 fn is_contested<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: &Task<P>, counts: impl Fn(ClassKind) -> bool) -> bool {
     let is = |current: &Task<P>| {
         counts(current.kind) && (current.nr_cpus_allowed(shared.nr_cpus()) < 2 || current.prio() <= task.prio())
@@ -126,7 +127,8 @@ fn is_contested<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: &Task<P>, count
     rq.running == Running::Stopper || rq.curr.is_some_and(|current| is(&rq.tasks[current]))
 }
 
-/// Whether a CPU that ran something of `prev` should look for more urgent tasks elsewhere before it picks (`need_pull_rt_task`).
+/// Whether a CPU that ran something of `prev` should look for more urgent tasks elsewhere before it picks
+/// (`need_pull_rt_task`).
 pub(crate) fn needs_pull<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, prev: i16) -> bool {
     i16::from(rq.rt.highest()) > prev && rq.online && shared.rt.any_overloaded(shared, rq.cpu)
 }
@@ -142,8 +144,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Pushes tasks that `cpu` cannot run to CPUs that run something less urgent, until there is none or no such CPU. `on` is the CPU
-    /// whose code does so.
+    /// Pushes tasks that `cpu` cannot run to CPUs that run something less urgent, until there is none or no such CPU.
+    /// `on` is the CPU whose code does so.
     #[inline(never)]
     pub(crate) fn push_rt_tasks(&mut self, cpu: CpuId, on: CpuId) {
         while self.push_rt_task(cpu, on) {}
@@ -188,8 +190,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         false
     }
 
-    /// Takes over tasks that wait on other CPUs and are more urgent than all there is on `cpu`. `tell`: have it rescheduled
-    /// if there was one.
+    /// Takes over tasks that wait on other CPUs and are more urgent than all there is on `cpu`. `tell`: have it
+    /// rescheduled if there was one.
     #[inline(never)]
     pub(crate) fn pull_rt_task(&mut self, cpu: CpuId, tell: bool) {
         let shared = self.shared;

@@ -1,17 +1,17 @@
 //! How much of each CPU the class may have, so that a task gone wild cannot lock everybody else out.
 //!
 //! Up to 6.6 the class is throttled ([`Limit::Throttle`]): of every `sched_rt_period_us` (1 s) its tasks may run
-//! `sched_rt_runtime_us` (950 ms) on each CPU; when they have, they wait for the end of the period, even if the CPU is idle
-//! meanwhile. What a tick let them run beyond is taken off the next period. CPUs lend each other what they have left if the
-//! feature RT_RUNTIME_SHARE is on (`share`). A limit of 0 is none.
+//! `sched_rt_runtime_us` (950 ms) on each CPU; when they have, they wait for the end of the period, even if the CPU is
+//! idle meanwhile. What a tick let them run beyond is taken off the next period. CPUs lend each other what they have
+//! left if the feature RT_RUNTIME_SHARE is on (`share`). A limit of 0 is none.
 //!
-//! What deadline tasks run counts, too (3.14 to 6.6), so that both classes together leave the rest to others; it is real-time tasks
-//! that are throttled for it.
+//! What deadline tasks run counts, too (3.14 to 6.6), so that both classes together leave the rest to others; it is
+//! real-time tasks that are throttled for it.
 //!
 //! With real-time scheduling of groups the limit is the root group's, one of many (`limits`).
 //!
-//! From 6.12 on ([`Limit::FairServer`]) nothing stops the class; instead a deadline server runs fair tasks that it has kept
-//! waiting. That server belongs to the deadline class.
+//! From 6.12 on ([`Limit::FairServer`]) nothing stops the class; instead a deadline server runs fair tasks that it has
+//! kept waiting. That server belongs to the deadline class.
 
 use alloc::boxed::Box;
 use core::sync::atomic::Ordering::Relaxed;
@@ -65,9 +65,9 @@ impl RtBandwidth {
         share.then(|| self.lending.get_or_init(new))
     }
 
-    /// The timer has to run: it is armed if it is not. The beat of the periods is so many nanoseconds after any multiple of the period;
-    /// without that it begins now, unless the period is not over in which the timer went off in vain and stopped: what it was set to then
-    /// still holds (`hrtimer_forward`).
+    /// The timer has to run: it is armed if it is not. The beat of the periods is so many nanoseconds after any
+    /// multiple of the period; without that it begins now, unless the period is not over in which the timer went off in
+    /// vain and stopped: what it was set to then still holds (`hrtimer_forward`).
     ///
     /// From 6.1 on it goes off at once if deadline tasks have run meanwhile: a period's runtime of that is forgiven.
     pub(super) fn start<P: Policy>(
@@ -93,8 +93,8 @@ impl RtBandwidth {
         rq.arm(timer, Some(ends));
     }
 
-    /// Whether what a deadline task has run counts on a CPU where the class has had `time` of `runtime`: while nobody begins new
-    /// periods it is not added up without end (`sched_rt_bandwidth_account`).
+    /// Whether what a deadline task has run counts on a CPU where the class has had `time` of `runtime`: while nobody
+    /// begins new periods it is not added up without end (`sched_rt_bandwidth_account`).
     pub(super) fn counts_deadline(&self, time: u64, runtime: u64) -> bool {
         let active = self.active.load(Relaxed);
         if !active {
@@ -191,8 +191,8 @@ pub(super) fn charge<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) 
     rq.resched();
 }
 
-/// A task of the deadline class has run for `delta` on this CPU, which counts as if it had been one of this class; whether that is too
-/// much is found out when a task of this class runs.
+/// A task of the deadline class has run for `delta` on this CPU, which counts as if it had been one of this class;
+/// whether that is too much is found out when a task of this class runs.
 pub(crate) fn charge_deadline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) {
     if shared.config.rt_group_sched {
         limits::charge_deadline(rq, shared, delta);

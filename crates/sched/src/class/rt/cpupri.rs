@@ -29,8 +29,9 @@ struct CpuPrio {
 #[derive(Debug)]
 pub(crate) struct Cpupri {
     cpus: Vec<CpuPrio>,
-    /// By `prio`: the CPUs whose highest is that. The last: those without a real-time task. Who runs deadline tasks is in none of them, until a
-    /// real-time task that comes or goes there changes the highest (the kernel does not know it any better then).
+    /// By `prio`: the CPUs whose highest is that. The last: those without a real-time task. Who runs deadline tasks is
+    /// in none of them, until a real-time task that comes or goes there changes the highest (the kernel does not know
+    /// it any better then).
     levels: Vec<AtomicCpuMask>,
     /// CPUs with tasks that others may take (`rto_mask`).
     overloaded: AtomicCpuMask,
@@ -145,8 +146,9 @@ impl Cpupri {
         self.overloaded.iter_from(CpuId(0)).any(|other| shared.same_root(cpu, other))
     }
 
-    /// The CPUs that run the least urgent things, among those of the root domain of `at` that a task may run on and that run something
-    /// less urgent than it; none if it is the least urgent everywhere. Where CPUs differ, those that are big enough come first.
+    /// The CPUs that run the least urgent things, among those of the root domain of `at` that a task may run on and
+    /// that run something less urgent than it; none if it is the least urgent everywhere. Where CPUs differ, those that
+    /// are big enough come first.
     pub(super) fn lowest<P: Policy>(&self, shared: &Shared<P>, task: &Task<P>, at: CpuId) -> Vec<CpuId> {
         let fits = |cpu: &CpuId| super::balance::fits(shared, task, *cpu);
         let mut second_best = Vec::new();
@@ -178,8 +180,8 @@ impl Cpupri {
         levels.any(|mask| !mask.is_empty() && mask.iter_from(CpuId(0)).any(may))
     }
 
-    /// One of `cpus`, which are ascending: the next after the one that `on`, who asks, chose last, so that tasks spread, real-time
-    /// and deadline ones alike (`cpumask_any_and_distribute`).
+    /// One of `cpus`, which are ascending: the next after the one that `on`, who asks, chose last, so that tasks
+    /// spread, real-time and deadline ones alike (`cpumask_any_and_distribute`).
     pub(crate) fn distribute(&self, on: CpuId, mut cpus: impl Iterator<Item = CpuId> + Clone) -> Option<CpuId> {
         let last = &self.cpus[on.index()].chosen;
         let after = last.load(Relaxed);

@@ -1,13 +1,13 @@
 //! Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED): the priority arrays of a CPU, one a group.
 //!
-//! A group's entity is queued in its parent's array at the priority of the most urgent that is in its own, so a pick goes down from
-//! the root's array, and the machine's most urgent tasks run as without groups. What groups add is a limit each: one that has
-//! used up its runtime on this CPU is *throttled*: its entity leaves its parent's array, and all that is below with it, until
-//! the group's period ends. But a group in which somebody has a priority that he was lent is not held back, so that he lets go
-//! of what others wait for.
+//! A group's entity is queued in its parent's array at the priority of the most urgent that is in its own, so a pick
+//! goes down from the root's array, and the machine's most urgent tasks run as without groups. What groups add is a
+//! limit each: one that has used up its runtime on this CPU is *throttled*: its entity leaves its parent's array, and
+//! all that is below with it, until the group's period ends. But a group in which somebody has a priority that he was
+//! lent is not held back, so that he lets go of what others wait for.
 //!
-//! As in the kernel the entities above are queued anew with each task that comes or goes, so a group goes to the end of its
-//! equals then.
+//! As in the kernel the entities above are queued anew with each task that comes or goes, so a group goes to the end of
+//! its equals then.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -166,8 +166,8 @@ impl RtGroups {
         Place { level, order }
     }
 
-    /// Takes the entities of a group and of those above it off their parents' arrays, from the top down (`dequeue_rt_stack`).
-    /// Where they were.
+    /// Takes the entities of a group and of those above it off their parents' arrays, from the top down
+    /// (`dequeue_rt_stack`). Where they were.
     fn unstack(&mut self, group: GroupId) -> Vec<(GroupId, Place)> {
         let path: Vec<GroupId> = self.up(group).collect();
         let mut kept = Vec::new();
@@ -184,8 +184,8 @@ impl RtGroups {
         kept
     }
 
-    /// Puts them back, from the bottom up: those that have tasks and are not held back. Without an end they keep the places
-    /// they had, if their priority is what it was.
+    /// Puts them back, from the bottom up: those that have tasks and are not held back. Without an end they keep the
+    /// places they had, if their priority is what it was.
     fn restack(&mut self, group: GroupId, end: Option<End>, kept: &[(GroupId, Place)]) {
         let path: Vec<GroupId> = self.up(group).collect();
         for pair in path.windows(2) {

@@ -1,10 +1,10 @@
-//! What the real-time tasks of each group may have of a CPU, with real-time scheduling of groups (`group`): `cpu.rt_runtime_us` of
-//! every `cpu.rt_period_us`.
+//! What the real-time tasks of each group may have of a CPU, with real-time scheduling of groups (`group`):
+//! `cpu.rt_runtime_us` of every `cpu.rt_period_us`.
 //!
-//! The root's is the machine's (`sched_rt_runtime_us`), from 6.12 on too: only kernels without groups leave it to the fair
-//! server. A new group has nothing until it is given some, and may have no real-time tasks. What groups are given must fit:
-//! in no group may those below it have more than itself ([`Scheduler::set_group_rt`]). All of a group's limit is switched off with
-//! the machine's (`sched_rt_runtime_us` above the period, the kernel's -1).
+//! The root's is the machine's (`sched_rt_runtime_us`), from 6.12 on too: only kernels without groups leave it to the
+//! fair server. A new group has nothing until it is given some, and may have no real-time tasks. What groups are given
+//! must fit: in no group may those below it have more than itself ([`Scheduler::set_group_rt`]). All of a group's limit
+//! is switched off with the machine's (`sched_rt_runtime_us` above the period, the kernel's -1).
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -484,8 +484,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         limit(self.shared, group)
     }
 
-    /// Gives a group's real-time tasks another limit (`cpu.rt_runtime_us`, `cpu.rt_period_us`). One that is throttled waits for
-    /// the end of the period that is under way all the same.
+    /// Gives a group's real-time tasks another limit (`cpu.rt_runtime_us`, `cpu.rt_period_us`). One that is throttled
+    /// waits for the end of the period that is under way all the same.
     ///
     /// # Errors
     ///
@@ -526,7 +526,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         cpus.into_iter().any(|cpu| self.rqs.rq(cpu).tasks.iter().any(|(_, task)| realtime(task)))
     }
 
-    /// The period of a group's real-time bandwidth is over, perhaps more than one: it gets its part of the next on every CPU.
+    /// The period of a group's real-time bandwidth is over, perhaps more than one: it gets its part of the next on
+    /// every CPU.
     pub(crate) fn rt_group_period_timer(&mut self, group: GroupId) {
         let shared = self.shared;
         let Some(bandwidth) = bandwidth_of(shared, group) else { return };

@@ -1,13 +1,14 @@
 //! The real-time class: SCHED_FIFO and SCHED_RR, a hundred priorities, the highest first, always.
 //!
-//! A CPU's tasks are in one queue for each priority; the running one stays in its. A task that is preempted keeps its place
-//! at the head, one that yields or (SCHED_RR) has used up its slice goes to the tail. Between CPUs the class keeps the
-//! machine's N highest tasks running on its N CPUs: a wakeup chooses a CPU that runs something lower, a CPU
-//! that has more than it can run pushes, one that is about to run something lower pulls (`balance`). How much of a CPU the
-//! class may have is in `bandwidth`.
+//! A CPU's tasks are in one queue for each priority; the running one stays in its. A task that is preempted keeps its
+//! place at the head, one that yields or (SCHED_RR) has used up its slice goes to the tail. Between CPUs the class
+//! keeps the machine's N highest tasks running on its N CPUs: a wakeup chooses a CPU that runs something lower, a CPU
+//! that has more than it can run pushes, one that is about to run something lower pulls (`balance`). How much of a CPU
+//! the class may have is in `bandwidth`.
 //!
-//! All real-time tasks of a CPU are in its queues, whatever their group; unless the kernel has real-time scheduling of groups
-//! (CONFIG_RT_GROUP_SCHED, which distributions leave off): then each group has an array of its own (`group`), and a limit (`limits`).
+//! All real-time tasks of a CPU are in its queues, whatever their group; unless the kernel has real-time scheduling of
+//! groups (CONFIG_RT_GROUP_SCHED, which distributions leave off): then each group has an array of its own (`group`),
+//! and a limit (`limits`).
 //!
 //! Not modelled: pulling asks no interrupt of the overloaded CPU (feature RT_PUSH_IPI):
 //! the tasks are taken over directly, as the recorded kernels do.
@@ -101,8 +102,8 @@ pub struct RtRq {
     exec_start: u64,
     /// How much of the CPU the class takes, on average.
     avg: Avg,
-    /// The arrays of groups, with real-time scheduling of groups; then `queues` only says who is pushable, and of `active` only
-    /// the highest is there.
+    /// The arrays of groups, with real-time scheduling of groups; then `queues` only says who is pushable, and of
+    /// `active` only the highest is there.
     groups: Option<Box<group::RtGroups>>,
     /// What is to be done about other CPUs once this one is let go of.
     pub(crate) callback: Option<Callback>,
@@ -136,8 +137,8 @@ impl RtRq {
         self.groups.as_ref().map_or(self.rt_time, |groups| groups.top().time)
     }
 
-    /// With real-time scheduling of groups: each group that has had tasks of the class here, how many it has that nothing below
-    /// holds back, whether it is throttled, and its CPU time in this period.
+    /// With real-time scheduling of groups: each group that has had tasks of the class here, how many it has that
+    /// nothing below holds back, whether it is throttled, and its CPU time in this period.
     pub(crate) fn of_groups(&self) -> impl Iterator<Item = (GroupId, u32, bool, u64)> + '_ {
         let groups = self.groups.as_deref();
         let known = groups.into_iter().flat_map(|groups| groups.groups().map(|id| (id, groups.rq(id))));
@@ -187,8 +188,8 @@ impl RtRq {
 }
 
 impl<P: Policy> Task<P> {
-    /// The kernel's `prio`, what it was lent by priority inheritance included: 0 (real-time priority 99) to 98 for real-time
-    /// tasks, 120 + nice for the fair class, -1 for the deadline class. Lower is more urgent.
+    /// The kernel's `prio`, what it was lent by priority inheritance included: 0 (real-time priority 99) to 98 for
+    /// real-time tasks, 120 + nice for the fair class, -1 for the deadline class. Lower is more urgent.
     pub fn prio(&self) -> i16 {
         match self.kind {
             ClassKind::Deadline => -1,
@@ -296,7 +297,8 @@ pub(crate) fn has_moved<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -
     rq.tasks[index].rt.level != rq.tasks[index].rt_level()
 }
 
-/// The priority of a queued task has changed. POSIX: one that is raised goes to the tail, one that is lowered to the head.
+/// The priority of a queued task has changed. POSIX: one that is raised goes to the tail, one that is lowered to the
+/// head.
 pub(crate) fn reprioritise<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     if rq.rt.groups.is_some() {
         limits::reprioritise(rq, shared, index);
@@ -425,8 +427,8 @@ pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, curr
     if woken < running {
         rq.resched();
     } else if woken == running && !rq.need_resched() {
-        // Of two equals the one that can go elsewhere should. If only the running one can, it is made to, by letting the
-        // other run: it will be pushed away.
+        // Of two equals the one that can go elsewhere should. If only the running one can, it is made to, by letting
+        // the other run: it will be pushed away.
         let elsewhere = |task: u32| {
             rq.tasks[task].nr_cpus_allowed(shared.nr_cpus()) > 1 && shared.rt.has_lower(shared, &rq.tasks[task], rq.cpu)
         };
@@ -448,8 +450,8 @@ fn update_load_as<P: Policy>(rq: &mut Rq<P>, running: bool) {
     update_avg(&mut rq.rt.avg, now, running);
 }
 
-/// Brings the average of the time that one of the classes above the fair one takes up to `now`; it was `running` since the last
-/// time.
+/// Brings the average of the time that one of the classes above the fair one takes up to `now`; it was `running` since
+/// the last time.
 pub(crate) fn update_avg(avg: &mut Avg, now: u64, running: bool) {
     if avg.last_update == 0 {
         avg.last_update = now & !1023;

@@ -1,7 +1,7 @@
 //! The events of one CPU that came out of its buffer together (`FtraceEventBundle`).
 //!
-//! They are a message each, or, of the two most frequent, columns (`CompactSched`): times, threads and names of switches one after the other, where
-//! who leaves is who came before.
+//! They are a message each, or, of the two most frequent, columns (`CompactSched`): times, threads and names of
+//! switches one after the other, where who leaves is who came before.
 
 use std::ops::Range;
 
@@ -267,8 +267,9 @@ fn message(event: &[u8]) -> Option<Header<'_>> {
 /// The field of `FtraceEvent` of events that have no message of their own.
 const GENERIC: u64 = 327;
 
-/// Reads a `GenericFtraceEvent`: its name, and what it says; none if it is damaged. Of those known in detail there is one that Perfetto has no message
-/// for; of others, the fields that [`RecordedPerfetto`](crate::RecordedPerfetto) has as one text.
+/// Reads a `GenericFtraceEvent`: its name, and what it says; none if it is damaged. Of those known in detail there is
+/// one that Perfetto has no message for; of others, the fields that [`RecordedPerfetto`](crate::RecordedPerfetto) has
+/// as one text.
 fn generic(message: &[u8]) -> Option<(&[u8], Tracepoint<'_>)> {
     let mut name = &b""[..];
     let (mut comm, mut pid, mut runtime, mut vruntime, mut text) = (None, None, None, None, None);

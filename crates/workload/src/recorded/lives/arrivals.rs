@@ -1,4 +1,5 @@
-//! Arrivals and departures that a trace does not have: not every kernel tells of each switch, to or from the idle task least of all.
+//! Arrivals and departures that a trace does not have: not every kernel tells of each switch, to or from the idle task
+//! least of all.
 
 use super::{Current, End, Lives, Seen, State};
 use crate::recorded::{Event, Named, What};
@@ -13,8 +14,8 @@ pub(super) struct Guess {
 }
 
 impl Lives {
-    /// Who does something on a CPU that is taken to be idle has come there unseen, neither before the CPU was last seen idle nor before he
-    /// himself was woken.
+    /// Who does something on a CPU that is taken to be idle has come there unseen, neither before the CPU was last seen
+    /// idle nor before he himself was woken.
     pub(super) fn turns_up(&mut self, at: u64, cpu: usize, event: &Event<'_>) {
         if self.cpus[cpu].current != Current::Idle {
             return;
@@ -72,8 +73,8 @@ impl Lives {
         self.cpus[cpu].guess = guess;
     }
 
-    /// Nobody knows who runs there. Whoever did left at an unknown time, and only what it was charged for (`sched_stat_runtime`) is
-    /// known to be its: it sleeps, for had it been runnable it would be there, or come back.
+    /// Nobody knows who runs there. Whoever did left at an unknown time, and only what it was charged for
+    /// (`sched_stat_runtime`) is known to be its: it sleeps, for had it been runnable it would be there, or come back.
     pub(super) fn forget(&mut self, at: u64, cpu: usize) {
         match std::mem::take(&mut self.cpus[cpu].current) {
             Current::Idle => self.rested(cpu, at),

@@ -24,18 +24,19 @@ enum Origin<'a> {
 }
 
 impl Rules {
-    /// Which of the trace's threads are to be left out, as indices in [`Recorded::threads`]; what they woke is then woken when it was in the
-    /// trace ([`super::super::Recorder::without`]).
+    /// Which of the trace's threads are to be left out, as indices in [`Recorded::threads`]; what they woke is then
+    /// woken when it was in the trace ([`super::super::Recorder::without`]).
     pub fn removed(&self, threads: &[Thread]) -> BTreeSet<usize> {
         let all = in_trace(threads);
         self.rules.iter().filter(|rule| rule.what.remove).flat_map(|rule| rule.who.chosen(&all)).collect()
     }
 
-    /// What becomes of the tasks of a trace on a machine of `cpus` CPUs. Those that are to be removed must not be there any more; what a rule
-    /// says is checked with the `threads` that were there before.
+    /// What becomes of the tasks of a trace on a machine of `cpus` CPUs. Those that are to be removed must not be there
+    /// any more; what a rule says is checked with the `threads` that were there before.
     ///
     /// # Errors
-    /// A rule fits no thread and no group, or names a CPU that the machine does not have, or there would be too many tasks.
+    /// A rule fits no thread and no group, or names a CPU that the machine does not have, or there would be too many
+    /// tasks.
     pub fn apply(&self, recorded: &mut Recorded, threads: &[Thread], cpus: usize) -> Result<(), Error> {
         self.check(Origin::Trace, &in_trace(threads), &recorded.workload.groups)?;
         self.check_cpus(cpus)?;
@@ -44,11 +45,12 @@ impl Rules {
         self.carry_out(&mut recorded.workload, &chosen)
     }
 
-    /// What becomes of the tasks and groups of a workload that was written, in the file of that name. [`Rules::check_cpus`] is for when its
-    /// machine is known.
+    /// What becomes of the tasks and groups of a workload that was written, in the file of that name.
+    /// [`Rules::check_cpus`] is for when its machine is known.
     ///
     /// # Errors
-    /// A rule fits no task and no group, or it is of what only a trace has: ids, and tasks that can be multiplied and removed.
+    /// A rule fits no task and no group, or it is of what only a trace has: ids, and tasks that can be multiplied and
+    /// removed.
     pub fn apply_to(&self, workload: &mut Workload, file: &str) -> Result<(), Error> {
         self.rules.iter().try_for_each(|rule| rule.is_for_files(file))?;
         let all = in_file(workload);
@@ -233,7 +235,8 @@ fn list(names: &BTreeSet<&str>) -> String {
     shown.join(", ")
 }
 
-/// Gives a group what a rule says of it. A burst stays, as it does when `cpu.max` is written; above the quota the kernel has none.
+/// Gives a group what a rule says of it. A burst stays, as it does when `cpu.max` is written; above the quota the
+/// kernel has none.
 fn write(groups: &mut GroupTree, index: usize, limits: Limits) {
     let burst = groups.get_mut(index).max.map_or(0, |max| max.burst);
     limit(groups, index, limits);

@@ -1,5 +1,6 @@
-//! Tasks multiplied. Copies that wake each other do so among themselves: the second copy of a server waits for the second copy of its
-//! client. A task that is not copied so often wakes all that nobody else does; nobody is woken twice as often as in the trace.
+//! Tasks multiplied. Copies that wake each other do so among themselves: the second copy of a server waits for the
+//! second copy of its client. A task that is not copied so often wakes all that nobody else does; nobody is woken twice
+//! as often as in the trace.
 
 use std::sync::Arc;
 

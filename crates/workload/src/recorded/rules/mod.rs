@@ -78,7 +78,8 @@ impl Rule {
     }
 }
 
-/// The rules of a what-if, in the order in which they are applied: where two say different things of a task, the later does it.
+/// The rules of a what-if, in the order in which they are applied: where two say different things of a task, the later
+/// does it.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     rules: Vec<Rule>,
@@ -102,7 +103,8 @@ impl Rules {
         self.rules.iter().any(|rule| rule.what.remove)
     }
 
-    /// How many tasks no rule fits, although whoever forked them has another policy, affinity or group by one: Linux would have passed that on.
+    /// How many tasks no rule fits, although whoever forked them has another policy, affinity or group by one: Linux
+    /// would have passed that on.
     pub fn unreached(&self, threads: &[Thread]) -> usize {
         let all = in_trace(threads);
         let mut fitted = vec![false; all.len()];
@@ -119,8 +121,8 @@ impl Rules {
         (0..all.len()).filter(|&index| below[index] && !fitted[index] && all[index].task.is_some()).count()
     }
 
-    /// What is wrong with the policy that a thread (an index in [`Recorded::threads`](super::Recorded::threads)) gets by these rules, at the rule
-    /// that gives it; none if none does.
+    /// What is wrong with the policy that a thread (an index in [`Recorded::threads`](super::Recorded::threads)) gets
+    /// by these rules, at the rule that gives it; none if none does.
     pub fn wrong_policy(&self, threads: &[Thread], thread: usize, message: &str, help: &str) -> Option<Error> {
         self.wrong_policy_of(&in_trace(threads), thread, message, help)
     }
@@ -141,7 +143,8 @@ impl Rules {
         self.groups.iter().map(|(path, ..)| path.as_str())
     }
 
-    /// Of [`Rules::groups`] those in which nobody is: no rule puts a task there or below, and none of the trace's groups is there.
+    /// Of [`Rules::groups`] those in which nobody is: no rule puts a task there or below, and none of the trace's
+    /// groups is there.
     pub fn idle_groups<'a>(&'a self, of_trace: &'a [Group]) -> impl Iterator<Item = &'a str> {
         let within = |path: &str, group: &str| {
             path.strip_prefix(group).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

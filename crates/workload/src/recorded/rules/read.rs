@@ -23,8 +23,8 @@ struct Said<'a> {
 }
 
 impl Rules {
-    /// Adds a rule that is written in a line: `WHO: WHAT`. WHO is a pattern of names, or `comm=`, `regex=`, `pid=`, `tgid=`, `tree=`, `cgroup=`
-    /// with a value each, which all have to fit; WHAT is `key=value` once or more.
+    /// Adds a rule that is written in a line: `WHO: WHAT`. WHO is a pattern of names, or `comm=`, `regex=`, `pid=`,
+    /// `tgid=`, `tree=`, `cgroup=` with a value each, which all have to fit; WHAT is `key=value` once or more.
     ///
     /// # Errors
     /// It is not of that form, a key is not known, or a value is none of its key's.
@@ -111,7 +111,8 @@ impl Rules {
         self.push(rule)
     }
 
-    /// Adds the rules of a TOML file: a `[[rule]]` table each, with the same keys; `[groups."/path"]` with `weight`, `max` and `idle`.
+    /// Adds the rules of a TOML file: a `[[rule]]` table each, with the same keys; `[groups."/path"]` with `weight`,
+    /// `max` and `idle`.
     ///
     /// # Errors
     /// It is not UTF-8 or not TOML, or a rule is wrong as in [`Rules::add`].
@@ -297,7 +298,8 @@ fn said<'a>(
     Ok(Said { key: key.get_ref(), key_span: key.span(), value: text, span: value.span() })
 }
 
-/// The colon between who and what: the last one behind which there is a key of ours, or else the last with a space behind it.
+/// The colon between who and what: the last one behind which there is a key of ours, or else the last with a space
+/// behind it.
 fn colon(text: &str) -> Option<usize> {
     let colons: Vec<usize> = text.match_indices(':').map(|(at, _)| at).collect();
     let begins = |at: usize| {
@@ -340,8 +342,8 @@ fn conditions(text: &str, words: Vec<Range<usize>>) -> Vec<Range<usize>> {
     joined
 }
 
-/// The first word of who that looks like a selector and is none: a letter is wrong, or it says what and not who. A pattern of
-/// names that has a = in it otherwise (`*=*`, `my prog=1`) is one.
+/// The first word of who that looks like a selector and is none: a letter is wrong, or it says what and not who. A
+/// pattern of names that has a = in it otherwise (`*=*`, `my prog=1`) is one.
 fn mistaken<'a>(text: &'a str, words: &[Range<usize>]) -> Option<Said<'a>> {
     let is_word = |key: &str| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_');
     let first = words.first().and_then(|word| pair(text, word))?;

@@ -11,7 +11,8 @@ const CLIENT: Named<'static> = Named { pid: 5, comm: b"web-client" };
 const SERVER: Named<'static> = Named { pid: 6, comm: b"web server" };
 const LOGGER: Named<'static> = Named { pid: 7, comm: b"logger:0" };
 
-/// An interrupt wakes the client every now and then, the client the server, in the middle of its work; the logger computes.
+/// An interrupt wakes the client every now and then, the client the server, in the middle of its work; the logger
+/// computes.
 fn recorder() -> Recorder {
     let mut recorder = Recorder::new();
     let mut add = |at, cpu, pid, what| {

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Of each thread whether it goes on for ever, when `a` and `b` are there from the start, `a` on CPU 1, and `rest` follows.
+/// Of each thread whether it goes on for ever, when `a` and `b` are there from the start, `a` on CPU 1, and `rest`
+/// follows.
 fn goes_on(rest: impl FnOnce(&mut Script, [Named<'static>; 2])) -> Vec<bool> {
     let tasks = [task(5, "a"), task(6, "b")];
     let mut script = Script::default();

@@ -15,8 +15,8 @@ fn wakeups_a_period_apart_are_a_clock() {
     assert_eq!(recorded.threads[0].latencies, [10 * US; 20]);
 }
 
-/// A task that another one wakes every 10 ms, 3 ms after a timer has woken that one on CPU 0; `known`: the trace tells of interrupts. It sleeps
-/// on `cpu`, and the other works on for `rest` or a millisecond more.
+/// A task that another one wakes every 10 ms, 3 ms after a timer has woken that one on CPU 0; `known`: the trace tells
+/// of interrupts. It sleeps on `cpu`, and the other works on for `rest` or a millisecond more.
 fn pipeline(known: bool, cpu: usize, rest: u64) -> Recorded {
     let mut script = Script::default();
     let (source, sink) = (task(5, "source"), task(6, "sink"));
@@ -82,7 +82,8 @@ fn who_was_still_at_it_when_the_trace_ended_goes_on() {
     assert!(pipeline(false, 1, 2 * MS).workload.tasks.iter().all(|task| task.phases.len() == 1));
 }
 
-/// A task that runs with another on CPU 0, to which it loses the CPU in every third round, for 3 ms: `clock` says whether it goes on then.
+/// A task that runs with another on CPU 0, to which it loses the CPU in every third round, for 3 ms: `clock` says
+/// whether it goes on then.
 fn disturbed(clock: bool) -> Recorded {
     let mut script = Script::default();
     let (this, hog) = (task(5, "this"), task(6, "hog"));
@@ -154,7 +155,8 @@ fn sleeps_of_one_length_are_relative() {
     assert_eq!(ops(&recorded, 5)[..3], [Op::SleepUntil { at: MS }, Op::Run { work: MS }, Op::Sleep { time: 3 * MS }]);
 }
 
-/// A sleeper's timer goes off on a CPU that another task has for some of each time: with the kernel's flags it is known not to be his doing.
+/// A sleeper's timer goes off on a CPU that another task has for some of each time: with the kernel's flags it is known
+/// not to be his doing.
 #[test]
 fn an_interrupt_that_hits_a_task_is_not_the_tasks_doing() {
     let (victim, sleeper) = (task(5, "victim"), task(6, "sleeper"));

@@ -3,7 +3,8 @@
 use super::*;
 use crate::program::Hotplug;
 
-/// Two spinners take turns on CPU 1, while CPU 0 has nobody: if that is because it is offline, nobody keeps them from it.
+/// Two spinners take turns on CPU 1, while CPU 0 has nobody: if that is because it is offline, nobody keeps them from
+/// it.
 fn two_spinners_beside_an_idle_cpu(offline: Option<(u64, u64)>) -> Recorded {
     let mut script = Script::default();
     let (a, b) = (task(5, "spin"), task(6, "spin"));

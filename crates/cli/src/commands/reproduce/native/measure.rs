@@ -28,7 +28,8 @@ impl Times {
         Self(self.0.chunks(turns.max(1)).map(|part| part.iter().sum::<f64>() / part.len() as f64).collect())
     }
 
-    /// The median of the ratios to `other`, round by round: what disturbs the machine for longer than a round disturbs both.
+    /// The median of the ratios to `other`, round by round: what disturbs the machine for longer than a round disturbs
+    /// both.
     pub(crate) fn ratio_to(&self, other: &Self) -> f64 {
         median(self.0.iter().zip(&other.0).map(|(this, that)| this / that).collect())
     }
@@ -54,8 +55,8 @@ pub(crate) fn measure(sides: &[Side<'_>], rounds: usize) -> Vec<Times> {
     })
 }
 
-/// Takes the time of each side in turns, so many rounds, each round in the opposite order of the one before; the first round only warms
-/// up.
+/// Takes the time of each side in turns, so many rounds, each round in the opposite order of the one before; the first
+/// round only warms up.
 pub(crate) fn take_turns<T: Sync>(sides: &[T], rounds: usize, time: impl Fn(&T) -> f64 + Sync) -> Vec<Times> {
     let mut all = vec![Times::default(); sides.len()];
     // A thread of its own, so that nobody else is pinned.
@@ -86,8 +87,8 @@ pub(crate) fn cpu_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Keeps this thread on one of the CPUs it may run on: the last, for interrupts come rather to the first. Where that is not to be
-/// had it runs on as it did.
+/// Keeps this thread on one of the CPUs it may run on: the last, for interrupts come rather to the first. Where that is
+/// not to be had it runs on as it did.
 fn pin() {
     #[cfg(target_os = "linux")]
     {

@@ -35,7 +35,8 @@ pub(crate) struct Player<P: Policy> {
 }
 
 impl<P: Policy> Player<P> {
-    /// The scheduler of the script's kernel with `tunables`, and the script's groups and tasks. `counts`: it counts switches by group.
+    /// The scheduler of the script's kernel with `tunables`, and the script's groups and tasks. `counts`: it counts
+    /// switches by group.
     pub(crate) fn new(script: &Script, tunables: P::Tunables, counts: bool) -> Self {
         let topology = Topology::flat(1);
         let mut config = Config::new(&script.kernel, &topology, script.hz).with_tunables(tunables);
@@ -61,8 +62,8 @@ impl<P: Policy> Player<P> {
 
     /// One call; who runs then, if it was about that.
     ///
-    /// Never inlined: the compiler did so on one side of a comparison and not on the other, which made knobs 37 instructions a switch
-    /// dearer than constants where the scheduler's own code takes as many of either.
+    /// Never inlined: the compiler did so on one side of a comparison and not on the other, which made knobs 37
+    /// instructions a switch dearer than constants where the scheduler's own code takes as many of either.
     #[inline(never)]
     fn step(&mut self, step: &Step) -> Option<Running> {
         let mut sched = self.sched(step.at);
@@ -103,7 +104,8 @@ impl<P: Policy> Player<P> {
         }
     }
 
-    /// Plays a script to see whether everybody gets the CPU in the turn that was recorded. `Err`: the call at which somebody else does.
+    /// Plays a script to see whether everybody gets the CPU in the turn that was recorded. `Err`: the call at which
+    /// somebody else does.
     pub(crate) fn rehearse(mut self, script: &Script) -> Result<(), usize> {
         let mut running = Running::Idle;
         for (index, step) in script.steps.iter().enumerate() {

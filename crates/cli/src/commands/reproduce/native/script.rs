@@ -1,4 +1,5 @@
-//! What one CPU's scheduler is asked to do in a run, as a list of calls that can be made again, without a machine around.
+//! What one CPU's scheduler is asked to do in a run, as a list of calls that can be made again, without a machine
+//! around.
 
 use miette::IntoDiagnostic;
 use vruntime_sched::event::{Event, OverheadKind, PrevState, Running};

@@ -93,7 +93,8 @@ mod tests {
         assert!(Script::read(b"[]").is_err());
     }
 
-    /// Whoever is measured decides as the recorded run did, with knobs or constants: else the two do not do the same work.
+    /// Whoever is measured decides as the recorded run did, with knobs or constants: else the two do not do the same
+    /// work.
     #[test]
     fn every_benchmark_can_be_played() {
         for kernel in ["2.6.22", "2.6.23", "3.10", "6.12"] {

@@ -1,21 +1,22 @@
 //! CFS bandwidth control (`cpu.max`): a group may use only so much CPU time in each period.
 //!
-//! Whatever runs in a group is charged to what the group has left on that CPU; when that is used up the CPU draws a slice
-//! from the group's [`Pool`]. If the pool is empty the group is *throttled* on that CPU until the next period. Charging
-//! happens where the scheduler looks (ticks, wakeups, switches), so a CPU may overrun by up to a tick: it then has less than
-//! nothing, and pays that back first.
+//! Whatever runs in a group is charged to what the group has left on that CPU; when that is used up the CPU draws a
+//! slice from the group's [`Pool`]. If the pool is empty the group is *throttled* on that CPU until the next period.
+//! Charging happens where the scheduler looks (ticks, wakeups, switches), so a CPU may overrun by up to a tick: it then
+//! has less than nothing, and pays that back first.
 //!
 //! What kernels do differently:
 //! - **6.1**: throttling takes the group's entity off its parent's queue, with all that is below; the clock of the load
 //!   averages stands still in there. A queue that is throttled while empty counts as throttled time.
 //! - **6.6**, **6.12**: an empty queue does not count. Periods of different groups are offset against each other.
-//! - **6.18**: throttling is left to each task, when it next returns to user mode (a task that holds a lock in the kernel is
-//!   not stopped there): nothing is taken off at once; a task that is picked in a throttled group runs until it returns to
-//!   user mode, then leaves the queue alone and waits in the group's *limbo*. The averages' clock stops when the last has left.
+//! - **6.18**: throttling is left to each task, when it next returns to user mode (a task that holds a lock in the
+//!   kernel is not stopped there): nothing is taken off at once; a task that is picked in a throttled group runs until
+//!   it returns to user mode, then leaves the queue alone and waits in the group's *limbo*. The averages' clock stops
+//!   when the last has left.
 //!
-//! Simplified: since 6.3 a CPU that is let go by another CPU's timer gets an interrupt and does it itself; here the timer's
-//! handler does it, as before 6.3. The kernel lengthens a period whose timer it finds itself handling for more than three
-//! periods in a row; with a clock that stands still during a call that cannot be.
+//! Simplified: since 6.3 a CPU that is let go by another CPU's timer gets an interrupt and does it itself; here the
+//! timer's handler does it, as before 6.3. The kernel lengthens a period whose timer it finds itself handling for more
+//! than three periods in a row; with a clock that stands still during a call that cannot be.
 
 mod invariants;
 mod pool;
@@ -113,8 +114,8 @@ impl Local {
     }
 }
 
-/// A pool for `group`, with [`cfs_period_phase_ns`](crate::config::Config::cfs_period_phase_ns). Since 6.4 periods of different groups do not
-/// begin at the same instant: the kernel throws dice for each group, here its number decides.
+/// A pool for `group`, with [`cfs_period_phase_ns`](crate::config::Config::cfs_period_phase_ns). Since 6.4 periods of
+/// different groups do not begin at the same instant: the kernel throws dice for each group, here its number decides.
 pub(crate) fn new_pool(kind: Throttle, group: GroupId, phase: Option<u64>) -> Pool {
     const DEFAULT_PERIOD_NS: u64 = 100_000_000;
     Pool::new(match (kind, phase) {
@@ -157,8 +158,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.class.limits && self.class.groups[cfs].cfs.bandwidth.is_some() && self.check_runtime(shared, cfs)
     }
 
-    /// The running task is put so that its CPU can look for work elsewhere. In the kernel that comes after the look: until then a group without
-    /// runtime is not throttled here, and its tasks may be pulled, to wait until it has some.
+    /// The running task is put so that its CPU can look for work elsewhere. In the kernel that comes after the look:
+    /// until then a group without runtime is not throttled here, and its tasks may be pulled, to wait until it has
+    /// some.
     #[inline]
     pub(crate) fn put_before_look(&mut self, se: Se) {
         if self.class.limits && se.as_task().is_some() {

@@ -3,8 +3,8 @@
 //! A period begins with `quota` in the pool, and with what was left over before, up to `burst` more. A CPU on which the
 //! group runs takes a slice at a time. When the pool is empty, CPUs that have used theirs up are throttled and join the
 //! list of those who wait; at the next period's beginning each is let go, in the order in which they came, with just
-//! enough to pay its debt and a nanosecond more: it takes a slice when it runs. A period that begins with nobody waiting
-//! after one in which nobody took anything stops the timer.
+//! enough to pay its debt and a nanosecond more: it takes a slice when it runs. A period that begins with nobody
+//! waiting after one in which nobody took anything stops the timer.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -123,7 +123,8 @@ pub struct BandwidthStat {
     pub nr_periods: u64,
     /// Those at whose end some CPU waited for run time.
     pub nr_throttled: u64,
-    /// For how long its CPUs were throttled, summed over CPUs; those that still are do not count yet (`throttled_usec`).
+    /// For how long its CPUs were throttled, summed over CPUs; those that still are do not count yet
+    /// (`throttled_usec`).
     pub throttled_ns: u64,
     /// Periods in which more than the quota was used.
     pub nr_bursts: u64,
@@ -228,8 +229,8 @@ impl Pool {
         beats
     }
 
-    /// A CPU that has `remaining`, not more than 0, wants to have `target`. What it gets, and when the period timer must be
-    /// set if it did not run.
+    /// A CPU that has `remaining`, not more than 0, wants to have `target`. What it gets, and when the period timer
+    /// must be set if it did not run.
     pub(crate) fn assign(&mut self, remaining: i64, target: u64, now: u64) -> (u64, Option<u64>) {
         debug_assert!(remaining <= 0);
         let wanted = target.saturating_add(remaining.unsigned_abs());
@@ -267,7 +268,8 @@ impl Pool {
         self.runtime > 0
     }
 
-    /// What a waiting CPU that has `remaining`, not more than 0, is given: what it owes and a nanosecond, if there is as much.
+    /// What a waiting CPU that has `remaining`, not more than 0, is given: what it owes and a nanosecond, if there is
+    /// as much.
     pub(crate) fn pay(&mut self, remaining: i64) -> u64 {
         let wanted = remaining.min(0).unsigned_abs().saturating_add(1);
         let amount = wanted.min(self.runtime);
@@ -312,8 +314,8 @@ impl Pool {
         self.expires.saturating_sub(now) < ns
     }
 
-    /// A CPU that stopped running the group gives back what it had beyond `min_cfs_rq_runtime`. For when the slack timer must
-    /// be set, if others wait for it (not done at once: whoever gives back holds its run queue).
+    /// A CPU that stopped running the group gives back what it had beyond `min_cfs_rq_runtime`. For when the slack
+    /// timer must be set, if others wait for it (not done at once: whoever gives back holds its run queue).
     pub(crate) fn give_back(&mut self, amount: u64, slice: u64, now: u64) -> Option<u64> {
         self.limit?;
         self.runtime = self.runtime.saturating_add(amount);

@@ -34,8 +34,8 @@ fn stats(group: &SchedGroup, kind: GroupType, nr_running: u32) -> GroupStats<'_>
     }
 }
 
-/// `find_idlest_group` between nodes with 32 CPUs, of which an eighth is filled before two tasks more here than there matter; for a task that may run on
-/// fewer CPUs here fewer are.
+/// `find_idlest_group` between nodes with 32 CPUs, of which an eighth is filled before two tasks more here than there
+/// matter; for a task that may run on fewer CPUs here fewer are.
 #[test]
 fn a_node_is_left_for_one_with_more_idle_cpus_once_it_has_a_few_tasks() {
     let shared = machine(2, 32);
@@ -52,7 +52,8 @@ fn a_node_is_left_for_one_with_more_idle_cpus_once_it_has_a_few_tasks() {
     assert_eq!([leaves(8, 8, 32), leaves(8, 7, 32), leaves(7, 8, 32)], [false, true, false]);
 }
 
-/// Within a node a group is left for one that is a sixth less loaded; for another node the difference has to be 17 % of a task more.
+/// Within a node a group is left for one that is a sixth less loaded; for another node the difference has to be 17 % of
+/// a task more.
 #[test]
 fn a_full_group_is_left_for_one_that_is_clearly_less_loaded() {
     let leaves = |shared: &Shared<Eevdf>, here: u64, there: u64| {
@@ -77,8 +78,8 @@ fn of_groups_with_room_the_one_with_more_idle_cpus_is_the_idlest() {
     assert!(idler((1, 99), (1, 100)) && !idler((1, 100), (1, 100)));
 }
 
-/// `find_idlest_group_cpu`: the idle CPU whose state is left soonest, then the one that went idle last; if none idles, the first of those with the
-/// least load.
+/// `find_idlest_group_cpu`: the idle CPU whose state is left soonest, then the one that went idle last; if none idles,
+/// the first of those with the least load.
 #[test]
 fn the_idlest_cpu_is_the_one_that_is_soonest_and_warmest() {
     let shared = machine(2, 4);
@@ -101,8 +102,9 @@ fn the_idlest_cpu_is_the_one_that_is_soonest_and_warmest() {
     assert_eq!(idlest(&[0, 1, 2, 3]), 3, "nothing but a SCHED_IDLE task");
 }
 
-/// `wake_affine`, rule by rule: an idle waker's CPU only if the previous one is not idle; that of a waker which is alone and about to sleep; then whichever is less
-/// loaded with the task, the previous one counting for 8 % more, and of equals the previous one, or the waker's if it is about to sleep.
+/// `wake_affine`, rule by rule: an idle waker's CPU only if the previous one is not idle; that of a waker which is
+/// alone and about to sleep; then whichever is less loaded with the task, the previous one counting for 8 % more, and
+/// of equals the previous one, or the waker's if it is about to sleep.
 #[test]
 fn a_woken_task_comes_to_its_waker_only_if_that_is_no_worse() {
     let shared = machine(1, 4);
