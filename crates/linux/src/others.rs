@@ -202,6 +202,7 @@ mod tests {
         assert!(!not_ours.unwrap().iter().any(|resident| resident.name == "vr-other"));
         assert!(seen.is_sorted_by(|a, b| a.taken() >= b.taken()), "{seen:?}");
     }
+
     /// A thread that computes and ends between the looks is nobody's, and has been there all the same.
     #[test]
     fn what_ended_meanwhile_is_not_forgotten() {

@@ -194,20 +194,7 @@ mod tests {
 
     fn stats(domain: &Domain, cpu: u32, kind: GroupType, tasks: u32) -> GroupStats<'_> {
         let group = domain.groups.iter().find(|group| group.mask.contains(CpuId(cpu))).unwrap();
-        GroupStats {
-            group,
-            kind,
-            load: u64::from(tasks) * 1024,
-            util: 0,
-            runnable: 0,
-            nr_running: tasks,
-            h_nr_running: tasks,
-            idle_cpus: group.weight.saturating_sub(tasks),
-            capacity: group.capacity,
-            misfit: 0,
-            avg_load: 0,
-            overloaded_cpu: false,
-        }
+        GroupStats { load: u64::from(tasks) * 1024, ..GroupStats::example(group, kind, tasks) }
     }
 
     /// Since 6.6 groups of different numbers of cores are to have tasks in proportion; an idle one takes one of two in

@@ -277,22 +277,10 @@ fn update_idle_scan<P: Policy>(shared: &Shared<P>, domain: &Domain, cpu: CpuId, 
 }
 
 #[cfg(test)]
-mod tests {
-    use alloc::vec::Vec;
-
-    use super::*;
-    use crate::features::Features;
-    use crate::topology::{CpuPlace, Topology};
-
-    /// A core of two threads and two of one, in one cache.
-    fn machine() -> Domains {
-        let place = |core| CpuPlace { core, cluster: core, llc: 0, package: 0, node: 0, capacity: 1024 };
-        let topology = Topology::new([0, 0, 1, 2].map(place).to_vec(), None).unwrap();
-        Domains::new(&topology, Balancer::V6_12, Features::default())
-    }
-
-    fn stats(group: &SchedGroup, kind: GroupType, nr_running: u32) -> GroupStats<'_> {
-        GroupStats {
+impl<'a> GroupStats<'a> {
+    /// Of a group with so many tasks, one a CPU as far as there are CPUs, which have used nothing yet.
+    pub(crate) fn example(group: &'a SchedGroup, kind: GroupType, nr_running: u32) -> Self {
+        Self {
             group,
             kind,
             load: 0,
@@ -306,6 +294,22 @@ mod tests {
             avg_load: 0,
             overloaded_cpu: false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::features::Features;
+    use crate::topology::{CpuPlace, Topology};
+
+    /// A core of two threads and two of one, in one cache.
+    fn machine() -> Domains {
+        let place = |core| CpuPlace { core, cluster: core, llc: 0, package: 0, node: 0, capacity: 1024 };
+        let topology = Topology::new([0, 0, 1, 2].map(place).to_vec(), None).unwrap();
+        Domains::new(&topology, Balancer::V6_12, Features::default())
     }
 
     #[test]
@@ -322,7 +326,8 @@ mod tests {
         let domains = machine();
         let [pair, single, other] = &domains.at(CpuId(0), 1).unwrap().groups[..] else { panic!("three groups") };
         let busier = |group: &SchedGroup, than: &SchedGroup, kind, nr_running, balancer| {
-            stats(group, kind, nr_running).busier_than(&stats(than, kind, nr_running), balancer)
+            GroupStats::example(group, kind, nr_running)
+                .busier_than(&GroupStats::example(than, kind, nr_running), balancer)
         };
         let (full, spare) = (GroupType::FullyBusy, GroupType::HasSpare);
         // Of full ones the first up to 6.1, then the last, but that a core of two threads is not replaced.
@@ -345,7 +350,7 @@ mod tests {
         let domains = machine();
         let [_, single, other] = &domains.at(CpuId(0), 1).unwrap().groups[..] else { panic!("three groups") };
         let busier = |misfit: u64, than: u64, balancer| {
-            let of = |group, misfit| GroupStats { misfit, ..stats(group, GroupType::Misfit, 1) };
+            let of = |group, misfit| GroupStats { misfit, ..GroupStats::example(group, GroupType::Misfit, 1) };
             of(other, misfit).busier_than(&of(single, than), balancer)
         };
         for balancer in [Balancer::V6_1, Balancer::V6_6, Balancer::V6_12] {
@@ -360,7 +365,7 @@ mod tests {
         let domains = machine();
         let [pair, single, _] = &domains.at(CpuId(0), 1).unwrap().groups[..] else { panic!("three groups") };
         let of = |group, nr_running, util, runnable| {
-            let stats = GroupStats { util, runnable, ..stats(group, GroupType::HasSpare, nr_running) };
+            let stats = GroupStats { util, runnable, ..GroupStats::example(group, GroupType::HasSpare, nr_running) };
             stats.classify(117)
         };
         // Full is 1024 / 1.17 = 875.2 of utilisation, or 1024 * 1.17 = 1198.08 of runnable time.
@@ -388,7 +393,7 @@ mod tests {
         let domain = shared.domains.at(CpuId(0), 0).unwrap();
         let group = |cpu: u32| domain.groups.iter().find(|group| group.mask.contains(CpuId(cpu))).unwrap();
         let beyond_help = |cpu: u32, of: u32, kind| {
-            let local = stats(group(cpu), GroupType::HasSpare, 0);
+            let local = GroupStats::example(group(cpu), GroupType::HasSpare, 0);
             let seen = DomainStats {
                 local,
                 busiest: None,
@@ -397,7 +402,7 @@ mod tests {
                 overloaded_cpu: false,
                 by_average: false,
             };
-            seen.beyond_help(&shared, &stats(group(of), kind, 2), CpuId(cpu))
+            seen.beyond_help(&shared, &GroupStats::example(group(of), kind, 2), CpuId(cpu))
         };
         assert_eq!([HasSpare, FullyBusy, Overloaded].map(|kind| beyond_help(1, 0, kind)), [true, true, false]);
         assert_eq!([HasSpare, FullyBusy, Overloaded].map(|kind| beyond_help(1, 2, kind)), [false; 3]);

@@ -13,7 +13,7 @@ use super::server::ServerLimits;
 use super::verbs::entity;
 use crate::balance::roots::{Root, Roots};
 use crate::class::ClassKind;
-use crate::class::rt::{Callback, Limit, MAX_TRIES, Overload, pull, push};
+use crate::class::rt::{Callback, Limit, MAX_TRIES, Overload, carry};
 use crate::config::Config;
 use crate::cpumask::AtomicCpuMask;
 use crate::event::MigrateCause;
@@ -344,7 +344,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             if !to.online || to.dl.earliest().is_some_and(|earliest| earliest <= entity(&from, index).deadline) {
                 continue;
             }
-            push(&mut from, &mut to, shared, self.host, self.now, index, MigrateCause::DlPush);
+            carry((&mut from, &mut to), shared, self.host, self.now, index, (cpu, MigrateCause::DlPush));
+            to.resched();
+            settle(&mut to, shared, self.host);
             return true;
         }
         false
@@ -376,7 +378,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             if preempts {
                 continue;
             }
-            pull(&mut from, &mut to, shared, self.host, self.now, index, MigrateCause::DlPull);
+            carry((&mut from, &mut to), shared, self.host, self.now, index, (cpu, MigrateCause::DlPull));
             if tell {
                 to.resched();
                 settle(&mut to, shared, self.host);

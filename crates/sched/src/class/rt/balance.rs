@@ -184,7 +184,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             if to.rt.highest() <= from.tasks[index].rt_level() || !to.online {
                 continue;
             }
-            push(&mut from, &mut to, shared, self.host, self.now, index, MigrateCause::RtPush);
+            carry((&mut from, &mut to), shared, self.host, self.now, index, (cpu, MigrateCause::RtPush));
+            to.resched();
+            settle(&mut to, shared, self.host);
             return true;
         }
         false
@@ -214,7 +216,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             if from.prio_of_running().is_some_and(|running| i16::from(level) < running) {
                 continue;
             }
-            pull(&mut from, &mut to, shared, self.host, self.now, index, MigrateCause::RtPull);
+            carry((&mut from, &mut to), shared, self.host, self.now, index, (cpu, MigrateCause::RtPull));
             if tell {
                 to.resched();
                 settle(&mut to, shared, self.host);
@@ -225,44 +227,20 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 }
 
-/// The CPU of `from` moves a queued task to that of `to`, which is to look at once who runs there.
-pub(crate) fn push<P: Policy, H: Host>(
-    from: &mut Rq<P>,
-    to: &mut Rq<P>,
+/// The CPU `on` moves a queued task from one run queue to the other, which is still to be published or settled.
+pub(crate) fn carry<P: Policy, H: Host>(
+    (from, to): (&mut Rq<P>, &mut Rq<P>),
     shared: &Shared<P>,
     host: &mut H,
     now: u64,
     index: u32,
-    cause: MigrateCause,
+    (on, cause): (CpuId, MigrateCause),
 ) {
     let event = Event::Migrate { task: from.tasks[index].id, from: from.cpu, to: to.cpu, cause };
-    host.event(now, from.cpu, &event);
-    carry(from, to, shared, index);
-    to.resched();
-    settle(from, shared, host);
-    settle(to, shared, host);
-}
-
-/// The CPU of `to` takes a queued task over from that of `from`. It still has to publish that, or to settle it.
-pub(crate) fn pull<P: Policy, H: Host>(
-    from: &mut Rq<P>,
-    to: &mut Rq<P>,
-    shared: &Shared<P>,
-    host: &mut H,
-    now: u64,
-    index: u32,
-    cause: MigrateCause,
-) {
-    let event = Event::Migrate { task: from.tasks[index].id, from: from.cpu, to: to.cpu, cause };
-    host.event(now, to.cpu, &event);
-    carry(from, to, shared, index);
-    settle(from, shared, host);
-}
-
-/// Moves a queued task from one run queue to the other.
-fn carry<P: Policy>(from: &mut Rq<P>, to: &mut Rq<P>, shared: &Shared<P>, index: u32) {
+    host.event(now, on, &event);
     let task = detach_task(from, shared, index);
     attach_task(to, shared, task);
+    settle(from, shared, host);
 }
 
 /// The CPUs a queued task may run on have changed.

@@ -23,7 +23,7 @@ mod limits;
 mod share;
 
 pub use balance::Overload;
-pub(crate) use balance::{Callback, MAX_TRIES, affinity_changed, needs_pull, pull, push, select_cpu, woken};
+pub(crate) use balance::{Callback, MAX_TRIES, affinity_changed, carry, needs_pull, select_cpu, woken};
 pub use bandwidth::Limit;
 use bandwidth::RtBandwidth;
 pub(crate) use bandwidth::{charge_deadline, rq_offline, rq_online};

@@ -17,23 +17,6 @@ fn machine(nodes: u32, cpus: u32) -> Shared<Eevdf> {
     Shared::new(topology, config)
 }
 
-fn stats(group: &SchedGroup, kind: GroupType, nr_running: u32) -> GroupStats<'_> {
-    GroupStats {
-        group,
-        kind,
-        load: 0,
-        util: 0,
-        runnable: 0,
-        nr_running,
-        h_nr_running: nr_running,
-        idle_cpus: group.weight.saturating_sub(nr_running),
-        capacity: group.capacity,
-        misfit: 0,
-        avg_load: 0,
-        overloaded_cpu: false,
-    }
-}
-
 /// `find_idlest_group` between nodes with 32 CPUs, of which an eighth is filled before two tasks more here than there
 /// matter; for a task that may run on fewer CPUs here fewer are.
 #[test]
@@ -44,7 +27,13 @@ fn a_node_is_left_for_one_with_more_idle_cpus_once_it_has_a_few_tasks() {
     let leaves = |here: u32, there: u32, room: u32| {
         let [local, other] = &domain.groups[..] else { panic!("two nodes") };
         let spare = GroupType::HasSpare;
-        is_worth_leaving(&shared, &stats(other, spare, there), &stats(local, spare, here), domain, room)
+        is_worth_leaving(
+            &shared,
+            &GroupStats::example(other, spare, there),
+            &GroupStats::example(local, spare, here),
+            domain,
+            room,
+        )
     };
     assert_eq!([1, 2, 3, 4, 5].map(|here| leaves(here, 0, 32)), [false, false, true, true, true]);
     assert_eq!([3, 4].map(|here| leaves(here, here - 2, 32)), [false, true]);
@@ -58,8 +47,10 @@ fn a_node_is_left_for_one_with_more_idle_cpus_once_it_has_a_few_tasks() {
 fn a_full_group_is_left_for_one_that_is_clearly_less_loaded() {
     let leaves = |shared: &Shared<Eevdf>, here: u64, there: u64| {
         let (_, domain) = shared.domains.of(CpuId(0)).next_back().unwrap();
-        let group =
-            |index: usize, avg_load| GroupStats { avg_load, ..stats(&domain.groups[index], GroupType::Overloaded, 9) };
+        let group = |index: usize, avg_load| GroupStats {
+            avg_load,
+            ..GroupStats::example(&domain.groups[index], GroupType::Overloaded, 9)
+        };
         is_worth_leaving(shared, &group(1, there), &group(0, here), domain, 4)
     };
     let (node, nodes) = (machine(1, 4), machine(2, 4));
@@ -72,7 +63,10 @@ fn a_full_group_is_left_for_one_that_is_clearly_less_loaded() {
 fn of_groups_with_room_the_one_with_more_idle_cpus_is_the_idlest() {
     let shared = machine(2, 4);
     let (_, domain) = shared.domains.of(CpuId(0)).next_back().unwrap();
-    let group = |nr_running, util| GroupStats { util, ..stats(&domain.groups[0], GroupType::HasSpare, nr_running) };
+    let group = |nr_running, util| GroupStats {
+        util,
+        ..GroupStats::example(&domain.groups[0], GroupType::HasSpare, nr_running)
+    };
     let idler = |a: (u32, u64), b: (u32, u64)| is_idler(&shared, &group(a.0, a.1), &group(b.0, b.1));
     assert!(idler((1, 900), (2, 100)) && !idler((2, 100), (1, 900)));
     assert!(idler((1, 99), (1, 100)) && !idler((1, 100), (1, 100)));
