@@ -554,3 +554,36 @@ fn a_replay_in_groups_has_bars_of_them() {
     assert_eq!(attributes(&dom, "data-errors"), ["0"], "{:?}", attributes(&dom, "data-error"));
     assert!(dom.contains("<h3>replayed as recorded</h3>") && dom.contains("/vr-capped"), "both runs have bars");
 }
+
+/// How busy CPUs were has one figure, whether a table, the JSON or the page says it: what is not known of a recording
+/// is no reason for another.
+#[test]
+fn how_busy_cpus_were_has_one_figure() {
+    const GROUPS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/groups.pftrace");
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let told = |arguments: &[&str]| -> (serde_json::Value, String) {
+        let json = well(&[arguments, &["--json", "--html", page.to_str().unwrap()]].concat(), "");
+        (serde_json::from_str(&json).unwrap(), std::fs::read_to_string(&page).unwrap())
+    };
+    let percent = |share: f64| {
+        if share < 0.99995 { format!("{:.2}", share * 100.0) } else { format!("{:.1}", share * 100.0) }
+    };
+    let sentence = |shares: &[f64]| {
+        let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+        format!("The CPUs were busy {} % of the time: ", percent(mean))
+    };
+    let (json, html) = told(&["replay", GROUPS, "--kernel", "6.1"]);
+    for run in ["recorded", "replayed", "what_if"] {
+        let elapsed = json["duration_ns"][run].as_f64().unwrap();
+        let busy = json["busy_ns"][run].as_array().unwrap();
+        let shares: Vec<f64> = busy.iter().map(|ns| ns.as_f64().unwrap() / elapsed).collect();
+        let expected = format!("<li>{}: {}", run.replace('_', " "), sentence(&shares));
+        assert!(html.contains(&expected), "{expected}");
+    }
+    let (json, html) = told(&["run", SCENARIO, "--kernel", "6.12", "--duration", "100ms"]);
+    let seen = &json["observed"][0];
+    let busy = seen["cpus"].as_array().unwrap().iter().map(|cpu| cpu["busy_s"].as_f64().unwrap() / 0.1);
+    let expected = format!("<li>{}", sentence(&busy.collect::<Vec<f64>>()));
+    assert!(html.contains(&expected), "{expected}");
+}

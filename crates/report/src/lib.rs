@@ -34,6 +34,7 @@
 mod accounts;
 mod analysis;
 mod assets;
+mod busy;
 mod collector;
 mod compare;
 mod conservation;
@@ -65,6 +66,7 @@ mod units;
 mod violation;
 
 pub use analysis::{Analyses, AnalysisKind, AnalysisOptions, MachineGroups};
+pub use busy::ReplayRun;
 pub use collector::{Collector, DETAILED_TASKS};
 pub use compare::{Comparison, Variant, spread_data, spread_json, spread_table};
 pub use cputime::CpuTimes;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::busy::ReplayRun;
 use crate::latency::{HUNDRED, Latency, Recorder, SEVERAL};
 use crate::printable::printable;
 use crate::replay_groups::ReplayGroup;
@@ -96,7 +97,7 @@ pub fn latency_of(times: &[u64]) -> Option<Latency> {
     recorder.latency()
 }
 
-fn share(ns: u64, of: u64) -> f64 {
+pub(crate) fn share(ns: u64, of: u64) -> f64 {
     if of == 0 { 0.0 } else { ns as f64 / of as f64 }
 }
 
@@ -142,29 +143,33 @@ impl ReplayCheck {
         self.shown(all).iter().filter_map(row).collect()
     }
 
+    /// How busy each CPU was in two runs; the machine of a what-if may have more or fewer.
+    fn cpu_rows(&self, before: ReplayRun, behind: ReplayRun) -> Vec<Vec<String>> {
+        let runs = [before, behind].map(|run| self.busy(run));
+        let cpus = runs.iter().map(Vec::len).max().unwrap_or(0);
+        let told = |busy: &Vec<f64>, cpu| busy.get(cpu).map_or_else(|| "-".to_owned(), |&share| percent(share));
+        (0..cpus)
+            .map(|cpu| std::iter::once(cpu.to_string()).chain(runs.iter().map(|run| told(run, cpu))).collect())
+            .collect()
+    }
+
     /// The recording beside the replay as recorded.
     pub fn check_table(&self, all: bool) -> String {
         let of = (self.elapsed_ns.0, self.elapsed_ns.1);
         let head = ["task", "CPU %", "replay", "switches", "replay", "p50", "replay", "p99", "replay"];
         let rows = self.rows(all, of, |task| (!task.is_added()).then_some((Some(task.recorded), task.replayed)));
-        let cpus = self.cpus.iter().enumerate().map(|(cpu, &(recorded, replayed))| {
-            vec![cpu.to_string(), percent(share(recorded, of.0)), percent(share(replayed, of.1))]
-        });
+        let cpus = self.cpu_rows(ReplayRun::Recorded, ReplayRun::Replayed);
         let cpus = grid(&["CPU", "busy %", "replay"], 1, cpus);
         format!("{}{}\n{cpus}{}", grid(&head, 1, rows), self.rest(all), self.groups_text())
     }
 
     /// The replay as recorded beside the what-if, if there is one.
     pub fn what_if_table(&self, all: bool) -> Option<String> {
-        let busy = self.what_if_cpus.as_ref()?;
+        self.what_if_cpus.as_ref()?;
         let of = (self.elapsed_ns.1, self.elapsed_ns.2);
         let head = ["task", "CPU %", "what if", "switches", "what if", "p50", "what if", "p99", "what if"];
         let rows = self.rows(all, of, |task| Some(((!task.is_added()).then_some(task.replayed), task.what_if?)));
-        let share_of = |ns: Option<u64>, of: u64| ns.map_or_else(|| "-".to_owned(), |ns| percent(share(ns, of)));
-        let cpus = (0..busy.len().max(self.cpus.len())).map(|cpu| {
-            let replayed = self.cpus.get(cpu).map(|&(_, replayed)| replayed);
-            vec![cpu.to_string(), share_of(replayed, of.0), share_of(busy.get(cpu).copied(), of.1)]
-        });
+        let cpus = self.cpu_rows(ReplayRun::Replayed, ReplayRun::WhatIf);
         let cpus = grid(&["CPU", "busy %", "what if"], 1, cpus);
         Some(format!("{}{}\n{cpus}{}", grid(&head, 1, rows), self.rest(all), self.groups_what_if()))
     }

@@ -1,5 +1,6 @@
 //! What a replay gave, as tables of data and bars: for pages and files.
 
+use crate::busy::ReplayRun;
 use crate::data::{Cell, DataTable, Kind};
 use crate::page::{Bar, Bars};
 use crate::replay::{ReplayCheck, ReplayMeasure};
@@ -51,16 +52,11 @@ impl ReplayCheck {
             ("what_if_busy", "Busy: what if", Kind::Share),
         ];
         let mut cpus = DataTable::new("replay_cpus", "CPUs: recorded, replayed as recorded, what if", &heads);
-        let what_if = self.what_if_cpus.as_deref().unwrap_or_default();
-        for cpu in 0..self.cpus.len().max(what_if.len()) {
-            let part = |ns: Option<u64>, of: u64| Cell::from(ns.map(|ns| ns as f64 / of.max(1) as f64));
-            let pair = self.cpus.get(cpu);
-            cpus.push(vec![
-                cpu.into(),
-                part(pair.map(|pair| pair.0), of[0]),
-                part(pair.map(|pair| pair.1), of[1]),
-                part(what_if.get(cpu).copied(), of[2]),
-            ]);
+        let busy = [ReplayRun::Recorded, ReplayRun::Replayed, ReplayRun::WhatIf].map(|run| self.busy(run));
+        for cpu in 0..busy.iter().map(Vec::len).max().unwrap_or(0) {
+            let mut row: Vec<Cell> = vec![cpu.into()];
+            row.extend(busy.iter().map(|run| Cell::from(run.get(cpu).copied())));
+            cpus.push(row);
         }
         let mut tables = vec![tasks];
         tables.extend(self.groups_table());

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use vruntime_report::{Analyses, AnalysisKind, AnalysisOptions, Comparison, Page, ReplayCheck, Results, TableGroup};
+use vruntime_report::{
+    Analyses, AnalysisKind, AnalysisOptions, Comparison, Page, ReplayCheck, ReplayRun, Results, TableGroup,
+};
 
 use super::replay::Notes;
 use super::traced::Checked;
@@ -47,7 +49,8 @@ fn charts(page: &mut Page, runs: &[(String, &Analyses)]) {
 pub(crate) fn run_page(name: &str, lead: &str, done: &Done) -> Page {
     let mut page = Page::new(name, lead.trim().replace('\n', ", "));
     let analyses = done.analyses.as_deref();
-    for sentence in analyses.map(Analyses::sentences).unwrap_or_default() {
+    for sentence in done.results.busy_sentence().into_iter().chain(analyses.map_or_else(Vec::new, Analyses::sentences))
+    {
         page.say(sentence);
     }
     if let Some(detected) = &done.detected {
@@ -99,13 +102,11 @@ pub(crate) fn compare_page(
     for check in checks {
         page.say(check.summary_of(&short(check.file())));
     }
+    for (label, done) in runs {
+        say_of(&mut page, label, done.results.busy_sentence(), done.analyses.as_deref());
+    }
     let watched: Vec<(String, &Analyses)> =
         runs.iter().filter_map(|(label, done)| Some((label.clone(), done.analyses.as_deref()?))).collect();
-    for (label, analyses) in &watched {
-        for sentence in analyses.sentences().into_iter().take(2) {
-            page.say(format!("{label}: {sentence}"));
-        }
-    }
     for (label, done) in runs {
         let mut bars = done.results.share_bars();
         bars.label.clone_from(label);
@@ -126,24 +127,37 @@ pub(crate) fn compare_page(
     page
 }
 
-/// A page of a recording beside its replays.
+/// Of one of several runs: how busy its CPUs were, and the first of what else its analyses say.
+fn say_of(page: &mut Page, label: &str, busy: Option<String>, analyses: Option<&Analyses>) {
+    let first = analyses.and_then(|analyses| analyses.sentences().into_iter().next());
+    for sentence in busy.into_iter().chain(first) {
+        page.say(format!("{label}: {sentence}"));
+    }
+}
+
+/// What a replay sets side by side, and what it is called on the page.
+const REPLAYED: [(ReplayRun, &str); 3] =
+    [(ReplayRun::Recorded, "recorded"), (ReplayRun::Replayed, "replayed"), (ReplayRun::WhatIf, "what if")];
+
+/// A page of a recording beside its replays. `watched`: the recording, and each run.
 pub(crate) fn replay_page(
     title: &str,
     lead: &str,
     check: &ReplayCheck,
     notes: &Notes,
-    watched: &[(String, &Analyses)],
+    watched: [Option<&Analyses>; 3],
 ) -> Page {
     let mut page = Page::new(title, lead);
     page.say(check.summary());
     if let Some(sentence) = check.what_if_sentence() {
         page.say(format!("what if: {sentence}"));
     }
-    for (label, analyses) in watched {
-        for sentence in analyses.sentences().into_iter().take(2) {
-            page.say(format!("{label}: {sentence}"));
-        }
+    for ((run, label), analyses) in REPLAYED.into_iter().zip(watched) {
+        say_of(&mut page, label, check.busy_sentence(run), analyses);
     }
+    let called = REPLAYED.into_iter().zip(watched);
+    let watched: Vec<(String, &Analyses)> =
+        called.filter_map(|((_, label), analyses)| Some((label.to_owned(), analyses?))).collect();
     let (grave, rest) = notes.all.split_at(notes.grave.min(MOST_NOTES));
     for note in grave {
         page.say(note.as_str());
@@ -154,19 +168,19 @@ pub(crate) fn replay_page(
     for bars in check.share_bars() {
         page.bars(bars);
     }
-    charts(&mut page, watched);
+    charts(&mut page, &watched);
     for table in check.tables() {
         let title = table.title.clone();
         page.tables(TableGroup { title, sub: String::new(), tables: vec![(String::new(), table)] });
     }
-    page.analyses(watched);
+    page.analyses(&watched);
     page
 }
 
 /// A page of a trace that was analysed.
 pub(crate) fn trace_page(file: &Path, analyses: &Analyses) -> Page {
     let mut page = Page::new(short(file), "What the events of this trace say.");
-    for sentence in analyses.sentences() {
+    for sentence in analyses.busy_sentence().into_iter().chain(analyses.sentences()) {
         page.say(sentence);
     }
     for (index, note) in analyses.notes().into_iter().enumerate() {

@@ -308,12 +308,10 @@ fn leave_reports(
     runs: &[Done],
 ) -> miette::Result<()> {
     if let Some(path) = &arguments.reports.html {
-        let of_runs = ["replayed", "what if"].into_iter().zip(runs);
-        let of_runs = of_runs.filter_map(|(label, done)| Some((label.to_owned(), done.analyses.as_deref()?)));
-        let of_recording = recording.map(|analyses| ("recorded".to_owned(), analyses));
-        let watched: Vec<(String, &Analyses)> = of_recording.into_iter().chain(of_runs).collect();
+        let [replayed, what_if] = [0, 1].map(|run| runs.get(run).and_then(|done| done.analyses.as_deref()));
+        let watched = [recording, replayed, what_if];
         let title = format!("Replay of {}", super::html::short(&arguments.file));
-        super::html::write(&super::html::replay_page(&title, &lead(plans), check, notes, &watched), path)?;
+        super::html::write(&super::html::replay_page(&title, &lead(plans), check, notes, watched), path)?;
     }
     if let Some(folder) = &arguments.reports.tables.folder {
         crate::tables::write(folder, arguments.reports.tables.format, "", &check.tables())?;

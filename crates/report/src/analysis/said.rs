@@ -3,6 +3,7 @@
 use super::Analyses;
 use super::antagonists::THROTTLED;
 use super::migrations::FROM_SWITCHES;
+use crate::busy;
 use crate::data::{Cell, DataTable};
 use crate::units::{percent, time};
 
@@ -28,7 +29,12 @@ fn text<'a>(table: &'a DataTable, row: usize, key: &str) -> Option<&'a str> {
 }
 
 impl Analyses {
-    /// What stands out, a sentence each, of the analyses that were asked for.
+    /// How busy the CPUs were where that is known, if run queues were asked for.
+    pub fn busy_sentence(&self) -> Option<String> {
+        self.tables().iter().find(|table| table.name == "runqueue").and_then(busy)
+    }
+
+    /// What else stands out, a sentence each, of the analyses that were asked for.
     pub fn sentences(&self) -> Vec<String> {
         let tables = self.tables();
         let of = |name: &str| tables.iter().find(|table| table.name == name);
@@ -36,7 +42,6 @@ impl Analyses {
         let limited =
             of("antagonists").is_some_and(|table| (0..table.rows.len()).any(|row| limit(table, row).is_some()));
         let parts = [
-            of("runqueue").and_then(busy),
             of("latency").and_then(|table| delays(table, limited)),
             of("antagonists").and_then(antagonist),
             of("idle_while_waiting").map(idle),
@@ -48,22 +53,15 @@ impl Analyses {
     }
 }
 
+/// A CPU of which less is known counts for less in the mean.
 fn busy(table: &DataTable) -> Option<String> {
-    let rows: Vec<f64> = (0..table.rows.len()).filter_map(|row| number(table, row, "busy")).collect();
-    let most = rows.iter().copied().enumerate().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let least = rows.iter().copied().enumerate().min_by(|a, b| a.1.total_cmp(&b.1))?;
-    let mean = rows.iter().sum::<f64>() / rows.len() as f64;
-    Some(match rows.len() {
-        1 => format!("The CPU was busy {} % of the time.", percent(mean)),
-        _ => format!(
-            "The CPUs were busy {} % of the time: CPU {} most ({} %), CPU {} least ({} %).",
-            percent(mean),
-            most.0,
-            percent(most.1),
-            least.0,
-            percent(least.1)
-        ),
-    })
+    let rows = 0..table.rows.len();
+    let told = rows.filter_map(|cpu| Some(((cpu, number(table, cpu, "busy")?), number(table, cpu, "known")?)));
+    let (shares, known): (Vec<(usize, f64)>, Vec<f64>) = told.unzip();
+    let busy: f64 = shares.iter().zip(&known).map(|((_, share), known)| share * known).sum();
+    let all = shares.len() == table.rows.len() && known.iter().all(|&known| percent(known) == percent(1.0));
+    let of = if all { "the time" } else { "the time in which that is known" };
+    busy::sentence(&shares, busy / known.iter().sum::<f64>(), of)
 }
 
 fn delays(table: &DataTable, limited: bool) -> Option<String> {
