@@ -152,7 +152,11 @@ impl Comparison {
             "from 0".to_owned()
         } else {
             let ratio = other.mean / base.mean;
-            if ratio >= 10.0 { format!("x{}", three(ratio)) } else { format!("{:+.1} %", (ratio - 1.0) * 100.0) }
+            match format!("{:+.1} %", (ratio - 1.0) * 100.0) {
+                _ if ratio >= 10.0 => format!("x{}", three(ratio)),
+                none if ["+0.0 %", "-0.0 %"].contains(&none.as_str()) => "0 %".to_owned(),
+                percent => percent,
+            }
         };
         let within = self.repeats() > 1 && !base.apart(other) && !base.is(other);
         // Against another column than the first.

@@ -189,7 +189,10 @@ impl ReplayCheck {
         let (before, behind) = (sum(|pair| pair.0), sum(|pair| pair.1));
         let added = self.tasks.iter().filter(|task| task.is_added()).filter_map(both).map(|both| both.1).sum::<f64>();
         let who = if added > 0.0 { "recorded tasks" } else { "tasks" };
-        let mut text = format!("All {who} together get {} % of a CPU instead of {}", percent(behind), percent(before));
+        let mut text = match (percent(behind), percent(before)) {
+            (behind, before) if behind == before => format!("All {who} together get {behind} % of a CPU, as before"),
+            (behind, before) => format!("All {who} together get {behind} % of a CPU instead of {before}"),
+        };
         if added > 0.0 {
             text.extend([", and those beside them ", &percent(added)]);
         }
@@ -209,10 +212,11 @@ impl ReplayCheck {
             let (before, behind) = (task.replayed.wakeup?, task.what_if?.wakeup?);
             let enough = before.count.min(behind.count) >= HUNDRED;
             let (before, behind) = (before.p99_ns, behind.p99_ns);
-            enough.then_some((before.abs_diff(behind), before, behind, task))
+            let (by, before, behind) = (before.abs_diff(behind), time(before as f64), time(behind as f64));
+            // What is written alike is no change to tell.
+            (enough && before != behind).then_some((by, before, behind, task))
         });
-        if let Some((_, before, behind, task)) = waits.max_by_key(|(by, ..)| *by).filter(|(by, ..)| *by > 0) {
-            let (before, behind) = (time(before as f64), time(behind as f64));
+        if let Some((_, before, behind, task)) = waits.max_by_key(|(by, ..)| *by) {
             let change =
                 format!("; the p99 of the wakeup latency for {}, from {before} to {behind}", printable(&task.name));
             text.push_str(&change);
@@ -589,6 +593,13 @@ mod tests {
             "All recorded tasks together get 20.15 % of a CPU instead of 40.30, and those beside them 60.00; most changes for web-1, \
              from 40.30 to 20.15 %."
         );
+        // What is alike in all digits that are told does not change.
+        check.tasks.truncate(1);
+        check.tasks[0].what_if = Some(ReplayMeasure { cpu_ns: 403_000_001, ..check.tasks[0].replayed });
+        let waits = |ns: u64| latency_of(&vec![ns; 100]);
+        check.tasks[0].replayed.wakeup = waits(2_420_000);
+        check.tasks[0].what_if = check.tasks[0].what_if.map(|run| ReplayMeasure { wakeup: waits(2_421_000), ..run });
+        assert_eq!(check.what_if_sentence().unwrap(), "All tasks together get 40.30 % of a CPU, as before.");
         check.what_if_cpus = None;
         assert_eq!(check.what_if_sentence(), None);
     }

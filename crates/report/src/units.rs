@@ -20,6 +20,12 @@ pub(crate) fn three(value: f64) -> String {
     }
 }
 
+/// An energy in joules, with three digits that matter also where it is small: a short run takes some millijoules.
+pub(crate) fn joules(value: f64) -> String {
+    let places = -value.abs().log10().floor();
+    if (1.0..=9.0).contains(&places) { format!("{value:.*}", places as usize + 2) } else { three(value) }
+}
+
 /// A count, or a mean or rate of counts: whole when it is whole, large ones with a k or M.
 pub(crate) fn count(value: f64) -> String {
     match value.abs() {
@@ -44,6 +50,12 @@ mod tests {
     fn times_take_the_unit_that_suits() {
         let got: Vec<String> = [0.0, 87.0, 999.4, 999.6, 4_200.0, 12_345_678.0, 999_600_000.0, 5e9].map(time).into();
         assert_eq!(got, ["0 ns", "87 ns", "999 ns", "1.00 us", "4.20 us", "12.3 ms", "1.00 s", "5.00 s"]);
+    }
+
+    #[test]
+    fn energies_have_three_digits_however_small() {
+        let got: Vec<String> = [0.0, 1e-12, 0.001_234, 0.0998, 0.104, 1.0, 12.34].map(joules).into();
+        assert_eq!(got, ["0.00", "0.00", "0.00123", "0.0998", "0.104", "1.00", "12.3"]);
     }
 
     #[test]

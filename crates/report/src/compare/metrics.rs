@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::latency::{HUNDRED, SEVERAL};
 use crate::results::{ClassResult, GroupResult, Results};
-use crate::units::{count, percent, three, time};
+use crate::units::{count, joules, percent, time};
 
 /// A figure: how it is read, written and judged.
 pub(super) struct Metric {
@@ -295,7 +295,7 @@ pub(super) const ENERGY: Metric = Metric {
     unit: "J",
     family: Family::Energy,
     read: Read::Machine(|results| Some(results.energy_uj()? as f64 / 1e6)),
-    format: three,
+    format: joules,
     floor: 0.0,
     samples: |_| 0,
     least: 0,

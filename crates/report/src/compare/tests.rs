@@ -178,13 +178,35 @@ fn energy_is_a_row_of_its_own() {
         Comparison::new(vec![taking("on", &[610_000, 620_000]), taking("off", &[760_000, 770_000])]).unwrap();
     let (table, sentence) = (comparison.table(), comparison.sentence());
     let row = table.lines().find(|line| line.contains("energy J")).expect("it is shown");
-    assert!(row.starts_with("machine") && row.contains("0.61") && row.contains("0.77"), "{row}");
+    assert!(row.starts_with("machine") && row.contains("0.615 ±0.00500") && row.contains("0.765"), "{row}");
     assert!(
         sentence.replace('\n', " ").contains("energy taken by busy CPUs of the machine is 24 % higher with off"),
         "{sentence}"
     );
     let nobody = Comparison::new(vec![variant("a", &[(300, 1000)]), variant("b", &[(300, 1000)])]).unwrap();
     assert!(!nobody.whole_table().contains("energy"));
+    // A short run takes little, and what differs is told with digits that do.
+    let short = Comparison::new(vec![taking("on", &[4_100]), taking("off", &[4_500])]).unwrap();
+    let (table, sentence) = (short.table(), short.sentence().replace('\n', " "));
+    assert!(sentence.contains("10 % higher with off than with on (0.00450 J against 0.00410 J)"), "{sentence}");
+    assert!(table.contains("energy J  0.00410  0.00450  +9.8 %"), "{table}");
+}
+
+/// What is a change by less than its digits tell is none.
+#[test]
+fn a_change_that_no_digit_tells_is_none() {
+    let web = |late_ns: u64| {
+        let mut results = run(300, 1000);
+        let class = results.classes.iter_mut().find(|class| class.name == "web").expect("it ran");
+        class.sleep_return = class.sleep_return.map(|late| crate::Latency { max_ns: late_ns, ..late });
+        results
+    };
+    let variant = |label: &str, late_ns| Variant { label: label.to_owned(), runs: vec![web(late_ns)] };
+    let compared =
+        Comparison::new(vec![variant("a", 5_000_000), variant("b", 5_000_001), variant("c", 6_000_000)]).unwrap();
+    let table = compared.whole_table();
+    let row = table.lines().find(|line| line.contains("late max")).expect("one differs");
+    assert_eq!(row.split_whitespace().skip(2).collect::<Vec<_>>().join(" "), "5.00 ms 5.00 ms 0 % 6.00 ms +20.0 %");
 }
 
 /// A run of one second of these tasks: how much CPU time each had, and how late it was 100 times.
