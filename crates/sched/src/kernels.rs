@@ -6,6 +6,7 @@
 mod settings;
 mod versions;
 
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -386,11 +387,13 @@ pub struct UnknownName {
     /// What kind of thing was looked for: "kernel", "feature", "tunable".
     pub kind: &'static str,
     /// The name given.
-    pub name: String,
+    pub name: Box<str>,
     /// The nearest right one.
     pub nearest: Option<&'static str>,
-    /// All right ones.
-    pub known: Vec<&'static str>,
+    /// All right ones; of a feature or a tunable those of the kernel in question.
+    pub known: Box<[&'static str]>,
+    /// That kernel.
+    pub of: Option<&'static str>,
     /// Of a kernel by its version: those on offer that are next to it.
     pub neighbours: Option<Neighbours>,
 }
@@ -411,7 +414,8 @@ impl fmt::Display for UnknownName {
 impl core::error::Error for UnknownName {}
 
 fn unknown(kind: &'static str, name: &str, known: Vec<&'static str>) -> UnknownName {
-    UnknownName { kind, name: name.to_string(), nearest: nearest(name, &known), known, neighbours: None }
+    let nearest = nearest(name, &known);
+    UnknownName { kind, name: name.into(), nearest, known: known.into(), of: None, neighbours: None }
 }
 
 /// The candidate most like `name`, unless none is alike: what to offer when a name was mistyped.
@@ -566,7 +570,7 @@ impl Kernel {
     pub fn set(&mut self, name: &str, value: u64) -> Result<(), UnknownName> {
         let name = self.tunable_name(name);
         if !TUNABLES.iter().any(|(known, _)| *known == name) {
-            return Err(unknown("tunable", name, TUNABLES.iter().map(|(known, _)| *known).collect()));
+            return Err(self.unknown_tunable(name));
         }
         self.overrides.push((name.to_string(), value));
         Ok(())
@@ -580,10 +584,25 @@ impl Kernel {
     pub fn feature(&mut self, name: &str) -> Result<(), UnknownName> {
         let (bare, on) = name.strip_prefix("NO_").map_or((name, true), |bare| (bare, false));
         let Some(row) = FEATURES.iter().find(|row| row.name == bare) else {
-            return Err(unknown("feature", bare, FEATURES.iter().map(|row| row.name).collect()));
+            let ours = |row: &crate::features::FeatureRow| row.kernels.is_none() && self.policy != PolicyKind::O1;
+            let own = FEATURES.iter().filter(|row| ours(row) || has_feature(self.name, row.feature));
+            let own = own.map(|row| row.name).collect();
+            return Err(self.unknown("feature", bare, own, FEATURES.iter().map(|row| row.name)));
         };
         self.features.set(row.feature, on);
         Ok(())
+    }
+
+    /// What is neither among its `own` names nor among those of `all` kernels: of equally near ones its own is meant.
+    fn unknown(
+        &self,
+        kind: &'static str,
+        name: &str,
+        own: Vec<&'static str>,
+        all: impl Iterator<Item = &'static str>,
+    ) -> UnknownName {
+        let candidates: Vec<&'static str> = own.iter().copied().chain(all).collect();
+        UnknownName { known: own.into(), of: Some(self.name), ..unknown(kind, name, candidates) }
     }
 
     /// Its tunables on a machine of `cpus` CPUs whose tick comes `hz` times a second.

@@ -4,7 +4,7 @@ use alloc::string::{String, ToString};
 use core::fmt;
 use core::ops::RangeInclusive;
 
-use super::{KERNELS, Kernel, PolicyKind, TUNABLES, UnknownName, has_feature, unknown};
+use super::{KERNELS, Kernel, PolicyKind, TUNABLES, UnknownName, has_feature};
 use crate::class::rt::Limit;
 use crate::features::Feature;
 
@@ -149,6 +149,12 @@ impl Kernel {
         TUNABLES.iter().copied().filter(|(name, _)| has(self.name, self.policy, self.rt_limit, name))
     }
 
+    /// A name that no tunable of any kernel has.
+    pub(super) fn unknown_tunable(&self, name: &str) -> UnknownName {
+        let own = self.own_tunables().map(|(known, _)| known).collect();
+        self.unknown("tunable", name, own, TUNABLES.iter().map(|(known, _)| *known))
+    }
+
     /// Whether the kernel has a tunable, by its kernel name.
     pub fn has_tunable(&self, name: &str) -> bool {
         let name = self.tunable_name(name);
@@ -173,8 +179,7 @@ impl Kernel {
     pub fn takes(&self, name: &str, value: u64) -> Result<(), SettingError> {
         let name = self.tunable_name(name);
         let Some((known, _)) = TUNABLES.iter().find(|(known, _)| *known == name) else {
-            let names = TUNABLES.iter().map(|(known, _)| *known).collect();
-            return Err(SettingError::Unknown(unknown("tunable", name, names)));
+            return Err(SettingError::Unknown(self.unknown_tunable(name)));
         };
         if !self.has_tunable(name) {
             let mut having =

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use vruntime_sched::energy::EnergyError;
-use vruntime_sched::kernels::{SettingError, UnknownName};
+use vruntime_sched::kernels::{SettingError, UnknownName, nearest};
 use vruntime_workload::Source;
 
 use crate::costs::{Costs, UnknownCost};
@@ -110,24 +110,41 @@ fn neighbours(unknown: &UnknownName) -> String {
     unknown.neighbours.map_or_else(String::new, |neighbours| format!(": {neighbours}"))
 }
 
+/// The name that was meant, it seems; that of another kernel is said to be one.
+fn meant(UnknownName { nearest, known, of, .. }: &UnknownName) -> String {
+    let name = nearest.unwrap_or_default();
+    match of {
+        Some(kernel) if !known.contains(&name) => format!("`{name}`, which Linux {kernel} has not"),
+        _ => format!("`{name}`"),
+    }
+}
+
 impl ErrorKind {
     fn help(&self) -> String {
         match self {
-            Self::Unknown(UnknownName { nearest, known, neighbours, .. }) => {
-                let known = known.join(", ");
+            Self::Unknown(unknown) => {
+                let UnknownName { nearest, known, neighbours, of, kind, .. } = unknown;
+                let known = match (known.join(", "), of) {
+                    (none, Some(kernel)) if none.is_empty() => format!("Linux {kernel} has no {kind}s"),
+                    (known, Some(kernel)) => format!("Linux {kernel} has {known}"),
+                    (known, None) => format!("there are {known}"),
+                };
                 match nearest {
-                    Some(nearest) if neighbours.is_some() => format!("the nearest is {nearest}; there are {known}"),
-                    Some(nearest) => format!("did you mean `{nearest}`? there are {known}"),
-                    None => format!("there are {known}"),
+                    Some(nearest) if neighbours.is_some() => format!("the nearest is {nearest}; {known}"),
+                    Some(_) => format!("did you mean {}? {known}", meant(unknown)),
+                    None => known,
                 }
             }
             Self::UnknownSetting { tunable, cost } => {
-                let nearest = tunable.nearest.into_iter().chain(cost.nearest);
-                let nearest: Vec<String> = nearest.map(|name| format!("`{name}`")).collect();
-                if nearest.is_empty() {
-                    format!("tunables are {}; costs are {}", tunable.known.join(", "), Costs::NAMES.join(", "))
-                } else {
-                    format!("did you mean {}?", nearest.join(" or "))
+                // Of a tunable and a cost the one that is more like it was meant.
+                let candidates: Vec<&str> = tunable.nearest.into_iter().chain(cost.nearest).collect();
+                match nearest(&tunable.name, &candidates) {
+                    Some(nearest) if tunable.nearest == Some(nearest) => format!("did you mean {}?", meant(tunable)),
+                    Some(cost) => format!("did you mean `{cost}`?"),
+                    None => {
+                        let of = tunable.of.map_or_else(String::new, |kernel| format!(" of Linux {kernel}"));
+                        format!("tunables{of} are {}; costs are {}", tunable.known.join(", "), Costs::NAMES.join(", "))
+                    }
                 }
             }
             Self::Setting(SettingError::OutOfRange { range, .. }) => {

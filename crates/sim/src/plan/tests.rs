@@ -134,6 +134,24 @@ fn what_cannot_be_planned_is_told_with_its_place() {
         assert!(!help.is_empty() && !help.contains("--"), "{head}: {help}");
     }
     assert_eq!(refused("machine = \"laptopp\"", &none).2, "did you mean `laptop`?");
+    // The kernel's own names are listed, and those of others only suggested.
+    let help = |head: &str| refused(head, &none).2;
+    let told = help("features = [\"RUN_TO_PARTY\"]");
+    assert!(told.starts_with("did you mean `RUN_TO_PARITY`? Linux 6.12 has PLACE_LAG, "), "{told}");
+    assert!(
+        told.contains(", NI_RANDOM, ") && !told.contains("GENTLE_FAIR_SLEEPERS") && !told.contains("CPU_RC"),
+        "{told}"
+    );
+    let told = help("features = [\"GENTLE_SLEEPERS\"]");
+    assert!(
+        told.starts_with("did you mean `GENTLE_FAIR_SLEEPERS`, which Linux 6.12 has not? Linux 6.12 has "),
+        "{told}"
+    );
+    assert_eq!(help("features = [\"XYZZY\"]\nkernel = \"2.6.15\""), "Linux 2.6.15 has no features");
+    assert!(help("[set]\nxyzzy = 3").starts_with("tunables of Linux 6.12 are base_slice_ns, migration_cost_ns, "));
+    assert!(!help("[set]\nxyzzy = 3").contains("CPU_RC_SPREAD_PERIOD"));
+    assert_eq!(help("[set]\nbase_slcie_ns = 3"), "did you mean `base_slice_ns`?");
+    assert_eq!(help("[set]\nswtich_ns = 3"), "did you mean `switch_ns`?");
     // What the caller says has no place.
     let costs = Some("vmm".to_owned());
     assert_eq!(refused("", &Overrides { costs, ..none }).1, "");
