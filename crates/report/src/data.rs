@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-use crate::table::{fit_text, grid};
+use crate::table::{fit_text, grid, has_room};
 use crate::units::{count, percent, time};
 
 /// What the values of a column are.
@@ -184,17 +184,55 @@ impl DataTable {
             return format!("{}\n", fit_text(&format!("{}: none", self.title), ""));
         }
         let left = self.columns.iter().take_while(|column| column.kind == Kind::Text).count();
-        let heads: Vec<&str> = self.columns.iter().map(|column| column.head.as_ref()).collect();
-        let lines =
-            self.rows.iter().take(rows).map(|row| {
-                row.iter().zip(&self.columns).map(|(cell, column)| cell.text(column.kind)).collect::<Vec<_>>()
-            });
-        let table = grid(&heads, left, lines);
+        let table = grid(&self.heads(), left, self.lines(rows));
         let more = match self.rows.len().saturating_sub(rows) {
             0 => String::new(),
             more => format!("and {more} more (--all shows them)\n"),
         };
         format!("{}\n{table}{more}", fit_text(&format!("{}:", self.title), ""))
+    }
+
+    /// As [`DataTable::text`], but without columns of these keys, the first of them first, as far as a narrow terminal
+    /// has no room for all; which is told.
+    pub(crate) fn text_without(&self, spare: &[&str], rows: usize) -> String {
+        let (table, left_out) = self.narrowed(spare, rows, has_room);
+        let mut text = table.text(rows);
+        if !left_out.is_empty() {
+            let line = format!("without {}, for which there is no room here (--json has all)", left_out.join(", "));
+            text.extend([fit_text(&line, "").as_str(), "\n"]);
+        }
+        text
+    }
+
+    /// Without the first of these columns, as many as it takes to be one that `fits`; and their heads.
+    pub(crate) fn narrowed(
+        &self,
+        spare: &[&str],
+        rows: usize,
+        fits: impl Fn(&[&str], &[Vec<String>]) -> bool,
+    ) -> (Self, Vec<Cow<'static, str>>) {
+        let (mut table, mut left_out) = (self.clone(), Vec::new());
+        for key in spare {
+            if fits(&table.heads(), &table.lines(rows)) {
+                break;
+            }
+            if let Some(column) = table.columns.iter().position(|column| column.key == *key) {
+                left_out.push(table.columns.remove(column).head);
+                table.rows.iter_mut().for_each(|row| drop(row.remove(column)));
+            }
+        }
+        (table, left_out)
+    }
+
+    fn heads(&self) -> Vec<&str> {
+        self.columns.iter().map(|column| column.head.as_ref()).collect()
+    }
+
+    /// The first rows as people read them.
+    fn lines(&self, rows: usize) -> Vec<Vec<String>> {
+        let line =
+            |row: &Vec<Cell>| row.iter().zip(&self.columns).map(|(cell, column)| cell.text(column.kind)).collect();
+        self.rows.iter().take(rows).map(line).collect()
     }
 
     /// An array with an object for each row.

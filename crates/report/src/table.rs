@@ -76,6 +76,35 @@ fn wrap_at(width: u16, text: &str, indent: &str) -> String {
     textwrap::fill(text, options)
 }
 
+/// Whether [`grid`] has room for these cells, each in one line.
+pub(crate) fn has_room(head: &[&str], rows: &[Vec<String>]) -> bool {
+    has_room_in(TABLE_WIDTH.load(Ordering::Relaxed), head, rows)
+}
+
+/// As [`has_room`], in so many columns.
+pub(crate) fn has_room_in(width: u16, head: &[&str], rows: &[Vec<String>]) -> bool {
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
+    width == ENDLESS || together(&headed(head, &rows), 1) <= usize::from(width)
+}
+
+/// How wide each column is if cells are whole, and heads are in two lines where that helps: a head may be before a
+/// number is parted from its unit.
+fn headed(head: &[&str], rows: &[Vec<String>]) -> Vec<usize> {
+    let cells = longest(&vec![""; head.len()], rows, |_, _| false, usize::MAX);
+    let heads = longest(head, &[], breaks, UNBROKEN);
+    cells.into_iter().zip(heads).map(|(cell, head)| cell.max(head)).collect()
+}
+
+/// Whether a cell may be in several lines.
+fn breaks(column: usize, cell: &str) -> bool {
+    column > 0 || cell.chars().count() > UNBROKEN
+}
+
+/// How wide a table is with these columns, and so much between them.
+fn together(widths: &[usize], gap: usize) -> usize {
+    widths.iter().map(|width| width + gap).sum::<usize>().saturating_sub(gap)
+}
+
 /// As [`grid`], of at most so many columns.
 fn grid_of(width: u16, head: &[&str], left: usize, rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
@@ -89,22 +118,16 @@ fn grid_of(width: u16, head: &[&str], left: usize, rows: impl IntoIterator<Item 
     let rows: Vec<Vec<String>> = rows.into_iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
     // What fits has no need to be broken, and bounds would only make the columns uneven.
     let whole = longest(head, &rows, |_, _| false, usize::MAX);
-    let may = |column: usize, cell: &str| column > 0 || cell.chars().count() > UNBROKEN;
-    let broken = longest(head, &rows, may, UNBROKEN);
-    // A head may be in two lines before a number is parted from its unit.
-    let cells = longest(&vec![""; head.len()], &rows, |_, _| false, usize::MAX);
-    let heads = longest(head, &[], may, UNBROKEN);
-    let headed: Vec<usize> = cells.into_iter().zip(heads).map(|(cell, head)| cell.max(head)).collect();
+    let (headed, broken) = (headed(head, &rows), longest(head, &rows, breaks, UNBROKEN));
     let room = usize::from(width);
-    let all = |widths: &[usize], gap: usize| widths.iter().map(|width| width + gap).sum::<usize>().saturating_sub(gap);
     // Columns that are near each other are read more easily than cells in several lines, and those more easily than
     // what is beyond the terminal's edge.
     let ways = [(&whole, 2), (&whole, 1), (&headed, 2), (&headed, 1), (&broken, 2), (&broken, 1)];
-    let fits = |(widths, gap): (&Vec<usize>, usize)| width == ENDLESS || all(widths, gap) <= room;
+    let fits = |(widths, gap): (&Vec<usize>, usize)| width == ENDLESS || together(widths, gap) <= room;
     let way = ways.iter().position(|&way| fits(way)).unwrap_or(ways.len() - 1);
     let (widths, gap) = ways[way];
     // The rule goes a column beyond the last cell, if there is one.
-    let last_padding = u16::from(width == ENDLESS || all(widths, gap) < room);
+    let last_padding = u16::from(width == ENDLESS || together(widths, gap) < room);
     table.add_rows(rows);
     let last = head.len().saturating_sub(1);
     for (index, column) in table.column_iter_mut().enumerate() {

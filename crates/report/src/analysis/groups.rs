@@ -204,6 +204,11 @@ impl Analysis for GroupUse {
         ))
     }
 
+    /// The times that shares tell as well, and then what the two shares do.
+    fn spare(&self) -> &'static [&'static str] {
+        &["entitled_ns", "cpu_ns", "difference_ns"]
+    }
+
     fn tables(&self, world: &World) -> Vec<DataTable> {
         if !world.cgroups.known() {
             return Vec::new();

@@ -176,7 +176,11 @@ trait Analysis: fmt::Debug + Send + Sync {
     /// For a terminal, with so many rows of each table, and so many lines of what has a line for each switch.
     fn text(&self, world: &World, rows: usize, _lines: usize) -> String {
         let tables = self.tables(world);
-        tables.iter().map(|table| table.text(rows)).collect::<Vec<String>>().join("\n")
+        tables.iter().map(|table| table.text_without(self.spare(), rows)).collect::<Vec<String>>().join("\n")
+    }
+    /// Columns that a narrow terminal can do without, by their keys.
+    fn spare(&self) -> &'static [&'static str] {
+        &[]
     }
 }
 

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use vruntime_trace::GroupInfo;
 
 use super::*;
+use crate::data::Cell;
+use crate::table::has_room_in;
 
 const BOTH: [AnalysisKind; 2] = [AnalysisKind::Groups, AnalysisKind::Throttling];
 
@@ -221,4 +223,35 @@ fn who_may_not_run_there_cannot() {
     assert_eq!(could(None), Some(5_000_000), "nothing is said of it");
     assert_eq!(could(Some(vec![0, 1])), Some(5_000_000));
     assert_eq!(could(Some(vec![0])), None);
+}
+
+/// On a terminal of 80 columns there is less in a table, rather than cells in several lines beyond its edge.
+#[test]
+fn the_table_of_groups_fits_a_narrow_terminal() {
+    let moved =
+        "  a-7 [000] 0.000000: cgroup_attach_task: dst_root=0 dst_id=5 dst_level=1 dst_path=/web pid=7 comm=a\n";
+    let analyses = analyse(&BOTH[..1], &AnalysisOptions::default(), &(moved.to_owned() + &halves()));
+    let columns = analyses.tables()[0].columns.clone();
+    let left_out = |width: u16, path: &str| {
+        let mut table = DataTable { columns: columns.clone(), ..DataTable::default() };
+        let ns = |ns: u64| Cell::from(ns);
+        table.push(vec![
+            path.into(),
+            100_u64.into(),
+            0.2.into(),
+            24_u64.into(),
+            ns(1_030_000_000),
+            0.3416.into(),
+            ns(1_070_000_000),
+            0.3561.into(),
+            (-43_700_000_i64).into(),
+            0.9593.into(),
+            ns(6_190_000_000),
+        ]);
+        let spare = super::super::groups::GroupUse::new(&AnalysisOptions::default()).spare();
+        table.narrowed(spare, 10, |heads, lines| has_room_in(width, heads, lines)).1.join(", ")
+    };
+    assert_eq!(left_out(100, "/vr-batch/jobs"), "");
+    assert_eq!(left_out(80, "/vr-batch/jobs"), "Entitled to, CPU time");
+    assert_eq!(left_out(80, "/system.slice/cron.service"), "Entitled to, CPU time, Difference");
 }
