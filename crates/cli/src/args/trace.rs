@@ -76,8 +76,9 @@ pub(crate) struct TraceAnalyse {
     /// A row for each task, rather than for all tasks of one name
     #[arg(long)]
     pub(crate) each_task: bool,
-    /// The task groups of the machine it was recorded on, for groups and throttling: which thread was in which, with
-    /// what weights and limits, as a line of shell writes it there (docs/replay.md)
+    /// The task groups of the machine it was recorded on, for groups, throttling and critical-path, and the affinities,
+    /// for idle-while-waiting: which thread was in which group, with what weights and limits, as a line of shell writes
+    /// it there (docs/replay.md)
     #[arg(long, value_name = "FILE")]
     pub(crate) cgroups: Option<PathBuf>,
     /// Show so many rows of each table, and lines of timehist (default: 25 rows, and every line)

@@ -75,6 +75,11 @@ fn what_is_not_known_of_groups_is_said_with_how_to_get_it() {
     assert!(told.contains("nothing tells the limits of its groups"), "{told}");
     let told = fails(&["trace", "analyse", RECORDED, "latency", "--cgroups", CGROUPS], b"");
     assert!(told.contains("nothing that is asked for is about groups"), "{told}");
+    // The critical path says in which group each task is.
+    let told = well(&["trace", "analyse", RECORDED, "critical-path:web1", "--cgroups", CGROUPS, "--json"], b"");
+    let told: Value = serde_json::from_str(&told).expect("it prints JSON");
+    let row = &told["tables"]["critical_path"][0];
+    assert_eq!((&row["group"], &row["doing"]), (&"/vr-web".into(), &"waits for a CPU".into()), "{row}");
     let told = fails(&["trace", "analyse", RECORDED, "groups", "--cgroups", "nowhere.txt"], b"");
     assert!(told.contains("cannot read nowhere.txt"), "{told}");
 }

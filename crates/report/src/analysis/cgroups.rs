@@ -145,6 +145,17 @@ impl Cgroups {
         self.exact || self.machine.is_some() || self.rows.len() > 1
     }
 
+    /// Whether there may be others than the root.
+    pub(crate) fn several(&self) -> bool {
+        self.machine.is_some() || self.rows.len() > 1
+    }
+
+    /// What the group of a task is called, if it is known.
+    pub(crate) fn path_of(&self, task: u32) -> Option<&str> {
+        let group = self.said_of(task).or_else(|| self.exact.then_some(0))?;
+        self.rows.get(group as usize).map(|row| row.path.as_str())
+    }
+
     /// Whether their weights and limits are, of any.
     pub(crate) fn settings_known(&self) -> bool {
         self.exact || self.rows.iter().any(|row| row.settings.is_some())

@@ -242,7 +242,8 @@ impl Analysis for CriticalPath {
 
     fn tables(&self, world: &World) -> Vec<DataTable> {
         let name = self.target.map_or_else(|| self.wanted.clone(), |target| world.name(target));
-        let columns = [
+        let groups = world.cgroups.several();
+        let mut columns = vec![
             ("task", "Task", Kind::Text),
             ("doing", "Doing", Kind::Text),
             ("total_ns", "Together", Kind::Nanoseconds),
@@ -251,13 +252,16 @@ impl Analysis for CriticalPath {
             ("longest_ns", "Longest", Kind::Nanoseconds),
             ("longest_start_ns", "From", Kind::Instant),
         ];
+        if groups {
+            columns.insert(1, ("group", "Group", Kind::Text));
+        }
         let title = format!("Critical path of {name}: what it did, and in its sleeps those who at last woke it");
         let mut table = DataTable::new("critical_path", title, &columns);
         let total: u64 = self.sums.values().map(|sum| sum.ns).sum();
         let mut rows: Vec<(&(u32, Doing), &Sum)> = self.sums.iter().collect();
         rows.sort_by_key(|&(key, sum)| (std::cmp::Reverse(sum.ns), world.pid(key.0), *key));
         for (&(task, doing), sum) in rows {
-            table.push(vec![
+            let mut row = vec![
                 world.name(task).into(),
                 doing.text().into(),
                 sum.ns.into(),
@@ -265,7 +269,11 @@ impl Analysis for CriticalPath {
                 sum.count.into(),
                 sum.longest.into(),
                 sum.longest_at.into(),
-            ]);
+            ];
+            if groups {
+                row.insert(1, world.cgroups.path_of(task).into());
+            }
+            table.push(row);
         }
         let columns = [
             ("task", "Task", Kind::Text),

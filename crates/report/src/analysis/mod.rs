@@ -97,8 +97,8 @@ impl AnalysisKind {
         [Self::Latency, Self::Antagonists, Self::IdleWhileWaiting, Self::RunQueue, Self::Migrations];
 
     /// Whether it needs to know of groups.
-    pub const fn is_of_groups(self) -> bool {
-        matches!(self, Self::Groups | Self::Throttling)
+    pub const fn tells_groups(self) -> bool {
+        matches!(self, Self::Groups | Self::Throttling | Self::CriticalPath)
     }
 
     /// Its name on the command line.
@@ -218,7 +218,7 @@ impl Analyses {
             chosen.push((kind, analysis));
         }
         let mut world = World::default();
-        world.cgroups.wanted = chosen.iter().any(|(kind, _)| kind.is_of_groups());
+        world.cgroups.wanted = chosen.iter().any(|(kind, _)| kind.tells_groups());
         Self { world, gaps: gaps::Gaps::default(), chosen, overview: None, replayed: options.replayed }
     }
 

@@ -29,8 +29,8 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
     if machine.is_some() {
         if arguments.what.is_empty() {
             kinds.extend([AnalysisKind::Groups, AnalysisKind::Throttling]);
-        } else if !kinds.iter().any(|kind| kind.is_of_groups() || *kind == AnalysisKind::IdleWhileWaiting) {
-            let help = "ask for groups, throttling or idle-while-waiting, too, or leave --cgroups out";
+        } else if !kinds.iter().any(|kind| kind.tells_groups() || *kind == AnalysisKind::IdleWhileWaiting) {
+            let help = "ask for groups, throttling, critical-path or idle-while-waiting, too, or leave --cgroups out";
             return Err(miette!(
                 help = help,
                 "nothing that is asked for is about groups or affinities, of which --cgroups tells"
