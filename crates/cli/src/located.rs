@@ -52,6 +52,12 @@ fn help(error: &Error) -> Option<String> {
         Error::NoSuchCpu { .. } | Error::Hotplug { .. } => format!("{help} with --machine"),
         Error::TooOld { .. } | Error::Nested { .. } => format!("{help} with --kernel"),
         Error::TooMany { .. } => format!("{help} with --duration"),
+        Error::ForkRefused { limit, .. } => {
+            let more = limit.saturating_mul(2).min(1 << 22);
+            format!(
+                "let forked tasks end, shorten the run with --duration, or allow more: --threads-max {more}, or `threads_max` in a scenario"
+            )
+        }
         Error::NoGuarantees { .. } => {
             "choose 2.6.15-cpurc with --kernel, or give the group a `weight` under 2.6.24 or later".to_owned()
         }
@@ -128,7 +134,8 @@ fn about(error: &Error) -> Option<About<'_>> {
         Error::NoCpus { task: name, .. } => task(name, "group"),
         Error::MessageTooLong { task: name, .. }
         | Error::NoProgress { task: name, .. }
-        | Error::ForksForEver { task: name } => task(name, "steps"),
+        | Error::ForksForEver { task: name }
+        | Error::ForkRefused { task: name, .. } => task(name, "steps"),
         Error::NeverEnds { task: name } => task(name, "loops"),
         Error::Refused { task: name, now, .. } if *now == 0 => task(name, "runtime"),
         Error::NoRtRuntime { task: name, now, .. } if *now == 0 => task(name, "group"),

@@ -107,6 +107,7 @@ fn overrides(options: &Model) -> Overrides {
         autogroup,
         rt_group_sched: options.rt_group_sched.then_some(true),
         group_switches: options.group_switches.then_some(true),
+        threads_max: options.threads_max,
         ..Overrides::default()
     }
 }

@@ -235,6 +235,8 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             spin: Spin::NONE,
             error: None,
             live: 0,
+            alive: 0,
+            max_alive: workload.tasks.len().saturating_add(config.threads_max),
             forked: vec![0; workload.tasks.len()],
             barren: BTreeSet::new(),
             notes,

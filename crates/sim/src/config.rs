@@ -100,6 +100,9 @@ pub struct Config {
     /// with averages that have decayed, where otherwise it is forked with those of a new task. The CPUs are drawn from
     /// the seed; with 0 they go round.
     pub gate: bool,
+    /// So many tasks may be alive besides as many as the workload itself has: who forks one more ends the run
+    /// ([`Error::ForkRefused`](crate::Error::ForkRefused)).
+    pub threads_max: usize,
     /// When to stop, nanoseconds after the start; it overrides the workload's own.
     pub duration: Option<u64>,
     /// When to take a snapshot of the scheduler, nanoseconds after the start; everything that happens at that instant
@@ -108,6 +111,9 @@ pub struct Config {
     /// What the kernel would ignore is refused ([`Error::TooOld`](crate::Error::TooOld)), not only noted.
     pub strict: bool,
 }
+
+/// What Linux allows a machine of 32 GiB (`kernel.threads-max`).
+const THREADS_MAX: usize = 1 << 18;
 
 impl Config {
     /// A run of `kernel` on `machine` with seed 0, until the workload ends.
@@ -120,6 +126,7 @@ impl Config {
             seed: 0,
             tick_phase: None,
             gate: false,
+            threads_max: THREADS_MAX,
             duration: None,
             debug_at: None,
             strict: false,

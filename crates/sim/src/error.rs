@@ -325,6 +325,20 @@ pub enum Error {
         /// When, nanoseconds.
         at: u64,
     },
+    /// More tasks would be alive than there may ([`Config::threads_max`](crate::Config::threads_max)).
+    #[error(
+        "task `{task}`{}: no more of it can be forked (EAGAIN), for {limit} tasks are alive besides as many as the \
+         workload itself has, which is all that `threads_max` allows",
+        at(*.now)
+    )]
+    ForkRefused {
+        /// The task that is forked, by its name in the workload.
+        task: String,
+        /// When, nanoseconds after the start.
+        now: u64,
+        /// How many there may be.
+        limit: usize,
+    },
     /// More tasks than the machine can tell apart (Linux: `PID_MAX_LIMIT`).
     #[error("the machine holds {limit} tasks, the workload needs more")]
     TooMany {
@@ -368,6 +382,7 @@ impl Error {
             Self::NoProgress { .. } => "add a `run` or a `sleep` to the loop, or use costs other than zero",
             Self::Stalled { .. } => "a scheduling policy must not ask for a reschedule each time it is rescheduled",
             Self::HotplugOrder { .. } => "sort the list by time",
+            Self::ForkRefused { .. } => "let forked tasks end, shorten the run, or raise `threads_max`",
             Self::TooMany { .. } => "lower `instance` or `copies`, let forked tasks end, or shorten the run",
             Self::NoRtRuntime { group, .. } => {
                 return Some(format!(

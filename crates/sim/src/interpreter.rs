@@ -392,6 +392,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 self.core.emit(cpu, &Event::Exit { task: TaskId(task) });
                 let template = self.tasks[task as usize].template as usize;
                 self.live -= usize::from(self.is_waited_for(template));
+                self.alive -= 1;
                 self.leaves_to_free(cpu);
                 self.schedule(cpu, PrevState::Dead);
                 return Flow::Gone;
@@ -534,6 +535,12 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             self.barren.insert(TaskId(parent));
             return;
         }
+        if self.alive >= self.max_alive {
+            let (task, now) = (self.workload.tasks[template].name.clone(), self.core.now);
+            let limit = self.max_alive - self.workload.tasks.len();
+            self.error = Some(Error::ForkRefused { task, now, limit });
+            return;
+        }
         if self.tasks.len() >= MAX_TASKS || self.core.task_source(self.tasks.len() as u32) as usize >= MAX_SOURCES {
             self.error = Some(Error::TooMany { limit: MAX_TASKS });
             return;
@@ -638,12 +645,16 @@ mod tests {
 
     /// So many tasks, each of which goes through `ops` once.
     fn run(tasks: usize, ops: Vec<Op>) -> Result<u64, Error> {
+        run_with(1 << 18, tasks, ops)
+    }
+
+    fn run_with(threads_max: usize, tasks: usize, ops: Vec<Op>) -> Result<u64, Error> {
         let task = Task::new("bomb", [Phase::times(1, ops)]);
         let workload = Workload { tasks: vec![task; tasks], ..Workload::default() };
         let spec = MachineSpec::new(parse_topology("2").unwrap());
         let config = Config::new(vruntime_sched::kernel("6.12").unwrap(), spec);
         // Longer than any of them takes; without it who forks without end is refused.
-        let config = Config { duration: Some(10_000_000_000), ..config };
+        let config = Config { duration: Some(10_000_000_000), threads_max, ..config };
         run_dyn(&workload, &config, &mut NoSink, &mut |_| ControlFlow::Continue(())).map(|outcome| outcome.end)
     }
 
@@ -657,5 +668,19 @@ mod tests {
         assert!(stopped(run(1, vec![Op::Fork(0), Op::Fork(0), works.clone()])), "ever more are alive");
         assert!(run(MAX_TASKS, vec![works.clone()]).is_ok());
         assert!(stopped(run(MAX_TASKS + 1, vec![works])));
+    }
+
+    /// Only who is alive counts, and the workload's own tasks do not.
+    #[test]
+    fn who_has_more_children_alive_than_there_may_be_is_refused() {
+        let works = || Op::Run { work: 1000 };
+        let refused =
+            |outcome, most| matches!(outcome, Err(Error::ForkRefused { limit, now: 1.., .. }) if limit == most);
+        let doubles = || vec![Op::Fork(0), Op::Fork(0), works()];
+        assert!(refused(run_with(100, 1, doubles()), 100), "ever more are alive");
+        assert!(refused(run_with(100, 200, doubles()), 100));
+        assert!(run_with(100, 500, vec![works()]).is_ok());
+        let chain = run_with(100, 1, vec![works(), Op::Fork(0)]);
+        assert!(matches!(chain, Err(Error::TooMany { .. })), "one after the other there may be more");
     }
 }

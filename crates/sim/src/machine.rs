@@ -95,8 +95,11 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) max_steps: u64,
     pub(crate) spin: Spin,
     pub(crate) error: Option<Error>,
-    /// Tasks that have not ended.
+    /// Tasks that have not ended, of those that are waited for.
     pub(crate) live: usize,
+    /// All that have not ended, and how many may be.
+    pub(crate) alive: usize,
+    pub(crate) max_alive: usize,
     /// How often each task of the workload was forked.
     pub(crate) forked: Vec<u32>,
     /// Deadline tasks that were to fork.
@@ -192,6 +195,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         // The machine's own threads do not keep it running.
         self.live += usize::from(self.is_waited_for(template));
+        self.alive += 1;
         self.core.sink.task(id, &TaskInfo { name, class: &task.class, group, nice, policy, rt_priority });
         let (allowed, fits) = self.shared.cpus_allowed(group, &attrs.affinity);
         if !per_cpu && !fits {

@@ -7,6 +7,38 @@ use clap::{Args, ValueEnum};
 use super::{Model, Reports};
 
 #[derive(Debug, Args)]
+#[command(
+    mut_arg("seed", |arg| arg.help("Seed of all replays; 0 shifts neither starts nor ticks (default: 1)")),
+    mut_arg("hz", |arg| arg.help("Scheduler ticks a second (default: as many as the trace shows, else 250)")),
+    mut_arg("preempt", |arg| {
+        arg.help("Preemption model, which says where tasks are preempted in system calls (default: voluntary)")
+    }),
+    mut_arg("costs", |arg| {
+        arg.help("What switches, interrupts and system calls take: default, zero, vm or emulated (default: default)")
+    }),
+    mut_arg("set", |arg| {
+        arg.help("What if a tunable of the kernel or a single cost, by its name, had this value; can be repeated")
+    }),
+    mut_arg("feature", |arg| {
+        arg.help(
+            "What if a scheduler feature, by its kernel name, were on, or off with NO_ before it; can be repeated",
+        )
+    }),
+    mut_arg("gate", |arg| {
+        arg.help("Tasks are there before and sleep until they begin in the trace; otherwise they are forked then")
+    }),
+    mut_arg("no_gate", |arg| arg.help("Tasks are forked when they begin in the trace, as they are without --gate")),
+    mut_arg("autogroup", |arg| {
+        arg.help("Put the tasks of the root group into autogroups, one a session (default: as --cgroups says)")
+    }),
+    mut_arg("threads_max", |arg| {
+        arg.help(
+            "So many tasks may be alive at a time, besides as many as the trace has: a fork beyond that ends the replay \
+             with an error (default: 262144)",
+        )
+    }),
+    mut_arg("no_autogroup", |arg| arg.help("Put nobody into autogroups, also where --cgroups says so"))
+)]
 pub(crate) struct Replay {
     /// The trace, or - for standard input
     #[arg(value_name = "TRACE")]

@@ -50,6 +50,10 @@ pub(crate) struct Model {
     /// Have the scheduler count switches away from the tasks of each group; `nr_switches_counted` with --json
     #[arg(long)]
     pub(crate) group_switches: bool,
+    /// So many tasks may be alive at a time, besides as many as the workload itself has: a fork beyond that ends the
+    /// run with an error (default: the file's, else 262144)
+    #[arg(long, value_name = "N", value_parser = number(1..=1_usize << 22), allow_negative_numbers = true)]
+    pub(crate) threads_max: Option<usize>,
 }
 
 /// Everything that decides how a workload is run.

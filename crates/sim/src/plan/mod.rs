@@ -143,6 +143,8 @@ pub struct Overrides {
     pub rt_group_sched: Option<bool>,
     /// Whether the scheduler counts switches away from the tasks of each group.
     pub group_switches: Option<bool>,
+    /// See [`Config::threads_max`].
+    pub threads_max: Option<usize>,
     /// When to stop, nanoseconds after the start.
     pub duration: Option<u64>,
 }
@@ -220,6 +222,8 @@ impl Planner<'_> {
         let said = scenario.and_then(|s| s.gate).unwrap_or(self.input.recording().is_some());
         config.gate = self.overrides.gate.unwrap_or(said);
         config.autogroup = autogroup;
+        let threads_max = self.overrides.threads_max.or(scenario.and_then(|s| s.threads_max));
+        config.threads_max = threads_max.unwrap_or(config.threads_max);
         config.preempt = self.preempt();
         config.duration = self.overrides.duration;
         Ok(Plan { kernel: kernel_name, machine, machine_by_default, config, costs: charges.profile, notes: self.notes })

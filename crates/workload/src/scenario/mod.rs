@@ -158,6 +158,8 @@ pub struct Scenario {
     pub rt_group_sched: Option<bool>,
     /// Whether the scheduler counts switches away from the tasks of each group.
     pub group_switches: Option<bool>,
+    /// How many tasks may be alive besides those of the file.
+    pub threads_max: Option<usize>,
     /// Costs.
     pub costs: Option<Costs>,
     /// Seed of the run.
@@ -273,6 +275,9 @@ fn same_names(problems: &mut Problems, tasks: &[Value<'_>]) {
     }
 }
 
+/// As many as Linux ever allows (`PID_MAX_LIMIT`).
+const MOST_THREADS: i64 = 1 << 22;
+
 /// Everything but groups and tasks: in `[scenario]`, or at the top level of short files.
 fn settings(root: &mut Fields<'_, '_>, source: &Source, header: Option<&Value<'_>>) -> Scenario {
     let stem = Path::new(source.name()).file_stem().and_then(|stem| stem.to_str()).unwrap_or("scenario");
@@ -288,6 +293,7 @@ fn settings(root: &mut Fields<'_, '_>, source: &Source, header: Option<&Value<'_
         autogroup: None,
         rt_group_sched: None,
         group_switches: None,
+        threads_max: None,
         costs: None,
         seed: None,
         features: Vec::new(),
@@ -336,6 +342,8 @@ impl Scenario {
         self.autogroup = fields.boolean("autogroup").or(self.autogroup);
         self.rt_group_sched = fields.boolean("rt_group_sched").or(self.rt_group_sched);
         self.group_switches = fields.boolean("group_switches").or(self.group_switches);
+        let threads = fields.integer("threads_max", 1..=MOST_THREADS, "a number of tasks");
+        self.threads_max = threads.map(|threads| threads as usize).or(self.threads_max);
         self.costs = costs(fields).or(self.costs.take());
         self.seed = fields.integer("seed", 0..=i64::MAX, "a seed").map(|seed| seed as u64).or(self.seed);
         let duration = fields.length("duration");
