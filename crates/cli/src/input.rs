@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use miette::{IntoDiagnostic, WrapErr, miette};
-use vruntime_report::printable;
+use vruntime_report::{counted, printable};
 use vruntime_sim::plan;
 use vruntime_trace::read::{Kind as TraceKind, TextReader, detect};
 use vruntime_workload::program::Workload;
@@ -350,6 +350,7 @@ fn warn(warnings: impl Iterator<Item = Error>) {
         }
     }
     if more > 0 {
-        crate::output::complain(&miette!(severity = miette::Severity::Warning, "and {more} more warnings"));
+        let more = counted(more, "more warning", "more warnings");
+        crate::output::complain(&miette!(severity = miette::Severity::Warning, "and {more}"));
     }
 }

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fmt::Write;
 use std::path::Path;
 
+use vruntime_report::counted;
 use vruntime_sched::{CpuPlace, Topology};
 use vruntime_sim::plan::Machine;
 
@@ -56,20 +57,21 @@ pub(crate) fn words(topology: &Topology) -> String {
     let nodes = count(|cpu| cpu.node);
     let cpus = topology.nr_cpus();
     let mut parts = Vec::new();
-    let plural = |count: usize, noun: &str| if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") };
     if packages > 1 {
-        parts.push(plural(packages, "package"));
+        parts.push(format!("{packages} packages"));
     }
     if nodes > 1 && nodes != packages {
-        parts.push(plural(nodes, "NUMA node"));
+        parts.push(format!("{nodes} NUMA nodes"));
     }
     if llcs > 1 && llcs != packages {
-        parts.push(plural(llcs, "last-level cache"));
+        parts.push(format!("{llcs} last-level caches"));
     }
     if cores < cpus {
-        parts.push(format!("{} of {} threads", plural(cores, "core"), cpus.div_ceil(cores.max(1))));
+        let cores_of = counted(cores as u64, "core", "cores");
+        parts.push(format!("{cores_of} of {} threads", cpus.div_ceil(cores.max(1))));
     }
-    if parts.is_empty() { plural(cpus, "CPU") } else { format!("{} ({})", plural(cpus, "CPU"), parts.join(", ")) }
+    let cpus = counted(cpus as u64, "CPU", "CPUs");
+    if parts.is_empty() { cpus } else { format!("{cpus} ({})", parts.join(", ")) }
 }
 
 /// A drawing: a line a package, a bracket a cache, CPUs of one core joined by `+`.

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use miette::{IntoDiagnostic, WrapErr};
-use vruntime_report::{Analyses, AnalysisKind, AnalysisOptions, Collector, Detected, Detector, Results, SchedStat};
+use vruntime_report::{
+    Analyses, AnalysisKind, AnalysisOptions, Collector, Detected, Detector, Results, SchedStat, counted,
+};
 use vruntime_sim::{Config, Outcome, Progress};
 use vruntime_trace::{Digest, FtraceWriter, Identities, PerfettoOptions, PerfettoWriter, Relay, Sink};
 use vruntime_workload::program::Workload;
@@ -241,8 +243,10 @@ fn one_in<'scope>(
 fn left_out(events: u64) -> Option<String> {
     (events > 0).then(|| {
         format!(
-            "{events} events of CPUs from 1024 on are not in trace.perfetto-trace, for Perfetto refuses files that have any; \
-             trace.txt has them"
+            "{} of CPUs from 1024 on {} not in trace.perfetto-trace, for Perfetto refuses files that have any; trace.txt has {}",
+            counted(events, "event", "events"),
+            if events == 1 { "is" } else { "are" },
+            if events == 1 { "it" } else { "them" }
         )
     })
 }

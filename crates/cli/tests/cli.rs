@@ -2,6 +2,8 @@
 
 #[path = "cli/comparisons.rs"]
 mod comparisons;
+#[path = "cli/counts.rs"]
+mod counts;
 #[path = "cli/runs.rs"]
 mod runs;
 #[path = "cli/scenarios.rs"]

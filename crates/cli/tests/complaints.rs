@@ -217,7 +217,7 @@ fn what_the_machine_refuses_is_told_with_its_place() {
         ),
         (format!("{task}util_min = 800\nutil_max = 100\n"), "4:12]", "a `util_min` of 800 is above"),
         (format!("machine = {{ lstopo = \"nofile.xml\" }}\n{task}"), "1:22]", "cannot read"),
-        (format!("machine = {{ topology = \"2\", capacities = [446] }}\n{task}"), "1:43]", "1 capacities for 2 CPUs"),
+        (format!("machine = {{ topology = \"2\", capacities = [446] }}\n{task}"), "1:43]", "1 capacity for 2 CPUs"),
     ] {
         let told = told(
             "refused.toml",

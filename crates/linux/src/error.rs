@@ -22,9 +22,11 @@ pub enum Error {
     },
     /// Real-time tasks that do not rest would have every CPU, and the kernel's real-time throttling is off.
     #[error(
-        "{hogs} real-time tasks that go on for more than a second without a rest would have all {cpus} CPUs, and this kernel \
-         would let them: nothing keeps real-time tasks back there (its throttling is off, sched_rt_runtime_us, or from 6.12 on its \
-         fair_server on one CPU or more)"
+        "{} on for more than a second without a rest would have {}, and this kernel would allow that: nothing keeps \
+         real-time tasks back there (its throttling is off, sched_rt_runtime_us, or from 6.12 on its fair_server on one CPU \
+         or more)",
+        who_go(*hogs),
+        all_of(*cpus)
     )]
     Hangs {
         /// How many there are.
@@ -35,9 +37,10 @@ pub enum Error {
     /// Real-time tasks that may rest, each of them, want all CPUs between them, and the kernel's real-time throttling
     /// is off.
     #[error(
-        "{tasks} real-time tasks want {percent} % of a CPU between them, so that all {cpus} CPUs would have less than 5 % left, and this \
+        "{tasks} real-time tasks want {percent} % of a CPU between them, so that {} would have less than 5 % left, and this \
          kernel would let them: nothing keeps real-time tasks back there (its throttling is off, sched_rt_runtime_us, or from 6.12 on \
-         its fair_server on one CPU or more)"
+         its fair_server on one CPU or more)",
+        all_of(*cpus)
     )]
     Crowds {
         /// How many there are.
@@ -87,6 +90,14 @@ pub(crate) fn limits_of_threads(cause: &std::io::Error) -> Option<&'static str> 
         "a limit of threads is reached: raise the user's (ulimit -u), pids.max of this process's cgroup or of one above it, or the \
          machine's (sysctl kernel.threads-max, kernel.pid_max)",
     )
+}
+
+fn who_go(hogs: usize) -> String {
+    if hogs == 1 { "1 real-time task that goes".to_owned() } else { format!("{hogs} real-time tasks that go") }
+}
+
+fn all_of(cpus: usize) -> String {
+    if cpus == 1 { "the only CPU".to_owned() } else { format!("all {cpus} CPUs") }
 }
 
 impl Error {

@@ -87,4 +87,5 @@ pub use results::{
 };
 pub use schedstat::SchedStat;
 pub use table::{WIDTH, fit_text, grid, measured_table, results_table, set_width};
+pub use units::counted;
 pub use violation::{Pattern, Side, Violation};

@@ -10,7 +10,7 @@ use crate::printable::printable;
 use crate::replay_groups::ReplayGroup;
 use crate::results::TaskResult;
 use crate::table::grid;
-use crate::units::{count, percent, time};
+use crate::units::{count, counted, percent, time};
 
 /// Rows unless all are asked for: the largest tasks.
 const SHOWN: usize = 15;
@@ -121,7 +121,11 @@ impl ReplayCheck {
 
     fn rest(&self, all: bool) -> String {
         let more = self.tasks.len() - self.shown(all).len();
-        if more == 0 { String::new() } else { format!("and {more} smaller tasks (--all shows them)\n") }
+        match more {
+            0 => String::new(),
+            1 => "and 1 smaller task (--all shows it)\n".to_owned(),
+            more => format!("and {more} smaller tasks (--all shows them)\n"),
+        }
     }
 
     fn rows(&self, all: bool, of: (u64, u64), pair: fn(&ReplayTask) -> Option<Pair>) -> Vec<Vec<String>> {
@@ -329,7 +333,7 @@ impl ReplayCheck {
         let complete = never * 20 <= ran && self.unplaced().is_none();
         let good = off <= 0.005 && switches_off <= 0.1 && complete;
         let fair = off <= 0.02 && switches_off <= 0.25 && complete;
-        let (cpu, of_switches) = self.judged();
+        let ((cpu, of_switches), judged) = (self.judged(), self.large().count());
         // Small tasks are not judged one by one, and a recording may be made of them.
         let most = cpu >= 0.8 && of_switches >= 0.5;
         let verdict = match (good && near == of && most, good || fair) {
@@ -341,7 +345,10 @@ impl ReplayCheck {
         };
         let latencies = match of {
             0 => "no task has enough wakeups to compare their latency".to_owned(),
-            _ => format!("p50 and p99 of the wakeup latency are within 20 % or 100 us for {near} of {of} tasks"),
+            _ => format!(
+                "p50 and p99 of the wakeup latency are within 20 % or 100 us for {near} of {}",
+                counted(of as u64, "task", "tasks")
+            ),
         };
         let names = by_name.map_or_else(String::new, |(off, name)| {
             format!(" (small ones of one name together: {:.2} points, {})", off * 100.0, printable(name))
@@ -351,13 +358,16 @@ impl ReplayCheck {
         });
         let missing = match never {
             0 => String::new(),
+            1 if ran == 1 => "; the task that ran in the recording never gets to run in the replay".to_owned(),
+            1 => format!("; 1 of {ran} tasks that ran in the recording never gets to run in the replay"),
             _ => format!("; {never} of {ran} tasks that ran in the recording never get to run in the replay"),
         };
         format!(
-            "Of the {} tasks with half a percent of a CPU or more, which have {:.0} % of the CPU time and {:.0} % of the switches, CPU shares are within \
+            "{} with half a percent of a CPU or more, which {} {:.0} % of the CPU time and {:.0} % of the switches, CPU shares are within \
              {:.2} points of the recording (the worst: {name}){names}, switches differ by {:+.1} % \
               (all tasks together: {:+.1} %), {latencies}{missing}{unplaced}: {verdict}.",
-            self.large().count(),
+            if judged == 1 { "Of the one task".to_owned() } else { format!("Of the {judged} tasks") },
+            if judged == 1 { "has" } else { "have" },
             cpu * 100.0,
             of_switches * 100.0,
             worst * 100.0,

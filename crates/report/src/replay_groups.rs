@@ -7,7 +7,7 @@ use crate::printable::printable;
 use crate::replay::ReplayCheck;
 use crate::results::{GroupResult, Results};
 use crate::table::{fit_text, grid};
-use crate::units::{percent, time};
+use crate::units::{counted, percent, time};
 
 /// What one run gave a task group, groups below it included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,7 +97,8 @@ impl ReplayCheck {
         });
         let (_, before, behind, path) = changes.max_by_key(|(by, ..)| *by)?;
         let told = |limit: Option<(u64, u64)>| {
-            limit.filter(|(times, _)| *times > 0).map(|(times, ns)| format!("{times} times, {}", time(ns as f64)))
+            let told = |(times, ns): (u64, u64)| format!("{}, {}", counted(times, "time", "times"), time(ns as f64));
+            limit.filter(|(times, _)| *times > 0).map(told)
         };
         let path = printable(path);
         Some(match (told(before), told(behind)) {

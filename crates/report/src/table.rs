@@ -205,8 +205,9 @@ pub fn results_table(results: &Results) -> String {
     }
     if let Some(visits) = results.h_load {
         let [updates, groups, idle] = [visits.updates, visits.groups, visits.idle].map(|value| count(value as f64));
-        let line =
-            format!("weights of groups: computed {updates} times, visiting {groups} groups, {idle} of them idle");
+        let times = if visits.updates == 1 { "once".to_owned() } else { format!("{updates} times") };
+        let of = if visits.groups == 1 { "group" } else { "groups" };
+        let line = format!("weights of groups: computed {times}, visiting {groups} {of}, {idle} of them idle");
         text.extend([&fit_text(&line, ""), "\n\n"]);
     }
     text.push_str(&averages(results));
@@ -237,7 +238,7 @@ pub fn measured_table(results: &Results) -> String {
         });
         text.push('\n');
         text.push_str(&grid(&["group", "weight", "tasks", "CPU %", "wait %", "switch/s"], 1, rows));
-        more(&mut text, results.groups.len(), "groups");
+        more(&mut text, results.groups.len(), "group", "groups");
     }
     if results.groups.iter().any(|group| group.limit.is_some()) {
         text.push('\n');
@@ -264,7 +265,7 @@ fn idle_waits(results: &Results) -> String {
     let title = format!("Waits beyond a balance interval ({interval}) beside an idle CPU that might have run them:");
     let mut text = format!("{}\n", fit_text(&title, ""));
     text.push_str(&grid(&["tasks", "waits", "too long by", "worst"], 1, rows));
-    more(&mut text, total, "classes of tasks");
+    more(&mut text, total, "class of tasks", "classes of tasks");
     if let Some(worst) = conservation.worst {
         let name = results.tasks.get(worst.task).map_or_else(|| "?".to_owned(), |task| printable(&task.name));
         let [since, at] = [worst.since, worst.at].map(|ns| ns as f64 / 1e9);
@@ -324,7 +325,7 @@ fn classes(results: &Results) -> String {
     }
     let head = ["tasks", "CPU %", "wait %", "late p50", "p99", "max", "switch/s", "migrations", "loops", "loop p50"];
     let mut text = grid(&head, 1, rows);
-    more(&mut text, results.classes.len(), "classes of tasks");
+    more(&mut text, results.classes.len(), "class of tasks", "classes of tasks");
     text
 }
 
@@ -341,7 +342,7 @@ fn policies(results: &Results) -> String {
         vec![name, policy.to_owned(), prio.to_string(), rt_priority, nice.to_string()]
     });
     let mut text = grid(&["tasks", "policy", "prio", "rt priority", "nice"], 2, rows);
-    more(&mut text, kinds.len(), "kinds of tasks");
+    more(&mut text, kinds.len(), "kind of tasks", "kinds of tasks");
     text
 }
 
@@ -360,7 +361,7 @@ fn deadlines(results: &Results) -> String {
     });
     let head = ["deadline tasks", "throttled", "missed", "latest", "overruns"];
     let mut text = grid(&head[..head.len() - usize::from(!told)], 1, rows);
-    more(&mut text, dated().count(), "classes of deadline tasks");
+    more(&mut text, dated().count(), "class of deadline tasks", "classes of deadline tasks");
     text
 }
 
@@ -389,7 +390,7 @@ fn groups(results: &Results) -> String {
     });
     let head = ["group", "weight", "tasks", "CPU %", "entitled %", "of it %", "wait %", "some %", "switch/s"];
     let mut text = grid(&head, 1, rows);
-    more(&mut text, results.groups.len(), "groups");
+    more(&mut text, results.groups.len(), "group", "groups");
     text
 }
 
@@ -413,7 +414,7 @@ fn limits(results: &Results) -> String {
     let head =
         ["limited group", "limit %", "CPU %", "periods", "throttled", "of them %", "throttled for", "bursts", "burst"];
     let mut text = grid(&head, 1, rows);
-    more(&mut text, limited().count(), "groups with a limit");
+    more(&mut text, limited().count(), "group with a limit", "groups with a limit");
     text
 }
 
@@ -424,7 +425,7 @@ fn rt_limits(results: &Results) -> String {
         .take(ROWS)
         .map(|group| vec![group.path.clone(), count(group.nr_rt_throttled as f64), time(group.rt_throttled_ns as f64)]);
     let mut text = grid(&["rt-limited group", "throttled", "for"], 1, rows);
-    more(&mut text, throttled().count(), "groups with a real-time limit");
+    more(&mut text, throttled().count(), "group with a real-time limit", "groups with a real-time limit");
     text
 }
 
@@ -490,7 +491,7 @@ fn frequencies(results: &Results) -> String {
     }
     let columns = if all.is_some() { &head[..] } else { &head[..head.len() - 1] };
     let mut text = grid(columns, 1, rows);
-    more(&mut text, results.frequencies.len(), "CPUs");
+    more(&mut text, results.frequencies.len(), "CPU", "CPUs");
     text
 }
 
@@ -513,9 +514,10 @@ fn averages(results: &Results) -> String {
     text
 }
 
-fn more(text: &mut String, total: usize, what: &str) {
+fn more(text: &mut String, total: usize, one: &str, several: &str) {
     if total > ROWS {
-        let line = format!("and {} more {what} (--json has all)\n", total - ROWS);
+        let more = total - ROWS;
+        let line = format!("and {more} more {} (--json has all)\n", if more == 1 { one } else { several });
         text.push_str(&line);
     }
 }

@@ -36,6 +36,19 @@ pub(crate) fn count(value: f64) -> String {
     }
 }
 
+/// So many of something: `1 task`, `12 tasks`.
+///
+/// ```
+/// assert_eq!(vruntime_report::counted(1, "switch", "switches"), "1 switch");
+/// assert_eq!(vruntime_report::counted(0, "switch", "switches"), "0 switches");
+/// ```
+pub fn counted(count: u64, one: &str, several: &str) -> String {
+    match count {
+        1 => format!("1 {one}"),
+        count => format!("{count} {several}"),
+    }
+}
+
 /// A share of one CPU as a percentage.
 pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;

@@ -6,6 +6,7 @@ use serde::Serialize;
 use vruntime_trace::CpuMask;
 
 use crate::printable::printable;
+use crate::units::counted;
 
 /// What a violation looks like: the four bugs of "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016, section 3), or
 /// none of them.
@@ -146,9 +147,11 @@ impl fmt::Display for Violation {
         )?;
         write!(
             f,
-            "Of the machine's CPUs {} were idle, and {:.1} tasks that could have run there waited on average, on {} CPUs of \
+            "Of the machine's CPUs {} idle, and {:.1} tasks that could have run there waited on average, on {} of \
              their group. ",
-            self.idle_cpus, self.wasted_cpus, self.waiting_cpus
+            if self.idle_cpus == 1 { "1 was".to_owned() } else { format!("{} were", self.idle_cpus) },
+            self.wasted_cpus,
+            counted(self.waiting_cpus as u64, "CPU", "CPUs")
         )?;
         match (&self.level, &self.domain) {
             (Some(level), Some(domain)) => write!(f, "Domain {level} of CPUs {domain}, its groups ")?,

@@ -129,8 +129,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             for task in own.iter().take(NAMED) {
                 notes.push(format!("task `{}` {what}", self.task_name(task.0)));
             }
-            if own.len() > NAMED {
-                notes.push(format!("… and {} more tasks: they, too, {what}", own.len() - NAMED));
+            match own.len().saturating_sub(NAMED) {
+                0 => {}
+                1 => notes.push(format!("… and 1 more task {what}")),
+                more => notes.push(format!("… and {more} more tasks, each of which {what}")),
             }
         };
         tell(&self.core.lost, "was to run on CPUs that were all offline: from then on it ran anywhere, as in Linux");

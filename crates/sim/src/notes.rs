@@ -60,8 +60,10 @@ pub(crate) fn blocked<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, stuck: bo
         let since = machine.tasks[task as usize].due;
         notes.push(format!("{}, since {}, and was not woken", chain(machine, &[task], false), Moment(since)));
     }
-    if waiting.len() > NAMED {
-        notes.push(format!("… and {} more tasks wait", waiting.len() - NAMED));
+    match waiting.len().saturating_sub(NAMED) {
+        0 => {}
+        1 => notes.push("… and 1 more task waits".to_owned()),
+        more => notes.push(format!("… and {more} more tasks wait")),
     }
 }
 

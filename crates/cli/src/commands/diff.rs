@@ -8,7 +8,7 @@ use std::path::Path;
 use miette::miette;
 use serde_json::{Value, json};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
-use vruntime_report::{DataTable, Kind, grid};
+use vruntime_report::{DataTable, Kind, counted, grid};
 use vruntime_trace::read::Events;
 use vruntime_trace::{Named, TaskState, Tracepoint};
 
@@ -281,8 +281,8 @@ fn milliseconds(ns: i64) -> String {
 }
 
 fn text(diff: &Diff, one: &Side, other: &Side, lanes: &[Compared<'_>]) -> String {
-    let mut text =
-        format!("A {}: {} events\nB {}: {} events\n\n", diff.a.display(), one.events, diff.b.display(), other.events);
+    let [ours, theirs] = [one, other].map(|side| counted(side.events as u64, "event", "events"));
+    let mut text = format!("A {}: {ours}\nB {}: {theirs}\n\n", diff.a.display(), diff.b.display());
     let rows = lanes.iter().map(|lane| {
         vec![
             lane.cpu.to_string(),
@@ -317,7 +317,8 @@ fn hunks(text: &mut String, lane: &Compared<'_>, diff: &Diff) {
         hunk(text, lane, group, diff.lines);
     }
     if groups.len() > diff.hunks {
-        let _ = writeln!(text, "  ... and {} more places on this CPU (--hunks)", groups.len() - diff.hunks);
+        let more = counted((groups.len() - diff.hunks) as u64, "more place", "more places");
+        let _ = writeln!(text, "  ... and {more} on this CPU (--hunks)");
     }
 }
 
@@ -350,6 +351,7 @@ fn hunk(text: &mut String, lane: &Compared<'_>, group: &[DiffOp], most: usize) {
         }
     }
     if hidden > 0 {
-        let _ = writeln!(text, "  ... and {hidden} more events of this place (--lines)");
+        let more = counted(hidden as u64, "more event", "more events");
+        let _ = writeln!(text, "  ... and {more} of this place (--lines)");
     }
 }

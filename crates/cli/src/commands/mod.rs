@@ -37,7 +37,7 @@ use std::path::Path;
 
 use miette::{IntoDiagnostic, WrapErr};
 use serde_json::{Value, json};
-use vruntime_report::{Results, observed_json, run_json, spread_json};
+use vruntime_report::{Results, counted, observed_json, run_json, spread_json};
 
 use crate::benchmarks::Output;
 use crate::plan::{Plan, run_info};
@@ -132,7 +132,8 @@ fn tell_notes(runs: &[Done]) {
     let unexplained: u64 = runs.iter().map(|run| run.results.unexplained).sum();
     if unexplained > 0 {
         crate::output::note(&format!(
-            "{unexplained} times a task ran that nobody had woken: please report this as a fault of vruntime"
+            "{} a task ran that nobody had woken: please report this as a fault of vruntime",
+            counted(unexplained, "time", "times")
         ));
     }
     crate::output::notes(runs.iter().map(|run| &run.outcome.notes[..]));

@@ -9,8 +9,8 @@ use std::{fs, io};
 use miette::{IntoDiagnostic, WrapErr};
 use vruntime_linux::{Measured, Options, TaskMeasured};
 use vruntime_report::{
-    Account, ClassResult, GroupResult, LimitResult, MigrationCount, Results, TaskResult, Unmeasured, latency_of,
-    measured_table, spread_table,
+    Account, ClassResult, GroupResult, LimitResult, MigrationCount, Results, TaskResult, Unmeasured, counted,
+    latency_of, measured_table, spread_table,
 };
 use vruntime_trace::SchedPolicy;
 use vruntime_workload::program::{Bandwidth, Changed, CpuMax, Workload};
@@ -111,9 +111,9 @@ fn report(name: &str, runs: &[Measured], results: &[Results]) -> String {
     let (Some(first), Some(of_first)) = (runs.first(), results.first()) else { return String::new() };
     let stopped = if runs.iter().any(|run| run.interrupted) { ", stopped early" } else { "" };
     let mut text = format!(
-        "{name} under this machine's Linux {} on {} CPUs\n{:.3} s of real time{stopped}\n{}\n{}",
+        "{name} under this machine's Linux {} on {}\n{:.3} s of real time{stopped}\n{}\n{}",
         first.kernel,
-        first.cpus,
+        counted(first.cpus as u64, "CPU", "CPUs"),
         first.elapsed_ns as f64 / 1e9,
         besides(first.others.as_deref(), first.unseen),
         measured_table(of_first)

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use vruntime_report::{Analyses, ReplayCheck, fit_text};
+use vruntime_report::{Analyses, ReplayCheck, counted, fit_text};
 use vruntime_sched::Topology;
 use vruntime_sched::class::deadline::SchedError;
 use vruntime_sim::Error;
@@ -198,9 +198,13 @@ impl Programs {
         let mut what_if = what_if.map(|what_if| change(&recorded, rules, &what_if.plan, without)).transpose()?;
         let unreached = rules.unreached(&recorded.threads);
         if unreached > 0 {
+            let left = counted(
+                unreached as u64,
+                "task is left as it was, although the one that forked it is not",
+                "tasks are left as they were, although those that forked them are not",
+            );
             output::note(&format!(
-                "{unreached} tasks are left as they were, although those that forked them are not: a rule is of the tasks it names. tree=PID \
-                 names a task and all that it forks"
+                "{left}: a rule is of the tasks it names. tree=PID names a task and all that it forks"
             ));
         }
         rules::tell_idle_groups(rules, &recorded.workload.groups, "trace");

@@ -11,7 +11,7 @@ mod published;
 mod spurious_migration;
 
 use miette::IntoDiagnostic;
-use vruntime_report::{Collector, FigureTable, Reproduced, Results};
+use vruntime_report::{Collector, FigureTable, Reproduced, Results, counted};
 use vruntime_sim::{Config, Outcome};
 use vruntime_trace::Sink;
 use vruntime_workload::program::Workload;
@@ -132,7 +132,7 @@ fn machine() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
     let model = model.map_or("a machine", |(_, name)| name.trim());
-    format!("{model}, {cpus} CPUs")
+    format!("{model}, {}", counted(cpus as u64, "CPU", "CPUs"))
 }
 
 /// A scenario of `scenarios/` that is part of the program, under a kernel; the seed is its own or the default.

@@ -3,7 +3,7 @@
 use miette::miette;
 use std::fmt::Write as _;
 use vruntime_report::{
-    fit_text, proc_pid_sched, proc_schedstat, results_table, sched_debug, spread_data, spread_table,
+    counted, fit_text, proc_pid_sched, proc_schedstat, results_table, sched_debug, spread_data, spread_table,
 };
 use vruntime_workload::rtapp::Global;
 
@@ -182,7 +182,8 @@ fn report(name: &str, plan: &Plan, changes: &[String], runs: &[Done], analysed: 
         format!("$ {}\n{lines}\n", told.command)
     }));
     if let Some(more @ 1..) = first.benchmarks.len().checked_sub(BENCHMARKS) {
-        parts.push(format!("({more} more benchmarks: --json has what each prints)\n"));
+        let more = counted(more as u64, "more benchmark", "more benchmarks");
+        parts.push(format!("({more}: --json has what each prints)\n"));
     }
     if runs.len() > 1 {
         let over_seeds = over_seeds(runs);

@@ -160,7 +160,11 @@ fn events_table(summary: &Summary, span: u64, all: bool) -> String {
     let shown = if all { counts.len() } else { SHOWN };
     let rate = |count: u64| if span == 0 { "-".to_owned() } else { format!("{:.1}", count as f64 * 1e9 / span as f64) };
     let lines = counts.iter().take(shown).map(|(name, count)| vec![(*name).clone(), thousands(*count), rate(*count)]);
-    format!("{}{}", grid(&["event", "count", "a second"], 1, lines), rest(counts.len(), shown, "names of events"))
+    format!(
+        "{}{}",
+        grid(&["event", "count", "a second"], 1, lines),
+        rest(counts.len(), shown, "name of an event", "names of events")
+    )
 }
 
 /// `moves`: the trace says who was moved.
@@ -184,7 +188,7 @@ fn tasks_table(tasks: &[&TaskSummary], span: u64, tgid: bool, moves: bool, all: 
     let mut head = vec!["task", "pid"];
     head.extend(tgid.then_some("tgid"));
     head.extend(["CPU ms", "CPU %", "switches", "wakeups", "migrations"]);
-    format!("{}{}", grid(&head, 1, lines), rest(tasks.len(), shown, "tasks"))
+    format!("{}{}", grid(&head, 1, lines), rest(tasks.len(), shown, "task", "tasks"))
 }
 
 /// Events by name and tasks, for other programs.
@@ -226,8 +230,11 @@ fn summary_tables(summary: &Summary) -> [DataTable; 2] {
     [events, tasks]
 }
 
-fn rest(all: usize, shown: usize, what: &str) -> String {
-    if all > shown { format!("and {} more {what} (--all)\n", all - shown) } else { String::new() }
+fn rest(all: usize, shown: usize, one: &str, several: &str) -> String {
+    match all.saturating_sub(shown) {
+        0 => String::new(),
+        more => format!("and {more} more {} (--all)\n", if more == 1 { one } else { several }),
+    }
 }
 
 /// `0-3,5`.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use miette::miette;
 use serde_json::{Value, json};
-use vruntime_report::ReplayCheck;
+use vruntime_report::{ReplayCheck, counted};
 use vruntime_sim::Config;
 use vruntime_workload::SourceMap;
 use vruntime_workload::program::{Partition, Workload};
@@ -128,7 +128,8 @@ pub(crate) fn snapshots(cgroups: &[Cgroups], traces: usize) -> miette::Result<Ve
         each if each.len() == traces => Ok(each.iter().map(Some).collect()),
         each => {
             let help = "give --cgroups once for all traces, or once for each, in their order";
-            Err(miette!(help = help, "{} times --cgroups for {traces} traces", each.len()))
+            let traces = counted(traces as u64, "trace", "traces");
+            Err(miette!(help = help, "{} times --cgroups for {traces}", each.len()))
         }
     }
 }
@@ -224,21 +225,29 @@ pub(super) fn fit(workload: &mut Workload, config: &Config) {
     }
     for (count, what) in [(clamps, "utilisation clamps"), (partitions, "partitions")] {
         if count > 0 {
-            output::note(&format!("{what} of {count} groups are left out: Linux {} has none", kernel.name));
+            let groups = counted(count as u64, "group", "groups");
+            output::note(&format!("{what} of {groups} are left out: Linux {} has none", kernel.name));
         }
     }
     let Unfit { tasks, groups, hotplug } = recorded::fit(workload, cpus as u32);
     if tasks > 0 {
         output::note(&format!(
-            "{tasks} tasks confined to a CPU that this machine does not have may run anywhere on it"
+            "{} confined to a CPU that this machine does not have may run anywhere on it",
+            counted(tasks as u64, "task", "tasks")
         ));
     }
     if groups > 0 {
-        output::note(&format!("{groups} cpusets are without those of their CPUs that this machine does not have"));
+        let cpusets = counted(groups as u64, "cpuset is without those of its", "cpusets are without those of their");
+        output::note(&format!("{cpusets} CPUs that this machine does not have"));
     }
     if hotplug > 0 {
         output::note(&format!(
-            "{hotplug} times a CPU goes offline or comes back are left out: this machine does not have it, or no other"
+            "{} left out: this machine does not have it, or no other",
+            counted(
+                hotplug as u64,
+                "time a CPU goes offline or comes back is",
+                "times a CPU goes offline or comes back are"
+            )
         ));
     }
 }

@@ -12,6 +12,7 @@ use super::world::{On, State, Step, What, World};
 use super::{Analysis, Options};
 use crate::data::{DataTable, Kind};
 use crate::printable::printable;
+use crate::units::counted;
 
 /// What perf calls an atom: one stay in the run queue, as far as it has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -225,7 +226,8 @@ impl Analysis for Latencies {
         let _ = writeln!(text, "  TOTAL:                |{:11.3} ms |{count:9} |", ms(runtime));
         text.push_str(&rule(51));
         if all.len() > rows {
-            let _ = writeln!(text, "and {} more rows (--all shows them)", all.len() - rows);
+            let more = counted((all.len() - rows) as u64, "more row", "more rows");
+            let _ = writeln!(text, "and {more} (--all shows them)");
         }
         text
     }

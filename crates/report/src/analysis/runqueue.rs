@@ -6,6 +6,7 @@ use super::bins::{Bins, Load};
 use super::world::{On, State, Step, World};
 use super::{Analysis, Options};
 use crate::data::{Cell, DataTable, Kind};
+use crate::units::counted;
 
 /// Lengths told apart: 0, 1, 2, 3, 4 and more.
 const LENGTHS: usize = 5;
@@ -102,7 +103,10 @@ impl RunQueues {
             text.push('\n');
         }
         let each = crate::units::time(used as f64 * self.bins.width as f64 / columns as f64);
-        format!("\nThe longest queue of each CPU, {each} a column; a full block is {most} tasks:\n{text}")
+        format!(
+            "\nThe longest queue of each CPU, {each} a column; a full block is {}:\n{text}",
+            counted(u64::from(most), "task", "tasks")
+        )
     }
 }
 

@@ -5,7 +5,7 @@ use super::antagonists::THROTTLED;
 use super::migrations::FROM_SWITCHES;
 use crate::busy;
 use crate::data::{Cell, DataTable};
-use crate::units::{percent, time};
+use crate::units::{counted, percent, time};
 
 /// A value of a row, by its column's key.
 fn cell<'a>(table: &'a DataTable, row: usize, key: &str) -> Option<&'a Cell> {
@@ -74,9 +74,10 @@ fn delays(table: &DataTable, limited: bool) -> Option<String> {
         (sum + number("avg_delay_ns") * number("count"), count + number("count"))
     });
     Some(format!(
-        "Tasks waited {} for a CPU{} in the mean of {count} times; the longest wait was one of {}: {}.",
+        "Tasks waited {} for a CPU{} {}; the longest wait was one of {}: {}.",
         time(sum / f64::max(count, 1.0)),
         if limited { " or a limit" } else { "" },
+        if count as u64 == 1 { "once".to_owned() } else { format!("in the mean of {count} times") },
         text(table, worst, "task")?,
         time(number(table, worst, "max_delay_ns")?),
     ))
@@ -111,7 +112,9 @@ fn idle(table: &DataTable) -> String {
     let sum = |key: &str| (0..table.rows.len()).filter_map(|row| number(table, row, key)).sum::<f64>();
     match (table.rows.len(), text(table, 0, "task"), number(table, 0, "worst_ns")) {
         (count, Some(first), Some(worst)) if sum("could_ns") > 0.0 => format!(
-            "{count} tasks waited for 1 ms or more while another CPU was idle that could have run them, {} together; most {first}, once for {}.{}",
+            "{} waited for 1 ms or more while another CPU was idle that could have run {}, {} together; most {first}, once for {}.{}",
+            counted(count as u64, "task", "tasks"),
+            if count == 1 { "it" } else { "them" },
             time(sum("could_ns")),
             time(worst),
             // The column is there where affinities are not told.
@@ -134,7 +137,10 @@ fn migrations(table: &DataTable) -> Option<String> {
     let total: f64 = (0..table.rows.len()).filter_map(|row| number(table, row, "count")).sum();
     let (cause, share) = (text(table, 0, "cause")?, number(table, 0, "share")?);
     let least = if table.title == FROM_SWITCHES { "at least " } else { "" };
-    Some(format!("There were {least}{total} migrations, {} % of them by cause {cause}.", percent(share)))
+    Some(match total as u64 {
+        1 => format!("There was {least}1 migration, by cause {cause}."),
+        _ => format!("There were {least}{total} migrations, {} % of them by cause {cause}.", percent(share)),
+    })
 }
 
 fn groups(table: &DataTable) -> Option<String> {

@@ -10,6 +10,7 @@ use super::world::{On, Step, What, World};
 use super::{Analysis, Options};
 use crate::data::{DataTable, Kind};
 use crate::printable::printable;
+use crate::units::counted;
 
 /// So many lines are kept in memory; more are counted.
 const MOST: usize = 1 << 20;
@@ -254,10 +255,11 @@ impl Analysis for TimeHist {
         let mut text = self.lines_text(world, lines);
         let left = self.lines.len().saturating_sub(lines);
         if left > 0 {
-            let _ = writeln!(text, "and {left} more switches (--all shows them)");
+            let _ = writeln!(text, "and {} (--all shows them)", counted(left as u64, "more switch", "more switches"));
         }
         if self.more > 0 {
-            let _ = writeln!(text, "and {} more switches, which were not kept", self.more);
+            let more = counted(self.more, "more switch, which was", "more switches, which were");
+            let _ = writeln!(text, "and {more} not kept");
         }
         text
     }

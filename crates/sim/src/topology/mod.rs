@@ -57,7 +57,7 @@ pub fn parse_topology(text: &str) -> Result<Topology, ParseTopologyError> {
 ///
 /// let two = parse_synthetic("pu:2").unwrap();
 /// assert_eq!(with_capacities(&two, &[1024, 512]).unwrap().cpus()[1].capacity, 512);
-/// assert_eq!(with_capacities(&two, &[1]).unwrap_err().message, "1 capacities for 2 CPUs");
+/// assert_eq!(with_capacities(&two, &[1]).unwrap_err().message, "1 capacity for 2 CPUs");
 /// ```
 ///
 /// # Errors
@@ -67,7 +67,10 @@ pub fn with_capacities(topology: &Topology, capacities: &[u32]) -> Result<Topolo
     let wrong =
         |message| ParseTopologyError::new(0, 0, message, "give `capacities` one number for each CPU of the topology");
     if capacities.len() != topology.nr_cpus() {
-        return Err(wrong(format!("{} capacities for {} CPUs", capacities.len(), topology.nr_cpus())));
+        let cpus = if topology.nr_cpus() == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", topology.nr_cpus()) };
+        let given =
+            if capacities.len() == 1 { "1 capacity".to_owned() } else { format!("{} capacities", capacities.len()) };
+        return Err(wrong(format!("{given} for {cpus}")));
     }
     let mut cpus: Vec<CpuPlace> = topology.cpus().to_vec();
     for (cpu, capacity) in cpus.iter_mut().zip(capacities) {

@@ -60,7 +60,8 @@ pub fn parse_qemu_smp(text: &str) -> Result<Topology, ParseTopologyError> {
     if let Some(cpus) = cpus
         && cpus != total
     {
-        let message = format!("{cpus} CPUs, but sockets * dies * clusters * cores * threads = {total}");
+        let given = if cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") };
+        let message = format!("{given}, but sockets * dies * clusters * cores * threads = {total}");
         return Err(ParseTopologyError::new(
             0,
             text.len(),

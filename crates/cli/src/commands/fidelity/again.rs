@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use miette::miette;
+use vruntime_report::counted;
 use vruntime_report::fidelity::{Against, cells};
 use vruntime_workload::recording::{self, Recording};
 
@@ -68,7 +69,7 @@ fn difference(first: &Recording, again: &Recording) -> Option<String> {
     if first.duration != again.duration {
         Some(format!("runs of {} s, and of {} s again", seconds(first), seconds(again)))
     } else if first.cpus != again.cpus {
-        Some(format!("{} CPUs, and {} again", first.cpus, again.cpus))
+        Some(format!("{}, and {} again", counted(first.cpus as u64, "CPU", "CPUs"), again.cpus))
     } else if first.workload != again.workload {
         Some("another workload was recorded again".to_owned())
     } else {

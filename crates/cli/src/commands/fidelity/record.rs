@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use vruntime_linux::{Host, Measured, Options};
-use vruntime_report::{Latency, Results};
+use vruntime_report::{Latency, Results, counted};
 use vruntime_workload::program::Workload;
 use vruntime_workload::recording;
 
@@ -113,7 +113,9 @@ pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miett
     }
     let extent = fidelity.suite.extent();
     let time = suite.len() as u64 * u64::from(extent.runs) * extent.seconds;
-    output::note(&format!("{} scenarios, {} runs of {} s each: {time} s", suite.len(), extent.runs, extent.seconds));
+    let scenarios = counted(suite.len() as u64, "scenario", "scenarios");
+    let runs = counted(u64::from(extent.runs), "run", "runs");
+    output::note(&format!("{scenarios}, {runs} of {} s each: {time} s", extent.seconds));
     let kernel = crate::plan::series(&host.kernel);
     for mut file in suite.into_values() {
         let name = file.name.clone();
@@ -239,7 +241,8 @@ fn suite(
     larger.retain(|name| !suite.contains_key(name));
     if !larger.is_empty() {
         let names: Vec<String> = larger.into_iter().collect();
-        output::note(&format!("for more than the {cpus} CPUs that there are, and left out: {}", names.join(", ")));
+        let there = if cpus == 1 { "one CPU that there is".to_owned() } else { format!("{cpus} CPUs that there are") };
+        output::note(&format!("for more than the {there}, and left out: {}", names.join(", ")));
     }
     Ok(suite)
 }
@@ -461,7 +464,8 @@ mod tests {
             // Tasks end one by one behind the second, and leave others to wait for them.
             let since = note.split_once(", since ").and_then(|(_, rest)| rest.split_once(','));
             let since = since.and_then(|(at, _)| vruntime_workload::parse_duration(&at.replace(' ', "")).ok());
-            let counted = note.starts_with("the run ended at ") || note.ends_with(" more tasks wait");
+            let counts = [" more task waits", " more tasks wait"].iter().any(|end| note.ends_with(end));
+            let counted = counts || note.starts_with("the run ended at ");
             assert!(counted || since > Some(900_000_000), "{name}: {note}");
         }
     }
