@@ -117,8 +117,10 @@ pub(crate) enum Command {
     )]
     Compare(Compare),
     /// List the kernels there are, or the features and tunables of one
+    #[command(after_help = "For example: vruntime kernels --features 6.12")]
     Kernels(Kernels),
     /// List example machines and how to describe your own, or draw one
+    #[command(after_help = "For example: vruntime machines 'pack:2 core:4 pu:2'")]
     Machines(Machines),
     /// Compare the simulator with recordings of real kernels, cell by cell
     #[command(
@@ -132,7 +134,11 @@ pub(crate) enum Command {
                       nr_throttled         10 %, of each group with a limit: periods in which it was throttled\n  \
                       throttled_usec       15 %, of each group with a limit: for how long, summed over CPUs\n\n\
                       Recordings that cannot be simulated are listed first, with the reason, and not counted. The last \
-                      line is `inside N of M cells`."
+                      line is `inside N of M cells`.",
+        after_long_help = "Examples:\n  \
+            vruntime fidelity --kernel 6.12 --misses\n  \
+            vruntime fidelity --record mine                    this machine's own kernel\n  \
+            vruntime fidelity mine --against again"
     )]
     Fidelity(Fidelity),
     /// Tell where two traces part, and how much of them is alike
@@ -216,7 +222,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct Kernels {
-    /// Features and tunables of this kernel; without one, all features and who has them
+    /// Features and tunables of this kernel; without a name, all features and the kernels that have them
     #[arg(long, value_name = "KERNEL", num_args = 0..=1, default_missing_value = "")]
     pub(crate) features: Option<String>,
 }
@@ -230,7 +236,7 @@ pub(crate) struct Machines {
 
 #[derive(Debug, Args)]
 pub(crate) struct Diff {
-    /// One trace
+    /// One trace, recorded or simulated
     #[arg(value_name = "A")]
     pub(crate) a: PathBuf,
     /// The other
@@ -254,7 +260,7 @@ pub(crate) struct Diff {
     /// Events shown of each place, at most
     #[arg(long, value_name = "N", default_value = "40", value_parser = number(1..=usize::MAX), allow_negative_numbers = true)]
     pub(crate) lines: usize,
-    /// Print an array, a CPU each: cpu, events, alike, shift_ns, first_divergence
+    /// Print an array of {cpu, events, alike, shift_ns, first_divergence} instead of text
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]

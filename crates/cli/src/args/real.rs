@@ -19,10 +19,10 @@ pub(crate) struct Real {
     /// An rt-app file (JSON), a scenario (TOML), or - for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Stop after so long, such as 5s or 500ms; at most 1000000s [default: what the file says]
+    /// Stop after so long, such as 5s or 500ms; at most 1000000s (default: the file's, else until all tasks have ended)
     #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_length, allow_hyphen_values = true)]
     pub(crate) duration: Option<u64>,
-    /// Run it so many times
+    /// Run so many times, and tell the spread
     #[arg(long, value_name = "N", default_value = "1", value_parser = number(1..=1000u16), allow_negative_numbers = true)]
     pub(crate) repeat: u16,
     /// Leave results.json in this folder, and trace.txt, what the kernel recorded of the (first) run, if it lets us;
@@ -38,7 +38,7 @@ pub(crate) struct Real {
     /// Begin even what may hang the machine
     #[arg(long)]
     pub(crate) force: bool,
-    /// Take everything in the file that would be warned of for an error
+    /// Take whatever the input would be warned of for an error
     #[arg(long)]
     pub(crate) strict: bool,
     /// Print the results as JSON, in the shape of the recordings

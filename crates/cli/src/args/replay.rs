@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::{Model, Reports};
 
+// What all commands that simulate can be told is said here of a trace.
 #[derive(Debug, Args)]
 #[command(
     mut_arg("seed", |arg| arg.help("Seed of all replays; 0 shifts neither starts nor ticks (default: 1)")),
@@ -47,8 +48,8 @@ pub(crate) struct Replay {
     /// nothing)
     #[arg(long, value_name = "KERNEL")]
     pub(crate) recorded_kernel: Option<String>,
-    /// The machine it was recorded on, if its CPUs differ: such as "core:6(capacity=446,1024,1024,446,446,446)", or
-    /// LISA's plat_info.yml
+    /// The machine it was recorded on, if its CPUs are not all alike: such as
+    /// "core:6(capacity=446,1024,1024,446,446,446)", or LISA's plat_info.yml
     #[arg(long, value_name = "MACHINE", allow_negative_numbers = true)]
     pub(crate) recorded_machine: Option<String>,
     /// The task groups of the machine it was recorded on: which thread was in which, with what weights and limits, as a
@@ -64,14 +65,14 @@ pub(crate) struct Replay {
     /// What if this were the machine, such as "pack:2 core:4", 16 or laptop
     #[arg(long, value_name = "MACHINE", allow_negative_numbers = true)]
     pub(crate) machine: Option<String>,
-    /// What if these tasks were something else: 'WHO: WHAT' or a file of rules (TOML), see docs/replay.md; can be
-    /// repeated
+    /// What if these tasks or groups were something else: 'WHO: WHAT' or a file of rules (TOML), see docs/replay.md;
+    /// can be repeated
     #[arg(long, value_name = "RULE|FILE")]
     pub(crate) map: Vec<String>,
     /// What if this workload ran beside it (rt-app JSON or a scenario); can be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) beside: Vec<PathBuf>,
-    /// How sleeps end: as the trace shows them to (by clocks, sleeps, other tasks), or all when they did
+    /// What ends the sleeps of tasks
     #[arg(long, value_name = "HOW", default_value = "inferred")]
     pub(crate) wakeups: Wakeups,
     /// Read only so much of the trace, such as 5s; at most 1000000s
@@ -82,7 +83,7 @@ pub(crate) struct Replay {
     /// Leave traces of the replay and of the what-if in this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Show every task
+    /// Show every task, not only the 15 largest
     #[arg(long)]
     pub(crate) all: bool,
     /// Print JSON instead of tables
@@ -95,8 +96,8 @@ pub(crate) struct Replay {
 /// How the sleeps of a trace end in its replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Wakeups {
-    /// By what seems to have ended them
+    /// What seems to have ended them in the trace: a clock, a time since they began, another task
     Inferred,
-    /// At the times at which they ended
+    /// The time at which they ended in the trace, whatever the reason was
     Recorded,
 }

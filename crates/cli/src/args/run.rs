@@ -7,6 +7,7 @@ use clap::Args;
 use super::{Options, Reports};
 
 #[derive(Debug, Args)]
+#[command(mut_arg("hz", |arg| arg.help("Scheduler ticks a second (default: the file's, else 250)")))]
 pub(crate) struct Run {
     /// An rt-app file (JSON), a scenario (TOML), or - for standard input
     #[arg(value_name = "FILE")]

@@ -18,7 +18,7 @@ pub(crate) struct Model {
     /// Scheduler ticks a second (default: the file's, or what the ticks of a trace show, else 250)
     #[arg(long, value_name = "HZ", value_parser = number(1..=10_000u32), allow_negative_numbers = true)]
     pub(crate) hz: Option<u32>,
-    /// Preemption model (default: the file's, else voluntary)
+    /// Preemption model, which says where tasks are preempted in system calls (default: the file's, else voluntary)
     #[arg(long, value_name = "MODEL")]
     pub(crate) preempt: Option<PreemptName>,
     /// What switches, interrupts and system calls take: default, zero, vm or emulated (default: the file's, else
@@ -59,7 +59,8 @@ pub(crate) struct Model {
 /// Everything that decides how a workload is run.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Options {
-    /// Length of the run, such as 10min, 5s, 200ms; at most 1000000s (default: the file's)
+    /// Length of the run, such as 10min, 5s, 200ms; at most 1000000s (default: the file's, else until all tasks have
+    /// ended)
     #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_length, allow_hyphen_values = true)]
     pub(crate) duration: Option<u64>,
     /// Run so many times, each with the next seed, and tell the spread
@@ -73,7 +74,7 @@ pub(crate) struct Options {
     /// Print JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,
-    /// Take whatever is merely questionable in the input for an error
+    /// Take whatever the input would be warned of for an error
     #[arg(long)]
     pub(crate) strict: bool,
 }
@@ -94,7 +95,7 @@ pub(crate) struct Tables {
     /// Leave every table in this folder, a file each
     #[arg(id = "tables", long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
-    /// What to write the tables as
+    /// With --tables: what to write them as
     #[arg(long, value_name = "FORMAT", default_value = "csv", requires = "tables")]
     pub(crate) format: TableFormat,
 }
@@ -114,11 +115,11 @@ pub(crate) enum TableFormat {
 /// The kernel's preemption models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PreemptName {
-    /// At the end of a system call
+    /// Only at the end of a call
     None,
-    /// There, and at points inside long ones
+    /// Also at some points inside long calls
     Voluntary,
-    /// Inside a call only from the next tick on
+    /// Anywhere, but for a fair task inside a call only from the next tick on
     Lazy,
     /// Anywhere
     Full,
