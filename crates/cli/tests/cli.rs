@@ -43,6 +43,8 @@ fn help_of_every_command() {
             }
         }
     }
+    // A trace is no file that says how it is to be run.
+    assert!(!well(&["replay", "--help"]).contains("the file's"));
     names.sort();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots");
     let kept = fs::read_dir(folder).expect("there are snapshots").flatten().filter_map(|entry| {
@@ -119,6 +121,22 @@ fn forks_without_end_are_refused_before_they_begin() {
     assert!(told.contains("task `a` is forked again and again without end, and there is no duration"), "{told}");
     assert!(told.contains("bomb.json:1:14") && told.contains("--duration"), "{told}");
     well(&["run", &path, "--duration", "20ms"]);
+}
+
+/// With a duration it ends when more are alive than there may be, long before they fill the memory.
+#[test]
+fn a_fork_bomb_is_stopped_and_told_how_to_go_on() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let [bomb, scenario] = ["bomb.json", "bomb.toml"].map(|name| folder.path().join(name).display().to_string());
+    let text = r#"{ "global": { "duration": 1 }, "tasks": { "a": { "loop": -1, "fork": "a", "sleep": 10 } } }"#;
+    fs::write(&bomb, text).expect("it can be written");
+    let told = fails(&["run", &bomb, "--threads-max", "500"]);
+    for part in ["no more of it can be forked (EAGAIN), for 500 tasks are alive", "bomb.json:1:45", "--threads-max 1000"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    fs::write(&scenario, "threads_max = 700\n[[task]]\nrtapp = \"bomb.json\"\n").expect("it can be written");
+    assert!(fails(&["run", &scenario]).contains("for 700 tasks are alive"));
+    assert!(fails(&["run", &scenario, "--threads-max", "300"]).contains("for 300 tasks are alive"));
 }
 
 /// Help and version, too, are results.

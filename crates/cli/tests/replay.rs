@@ -552,7 +552,7 @@ fn a_jump_of_the_clock_is_one_for_all() {
     }
     let info: Value = serde_json::from_str(&well(&["trace", "info", "-", "--json"], text.as_bytes())).unwrap();
     let notes = json(&["replay", "-", "--json"], text.as_bytes())["notes"].to_string();
-    assert!(notes.contains("\"1 times the clock jumped"), "{notes}");
+    assert!(notes.contains("\"1 time the clock jumped"), "{notes}");
     assert!(info.to_string().contains("\"jumps\":1"), "{info}");
     let analysed = well(&["trace", "analyse", "-"], text.as_bytes());
     assert!(analysed.contains("are moved by as much: 1\n"), "{analysed}");

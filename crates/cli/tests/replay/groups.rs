@@ -76,7 +76,7 @@ fn clamps_and_partitions_are_left_out_under_kernels_without_them() {
     let output = vruntime(&["replay", GROUPS, "--cgroups", snapshot, "--kernel", "3.10", "--costs", "vm"], b"");
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{told}");
-    assert!(told.contains("utilisation clamps of 1 groups are left out: Linux 3.10 has none"), "{told}");
+    assert!(told.contains("utilisation clamps of 1 group are left out: Linux 3.10 has none"), "{told}");
 }
 
 /// Two spinners on CPU 0, to which they are pinned, one on CPU 1: only the machine says so. Of what the first forks, a
