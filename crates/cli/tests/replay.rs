@@ -435,7 +435,7 @@ fn births_ends_names_and_pids() {
     }
     assert_eq!((cpu("make-7", "what_if"), cpu("make-7#2", "what_if")), (40_000_000, 40_000_000));
     let notes = replay["notes"].to_string();
-    assert!(notes.contains("1 pids were given to a second task"), "{notes}");
+    assert!(notes.contains("1 pid was given to a second task"), "{notes}");
     // The shell is not woken again: it ends when it has done what it did.
     assert!(replay["duration_ns"]["replayed"].as_u64().expect("it has a length") <= 401_000_000);
 }
