@@ -21,7 +21,7 @@ fn traces_are_compared_in_the_groups_they_were_in() {
         assert!((18.0..=22.0).contains(&share), "its limit holds: {capped}");
     }
     let told = fails(&[&compare[..], &cgroups, &cgroups[..2], &cgroups[..2]].concat(), b"");
-    assert!(told.contains("3 times --cgroups for 1 traces") && told.contains("once for each"), "{told}");
+    assert!(told.contains("3 times --cgroups for 1 trace") && told.contains("once for each"), "{told}");
     let told = fails(&["compare", "no.json", "--cgroups", CGROUPS], b"");
     assert!(told.contains("none of these files is one"), "{told}");
 }

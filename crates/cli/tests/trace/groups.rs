@@ -79,7 +79,7 @@ fn what_is_not_known_of_groups_is_said_with_how_to_get_it() {
     let told = well(&["trace", "analyse", RECORDED, "critical-path:web1", "--cgroups", CGROUPS, "--json"], b"");
     let told: Value = serde_json::from_str(&told).expect("it prints JSON");
     let row = &told["tables"]["critical_path"][0];
-    assert_eq!((&row["group"], &row["doing"]), (&"/vr-web".into(), &"waits for a CPU".into()), "{row}");
+    assert_eq!((&row["group"], &row["doing"]), (&"/vr-web".into(), &"runs".into()), "{row}");
     let told = fails(&["trace", "analyse", RECORDED, "groups", "--cgroups", "nowhere.txt"], b"");
     assert!(told.contains("cannot read nowhere.txt"), "{told}");
 }
