@@ -14,7 +14,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use vruntime_workload::program::{Op, Phase, Policy, Repeat, Settings, Task, Timer, TimerMode, Workload};
+use vruntime_workload::program::{Before, Op, Phase, Policy, Repeat, Settings, Task, Timer, TimerMode, Workload};
 use vruntime_workload::resident::Resident;
 
 use crate::config::MachineSpec;
@@ -64,8 +64,8 @@ pub(crate) fn with_residents<'a>(
     }
     if rcu {
         let ops = vec![Op::Run { work: spec.costs.rcu_ns }, Op::Device { time: NEVER }];
-        let slept_on = Some(rng.below(cpus as u64) as u32);
-        all.tasks.push(Task { slept_on, ..thread(RCU.to_owned(), RCU, ops) });
+        let before = Some(Before::Asleep(rng.below(cpus as u64) as u32));
+        all.tasks.push(Task { before, ..thread(RCU.to_owned(), RCU, ops) });
     }
     Cow::Owned(all)
 }
@@ -80,10 +80,10 @@ fn add_resident(resident: &Resident, cpus: usize, all: &mut Workload, rng: &mut 
     }
     let period = resident.period.max(1);
     let start = rng.below(period);
-    let slept_on = Some(choices[rng.below(choices.len() as u64) as usize]);
+    let before = Some(Before::Asleep(choices[rng.below(choices.len() as u64) as usize]));
     let task = thread(resident.name.clone(), RESIDENT, Vec::new());
     let settings = Settings { policy: Some(resident.policy), cpus: own, ..task.settings };
-    add_periodic(Task { settings, slept_on, ..task }, start, period, resident.work, all);
+    add_periodic(Task { settings, before, ..task }, start, period, resident.work, all);
 }
 
 /// A thread that works so long each period from `start` on.

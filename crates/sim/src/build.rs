@@ -7,7 +7,7 @@ use vruntime_sched::ids::{CpuId, GroupId};
 use vruntime_sched::tunables::Tunables as _;
 use vruntime_sched::{CpuPlace, GroupWeight, Policy, Rq, Scheduler, Shared};
 use vruntime_trace::{EnergyInfo, GroupInfo, MachineInfo, Sink};
-use vruntime_workload::program::{Changed, Stop, Task, Workload};
+use vruntime_workload::program::{Before, Changed, Stop, Task, Workload};
 use vruntime_workload::scenario::Preempt;
 
 use crate::background;
@@ -364,10 +364,18 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             let Some(start) = task.start else { continue };
             // A start is the end of somebody's wait for it: as late as any timer's interrupt.
             let jitter = if config.seed == 0 { 0 } else { rng.below(START_JITTER) + self.interrupt_latency() };
-            if task.slept_on.is_some() || (index < self.own && config.gate) {
+            if let Some(Before::Runnable(_)) = task.before {
                 let cpu = self.bed(index, &mut beds, rng);
                 let id = self.new_task(index, FIRST, cpu);
-                self.put_to_sleep(cpu, id, start);
+                self.tasks[id as usize].last_cpu = cpu as u32;
+                // Those that run come before those that wait, as the workload has them.
+                self.core.queue.arm(self.core.task_source(id), start);
+            } else if task.before.is_some() || (index < self.own && config.gate) {
+                let cpu = self.bed(index, &mut beds, rng);
+                let id = self.new_task(index, FIRST, cpu);
+                if start > 0 || task.before.is_none() || !self.put_into_wait(cpu, id) {
+                    self.put_to_sleep(cpu, id, start);
+                }
                 if index >= self.own && task.class == background::RCU {
                     self.rcu = Some(GracePeriods::new(id));
                 }
@@ -378,14 +386,16 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         }
     }
 
-    /// On which CPU the task `template` sleeps before the run: where it did, else on the next of `beds` that it may run
-    /// on.
+    /// On which CPU the task `template` is before the run: where it was, else on the next of `beds` that it may run on.
     fn bed(&self, template: usize, beds: &mut Beds, rng: &mut Rng) -> usize {
         let initial = &self.programs.settings[self.programs.initial[template] as usize];
         let group = self.group(template, initial.group.unwrap_or(0));
         let (allowed, _) = self.shared.cpus_allowed(group, &initial.affinity);
         let fits = |cpu: CpuId| allowed.as_ref().is_none_or(|mask| mask.contains(cpu));
-        let known = self.workload.tasks[template].slept_on.map(CpuId).filter(|cpu| cpu.index() < self.rqs.len());
+        let known = self.workload.tasks[template]
+            .before
+            .map(|before| CpuId(before.cpu()))
+            .filter(|cpu| cpu.index() < self.rqs.len());
         let cpu = known.filter(|&cpu| fits(cpu)).unwrap_or_else(|| beds.next(rng, fits));
         cpu.index()
     }

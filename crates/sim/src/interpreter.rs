@@ -550,7 +550,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let first = count == 0 && self.workload.tasks[template].start.is_none();
         let child = self.new_task(template, if first { FIRST } else { count + 1 }, cpu);
         self.core.queue.ensure(self.core.task_source(child));
-        self.start(child, Some(TaskId(parent)), cpu);
+        self.start(child, Some(TaskId(parent)), cpu, false);
     }
 
     pub(crate) fn change_settings(&mut self, cpu: usize, task: u32, settings: usize) {

@@ -195,13 +195,17 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.leave_interrupt(cpu);
     }
 
-    /// A created task runs for the first time, forked on `cpu`.
-    pub(crate) fn start(&mut self, task: u32, parent: Option<TaskId>, cpu: usize) {
+    /// A created task runs for the first time, forked on `cpu`, or stays there because it `was_there`.
+    pub(crate) fn start(&mut self, task: u32, parent: Option<TaskId>, cpu: usize, was_there: bool) {
         let now = self.core.now;
         self.core.cpus[cpu].settle(now);
         self.tasks[task as usize].life = Life::Runnable;
         self.born(task, parent, cpu);
-        sched!(self, cpu).wake_new(TaskId(task), CpuId(cpu as u32));
+        if was_there {
+            sched!(self, cpu).wake_new_in_place(TaskId(task));
+        } else {
+            sched!(self, cpu).wake_new(TaskId(task), CpuId(cpu as u32));
+        }
     }
 
     /// A created task is forked on `cpu`; it does not run yet.

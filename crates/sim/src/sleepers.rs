@@ -17,11 +17,13 @@ use vruntime_sched::event::OverheadKind;
 use vruntime_sched::ids::{CpuId, TaskId};
 use vruntime_sched::{Policy, Scheduler, Waker};
 use vruntime_trace::Sink;
+use vruntime_workload::program::Before;
 
 use crate::cpu::NEVER;
 use crate::host::SLEEPERS;
 use crate::machine::{Machine, sched};
-use crate::task::{Life, Task, Timeout};
+use crate::program::Code;
+use crate::task::{Life, Next, Task, Timeout};
 
 /// A task's timer.
 #[derive(Clone, Copy, Debug, Default)]
@@ -133,6 +135,49 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.arm_sleep_until(cpu, task, due, due);
     }
 
+    /// As [`Self::put_to_sleep`], in the wait with which its program begins. Whether it does: one that is to do
+    /// something else first is left alone.
+    pub(crate) fn put_into_wait(&mut self, cpu: usize, task: u32) -> bool {
+        let (pc, loops) = self.first_instruction(task);
+        let code = self.programs.code[pc as usize];
+        let waits = match code {
+            Code::SleepUntil(at) => at > self.core.now,
+            Code::SemWait(semaphore) => self.objects.semaphores[semaphore as usize].count == 0,
+            _ => false,
+        };
+        if !waits {
+            return false;
+        }
+        self.born(task, None, cpu);
+        sched!(self, cpu).put_to_sleep(TaskId(task));
+        let this = &mut self.tasks[task as usize];
+        (this.pc, this.loops, this.next, this.life) = (pc, loops, Next::Return, Life::Asleep);
+        this.owes_return = true;
+        match code {
+            Code::SleepUntil(at) => {
+                this.due = at;
+                self.arm_sleep(cpu, task, at);
+            }
+            Code::SemWait(semaphore) => self.objects.semaphores[semaphore as usize].waiters.push(&mut self.tasks, task),
+            _ => {}
+        }
+        true
+    }
+
+    /// Where the first instruction of the task is that is more than a beginning, and how often its phase is to go round.
+    fn first_instruction(&self, task: u32) -> (u32, u64) {
+        let this = &self.tasks[task as usize];
+        let (mut pc, mut loops) = (this.pc, this.loops);
+        loop {
+            match self.programs.code[pc as usize] {
+                Code::Phase { loops: of_phase } => loops = of_phase,
+                Code::Loop => {}
+                _ => return (pc, loops),
+            }
+            pc += 1;
+        }
+    }
+
     /// At `at` something other than its own timer wakes `task`, with an interrupt of `cpu`: a device, or a timer of the
     /// timer wheel.
     pub(crate) fn arm_exactly(&mut self, cpu: usize, task: u32, at: u64) {
@@ -185,8 +230,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let this = &self.tasks[task as usize];
         if this.life == Life::New {
             // Whoever starts the workload is not part of it: he costs nothing, and sits on CPU 0.
-            let cpu = self.working(0);
-            self.start(task, None, cpu);
+            let was_there = matches!(self.workload.tasks[this.template as usize].before, Some(Before::Runnable(_)));
+            let cpu = self.working(if was_there { this.last_cpu as usize } else { 0 });
+            self.start(task, None, cpu, was_there);
             self.leave_interrupt(cpu);
             return;
         }

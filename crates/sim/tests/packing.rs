@@ -87,7 +87,7 @@ fn other_builds_do_not_pack() {
 /// Beside a hog it stays until the hog has brought the CPU to seven tenths: measured were 53 ms.
 #[test]
 fn a_task_leaves_a_hog_after_a_while() {
-    let hog = || Task { slept_on: Some(0), start: Some(500 * MS), ..works("hog", 1_000_000_000, 0, 0) };
+    let hog = || Task { before: Some(Before::Asleep(0)), start: Some(500 * MS), ..works("hog", 1_000_000_000, 0, 0) };
     let first = wander(&release("6.18.44-fc-v657"), vec![hog()]).into_iter().find(|ms| *ms >= 500).unwrap();
     assert!((546..=560).contains(&first), "{first}");
     let first = wander(&release("6.18.15"), vec![hog()]).into_iter().find(|ms| *ms >= 500).unwrap();

@@ -245,6 +245,26 @@ pub enum Channel {
     Socket,
 }
 
+/// What a task that was there before the run did then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// It slept on that CPU: until it starts, or, if it starts with the run and the first thing it does is to wait for
+    /// a time or a semaphore, in that wait.
+    Asleep(u32),
+    /// It ran or waited on that CPU, and does so when it starts.
+    Runnable(u32),
+}
+
+impl Before {
+    /// The CPU on which it was.
+    #[must_use]
+    pub const fn cpu(self) -> u32 {
+        match self {
+            Self::Asleep(cpu) | Self::Runnable(cpu) => cpu,
+        }
+    }
+}
+
 /// One task: who it is and what it does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
@@ -254,9 +274,8 @@ pub struct Task {
     pub class: String,
     /// When it starts, nanoseconds after the workload; none: only when forked.
     pub start: Option<u64>,
-    /// It is there before the run and sleeps on that CPU until it starts. None: it is forked then, unless the run has
-    /// all of them sleep.
-    pub slept_on: Option<u32>,
+    /// What it did before the run. None: it is forked when it starts, unless the run has all of them sleep until then.
+    pub before: Option<Before>,
     /// Its session, an index in [`Workload::sessions`]; none: the default one.
     pub session: Option<usize>,
     /// Its process: tasks of the same number are threads that share an address space, which a switch between them
@@ -279,7 +298,7 @@ impl Task {
             class: name.clone(),
             name,
             start: Some(0),
-            slept_on: None,
+            before: None,
             session: None,
             process: Some(0),
             settings: Settings::default(),

@@ -41,7 +41,15 @@ impl Wake {
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// Lets a new task run for the first time, from code running on `on` (`wake_up_new_task`).
     pub fn wake_new(&mut self, task: TaskId, on: CpuId) {
-        self.wake_from(task, on, Wake::fork(), TaskState::New);
+        self.wake_from(task, on, Wake::fork(), TaskState::New, None);
+    }
+
+    /// Lets a new task run where it is, as one that was there and runnable before the host began to look: it joins the
+    /// queue as any new one does, but nobody chooses a CPU for it. One that may not run on its CPU goes where it may.
+    pub fn wake_new_in_place(&mut self, task: TaskId) {
+        if let Place::On(cpu, _) = self.shared.place(task) {
+            self.wake_from(task, cpu, Wake::fork(), TaskState::New, Some(cpu));
+        }
     }
 
     /// Lets a new task sleep where it is, as one does that has slept for long: without averages or lag, to join the
@@ -75,11 +83,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
         }
         drop(rq);
-        self.wake_from(task, on, wake, TaskState::Sleeping)
+        self.wake_from(task, on, wake, TaskState::Sleeping, None)
     }
 
-    /// Wakes a task that is in the state `from`, or leaves it as it is and answers false.
-    fn wake_from(&mut self, task: TaskId, on: CpuId, wake: Wake, from: TaskState) -> bool {
+    /// Wakes a task that is in the state `from`, or leaves it as it is and answers false. Its class is asked for a CPU,
+    /// unless its `place` is known.
+    fn wake_from(&mut self, task: TaskId, on: CpuId, wake: Wake, from: TaskState, place: Option<CpuId>) -> bool {
         let Some((mut rq, index)) = rq_of!(self, task) else { return false };
         let prev = rq.cpu;
         if rq.tasks[index].state != from {
@@ -111,7 +120,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let only = rq.tasks[index].affinity.as_deref().and_then(CpuMask::only);
         let records =
             !wake.fork && kind == ClassKind::Fair && (only.is_none() || self.shared.config.balancer.is_by_load());
-        let chosen = only.unwrap_or_else(|| choose_cpu(&mut rq, self.shared, index, on, wake));
+        let chosen = place.or(only).unwrap_or_else(|| choose_cpu(&mut rq, self.shared, index, on, wake));
         let mut target = allowed_cpu(self.shared, &rq.tasks[index].affinity, chosen, prev);
         if !self.shared.all_online() && widen(self.shared, self.host, self.now, &mut rq.tasks[index], on) {
             target = allowed_cpu(self.shared, &rq.tasks[index].affinity, target, prev);

@@ -160,7 +160,7 @@ fn task(class: &str, instance: Option<u64>, phases: &Arc<[Phase]>) -> Task {
         name: instance.map_or_else(|| class.to_owned(), |instance| format!("{class}-{instance}")),
         class: class.to_owned(),
         start: Some(0),
-        slept_on: None,
+        before: None,
         session: None,
         process: None,
         settings: Settings::default(),

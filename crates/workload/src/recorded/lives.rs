@@ -217,8 +217,6 @@ enum Current {
 enum Seen {
     #[default]
     Nothing,
-    /// A name, in the name of its idle task: nothing else says that it was idle.
-    Name,
     /// An event, but no switch.
     Event,
     Switch,
@@ -280,14 +278,11 @@ impl Lives {
             self.cpus.resize_with(cpu + 1, Cpu::default);
         }
         self.pass(at);
-        if self.cpus[cpu].seen == Seen::Nothing {
+        // Perf begins with the names of all tasks, told in that of CPU 0's idle task, which need not have run.
+        let done = !matches!(event.what, What::Rename { .. });
+        if done && self.cpus[cpu].seen == Seen::Nothing {
             self.cpus[cpu].seen = Seen::Event;
             if event.pid == 0 {
-                // Perf begins with the names of all tasks, told in that of CPU 0's idle task, which need not have run.
-                // It is taken to have: who is seen there first comes then, and has not waited since the start.
-                if matches!(event.what, What::Rename { .. }) {
-                    self.cpus[cpu].seen = Seen::Name;
-                }
                 self.rests(cpu, at);
             }
         }
@@ -337,8 +332,8 @@ impl Lives {
                 if self.pids.contains_key(&child.pid) {
                     self.counts.reused += 1;
                 }
+                let by = (parent.pid > 0).then(|| self.thread(parent));
                 let thread = self.threads.len();
-                let by = self.pids.get(&parent.pid).copied();
                 let mut this = Thread::new(child.pid, child.comm);
                 this.born = Some((at, by));
                 self.threads.push(this);

@@ -10,7 +10,7 @@ use super::placing::{Allowed, Said};
 use super::sessions::{is_kernel_thread, sessions};
 use super::{Charges, Counts, How, Recorded, Thread};
 use super::{clocks, lives, placing};
-use crate::program::{Op, Phase, Policy, Repeat, Semaphore, Settings, Task, Workload};
+use crate::program::{Before, Op, Phase, Policy, Repeat, Semaphore, Settings, Task, Workload};
 
 /// A task that has waited so long beside an idle CPU is confined to its own: any balancer would have moved it.
 const CONFINED_NS: u64 = 20_000_000;
@@ -65,7 +65,7 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
                 name: names.of(thread),
                 class: thread.comm.clone(),
                 start: if forked[index] { None } else { Some(thread.born.map_or(0, |(at, _)| at)) },
-                slept_on: slept_on(thread),
+                before: before(thread),
                 session: sessions[index],
                 process: thread.tgid.and_then(|tgid| u32::try_from(tgid).ok()),
                 settings: builder.settings(index, 0),
@@ -104,10 +104,10 @@ fn rhythms(
     threads.iter().map(of_thread).collect()
 }
 
-/// The CPU on which a thread slept when the trace began, if it did.
-fn slept_on(thread: &lives::Thread) -> Option<u32> {
-    let first = thread.stretches.first().filter(|_| thread.asleep_first && thread.born.is_none());
-    first.map(|first| first.cpu)
+/// What a thread did when the trace began, and where: on the CPU on which it was woken, or first seen.
+fn before(thread: &lives::Thread) -> Option<Before> {
+    let first = thread.stretches.first().filter(|_| thread.born.is_none())?;
+    Some(if thread.asleep_first { Before::Asleep(first.cpu) } else { Before::Runnable(first.cpu) })
 }
 
 /// Which threads become tasks. The simulated machine has stoppers of its own, and they do the migrations of the replay.

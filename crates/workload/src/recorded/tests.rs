@@ -1,7 +1,7 @@
 //! Small traces, and the programs they become.
 
 use super::*;
-use crate::program::{Bandwidth, Changed, Clamps, Cpuset, Op, Partition, Policy, Repeat};
+use crate::program::{Bandwidth, Before, Changed, Clamps, Cpuset, Op, Partition, Policy, Repeat};
 
 mod endless;
 mod habits;
@@ -184,8 +184,24 @@ fn names_that_are_told_before_say_nothing_of_who_runs() {
     let a = task(5, "a");
     script.event(0, 0, What::Rename { task: a }).running[0] = Some(a);
     script.switch(MS, 0, Left::Sleeping, None).burst(2 * MS, 0, a, MS);
-    let counts = script.finish().counts;
+    let recorded = script.finish();
+    let counts = &recorded.counts;
     assert_eq!((counts.running_at_start, counts.missing_arrivals), (1, 0));
+    assert_eq!(recorded.workload.tasks[0].before, Some(Before::Runnable(0)));
+}
+
+/// Who runs, waits or sleeps when the trace begins does so in the replay, where he was; not who is forked later.
+#[test]
+fn who_was_there_is_where_he_was() {
+    let (a, b, c, d) = (task(5, "a"), task(6, "b"), task(7, "c"), task(8, "d"));
+    let mut script = Script { running: [None, Some(a)], ..Script::default() };
+    script.switch(MS, 1, Left::Runnable, Some(b)).burst(2 * MS, 0, c, MS);
+    script.event(4 * MS, 1, What::Fork { parent: b, child: d }).event(4 * MS, 1, What::WokenNew { task: d, prio: 120 });
+    script.switch(5 * MS, 1, Left::Sleeping, Some(d)).switch(6 * MS, 1, Left::Sleeping, None);
+    let recorded = script.finish();
+    let before = |name: &str| recorded.workload.tasks.iter().find(|task| task.class == name).unwrap().before;
+    let (there, asleep) = (Some(Before::Runnable(1)), Some(Before::Asleep(0)));
+    assert_eq!(["a", "b", "c", "d"].map(before), [there, there, asleep, None]);
 }
 
 /// As on machines that never tell of a switch from the idle task of a CPU.

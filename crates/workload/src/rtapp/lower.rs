@@ -137,7 +137,7 @@ fn instantiate(class: &Class, forks: &BTreeMap<&str, usize>, taken: &mut UniqueN
             name,
             class: class.name.clone(),
             start: start(class),
-            slept_on: None,
+            before: None,
             session: None,
             // rt-app's tasks are its threads.
             process: Some(0),

@@ -71,7 +71,7 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
         name: if instances > 1 { format!("{name}-{instance}") } else { name.to_owned() },
         class: name.to_owned(),
         start: Some(start),
-        slept_on: None,
+        before: None,
         session: None,
         process: None,
         settings: settings.clone(),

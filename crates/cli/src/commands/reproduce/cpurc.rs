@@ -330,7 +330,7 @@ fn classes(guarantees: &[u32], tasks: Vec<(Vec<Op>, usize, usize)>) -> Workload 
                 name: format!("{group}-{index}"),
                 class: format!("of-{group}"),
                 start: Some(0),
-                slept_on: None,
+                before: None,
                 session: None,
                 process: None,
                 settings: Settings { group: Some(group), ..Settings::default() },

@@ -1,7 +1,7 @@
 //! Arrivals and departures that a trace does not have: not every kernel tells of each switch, to or from the idle task
 //! least of all.
 
-use super::{Current, End, Lives, Seen, State};
+use super::{Current, End, Lives, State};
 use crate::recorded::{Event, Named, What};
 
 /// A task is on a CPU since an unknown time: it has done something there, and the switch to it is missing.
@@ -27,10 +27,6 @@ impl Lives {
             What::Lost | What::Rename { .. } => return,
             _ => Named { pid: event.pid, comm: b"" },
         };
-        let only_named = self.cpus[cpu].seen == Seen::Name;
-        if only_named {
-            self.cpus[cpu].seen = Seen::Event;
-        }
         if task.pid <= 0 {
             self.cpus[cpu].since = at;
             return;
@@ -55,11 +51,7 @@ impl Lives {
             guess = Some(Guess { woken: None, least });
         }
         since = charged_from.map_or(since, |from| from.max(least)).min(at);
-        if only_named {
-            self.counts.running_at_start += 1;
-        } else {
-            self.counts.missing_arrivals += 1;
-        }
+        self.counts.missing_arrivals += 1;
         if self.idle == 1 {
             // It was not the only idle one all the time, for it was not idle.
             let sole = &mut self.cpus[cpu].sole;

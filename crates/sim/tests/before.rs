@@ -1,0 +1,67 @@
+//! Tasks that were there before the run: where they begin, and in what.
+
+mod support;
+
+use support::*;
+use vruntime_sched::event::{Event, Running};
+use vruntime_workload::program::*;
+
+/// When and where the task got a CPU, each time.
+fn turns(log: &Log, name: &str) -> Vec<(u64, u32)> {
+    let wanted = log.of(name);
+    let to = |event: &Event| matches!(event, Event::Switch { next: Running::Task(task), .. } if *task == wanted);
+    log.events.iter().filter(|(_, _, event)| to(event)).map(|(at, cpu, _)| (*at, cpu.0)).collect()
+}
+
+fn ran(machine: &str, tasks: Vec<Task>) -> Log {
+    let mut log = Log::default();
+    simulate(&workload(tasks), &exact("6.12", machine), &mut log).unwrap();
+    log
+}
+
+/// Whoever ran or waited does so where he did, although another CPU is idle; the first of a CPU runs.
+#[test]
+fn who_ran_is_where_he_was() {
+    let was = |before| {
+        let hog = |name| Task { before, ..once(name, vec![run(1000)]) };
+        ran("4", ["a", "b", "c"].map(hog).to_vec())
+    };
+    let there = was(Some(Before::Runnable(2)));
+    let first = |log: &Log| ["a", "b", "c"].map(|name| turns(log, name)[0]);
+    assert_eq!(first(&there)[0], (0, 2));
+    assert!(first(&there)[1..].iter().all(|(at, _)| *at > 0), "{:?}", first(&there));
+    let forked = first(&was(None));
+    assert!(forked.iter().all(|(at, _)| *at == 0), "forked on an idle CPU each: {forked:?}");
+}
+
+/// He may not run there: he is where he may.
+#[test]
+fn who_may_not_run_where_he_was_is_elsewhere() {
+    let log = ran("4", vec![Task { before: Some(Before::Runnable(2)), ..pinned(once("a", vec![run(1000)]), &[1]) }]);
+    assert_eq!(turns(&log, "a"), [(0, 1)]);
+}
+
+/// Who slept when the run began is not woken to go to sleep again: he is in his wait until it is over.
+#[test]
+fn who_slept_is_in_his_wait() {
+    let slept = |name, ops| Task { before: Some(Before::Asleep(3)), ..once(name, ops) };
+    let until =
+        slept("until", vec![Op::SleepUntil { at: 5 * MS }, run(1000), Op::SleepUntil { at: 9 * MS }, run(1000)]);
+    let waits = slept("waits", vec![Op::SemWait(0), run(100), Op::SemWait(0), run(100)]);
+    let posts = pinned(once("posts", vec![run(2000), Op::SemPost(0), run(5000), Op::SemPost(0)]), &[0]);
+    let log = ran("4", vec![until, waits, posts]);
+    assert_eq!(turns(&log, "until"), [(5 * MS, 3), (9 * MS, 3)]);
+    let woken: Vec<u64> = turns(&log, "waits").into_iter().map(|(at, _)| at).collect();
+    assert_eq!(woken, [2 * MS, 7 * MS]);
+    assert_eq!(log.sleeps("until"), [(5 * MS, 0), (9 * MS, 0)]);
+}
+
+/// What he begins with is no wait, or is over: he wakes when he starts.
+#[test]
+fn who_slept_and_waits_for_nothing_wakes_at_his_start() {
+    let slept = |name, start, ops| Task { before: Some(Before::Asleep(1)), start: Some(start), ..once(name, ops) };
+    let works = slept("works", 0, vec![run(100)]);
+    let late = slept("late", 3 * MS, vec![Op::SleepUntil { at: MS }, run(100)]);
+    let log = ran("2", vec![works, late]);
+    assert_eq!((turns(&log, "works"), turns(&log, "late")), (vec![(0, 1)], vec![(3 * MS, 1)]));
+}
