@@ -77,6 +77,13 @@ pub(crate) fn plan(
     Ok(plan)
 }
 
+/// Plans the replay of a trace as recorded, and tells nothing of what has no effect.
+pub(crate) fn plan_of_trace(trace: &plan::Trace, machine: Option<&str>, options: &Model) -> miette::Result<Plan> {
+    let overrides = Overrides { machine: machine.map(machine::known).transpose()?, ..overrides(options) };
+    plan::plan(plan::Input::Trace(trace), &overrides, &mut |path: &Path| input::read_file(path))
+        .map_err(|error| report(&error))
+}
+
 /// Limits that no group can reach, for the machine has fewer CPUs: somebody may have meant percents.
 pub(crate) fn tell_large_limits(workload: &Workload, cpus: usize) {
     for group in &workload.groups {

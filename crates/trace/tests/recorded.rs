@@ -4,7 +4,7 @@
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
-use vruntime_trace::read::{self, Kind, Notes, Summary, TextReader};
+use vruntime_trace::read::{self, Events, Forked, Kind, Notes, Summary, TextReader};
 use vruntime_trace::{Record, TaskState, Tracepoint};
 
 #[path = "../../../tests/skip.rs"]
@@ -197,6 +197,26 @@ fn perf_data_has_what_perf_script_reads_in_it() {
     assert_eq!(of_data.counts(), of_text.counts());
     let names = |summary: &Summary| summary.tasks().iter().map(|task| (task.pid, task.comm())).collect::<Vec<_>>();
     assert_eq!(names(&of_data), names(&of_text));
+}
+
+/// Who was there before the first event, and whose child: in the file, and in what `perf script --show-task-events`
+/// prints of it. A fork of later is an event like any other.
+#[test]
+fn perf_knows_who_was_there_and_whose_child() {
+    let was_there = |mut events: Box<dyn Events>| {
+        while events.next_record().unwrap().is_some() {}
+        events.notes().forked.clone()
+    };
+    let of = |process, thread, parent| Forked { process, thread, parent };
+    let there = was_there(read::open(&fixture("perf.data")).unwrap());
+    // 95 that perf found, and one that was forked while it began.
+    assert_eq!((there.len(), there[0], there[2]), (96, of(1, 1, 0), of(3, 3, 2)));
+    let text = "swapper 0 [000] 0.000000: PERF_RECORD_FORK(30:31):(30:30)\n\
+                swapper 0 [000] 0.000000: PERF_RECORD_FORK(40:40:(30:30)\n\
+                a 7 [000] 2.000000: sched:sched_waking: comm=b pid=8 prio=120 target_cpu=000\n\
+                a 7 [000] 2.000001: PERF_RECORD_FORK(50:50):(7:7)\n";
+    let text = read::from_reader(Cursor::new(text.as_bytes().to_vec())).unwrap();
+    assert_eq!(was_there(text), [of(30, 31, 30)]);
 }
 
 /// Of a task on its way out perf has no ids any more, but the event itself has.

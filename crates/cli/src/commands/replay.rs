@@ -2,6 +2,7 @@
 
 mod autogroups;
 mod check;
+pub(super) mod guess;
 mod notes;
 mod recording;
 
@@ -28,7 +29,7 @@ use super::identities::identities;
 use super::ran_json;
 use super::traced::{self, semaphores, without_semaphores};
 use crate::args::{Model, Replay, Wakeups};
-use crate::input::Input;
+use crate::input::{Input, Says};
 use crate::places::Places;
 use crate::plan::{Plan, machine_words, plan};
 use crate::simulate::{self, Done, Failure, Job};
@@ -49,7 +50,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         return Ok(Ended::Interrupted);
     };
     if let Some(cgroups) = &asked.cgroups {
-        reading.recorder = reading.recorder.with_cgroups(cgroups.clone());
+        reading.has_cgroups(cgroups);
     }
     let cpus = asked.recorded_on.as_ref().map_or(reading.cpus, Topology::nr_cpus);
     let plans = Plans::new(arguments, &asked, &reading, cpus)?;
@@ -66,6 +67,9 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     let mut notes = notes(recorded, reading.clock.jumps, plans.as_recorded.config.tick_phase.is_some());
     if reading.release.is_none() && arguments.recorded_kernel.is_none() {
         notes.kernel_is_unknown(&plans.as_recorded.kernel);
+    }
+    if let Some(guessed) = &plans.guessed {
+        notes.is_guessed(guessed);
     }
     leave_reports(arguments, &plans, &check, &notes, reading.analyses.as_ref(), &runs)?;
     if arguments.json {
@@ -131,6 +135,8 @@ impl Asked {
 /// How the trace is replayed.
 struct Plans {
     as_recorded: Plan,
+    /// What nobody says of it and is taken for granted because the replay is closer then.
+    guessed: Option<String>,
     what_if: Option<WhatIf>,
 }
 
@@ -143,12 +149,20 @@ struct WhatIf {
 impl Plans {
     fn new(arguments: &Replay, asked: &Asked, reading: &Reading, cpus: usize) -> miette::Result<Self> {
         let autogroup = asked.cgroups.as_ref().is_some_and(Cgroups::autogroup);
+        let machine = arguments.recorded_machine.clone().unwrap_or_else(|| cpus.to_string());
+        let mut says = reading.says(&arguments.file, arguments.recorded_kernel.as_deref(), cpus, autogroup);
+        let guessed = if asked.cgroups.is_some() {
+            None
+        } else {
+            let keep_times = arguments.wakeups == Wakeups::Recorded;
+            guess::autogroup(&mut says, reading, Some(&machine), &arguments.model, keep_times)?
+        };
         let input = Input {
             name: "replay".to_owned(),
             folder: PathBuf::new(),
             workload: Workload::default(),
             places: SourceMap::default(),
-            says: reading.says(&arguments.file, arguments.recorded_kernel.as_deref(), cpus, autogroup),
+            says: Says::Trace(says),
         };
         let with_hotplug = |(_, input): &(&PathBuf, &Input)| !input.workload.hotplug.is_empty();
         for (file, _) in arguments.beside.iter().zip(&asked.beside).filter(with_hotplug) {
@@ -159,16 +173,15 @@ impl Plans {
         }
         // What is tried out is no part of how it was recorded.
         let model = Model { set: Vec::new(), feature: Vec::new(), ..arguments.model.clone() };
-        let machine = arguments.recorded_machine.clone().unwrap_or_else(|| cpus.to_string());
         let as_recorded = plan(&input, None, Some(&machine), &model)?;
         if !asked.changes(arguments) {
-            return Ok(Self { as_recorded, what_if: None });
+            return Ok(Self { as_recorded, guessed, what_if: None });
         }
         let machine = arguments.machine.as_deref().unwrap_or(&machine);
         let plan = plan(&input, arguments.kernel.as_deref(), Some(machine), &arguments.model)?;
         let neighbours = asked.beside.iter().map(|input| format!("beside {}", input.name));
         let changes = rules::changes(&asked.rules, &arguments.model).into_iter().chain(neighbours).collect();
-        Ok(Self { as_recorded, what_if: Some(WhatIf { plan, changes }) })
+        Ok(Self { as_recorded, guessed, what_if: Some(WhatIf { plan, changes }) })
     }
 }
 
@@ -356,7 +369,7 @@ fn change(
 
 /// What is printed.
 fn text(arguments: &Replay, plans: &Plans, recorded: &Recorded, notes: &Notes, check: &ReplayCheck) -> String {
-    let Plans { as_recorded, what_if } = plans;
+    let Plans { as_recorded, what_if, .. } = plans;
     let head = format!(
         "{}: {:.3} s on {}, replayed as recorded under {} (costs: {}, seed {})",
         arguments.file.display(),

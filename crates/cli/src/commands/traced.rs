@@ -11,7 +11,7 @@ use vruntime_workload::SourceMap;
 use vruntime_workload::program::{Partition, Workload};
 use vruntime_workload::recorded::{self, Cgroups, Recorded, Unfit};
 
-use super::replay::{checked, finish, notes, nothing_ran, read};
+use super::replay::{checked, finish, guess, notes, nothing_ran, read};
 use crate::args::Model;
 use crate::input::{Input, Says};
 use crate::output;
@@ -25,6 +25,8 @@ pub(crate) struct Traced {
     recorded: Recorded,
     /// Times its clock jumped.
     jumps: u64,
+    /// What nobody says of it and is taken for granted because the replay is closer then.
+    guessed: Option<String>,
     cpus: usize,
     /// How it is replayed as recorded.
     as_recorded: Plan,
@@ -39,15 +41,20 @@ pub(crate) fn traced(
 ) -> miette::Result<Option<(Input, Traced)>> {
     let Some(mut reading) = read(path, None, None, Vec::new(), false)? else { return Ok(None) };
     if let Some(cgroups) = cgroups {
-        reading.recorder = reading.recorder.with_cgroups(cgroups.clone());
+        reading.has_cgroups(cgroups);
     }
     let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("trace").to_owned();
+    let mut says = reading.says(path, recorded_kernel, reading.cpus, cgroups.is_some_and(Cgroups::autogroup));
+    let guessed = if cgroups.is_some() { None } else { guess::autogroup(&mut says, &reading, None, model, false)? };
+    if let Some(guessed) = &guessed {
+        output::note(&format!("{}: {guessed}", path.display()));
+    }
     let mut input = Input {
         name,
         folder: PathBuf::new(),
         workload: Workload::default(),
         places: SourceMap::default(),
-        says: reading.says(path, recorded_kernel, reading.cpus, cgroups.is_some_and(Cgroups::autogroup)),
+        says: Says::Trace(says),
     };
     // What is tried out is no part of how it was recorded.
     let model = Model { set: Vec::new(), feature: Vec::new(), ..model.clone() };
@@ -59,7 +66,7 @@ pub(crate) fn traced(
     }
     input.workload = recorded.workload.clone();
     fit(&mut recorded.workload, &as_recorded.config);
-    Ok(Some((input, Traced { file: path.to_owned(), recorded, jumps, cpus, as_recorded })))
+    Ok(Some((input, Traced { file: path.to_owned(), recorded, jumps, guessed, cpus, as_recorded })))
 }
 
 impl Traced {
@@ -105,13 +112,17 @@ impl Checked<'_> {
 
     /// For `--json`.
     pub(crate) fn json(&self) -> Value {
-        let Traced { file, recorded, jumps, as_recorded, .. } = self.traced;
+        let Traced { file, recorded, jumps, guessed, as_recorded, .. } = self.traced;
+        let mut notes = notes(recorded, *jumps, as_recorded.config.tick_phase.is_some());
+        if let Some(guessed) = guessed {
+            notes.is_guessed(guessed);
+        }
         json!({
             "file": file.display().to_string(),
             "kernel": as_recorded.kernel,
             "machine": as_recorded.machine,
             "check": self.check.json()["check"],
-            "notes": notes(recorded, *jumps, as_recorded.config.tick_phase.is_some()).all,
+            "notes": notes.all,
         })
     }
 }

@@ -343,3 +343,34 @@ fn a_moved_task_counts_for_each_of_its_groups() {
         }
     }
 }
+
+/// Nobody says whether there were autogroups, and the shares of the trace do: two of one process have together what a
+/// third of another has.
+#[test]
+fn whether_there_were_autogroups_shows() {
+    let with_processes = |turns: &[i32]| {
+        let of = [("spin-11 [", "spin-11 (11) ["), ("spin-12 [", "spin-12 (11) ["), ("spin-13 [", "spin-13 (13) [")];
+        of.iter().fold(spinning(&[turns]), |text, (from, to)| text.replace(from, to))
+    };
+    let (grouped, alike) = (with_processes(&[11, 13, 12, 13]), with_processes(&[11, 12, 13]));
+    let told = "nothing says whether autogroup was on: taken to have been";
+    let replayed = |trace: &str, more: &[&str]| json(&[&["replay", "-", "--json"], more].concat(), trace.as_bytes());
+    let is_told = |replayed: &serde_json::Value| replayed["notes"].to_string().contains(told);
+    let share = |replayed: &serde_json::Value| permille(replayed, "spin-13", "replayed") / 50;
+    let [found, said, not, even] = [
+        replayed(&grouped, &[]),
+        replayed(&grouped, &["--autogroup"]),
+        replayed(&grouped, &["--no-autogroup"]),
+        replayed(&alike, &[]),
+    ];
+    assert_eq!([&found, &said, &not, &even].map(is_told), [true, false, false, false], "{}", found["notes"]);
+    assert_eq!([&found, &said, &not, &even].map(share), [10, 10, 6, 6]);
+    assert_eq!(found["tasks"], said["tasks"]);
+    assert_eq!(found["runs"][0]["autogroup"], true);
+    let folder = tempfile::tempdir().expect("there is room");
+    let file = folder.path().join("spin.txt");
+    std::fs::write(&file, grouped).expect("it can be written");
+    let compared =
+        json(&["compare", file.to_str().expect("it is UTF-8"), "--kernel", "6.12", "--kernel", "6.18", "--json"], b"");
+    assert!(compared["replays"][0]["notes"].to_string().contains(told), "{compared}");
+}

@@ -80,6 +80,17 @@ impl Tally {
     }
 }
 
+/// A thread that was there before the first event, and whose child it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forked {
+    /// Its process.
+    pub process: i32,
+    /// The thread.
+    pub thread: i32,
+    /// Who forked it; of a process whose parent has ended, who took it in.
+    pub parent: i32,
+}
+
 /// What a reader knows of a file besides its events, as far as it has read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
@@ -101,6 +112,20 @@ pub struct Notes {
     pub unterminated: Option<Place>,
     /// The times are counts of a clock that has no unit (`trace_clock` counter, x86-tsc): taken for nanoseconds.
     pub counts_for_time: bool,
+    /// The threads that were there before the first event, if the file tells: perf.data does, and what `perf script
+    /// --show-task-events` prints of it.
+    pub forked: Vec<Forked>,
+}
+
+/// So many threads may have been there before.
+const MAX_FORKED: usize = 1 << 20;
+
+impl Notes {
+    pub(super) fn was_forked(&mut self, process: i32, thread: i32, parent: i32) {
+        if self.forked.len() < MAX_FORKED {
+            self.forked.push(Forked { process, thread, parent });
+        }
+    }
 }
 
 /// What `uname -r` prints, as a file has it; none if it is no such word.

@@ -57,6 +57,8 @@ pub struct PerfData<R> {
     formats: Formats,
     comms: BTreeMap<i32, Vec<u8>>,
     held: Held,
+    /// There was a sample.
+    began: bool,
     notes: Notes,
 }
 
@@ -120,7 +122,17 @@ impl<R: Read + Seek> PerfData<R> {
         }
         input.seek(data.start)?;
         let end = data.end.min(input.len());
-        Ok(Self { input, end, layouts, by_id, formats, comms: BTreeMap::new(), held: Held::default(), notes })
+        Ok(Self {
+            input,
+            end,
+            layouts,
+            by_id,
+            formats,
+            comms: BTreeMap::new(),
+            held: Held::default(),
+            began: false,
+            notes,
+        })
     }
 
     /// Reads to the end of a round, or of the file; false if there is nothing more.
@@ -224,6 +236,7 @@ impl<R: Read + Seek> PerfData<R> {
         if row.kind == kind::COMM {
             self.renamed(row);
         }
+        self.began |= row.kind == kind::SAMPLE;
         let bytes = &self.held.bytes[row.start..row.start + row.size];
         let big_endian = self.input.big_endian;
         let int = |offset: usize| number(bytes, offset, 4, big_endian).map_or(-1, |value| value as u32 as i32);
@@ -258,8 +271,11 @@ impl<R: Read + Seek> PerfData<R> {
     fn forked(&mut self, row: Row) {
         let bytes = &self.held.bytes[row.start..row.start + row.size];
         let int = |offset: usize| number(bytes, offset, 4, self.input.big_endian).map(|value| value as u32 as i32);
-        if let (Some(child), Some(parent)) = (int(8), int(12))
-            && let Some(comm) = self.comms.get(&parent).cloned()
+        let (Some(process), Some(child), Some(parent)) = (int(0), int(8), int(12)) else { return };
+        if !self.began {
+            self.notes.was_forked(process, child, parent);
+        }
+        if let Some(comm) = self.comms.get(&parent).cloned()
             && self.comms.len() < MAX_COMMS
         {
             self.comms.insert(child, comm);

@@ -34,6 +34,8 @@ pub struct TextReader<R> {
     /// What was found and not given yet: an event by [`begin`](Self::begin), or the one behind a loss, with all losses
     /// before it.
     found: VecDeque<Found>,
+    /// There was an event that is not one of perf's own.
+    began: bool,
 }
 
 /// An event, or a loss of some, and where in the buffer its line is.
@@ -78,6 +80,7 @@ impl<R: Read> TextReader<R> {
             kind_known: false,
             script: Script::default(),
             found: VecDeque::new(),
+            began: false,
         }
     }
 
@@ -163,6 +166,15 @@ impl<R: Read> TextReader<R> {
                 self.notes.counts_for_time |= head.counts;
                 if matches!(record.point, Tracepoint::Malformed { .. }) {
                     self.notes.malformed.add(Place::Line(self.lines.number()));
+                }
+                if !self.began {
+                    self.began = !record.name.starts_with(b"PERF_RECORD_");
+                    if record.name == b"PERF_RECORD_FORK"
+                        && let Tracepoint::Other { fields } = record.point
+                        && let Some([process, thread, parent]) = forked(fields)
+                    {
+                        self.notes.was_forked(process, thread, parent);
+                    }
                 }
                 if !self.kind_known {
                     let kind = kind(self.header, &head, text, &record);
@@ -383,6 +395,14 @@ fn record<'a>(text: &'a [u8], head: &Head, bits: &mut StateBits) -> Record<'a> {
         name,
         point,
     }
+}
+
+/// Process, thread and parent of `(5238:5247):(5238:5238)`.
+fn forked(fields: &[u8]) -> Option<[i32; 3]> {
+    let mut numbers = fields.split(|byte| matches!(byte, b'(' | b')' | b':')).filter(|number| !number.is_empty());
+    let mut next = || signed(numbers.next()?);
+    let (process, thread, _, parent) = (next()?, next()?, next()?, next()?);
+    Some([process, thread, parent])
 }
 
 /// What `perf script` prints with --show-task-events, --show-lost-events and --show-switch-events.

@@ -169,6 +169,46 @@ impl Cgroups {
         Ok(cgroups)
     }
 
+    /// Of threads that came after the file was written and before the trace began: of whom it does not tell is where his
+    /// parent was. `forked` are a process, a thread of it and the thread's parent each.
+    pub fn add_forked(&mut self, forked: impl IntoIterator<Item = (i32, i32, i32)>) {
+        let of_thread: BTreeMap<i32, (i32, i32)> = forked
+            .into_iter()
+            .filter(|(_, thread, parent)| *thread != *parent && !self.processes.contains_key(thread))
+            .map(|(process, thread, parent)| (thread, (process, parent)))
+            .collect();
+        for &thread in of_thread.keys() {
+            // Up to somebody of whom the file tells. There are no circles, but in a file that is garbled.
+            let mut line = vec![thread];
+            let mut above = of_thread[&thread].1;
+            while let Some(&(_, parent)) = of_thread.get(&above).filter(|_| line.len() <= of_thread.len()) {
+                line.push(above);
+                above = parent;
+            }
+            for child in line.into_iter().rev() {
+                self.add_child(child, of_thread[&child].0, above);
+            }
+        }
+    }
+
+    /// A thread of that process is where its parent is.
+    fn add_child(&mut self, thread: i32, process: i32, parent: i32) {
+        let Some(&process_of_parent) = self.processes.get(&parent) else { return };
+        if self.processes.contains_key(&thread) {
+            return;
+        }
+        self.processes.insert(thread, process);
+        if let Some(path) = self.threads.get(&parent).cloned() {
+            self.threads.insert(thread, path);
+        }
+        if let Some(cpus) = self.affinities.get(&parent).cloned() {
+            self.affinities.insert(thread, cpus);
+        }
+        if let Some(&autogroup) = self.autogroups.get(&process_of_parent) {
+            self.autogroups.entry(process).or_insert(autogroup);
+        }
+    }
+
     /// Whether the tasks of the root group were in autogroups.
     pub fn autogroup(&self) -> bool {
         self.autogroup_enabled.unwrap_or(!self.autogroups.is_empty())
@@ -608,5 +648,22 @@ mod tests {
         for end in 0..V1.len() {
             let _ = Cgroups::read("cgroups.txt", &V1.as_bytes()[..end]);
         }
+    }
+
+    /// The file is of before the trace: whoever came between is where his parent was, or his.
+    #[test]
+    fn who_came_since_is_where_his_parent_was() {
+        let text = "/proc/10/task/10/cgroup:0::/web\n/proc/10/task/10/status:Cpus_allowed_list:\t0-1\n/proc/10/autogroup:/autogroup-7 nice 3\n\
+                    /proc/20/task/20/cgroup:0::/db\n";
+        let mut cgroups = Cgroups::read("cgroups.txt", text.as_bytes()).unwrap();
+        // 12 is a thread of 11, 11 of 10; 20 is known itself; of 30 and who is above it nobody knows, and 41 and 42 are
+        // in a circle.
+        let forked = [(11, 12, 11), (11, 11, 10), (20, 20, 10), (30, 30, 29), (41, 41, 42), (42, 42, 41), (1, 1, 1)];
+        cgroups.add_forked(forked);
+        let of = |thread| (cgroups.of(thread), cgroups.affinity(thread), cgroups.session(thread));
+        let (web, db) = ((Some("/web"), Some(&[0, 1][..]), Some((7, 3))), (Some("/db"), None, None));
+        assert_eq!([10, 11, 12].map(of), [web; 3]);
+        assert_eq!(of(20), db);
+        assert_eq!([30, 29, 41, 42, 1].map(of), [(None, None, None); 5]);
     }
 }

@@ -18,7 +18,12 @@ impl Notes {
     pub(super) fn kernel_is_unknown(&mut self, assumed: &str) {
         let note =
             format!("nothing says which kernel this was: {assumed} is taken for it; --recorded-kernel names another");
-        self.all.insert(self.grave, note);
+        self.is_guessed(&note);
+    }
+
+    /// This is taken for granted: it matters to all that follows.
+    pub(in crate::commands) fn is_guessed(&mut self, note: &str) {
+        self.all.insert(self.grave, note.to_owned());
         self.grave += 1;
     }
 

@@ -7,13 +7,12 @@ use vruntime_report::Analyses;
 use vruntime_sched::{Topology, kernel};
 use vruntime_sim::Config;
 use vruntime_sim::plan::Trace;
-use vruntime_trace::read::{self, Summary};
+use vruntime_trace::read::{self, Forked, Summary};
 use vruntime_workload::recorded::{Cgroups, Charges, Event, Recorded, Recorder};
 
 use crate::commands::html;
 use crate::commands::replayed::{Clock, MAX_CPUS, what};
 use crate::commands::trace::{explain, open};
-use crate::input::Says;
 use crate::plan::series;
 use crate::{Ended, input, interrupt, output};
 
@@ -91,14 +90,23 @@ pub(in crate::commands) struct Reading {
     pub(in crate::commands) clock: Clock,
     /// The release of the kernel it was recorded under.
     pub(super) release: Option<String>,
+    /// The threads that were there before the first event, if the trace tells.
+    forked: Vec<Forked>,
     /// What the recording itself says, for a page.
     pub(super) analyses: Option<Analyses>,
 }
 
 impl Reading {
+    /// The machine's groups were these when the trace began, and whoever the file does not tell of was in his parent's.
+    pub(in crate::commands) fn has_cgroups(&mut self, cgroups: &Cgroups) {
+        let mut cgroups = cgroups.clone();
+        cgroups.add_forked(self.forked.iter().map(|forked| (forked.process, forked.thread, forked.parent)));
+        self.recorder = std::mem::take(&mut self.recorder).with_cgroups(cgroups);
+    }
+
     /// How the trace is replayed as recorded, on so many CPUs: under the kernel that the user names, else under that of
     /// the trace, or the nearest there is.
-    pub(in crate::commands) fn says(&self, path: &Path, named: Option<&str>, cpus: usize, autogroup: bool) -> Says {
+    pub(in crate::commands) fn says(&self, path: &Path, named: Option<&str>, cpus: usize, autogroup: bool) -> Trace {
         // As `uname -r` has it (`6.12.3`, `6.1.0-28-amd64`, `6.12+deb13-amd64`), which tells more than the series.
         let is_release = |named: &&str| {
             let numbers = named.split(['-', '+']).next().unwrap_or_default().split('.');
@@ -113,7 +121,7 @@ impl Reading {
             Some(named) if !is_release(&named) => named.to_owned(),
             _ => recorded_under(path, release.as_deref()),
         };
-        Says::Trace(Trace { kernel, release, cpus, autogroup, ticks: self.recorder.ticks() })
+        Trace { kernel, release, cpus, autogroup, ticks: self.recorder.ticks() }
     }
 
     /// Reads the file, or `duration` of it.
@@ -149,6 +157,7 @@ impl Reading {
         self.cpus = self.cpus.max(notes.cpus.unwrap_or(0) as usize);
         self.recorder.has_cpus(self.cpus.min(MAX_CPUS));
         self.release.clone_from(&notes.release);
+        self.forked.clone_from(&notes.forked);
         let needs = read::needs(&self.summary, notes);
         if notes.counts_for_time {
             let help = "record with a clock of nanoseconds: trace-cmd record -C mono, or echo mono > /sys/kernel/tracing/trace_clock";
