@@ -193,3 +193,22 @@ fn every_fault_says_what_was_done_wrong() {
     ];
     assert_eq!(mistakes.map(told), expected);
 }
+
+/// The Rust that docs/policy.md shows is compiled elsewhere: it is of the examples, or of the documentation's.
+#[test]
+fn the_guide_shows_code_that_is_compiled() {
+    let line =
+        |line: &'static str| line.strip_prefix("///").map_or(line, |text| text.strip_prefix(' ').unwrap_or(text));
+    let documented = include_str!("../src/lib.rs").lines().map(line).collect::<Vec<_>>().join("\n");
+    let compiled =
+        [&documented, include_str!("../examples/topologies.rs"), include_str!("../examples/topologies/shortest.rs")];
+    let guide = include_str!("../../../docs/policy.md");
+    let blocks: Vec<&str> = guide.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(blocks.len(), 3);
+    for block in blocks {
+        assert!(compiled.iter().any(|text| text.contains(block)), "nothing compiles\n{block}");
+    }
+    let messages = guide.lines().filter(|line| line.starts_with("the policy, on CPU"));
+    let told = [LOSES_WOKEN, PICKS_SLEEPERS].map(|mistake| outcome(mistake, None).unwrap_err().to_string());
+    assert_eq!(messages.collect::<Vec<_>>(), told);
+}
