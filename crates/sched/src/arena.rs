@@ -43,6 +43,7 @@ impl<T> Arena<T> {
 
     /// Takes a value out. Panics when there is none: an index is only handed out with a value behind it.
     #[inline]
+    #[track_caller]
     #[expect(clippy::expect_used, reason = "an index is only handed out with a value behind it")]
     pub fn remove(&mut self, index: u32) -> T {
         let value = self.slots[index as usize].take().expect("an arena index outlived its value");
@@ -65,6 +66,7 @@ impl<T> Arena<T> {
 impl<T> core::ops::Index<u32> for Arena<T> {
     type Output = T;
     #[inline]
+    #[track_caller]
     #[expect(clippy::expect_used, reason = "as `remove`")]
     fn index(&self, index: u32) -> &T {
         self.slots[index as usize].as_ref().expect("an arena index outlived its value")
@@ -73,6 +75,7 @@ impl<T> core::ops::Index<u32> for Arena<T> {
 
 impl<T> core::ops::IndexMut<u32> for Arena<T> {
     #[inline]
+    #[track_caller]
     #[expect(clippy::expect_used, reason = "as `remove`")]
     fn index_mut(&mut self, index: u32) -> &mut T {
         self.slots[index as usize].as_mut().expect("an arena index outlived its value")

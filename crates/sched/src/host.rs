@@ -3,6 +3,7 @@
 use crate::cpumask::CpuMask;
 use crate::event::Event;
 use crate::ids::{CpuId, GroupId, TaskId};
+use crate::policy::Fault;
 
 /// A high-resolution timer of the scheduler: what it is for, and whose it is. There is one of each, armed or not.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -54,6 +55,10 @@ pub trait Host {
     /// From `at` on, nanoseconds, `task` may run on these CPUs only; `None`: on all. Of a new task nothing is told.
     fn affinity(&mut self, _at: u64, _task: TaskId, _cpus: Option<&CpuMask>) {}
 
+    /// The policy has not kept a promise on `cpu`. The scheduler goes on without the task that is concerned, or with
+    /// the CPU idle: whoever tries out a policy should stop here.
+    fn policy_fault(&mut self, _cpu: CpuId, _fault: Fault) {}
+
     /// Something happened on `cpu` at `at`, nanoseconds.
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event);
 }
@@ -71,6 +76,9 @@ impl<H: Host + ?Sized> Host for &mut H {
     }
     fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
         (**self).affinity(at, task, cpus);
+    }
+    fn policy_fault(&mut self, cpu: CpuId, fault: Fault) {
+        (**self).policy_fault(cpu, fault);
     }
     #[inline]
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {

@@ -7,10 +7,10 @@ use alloc::string::String;
 use crate::balance::roots::Root;
 use crate::balance::sums::Sums;
 pub use crate::class::fair::lags::{Standing, standings};
-use crate::class::{ClassKind, deadline, rt};
+use crate::class::{self, ClassKind, deadline, rt};
 use crate::event::Running;
-use crate::policy::Policy;
-use crate::rq::Rq;
+use crate::policy::{Dequeue, Fault, Policy};
+use crate::rq::{Notice, Rq};
 use crate::shared::Shared;
 
 /// Checks that what each root domain has promised is what its tasks, on whatever run queue, those that are gone but not
@@ -126,4 +126,19 @@ pub fn check_sums<P: Policy>(shared: &Shared<P>) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Takes the ordinary tasks off a run queue one by one, as if each ended as soon as the policy has it run; the first
+/// promise that the policy does not keep over that: somebody may be left whom it never picks. For the end of a run:
+/// nothing can be done with the run queue afterwards.
+pub fn drain<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<Fault> {
+    while rq.nr_ordinary() > 0 {
+        let Some(next) = class::pick_ordinary(rq, shared) else { break };
+        let prev = rq.curr_ordinary;
+        if prev != Some(next) {
+            class::switch_ordinary(rq, shared, prev, Some(next));
+        }
+        class::dequeue(rq, shared, ClassKind::Fair, next, Dequeue::Dead);
+    }
+    rq.outbox.iter().find_map(|notice| if let Notice::Fault(fault) = notice { Some(*fault) } else { None })
 }

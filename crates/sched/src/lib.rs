@@ -65,7 +65,7 @@
 //! # A policy of your own
 //!
 //! [`Policy`] is what the ordinary class asks, nine methods at least; [`policy`] says what one has to work with.
-//! `vruntime_sim::run_policy` has a whole one as its example, and runs any.
+//! `vruntime_sim::run_policy` has a whole one as its example, and runs any; `docs/policy.md` is the guide.
 #![no_std]
 #![forbid(unsafe_code)]
 // What a host may get wrong ends in an error; what cannot happen says why where it stands.

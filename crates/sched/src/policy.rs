@@ -1,7 +1,8 @@
 //! The scheduling policy of ordinary tasks, as a trait with the kernel's verbs.
 //!
 //! EEVDF and CFS are two answers to it, the O(1) scheduler and the first CFS two more; a user's own policy is another:
-//! see `examples/round_robin.rs` in `vruntime-sim`.
+//! `docs/policy.md` says how to write one and how to compare it, `examples/round_robin.rs` and `topologies.rs` in
+//! `vruntime-sim` are two. A [`Fault`] is what the core notices of one that does not keep what it promises.
 //!
 //! # What a policy of your own has
 //!
@@ -26,6 +27,8 @@
 //! - Tasks that do not fit their CPU ([`Published::misfit_task_load`](crate::shared::Published::misfit_task_load)),
 //!   which are told only of fair ones, and what the choice of a CPU by energy goes by.
 
+mod fault;
+
 use core::fmt::Debug;
 
 use crate::ids::CpuId;
@@ -33,6 +36,8 @@ use crate::rq::Rq;
 use crate::shared::Shared;
 use crate::task::TaskAttrs;
 use crate::tunables::Tunables;
+
+pub use fault::Fault;
 
 /// Why a task joins a run queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,18 +112,21 @@ pub trait Policy: Sized + Debug + 'static {
     /// State of a new task.
     fn new_task(shared: &Shared<Self>, attrs: &TaskAttrs) -> Self::Task;
 
-    /// A task joins the run queue. `Task::on_rq` is still false (except for [`Enqueue::Delayed`]).
+    /// A task joins the run queue. `Task::on_rq` is still false (except for [`Enqueue::Delayed`]). It does not run: one
+    /// whose attributes change as it runs is switched from before, and to afterwards.
     fn enqueue(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, why: Enqueue);
 
-    /// A task leaves the run queue; it may be the running one. False if it stays queued for now (delayed dequeue): the
-    /// policy will call [`Rq::finish_delayed`] when it has gone.
+    /// A task leaves the run queue; it may be the running one. False if it is to sleep ([`Dequeue::Sleep`]) and stays
+    /// queued for now (delayed dequeue): the policy will call [`Rq::finish_delayed`] when it has gone.
     fn dequeue(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, why: Dequeue) -> bool;
 
-    /// Who should run next; the running task is a candidate if it is still queued.
+    /// Who should run next: a task that is queued here, and nobody only if none is. The running task is a candidate if
+    /// it is still queued. Asked once or more for each switch, and for some that do not come, so it takes nobody off
+    /// the policy's queue: [`Self::switch`] may.
     fn pick(rq: &mut Rq<Self>, shared: &Shared<Self>) -> Option<u32>;
 
     /// The CPU passes from `prev` to `next` (tasks of this policy; `None` for anything else). `prev` may be off the
-    /// queue. Called only when they differ.
+    /// queue. Called only when they differ, while [`Rq::curr_ordinary`] is still `prev`.
     fn switch(rq: &mut Rq<Self>, shared: &Shared<Self>, prev: Option<u32>, next: Option<u32>);
 
     /// The run queue is held again, after it was let go of to look for work elsewhere: the task that ran before was put
@@ -150,8 +158,8 @@ pub trait Policy: Sized + Debug + 'static {
     fn forked(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
 
     /// Chooses a CPU for a task that wakes from code on `on`. The task lies on `rq`, where it slept (for a fork: where
-    /// its parent runs). The core makes sure the answer is allowed. By default: stay, unless another allowed CPU is
-    /// less loaded.
+    /// its parent runs). The core makes sure the answer is allowed, if it is a CPU of the machine. By default: stay,
+    /// unless another allowed CPU is less loaded.
     fn select_cpu(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, on: CpuId, wake: Wake) -> CpuId {
         let _ = (on, wake);
         let here = rq.cpu;

@@ -16,7 +16,7 @@ use crate::host::Timer;
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::list::TaskList;
 use crate::loadavg::RqLoad;
-use crate::policy::Policy;
+use crate::policy::{Fault, Policy};
 use crate::shared::Shared;
 use crate::task::{NIL, SchedPolicy, Task};
 use crate::tunables::Tunables;
@@ -29,6 +29,8 @@ pub(crate) enum Notice {
     Arm(Timer, Option<u64>),
     /// Something happened.
     Event(Event),
+    /// The policy has not kept a promise.
+    Fault(Fault),
 }
 
 /// One CPU.
@@ -271,6 +273,14 @@ impl<P: Policy> Rq<P> {
 
     /// A policy calls this when a task whose dequeue it had delayed has left at last.
     pub fn finish_delayed(&mut self, task: u32) {
+        if !self.tasks[task].on_rq {
+            return self.fault(Fault::FinishedTwice { task: self.tasks[task].id });
+        }
+        self.finish_dequeue(task);
+    }
+
+    /// An ordinary task has left its queue, and not to move.
+    pub(crate) fn finish_dequeue(&mut self, task: u32) {
         self.load.nr_uninterruptible += i64::from(self.tasks[task].blocked);
         self.leave(task);
     }
@@ -318,6 +328,12 @@ impl<P: Policy> Rq<P> {
     /// go of: in the order of the calls ([`Host::event`](crate::Host::event)).
     pub fn event(&mut self, event: Event) {
         self.outbox.push(Notice::Event(event));
+    }
+
+    /// Has the host told that the policy has not kept a promise, when this run queue is let go of.
+    #[cold]
+    pub(crate) fn fault(&mut self, fault: Fault) {
+        self.outbox.push(Notice::Fault(fault));
     }
 
     /// Puts a task at the recently-run end of the list of movable tasks.

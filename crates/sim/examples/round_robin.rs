@@ -41,9 +41,7 @@ impl Policy for RoundRobin {
     fn new_task(_shared: &Shared<Self>, _attrs: &TaskAttrs) {}
 
     fn enqueue(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32, _why: Enqueue) {
-        if rq.curr_ordinary != Some(task) {
-            rq.class.waiting.push_back(task);
-        }
+        rq.class.waiting.push_back(task);
     }
 
     fn dequeue(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32, _why: Dequeue) -> bool {

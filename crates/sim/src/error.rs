@@ -7,6 +7,7 @@ use vruntime_sched::class::fair::LimitError;
 use vruntime_sched::class::o1::GuaranteeError;
 use vruntime_sched::class::rt::RtLimitError;
 use vruntime_sched::energy::EnergyError;
+use vruntime_sched::policy::Fault;
 use vruntime_sched::{HotplugError, UclampError};
 
 use crate::frequency::FrequencyError;
@@ -311,6 +312,22 @@ pub enum Error {
         /// Nanoseconds since the start.
         now: u64,
     },
+    /// A scheduling policy of your own has not kept a promise.
+    #[error(
+        "the policy, on CPU {cpu} at {}: {fault}{}",
+        Moment(*now),
+        task.as_ref().map_or_else(String::new, |task| format!(" (task `{task}`)"))
+    )]
+    Policy {
+        /// Nanoseconds since the start.
+        now: u64,
+        /// The CPU.
+        cpu: u32,
+        /// The task it is about, if there is one: of several the one that has been waiting, or ran, longest ago.
+        task: Option<String>,
+        /// What was done wrong.
+        fault: Fault,
+    },
     /// A CPU that cannot go offline, or come back.
     #[error("hotplug at {}: {}", Moment(*at), wrong(reason))]
     Hotplug {
@@ -381,6 +398,7 @@ impl Error {
             Self::ForksForEver { .. } => "give one, or let it fork nobody who forks it again",
             Self::NoProgress { .. } => "add a `run` or a `sleep` to the loop, or use costs other than zero",
             Self::Stalled { .. } => "a scheduling policy must not ask for a reschedule each time it is rescheduled",
+            Self::Policy { fault, .. } => fault.help(),
             Self::HotplugOrder { .. } => "sort the list by time",
             Self::ForkRefused { .. } => "let forked tasks end, shorten the run, or raise `threads_max`",
             Self::TooMany { .. } => "lower `instance` or `copies`, let forked tasks end, or shorten the run",

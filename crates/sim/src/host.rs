@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use vruntime_sched::event::{Event, OverheadKind};
 use vruntime_sched::ids::{CpuId, TaskId};
+use vruntime_sched::policy::Fault;
 use vruntime_sched::{CpuMask, Host, Timer};
 use vruntime_trace::Sink;
 
@@ -72,6 +73,8 @@ pub(crate) struct Core<'a, S> {
     pub(crate) refused: BTreeSet<TaskId>,
     /// Tasks that asked for CPUs of which their cpusets have none.
     pub(crate) outside: BTreeSet<TaskId>,
+    /// What the policy has done wrong, and on which CPU: the first time.
+    pub(crate) fault: Option<(CpuId, Fault)>,
     pub(crate) sink: &'a mut S,
 }
 
@@ -95,6 +98,7 @@ impl<'a, S> Core<'a, S> {
             lost: BTreeSet::new(),
             refused: BTreeSet::new(),
             outside: BTreeSet::new(),
+            fault: None,
             sink,
         }
     }
@@ -298,6 +302,11 @@ impl<S: Sink> Host for Core<'_, S> {
 
     fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
         self.sink.affinity(at, task, cpus);
+    }
+
+    #[cold]
+    fn policy_fault(&mut self, cpu: CpuId, fault: Fault) {
+        self.fault.get_or_insert((cpu, fault));
     }
 
     #[expect(

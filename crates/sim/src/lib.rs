@@ -130,10 +130,10 @@ pub fn run_watched<S: Sink>(
 ) -> Result<Outcome, Error> {
     history::check(workload, config)?;
     match config.kernel.policy {
-        PolicyKind::O1 => run_policy_watched::<O1, S>(workload, config, sink, watch),
-        PolicyKind::Cfs2007 => run_policy_watched::<Cfs2007, S>(workload, config, sink, watch),
-        PolicyKind::Eevdf => run_policy_watched::<Eevdf, S>(workload, config, sink, watch),
-        PolicyKind::Cfs => run_policy_watched::<Cfs, S>(workload, config, sink, watch),
+        PolicyKind::O1 => simulate::<O1, S>(workload, config, sink, watch, Author::Us),
+        PolicyKind::Cfs2007 => simulate::<Cfs2007, S>(workload, config, sink, watch, Author::Us),
+        PolicyKind::Eevdf => simulate::<Eevdf, S>(workload, config, sink, watch, Author::Us),
+        PolicyKind::Cfs => simulate::<Cfs, S>(workload, config, sink, watch, Author::Us),
     }
 }
 
@@ -214,7 +214,8 @@ pub fn run_dyn(
 ///
 /// # Errors
 ///
-/// As [`run`].
+/// As [`run`]; and when the policy does not keep what it promises ([`Error::Policy`]): at once if it picks a task that
+/// is not there to run, or nobody though somebody is, and at the end of the run if it has lost a task.
 pub fn run_policy<P, S>(workload: &Workload, config: &Config, sink: &mut S) -> Result<Outcome, Error>
 where
     P: Policy<Tunables = Knobs>,
@@ -227,12 +228,33 @@ where
 ///
 /// # Errors
 ///
-/// As [`run`].
+/// As [`run_policy`].
 pub fn run_policy_watched<P, S>(
     workload: &Workload,
     config: &Config,
     sink: &mut S,
     watch: &mut Watch<'_>,
+) -> Result<Outcome, Error>
+where
+    P: Policy<Tunables = Knobs>,
+    S: Sink,
+{
+    simulate::<P, S>(workload, config, sink, watch, Author::User)
+}
+
+/// Who has written a policy: a user's is looked at once more when the run is over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Author {
+    Us,
+    User,
+}
+
+fn simulate<P, S>(
+    workload: &Workload,
+    config: &Config,
+    sink: &mut S,
+    watch: &mut Watch<'_>,
+    author: Author,
 ) -> Result<Outcome, Error>
 where
     P: Policy<Tunables = Knobs>,
@@ -271,5 +293,10 @@ where
     let (virtual_cpus, costs) = (shared.nr_cpus(), &spec.costs);
     let mut host = spec.host_cpus.map(|cpus| Parts::new(cpus, virtual_cpus, costs, config.seed)).transpose()?;
     let host = host.as_mut().map(|parts| Hypervisor::new(parts, virtual_cpus, costs).map(Box::new)).transpose()?;
-    Machine::new(&whole, workload.tasks.len(), config, shared, sink, host)?.run(watch)
+    let mut machine = Machine::new(&whole, workload.tasks.len(), config, shared, sink, host)?;
+    let outcome = machine.run(watch)?;
+    if author == Author::User {
+        machine.check_queues()?;
+    }
+    Ok(outcome)
 }

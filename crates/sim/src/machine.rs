@@ -22,6 +22,8 @@ use std::ops::ControlFlow;
 use vruntime_sched::class::deadline::SchedError;
 use vruntime_sched::debug::Snapshot;
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
+use vruntime_sched::invariants;
+use vruntime_sched::policy::Fault;
 use vruntime_sched::{Policy, Rq, SchedAttr, Scheduler, Shared, TaskAttrs};
 use vruntime_trace::{DomainInfo, Sink, TaskInfo, Totals};
 use vruntime_workload::program::Workload;
@@ -223,7 +225,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// Runs to the end.
-    pub(crate) fn run(mut self, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Outcome, Error> {
+    pub(crate) fn run(&mut self, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Outcome, Error> {
         let mut handled: u64 = 0;
         // Events since time last passed.
         let mut at_once: u64 = 0;
@@ -276,6 +278,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             {
                 return Err(error);
             }
+            if let Some((cpu, fault)) = self.core.fault {
+                return Err(self.policy_error(cpu, fault));
+            }
             handled += 1;
             at_once += 1;
             if at_once > STALLED * self.max_steps {
@@ -321,7 +326,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    fn finish(mut self, interrupted: bool, stuck: bool) -> Outcome {
+    fn finish(&mut self, interrupted: bool, stuck: bool) -> Outcome {
         let mut end = self.core.now;
         if self.core.end != Some(end) {
             // An end that was not known beforehand: let every kernel path that was already reported come to its end.
@@ -340,7 +345,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.core.sink.totals(&Totals { loadavg, group_switches: &group_switches });
         self.core.sink.finish(end);
         let mut notes = std::mem::take(&mut self.notes);
-        crate::notes::blocked(&self, stuck, &mut notes);
+        crate::notes::blocked(self, stuck, &mut notes);
         self.affinity_notes(&mut notes);
         Outcome {
             end,
@@ -351,8 +356,25 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             cpus: self.core.cpus.iter().map(|cpu| cpu.time).collect(),
             loadavg,
             group_switches,
-            debug: self.debug,
+            debug: self.debug.take(),
         }
+    }
+
+    /// After the run: whether the policy has lost nobody. Its queues are empty then.
+    pub(crate) fn check_queues(&mut self) -> Result<(), Error> {
+        for rq in &mut self.rqs {
+            if let Some(fault) = invariants::drain(rq, &self.shared) {
+                let cpu = rq.cpu;
+                return Err(self.policy_error(cpu, fault));
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn policy_error(&self, cpu: CpuId, fault: Fault) -> Error {
+        let task = fault.task().map(|task| self.task_name(task.0));
+        Error::Policy { now: self.core.now, cpu: cpu.0, task, fault }
     }
 
     /// The instance's name: a forked task's carries a number.

@@ -14,7 +14,7 @@ pub mod rt;
 
 use crate::balance::Balancer;
 use crate::ids::CpuId;
-use crate::policy::{Dequeue, Enqueue, Policy, Wake};
+use crate::policy::{Dequeue, Enqueue, Fault, Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::Shared;
 use crate::task::{Lent, SchedPolicy, Task, TaskState};
@@ -52,6 +52,7 @@ pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: Class
     }
     match kind {
         ClassKind::Fair => {
+            debug_assert_ne!(rq.curr_ordinary, Some(index), "who runs is queued already");
             // Before: a policy that holds it back takes it off the count again.
             rq.nr_running += 1;
             P::enqueue(rq, shared, index, why);
@@ -85,7 +86,7 @@ pub(crate) fn dequeue<P: Policy>(
     uclamp::dec(rq, index);
     match kind {
         ClassKind::Fair => {
-            let gone = P::dequeue(rq, shared, index, why);
+            let gone = P::dequeue(rq, shared, index, why) || is_kept_wrongly(rq, index, why);
             if gone && why == Dequeue::Move {
                 rq.leave(index);
             } else if gone {
@@ -106,6 +107,16 @@ pub(crate) fn dequeue<P: Policy>(
     }
 }
 
+/// The policy keeps a task: whether it may not, and the task has left all the same.
+#[cold]
+fn is_kept_wrongly<P: Policy>(rq: &mut Rq<P>, index: u32, why: Dequeue) -> bool {
+    let wrong = why != Dequeue::Sleep;
+    if wrong {
+        rq.fault(Fault::Kept { task: rq.tasks[index].id, why });
+    }
+    wrong
+}
+
 /// Who should run next, and its class.
 #[inline]
 pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> (Option<u32>, ClassKind) {
@@ -114,7 +125,33 @@ pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> (Option<u32
     {
         return (Some(next), kind);
     }
-    (P::pick(rq, shared), ClassKind::Fair)
+    (pick_ordinary(rq, shared), ClassKind::Fair)
+}
+
+/// Who should run next of the ordinary class.
+#[inline]
+pub(crate) fn pick_ordinary<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<u32> {
+    let picked = P::pick(rq, shared);
+    let kept = match picked {
+        Some(index) => rq.tasks.get(index).is_some_and(|task| task.on_rq && task.kind == ClassKind::Fair),
+        None => rq.nr_ordinary() == 0,
+    };
+    if kept { picked } else { picked_wrongly(rq, picked) }
+}
+
+/// The policy's answer was no task to run, or nobody though there are some: nobody runs.
+#[cold]
+fn picked_wrongly<P: Policy>(rq: &mut Rq<P>, picked: Option<u32>) -> Option<u32> {
+    let fault = match picked.map(|index| (index, rq.tasks.get(index))) {
+        Some((_, Some(task))) => Fault::PickedUnqueued { task: task.id },
+        Some((index, None)) => Fault::PickedNoTask { index },
+        None => {
+            let oldest = rq.oldest()?;
+            Fault::PickedNobody { queued: rq.nr_ordinary(), task: rq.tasks[oldest].id }
+        }
+    };
+    rq.fault(fault);
+    None
 }
 
 /// As [`pick`], of the classes above the ordinary one.
@@ -239,16 +276,32 @@ pub(crate) fn select_cpu<P: Policy>(
     wake: Wake,
 ) -> CpuId {
     match kind {
-        ClassKind::Fair => P::select_cpu(rq, shared, index, on, wake),
+        ClassKind::Fair => {
+            let chosen = P::select_cpu(rq, shared, index, on, wake);
+            existing(rq, shared, index, chosen)
+        }
         ClassKind::Rt => rt::select_cpu(rq, shared, index, on),
         ClassKind::Deadline => deadline::select_cpu(rq, shared, index, on),
     }
 }
 
+/// The CPU that a policy has chosen for a task; where it is, if the machine has no such CPU.
+#[inline]
+fn existing<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, chosen: CpuId) -> CpuId {
+    if chosen.index() < shared.nr_cpus() {
+        return chosen;
+    }
+    rq.fault(Fault::SelectedNoCpu { task: rq.tasks[index].id, cpu: chosen });
+    rq.cpu
+}
+
 /// A CPU for the running task, which execs. A real-time or deadline one stays.
 pub(crate) fn select_cpu_exec<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) -> CpuId {
     match rq.tasks[index].kind {
-        ClassKind::Fair => P::select_cpu_exec(rq, shared, index),
+        ClassKind::Fair => {
+            let chosen = P::select_cpu_exec(rq, shared, index);
+            existing(rq, shared, index, chosen)
+        }
         ClassKind::Rt | ClassKind::Deadline => rq.cpu,
     }
 }

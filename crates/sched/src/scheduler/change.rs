@@ -107,7 +107,7 @@ pub(super) fn change_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
     match was.kind {
         ClassKind::Fair => {
             if was.queued {
-                rq.finish_delayed(index);
+                rq.finish_dequeue(index);
             }
             if !P::leaves_for_above(rq, shared, index) {
                 // As if it went to another CPU, and this one were it.

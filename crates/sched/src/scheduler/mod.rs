@@ -109,6 +109,7 @@ fn tell<P: Policy, H: Host>(rq: &mut Rq<P>, host: &mut H) {
         match notice {
             Notice::Arm(timer, at) => host.arm(timer, at),
             Notice::Event(event) => host.event(rq.clock.told(), rq.cpu, &event),
+            Notice::Fault(fault) => host.policy_fault(rq.cpu, fault),
         }
     }
 }

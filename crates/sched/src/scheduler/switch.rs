@@ -71,8 +71,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
         if !stopper {
             (next, kind) = class::pick(&mut rq, shared);
-            // Again, if what came may not run after all: it is held back, or asleep but for its dequeue.
-            let mut looks = true;
+            // Again, if what came may not run after all: it is held back, or asleep but for its dequeue. Not if the
+            // policy has somebody and does not say whom (`Fault::PickedNobody`).
+            let mut looks = rq.nr_ordinary() == 0;
             while looks && next.is_none() && may_look_newly_idle(&mut rq, shared, self.now) {
                 // Nothing to do here: look elsewhere, and look again at what came meanwhile. The run queue is let go of
                 // for that, so `prev` must be off the CPU first: somebody may wake it and take it to another. The
@@ -89,6 +90,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                     break;
                 }
                 (next, kind) = class::pick(&mut rq, shared);
+                looks &= rq.nr_ordinary() == 0;
             }
         }
 

@@ -10,8 +10,8 @@ use super::params::DlAttrs;
 use super::queue::{Charged, DlDequeue, DlEnqueue, DlRq, DlTimer, Env, SERVER};
 use super::server::ServerLimits;
 use crate::balance::roots::Root;
-use crate::class::ClassKind;
 use crate::class::rt::{Callback, charge_deadline, update_avg};
+use crate::class::{ClassKind, pick_ordinary};
 use crate::event::{DeadlineEvent, Event, Running};
 use crate::host::{Host, Timer};
 use crate::ids::CpuId;
@@ -118,7 +118,7 @@ pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<(u32
     loop {
         match rq.dl.first()? {
             SERVER => {
-                if let Some(fair) = P::pick(rq, shared) {
+                if let Some(fair) = pick_ordinary(rq, shared) {
                     return Some((fair, ClassKind::Fair));
                 }
                 rq.dl.server_stop(rq.clock.now());

@@ -1,0 +1,98 @@
+//! What a policy can do wrong so that the core notices.
+
+use core::fmt;
+
+use super::Dequeue;
+use crate::ids::{CpuId, TaskId};
+
+/// A promise that a [`Policy`](super::Policy) has not kept. The core makes the best of it and tells the host
+/// ([`Host::policy_fault`](crate::Host::policy_fault)); the simulated machine ends the run with an error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// `pick` has answered nobody, though tasks are queued: the CPU would idle, and nothing would ask again.
+    PickedNobody {
+        /// How many are queued.
+        queued: u32,
+        /// The one that ran longest ago.
+        task: TaskId,
+    },
+    /// `pick` has answered a task that is not queued there: it sleeps, or is of a class above.
+    PickedUnqueued {
+        /// The task.
+        task: TaskId,
+    },
+    /// `pick` has answered an index at which the run queue has no task.
+    PickedNoTask {
+        /// The index.
+        index: u32,
+    },
+    /// `select_cpu` or `select_cpu_exec` has answered a CPU that the machine does not have.
+    SelectedNoCpu {
+        /// The task.
+        task: TaskId,
+        /// The answer.
+        cpu: CpuId,
+    },
+    /// `dequeue` has kept a task that does not go to sleep.
+    Kept {
+        /// The task.
+        task: TaskId,
+        /// Why it had to leave.
+        why: Dequeue,
+    },
+    /// `finish_delayed` was called for a task that is not queued.
+    FinishedTwice {
+        /// The task.
+        task: TaskId,
+    },
+}
+
+impl Fault {
+    /// The task it is about; none for an index without one.
+    pub fn task(self) -> Option<TaskId> {
+        match self {
+            Self::PickedNobody { task, .. }
+            | Self::PickedUnqueued { task }
+            | Self::SelectedNoCpu { task, .. }
+            | Self::Kept { task, .. }
+            | Self::FinishedTwice { task } => Some(task),
+            Self::PickedNoTask { .. } => None,
+        }
+    }
+
+    /// How to mend it.
+    pub const fn help(self) -> &'static str {
+        match self {
+            Self::PickedNobody { .. } => {
+                "keep every task from `enqueue` to `dequeue`: take who is to run off your queue in `switch`, not in `pick`, and \
+                 put the one that ran before back there if it is still `on_rq`"
+            }
+            Self::PickedUnqueued { .. } | Self::PickedNoTask { .. } => {
+                "forget a task in `dequeue`, whatever the reason, and name tasks of other run queues by their `TaskId`: an index is of \
+                 one run queue, and is given to another task when its own has left"
+            }
+            Self::SelectedNoCpu { .. } => "choose one below `Shared::nr_cpus`",
+            Self::Kept { .. } => "answer true, unless the reason is `Dequeue::Sleep`",
+            Self::FinishedTwice { .. } => "call it once for each `dequeue` that was answered with false",
+        }
+    }
+}
+
+/// What was done wrong, without the task's name and the CPU, which a host knows better how to tell.
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::PickedNobody { queued: 1, .. } => f.write_str("`pick` answers nobody, but a task is queued"),
+            Self::PickedNobody { queued, .. } => write!(f, "`pick` answers nobody, but {queued} tasks are queued"),
+            Self::PickedUnqueued { .. } => f.write_str("`pick` answers a task that is not queued"),
+            Self::PickedNoTask { index } => write!(f, "`pick` answers {index}, which is no task of this run queue"),
+            Self::SelectedNoCpu { cpu, .. } => {
+                write!(f, "`select_cpu` answers CPU {cpu}, which the machine does not have")
+            }
+            Self::Kept { why, .. } => write!(f, "`dequeue` keeps a task (answers false) for {why:?}"),
+            Self::FinishedTwice { .. } => f.write_str("`finish_delayed` is called for a task that is not queued"),
+        }
+    }
+}
+
+impl core::error::Error for Fault {}
