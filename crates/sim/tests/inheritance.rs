@@ -76,6 +76,57 @@ fn a_fair_owner_becomes_a_real_time_task() {
     assert_eq!(lent, [(TaskId(0), 120, 69), (TaskId(0), 69, 120)]);
 }
 
+/// What each task was lent or gave back: its name, and its priority from then on.
+fn lent(workload: &Workload) -> Vec<(String, i16)> {
+    let mut log = Log::default();
+    simulate(workload, &config("1"), &mut log).unwrap();
+    let lent = log.pick(|_, event| match event {
+        Event::PiSetprio { task, new, .. } => Some((task, new)),
+        _ => None,
+    });
+    lent.into_iter().map(|(task, new)| (log.names[task.index()].clone(), new)).collect()
+}
+
+/// A waiter that takes the mutex with others behind it is lent what a more urgent one has who comes then; and so is
+/// one who steals it from its heir.
+#[test]
+fn the_next_owner_is_lent_to_as_well() {
+    let takes = |name: &str, priority, start: u64, work| {
+        starting(fifo(once(name, vec![Op::Lock(PI), run(work), Op::Unlock(PI)]), priority), start * US)
+    };
+    let heir = || vec![takes("owner", 10, 0, 1000), takes("next", 30, 100, 1000), takes("last", 20, 200, 10)];
+    let said = |all: &[(&str, i16)]| all.iter().map(|&(name, prio)| (name.to_owned(), prio)).collect::<Vec<_>>();
+    // `next` has it from 1000 us on.
+    let tasks = heir().into_iter().chain([takes("urgent", 40, 1500, 10)]).collect();
+    assert_eq!(lent(&workload(tasks)), said(&[("owner", 69), ("owner", 89), ("next", 59), ("next", 69)]));
+    // `thief` has had the CPU when the mutex is given to `next`, and takes it while `last` waits.
+    let mut thief = takes("thief", 35, 999, 1000);
+    thief.phases = [phase(vec![run(500), Op::Lock(PI), run(1000), Op::Unlock(PI)], Repeat::Times(1))].into();
+    let mut owner = takes("owner", 36, 0, 1000);
+    owner.phases = [phase(vec![Op::Lock(PI), run(1000), Op::Unlock(PI), run(100)], Repeat::Times(1))].into();
+    let tasks =
+        vec![owner, takes("next", 30, 100, 10), takes("last", 20, 200, 10), thief, takes("urgent", 40, 2000, 10)];
+    assert_eq!(lent(&workload(tasks)), said(&[("thief", 59), ("thief", 64)]));
+}
+
+/// Two mutexes, given back in the order in which they were taken: who still waits for the first lends to its next owner.
+#[test]
+fn whoever_gives_back_one_of_two_keeps_what_the_other_lends() {
+    let owner = vec![Op::Lock(PI), Op::Lock(3), run(1000), Op::Unlock(PI), run(1000), Op::Unlock(3)];
+    let waits = |name: &str, priority, start: u64, mutex| {
+        starting(fifo(once(name, vec![Op::Lock(mutex), run(10), Op::Unlock(mutex)]), priority), start * US)
+    };
+    let mut workload = workload(vec![
+        fifo(once("owner", owner), 10),
+        waits("first", 20, 100, PI),
+        waits("second", 25, 200, PI),
+        waits("third", 40, 300, 3),
+    ]);
+    workload.mutexes[3].priority_inheritance = true;
+    let said = [79, 74, 59, 89].map(|prio| ("owner".to_owned(), prio));
+    assert_eq!(lent(&workload), said);
+}
+
 #[test]
 fn waiters_are_served_by_urgency_not_by_arrival() {
     let owner = fifo(once("owner", vec![Op::Lock(PI), run(1000), Op::Unlock(PI)]), 40);

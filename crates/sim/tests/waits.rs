@@ -158,6 +158,23 @@ fn a_timer_of_a_wait_that_is_over_does_not_cut_the_next_sleep_short() {
     simulate(&workload(vec![waiter, urgent, waker]), &exact("6.12", "2"), &mut log).unwrap();
     assert_eq!((log.exit("urgent"), log.exit("waiter")), (Some(240 * US), Some(741 * US)));
     assert_eq!(log.sleeps("waiter"), [(740 * US, 0)], "it was not the wait that timed out");
+    // Those of completions go on tick after tick: the wait for a byte is not theirs.
+    let log = apart(&[
+        &[wait_done(Some(100)), sleep(50_000), wait_done(None)],
+        &[run(50), Op::Complete(0), sleep(90_000), Op::Complete(0)],
+    ]);
+    assert_eq!((log.sleeps("t0"), ends(&log)), (vec![(50_050 * US, 0)], vec![Some(90_050); 2]));
+}
+
+/// A signal that comes while the waiter is on its way to sleep, paying for the wakeup of whom it gave the mutex.
+#[test]
+fn a_wakeup_on_the_way_to_sleep_is_not_lost() {
+    let costly = |config: &mut Config| config.machine.costs.wakeup_ns = 100 * US;
+    let wait = Op::Wait { condition: 0, mutex: 0 };
+    let waiter = [Op::Lock(0), run(10), wait, run(1)];
+    let signaller = [run(1), Op::Lock(0), Op::Signal(0), Op::Unlock(0)];
+    let (log, outcome) = apart_with(costly, &[&waiter, &signaller]);
+    assert_eq!((ends(&log), outcome.notes), (vec![Some(111), Some(210)], Vec::new()));
 }
 
 /// Two exclusive waiters, the first with a timeout that expires in the nanosecond of the wakeup; the waker's event is
