@@ -158,12 +158,27 @@ fn a_timer_of_a_wait_that_is_over_does_not_cut_the_next_sleep_short() {
     simulate(&workload(vec![waiter, urgent, waker]), &exact("6.12", "2"), &mut log).unwrap();
     assert_eq!((log.exit("urgent"), log.exit("waiter")), (Some(240 * US), Some(741 * US)));
     assert_eq!(log.sleeps("waiter"), [(740 * US, 0)], "it was not the wait that timed out");
+    // Nor is the wait after it over at once.
+    let waits = [wait(Shared, Some(100)), sleep(50_000), wait(Shared, None)];
+    let log = apart(&[&waits, &[run(50), wake(1, 1), sleep(90_000), wake(1, 1)]]);
+    assert_eq!((log.sleeps("t0"), ends(&log)), (vec![(50_050 * US, 0)], vec![Some(90_050); 2]));
     // Those of completions go on tick after tick: the wait for a byte is not theirs.
     let log = apart(&[
         &[wait_done(Some(100)), sleep(50_000), wait_done(None)],
         &[run(50), Op::Complete(0), sleep(90_000), Op::Complete(0)],
     ]);
     assert_eq!((log.sleeps("t0"), ends(&log)), (vec![(50_050 * US, 0)], vec![Some(90_050); 2]));
+}
+
+/// A post wakes one. Whoever takes one of several wakes nobody for the others: those who come for them are on their way,
+/// and the next would be woken in vain and go to the end of the queue (glibc's `sem_wait`, too, sleeps once a post).
+#[test]
+fn a_post_wakes_one_waiter() {
+    let waits = |us| [run(us), Op::SemWait(0), run(1)];
+    let posts = [run(50), Op::SemPost(0), Op::SemPost(0), run(50), Op::SemPost(0), run(50), Op::SemPost(0)];
+    let log = apart(&[&waits(1), &waits(2), &waits(3), &waits(4), &posts]);
+    assert_eq!([50, 51, 100, 101, 150].map(|us| woken(&log, us)), [vec![0, 1], vec![], vec![2], vec![], vec![3]]);
+    assert_eq!(ends(&log), [Some(51), Some(51), Some(101), Some(151), Some(150)]);
 }
 
 /// A signal that comes while the waiter is on its way to sleep, paying for the wakeup of whom it gave the mutex.
