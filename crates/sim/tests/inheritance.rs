@@ -143,6 +143,21 @@ fn waiters_are_served_by_urgency_not_by_arrival() {
     assert_eq!(order, [2, 3, 1]);
 }
 
+/// To a mutex all fair tasks are equal, whatever their nice values.
+#[test]
+fn fair_waiters_are_served_by_arrival() {
+    let takes = |name: &str, start: u64, nice| {
+        let mut task = once(name, vec![Op::Lock(PI), run(1000), Op::Unlock(PI)]);
+        task.settings.policy = Some(Policy::Other { nice, slice: None });
+        starting(task, start * US)
+    };
+    let tasks = vec![takes("owner", 0, 0), takes("first", 100, 10), takes("second", 200, -10)];
+    let mut log = Log::default();
+    simulate(&workload(tasks), &config("3"), &mut log).unwrap();
+    let ends = ["owner", "first", "second"].map(|name| log.exit(name).unwrap() / US);
+    assert_eq!(ends, [1000, 2000, 3000]);
+}
+
 /// When a waiter comes through if the owner, as urgent as `urgent` says, sleeps for a millisecond with the mutex, three
 /// times, and wants it again each time as soon as it has given it back. Milliseconds.
 fn waiter_beside(urgent: impl Fn(Task) -> Task) -> u64 {

@@ -3,7 +3,7 @@
 mod support;
 
 use support::*;
-use vruntime_sched::event::Event;
+use vruntime_sched::event::{Event, OverheadKind};
 use vruntime_sim::{Config, Outcome};
 use vruntime_workload::program::*;
 
@@ -168,6 +168,27 @@ fn a_timer_of_a_wait_that_is_over_does_not_cut_the_next_sleep_short() {
         &[run(50), Op::Complete(0), sleep(90_000), Op::Complete(0)],
     ]);
     assert_eq!((log.sleeps("t0"), ends(&log)), (vec![(50_050 * US, 0)], vec![Some(90_050); 2]));
+}
+
+/// Neither does the device of a cancelled timer interrupt, nor does a mutex that is held cost nothing to ask for.
+#[test]
+fn what_waits_cost() {
+    let overhead = |log: &Log, kind| {
+        let of_kind = |event: Event| match event {
+            Event::Overhead { kind: known, ns } if known == kind => Some(ns),
+            _ => None,
+        };
+        log.pick(|_, event| of_kind(event)).into_iter().sum::<u64>()
+    };
+    let timers = |config: &mut Config| config.machine.costs.timer_ns = US;
+    let waits = [wait(Shared, Some(100)), wait(Shared, None)];
+    let (log, _) = apart_with(timers, &[&waits, &[run(50), wake(1, 1), run(100), wake(1, 1)]]);
+    assert_eq!(overhead(&log, OverheadKind::Timer), 0);
+    let calls = |config: &mut Config| config.machine.costs.syscall_ns = US;
+    let owner = [Op::Lock(0), run(100)];
+    let (log, _) = apart_with(calls, &[&owner, &[run(10), Op::Lock(0)]]);
+    // One waits for ever, and the other ends.
+    assert_eq!(overhead(&log, OverheadKind::Syscall), 2 * US);
 }
 
 /// A post wakes one. Whoever takes one of several wakes nobody for the others: those who come for them are on their way,
