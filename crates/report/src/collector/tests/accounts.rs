@@ -68,7 +68,9 @@ fn the_latest_deadline_and_the_worst_wait_are_kept() {
         ..Account::default()
     };
     let mut sum = Account::default();
-    [wait(2, 7, 4), wait(1, 6, 6), wait(3, 9, 5)].iter().for_each(|other| sum.add(other));
+    for other in [wait(2, 7, 4), wait(1, 6, 6), wait(3, 9, 5)] {
+        sum.add(&other);
+    }
     assert_eq!(sum, wait(6, 22, 6));
 }
 
