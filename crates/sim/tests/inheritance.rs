@@ -77,9 +77,9 @@ fn a_fair_owner_becomes_a_real_time_task() {
 }
 
 /// What each task was lent or gave back: its name, and its priority from then on.
-fn lent(workload: &Workload) -> Vec<(String, i16)> {
+fn lent(workload: &Workload, machine: &str) -> Vec<(String, i16)> {
     let mut log = Log::default();
-    simulate(workload, &config("1"), &mut log).unwrap();
+    simulate(workload, &config(machine), &mut log).unwrap();
     let lent = log.pick(|_, event| match event {
         Event::PiSetprio { task, new, .. } => Some((task, new)),
         _ => None,
@@ -87,26 +87,25 @@ fn lent(workload: &Workload) -> Vec<(String, i16)> {
     lent.into_iter().map(|(task, new)| (log.names[task.index()].clone(), new)).collect()
 }
 
-/// A waiter that takes the mutex with others behind it is lent what a more urgent one has who comes then; and so is
+/// A waiter that gets the mutex with another behind it is lent what a more urgent one has who comes then; and so is
 /// one who steals it from its heir.
 #[test]
 fn the_next_owner_is_lent_to_as_well() {
-    let takes = |name: &str, priority, start: u64, work| {
-        starting(fifo(once(name, vec![Op::Lock(PI), run(work), Op::Unlock(PI)]), priority), start * US)
+    let takes = |name: &str, priority, start: u64, before| {
+        let ops = vec![run(before), Op::Lock(PI), run(1000), Op::Unlock(PI)];
+        starting(fifo(once(name, ops), priority), start * US)
     };
-    let heir = || vec![takes("owner", 10, 0, 1000), takes("next", 30, 100, 1000), takes("last", 20, 200, 10)];
     let said = |all: &[(&str, i16)]| all.iter().map(|&(name, prio)| (name.to_owned(), prio)).collect::<Vec<_>>();
-    // `next` has it from 1000 us on.
-    let tasks = heir().into_iter().chain([takes("urgent", 40, 1500, 10)]).collect();
-    assert_eq!(lent(&workload(tasks)), said(&[("owner", 69), ("owner", 89), ("next", 59), ("next", 69)]));
-    // `thief` has had the CPU when the mutex is given to `next`, and takes it while `last` waits.
-    let mut thief = takes("thief", 35, 999, 1000);
-    thief.phases = [phase(vec![run(500), Op::Lock(PI), run(1000), Op::Unlock(PI)], Repeat::Times(1))].into();
-    let mut owner = takes("owner", 36, 0, 1000);
-    owner.phases = [phase(vec![Op::Lock(PI), run(1000), Op::Unlock(PI), run(100)], Repeat::Times(1))].into();
-    let tasks =
-        vec![owner, takes("next", 30, 100, 10), takes("last", 20, 200, 10), thief, takes("urgent", 40, 2000, 10)];
-    assert_eq!(lent(&workload(tasks)), said(&[("thief", 59), ("thief", 64)]));
+    let owners = [("owner", 79), ("owner", 69), ("owner", 89)];
+    // `next` has it from 1000 us on, and `last` waits.
+    let waiters = || vec![takes("owner", 10, 0, 0), takes("last", 20, 100, 0), takes("next", 30, 200, 0)];
+    let tasks = waiters().into_iter().chain([takes("urgent", 40, 1500, 0)]).collect();
+    assert_eq!(lent(&workload(tasks), "1"), said(&[&owners[..], &[("next", 59), ("next", 69)]].concat()));
+    // `thief` has the other CPU while the mutex is given to `next`, and takes it before `next` has run.
+    let others = [takes("thief", 35, 900, 500), takes("urgent", 40, 1600, 0)];
+    let tasks = waiters().into_iter().chain(others).enumerate();
+    let tasks = tasks.map(|(index, task)| pinned(task, &[u32::from(index == 0)])).collect();
+    assert_eq!(lent(&workload(tasks), "2"), said(&[&owners[..], &[("thief", 59), ("thief", 64)]].concat()));
 }
 
 /// Two mutexes, given back in the order in which they were taken: who still waits for the first lends to its next owner.
@@ -124,7 +123,7 @@ fn whoever_gives_back_one_of_two_keeps_what_the_other_lends() {
     ]);
     workload.mutexes[3].priority_inheritance = true;
     let said = [79, 74, 59, 89].map(|prio| ("owner".to_owned(), prio));
-    assert_eq!(lent(&workload), said);
+    assert_eq!(lent(&workload, "1"), said);
 }
 
 #[test]
