@@ -346,7 +346,9 @@ mod tests {
         let moves = |cause| Some(Event::Migrate { task: id, from, to, cause });
         for (round, moved) in (1..).zip([None, moves(MigrateCause::Periodic), moves(MigrateCause::Wakeup), None]) {
             let at = 100 * round;
-            moved.iter().for_each(|event| stat.event(at, from, event));
+            if let Some(event) = &moved {
+                stat.event(at, from, event);
+            }
             stat.event(at, from, &Event::Wakeup { task: id, target: to });
             let (prev, prev_state, next) = (Running::Idle, PrevState::Preempted, Running::Task(id));
             stat.event(at + 10, to, &Event::Switch { prev, prev_state, next });
