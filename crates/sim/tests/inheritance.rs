@@ -108,7 +108,8 @@ fn the_next_owner_is_lent_to_as_well() {
     assert_eq!(lent(&workload(tasks), "2"), said(&[&owners[..], &[("thief", 59), ("thief", 64)]].concat()));
 }
 
-/// Two mutexes, given back in the order in which they were taken: who still waits for the first lends to its next owner.
+/// Two mutexes, given back in the order in which they were taken: who still waits for the first lends to its next
+/// owner.
 #[test]
 fn whoever_gives_back_one_of_two_keeps_what_the_other_lends() {
     let owner = vec![Op::Lock(PI), Op::Lock(3), run(1000), Op::Unlock(PI), run(1000), Op::Unlock(3)];

@@ -191,8 +191,9 @@ fn what_waits_cost() {
     assert_eq!(overhead(&log, OverheadKind::Syscall), 2 * US);
 }
 
-/// A post wakes one. Whoever takes one of several wakes nobody for the others: those who come for them are on their way,
-/// and the next would be woken in vain and go to the end of the queue (glibc's `sem_wait`, too, sleeps once a post).
+/// A post wakes one. Whoever takes one of several wakes nobody for the others: those who come for them are on their
+/// way, and the next would be woken in vain and go to the end of the queue (glibc's `sem_wait`, too, sleeps once a
+/// post).
 #[test]
 fn a_post_wakes_one_waiter() {
     let waits = |us| [run(us), Op::SemWait(0), run(1)];
