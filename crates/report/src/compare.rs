@@ -181,9 +181,9 @@ impl Comparison {
         for row in self.rows() {
             let (class, group) = columns_of(row.subject);
             let base = row.base().filter(|(_, base)| base.mean != 0.0);
-            for (index, (cell, variant)) in row.cells.iter().zip(&self.variants).enumerate() {
-                let change = base.filter(|(of, _)| *of <= index);
-                let change = change.and_then(|(_, base)| Some(cell.as_ref()?.mean / base.mean - 1.0));
+            for (cell, variant) in row.cells.iter().zip(&self.variants) {
+                // Those before the base have no value.
+                let change = base.and_then(|(_, base)| Some(cell.as_ref()?.mean / base.mean - 1.0));
                 table.push(vec![
                     class.into(),
                     group.into(),

@@ -244,6 +244,16 @@ mod tests {
         }
     }
 
+    /// In ten steps, and then each of the last.
+    #[test]
+    fn the_tail_is_told_in_full() {
+        let mut recorder = Recorder::default();
+        (0..992).for_each(|_| recorder.record(10));
+        (1..=8).for_each(|late| recorder.record(late * 1_000_000));
+        let tail: Vec<f64> = recorder.distribution(10).iter().map(|&(_, part)| part).collect();
+        assert_eq!(tail, [0.992, 0.993, 0.994, 0.995, 0.996, 0.997, 0.998, 0.999, 1.0]);
+    }
+
     #[test]
     fn merging_is_recording_both() {
         let (mut one, mut other, mut both) = (Recorder::default(), Recorder::default(), Recorder::default());

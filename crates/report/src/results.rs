@@ -132,16 +132,6 @@ impl Account {
         self.voluntary + self.involuntary
     }
 
-    /// CPU time it would have used had it never waited, nanoseconds: its life, divided between running and sleeping as
-    /// it was. A task that never sleeps could have used all of it. An estimate: a task that sleeps until a certain
-    /// time sleeps longer when it waits less.
-    pub fn demand_ns(&self) -> u64 {
-        let awake_or_asleep = u128::from(self.cpu_ns) + u128::from(self.sleeping_ns);
-        let demand = (u128::from(self.life_ns) * u128::from(self.cpu_ns)).checked_div(awake_or_asleep);
-        // Whoever has only ever waited wanted all there was.
-        demand.map_or(self.run_delay_ns, |demand| demand as u64)
-    }
-
     /// Adds another account to this one.
     pub fn add(&mut self, other: &Self) {
         self.cpu_ns += other.cpu_ns;
@@ -266,9 +256,10 @@ pub struct GroupResult {
     /// In the kernel, of that, nanoseconds (`system_usec` of `cpu.stat`); the rest is `user_usec`.
     pub system_ns: u64,
     /// What it was entitled to, nanoseconds: the CPU time that all tasks got together, divided level by level in
-    /// proportion to weight, nobody being given more than it could have used ([`Account::demand_ns`]) or its limit lets
-    /// it, with the weights, limits and tasks of each moment. Real-time and deadline tasks are entitled to what they
-    /// took. What pinning and the granularity of whole CPUs make impossible is not taken into account.
+    /// proportion to weight, nobody being given more than it asked for (what it ran, and of bursts what its waits kept
+    /// it from) or its limit lets it, with the weights, limits and tasks of each moment. Real-time and deadline tasks
+    /// are entitled to what they took. What pinning and the granularity of whole CPUs make impossible is not taken into
+    /// account.
     pub entitled_ns: u64,
     /// Run delay of its tasks and of the groups below, nanoseconds.
     pub run_delay_ns: u64,

@@ -338,6 +338,27 @@ mod tests {
     }
 
     /// Waits, sleeps and blocks, those that last included; a deadline task without runtime does none of it.
+    /// Of wakeups only those count as migrations that moved the task themselves.
+    #[test]
+    fn a_wakeup_migrates_whom_it_moves() {
+        let mut stat = SchedStat::new(1000);
+        let (from, to, id) = (CpuId(0), CpuId(1), TaskId(0));
+        let moves = |cause| Some(Event::Migrate { task: id, from, to, cause });
+        for (round, moved) in (1..).zip([None, moves(MigrateCause::Periodic), moves(MigrateCause::Wakeup), None]) {
+            let at = 100 * round;
+            if let Some(event) = &moved {
+                stat.event(at, from, event);
+            }
+            stat.event(at, from, &Event::Wakeup { task: id, target: to });
+            let (prev, prev_state, next) = (Running::Idle, PrevState::Preempted, Running::Task(id));
+            stat.event(at + 10, to, &Event::Switch { prev, prev_state, next });
+            let (prev, prev_state, next) = (next, PrevState::Sleeping, prev);
+            stat.event(at + 20, to, &Event::Switch { prev, prev_state, next });
+        }
+        let task = &stat.tasks[0];
+        assert_eq!((task.wakeups, task.wakeups_migrate, task.migrations), (4, 1, 2));
+    }
+
     #[test]
     fn who_has_no_runtime_does_not_wait() {
         let mut stat = SchedStat::new(1000);
@@ -369,6 +390,7 @@ mod tests {
         let task = &stat.tasks[0];
         assert_eq!((task.wait_sum, task.wait_max, task.wait_count), (5 + 7 + 3, 7, 5));
         assert_eq!(stat.cpus[0].run_delay, 5 + (107 - 40) + (300 - 160));
+        assert_eq!(stat.cpus[0].rq_cpu_time, (40 - 15) + (120 - 107) + (160 - 150) + (310 - 300));
         assert_eq!((task.sum_sleep, task.sleep_max, task.sum_block), (30, 30, 0));
         assert_eq!((task.wait_start(), task.sleep_start(), task.block_start()), (0, 0, 310));
         stat.event(350, cpu, &Event::Wakeup { task: id, target: cpu });

@@ -317,6 +317,50 @@ mod tests {
         assert_eq!((cpu.debt, cpu.work), (0, 0));
     }
 
+    /// While it stands still nothing of the kernel's comes nearer, and what ends at a time does.
+    #[test]
+    fn a_cpu_that_stood_still_goes_on_where_it_was() {
+        let mut cpu = Cpu::new(1024);
+        (cpu.curr, cpu.work, cpu.unscaled) = (0, 1000, true);
+        cpu.owe(0, 30);
+        cpu.raise_softirq(BALANCE, 0, 40);
+        cpu.settle(10);
+        cpu.stop(10, true);
+        cpu.settle(60);
+        cpu.stop(60, false);
+        assert_eq!((cpu.debt, cpu.kernel_end, cpu.softirq_at()), (20, 80, 90));
+        assert_eq!((cpu.work, cpu.time.busy, cpu.time.overhead), (940, 50, 10));
+        // What was over before stays where it was.
+        cpu.settle(200);
+        cpu.stop(200, true);
+        cpu.stop(300, false);
+        assert_eq!((cpu.kernel_end, cpu.softirq_at), (80, 90));
+    }
+
+    /// What was told of and not spent is not what it was doing meanwhile, either.
+    #[test]
+    fn what_is_told_and_not_paid_at_the_end_is_overhead() {
+        for curr in [IDLE, 0] {
+            let mut cpu = Cpu::new(1024);
+            (cpu.curr, cpu.told) = (curr, 50);
+            cpu.owe(0, 30);
+            cpu.settle(100);
+            cpu.end();
+            let (busy, idle) = if curr == IDLE { (0, 50) } else { (50, 0) };
+            assert_eq!((cpu.time.overhead, cpu.time.busy, cpu.time.idle), (50, busy, idle));
+        }
+    }
+
+    #[test]
+    fn who_owes_neither_sleeps_nor_ends_a_call() {
+        let mut cpu = Cpu::new(1024);
+        cpu.owe(0, 30);
+        assert!(!cpu.sleeps_at(30) && cpu.sleeps_at(31));
+        assert!(!cpu.ends_call(29) && cpu.ends_call(30));
+        cpu.soft = 5;
+        assert!(!cpu.ends_call(30), "what can be preempted is reported first");
+    }
+
     #[test]
     fn endless_work_does_not_overflow() {
         let mut cpu = Cpu::new(1);

@@ -245,11 +245,19 @@ fn observers_are_told() {
     let changes = vec![
         (10 * MS, Changed::Group { group: 2, to: GroupChange { weight: Some(7), ..GroupChange::default() } }),
         (20 * MS, Changed::Group { group: 2, to: GroupChange { max: Some(max), ..GroupChange::default() } }),
+        (30 * MS, Changed::Group { group: 2, to: GroupChange { idle: Some(true), ..GroupChange::default() } }),
+        (40 * MS, Changed::Group { group: 2, to: GroupChange { idle: Some(false), ..GroupChange::default() } }),
     ];
     let mut sink = Changes::default();
     let config = Config { duration: Some(50 * MS), ..exact("6.12", "1") };
     simulate(&grouped(vec![hog("a", 1)], changes), &config, &mut sink).unwrap();
-    let expected = [(10, "/b cpu.weight=7 cpu.max=max"), (20, "/b cpu.weight=7 cpu.max=50000 100000")];
+    let expected = [
+        (10, "/b cpu.weight=7 cpu.max=max"),
+        (20, "/b cpu.weight=7 cpu.max=50000 100000"),
+        (30, "/b cpu.idle=1 cpu.max=50000 100000"),
+        // As the kernel has it, with the usual weight.
+        (40, "/b cpu.weight=100 cpu.max=50000 100000"),
+    ];
     assert_eq!(sink.0, expected.map(|(at, text)| (at, GroupId(2), text.to_owned())));
 }
 

@@ -96,6 +96,17 @@ fn a_run_ends_with_its_last_task_or_its_duration() {
     assert_eq!((empty.end, empty.events), (0, 0));
 }
 
+/// Who is in the background is not waited for, nor is the end his.
+#[test]
+fn the_end_of_a_background_task_is_nobodys() {
+    let mut workload = workload(vec![once("a", vec![work(10)]), once("b", vec![work(30)])]);
+    workload.background = [0].into();
+    let end = |workload: &Workload| simulate(workload, &exact("6.12", "2"), &mut NoSink).unwrap().end;
+    assert_eq!(end(&workload), 30 * US);
+    workload.background = [1].into();
+    assert_eq!(end(&workload), 10 * US);
+}
+
 #[test]
 fn absurd_durations_overflow_nothing() {
     let tasks = vec![

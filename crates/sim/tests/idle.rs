@@ -43,6 +43,19 @@ fn a_wakeup_pays_for_the_depth_of_the_sleep() {
     }
 }
 
+/// The timer of a wait that is over, 400 us ahead, does not keep its CPU from the deeper state.
+#[test]
+fn a_timer_that_is_cancelled_is_not_slept_up_to() {
+    let wait = |timeout| Op::WaitEvent { queue: 0, mode: WaitMode::Exclusive, timeout };
+    let wake = || Op::WakeUp { queue: 0, nr: 1, events: 1, sync: false };
+    let waiter = once("waiter", vec![wait(Some(500 * US)), wait(None), run(1)]);
+    let waker = once("waker", vec![run(100), wake(), run(2900), wake()]);
+    let mut log = Log::default();
+    let tasks = vec![pinned(waker, &[0]), pinned(waiter, &[1])];
+    simulate(&workload(tasks), &machine("6.12", "2"), &mut log).unwrap();
+    assert_eq!(log.exit("waiter"), Some(3101 * US));
+}
+
 /// Where a task that is new at 6.3 ms goes on a machine of two caches of three CPUs each: CPU 1 is busy, so it is the
 /// other cache, where `tasks` decide.
 fn target_of_new(mut tasks: Vec<Task>, config: &Config) -> Vec<CpuId> {

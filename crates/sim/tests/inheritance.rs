@@ -76,6 +76,57 @@ fn a_fair_owner_becomes_a_real_time_task() {
     assert_eq!(lent, [(TaskId(0), 120, 69), (TaskId(0), 69, 120)]);
 }
 
+/// What each task was lent or gave back: its name, and its priority from then on.
+fn lent(workload: &Workload, machine: &str) -> Vec<(String, i16)> {
+    let mut log = Log::default();
+    simulate(workload, &config(machine), &mut log).unwrap();
+    let lent = log.pick(|_, event| match event {
+        Event::PiSetprio { task, new, .. } => Some((task, new)),
+        _ => None,
+    });
+    lent.into_iter().map(|(task, new)| (log.names[task.index()].clone(), new)).collect()
+}
+
+/// A waiter that gets the mutex with another behind it is lent what a more urgent one has who comes then; and so is
+/// one who steals it from its heir.
+#[test]
+fn the_next_owner_is_lent_to_as_well() {
+    let takes = |name: &str, priority, start: u64, before| {
+        let ops = vec![run(before), Op::Lock(PI), run(1000), Op::Unlock(PI)];
+        starting(fifo(once(name, ops), priority), start * US)
+    };
+    let said = |all: &[(&str, i16)]| all.iter().map(|&(name, prio)| (name.to_owned(), prio)).collect::<Vec<_>>();
+    let owners = [("owner", 79), ("owner", 69), ("owner", 89)];
+    // `next` has it from 1000 us on, and `last` waits.
+    let waiters = || vec![takes("owner", 10, 0, 0), takes("last", 20, 100, 0), takes("next", 30, 200, 0)];
+    let tasks = waiters().into_iter().chain([takes("urgent", 40, 1500, 0)]).collect();
+    assert_eq!(lent(&workload(tasks), "1"), said(&[&owners[..], &[("next", 59), ("next", 69)]].concat()));
+    // `thief` has the other CPU while the mutex is given to `next`, and takes it before `next` has run.
+    let others = [takes("thief", 35, 900, 500), takes("urgent", 40, 1600, 0)];
+    let tasks = waiters().into_iter().chain(others).enumerate();
+    let tasks = tasks.map(|(index, task)| pinned(task, &[u32::from(index == 0)])).collect();
+    assert_eq!(lent(&workload(tasks), "2"), said(&[&owners[..], &[("thief", 59), ("thief", 64)]].concat()));
+}
+
+/// Two mutexes, given back in the order in which they were taken: who still waits for the first lends to its next
+/// owner.
+#[test]
+fn whoever_gives_back_one_of_two_keeps_what_the_other_lends() {
+    let owner = vec![Op::Lock(PI), Op::Lock(3), run(1000), Op::Unlock(PI), run(1000), Op::Unlock(3)];
+    let waits = |name: &str, priority, start: u64, mutex| {
+        starting(fifo(once(name, vec![Op::Lock(mutex), run(10), Op::Unlock(mutex)]), priority), start * US)
+    };
+    let mut workload = workload(vec![
+        fifo(once("owner", owner), 10),
+        waits("first", 20, 100, PI),
+        waits("second", 25, 200, PI),
+        waits("third", 40, 300, 3),
+    ]);
+    workload.mutexes[3].priority_inheritance = true;
+    let said = [79, 74, 59, 89].map(|prio| ("owner".to_owned(), prio));
+    assert_eq!(lent(&workload, "1"), said);
+}
+
 #[test]
 fn waiters_are_served_by_urgency_not_by_arrival() {
     let owner = fifo(once("owner", vec![Op::Lock(PI), run(1000), Op::Unlock(PI)]), 40);
@@ -90,6 +141,21 @@ fn waiters_are_served_by_urgency_not_by_arrival() {
         _ => None,
     });
     assert_eq!(order, [2, 3, 1]);
+}
+
+/// To a mutex all fair tasks are equal, whatever their nice values.
+#[test]
+fn fair_waiters_are_served_by_arrival() {
+    let takes = |name: &str, start: u64, nice| {
+        let mut task = once(name, vec![Op::Lock(PI), run(1000), Op::Unlock(PI)]);
+        task.settings.policy = Some(Policy::Other { nice, slice: None });
+        starting(task, start * US)
+    };
+    let tasks = vec![takes("owner", 0, 0), takes("first", 100, 10), takes("second", 200, -10)];
+    let mut log = Log::default();
+    simulate(&workload(tasks), &config("3"), &mut log).unwrap();
+    let ends = ["owner", "first", "second"].map(|name| log.exit(name).unwrap() / US);
+    assert_eq!(ends, [1000, 2000, 3000]);
 }
 
 /// When a waiter comes through if the owner, as urgent as `urgent` says, sleeps for a millisecond with the mutex, three

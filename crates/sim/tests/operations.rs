@@ -42,6 +42,14 @@ fn operations_take_their_own_time() {
 }
 
 #[test]
+fn a_device_that_takes_no_time_is_not_waited_for() {
+    let log = apart(vec![once("a", vec![Op::Io { bytes: 4096 }, Op::Device { time: 0 }, run(10)])]);
+    let blocked =
+        log.pick(|at, event| matches!(event, Event::Switch { prev_state: PrevState::Blocked, .. }).then_some(at));
+    assert!(blocked.is_empty(), "{blocked:?}");
+}
+
+#[test]
 fn memory_and_devices_take_the_time_their_costs_say() {
     let mut config = exact("6.12", "1");
     config.machine.costs.io_ns_per_kib = 200;
@@ -255,6 +263,18 @@ fn a_runtime_ends_at_its_time_whoever_had_the_cpu() {
     assert_eq!(ends([runtime(5_000), run(10_000)]), (8_000, 14_000));
 }
 
+/// Its time begins when what the task owes the kernel, here for a wakeup, is paid.
+#[test]
+fn a_runtime_begins_when_debts_are_paid() {
+    let mut config = exact("6.12", "2");
+    config.machine.costs.wakeup_ns = 3 * US;
+    let mut log = Log::default();
+    let ops = vec![run(10), Op::SemPost(0), Op::Runtime { time: 100 * US }];
+    let tasks = vec![pinned(once("a", ops), &[0]), pinned(once("b", vec![Op::SemWait(0)]), &[1])];
+    simulate(&workload(tasks), &config, &mut log).unwrap();
+    assert_eq!(log.exit("a"), Some(113 * US));
+}
+
 #[test]
 fn a_beat_can_begin_before_the_task_that_uses_it_first() {
     let beat = Op::Timer { timer: 0, period: 100 * US, mode: TimerMode::Relative };
@@ -279,6 +299,8 @@ fn timers_keep_their_beat_or_restart_it() {
     // In time, in time, 30 late: a relative beat goes on from there, an absolute one catches up.
     assert_eq!(ends(TimerMode::Relative), [100, 200, 330, 430, 530, 630]);
     assert_eq!(ends(TimerMode::Absolute), [100, 200, 330, 400, 500, 600]);
+    // Who is late does not sleep.
+    assert_eq!(apart(vec![program(TimerMode::Relative)]).sleeps("a").len(), 5);
 }
 
 #[test]
@@ -290,6 +312,11 @@ fn a_sleep_ends_at_its_time_or_at_the_end_of_its_slack() {
     let mut log = Log::default();
     simulate(&workload(vec![once("a", vec![run(10), sleep(100)])]), &config, &mut log).unwrap();
     assert_eq!(log.sleeps("a"), [(160 * US, 50 * US)]);
+    // One that is over before the call has begun to wait ends no sooner.
+    config.machine.costs.syscall_ns = 300;
+    let mut log = Log::default();
+    simulate(&workload(vec![once("a", vec![Op::Sleep { time: 100 }])]), &config, &mut log).unwrap();
+    assert_eq!(log.sleeps("a"), [(50 * US + 100, 50 * US)]);
 }
 
 #[test]
@@ -398,6 +425,11 @@ fn programs_repeat_and_phases_of_no_loops_are_passed_over() {
     let log = apart(vec![Task { repeat: Repeat::Times(2), ..task("a", phases.clone()) }]);
     assert_eq!(log.loops("a").iter().map(|(_, took)| took / US).collect::<Vec<_>>(), [10, 10, 1, 10, 10, 1]);
     assert_eq!(log.exit("a"), Some(42 * US));
+    // Of one program, as often as each says.
+    let single = Task { repeat: Repeat::Times(1), ..task("a", phases.clone()) };
+    let thrice = Task { name: "b".to_owned(), repeat: Repeat::Times(3), ..single.clone() };
+    let log = apart(vec![single, thrice]);
+    assert_eq!((log.loops("a").len(), log.loops("b").len()), (3, 9));
     let log = apart(vec![Task { repeat: Repeat::Times(0), ..task("a", phases) }, once("b", vec![])]);
     assert_eq!((log.exit("a"), log.exit("b")), (Some(0), Some(0)));
 }
@@ -470,6 +502,9 @@ fn work_takes_longer_on_a_small_cpu_and_beside_a_busy_sibling() {
     assert_eq!(end("core:1 pu:2", vec![a(run(100)), b(60)]), 140);
     assert_eq!(end("core:1 pu:2", vec![a(run(60)), b(1000)]), 100);
     assert_eq!(end("core:2 pu:1", vec![a(run(100)), b(60)]), 100);
+    // Four threads have the throughput of two: 30 % each.
+    let others = (1..4).map(|cpu: u32| pinned(once(&format!("o{cpu}"), vec![run(1000)]), &[cpu]));
+    assert_eq!(end("core:1 pu:4", [a(run(300))].into_iter().chain(others).collect()), 1000);
 }
 
 #[test]

@@ -25,6 +25,17 @@ fn autogroup_puts_the_tasks_of_the_root_in_one_group() {
     assert!((980..1020).contains(&share(true)), "one of two groups: {}", share(true));
 }
 
+/// Kernel threads are in no session, hence in no autogroup.
+#[test]
+fn kernel_threads_stay_in_the_root_group() {
+    let mut workload = workload(vec![once("kworker", vec![run(1)]), once("a", vec![run(1)])]);
+    workload.kernel_threads = [0].into();
+    let mut log = Log::default();
+    simulate(&workload, &Config { autogroup: true, ..exact("6.12", "1") }, &mut log).unwrap();
+    let groups: Vec<&str> = log.task_groups.iter().map(|group| log.groups[group.index()].as_str()).collect();
+    assert_eq!(groups, ["/", "/autogroup"]);
+}
+
 /// A session whose tasks are in groups has no autogroup to be in, and that is said; not of one of whose tasks one comes
 /// to the root.
 #[test]

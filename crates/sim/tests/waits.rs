@@ -3,7 +3,7 @@
 mod support;
 
 use support::*;
-use vruntime_sched::event::Event;
+use vruntime_sched::event::{Event, OverheadKind};
 use vruntime_sim::{Config, Outcome};
 use vruntime_workload::program::*;
 
@@ -158,6 +158,60 @@ fn a_timer_of_a_wait_that_is_over_does_not_cut_the_next_sleep_short() {
     simulate(&workload(vec![waiter, urgent, waker]), &exact("6.12", "2"), &mut log).unwrap();
     assert_eq!((log.exit("urgent"), log.exit("waiter")), (Some(240 * US), Some(741 * US)));
     assert_eq!(log.sleeps("waiter"), [(740 * US, 0)], "it was not the wait that timed out");
+    // Nor is the wait after it over at once.
+    let waits = [wait(Shared, Some(100)), sleep(50_000), wait(Shared, None)];
+    let log = apart(&[&waits, &[run(50), wake(1, 1), sleep(90_000), wake(1, 1)]]);
+    assert_eq!((log.sleeps("t0"), ends(&log)), (vec![(50_050 * US, 0)], vec![Some(90_050); 2]));
+    // Those of completions go on tick after tick: the wait for a byte is not theirs.
+    let log = apart(&[
+        &[wait_done(Some(100)), sleep(50_000), wait_done(None)],
+        &[run(50), Op::Complete(0), sleep(90_000), Op::Complete(0)],
+    ]);
+    assert_eq!((log.sleeps("t0"), ends(&log)), (vec![(50_050 * US, 0)], vec![Some(90_050); 2]));
+}
+
+/// Neither does the device of a cancelled timer interrupt, nor does a mutex that is held cost nothing to ask for.
+#[test]
+fn what_waits_cost() {
+    let overhead = |log: &Log, kind| {
+        let of_kind = |event: Event| match event {
+            Event::Overhead { kind: known, ns } if known == kind => Some(ns),
+            _ => None,
+        };
+        log.pick(|_, event| of_kind(event)).into_iter().sum::<u64>()
+    };
+    let timers = |config: &mut Config| config.machine.costs.timer_ns = US;
+    let waits = [wait(Shared, Some(100)), wait(Shared, None)];
+    let (log, _) = apart_with(timers, &[&waits, &[run(50), wake(1, 1), run(100), wake(1, 1)]]);
+    assert_eq!(overhead(&log, OverheadKind::Timer), 0);
+    let calls = |config: &mut Config| config.machine.costs.syscall_ns = US;
+    let owner = [Op::Lock(0), run(100)];
+    let (log, _) = apart_with(calls, &[&owner, &[run(10), Op::Lock(0)]]);
+    // One waits for ever, and the other ends.
+    assert_eq!(overhead(&log, OverheadKind::Syscall), 2 * US);
+}
+
+/// A post wakes one. Whoever takes one of several wakes nobody for the others: those who come for them are on their
+/// way, and the next would be woken in vain and go to the end of the queue (glibc's `sem_wait`, too, sleeps once a
+/// post).
+#[test]
+fn a_post_wakes_one_waiter() {
+    let waits = |us| [run(us), Op::SemWait(0), run(1)];
+    let posts = [run(50), Op::SemPost(0), Op::SemPost(0), run(50), Op::SemPost(0), run(50), Op::SemPost(0)];
+    let log = apart(&[&waits(1), &waits(2), &waits(3), &waits(4), &posts]);
+    assert_eq!([50, 51, 100, 101, 150].map(|us| woken(&log, us)), [vec![0, 1], vec![], vec![2], vec![], vec![3]]);
+    assert_eq!(ends(&log), [Some(51), Some(51), Some(101), Some(151), Some(150)]);
+}
+
+/// A signal that comes while the waiter is on its way to sleep, paying for the wakeup of whom it gave the mutex.
+#[test]
+fn a_wakeup_on_the_way_to_sleep_is_not_lost() {
+    let costly = |config: &mut Config| config.machine.costs.wakeup_ns = 100 * US;
+    let wait = Op::Wait { condition: 0, mutex: 0 };
+    let waiter = [Op::Lock(0), run(10), wait, run(1)];
+    let signaller = [run(1), Op::Lock(0), Op::Signal(0), Op::Unlock(0)];
+    let (log, outcome) = apart_with(costly, &[&waiter, &signaller]);
+    assert_eq!((ends(&log), outcome.notes), (vec![Some(111), Some(210)], Vec::new()));
 }
 
 /// Two exclusive waiters, the first with a timeout that expires in the nanosecond of the wakeup; the waker's event is

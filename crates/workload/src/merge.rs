@@ -317,7 +317,8 @@ mod tests {
         let index = groups.ensure(group);
         groups.get_mut(index).weight = weight;
         let ops = vec![Op::SemPost(0), Op::SemWait(0)];
-        let phase = Phase { name: String::new(), repeat: Repeat::Forever, settings: Settings::default(), ops };
+        let settings = Settings { group: Some(index), ..Settings::default() };
+        let phase = Phase { name: String::new(), repeat: Repeat::Forever, settings: settings.clone(), ops };
         Workload {
             tasks: vec![Task {
                 name: name.to_owned(),
@@ -326,7 +327,7 @@ mod tests {
                 before: None,
                 session: Some(0),
                 process: Some(0),
-                settings: Settings { group: Some(index), ..Settings::default() },
+                settings,
                 phases: Arc::from([phase]),
                 repeat: Repeat::Times(1),
             }],
@@ -335,6 +336,7 @@ mod tests {
             semaphores: vec![crate::program::Semaphore { name: name.to_owned(), initial: 0 }],
             changes: vec![Change { at: 5, what: Changed::Group { group: index, to: GroupChange::default() } }],
             kernel_threads: [0].into(),
+            background: [0].into(),
             ..Workload::default()
         }
     }
@@ -349,8 +351,18 @@ mod tests {
         assert_eq!(both.tasks[1].settings.group, Some(3));
         assert_eq!(both.tasks[1].phases[0].ops, [Op::SemPost(1), Op::SemWait(1)]);
         assert_eq!((both.tasks[1].session, both.sessions.len()), (Some(1), 2));
-        assert!(both.kernel_threads.contains(&1));
+        assert_eq!(both.tasks[1].phases[0].settings.group, Some(3));
+        assert_eq!((both.kernel_threads, both.background), ([0, 1].into(), [0, 1].into()));
         assert!(matches!(both.changes[1].what, Changed::Group { group: 3, .. }), "{:?}", both.changes);
+    }
+
+    #[test]
+    fn changes_of_both_come_in_order_of_time() {
+        let mut first = one("a", "/x", 30);
+        first.changes[0].at = 9;
+        let both = first.beside(&one("a", "/y", 40));
+        let changes: Vec<u64> = both.changes.iter().map(|change| change.at).collect();
+        assert_eq!(changes, [5, 9]);
     }
 
     /// A neighbour does not unplug the machine's CPUs.

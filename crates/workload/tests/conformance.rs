@@ -85,6 +85,11 @@ rows! {
         assert_eq!(workload.tasks[2].phases[0].ops, [Op::Fork(3)]);
         assert_eq!((workload.tasks[3].name.as_str(), workload.tasks[3].start), ("c", None));
     };
+    event_fork_past_one_that_is_only_forked: {
+        let workload = read(r#"{ "tasks" : { "a" : { "instance" : 0, "run" : 1 }, "b" : { "fork" : "c", "fork1" : "a" },
+            "c" : { "instance" : 0, "run" : 1 } } }"#).workload;
+        assert_eq!(workload.tasks[1].phases[0].ops, [Op::Fork(2), Op::Fork(0)]);
+    };
     event_timer: {
         let (task, workload) = task(r#""timer" : { "ref" : "tick", "period" : 100000 }"#);
         let timer = Op::Timer { timer: 0, period: 100_000_000, mode: TimerMode::Relative };
@@ -107,6 +112,11 @@ rows! {
             "b" : { "timer" : { "ref" : "unique", "period" : 10000 }, "timer1" : { "ref" : "tick", "period" : 5 } } }"#);
         let starts: Vec<_> = workload.timers.iter().map(|timer| timer.start).collect();
         assert_eq!(starts, [Some(20_000_000); 2]);
+    };
+    event_timer_of_several_tasks_beats_from_the_start_of_the_first: {
+        let timer = r#""timer" : { "ref" : "tick", "period" : 5 }"#;
+        let text = format!(r#"{{ "tasks" : {{ "a" : {{ "delay" : 20, {timer} }}, "b" : {{ "delay" : 9, {timer} }}, "c" : {{ "delay" : 30, {timer} }} }} }}"#);
+        assert_eq!(read(&text).workload.timers, [Timer { start: Some(9000), ..Timer::new("tick") }]);
     };
     event_timer_unique_to_a_task: {
         let (_, workload) = task(r#""instance" : 2, "timer" : { "ref" : "uniqueA", "period" : 1 },
@@ -178,6 +188,7 @@ rows! {
         let task = task(r#""loop" : 2, "phases" : { "p" : { "loop" : 3, "run" : 1 } }"#).0;
         assert_eq!((task.repeat, task.phases[0].repeat), (Repeat::Times(2), Repeat::Times(3)));
     };
+    task_loop_default_with_phases: assert_eq!(task(r#""phases" : { "p" : { "run" : 1 } }"#).0.repeat, Repeat::Forever);
     task_settings_are_the_tasks: {
         let task = task(r#""priority" : 5, "cpus" : [1], "run" : 1"#).0;
         assert_eq!(task.phases[0].settings, Settings::default());
@@ -220,9 +231,25 @@ rows! {
         let policy = task(keys).0.settings.policy;
         assert_eq!(policy, Some(Policy::Deadline { runtime: 3000, deadline: 5000, period: 9000, reclaim: false, overrun: false }));
     };
+    dl_times_of_0_are_left_out: {
+        let keys = r#""policy" : "SCHED_DEADLINE", "dl-runtime" : 3, "dl-deadline" : 0, "dl-period" : 0, "run" : 1"#;
+        let policy = task(keys).0.settings.policy;
+        assert_eq!(policy, Some(Policy::Deadline { runtime: 3000, deadline: 3000, period: 3000, reclaim: false, overrun: false }));
+    };
+    dl_times_that_the_kernel_refuses: for (runtime, deadline, period) in [(6, 5, 9), (3, 10, 9)] {
+        let text = format!(r#"{{ "tasks" : {{ "t" : {{ "policy" : "SCHED_DEADLINE", "dl-runtime" : {runtime}, "dl-deadline" : {deadline},
+            "dl-period" : {period}, "run" : 1 }} }} }}"#);
+        let error = rtapp::parse("test.json", text.as_bytes(), &Options::default()).unwrap_err();
+        assert_eq!(error.message(), "the kernel refuses these deadline parameters");
+    };
     dl_runtime_is_a_custom_slice: {
         let policy = task(r#""dl-runtime" : 3000, "priority" : -5, "run" : 1"#).0.settings.policy;
         assert_eq!(policy, Some(Policy::Other { nice: -5, slice: Some(3_000_000) }));
+    };
+    dl_runtime_of_0_asks_for_the_kernels_slice: {
+        let policy = |slice| Some(Policy::Other { nice: 0, slice });
+        let task = task(r#""dl-runtime" : 3000, "phases" : { "a" : { "dl-runtime" : 0, "run" : 1 } }"#).0;
+        assert_eq!((task.settings.policy, task.phases[0].settings.policy), (policy(Some(3_000_000)), policy(None)));
     };
     priority_is_nice: assert_eq!(
         task(r#""priority" : -20, "run" : 1"#).0.settings.policy, Some(Policy::Other { nice: -20, slice: None }));
@@ -247,6 +274,13 @@ rows! {
             Some(Policy::RoundRobin { priority: 10 }), Some(Policy::RoundRobin { priority: 7 })]);
         assert_eq!((task.phases[3].settings.group, task.phases[3].settings.util_min), (Some(1), Some(1)));
         assert_eq!(task.phases[2].settings.group, None);
+    };
+    another_policy_begins_with_its_own_defaults: {
+        let task = task(r#""policy" : "SCHED_RR", "priority" : 20, "phases" : { "a" : { "policy" : "SCHED_FIFO", "run" : 1 },
+            "b" : { "policy" : "SCHED_OTHER", "priority" : 4, "run" : 1 }, "c" : { "policy" : "SCHED_BATCH", "run" : 1 } }"#).0;
+        let policies: Vec<_> = task.phases.iter().map(|phase| phase.settings.policy).collect();
+        assert_eq!(policies, [Some(Policy::Fifo { priority: 10 }), Some(Policy::Other { nice: 4, slice: None }),
+            Some(Policy::Batch { nice: 0, slice: None })]);
     };
     phase_without_cpus_returns_to_the_tasks: {
         let task = task(r#""cpus" : [2], "phases" : { "a" : { "cpus" : [0], "run" : 1 }, "b" : { "run" : 1 } }"#).0;
@@ -276,6 +310,7 @@ rows! {
         assert_eq!((read.global.duration_s, read.workload.duration), (Some(5), Some(5_000_000_000)));
     };
     global_duration_endless: assert_eq!(global(r#""duration" : -1"#).workload.duration, None);
+    global_duration_of_0_is_endless: assert_eq!(global(r#""duration" : 0"#).workload.duration, None);
     global_calibration_cpu: assert_eq!(global(r#""calibration" : "CPU3""#).global.calibration, Calibration::Cpu(3));
     global_calibration_ns: assert_eq!(global(r#""calibration" : 140"#).global.calibration, Calibration::NsPerLoop(140));
     global_default_policy: assert_eq!(
@@ -318,6 +353,10 @@ rows! {
         let workload = read(r#"{ "tasks" : { "a" : { "barrier" : "b", "run" : 1 }, "c" : { "instance" : 2, "barrier" : "b", "run" : 1 },
             "d" : { "instance" : 0, "barrier" : "b", "fork" : "d" } } }"#).workload;
         assert_eq!(workload.barriers[0].parties, 3);
+    };
+    who_is_only_forked_meets_himself_at_a_barrier: {
+        let workload = read(r#"{ "tasks" : { "a" : { "fork" : "d" }, "d" : { "instance" : 0, "barrier" : "b" } } }"#).workload;
+        assert_eq!(workload.barriers[0].parties, 1);
     };
 }
 

@@ -339,3 +339,28 @@ impl Analysis for Throttling {
         vec![table]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tenth of a CPU: what is used of it in each period, however many pass without a change.
+    #[test]
+    fn a_period_is_used_up_with_95_per_cent_of_the_quota() {
+        let counts = |it: &Use| (it.periods, it.used_up, it.used_in_all, it.most);
+        let mut it = Use::new((100, 1000), 0);
+        (it.running, it.runnable) = (1, 1);
+        it.advance(95);
+        (it.running, it.runnable) = (0, 0);
+        it.advance(1000);
+        assert_eq!(counts(&it), (1, 1, 95, 95), "it ends with its last nanosecond");
+        (it.running, it.runnable) = (1, 1);
+        it.advance(1094);
+        (it.running, it.runnable) = (0, 0);
+        it.advance(5000);
+        assert_eq!(counts(&it), (2, 1, 189, 95), "and those in which nobody wanted a CPU are none");
+        (it.running, it.runnable) = (1, 1);
+        it.advance(15_500);
+        assert_eq!(counts(&it), (12, 11, 10_189, 1000));
+    }
+}

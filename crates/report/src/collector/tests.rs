@@ -4,6 +4,8 @@ use super::*;
 use crate::results::{self, Account, Results};
 use proptest::prelude::*;
 
+mod accounts;
+
 const CPU0: CpuId = CpuId(0);
 const CPU1: CpuId = CpuId(1);
 const IDLE: Running = Running::Idle;

@@ -64,6 +64,37 @@ fn a_change_within_the_spread_does_not_stand_out() {
     );
 }
 
+/// Spreads that meet are not apart, and of those that are the nearest ends count, not the means.
+#[test]
+fn a_change_is_what_lies_between_the_spreads() {
+    let compared = |a: &[(u64, u64)], b: &[(u64, u64)]| {
+        let comparison = Comparison::new(vec![variant("a", a), variant("b", b)]).unwrap();
+        let table = comparison.whole_table();
+        let line = table.lines().find(|line| line.starts_with("web") && line.contains("CPU %")).unwrap();
+        (
+            comparison.sentence().starts_with("Nothing stands out"),
+            line.split_whitespace().rev().nth(1).unwrap().to_owned(),
+        )
+    };
+    let said = |nothing, change: &str| (nothing, change.to_owned());
+    assert_eq!(compared(&[(300, 10), (400, 10)], &[(400, 10), (500, 10)]), said(true, "~+10.00"));
+    assert_eq!(compared(&[(300, 10), (398, 10)], &[(400, 10), (500, 10)]), said(true, "+10.10"));
+    assert_eq!(compared(&[(300, 10), (390, 10)], &[(400, 10), (500, 10)]), said(false, "+10.50"));
+    assert_eq!(compared(&[(400, 10), (500, 10)], &[(300, 10), (390, 10)]), said(false, "-10.50"));
+    // Within the spread, if it were not the same.
+    assert_eq!(compared(&[(300, 10), (340, 10)], &[(310, 10), (330, 10)]), said(true, "0"));
+}
+
+/// As much as the floor, and a hundredth of the larger of the two, whichever came first.
+#[test]
+fn a_change_matters_both_ways_or_not_at_all() {
+    let share = &metrics::OF_CLASSES[0];
+    assert_eq!((share.key, share.floor), ("share", 0.5));
+    for (from, to, matters) in [(10.0, 10.5, true), (10.0, 10.49, false), (99.2, 100.2, false), (99.2, 100.25, true)] {
+        assert_eq!((share.matters(from, to), share.matters(to, from)), (matters, matters), "{from} {to}");
+    }
+}
+
 #[test]
 fn a_tiny_change_does_not_stand_out_even_without_spread() {
     let comparison = Comparison::new(vec![variant("a", &[(300, 10)]), variant("b", &[(300, 40)])]).unwrap();
@@ -404,6 +435,8 @@ fn a_class_that_the_first_has_not_is_compared_with_the_first_that_has_it() {
     fits(&text);
     assert!(text.contains("of `web` is") && text.contains("with limited than with beside"), "{text}");
     assert!(text.contains("-20.05 pp †") && text.contains("† against the first that has it"), "{text}");
+    let shares = text.lines().find(|line| line.starts_with("web") && line.contains("CPU %")).unwrap();
+    assert_eq!(shares.matches("pp").count(), 1, "with itself it is not compared: {shares}");
     let table = comparison.data_table();
     let changes: Vec<_> = table.rows.iter().map(|row| format!("{:?}", row.last())).collect();
     assert!(changes.iter().any(|change| change.contains("-0.66")), "{changes:?}");
@@ -491,4 +524,9 @@ fn counts_of_runs_that_were_stopped_somewhere_are_no_change() {
     assert!(!migrations(stopped.clone()).contains('%'), "{stopped}");
     assert!(comparison().unfinished().sentence().contains("all were stopped"));
     assert!(stopped.lines().any(|line| line.contains("late p50") && line.contains('%')), "{stopped}");
+    // Nor is the worst of more.
+    let later = || Comparison::new(vec![mixed("a", 80, 3000, 0), mixed("b", 80, 6000, 0)]).unwrap();
+    let worst = |table: String| table.lines().find(|line| line.contains("late max")).map(str::to_owned).unwrap();
+    assert!(worst(later().whole_table()).contains("+100.0 %"));
+    assert!(!worst(later().unfinished().whole_table()).contains('%'));
 }

@@ -49,6 +49,12 @@ fn a_wait_counts_from_a_balance_interval_after_both_began() {
     watch.runs(17 * MS, TASK, &mut account, NOWHERE);
     assert_eq!(waits(&account), (1, 1, 1));
     assert_eq!(watch.worst, Some(WorstIdleWait { task: 0, cpu: 0, since: 10 * MS, at: 17 * MS, ns: MS }));
+    for (from, until) in [(20, 29), (30, 38)] {
+        watch.waits(from * MS, TASK, CpuId(0));
+        watch.runs(until * MS, TASK, &mut account, NOWHERE);
+    }
+    assert_eq!(waits(&account), (3, 6, 3));
+    assert_eq!(watch.worst, Some(WorstIdleWait { task: 0, cpu: 0, since: 20 * MS, at: 29 * MS, ns: 3 * MS }));
 }
 
 #[test]
@@ -157,6 +163,10 @@ fn root_domains_are_apart() {
     watch.waits(200 * MS, TASK, CpuId(0));
     watch.runs(300 * MS, TASK, &mut account, NOWHERE);
     assert_eq!(waits(&account), (1, 20, 20), "only the isolated CPU was idle");
+    watch.root_domains(300 * MS, &[mask(0..2)], &mask(2..4), |_, _| false);
+    watch.waits(300 * MS, TASK, CpuId(2));
+    watch.runs(400 * MS, TASK, &mut account, NOWHERE);
+    assert_eq!(waits(&account), (1, 20, 20), "two isolated CPUs are not together, either");
 }
 
 /// While a task is barred from an idle CPU it could not have run there; what it waits for from then on counts anew.

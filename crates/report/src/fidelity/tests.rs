@@ -38,6 +38,46 @@ fn latency(us: f64) -> ObservedTask {
     task("a", 0.0, 0.0, 0.0, Some([us; 3]))
 }
 
+/// Of several runs of ours the median counts, of an even number what lies between the two in the middle.
+#[test]
+fn the_median_of_what_was_found_is_judged() {
+    let recorded = recorded(vec![run([share(1.0)])]);
+    let found = |all: &[f64]| {
+        let runs: Vec<Observation> = all.iter().map(|&cpu_s| run([share(cpu_s)])).collect();
+        cells(&recorded, Against::Simulation, &runs)[0].found
+    };
+    assert_eq!((found(&[3.0, 1.0, 2.0]), found(&[4.0, 1.0, 2.0, 3.0]), found(&[])), (Some(40.0), Some(50.0), None));
+}
+
+/// What a machine on which nothing happens would hit tells nothing.
+#[test]
+fn a_cell_that_allows_0_is_not_telling() {
+    let telling = |count| {
+        let cells = cells(&recorded(vec![run([switches(count)])]), Against::Simulation, &[run([switches(count)])]);
+        cells.iter().find(|cell| cell.metric == "switches").map(Cell::is_telling)
+    };
+    assert_eq!((telling(0.0), telling(1.0)), (Some(false), Some(true)));
+}
+
+/// The recorder's tasks read their counters before they exit.
+#[test]
+fn the_last_switch_of_who_has_ended_is_not_counted() {
+    use vruntime_trace::{CpuId, Event, PrevState, Running, Sink, TaskId};
+    let mut c = crate::collector::Collector::new(1);
+    let mut tell = |at, event| c.event(at, CpuId(0), &event);
+    let [a, b] = [0, 1].map(|id| Running::Task(TaskId(id)));
+    for (at, prev, prev_state, next) in [
+        (0, Running::Idle, PrevState::Preempted, a),
+        (5, a, PrevState::Preempted, b),
+        (7, b, PrevState::Sleeping, a),
+        (9, a, PrevState::Dead, Running::Idle),
+    ] {
+        tell(at, Event::Switch { prev, prev_state, next });
+    }
+    let observed = Observation::from(&c.into_results());
+    assert_eq!(observed.tasks.iter().map(|task| task.switches).collect::<Vec<f64>>(), [1.0, 1.0]);
+}
+
 #[test]
 fn share_is_within_points_of_the_recorded_range() {
     // 20 % to 21 % of a CPU.

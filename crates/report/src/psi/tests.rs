@@ -134,6 +134,52 @@ fn averages_of_a_group_that_slept_decay() {
     assert!(expected[0] < 3 && expected[2] > before[2] / 2, "{expected:?}");
 }
 
+/// A stall after a long sleep is divided by the period it was in, not by all of those that nobody looked at.
+#[test]
+fn a_stall_after_a_long_sleep_counts_in_its_own_period() {
+    let mut psi = machine(0, &[0, 0]);
+    take_turns(&mut psi, PERIOD);
+    psi.advance(PERIOD);
+    psi.switch(PERIOD, cpu(0), run(1), PrevState::Sleeping, run(0));
+    psi.switch(PERIOD, cpu(0), run(0), PrevState::Sleeping, Running::Idle);
+    let at = 61 * PERIOD;
+    psi.advance(at - S);
+    let Total { averages: before, .. } = psi.groups[0].totals[0];
+    let Group { last_update, next_update, .. } = psi.groups[0];
+    psi.wakes(at - S, TaskId(0), cpu(0));
+    let averages = psi.read(at)[0].some.averages;
+    // Two periods and a tick before, and 59 that were missed since.
+    assert_eq!((last_update, (at - next_update) / PERIOD), (2 * PERIOD + 4 * MS, 58));
+    let percent = S * 100 / (at - last_update - 58 * PERIOD);
+    let expected = EXP.into_iter().zip(before).map(|(exp, average)| {
+        let slept = calc_load(average, exp, 0, 58);
+        calc_load(slept, exp, percent * ONE, 1)
+    });
+    assert_eq!(averages.to_vec(), expected.collect::<Vec<u64>>());
+}
+
+/// Woken, it has its CPU only after a while: all of the machine waited, and that has no meaning.
+#[test]
+fn the_whole_machine_is_never_fully_stalled() {
+    let mut psi = machine(1, &[1]);
+    psi.wakes(0, TaskId(0), cpu(0));
+    psi.switch(S, cpu(0), Running::Idle, PrevState::Preempted, run(0));
+    let [root, group] = psi.read(S).try_into().unwrap();
+    assert_eq!((root.some.total_ns, root.full.total_ns), (S, 0));
+    assert_eq!((group.some.total_ns, group.full.total_ns), (S, S));
+}
+
+/// It runs until it is switched out for good.
+#[test]
+fn who_announces_his_end_still_has_the_cpu() {
+    let mut psi = machine(1, &[1, 1]);
+    take_turns(&mut psi, 0);
+    psi.ends(S, TaskId(0));
+    psi.switch(2 * S, cpu(0), run(0), PrevState::Dead, run(1));
+    let group = psi.read(2 * S)[1];
+    assert_eq!((group.some.total_ns, group.full.total_ns), (2 * S, 0));
+}
+
 /// What a random machine of three CPUs and six tasks in nested groups does.
 #[derive(Clone, Debug)]
 enum Call {

@@ -38,11 +38,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     pub(crate) fn wait_semaphore(&mut self, cpu: usize, task: u32, semaphore: u32) -> Flow {
         let this = &mut self.objects.semaphores[semaphore as usize];
+        // Whoever comes and takes wakes nobody: while somebody waits every post has woken one, who comes for it.
         if this.take() {
-            // The next waiter is woken for what is still there: its post may have been taken by one who did not wait.
-            if this.count > 0 {
-                self.wake_semaphore(cpu, semaphore);
-            }
             return Flow::Done;
         }
         this.waiters.push(&mut self.tasks, task);

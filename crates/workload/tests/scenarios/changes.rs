@@ -111,6 +111,25 @@ util_max = 300
     assert_eq!(found, expected.iter().map(|(at, what)| (*at, what)).collect::<Vec<_>>());
 }
 
+/// A burst is changed without its limit, and who is idle already keeps what he is.
+#[test]
+fn a_change_is_what_is_different() {
+    let change = |at: u32, keys: &str| format!("[[change]]\nat = \"{at}s\"\ngroup = \"/web\"\n{keys}\n");
+    let changes =
+        [(1, "burst = \"20ms\""), (2, "idle = false\nweight = 300"), (3, "max = \"50000 100000\"\nweight = 50")];
+    let changes: String = changes.iter().map(|(at, keys)| change(*at, keys)).collect();
+    let group = "[groups.\"/web\"]\nmax = \"50000 100000\"\n";
+    let scenario = read(&format!("{group}{TASK}group = \"/web\"\n{changes}"));
+    let limit = CpuMax::Limited(Bandwidth { quota: 50_000_000, period: 100_000_000, burst: 20_000_000 });
+    let expected = [
+        GroupChange { max: Some(limit), ..GroupChange::default() },
+        GroupChange { weight: Some(300), ..GroupChange::default() },
+        GroupChange { weight: Some(50), ..GroupChange::default() },
+    ];
+    let found = scenario.workload.changes.iter().map(|change| change.what.clone()).collect::<Vec<_>>();
+    assert_eq!(found, expected.map(|to| Changed::Group { group: 1, to }));
+}
+
 #[test]
 fn changes_that_cannot_be_name_the_limit() {
     let rows = [

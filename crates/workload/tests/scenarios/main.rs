@@ -237,6 +237,8 @@ fn a_task_in_short() {
     assert_eq!((hog.settings.util_min, hog.settings.util_max), (Some(5), Some(7)));
     assert_eq!(hog.phases[0].ops, [Op::Run { work: 1_000_000 }, Op::Sleep { time: 4_000_000 }]);
     assert!(Arc::ptr_eq(&tasks[0].phases, &tasks[2].phases));
+    let clamped = read(&format!("{TASK}util_min = 5\n")).workload;
+    assert_eq!((clamped.tasks[0].settings.util_min, clamped.tasks[0].settings.util_max), (Some(5), None));
 }
 
 #[test]
@@ -299,6 +301,16 @@ fn policies_of_a_task_in_short() {
         ("policy = \"SCHED_FIFO\"\npriority = 3", Policy::Fifo { priority: 3 }),
         ("policy = \"SCHED_RR\"", Policy::RoundRobin { priority: 10 }),
         (
+            "policy = \"SCHED_DEADLINE\"\nruntime = \"2ms\"",
+            Policy::Deadline {
+                runtime: 2_000_000,
+                deadline: 2_000_000,
+                period: 2_000_000,
+                reclaim: false,
+                overrun: false,
+            },
+        ),
+        (
             "policy = \"SCHED_DEADLINE\"\nruntime = \"1ms\"\nperiod = \"9ms\"",
             Policy::Deadline {
                 runtime: 1_000_000,
@@ -356,6 +368,9 @@ fn copies_have_their_own_objects_and_groups() {
     assert!(Arc::ptr_eq(&workload.tasks[4].phases, &workload.tasks[5].phases));
     // `m`, and the one that `suspend` and `resume` take with the condition `server`.
     assert_eq!(workload.mutexes.len(), 4);
+    // Each copy is a process, and begins where it is started.
+    assert_eq!([3, 4].map(|task: usize| workload.tasks[task].process), [Some(0), Some(1)]);
+    assert_eq!(workload.timers.iter().map(|timer| timer.start).collect::<Vec<_>>(), [Some(1_001_000_000); 2]);
 }
 
 #[test]
