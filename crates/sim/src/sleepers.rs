@@ -164,7 +164,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         true
     }
 
-    /// Where the first instruction of the task is that is more than a beginning, and how often its phase is to go round.
+    /// Where the first instruction of the task is that is more than a beginning, and how often its phase is to go
+    /// round.
     fn first_instruction(&self, task: u32) -> (u32, u64) {
         let this = &self.tasks[task as usize];
         let (mut pc, mut loops) = (this.pc, this.loops);

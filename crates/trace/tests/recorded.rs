@@ -212,7 +212,7 @@ fn perf_knows_who_was_there_and_whose_child() {
     // 95 that perf found, and one that was forked while it began.
     assert_eq!((there.len(), there[0], there[2]), (96, of(1, 1, 0), of(3, 3, 2)));
     let text = "swapper 0 [000] 0.000000: PERF_RECORD_FORK(30:31):(30:30)\n\
-                swapper 0 [000] 0.000000: PERF_RECORD_FORK(40:40:(30:30)\n\
+                swapper 0 [000] 0.000000: PERF_RECORD_FORK(40:40):(30\n\
                 a 7 [000] 2.000000: sched:sched_waking: comm=b pid=8 prio=120 target_cpu=000\n\
                 a 7 [000] 2.000001: PERF_RECORD_FORK(50:50):(7:7)\n";
     let text = read::from_reader(Cursor::new(text.as_bytes().to_vec())).unwrap();

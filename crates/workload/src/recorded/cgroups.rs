@@ -169,8 +169,8 @@ impl Cgroups {
         Ok(cgroups)
     }
 
-    /// Of threads that came after the file was written and before the trace began: of whom it does not tell is where his
-    /// parent was. `forked` are a process, a thread of it and the thread's parent each.
+    /// Of threads that came after the file was written and before the trace began: of whom it does not tell is where
+    /// his parent was. `forked` are a process, a thread of it and the thread's parent each.
     pub fn add_forked(&mut self, forked: impl IntoIterator<Item = (i32, i32, i32)>) {
         let of_thread: BTreeMap<i32, (i32, i32)> = forked
             .into_iter()
