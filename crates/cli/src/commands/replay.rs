@@ -148,15 +148,10 @@ struct WhatIf {
 
 impl Plans {
     fn new(arguments: &Replay, asked: &Asked, reading: &Reading, cpus: usize) -> miette::Result<Self> {
-        let autogroup = asked.cgroups.as_ref().is_some_and(Cgroups::autogroup);
         let machine = arguments.recorded_machine.clone().unwrap_or_else(|| cpus.to_string());
-        let mut says = reading.says(&arguments.file, arguments.recorded_kernel.as_deref(), cpus, autogroup);
-        let guessed = if asked.cgroups.is_some() {
-            None
-        } else {
-            let keep_times = arguments.wakeups == Wakeups::Recorded;
-            guess::autogroup(&mut says, reading, Some(&machine), &arguments.model, keep_times)?
-        };
+        let mut says = reading.says(&arguments.file, arguments.recorded_kernel.as_deref(), cpus);
+        let keep_times = arguments.wakeups == Wakeups::Recorded;
+        let guessed = guess::autogroup(&mut says, reading, Some(&machine), &arguments.model, keep_times)?;
         let input = Input {
             name: "replay".to_owned(),
             folder: PathBuf::new(),

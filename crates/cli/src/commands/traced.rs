@@ -44,8 +44,8 @@ pub(crate) fn traced(
         reading.has_cgroups(cgroups);
     }
     let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("trace").to_owned();
-    let mut says = reading.says(path, recorded_kernel, reading.cpus, cgroups.is_some_and(Cgroups::autogroup));
-    let guessed = if cgroups.is_some() { None } else { guess::autogroup(&mut says, &reading, None, model, false)? };
+    let mut says = reading.says(path, recorded_kernel, reading.cpus);
+    let guessed = guess::autogroup(&mut says, &reading, None, model, false)?;
     if let Some(guessed) = &guessed {
         output::note(&format!("{}: {guessed}", path.display()));
     }

@@ -111,13 +111,19 @@ fn cpus_are_weighted_with_their_busy_time() {
     assert!((798..=802).contains(&share), "{share}");
 }
 
-#[test]
-fn averages_of_a_group_that_slept_decay() {
+/// Two tasks that took turns for a period, and sleep since.
+fn asleep_after_a_period() -> Psi {
     let mut psi = machine(0, &[0, 0]);
     take_turns(&mut psi, PERIOD);
     psi.advance(PERIOD);
     psi.switch(PERIOD, cpu(0), run(1), PrevState::Sleeping, run(0));
     psi.switch(PERIOD, cpu(0), run(0), PrevState::Sleeping, Running::Idle);
+    psi
+}
+
+#[test]
+fn averages_of_a_group_that_slept_decay() {
+    let mut psi = asleep_after_a_period();
     let before = psi.groups[0].totals[0].averages;
     assert_eq!(before, averaged(100, 1));
     // Another look, at which nothing had happened, and the worker sleeps; whoever reads makes up for the rest.
@@ -137,11 +143,7 @@ fn averages_of_a_group_that_slept_decay() {
 /// A stall after a long sleep is divided by the period it was in, not by all of those that nobody looked at.
 #[test]
 fn a_stall_after_a_long_sleep_counts_in_its_own_period() {
-    let mut psi = machine(0, &[0, 0]);
-    take_turns(&mut psi, PERIOD);
-    psi.advance(PERIOD);
-    psi.switch(PERIOD, cpu(0), run(1), PrevState::Sleeping, run(0));
-    psi.switch(PERIOD, cpu(0), run(0), PrevState::Sleeping, Running::Idle);
+    let mut psi = asleep_after_a_period();
     let at = 61 * PERIOD;
     psi.advance(at - S);
     let Total { averages: before, .. } = psi.groups[0].totals[0];

@@ -1,7 +1,7 @@
 //! What a machine says of its task groups: which thread is in which, or in which autogroup; and where threads may run.
 //! No event of the scheduler says it, but the machine does, if it is asked in time ([`COMMAND`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::rules::{Limits, limit};
@@ -177,16 +177,19 @@ impl Cgroups {
             .filter(|(_, thread, parent)| *thread != *parent && !self.processes.contains_key(thread))
             .map(|(process, thread, parent)| (thread, (process, parent)))
             .collect();
+        let mut asked = BTreeSet::new();
         for &thread in of_thread.keys() {
-            // Up to somebody of whom the file tells. There are no circles, but in a file that is garbled.
-            let mut line = vec![thread];
-            let mut above = of_thread[&thread].1;
-            while let Some(&(_, parent)) = of_thread.get(&above).filter(|_| line.len() <= of_thread.len()) {
-                line.push(above);
+            // Up to somebody of whom the file tells, or who was asked before (in a circle, where the trace is garbled);
+            // then down again.
+            let (mut line, mut above) = (Vec::new(), thread);
+            while let Some(&(process, parent)) = of_thread.get(&above)
+                && asked.insert(above)
+            {
+                line.push((above, process, parent));
                 above = parent;
             }
-            for child in line.into_iter().rev() {
-                self.add_child(child, of_thread[&child].0, above);
+            for (child, process, parent) in line.into_iter().rev() {
+                self.add_child(child, process, parent);
             }
         }
     }
@@ -665,5 +668,17 @@ mod tests {
         assert_eq!([10, 11, 12].map(of), [web; 3]);
         assert_eq!(of(20), db);
         assert_eq!([30, 29, 41, 42, 1].map(of), [(None, None, None); 5]);
+    }
+
+    /// However long the line is, or the circle, each is asked once.
+    #[test]
+    fn a_long_line_of_forks_takes_no_longer_than_a_short_one() {
+        let mut cgroups = Cgroups::read("cgroups.txt", b"/proc/10/task/10/cgroup:0::/web\n").unwrap();
+        let (first, last) = (100_000, 400_000);
+        let line = (first..last).map(|thread| (thread, thread, if thread + 1 == last { 10 } else { thread + 1 }));
+        let circle =
+            (last..2 * last).map(|thread| (thread, thread, if thread == last { 2 * last - 1 } else { thread - 1 }));
+        cgroups.add_forked(line.chain(circle));
+        assert_eq!([first, last - 1, last].map(|thread| cgroups.of(thread)), [Some("/web"), Some("/web"), None]);
     }
 }

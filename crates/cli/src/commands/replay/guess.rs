@@ -16,9 +16,9 @@ const LARGE_PERMILLE: u64 = 10;
 /// With autogroups so much more of all CPU time has to be as it was recorded.
 const BETTER: f64 = 0.02;
 
-/// Whether the tasks of the root group were in autogroups. Where no option says it, they are taken to have been if the
-/// trace replayed with autogroups is off by less than half of what it is without; `trace` says so then, and what is
-/// returned is to be told.
+/// Whether the tasks of the root group were in autogroups. Where neither the machine nor an option says it, they are
+/// taken to have been if the trace replayed with autogroups is off by less than half of what it is without; `trace`
+/// says so then, and what is returned is to be told.
 pub(in crate::commands) fn autogroup(
     trace: &mut Trace,
     reading: &Reading,
@@ -26,7 +26,7 @@ pub(in crate::commands) fn autogroup(
     model: &Model,
     keep_times: bool,
 ) -> miette::Result<Option<String>> {
-    if model.autogroup || model.no_autogroup {
+    if reading.autogroup.is_some() || model.autogroup || model.no_autogroup {
         return Ok(None);
     }
     // What is tried out is no part of how it was recorded.

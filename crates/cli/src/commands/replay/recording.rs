@@ -92,6 +92,8 @@ pub(in crate::commands) struct Reading {
     pub(super) release: Option<String>,
     /// The threads that were there before the first event, if the trace tells.
     forked: Vec<Forked>,
+    /// Whether the machine said that the root group's tasks were in autogroups.
+    pub(super) autogroup: Option<bool>,
     /// What the recording itself says, for a page.
     pub(super) analyses: Option<Analyses>,
 }
@@ -99,6 +101,7 @@ pub(in crate::commands) struct Reading {
 impl Reading {
     /// The machine's groups were these when the trace began, and whoever the file does not tell of was in his parent's.
     pub(in crate::commands) fn has_cgroups(&mut self, cgroups: &Cgroups) {
+        self.autogroup = Some(cgroups.autogroup());
         let mut cgroups = cgroups.clone();
         cgroups.add_forked(self.forked.iter().map(|forked| (forked.process, forked.thread, forked.parent)));
         self.recorder = std::mem::take(&mut self.recorder).with_cgroups(cgroups);
@@ -106,7 +109,7 @@ impl Reading {
 
     /// How the trace is replayed as recorded, on so many CPUs: under the kernel that the user names, else under that of
     /// the trace, or the nearest there is.
-    pub(in crate::commands) fn says(&self, path: &Path, named: Option<&str>, cpus: usize, autogroup: bool) -> Trace {
+    pub(in crate::commands) fn says(&self, path: &Path, named: Option<&str>, cpus: usize) -> Trace {
         // As `uname -r` has it (`6.12.3`, `6.1.0-28-amd64`, `6.12+deb13-amd64`), which tells more than the series.
         let is_release = |named: &&str| {
             let numbers = named.split(['-', '+']).next().unwrap_or_default().split('.');
@@ -121,6 +124,7 @@ impl Reading {
             Some(named) if !is_release(&named) => named.to_owned(),
             _ => recorded_under(path, release.as_deref()),
         };
+        let autogroup = self.autogroup.unwrap_or(false);
         Trace { kernel, release, cpus, autogroup, ticks: self.recorder.ticks() }
     }
 
