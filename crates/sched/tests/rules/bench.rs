@@ -50,7 +50,11 @@ impl<P: Policy<Tunables = Knobs>> Machine<P> {
 
     pub(crate) fn with_cpus(name: &str, cpus: usize) -> Self {
         let topology = Topology::flat(cpus);
-        let shared = Shared::new(topology.clone(), Config::new(&kernel(name).unwrap(), &topology, 250));
+        // `6.18.44` is a release of `6.18`.
+        let version = name.match_indices('.').nth(1).filter(|_| !name.starts_with('2'));
+        let mut kernel = kernel(&name[..version.map_or(name.len(), |(at, _)| at)]).unwrap();
+        kernel.as_of(name);
+        let shared = Shared::new(topology.clone(), Config::new(&kernel, &topology, 250));
         let rqs = Rq::all(&shared);
         let mut machine = Self { rqs, shared, wish: Wish::default(), now: MS, group: GroupId::ROOT };
         machine.group = machine.with(|s| s.new_group(GroupId::ROOT, GroupWeight::Weight(100)));

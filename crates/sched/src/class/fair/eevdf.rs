@@ -18,7 +18,8 @@
 //!   kernels leave it at such a one, and nobody is preempted. Every wakeup that does not preempt shortens the
 //!   protection of who runs to the shortest slice that waits; in earlier ones only one with a shorter slice. A task
 //!   that is new preempts only who asked for a longer slice. Lag is limited to the longest slice of the queue and a
-//!   tick. Protection is kept in real time when a weight changes.
+//!   tick. Protection is kept in real time when a weight changes, and not given anew to a running task of which
+//!   something was changed.
 
 use super::entity::{CfsRq, Entity, Se};
 use super::{Discipline, FairCpu, FairShared};
@@ -34,6 +35,9 @@ pub struct EevdfOrder;
 
 /// The sums of a queue are moved to a new origin when the average has gone this far from the old, virtual ns.
 const REBASE: i64 = 1 << 28;
+
+/// How far back a protection ended that is over whatever becomes of its entity's vruntime, virtual ns.
+const LONG_PAST: u64 = 1 << 62;
 
 /// The queue's virtual time: the weighted average vruntime, rounded down so that it never counts as ahead of itself.
 #[inline]
@@ -257,6 +261,21 @@ fn reweight_about_average<T: Tunables>(
     }
 }
 
+/// How 6.18 finds the place of the running entity, which is on none of its queue's counts, after a change of its weight:
+/// as if it joined a queue that it is still part of, with its old vruntime and its new weight. That leaves it further
+/// from the average than it was, on either side: by a quarter if it weighs as much as all others.
+fn place_running<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) {
+    let (entity, queue) = rq.class.both(se);
+    let weight = weight::down(entity.weight);
+    let share = entity.vruntime.wrapping_sub(queue.zero) as i64 * weight as i64;
+    queue.sum_wv += share;
+    queue.sum_w += weight;
+    EevdfOrder::place(rq, shared, se, Enqueue::Restore);
+    let queue = rq.class.both(se).1;
+    queue.sum_wv -= share;
+    queue.sum_w -= weight;
+}
+
 impl Discipline for EevdfOrder {
     const AVERAGES: bool = true;
 
@@ -312,6 +331,9 @@ impl Discipline for EevdfOrder {
 
     fn leave<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se, why: Dequeue) {
         update_lag(rq, shared, se);
+        // Its lag is written where the end of its protection was.
+        let entity = rq.se_mut(se);
+        entity.protected_until = entity.vruntime.wrapping_sub(LONG_PAST);
         if shared.config.features.has(Feature::PlaceRelDeadline) && matches!(why, Dequeue::Move | Dequeue::Save) {
             let entity = rq.se_mut(se);
             entity.deadline = entity.deadline.wrapping_sub(entity.vruntime);
@@ -337,6 +359,9 @@ impl Discipline for EevdfOrder {
 
     fn set_next<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) {
         if shared.config.eevdf >= Version::V6_18 {
+            if rq.restoring && shared.config.eevdf >= Version::V6_18_44 {
+                return;
+            }
             let cfs = rq.se(se).parent;
             let least = if shared.config.features.has(Feature::RunToParity) {
                 min_slice(rq, cfs).unwrap_or(u64::MAX)
@@ -486,8 +511,11 @@ impl Discipline for EevdfOrder {
             rq.update_curr(shared, cfs);
             update_lag(rq, shared, se);
             let entity = rq.se_mut(se);
-            if shared.config.eevdf == Version::V6_18_44 && is_curr && protected(shared, entity) {
-                protection = Some(entity.protected_until.wrapping_sub(entity.vruntime));
+            if is_curr && protected(shared, entity) {
+                let left = entity.protected_until.wrapping_sub(entity.vruntime);
+                // Until it was noticed, the lag was written where the protection's end is kept (`vlag` and `vprot` are
+                // one word): a lag, taken for a time, is long past.
+                protection = Some(if shared.config.eevdf == Version::V6_18 { 0 } else { left });
             }
             entity.deadline = entity.deadline.wrapping_sub(entity.vruntime);
             entity.rel_deadline = true;
@@ -504,7 +532,11 @@ impl Discipline for EevdfOrder {
         }
         set_weight(rq, se, weight);
         if on_rq {
-            Self::place(rq, shared, se, Enqueue::Restore);
+            if is_curr {
+                place_running(rq, shared, se);
+            } else {
+                Self::place(rq, shared, se, Enqueue::Restore);
+            }
             if let Some(left) = protection {
                 let entity = rq.se_mut(se);
                 let left = stretch.of(left as i64) as u64;

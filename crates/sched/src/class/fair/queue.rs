@@ -566,9 +566,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             }
             slice = self.min_slice(shared, cfs);
             if se.as_task().is_some() {
-                let buddy = sleeps && why != Dequeue::Throttle;
                 if queue_weight > 0 && self.stays_quiet(shared, cfs, slice, [-1, -(runnable as i32), -(idle as i32)]) {
-                    if buddy {
+                    if sleeps {
                         self.set_next_buddy(Se::group(cfs));
                     }
                     return true;
@@ -582,8 +581,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             if leaving {
                 if queue_weight > 0 {
                     leaving = false;
-                    // Its siblings are likely to be served from the same cache.
-                    if sleeps && why != Dequeue::Throttle {
+                    // Its siblings are likely to be served from the same cache; of a group that is held back task by
+                    // task (6.18) the next one is to leave.
+                    if sleeps {
                         self.set_next_buddy(se);
                     }
                 } else if why != Dequeue::Throttle {
