@@ -48,10 +48,13 @@ pub enum EevdfVersion {
     /// As in 6.18: protection is a time of its own (`vprot`): no longer than the shortest slice that waits; a balancer
     /// that has not failed leaves alone who is not eligible (6.14).
     V6_18,
-    /// As in [late releases](Kernel::as_of) of 6.18: a woken task is compared with who is picked once those have left
-    /// whose dequeue was delayed; a wakeup that does not preempt shortens protection; a new task preempts nobody; lag
-    /// is limited by the longest slice on the queue.
+    /// As in [late releases](Kernel::as_of) of 6.18, and in 7.0: a woken task is compared with who is picked once those
+    /// have left whose dequeue was delayed; a wakeup that does not preempt shortens protection; a new task preempts
+    /// nobody; lag is limited by the longest slice on the queue.
     V6_18_44,
+    /// As in 7.1: a task whose dequeue is delayed adds nothing to its debt meanwhile; weights change about the average;
+    /// the timer that ends slices (HRTICK) goes by the virtual deadline.
+    V7_1,
 }
 
 /// How a kernel throttles groups that have used their limit up: see `class::fair::bandwidth`.
@@ -134,6 +137,8 @@ const UP_TO_3_15: &[Feature] = &[Feature::ArchPower, Feature::NontaskPower];
 const FROM_3_16: &[Feature] = &[Feature::ArchCapacity, Feature::NontaskCapacity, Feature::NumaFavourHigher];
 
 const EEVDF_6_6: &[Feature] = &[Feature::PlaceLag, Feature::PlaceDeadlineInitial, Feature::RunToParity];
+
+const FROM_7_1: &[Feature] = &[Feature::Hrtick, Feature::HrtickDl, Feature::NiRate];
 
 const fn features(lists: &[&[Feature]]) -> Features {
     let mut all = Features::of(&[]);
@@ -343,6 +348,36 @@ static KERNELS: &[KernelRow] = &[
         cpusets: Rules::V6_12,
         change: "Slice protection is a virtual time of its own, at most the shortest slice waiting, and running past \
                  it asks for a reschedule; CPU limits stop each task at its return to user mode.",
+    },
+    KernelRow {
+        name: "7.0",
+        policy: PolicyKind::Eevdf,
+        eevdf: EevdfVersion::V6_18_44,
+        features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12]),
+        base_slice_ns: 700_000,
+        balancer: Balancer::V7_0,
+        rt_limit: Limit::FairServer,
+        overload: Overload::Waiting,
+        grub: Grub::V6_5,
+        throttle: Throttle::V6_18,
+        cpusets: Rules::V6_12,
+        change: "A new task preempts nobody but who asked for a longer slice; a woken one is compared with who would be picked \
+                 without those that sleep; a wakeup that does not preempt shortens the protection of who runs.",
+    },
+    KernelRow {
+        name: "7.1",
+        policy: PolicyKind::Eevdf,
+        eevdf: EevdfVersion::V7_1,
+        features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12, FROM_7_1]),
+        base_slice_ns: 700_000,
+        balancer: Balancer::V7_1,
+        rt_limit: Limit::FairServer,
+        overload: Overload::Waiting,
+        grub: Grub::V6_5,
+        throttle: Throttle::V6_18,
+        cpusets: Rules::V6_12,
+        change: "Slices end when they are over, by a timer, and not at the next tick (HRTICK is on). Who sleeps with a delayed dequeue \
+                 adds nothing to its debt; SCHED_IDLE tasks no longer take a CPU with none but their like for an idle one.",
     },
 ];
 

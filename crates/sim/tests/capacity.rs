@@ -9,7 +9,7 @@ use vruntime_sim::Config;
 use vruntime_trace::NoSink;
 use vruntime_workload::program::*;
 
-const KERNELS: [&str; 4] = ["6.1", "6.6", "6.12", "6.18"];
+const KERNELS: [&str; 5] = ["6.1", "6.6", "6.12", "6.18", "7.1"];
 /// CPUs 0 to 3 are small, 4 to 7 big: all in one cache (as Arm's DynamIQ), or each kind in its own.
 const SHAPES: [&str; 2] = [
     "l3:1 core:8(capacity=446,446,446,446,1024,1024,1024,1024)",

@@ -11,7 +11,7 @@ use vruntime_sim::{Config, Error, Outcome};
 use vruntime_trace::NoSink;
 use vruntime_workload::program::*;
 
-const KERNELS: [&str; 4] = ["6.1", "6.6", "6.12", "6.18"];
+const KERNELS: [&str; 5] = ["6.1", "6.6", "6.12", "6.18", "7.1"];
 /// Of the Juno board: MHz, and mW of the small and of the big CPUs.
 const SMALL: [(u32, u64); 3] = [(450, 42), (700, 79), (850, 119)];
 const BIG: [(u32, u64); 3] = [(450, 160), (800, 343), (1100, 583)];

@@ -14,7 +14,7 @@ use vruntime_trace::{Sink, TaskInfo};
 use vruntime_workload::program::*;
 
 const FAIR: Policy = Policy::Other { nice: 0, slice: None };
-const KERNELS: [&str; 4] = ["6.1", "6.6", "6.12", "6.18"];
+const KERNELS: [&str; 5] = ["6.1", "6.6", "6.12", "6.18", "7.1"];
 
 fn hog(name: &str, policy: Policy, group: usize) -> Task {
     let mut task = task(name, vec![phase(vec![Op::Run { work: MS }], Repeat::Forever)]);

@@ -1,5 +1,6 @@
 //! A CPU or two, each call of the scheduler by hand.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use vruntime_sched::config::Config;
@@ -19,6 +20,7 @@ pub(crate) const MS: u64 = 1_000_000;
 pub(crate) struct Wish {
     asked: bool,
     pub(crate) moved: Vec<(TaskId, MigrateCause)>,
+    pub(crate) timers: BTreeMap<Timer, Option<u64>>,
 }
 
 impl Host for Wish {
@@ -26,7 +28,9 @@ impl Host for Wish {
         self.asked = true;
     }
     fn kick_nohz(&mut self, _cpu: CpuId) {}
-    fn arm(&mut self, _timer: Timer, _at: Option<u64>) {}
+    fn arm(&mut self, timer: Timer, at: Option<u64>) {
+        self.timers.insert(timer, at);
+    }
     fn event(&mut self, _at: u64, _cpu: CpuId, event: &Event) {
         if let Event::Migrate { task, cause, .. } = event {
             self.moved.push((*task, *cause));

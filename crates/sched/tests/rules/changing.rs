@@ -138,7 +138,7 @@ fn to_be_given_what_one_has_is_nothing() {
 /// another nice value; not in another class.
 #[test]
 fn who_is_delayed_stays_queued() {
-    for name in ["6.12", "6.18"] {
+    for name in ["6.12", "6.18", "7.1"] {
         let mut machine = Machine::<Eevdf>::new(name);
         let (tasks, group) = (machine.fork(3), machine.group);
         let task = tasks[0];
@@ -328,11 +328,13 @@ fn reweighted(name: &str, ran: u64) -> (i128, i128, bool) {
 
 /// `reweight_entity` of 6.18 has the running entity join a queue it has not left: it is a quarter further from the
 /// average than before if it weighs as much as all others (read in the text of 6.18.15, and in the instructions of a
-/// running 6.18.44). And 6.18.15 writes the lag where the end of its protection is kept; in 6.12 a changed deadline is
+/// running 6.18.44); 7.1 changes it about the average again. And 6.18.15 writes the lag where the end of its protection is kept; in 6.12 a changed deadline is
 /// one that is not protected.
 #[test]
 fn in_6_18_a_change_of_weight_takes_who_runs_further_from_the_average() {
-    for (name, times, unprotected) in [("6.12", 1.0, true), ("6.18", 1.25, true), ("6.18.44", 1.25, false)] {
+    for (name, times, unprotected) in
+        [("6.12", 1.0, true), ("6.18", 1.25, true), ("6.18.44", 1.25, false), ("7.1", 1.0, false)]
+    {
         let (before, after, asks) = reweighted(name, MS / 4);
         assert!(before < 0, "{name}: it has run");
         let found = after as f64 / before as f64;
