@@ -17,7 +17,7 @@ use vruntime_workload::program::*;
 use vruntime_workload::rtapp::Options;
 use vruntime_workload::scenario::{self, Scenario};
 
-const KERNELS: [&str; 5] = ["3.10", "3.12", "3.17", "3.18"];
+const KERNELS: [&str; 4] = ["3.10", "3.12", "3.17", "3.18"];
 
 /// Migrations by cause.
 #[derive(Default)]

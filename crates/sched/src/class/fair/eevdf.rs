@@ -315,7 +315,7 @@ fn place_running<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShar
 
 /// NEXT_BUDDY since 6.19 (and in late releases of 6.18): who wakes becomes the buddy unless there is one with an earlier
 /// deadline. If his waker is about to sleep that is all (`preempt_sync`: the waker would have to have run for a while
-/// since it was last charged, which it was just now); else he is compared as ever, which is what nothing means.
+/// since it was last charged, which it was just now). `None`: he is compared as ever.
 fn meets_buddy<T: Tunables>(
     rq: &mut FairCpu<EevdfOrder, T>,
     shared: &FairShared<EevdfOrder, T>,
