@@ -105,7 +105,7 @@ const KERNELS: [&str; 5] = ["6.1", "6.6", "6.12", "6.18", "7.1"];
 
 /// What of a CPU is there for tasks: 95 %, less the fair server's 5 % from 6.12 on.
 fn share_of_a_cpu(kernel: &str) -> u64 {
-    if kernel.starts_with("6.1") && kernel != "6.1" { 900 } else { 950 }
+    if matches!(kernel, "6.1" | "6.6") { 950 } else { 900 }
 }
 
 proptest! {

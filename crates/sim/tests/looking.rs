@@ -111,7 +111,7 @@ fn throttled_groups_are_seen() {
 #[test]
 fn what_is_not_moved_is_counted() {
     let hog = |n: usize| forever(&format!("hog{n}"), None, vec![Op::Run { work: MS }]);
-    for kernel in ["2.6.22", "2.6.23", "3.18", "6.1", "6.6", "6.12", "6.18", "7.1"] {
+    for kernel in ["2.6.22", "2.6.23", "3.18", "6.1", "6.6", "6.12", "6.18"] {
         // Three that have to stay on CPU 0, and one beside them.
         let tasks = (0..4).map(|n| if n < 3 { pinned(hog(n), &[0]) } else { hog(n) }).collect();
         let tasks = on_two_cpus(&workload(tasks), kernel, 2_000);
