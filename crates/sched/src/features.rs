@@ -107,7 +107,7 @@ pub enum Feature {
     NumaResistLower,
     /// A CPU that seldom goes idle looks for work each time it does (7.1).
     NiRate,
-    /// Watch for sums of a queue's average that overflow (7.1).
+    /// Keep the sums of a queue's average coarser once they overflow (7.1).
     ParanoidAvg,
     /// CPU resource controller: a class with less than its guarantee is hungry only if its tasks wait.
     CpuRcHungry,
@@ -338,7 +338,7 @@ pub const FEATURES: &[FeatureRow] = &[
         Feature::ParanoidAvg,
         "PARANOID_AVG",
         Some(("7.1", "7.1")),
-        "watch for sums of a queue's average that overflow (for the kernel's developers)",
+        "keep the sums of a queue's average coarser once they overflow",
     ),
     row(
         Feature::HrtickDl,
@@ -478,6 +478,7 @@ impl Feature {
             Self::SisProp => Some("what a search for an idle CPU costs is not measured; SIS_UTIL bounds it"),
             Self::RtPushIpi => Some("real-time tasks are pulled at once, as with the feature off"),
             Self::DoubleTick => Some("the periodic tick looks at slices always"),
+            Self::ParanoidAvg => Some("a queue's sums are kept as coarse as up to 7.0, so that they do not overflow"),
             Self::WarnDoubleClock | Self::LatencyWarn => Some("it only prints warnings about the kernel's own code"),
             Self::ArchPower | Self::ArchCapacity => Some("the machine's capacities are what it is described with"),
             Self::ForceSdOverlap => Some("groups overlap where the machine's nodes do"),

@@ -418,4 +418,21 @@ mod tests {
         }
         assert_eq!(lucky.newidle_ratio, 2048);
     }
+
+    /// Since 7.1 a CPU that goes idle less than 128 times a second looks each time, however seldom that helps; and never
+    /// more than always.
+    #[test]
+    fn who_seldom_goes_idle_always_looks_since_7_1() {
+        const S: u64 = 1 << 30;
+        for (took, rate, ratio) in [(8 * S, true, 1024), (S, true, 256), (S, false, 0)] {
+            let mut state = DomainState::new(1, 0, 0, 0);
+            for tried in 0..512 {
+                state.newidle_tried(0, tried * took / 511, Some(rate));
+            }
+            assert_eq!(state.newidle_ratio, ratio);
+        }
+        let mut lucky = DomainState::new(1, 0, 0, 0);
+        (0..512).for_each(|_| lucky.newidle_tried(1024, 0, Some(true)));
+        assert_eq!(lucky.newidle_ratio, 1024);
+    }
 }
