@@ -106,6 +106,10 @@ pub trait Policy: Sized + Debug + 'static {
     /// What it keeps for a task; moves with the task.
     type Task: Debug + Send;
 
+    /// Whether it keeps to groups' limits (`cpu.max`), which are `Fair`'s.
+    #[doc(hidden)]
+    const LIMITS: bool = false;
+
     /// State of a CPU without tasks.
     fn new_rq(shared: &Shared<Self>, cpu: CpuId) -> Self::Rq;
 

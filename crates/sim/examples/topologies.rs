@@ -124,6 +124,8 @@ fn table(machines: &[String], compared: &[[f64; 3]]) -> String {
 
 fn main() -> Result<(), Failure> {
     if let Some(machine) = env::args().nth(1) {
+        // A misspelt one leaves no files.
+        parse_topology(&machine)?;
         for (own, path) in [(true, "shortest.perfetto-trace"), (false, "6.12.perfetto-trace")] {
             let mut trace = PerfettoWriter::new(File::create(path)?);
             simulate(&machine, 200 * MS, own, &mut trace)?;

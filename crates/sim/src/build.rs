@@ -41,6 +41,19 @@ const START_JITTER: u64 = 5_000;
 /// So long a task may take to end after the duration, nanoseconds.
 const GRACE: u64 = 1_000_000_000;
 
+/// A word on the first group with a limit, under a policy that keeps to none.
+fn unkept_limits(workload: &Workload) -> Option<String> {
+    let changed = workload.changes.iter().find_map(|change| match &change.what {
+        Changed::Group { group, to } if to.max.is_some() => workload.groups.get(*group),
+        _ => None,
+    });
+    let limited = workload.groups.iter().find(|group| group.max.is_some()).or(changed)?;
+    Some(format!(
+        "the limit of group `{}` has no effect: `cpu.max` is kept by the fair class, not by this policy",
+        limited.path
+    ))
+}
+
 /// How many event sources the machine has.
 fn sources(workload: &Workload, cpus: usize) -> Result<usize, Error> {
     let fixed = fixed_sources(cpus) as usize;
@@ -199,6 +212,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         notes.extend(history::note(workload, &config.kernel));
         notes.extend(history::preemption_note(config));
         notes.extend(energy::note(config));
+        notes.extend((!P::LIMITS).then(|| unkept_limits(workload)).flatten());
         let loops = sink.wants_loops().then(Vec::new);
         let governed = spec.frequencies.is_some() || !spec.idle_states.is_empty();
         let preempt_full = config.preempt == Preempt::Full;

@@ -12,7 +12,7 @@ use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{Policy, Rq, Shared, TaskAttrs};
 use vruntime_sim::{Config, Error, Outcome, run_policy};
 use vruntime_trace::NoSink;
-use vruntime_workload::program::{Op, Repeat, Task};
+use vruntime_workload::program::{Bandwidth, Group, Op, Repeat, Task, Workload};
 
 /// First come, first served but for one mistake, which is its tasks' nice value: every type of policy would be a
 /// machine of its own to compile.
@@ -192,6 +192,27 @@ fn every_fault_says_what_was_done_wrong() {
         "the policy, on CPU 0 at 5 ms: `finish_delayed` is called for a task that is not queued (task `a`)",
     ];
     assert_eq!(mistakes.map(told), expected);
+}
+
+/// Limits are the fair class's: that one has no effect is told once, and not under a policy of the kernel's.
+#[test]
+fn a_limit_that_nobody_keeps_is_told() {
+    let limit = Some(Bandwidth { quota: 10 * MS, period: 100 * MS, burst: 0 });
+    let groups = ["/", "/a"].map(|path| Group {
+        path: path.to_owned(),
+        parent: (path != "/").then_some(0),
+        max: limit.filter(|_| path != "/"),
+        ..Group::default()
+    });
+    let mut task = task("t", vec![phase(vec![Op::Run { work: MS }], Repeat::Times(20))]);
+    task.settings.group = Some(1);
+    let workload = Workload { groups: groups.to_vec(), ..workload(vec![task]) };
+    let config = exact("6.12", "1");
+    let outcome = run_policy::<Wrong, _>(&workload, &config, &mut NoSink).unwrap();
+    let told = "the limit of group `/a` has no effect: `cpu.max` is kept by the fair class, not by this policy";
+    assert_eq!((outcome.end, outcome.notes), (20 * MS, vec![told.to_owned()]));
+    let outcome = simulate(&workload, &config, &mut NoSink).unwrap();
+    assert!(outcome.end > 20 * MS && outcome.notes.is_empty(), "{outcome:?}");
 }
 
 /// The Rust that docs/policy.md shows is compiled elsewhere: it is of the examples, or of the documentation's.

@@ -215,7 +215,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
                 && at <= self.now
             {
                 self.wishes.timers.remove(&timer);
-                let on = self.shared.online().first().unwrap();
+                let on = timer.cpu().or(self.shared.online().first()).unwrap();
                 self.with(|s| s.timer(timer, on));
                 self.obey();
                 self.close_periods();

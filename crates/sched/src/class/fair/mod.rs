@@ -208,6 +208,8 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     type Rq = FairRq;
     type Task = Luggage;
 
+    const LIMITS: bool = true;
+
     fn new_rq(_shared: &Shared<Self>, _cpu: CpuId) -> FairRq {
         FairRq::new()
     }
