@@ -449,3 +449,49 @@ fn who_wakes_beside_the_stopper_goes_elsewhere() {
         assert!(beside >= 2, "{kernel}: met the stopper {beside} times");
     }
 }
+
+/// A CPU is about to run something less urgent, and a task waits on another one. With RT_PUSH_IPI, which 6.18.15 has on
+/// (`kernel/sched/features.h`), it does not take the task, but has an interrupt sent to the other CPU, which pushes it.
+#[test]
+fn who_becomes_free_takes_a_waiting_task_or_asks_for_it() {
+    use vruntime_sched::event::MigrateCause::{RtPull, RtPush};
+    let cases = [("6.1", "", RtPull), ("6.12", "", RtPull), ("6.12", "RT_PUSH_IPI", RtPush), ("6.18", "", RtPush)];
+    for (kernel, feature, expected) in cases.into_iter().chain([("6.18", "NO_RT_PUSH_IPI", RtPull)]) {
+        let mut config = unlimited(kernel, "2");
+        if !feature.is_empty() {
+            config.kernel.feature(feature).unwrap();
+        }
+        config.duration = Some(60 * MS);
+        config.machine.costs.ipi_latency_ns = 5 * US;
+        config.machine.costs.ipi_ns = 2 * US;
+        let fifo = |name: &str, ops, priority| {
+            with_policy(task(name, vec![phase(ops, Repeat::Times(1))]), Policy::Fifo { priority })
+        };
+        let high = pinned(fifo("high", vec![run(50 * MS)], 30), &[0]);
+        let other = pinned(fifo("other", vec![run(20 * MS)], 20), &[1]);
+        let low = starting(fifo("low", vec![run(10 * MS)], 10), MS);
+        let mut log = Log::default();
+        simulate(&workload(vec![high, other, low]), &config, &mut log).unwrap();
+        let low = log.of("low");
+        let moves: Vec<_> = log
+            .events
+            .iter()
+            .filter_map(|&(at, _, event)| match event {
+                Event::Migrate { task, to, cause, .. } if task == low && at > 10 * MS => Some((at, to.0, cause)),
+                _ => None,
+            })
+            .collect();
+        let started = log.events.iter().find_map(|&(at, cpu, event)| match event {
+            Event::Switch { next, .. } if next == Running::Task(low) => Some((at, cpu.0)),
+            _ => None,
+        });
+        // Where it was put is chance: it waits on CPU 0 or has gone to CPU 1 before.
+        let Some(&(at, to, cause)) = moves.first() else { panic!("{kernel} {feature}: it never moved") };
+        assert_eq!((to, cause), (1, expected), "{kernel} {feature}");
+        // The interrupt there, and the one back that has the CPU rescheduled.
+        let (sent, back) = if expected == RtPush { (5 * US, 7 * US) } else { (0, 0) };
+        let free = log.exit("other").unwrap();
+        assert_eq!(at, free + sent, "{kernel} {feature}");
+        assert_eq!(started, Some((at + back, 1)), "{kernel} {feature}");
+    }
+}

@@ -410,6 +410,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         match timer {
             Timer::Hrtick(cpu) => self.hrtick(cpu),
             Timer::Deadline(cpu) => self.dl_timers(cpu),
+            Timer::RtPush(cpu) => self.push_as_asked(cpu),
             Timer::RtPeriod => self.rt_period_timer(),
             Timer::RtGroupPeriod(group) => self.rt_group_period_timer(group),
             Timer::GroupPeriod(group) => self.group_period(group, on),
