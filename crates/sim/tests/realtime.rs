@@ -328,19 +328,22 @@ fn throttling_leaves_a_twentieth() {
 }
 
 /// The fair server of a CPU goes on when the fair tasks have gone: its turn finds nobody, and who comes after that has
-/// his share at once, not at the end of a new period.
+/// his share at once, not at the end of a new period; in 6.18.15 there (`update_dl_entity`).
 #[test]
 fn a_fair_task_that_comes_after_the_servers_turn_need_not_wait_for_the_next() {
-    for kernel in ["6.12", "6.18"] {
+    for (kernel, release, turns_at) in
+        [("6.12", "", [0, 1101]), ("6.18", "6.18.15", [0, 2051]), ("6.18", "6.18.44", [0, 1101])]
+    {
         let fair = task("fair", vec![phase(vec![run(MS), Op::Sleep { time: 1100 * MS }], Repeat::Forever)]);
         let sleeps = phase(vec![Op::Sleep { time: 5 * MS }], Repeat::Times(1));
         let hog =
             with_policy(task("hog", vec![sleeps, phase(vec![run(MS)], Repeat::Forever)]), Policy::Fifo { priority: 5 });
         let mut turns = Turns::default();
-        simulate(&workload(vec![fair, hog]), &Config { duration: Some(2000 * MS), ..exact(kernel, "1") }, &mut turns)
-            .unwrap();
+        let mut config = Config { duration: Some(2150 * MS), ..exact(kernel, "1") };
+        config.kernel.as_of(release);
+        simulate(&workload(vec![fair, hog]), &config, &mut turns).unwrap();
         let fair: Vec<u64> = turns.turns.iter().filter(|turn| turn.2 == TaskId(0)).map(|turn| turn.0 / MS).collect();
-        assert_eq!(fair, [0, 1101], "{kernel}");
+        assert_eq!(fair, turns_at, "{kernel} {release}");
     }
 }
 

@@ -21,7 +21,9 @@ use crate::shared::Shared;
 use crate::task::{Affinity, SchedPolicy, Task, TaskState};
 
 fn env<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Env {
-    Env::new(rq.clock.now(), rq.clock.speed(), shared.dl.domain(shared.root(rq.cpu)), shared.dl.grub)
+    let domain = shared.dl.domain(shared.root(rq.cpu));
+    let server = shared.dl.server_rules;
+    Env { server, ..Env::new(rq.clock.now(), rq.clock.speed(), domain, shared.dl.grub) }
 }
 
 /// Calls with a task's entity, which it has, and the run queue's part of the class.

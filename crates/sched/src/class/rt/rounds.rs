@@ -110,9 +110,11 @@ fn offers<P: Policy>(shared: &Shared<P>, this: CpuId, from: u32) -> Option<CpuId
     if from as usize >= shared.nr_cpus() {
         return None;
     }
-    shared.rt.overloaded().iter_from(CpuId(from)).find(|&cpu| {
-        cpu.0 >= from && cpu != this && shared.is_online(cpu) && shared.same_root(this, cpu)
-    })
+    shared
+        .rt
+        .overloaded()
+        .iter_from(CpuId(from))
+        .find(|&cpu| cpu.0 >= from && cpu != this && shared.is_online(cpu) && shared.same_root(this, cpu))
 }
 
 /// `cpu` is about to run something less urgent than before: has those pushed that wait elsewhere.
