@@ -15,36 +15,44 @@ use vruntime_sched::{invariants, kernel};
 #[derive(Debug)]
 struct Turns;
 
+/// Who waits on a CPU, the next in front; and the CPU's clamps as the policy found them each time somebody joined.
+#[derive(Debug, Default)]
+struct Line {
+    waits: VecDeque<u32>,
+    clamps: Vec<(u16, u16)>,
+}
+
 impl Policy for Turns {
     type Tunables = Knobs;
-    /// Who waits, the next in front.
-    type Rq = VecDeque<u32>;
+    type Rq = Line;
     type Task = ();
 
-    fn new_rq(_shared: &Shared<Self>, _cpu: CpuId) -> VecDeque<u32> {
-        VecDeque::new()
+    fn new_rq(_shared: &Shared<Self>, _cpu: CpuId) -> Line {
+        Line::default()
     }
 
     fn new_task(_shared: &Shared<Self>, _attrs: &TaskAttrs) {}
 
     fn enqueue(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32, _why: Enqueue) {
+        let clamps = rq.clamps();
+        rq.class.clamps.push((clamps.min, clamps.max));
         if rq.curr_ordinary != Some(task) {
-            rq.class.push_back(task);
+            rq.class.waits.push_back(task);
         }
     }
 
     fn dequeue(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32, _why: Dequeue) -> bool {
-        rq.class.retain(|&other| other != task);
+        rq.class.waits.retain(|&other| other != task);
         true
     }
 
     fn pick(rq: &mut Rq<Self>, _shared: &Shared<Self>) -> Option<u32> {
-        rq.class.front().copied().or(rq.curr_ordinary.filter(|&curr| rq.tasks[curr].on_rq))
+        rq.class.waits.front().copied().or(rq.curr_ordinary.filter(|&curr| rq.tasks[curr].on_rq))
     }
 
     fn switch(rq: &mut Rq<Self>, _shared: &Shared<Self>, prev: Option<u32>, next: Option<u32>) {
-        rq.class.extend(prev.filter(|&prev| rq.tasks[prev].on_rq));
-        rq.class.retain(|&other| Some(other) != next);
+        rq.class.waits.extend(prev.filter(|&prev| rq.tasks[prev].on_rq));
+        rq.class.waits.retain(|&other| Some(other) != next);
     }
 
     /// Whoever waits is told of, and its slice is timed: what every policy may do.
@@ -90,8 +98,13 @@ const FIRST: CpuId = CpuId(0);
 impl Machine {
     /// Two CPUs, and so many tasks that have had a turn each on the first.
     fn new(tasks: usize) -> Self {
+        Self::of("6.12", tasks)
+    }
+
+    /// The same under another kernel.
+    fn of(kernel_name: &str, tasks: usize) -> Self {
         let topology = Topology::flat(2);
-        let config = Config::new(&kernel("6.12").unwrap(), &topology, 250);
+        let config = Config::new(&kernel(kernel_name).unwrap(), &topology, 250);
         let shared = Shared::new(topology, config);
         let mut machine = Self { rqs: Rq::all(&shared), shared, ears: Ears::default(), now: MS };
         let tied =
@@ -178,4 +191,20 @@ fn what_a_policy_has_to_say_is_heard() {
     assert!(machine.verb(|scheduler| scheduler.need_resched(FIRST)));
     assert_eq!(machine.ears.armed, [(Timer::Hrtick(FIRST), Some(machine.now + 1))]);
     assert!(machine.ears.events.contains(&Event::Waking { task: TaskId(1), irq: false }), "{:?}", machine.ears.events);
+}
+
+/// A task that joins is counted with its clamps before the policy is asked to queue it, so that a policy that looks at
+/// the CPU's utilisation sees them; but in 6.12 afterwards (`enqueue_task`).
+#[test]
+fn clamps_count_before_the_policy_queues_a_task() {
+    for (kernel, seen) in [("6.1", (100, 600)), ("6.12", (0, 1024)), ("6.18", (100, 600))] {
+        let mut machine = Machine::of(kernel, 0);
+        machine.verb(|scheduler| {
+            let task = scheduler.new_task(&TaskAttrs::default(), FIRST);
+            scheduler.set_uclamp(task, Some(100), Some(600)).unwrap();
+            scheduler.wake_new(task, FIRST);
+        });
+        let lines: Vec<_> = machine.rqs.iter().flat_map(|rq| rq.class.clamps.clone()).collect();
+        assert_eq!(lines, [seen], "{kernel}");
+    }
 }
