@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use vruntime_sched::config::Config;
+use vruntime_sched::config::{Config, Preemption};
 use vruntime_sched::event::{Event, PrevState};
 use vruntime_sched::ids::{CpuId, TaskId};
 use vruntime_sched::policy::{Dequeue, Enqueue, Wake};
@@ -70,12 +70,15 @@ impl Policy for Turns {
 
 #[derive(Default)]
 struct Ears {
+    told: Vec<CpuId>,
     armed: Vec<(Timer, Option<u64>)>,
     events: Vec<Event>,
 }
 
 impl Host for Ears {
-    fn resched(&mut self, _cpu: CpuId) {}
+    fn resched(&mut self, cpu: CpuId) {
+        self.told.push(cpu);
+    }
     fn kick_nohz(&mut self, _cpu: CpuId) {}
     fn arm(&mut self, timer: Timer, at: Option<u64>) {
         self.armed.push((timer, at));
@@ -104,7 +107,10 @@ impl Machine {
     /// The same under another kernel.
     fn of(kernel_name: &str, tasks: usize) -> Self {
         let topology = Topology::flat(2);
-        let config = Config::new(&kernel(kernel_name).unwrap(), &topology, 250);
+        let mut config = Config::new(&kernel(kernel_name).unwrap(), &topology, 250);
+        if kernel_name == "6.18" {
+            config.preemption = Preemption::Lazy;
+        }
         let shared = Shared::new(topology, config);
         let mut machine = Self { rqs: Rq::all(&shared), shared, ears: Ears::default(), now: MS };
         let tied =
@@ -206,5 +212,52 @@ fn clamps_count_before_the_policy_queues_a_task() {
         });
         let lines: Vec<_> = machine.rqs.iter().flat_map(|rq| rq.class.clamps.clone()).collect();
         assert_eq!(lines, [seen], "{kernel}");
+    }
+}
+
+/// A lazy reschedule that is pending (`TIF_NEED_RESCHED_LAZY`) does not keep a class above from asking for one at once:
+/// a task that was to give way lazily is a real-time one now, and makes room for its equal, which is tied to the CPU.
+#[test]
+fn a_lazy_reschedule_is_not_one_that_is_due() {
+    let mut machine = Machine::of("6.18", 0);
+    let fifo = SchedAttr { policy: SchedPolicy::Fifo, rt_priority: 10, ..SchedAttr::default() };
+    let (free, tied) = machine.verb(|scheduler| {
+        let free = scheduler.new_task(&TaskAttrs::default(), FIRST);
+        scheduler.wake_new(free, FIRST);
+        let tied = TaskAttrs {
+            affinity: Some(std::sync::Arc::new([FIRST].into_iter().collect())),
+            policy: SchedPolicy::Fifo,
+            rt_priority: 10,
+            ..TaskAttrs::default()
+        };
+        (free, scheduler.new_task(&tied, FIRST))
+    });
+    machine.turn();
+    assert_eq!(machine.rqs[0].running().task(), Some(free));
+    machine.ears.told.clear();
+    machine.verb(|scheduler| {
+        let _ = scheduler.tick(FIRST);
+        scheduler.set_scheduler(free, fifo).unwrap();
+    });
+    assert!(machine.rqs[0].need_resched() && machine.ears.told.is_empty());
+    machine.verb(|scheduler| scheduler.wake_new(tied, FIRST));
+    assert_eq!(machine.ears.told, [FIRST]);
+    machine.verb(|scheduler| {
+        let _ = scheduler.schedule(FIRST, PrevState::Preempted);
+    });
+    assert_eq!(machine.rqs[0].running().task(), Some(tied));
+}
+
+/// A lazy reschedule that is still pending at the next tick is due then (`sched_tick`).
+#[test]
+fn a_lazy_reschedule_is_due_at_the_tick() {
+    let mut machine = Machine::of("6.18", 1);
+    machine.ears.told.clear();
+    for told in [vec![], vec![FIRST]] {
+        machine.now += 4 * MS;
+        machine.verb(|scheduler| {
+            let _ = scheduler.tick(FIRST);
+        });
+        assert_eq!(machine.ears.told, told);
     }
 }

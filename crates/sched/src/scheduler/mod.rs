@@ -92,7 +92,7 @@ pub(crate) fn settle<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, hos
     if !rq.outbox.is_empty() {
         tell(rq, host);
     }
-    if rq.need_resched && !rq.resched_lazily {
+    if rq.resched_is_due() {
         // Written only by who holds the run queue.
         let told = &shared.cpu(rq.cpu).need_resched;
         if !told.load(Relaxed) {
@@ -387,6 +387,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         shared.jiffies.tick(cpu, self.now, shared.config.tunables.tick_ns());
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);
+        if rq.resched_lazily {
+            // It has had the time until now.
+            rq.resched();
+        }
         class::tick(&mut rq, shared);
         loadavg::tick(&mut rq, shared, self.now);
         let due = shared.config.balancer.time(shared, self.now) >= rq.balance.next_balance && !shared.is_isolated(cpu);
@@ -450,7 +454,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         rq.update_clock(self.now);
         if rq.curr_ordinary.is_some() {
             class::tick(&mut rq, self.shared);
-            rq.resched();
+            rq.resched_lazy();
         } else if deadline::runtime_ends(&rq).is_some() {
             // What reclaiming has left of its runtime has a timer of its own.
             class::tick(&mut rq, self.shared);

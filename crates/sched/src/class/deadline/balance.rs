@@ -271,7 +271,7 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u
 pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bool {
     rq.tasks[index].kind == ClassKind::Deadline
         && entity(rq, index).pushable
-        && !rq.need_resched()
+        && !rq.resched_is_due()
         && rq.curr.is_some_and(|current| {
             let running = &rq.tasks[current];
             running.kind == ClassKind::Deadline

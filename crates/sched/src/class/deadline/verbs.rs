@@ -244,7 +244,7 @@ pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, curr
     }
     if woken.deadline < running.deadline {
         rq.resched();
-    } else if woken.deadline == running.deadline && !rq.need_resched() {
+    } else if woken.deadline == running.deadline && !rq.resched_is_due() {
         // Of two equals the one that can go elsewhere should; if only the running one can, it has to.
         let elsewhere = |task: u32| {
             rq.tasks[task].nr_cpus_allowed(shared.nr_cpus()) > 1

@@ -115,7 +115,7 @@ pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bo
     let task = &rq.tasks[index];
     task.kind == ClassKind::Rt
         && task.rt.pushable
-        && !rq.need_resched()
+        && !rq.resched_is_due()
         && is_contested(rq, shared, task, |kind| kind < ClassKind::Fair)
 }
 

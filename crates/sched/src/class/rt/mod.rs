@@ -427,7 +427,7 @@ pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, curr
     let (running, woken) = (rq.tasks[curr].rt_level(), rq.tasks[index].rt_level());
     if woken < running {
         rq.resched();
-    } else if woken == running && !rq.need_resched() {
+    } else if woken == running && !rq.resched_is_due() {
         // Of two equals the one that can go elsewhere should. If only the running one can, it is made to, by letting
         // the other run: it will be pushed away.
         let elsewhere = |task: u32| {
