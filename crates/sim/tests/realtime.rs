@@ -498,3 +498,44 @@ fn who_becomes_free_takes_a_waiting_task_or_asks_for_it() {
         assert_eq!(started, Some((at + back, 1)), "{kernel} {feature}");
     }
 }
+
+/// In 6.18.15 the fair server's turn on an idle CPU leaves it queued there (`__pick_next_task`, which does not count it):
+/// the CPU seems to have a deadline task, and a real-time task that wakes beside a more urgent one does not go there, but
+/// waits. It was there, and slept, as in other kernels, if the CPU has been idle for less than a second.
+#[test]
+fn an_idle_cpu_with_a_fair_server_is_no_place_for_real_time_tasks_in_6_18() {
+    let cases = [
+        ("6.12", "", 2500, 1),
+        ("6.18", "6.18.15", 2500, 0),
+        ("6.18", "6.18.44", 2500, 1),
+        ("6.18", "6.18.15", 500, 1),
+    ];
+    for (kernel, release, wakes, ran_on) in cases {
+        let on = |cpus: &[u32], ops| {
+            let mut phase = phase(ops, Repeat::Times(1));
+            phase.settings.cpus = Some(cpus.to_vec());
+            phase
+        };
+        let fair = pinned(once("fair", vec![run(5 * MS)]), &[1]);
+        let high = once("high", vec![run(3000 * MS)]);
+        let high = starting(pinned(with_policy(high, Policy::Fifo { priority: 20 }), &[0]), 20 * MS);
+        let low = vec![on(&[0], vec![run(MS)]), on(&[0, 1], vec![Op::Sleep { time: wakes * MS }, run(10 * MS)])];
+        let low = with_policy(task("low", low), Policy::Fifo { priority: 10 });
+        let mut config = Config { duration: Some(4000 * MS), ..exact(kernel, "2") };
+        config.kernel.as_of(release);
+        let mut log = Log::default();
+        simulate(&workload(vec![fair, high, low]), &config, &mut log).unwrap();
+        let low = log.of("low");
+        let ran: Vec<_> = log.pick(|at, event| match event {
+            Event::Switch { next, .. } if next == Running::Task(low) => Some(at),
+            _ => None,
+        });
+        let last = log
+            .events
+            .iter()
+            .rfind(|(_, _, event)| matches!(event, Event::Switch { next, .. } if *next == Running::Task(low)));
+        assert_eq!(last.map(|(_, cpu, _)| cpu.0), Some(ran_on), "{kernel} {release}: {ran:?}");
+        let waits = *ran.last().unwrap() > 3000 * MS;
+        assert_eq!(waits, ran_on == 0, "{kernel} {release}: {ran:?}");
+    }
+}

@@ -124,11 +124,11 @@ fn is_kept_wrongly<P: Policy>(rq: &mut Rq<P>, index: u32, why: Dequeue) -> bool 
     wrong
 }
 
-/// Who should run next, and its class.
+/// Who should run next, and its class. `above`: somebody of a class above the ordinary one has had the CPU.
 #[inline]
-pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> (Option<u32>, ClassKind) {
+pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, above: bool) -> (Option<u32>, ClassKind) {
     if rq.higher
-        && let Some((next, kind)) = pick_higher(rq, shared)
+        && let Some((next, kind)) = pick_higher(rq, shared, above)
     {
         return (Some(next), kind);
     }
@@ -163,9 +163,9 @@ fn picked_wrongly<P: Policy>(rq: &mut Rq<P>, picked: Option<u32>) -> Option<u32>
 
 /// As [`pick`], of the classes above the ordinary one.
 #[inline(never)]
-fn pick_higher<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<(u32, ClassKind)> {
+fn pick_higher<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, above: bool) -> Option<(u32, ClassKind)> {
     if !rq.dl.is_empty()
-        && let Some(picked) = deadline::pick(rq, shared)
+        && let Some(picked) = deadline::pick(rq, shared, above)
     {
         return Some(picked);
     }

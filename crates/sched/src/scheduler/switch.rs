@@ -76,7 +76,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
         }
         if !stopper {
-            (next, kind) = class::pick(&mut rq, shared);
+            (next, kind) = class::pick(&mut rq, shared, above);
             // Again, if what came may not run after all: it is held back, or asleep but for its dequeue. Not if the
             // policy has somebody and does not say whom (`Fault::PickedNobody`).
             let mut looks = rq.nr_ordinary() == 0;
@@ -95,7 +95,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 if stopper {
                     break;
                 }
-                (next, kind) = class::pick(&mut rq, shared);
+                (next, kind) = class::pick(&mut rq, shared, above);
                 looks &= rq.nr_ordinary() == 0;
             }
         }

@@ -19,7 +19,7 @@ use super::entity::DlEntity;
 use super::params::DlAttrs;
 use super::queue::{Charged, DlDequeue, DlEnqueue, DlRq, Env, SERVER};
 
-/// What becomes of a fair server in two corners.
+/// What becomes of a fair server in some corners.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ServerRules {
     /// As in 6.12.117. One that had to run, and is back before its deadline, keeps that, with the runtime its share
@@ -27,7 +27,7 @@ pub enum ServerRules {
     #[default]
     V6_12,
     /// As in 6.18.15. The first begins a new period, and its wait with it; the second has none until a whole period has
-    /// passed.
+    /// passed. One whose turn comes on an idle CPU stays queued there.
     V6_18,
     /// As in late releases of 6.18. The first is taken to be as in 6.12 (in 6.19.14, 7.0.13 and 7.1.13 it keeps its
     /// deadline, too), the second is as in 6.18.15 (as in those).
