@@ -148,8 +148,8 @@ const fn features(lists: &[&[Feature]]) -> Features {
 const EEVDF_6_12: &[Feature] =
     &[Feature::PlaceRelDeadline, Feature::PreemptShort, Feature::PickBuddy, Feature::DelayDequeue, Feature::DelayZero];
 
-/// On in the text of 6.18.15, as in 6.19.14 and 7.0.13. The stable releases of 6.1 and 6.12 that were recorded, and 7.1,
-/// leave it to PREEMPT_RT.
+/// On in the text of 6.18.15, as in 6.19.14 and 7.0.13. The stable releases of 6.1 and 6.12 that were recorded, and
+/// 7.1, leave it to PREEMPT_RT.
 const EEVDF_6_18: &[Feature] = &[Feature::RtPushIpi];
 
 /// The kernels on offer, oldest first.

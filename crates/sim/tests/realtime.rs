@@ -499,9 +499,9 @@ fn who_becomes_free_takes_a_waiting_task_or_asks_for_it() {
     }
 }
 
-/// In 6.18.15 the fair server's turn on an idle CPU leaves it queued there (`__pick_next_task`, which does not count it):
-/// the CPU seems to have a deadline task, and a real-time task that wakes beside a more urgent one does not go there, but
-/// waits. It was there, and slept, as in other kernels, if the CPU has been idle for less than a second.
+/// In 6.18.15 the fair server's turn on an idle CPU leaves it queued there (`__pick_next_task`, which does not count
+/// it): the CPU seems to have a deadline task, and a real-time task that wakes beside a more urgent one does not go
+/// there, but waits. If the CPU has been idle for less than a second it goes there, as in other kernels.
 #[test]
 fn an_idle_cpu_with_a_fair_server_is_no_place_for_real_time_tasks_in_6_18() {
     let cases = [

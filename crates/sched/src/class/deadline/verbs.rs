@@ -117,8 +117,9 @@ pub(crate) fn set_pushable<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
 /// neither has anybody.
 ///
 /// A server that finds nobody stops. Not in 6.18.15 if nobody of a class above the fair one waits or (`above`) has just
-/// run: there servers do not count as tasks (`nr_running`), and only the fair class is asked then (`__pick_next_task`). So the
-/// server stays on the queue of an idle CPU, which seems to have a deadline task for others, until somebody runs there.
+/// run: there servers do not count as tasks (`nr_running`), and only the fair class is asked then (`__pick_next_task`).
+/// So the server stays on the queue of an idle CPU, which seems to have a deadline task, until somebody runs
+/// there.
 #[inline(never)]
 pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, above: bool) -> Option<(u32, ClassKind)> {
     let asked = shared.dl.server_rules != ServerRules::V6_18 || above || rq.nr_running > rq.nr_ordinary();
