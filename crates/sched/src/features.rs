@@ -285,7 +285,7 @@ pub const FEATURES: &[FeatureRow] = &[
     row(
         Feature::DoubleTick,
         "DOUBLE_TICK",
-        Some(("3.10", "7.0")),
+        Some(("3.10", "6.12")),
         "with HRTICK the periodic tick looks at slices, too",
     ),
     row(
@@ -476,7 +476,6 @@ impl Feature {
                 Some("memory has no place here, so there is no NUMA balancing: tasks do not prefer a node")
             }
             Self::SisProp => Some("what a search for an idle CPU costs is not measured; SIS_UTIL bounds it"),
-            Self::RtPushIpi => Some("real-time tasks are pulled at once, as with the feature off"),
             Self::DoubleTick => Some("the periodic tick looks at slices always"),
             Self::ParanoidAvg => Some("a queue's sums are kept as coarse as up to 7.0, so that they do not overflow"),
             Self::WarnDoubleClock | Self::LatencyWarn => Some("it only prints warnings about the kernel's own code"),

@@ -12,6 +12,9 @@ pub enum Timer {
     Hrtick(CpuId),
     /// The first timer of a CPU's deadline tasks: a new period, a 0-lag time. It fires on that CPU.
     Deadline(CpuId),
+    /// No timer, but an interrupt that one CPU sends to another, to have real-time tasks pushed for which that has no
+    /// room (feature RT_PUSH_IPI). It comes to that CPU as soon as it can.
+    RtPush(CpuId),
     /// The end of the machine's period of real-time bandwidth (`sched_rt_period_us`).
     RtPeriod,
     /// The end of a group's period of real-time bandwidth (`cpu.rt_period_us`).
@@ -27,7 +30,7 @@ impl Timer {
     #[inline]
     pub const fn cpu(self) -> Option<CpuId> {
         match self {
-            Self::Hrtick(cpu) | Self::Deadline(cpu) => Some(cpu),
+            Self::Hrtick(cpu) | Self::Deadline(cpu) | Self::RtPush(cpu) => Some(cpu),
             Self::RtPeriod | Self::RtGroupPeriod(_) | Self::GroupPeriod(_) | Self::GroupSlack(_) => None,
         }
     }

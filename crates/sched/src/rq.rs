@@ -164,6 +164,13 @@ impl<P: Policy> Rq<P> {
         self.need_resched
     }
 
+    /// Whether a reschedule was asked for that is not a lazy one (`test_tsk_need_resched`): who looks whether something
+    /// is about to be chosen anyway looks at this, and goes on where preemption is lazy.
+    #[inline]
+    pub(crate) fn resched_is_due(&self) -> bool {
+        self.need_resched && !self.resched_lazily
+    }
+
     /// Whether [`Scheduler::return_to_user`](crate::Scheduler::return_to_user) is to be called when the running task
     /// next returns to user mode, or at once if it is there (`TIF_NOTIFY_RESUME`).
     #[inline]
@@ -205,7 +212,7 @@ impl<P: Policy> Rq<P> {
     #[inline]
     pub(crate) fn keep_clock(&mut self) {
         // Between two tasks, too: the end of the switch forgets it.
-        self.keeps_clock |= self.may_keep_clock && self.need_resched && !self.resched_lazily;
+        self.keeps_clock |= self.may_keep_clock && self.resched_is_due();
     }
 
     /// The clock of a `schedule`.

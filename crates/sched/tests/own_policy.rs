@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use vruntime_sched::config::Config;
+use vruntime_sched::config::{Config, Preemption};
 use vruntime_sched::event::{Event, PrevState};
 use vruntime_sched::ids::{CpuId, TaskId};
 use vruntime_sched::policy::{Dequeue, Enqueue, Wake};
@@ -15,36 +15,44 @@ use vruntime_sched::{invariants, kernel};
 #[derive(Debug)]
 struct Turns;
 
+/// Who waits on a CPU, the next in front; and the CPU's clamps as the policy found them each time somebody joined.
+#[derive(Debug, Default)]
+struct Line {
+    waits: VecDeque<u32>,
+    clamps: Vec<(u16, u16)>,
+}
+
 impl Policy for Turns {
     type Tunables = Knobs;
-    /// Who waits, the next in front.
-    type Rq = VecDeque<u32>;
+    type Rq = Line;
     type Task = ();
 
-    fn new_rq(_shared: &Shared<Self>, _cpu: CpuId) -> VecDeque<u32> {
-        VecDeque::new()
+    fn new_rq(_shared: &Shared<Self>, _cpu: CpuId) -> Line {
+        Line::default()
     }
 
     fn new_task(_shared: &Shared<Self>, _attrs: &TaskAttrs) {}
 
     fn enqueue(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32, _why: Enqueue) {
+        let clamps = rq.clamps();
+        rq.class.clamps.push((clamps.min, clamps.max));
         if rq.curr_ordinary != Some(task) {
-            rq.class.push_back(task);
+            rq.class.waits.push_back(task);
         }
     }
 
     fn dequeue(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32, _why: Dequeue) -> bool {
-        rq.class.retain(|&other| other != task);
+        rq.class.waits.retain(|&other| other != task);
         true
     }
 
     fn pick(rq: &mut Rq<Self>, _shared: &Shared<Self>) -> Option<u32> {
-        rq.class.front().copied().or(rq.curr_ordinary.filter(|&curr| rq.tasks[curr].on_rq))
+        rq.class.waits.front().copied().or(rq.curr_ordinary.filter(|&curr| rq.tasks[curr].on_rq))
     }
 
     fn switch(rq: &mut Rq<Self>, _shared: &Shared<Self>, prev: Option<u32>, next: Option<u32>) {
-        rq.class.extend(prev.filter(|&prev| rq.tasks[prev].on_rq));
-        rq.class.retain(|&other| Some(other) != next);
+        rq.class.waits.extend(prev.filter(|&prev| rq.tasks[prev].on_rq));
+        rq.class.waits.retain(|&other| Some(other) != next);
     }
 
     /// Whoever waits is told of, and its slice is timed: what every policy may do.
@@ -62,12 +70,15 @@ impl Policy for Turns {
 
 #[derive(Default)]
 struct Ears {
+    told: Vec<CpuId>,
     armed: Vec<(Timer, Option<u64>)>,
     events: Vec<Event>,
 }
 
 impl Host for Ears {
-    fn resched(&mut self, _cpu: CpuId) {}
+    fn resched(&mut self, cpu: CpuId) {
+        self.told.push(cpu);
+    }
     fn kick_nohz(&mut self, _cpu: CpuId) {}
     fn arm(&mut self, timer: Timer, at: Option<u64>) {
         self.armed.push((timer, at));
@@ -90,8 +101,16 @@ const FIRST: CpuId = CpuId(0);
 impl Machine {
     /// Two CPUs, and so many tasks that have had a turn each on the first.
     fn new(tasks: usize) -> Self {
+        Self::of("6.12", tasks)
+    }
+
+    /// The same under another kernel.
+    fn of(kernel_name: &str, tasks: usize) -> Self {
         let topology = Topology::flat(2);
-        let config = Config::new(&kernel("6.12").unwrap(), &topology, 250);
+        let mut config = Config::new(&kernel(kernel_name).unwrap(), &topology, 250);
+        if kernel_name == "6.18" {
+            config.preemption = Preemption::Lazy;
+        }
         let shared = Shared::new(topology, config);
         let mut machine = Self { rqs: Rq::all(&shared), shared, ears: Ears::default(), now: MS };
         let tied =
@@ -178,4 +197,67 @@ fn what_a_policy_has_to_say_is_heard() {
     assert!(machine.verb(|scheduler| scheduler.need_resched(FIRST)));
     assert_eq!(machine.ears.armed, [(Timer::Hrtick(FIRST), Some(machine.now + 1))]);
     assert!(machine.ears.events.contains(&Event::Waking { task: TaskId(1), irq: false }), "{:?}", machine.ears.events);
+}
+
+/// A task that joins is counted with its clamps before the policy is asked to queue it, so that a policy that looks at
+/// the CPU's utilisation sees them; but in 6.12 afterwards (`enqueue_task`).
+#[test]
+fn clamps_count_before_the_policy_queues_a_task() {
+    for (kernel, seen) in [("6.1", (100, 600)), ("6.12", (0, 1024)), ("6.18", (100, 600))] {
+        let mut machine = Machine::of(kernel, 0);
+        machine.verb(|scheduler| {
+            let task = scheduler.new_task(&TaskAttrs::default(), FIRST);
+            scheduler.set_uclamp(task, Some(100), Some(600)).unwrap();
+            scheduler.wake_new(task, FIRST);
+        });
+        let lines: Vec<_> = machine.rqs.iter().flat_map(|rq| rq.class.clamps.clone()).collect();
+        assert_eq!(lines, [seen], "{kernel}");
+    }
+}
+
+/// A lazy reschedule that is pending (`TIF_NEED_RESCHED_LAZY`) does not keep a class above from asking for one at once:
+/// a task that was to give way lazily is a real-time one now, and makes room for its equal, which is tied to the CPU.
+#[test]
+fn a_lazy_reschedule_is_not_one_that_is_due() {
+    let mut machine = Machine::of("6.18", 0);
+    let fifo = SchedAttr { policy: SchedPolicy::Fifo, rt_priority: 10, ..SchedAttr::default() };
+    let (free, tied) = machine.verb(|scheduler| {
+        let free = scheduler.new_task(&TaskAttrs::default(), FIRST);
+        scheduler.wake_new(free, FIRST);
+        let tied = TaskAttrs {
+            affinity: Some(std::sync::Arc::new([FIRST].into_iter().collect())),
+            policy: SchedPolicy::Fifo,
+            rt_priority: 10,
+            ..TaskAttrs::default()
+        };
+        (free, scheduler.new_task(&tied, FIRST))
+    });
+    machine.turn();
+    assert_eq!(machine.rqs[0].running().task(), Some(free));
+    machine.ears.told.clear();
+    machine.verb(|scheduler| {
+        let _ = scheduler.tick(FIRST);
+        scheduler.set_scheduler(free, fifo).unwrap();
+    });
+    assert!(machine.rqs[0].need_resched() && machine.ears.told.is_empty());
+    machine.verb(|scheduler| scheduler.wake_new(tied, FIRST));
+    assert_eq!(machine.ears.told, [FIRST]);
+    machine.verb(|scheduler| {
+        let _ = scheduler.schedule(FIRST, PrevState::Preempted);
+    });
+    assert_eq!(machine.rqs[0].running().task(), Some(tied));
+}
+
+/// A lazy reschedule that is still pending at the next tick is due then (`sched_tick`).
+#[test]
+fn a_lazy_reschedule_is_due_at_the_tick() {
+    let mut machine = Machine::of("6.18", 1);
+    machine.ears.told.clear();
+    for told in [vec![], vec![FIRST]] {
+        machine.now += 4 * MS;
+        machine.verb(|scheduler| {
+            let _ = scheduler.tick(FIRST);
+        });
+        assert_eq!(machine.ears.told, told);
+    }
 }

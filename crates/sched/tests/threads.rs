@@ -220,7 +220,7 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
         let due = {
             let mut timers = self.world.timers.lock().unwrap();
             // A CPU's own timers go off on that CPU, the others anywhere.
-            let here = |timer: &Timer| !matches!(timer, Timer::Deadline(cpu) if *cpu != self.id);
+            let here = |timer: &Timer| timer.cpu().is_none_or(|cpu| cpu == self.id);
             let due = timers.iter().find(|(timer, at)| **at <= now && here(timer)).map(|(timer, _)| *timer);
             due.inspect(|timer| {
                 timers.remove(timer);

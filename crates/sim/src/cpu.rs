@@ -25,6 +25,8 @@ pub(crate) const STOPPER: u32 = u32::MAX - 1;
 /// Interrupts on their way to a CPU.
 pub(crate) const RESCHED: u8 = 1;
 pub(crate) const NOHZ: u8 = 2;
+/// Real-time tasks are asked for.
+pub(crate) const RT_PUSH: u8 = 4;
 
 /// What SCHED_SOFTIRQ is raised for: to balance for the CPU, to balance for the idle ones.
 pub(crate) const BALANCE: u8 = 1;
@@ -77,7 +79,7 @@ pub(crate) struct Cpu {
 
     /// When the interrupt returns that raised the softirq: before anybody can be switched to.
     softirq_at: u64,
-    /// Interrupts on their way: [`RESCHED`], [`NOHZ`].
+    /// Interrupts on their way: [`RESCHED`], [`NOHZ`], [`RT_PUSH`].
     pub(crate) ipi: u8,
     /// When the first of the interrupts on their way arrives.
     pub(crate) ipi_at: u64,

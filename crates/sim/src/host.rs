@@ -10,7 +10,7 @@ use vruntime_trace::Sink;
 
 use crate::config::MachineSpec;
 use crate::costs::Costs;
-use crate::cpu::{Cpu, NOHZ, RESCHED};
+use crate::cpu::{Cpu, NOHZ, RESCHED, RT_PUSH};
 use crate::events::{Queue, Source};
 use crate::idle::IdleDepth;
 use crate::timers::Timers;
@@ -288,6 +288,7 @@ impl<S: Sink> Host for Core<'_, S> {
         match (timer, at) {
             (Timer::Hrtick(cpu), Some(at)) => self.queue.arm(self.source(cpu.index(), HRTICK), at.max(self.now)),
             (Timer::Hrtick(cpu), None) => self.queue.cancel(self.source(cpu.index(), HRTICK)),
+            (Timer::RtPush(cpu), Some(at)) => self.interrupt(cpu, RT_PUSH, at.max(self.now)),
             (timer, Some(at)) => {
                 let cpu = timer.cpu().unwrap_or(self.executing);
                 self.timers.arm(timer, at.max(self.now), cpu.0);

@@ -6,7 +6,7 @@ use vruntime_sched::ids::{CpuId, TaskId};
 use vruntime_sched::{Policy, SchedPolicy, Scheduler, Timer, Waker};
 use vruntime_trace::Sink;
 
-use crate::cpu::{BALANCE, NEVER, NOHZ, NOHZ_BALANCE};
+use crate::cpu::{BALANCE, NEVER, NOHZ, NOHZ_BALANCE, RT_PUSH};
 use crate::host::{HRTICK, IPI, TICK};
 use crate::machine::{Machine, sched};
 use crate::task::Life;
@@ -156,6 +156,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.core.charge(cpu, OverheadKind::Ipi, self.core.costs.ipi_ns);
         if why & NOHZ != 0 {
             self.core.cpus[cpu].raise_softirq(NOHZ_BALANCE, self.core.now, self.core.costs.ipi_ns);
+        }
+        if why & RT_PUSH != 0 {
+            let id = CpuId(cpu as u32);
+            sched!(self, cpu).timer(Timer::RtPush(id), id);
         }
         self.leave_interrupt(cpu);
     }

@@ -328,19 +328,25 @@ fn throttling_leaves_a_twentieth() {
 }
 
 /// The fair server of a CPU goes on when the fair tasks have gone: its turn finds nobody, and who comes after that has
-/// his share at once, not at the end of a new period.
+/// his share at once, not at the end of a new period; in 6.18.15 there (`update_dl_entity`).
 #[test]
 fn a_fair_task_that_comes_after_the_servers_turn_need_not_wait_for_the_next() {
-    for kernel in ["6.12", "6.18", "7.1"] {
+    for (kernel, release, turns_at) in [
+        ("6.12", "", [0, 1101]),
+        ("6.18", "6.18.15", [0, 2051]),
+        ("6.18", "6.18.44", [0, 1101]),
+        ("7.1", "", [0, 1101]),
+    ] {
         let fair = task("fair", vec![phase(vec![run(MS), Op::Sleep { time: 1100 * MS }], Repeat::Forever)]);
         let sleeps = phase(vec![Op::Sleep { time: 5 * MS }], Repeat::Times(1));
         let hog =
             with_policy(task("hog", vec![sleeps, phase(vec![run(MS)], Repeat::Forever)]), Policy::Fifo { priority: 5 });
         let mut turns = Turns::default();
-        simulate(&workload(vec![fair, hog]), &Config { duration: Some(2000 * MS), ..exact(kernel, "1") }, &mut turns)
-            .unwrap();
+        let mut config = Config { duration: Some(2150 * MS), ..exact(kernel, "1") };
+        config.kernel.as_of(release);
+        simulate(&workload(vec![fair, hog]), &config, &mut turns).unwrap();
         let fair: Vec<u64> = turns.turns.iter().filter(|turn| turn.2 == TaskId(0)).map(|turn| turn.0 / MS).collect();
-        assert_eq!(fair, [0, 1101], "{kernel}");
+        assert_eq!(fair, turns_at, "{kernel} {release}");
     }
 }
 
@@ -447,5 +453,92 @@ fn who_wakes_beside_the_stopper_goes_elsewhere() {
             }
         }
         assert!(beside >= 2, "{kernel}: met the stopper {beside} times");
+    }
+}
+
+/// A CPU is about to run something less urgent, and a task waits on another one. With RT_PUSH_IPI, which 6.18.15 has on
+/// (`kernel/sched/features.h`), it does not take the task, but has an interrupt sent to the other CPU, which pushes it.
+#[test]
+fn who_becomes_free_takes_a_waiting_task_or_asks_for_it() {
+    use vruntime_sched::event::MigrateCause::{RtPull, RtPush};
+    let cases = [("6.1", "", RtPull), ("6.12", "", RtPull), ("6.12", "RT_PUSH_IPI", RtPush), ("6.18", "", RtPush)];
+    for (kernel, feature, expected) in cases.into_iter().chain([("6.18", "NO_RT_PUSH_IPI", RtPull)]) {
+        let mut config = unlimited(kernel, "2");
+        if !feature.is_empty() {
+            config.kernel.feature(feature).unwrap();
+        }
+        config.duration = Some(60 * MS);
+        config.machine.costs.ipi_latency_ns = 5 * US;
+        config.machine.costs.ipi_ns = 2 * US;
+        let fifo = |name: &str, ops, priority| {
+            with_policy(task(name, vec![phase(ops, Repeat::Times(1))]), Policy::Fifo { priority })
+        };
+        let high = pinned(fifo("high", vec![run(50 * MS)], 30), &[0]);
+        let other = pinned(fifo("other", vec![run(20 * MS)], 20), &[1]);
+        let low = starting(fifo("low", vec![run(10 * MS)], 10), MS);
+        let mut log = Log::default();
+        simulate(&workload(vec![high, other, low]), &config, &mut log).unwrap();
+        let low = log.of("low");
+        let moves: Vec<_> = log
+            .events
+            .iter()
+            .filter_map(|&(at, _, event)| match event {
+                Event::Migrate { task, to, cause, .. } if task == low && at > 10 * MS => Some((at, to.0, cause)),
+                _ => None,
+            })
+            .collect();
+        let started = log.events.iter().find_map(|&(at, cpu, event)| match event {
+            Event::Switch { next, .. } if next == Running::Task(low) => Some((at, cpu.0)),
+            _ => None,
+        });
+        // Where it was put is chance: it waits on CPU 0 or has gone to CPU 1 before.
+        let Some(&(at, to, cause)) = moves.first() else { panic!("{kernel} {feature}: it never moved") };
+        assert_eq!((to, cause), (1, expected), "{kernel} {feature}");
+        // The interrupt there, and the one back that has the CPU rescheduled.
+        let (sent, back) = if expected == RtPush { (5 * US, 7 * US) } else { (0, 0) };
+        let free = log.exit("other").unwrap();
+        assert_eq!(at, free + sent, "{kernel} {feature}");
+        assert_eq!(started, Some((at + back, 1)), "{kernel} {feature}");
+    }
+}
+
+/// In 6.18.15 the fair server's turn on an idle CPU leaves it queued there (`__pick_next_task`, which does not count
+/// it): the CPU seems to have a deadline task, and a real-time task that wakes beside a more urgent one does not go
+/// there, but waits. If the CPU has been idle for less than a second it goes there, as in other kernels.
+#[test]
+fn an_idle_cpu_with_a_fair_server_is_no_place_for_real_time_tasks_in_6_18() {
+    let cases = [
+        ("6.12", "", 2500, 1),
+        ("6.18", "6.18.15", 2500, 0),
+        ("6.18", "6.18.44", 2500, 1),
+        ("6.18", "6.18.15", 500, 1),
+    ];
+    for (kernel, release, wakes, ran_on) in cases {
+        let on = |cpus: &[u32], ops| {
+            let mut phase = phase(ops, Repeat::Times(1));
+            phase.settings.cpus = Some(cpus.to_vec());
+            phase
+        };
+        let fair = pinned(once("fair", vec![run(5 * MS)]), &[1]);
+        let high = once("high", vec![run(3000 * MS)]);
+        let high = starting(pinned(with_policy(high, Policy::Fifo { priority: 20 }), &[0]), 20 * MS);
+        let low = vec![on(&[0], vec![run(MS)]), on(&[0, 1], vec![Op::Sleep { time: wakes * MS }, run(10 * MS)])];
+        let low = with_policy(task("low", low), Policy::Fifo { priority: 10 });
+        let mut config = Config { duration: Some(4000 * MS), ..exact(kernel, "2") };
+        config.kernel.as_of(release);
+        let mut log = Log::default();
+        simulate(&workload(vec![fair, high, low]), &config, &mut log).unwrap();
+        let low = log.of("low");
+        let ran: Vec<_> = log.pick(|at, event| match event {
+            Event::Switch { next, .. } if next == Running::Task(low) => Some(at),
+            _ => None,
+        });
+        let last = log
+            .events
+            .iter()
+            .rfind(|(_, _, event)| matches!(event, Event::Switch { next, .. } if *next == Running::Task(low)));
+        assert_eq!(last.map(|(_, cpu, _)| cpu.0), Some(ran_on), "{kernel} {release}: {ran:?}");
+        let waits = *ran.last().unwrap() > 3000 * MS;
+        assert_eq!(waits, ran_on == 0, "{kernel} {release}: {ran:?}");
     }
 }

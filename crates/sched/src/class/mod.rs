@@ -45,9 +45,9 @@ impl ClassKind {
 /// Queues a task of class `kind` that is on `rq` but not queued, and counts it.
 #[inline]
 pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32, why: Enqueue) {
-    // Until tasks could be queued asleep, their clamps counted before the class looked at the CPU's utilisation.
-    let clamps_first = shared.config.balancer < Balancer::V6_12;
-    if clamps_first {
+    let counts = !moves_delayed(rq, index, why);
+    let clamps_first = clamps_first(shared);
+    if clamps_first && counts {
         uclamp::inc(rq, shared, kind, index);
     }
     match kind {
@@ -62,9 +62,16 @@ pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: Class
         ClassKind::Rt => rt::enqueue(rq, shared, index, rt::End::Tail),
         ClassKind::Deadline => deadline::enqueue(rq, shared, index, why),
     }
-    if !clamps_first && !moves_delayed(rq, index, why) {
+    if !clamps_first && counts {
         uclamp::inc(rq, shared, kind, index);
     }
+}
+
+/// Whether a task's clamps count before its class looks at the CPU's utilisation, or after: in 6.12, where tasks can be
+/// queued asleep for the first time (`enqueue_task`; 6.18 has it as it was before).
+#[inline]
+pub(crate) fn clamps_first<P: Policy>(shared: &Shared<P>) -> bool {
+    shared.config.balancer != Balancer::V6_12
 }
 
 /// Whether a task comes from another CPU asleep, its dequeue delayed, to wait here until it is picked and leaves.
@@ -117,11 +124,11 @@ fn is_kept_wrongly<P: Policy>(rq: &mut Rq<P>, index: u32, why: Dequeue) -> bool 
     wrong
 }
 
-/// Who should run next, and its class.
+/// Who should run next, and its class. `above`: somebody of a class above the ordinary one has had the CPU.
 #[inline]
-pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> (Option<u32>, ClassKind) {
+pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, above: bool) -> (Option<u32>, ClassKind) {
     if rq.higher
-        && let Some((next, kind)) = pick_higher(rq, shared)
+        && let Some((next, kind)) = pick_higher(rq, shared, above)
     {
         return (Some(next), kind);
     }
@@ -156,9 +163,9 @@ fn picked_wrongly<P: Policy>(rq: &mut Rq<P>, picked: Option<u32>) -> Option<u32>
 
 /// As [`pick`], of the classes above the ordinary one.
 #[inline(never)]
-fn pick_higher<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<(u32, ClassKind)> {
+fn pick_higher<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, above: bool) -> Option<(u32, ClassKind)> {
     if !rq.dl.is_empty()
-        && let Some(picked) = deadline::pick(rq, shared)
+        && let Some(picked) = deadline::pick(rq, shared, above)
     {
         return Some(picked);
     }

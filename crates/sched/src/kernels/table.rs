@@ -45,6 +45,10 @@ const FROM_3_16: &[Feature] = &[Feature::ArchCapacity, Feature::NontaskCapacity,
 
 const EEVDF_6_6: &[Feature] = &[Feature::PlaceLag, Feature::PlaceDeadlineInitial, Feature::RunToParity];
 
+/// On in the text of 6.18.15, as in 6.19.14 and 7.0.13. The stable releases of 6.1 and 6.12 that were recorded, and
+/// 7.1, leave it to PREEMPT_RT.
+const EEVDF_6_18: &[Feature] = &[Feature::RtPushIpi];
+
 const FROM_7_1: &[Feature] = &[Feature::Hrtick, Feature::HrtickDl, Feature::NiRate];
 
 const fn features(lists: &[&[Feature]]) -> Features {
@@ -245,7 +249,7 @@ pub(super) static KERNELS: &[KernelRow] = &[
         name: "6.18",
         policy: PolicyKind::Eevdf,
         eevdf: EevdfVersion::V6_18,
-        features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12]),
+        features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12, EEVDF_6_18]),
         base_slice_ns: 700_000,
         balancer: Balancer::V6_18,
         rt_limit: Limit::FairServer,
@@ -260,7 +264,7 @@ pub(super) static KERNELS: &[KernelRow] = &[
         name: "7.0",
         policy: PolicyKind::Eevdf,
         eevdf: EevdfVersion::V6_18_44,
-        features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12]),
+        features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12, EEVDF_6_18]),
         base_slice_ns: 700_000,
         balancer: Balancer::V7_0,
         rt_limit: Limit::FairServer,

@@ -140,6 +140,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// Root domains, and with them scheduling domains, were built anew: CPUs whose own have changed begin anew.
     pub(super) fn roots_rebuilt(&mut self, change: &CpusetChange) {
         let shared = self.shared;
+        shared.rt.roots_rebuilt();
         for cpu in (0..shared.nr_cpus() as u32).map(CpuId) {
             let mut rq = self.rqs.rq(cpu);
             if change.rebuilt.contains(cpu) {

@@ -93,7 +93,7 @@ pub(crate) fn settle<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, hos
     if !rq.outbox.is_empty() {
         tell(rq, host);
     }
-    if rq.need_resched && !rq.resched_lazily {
+    if rq.resched_is_due() {
         // Written only by who holds the run queue.
         let told = &shared.cpu(rq.cpu).need_resched;
         if !told.load(Relaxed) {
@@ -388,6 +388,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         shared.jiffies.tick(cpu, self.now, shared.config.tunables.tick_ns());
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);
+        if rq.resched_lazily {
+            // It has had the time until now.
+            rq.resched();
+        }
         class::tick(&mut rq, shared);
         loadavg::tick(&mut rq, shared, self.now);
         let due = shared.config.balancer.time(shared, self.now) >= rq.balance.next_balance && !shared.is_isolated(cpu);
@@ -411,6 +415,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         match timer {
             Timer::Hrtick(cpu) => self.hrtick(cpu),
             Timer::Deadline(cpu) => self.dl_timers(cpu),
+            Timer::RtPush(cpu) => self.push_as_asked(cpu),
             Timer::RtPeriod => self.rt_period_timer(),
             Timer::RtGroupPeriod(group) => self.rt_group_period_timer(group),
             Timer::GroupPeriod(group) => self.group_period(group, on),
@@ -450,8 +455,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         rq.update_clock(self.now);
         if rq.curr_ordinary.is_some() {
             class::tick(&mut rq, self.shared);
-            // Since 6.13 (here: 6.18) lazily, until 7.1 switched the timer on for everybody.
-            if (EevdfVersion::V6_18..EevdfVersion::V7_1).contains(&self.shared.config.eevdf) {
+            // Lazily, where preemption is, until 7.1 switched the timer on for everybody (`entity_tick`).
+            if self.shared.config.eevdf < EevdfVersion::V7_1 {
                 rq.resched_lazy();
             } else {
                 rq.resched();

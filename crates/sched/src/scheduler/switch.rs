@@ -4,6 +4,7 @@ use super::{Scheduler, settle, time_slice};
 use crate::balance::{Balancing, may_look_newly_idle, update_idle_core};
 use crate::class::{self, ClassKind, deadline, rt};
 use crate::event::{Event, PrevState, Running};
+use crate::features::Feature;
 use crate::host::Host;
 use crate::ids::CpuId;
 use crate::policy::{Dequeue, Policy};
@@ -57,8 +58,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if (left_dl || above) && !stopper {
             let pull_dl = left_dl && deadline::overloaded(shared, cpu);
             let pull_rt = above && needs_pull(&rq, shared, prev_index);
-            if pull_dl || pull_rt {
-                let was_rt = prev_index.is_some_and(|index| rq.tasks[index].kind == ClassKind::Rt);
+            let was_rt = prev_index.is_some_and(|index| rq.tasks[index].kind == ClassKind::Rt);
+            if pull_rt && !pull_dl && shared.config.features.has(Feature::RtPushIpi) {
+                // Nobody comes now, and the run queue is not let go of.
+                if was_rt || rq.dl.is_empty() {
+                    rt::ask_for_tasks(shared, self.host, self.now, cpu);
+                }
+            } else if pull_dl || pull_rt {
                 left |= let_go(&mut rq, shared, self.now);
                 rq.publish(shared);
                 drop(rq);
@@ -70,7 +76,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
         }
         if !stopper {
-            (next, kind) = class::pick(&mut rq, shared);
+            (next, kind) = class::pick(&mut rq, shared, above);
             // Again, if what came may not run after all: it is held back, or asleep but for its dequeue. Not if the
             // policy has somebody and does not say whom (`Fault::PickedNobody`).
             let mut looks = rq.nr_ordinary() == 0;
@@ -89,7 +95,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 if stopper {
                     break;
                 }
-                (next, kind) = class::pick(&mut rq, shared);
+                (next, kind) = class::pick(&mut rq, shared, above);
                 looks &= rq.nr_ordinary() == 0;
             }
         }

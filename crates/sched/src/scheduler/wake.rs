@@ -186,8 +186,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 #[inline]
 fn wake_delayed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, wake: Wake) {
     rq.tasks[index].blocked = false;
+    let clamps_first = class::clamps_first(shared);
+    if clamps_first {
+        uclamp::inc(rq, shared, ClassKind::Fair, index);
+    }
     P::enqueue(rq, shared, index, Enqueue::Delayed);
-    uclamp::inc(rq, shared, ClassKind::Fair, index);
+    if !clamps_first {
+        uclamp::inc(rq, shared, ClassKind::Fair, index);
+    }
     rq.tasks[index].state = TaskState::Runnable;
     if rq.curr != Some(index) {
         check_preempt_as(rq, shared, ClassKind::Fair, index, wake);

@@ -9,7 +9,7 @@ use super::cpudeadline::CpuDeadline;
 use super::grub::Grub;
 use super::params::{DlTunables, PeriodLimits};
 use super::queue::DlRq;
-use super::server::ServerLimits;
+use super::server::{ServerLimits, ServerRules};
 use super::verbs::entity;
 use crate::balance::roots::{Root, Roots};
 use crate::class::ClassKind;
@@ -19,6 +19,7 @@ use crate::cpumask::AtomicCpuMask;
 use crate::event::MigrateCause;
 use crate::host::Host;
 use crate::ids::CpuId;
+use crate::kernels::EevdfVersion;
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
 use crate::scheduler::{Scheduler, settle};
@@ -49,6 +50,7 @@ pub(crate) struct DlShared {
     pub(crate) periods: PeriodLimits,
     /// What fair servers have, if the kernel has them.
     pub(crate) server: Option<ServerLimits>,
+    pub(crate) server_rules: ServerRules,
     /// There are, or were, real-time or deadline tasks: the fair servers are in place.
     pub(crate) servers_started: AtomicBool,
 }
@@ -81,6 +83,11 @@ impl DlShared {
             grub: config.grub,
             periods,
             server,
+            server_rules: match config.eevdf {
+                EevdfVersion::V6_6 | EevdfVersion::V6_12 => ServerRules::V6_12,
+                EevdfVersion::V6_18 => ServerRules::V6_18,
+                EevdfVersion::V6_18_44 | EevdfVersion::V7_1 => ServerRules::V6_18_44,
+            },
             servers_started: AtomicBool::new(false),
         };
         for (root, capacity) in capacities().filter(|(root, _)| *root != Root::default()) {
@@ -264,7 +271,7 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u
 pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bool {
     rq.tasks[index].kind == ClassKind::Deadline
         && entity(rq, index).pushable
-        && !rq.need_resched()
+        && !rq.resched_is_due()
         && rq.curr.is_some_and(|current| {
             let running = &rq.tasks[current];
             running.kind == ClassKind::Deadline

@@ -154,12 +154,12 @@ impl DlEntity {
     /// It wakes: may it go on with what it has? If not, a new period begins; one whose deadline comes before its period
     /// ends gets as much runtime as fits before its old deadline at its density (the revised wakeup rule: Abeni, Lipari
     /// & Lelli, "Constant bandwidth server revisited", SIGBED Review 2015), and so does a deferred server that had to
-    /// run.
-    pub fn wake(&mut self, now: u64) {
+    /// run, if servers do (`servers_keep`: [`ServerRules`](super::ServerRules)).
+    pub fn wake(&mut self, now: u64, servers_keep: bool) {
         // At the machine's first instant a task that never ran has no deadline that could have passed.
         let fresh = self.deadline == 0;
         if fresh || self.deadline < now || self.overflows(now) {
-            let revised = !self.attrs.is_implicit() || (self.defer && self.defer_running);
+            let revised = !self.attrs.is_implicit() || (self.defer && self.defer_running && servers_keep);
             if !fresh && revised && self.deadline >= now && self.donor.is_none() {
                 let laxity = self.deadline - now;
                 self.runtime = ((u128::from(self.density) * u128::from(laxity)) >> BW_SHIFT) as i64;
@@ -186,13 +186,15 @@ impl DlEntity {
         if self.yielded && self.runtime > 0 {
             self.runtime = 0;
         }
+        // A server that has waited for a whole period with its runtime unused: the timer comes a moment after the end.
+        let waited = self.defer && self.runtime > 0;
         if self.runtime <= 0 {
             // As many periods as it takes to pay for what was used beyond the runtime.
             let periods = self.runtime.unsigned_abs() / runtime.max(1) + 1;
             self.deadline += periods * period;
             self.runtime += (periods * runtime) as i64;
         }
-        if self.deadline < now {
+        if self.deadline < now || (waited && self.deadline == now) {
             // It comes too late to be of use: start afresh.
             self.new_period(now);
         }
@@ -263,23 +265,23 @@ mod tests {
     #[test]
     fn deadlines_of_the_textbook_server() {
         let mut server = DlEntity::new(DlAttrs::new(3 * MS, 8 * MS));
-        server.wake(3 * MS);
+        server.wake(3 * MS, true);
         assert_eq!((server.deadline, server.runtime), (11 * MS, 3 * MS as i64));
         server.runtime = 0;
         server.replenish(11 * MS);
         assert_eq!((server.deadline, server.runtime), (19 * MS, 3 * MS as i64));
         server.runtime = 2 * MS as i64;
-        server.wake(13 * MS);
+        server.wake(13 * MS, true);
         assert_eq!((server.deadline, server.runtime), (19 * MS, 2 * MS as i64));
         // At 14 it would be too much: 2 > (19 - 14) 3/8.
-        server.wake(14 * MS);
+        server.wake(14 * MS, true);
         assert_eq!((server.deadline, server.runtime), (22 * MS, 3 * MS as i64));
     }
 
     #[test]
     fn an_overrun_is_paid_with_as_many_periods_as_it_takes() {
         let mut server = DlEntity::new(DlAttrs::new(3 * MS, 8 * MS));
-        server.wake(MS);
+        server.wake(MS, true);
         server.runtime = -7 * (MS as i64);
         server.replenish(9 * MS);
         assert_eq!((server.deadline, server.runtime), ((9 + 3 * 8) * MS, 2 * MS as i64));
@@ -292,7 +294,7 @@ mod tests {
     #[test]
     fn whoever_yields_loses_the_rest_of_his_runtime_and_no_more() {
         let mut server = DlEntity::new(DlAttrs::new(3 * MS, 8 * MS));
-        server.wake(MS);
+        server.wake(MS, true);
         server.runtime = 2 * MS as i64;
         server.yielded = true;
         server.throttled = true;
@@ -310,8 +312,8 @@ mod tests {
         // It never ran, so no deadline of its has passed, however early it is.
         server.check_constrained(MS);
         assert!(!server.throttled);
-        server.wake(MS);
-        server.wake(7 * MS);
+        server.wake(MS, true);
+        server.wake(7 * MS, true);
         assert_eq!((server.deadline, server.runtime), (9 * MS, MS as i64));
         // After the deadline and before the next period it waits.
         server.check_constrained(10 * MS);
@@ -324,7 +326,7 @@ mod tests {
     #[test]
     fn zero_lag_time() {
         let mut server = DlEntity::new(DlAttrs::new(4 * MS, 8 * MS));
-        server.wake(0);
+        server.wake(0, true);
         server.runtime = 2 * MS as i64;
         assert_eq!(server.zero_lag(), i128::from(4 * MS));
         server.runtime = -(MS as i64);
@@ -334,7 +336,7 @@ mod tests {
     #[test]
     fn a_server_that_comes_far_too_late_starts_afresh() {
         let mut server = DlEntity::new(DlAttrs::new(3 * MS, 8 * MS));
-        server.wake(MS);
+        server.wake(MS, true);
         server.runtime = 0;
         server.replenish(100 * MS);
         assert_eq!((server.deadline, server.runtime), (108 * MS, 3 * MS as i64));

@@ -31,7 +31,7 @@ pub use entity::{DlEntity, Donor};
 pub use grub::Grub;
 pub use params::{DlAttrs, DlParamError, DlTunables, MIN_RUNTIME_NS, PeriodLimits, SchedError};
 pub use queue::{Charged, DlDequeue, DlEnqueue, DlRq, DlTimer, Env, SERVER};
-pub use server::{Server, ServerLimits};
+pub use server::{Server, ServerLimits, ServerRules};
 
 pub(crate) use balance::{DlShared, affinity_changed, overloaded, select_cpu, woken};
 pub(crate) use bandwidth::Cpus;

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use super::bandwidth::{Reclaim, RootDomain};
 use super::entity::DlEntity;
 use super::grub::Grub;
-use super::server::Server;
+use super::server::{Server, ServerRules};
 use crate::balance::roots::Root;
 use crate::class::fair::pelt::Avg;
 use crate::class::rt::Callback;
@@ -89,12 +89,14 @@ pub struct Env {
     pub reclaim: Reclaim,
     /// Its equation.
     pub grub: Grub,
+    /// What fair servers do.
+    pub server: ServerRules,
 }
 
 impl Env {
     /// On a CPU of `capacity` in `domain`, at `now`.
     pub fn new(now: u64, capacity: u32, domain: &RootDomain, grub: Grub) -> Self {
-        Self { now, capacity, reclaim: domain.reclaim(), grub }
+        Self { now, capacity, reclaim: domain.reclaim(), grub, server: ServerRules::default() }
     }
 }
 
@@ -437,7 +439,7 @@ impl DlRq {
         match why {
             DlEnqueue::Wakeup => {
                 self.contending(se);
-                se.wake(env.now);
+                se.wake(env.now, env.server != ServerRules::V6_18);
             }
             DlEnqueue::Replenish | DlEnqueue::RestoreReplenish => se.replenish(env.now),
             DlEnqueue::Restore => {
@@ -499,6 +501,12 @@ impl DlRq {
         se.overrun |= se.exceeded() && se.attrs.overrun_signal;
         self.dequeue(se, who, DlDequeue::Throttle, env.now);
         if se.donor.is_some() || !se.start_timer(env.now) {
+            if who == SERVER && env.server != ServerRules::V6_12 {
+                se.new_period(env.now);
+                se.start_timer(env.now);
+                self.sync_timers(se, who);
+                return Charged::Throttled;
+            }
             let queued = self.enqueue(se, who, DlEnqueue::Replenish, env);
             return if queued { Charged::Renewed } else { Charged::Throttled };
         }

@@ -19,6 +19,21 @@ use super::entity::DlEntity;
 use super::params::DlAttrs;
 use super::queue::{Charged, DlDequeue, DlEnqueue, DlRq, Env, SERVER};
 
+/// What becomes of a fair server in some corners.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ServerRules {
+    /// As in 6.12.117. One that had to run, and is back before its deadline, keeps that, with the runtime its share
+    /// allows. One that is found to have used up its runtime when its next period has begun goes on with that.
+    #[default]
+    V6_12,
+    /// As in 6.18.15. The first begins a new period, and its wait with it; the second has none until a whole period has
+    /// passed. One whose turn comes on an idle CPU stays queued there.
+    V6_18,
+    /// As in late releases of 6.18. The first is taken to be as in 6.12 (in 6.19.14, 7.0.13 and 7.1.13 it keeps its
+    /// deadline, too), the second is as in 6.18.15 (as in those).
+    V6_18_44,
+}
+
 /// A timer is not put off by less than this.
 const MIN_RES_NS: u64 = 1_000_000;
 
@@ -196,6 +211,11 @@ mod tests {
         Env::new(now_ms * MS, 1024, &domain, Grub::default())
     }
 
+    /// As [`env`], of 6.18.15.
+    fn later(now_ms: u64) -> Env {
+        Env { server: ServerRules::V6_18, ..env(now_ms) }
+    }
+
     fn cpu() -> DlRq {
         let mut rq = DlRq::default();
         rq.add_server(ServerLimits::default());
@@ -270,6 +290,45 @@ mod tests {
         rq.server_stop(1110 * MS);
         assert!(!rq.server_start(&env(2000)));
         assert_eq!(rq.next_timer(), Some(2950 * MS));
+    }
+
+    /// The same in 6.18.15: he waits as one does that never had to run.
+    #[test]
+    fn one_that_found_nobody_begins_a_new_period_in_6_18() {
+        let mut rq = cpu();
+        rq.server_start(&later(0));
+        rq.server_charge(MS, &later(1));
+        assert!(fire(&mut rq, 950));
+        rq.server_stop(950 * MS);
+        assert!(!rq.server_start(&later(1110)));
+        assert_eq!(rq.next_timer(), Some(2060 * MS));
+    }
+
+    /// It is seen after the end of its period that it has used its runtime up: 6.12 gives it the next one at once, and
+    /// what it had too much is taken off that; in 6.18 it waits for a whole period, and begins anew after it.
+    #[test]
+    fn one_that_is_looked_at_late() {
+        let run = |env: &dyn Fn(u64) -> Env| {
+            let mut rq = DlRq::default();
+            rq.add_server(ServerLimits { runtime: 9 * MS, period: 10 * MS });
+            rq.server_start(&env(0));
+            rq.server_fired(DlTimer::Replenish);
+            assert!(rq.server_timer(&env(1)));
+            let charged = rq.server_charge(12 * MS, &env(13));
+            (charged, rq.next_timer(), rq)
+        };
+        let (charged, timer, rq) = run(&env);
+        assert_eq!((charged, timer, rq.earliest()), (Charged::Renewed, None, Some(21 * MS)));
+        assert_eq!(rq.server().unwrap().entity().runtime, 6 * MS as i64);
+        for rules in [ServerRules::V6_18, ServerRules::V6_18_44] {
+            let env = |ms| Env { server: rules, ..env(ms) };
+            let (charged, timer, mut rq) = run(&env);
+            assert_eq!((charged, timer, rq.earliest()), (Charged::Throttled, Some(23 * MS), None), "{rules:?}");
+            rq.server_fired(DlTimer::Replenish);
+            assert!(rq.server_timer(&env(23)));
+            let se = rq.server().unwrap().entity();
+            assert_eq!((se.deadline, se.runtime), (33 * MS, 9 * MS as i64), "{rules:?}");
+        }
     }
 
     #[test]

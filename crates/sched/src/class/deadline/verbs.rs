@@ -8,7 +8,7 @@ use super::entity::DlEntity;
 use super::entity::Donor;
 use super::params::DlAttrs;
 use super::queue::{Charged, DlDequeue, DlEnqueue, DlRq, DlTimer, Env, SERVER};
-use super::server::ServerLimits;
+use super::server::{ServerLimits, ServerRules};
 use crate::balance::roots::Root;
 use crate::class::rt::{Callback, charge_deadline, update_avg};
 use crate::class::{ClassKind, pick_ordinary};
@@ -21,7 +21,9 @@ use crate::shared::Shared;
 use crate::task::{Affinity, SchedPolicy, Task, TaskState};
 
 fn env<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Env {
-    Env::new(rq.clock.now(), rq.clock.speed(), shared.dl.domain(shared.root(rq.cpu)), shared.dl.grub)
+    let domain = shared.dl.domain(shared.root(rq.cpu));
+    let server = shared.dl.server_rules;
+    Env { server, ..Env::new(rq.clock.now(), rq.clock.speed(), domain, shared.dl.grub) }
 }
 
 /// Calls with a task's entity, which it has, and the run queue's part of the class.
@@ -113,13 +115,22 @@ pub(crate) fn set_pushable<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
 
 /// Who has the earliest deadline, and its class: if that is the fair server, whom the fair class would run. None if
 /// neither has anybody.
+///
+/// A server that finds nobody stops. Not in 6.18.15 if nobody of a class above the fair one waits or (`above`) has just
+/// run: there servers do not count as tasks (`nr_running`), and only the fair class is asked then (`__pick_next_task`).
+/// So the server stays on the queue of an idle CPU, which seems to have a deadline task, until somebody runs
+/// there.
 #[inline(never)]
-pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<(u32, ClassKind)> {
+pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, above: bool) -> Option<(u32, ClassKind)> {
+    let asked = shared.dl.server_rules != ServerRules::V6_18 || above || rq.nr_running > rq.nr_ordinary();
     loop {
         match rq.dl.first()? {
             SERVER => {
                 if let Some(fair) = pick_ordinary(rq, shared) {
                     return Some((fair, ClassKind::Fair));
+                }
+                if !asked {
+                    return None;
                 }
                 rq.dl.server_stop(rq.clock.now());
             }
@@ -242,7 +253,7 @@ pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, curr
     }
     if woken.deadline < running.deadline {
         rq.resched();
-    } else if woken.deadline == running.deadline && !rq.need_resched() {
+    } else if woken.deadline == running.deadline && !rq.resched_is_due() {
         // Of two equals the one that can go elsewhere should; if only the running one can, it has to.
         let elsewhere = |task: u32| {
             rq.tasks[task].nr_cpus_allowed(shared.nr_cpus()) > 1

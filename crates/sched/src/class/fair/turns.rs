@@ -172,7 +172,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         {
             self.set_next_buddy(Se::task(task));
         }
-        if self.need_resched() {
+        if self.resched_is_due() {
             return;
         }
         // Up to 6.11 (here: 6.6) policies come before groups: a SCHED_IDLE task gives way to any other, wherever that

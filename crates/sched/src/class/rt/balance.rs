@@ -1,9 +1,10 @@
 //! Real-time tasks between CPUs: where one wakes, and pushing and pulling, so that the machine's most urgent tasks run.
 
-use super::set_pushable;
+use super::{ask_for_tasks, set_pushable};
 use crate::balance::Balancer;
 use crate::class::ClassKind;
 use crate::event::{Event, MigrateCause, Running};
+use crate::features::Feature;
 use crate::host::Host;
 use crate::ids::CpuId;
 use crate::policy::Policy;
@@ -114,7 +115,7 @@ pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bo
     let task = &rq.tasks[index];
     task.kind == ClassKind::Rt
         && task.rt.pushable
-        && !rq.need_resched()
+        && !rq.resched_is_due()
         && is_contested(rq, shared, task, |kind| kind < ClassKind::Fair)
 }
 
@@ -192,11 +193,15 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         false
     }
 
-    /// Takes over tasks that wait on other CPUs and are more urgent than all there is on `cpu`. `tell`: have it
-    /// rescheduled if there was one.
+    /// Takes over tasks that wait on other CPUs and are more urgent than all there is on `cpu`, or has them pushed.
+    /// `tell`: have it rescheduled if there was one.
     #[inline(never)]
     pub(crate) fn pull_rt_task(&mut self, cpu: CpuId, tell: bool) {
         let shared = self.shared;
+        if shared.config.features.has(Feature::RtPushIpi) {
+            ask_for_tasks(shared, self.host, self.now, cpu);
+            return;
+        }
         let others = shared.rt.overloaded().iter_from(CpuId(0));
         let others: alloc::vec::Vec<CpuId> =
             others.filter(|&other| other != cpu && shared.same_root(cpu, other)).collect();

@@ -4,6 +4,7 @@
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::rounds::Rounds;
 use super::{MAX_RT_PRIO, Overload, RtBandwidth, RtRq};
 use crate::cpumask::AtomicCpuMask;
 use crate::ids::CpuId;
@@ -36,6 +37,8 @@ pub(crate) struct Cpupri {
     /// CPUs with tasks that others may take (`rto_mask`).
     overloaded: AtomicCpuMask,
     overload: Overload,
+    /// The interrupts that ask for them.
+    pub(super) rounds: Rounds,
     pub(super) bandwidth: RtBandwidth,
 }
 
@@ -61,6 +64,7 @@ impl Cpupri {
             levels,
             overloaded: AtomicCpuMask::new(nr_cpus),
             overload,
+            rounds: Rounds::new(nr_cpus),
             bandwidth: RtBandwidth::default(),
         }
     }
@@ -136,6 +140,11 @@ impl Cpupri {
     #[inline]
     pub(crate) fn overloaded(&self) -> &AtomicCpuMask {
         &self.overloaded
+    }
+
+    /// Root domains were built anew.
+    pub(crate) fn roots_rebuilt(&self) {
+        self.rounds.reset();
     }
 
     /// Whether some CPU of the root domain of `cpu` has tasks others may take.

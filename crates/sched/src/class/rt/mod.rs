@@ -10,8 +10,7 @@
 //! groups (CONFIG_RT_GROUP_SCHED, which distributions leave off): then each group has an array of its own (`group`),
 //! and a limit (`limits`).
 //!
-//! Not modelled: pulling asks no interrupt of the overloaded CPU (feature RT_PUSH_IPI):
-//! the tasks are taken over directly, as the recorded kernels do.
+//! Whoever pulls takes the tasks himself, or asks for them by an interrupt (feature RT_PUSH_IPI: `rounds`).
 //!
 //! What the core calls is not inlined: where there is no real-time task, its verbs stay as small as they are without.
 
@@ -20,6 +19,7 @@ mod bandwidth;
 mod cpupri;
 mod group;
 mod limits;
+mod rounds;
 mod share;
 
 pub use balance::Overload;
@@ -30,6 +30,7 @@ pub(crate) use bandwidth::{charge_deadline, rq_offline, rq_online};
 pub(crate) use cpupri::Cpupri;
 pub(crate) use limits::{GroupRt, limit, may_attach, may_join};
 pub use limits::{RtLimit, RtLimitError};
+pub(crate) use rounds::ask_for_tasks;
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -426,7 +427,7 @@ pub(crate) fn wakeup_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, curr
     let (running, woken) = (rq.tasks[curr].rt_level(), rq.tasks[index].rt_level());
     if woken < running {
         rq.resched();
-    } else if woken == running && !rq.need_resched() {
+    } else if woken == running && !rq.resched_is_due() {
         // Of two equals the one that can go elsewhere should. If only the running one can, it is made to, by letting
         // the other run: it will be pushed away.
         let elsewhere = |task: u32| {

@@ -1,0 +1,186 @@
+//! Asking for real-time tasks instead of taking them (feature RT_PUSH_IPI): who is about to run something less urgent
+//! has an interrupt sent to the first CPU of its root domain that has tasks for others; that pushes what it can and
+//! passes the interrupt on to the next. So many CPUs that become free at once do not all come for one run queue.
+//!
+//! There is one interrupt a root domain. Who asks while it is on its way has it go round once more.
+
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::balance::roots::Root;
+use crate::host::{Host, Timer};
+use crate::ids::CpuId;
+use crate::policy::Policy;
+use crate::rq::Rqs;
+use crate::scheduler::Scheduler;
+use crate::shared::Shared;
+use crate::sync::{AtomicU32, AtomicU64};
+
+/// The interrupt of one root domain.
+#[derive(Debug, Default)]
+struct Round {
+    /// Above 32 bits the CPU after the one it is at, 0 if it is nowhere (`rto_cpu`); below how many had asked when it
+    /// last began from the first CPU (`rto_loop`).
+    at: AtomicU64,
+    /// How often somebody has asked (`rto_loop_next`).
+    asked: AtomicU32,
+}
+
+/// Those of all root domains.
+#[derive(Debug)]
+pub(super) struct Rounds(Vec<Round>);
+
+const fn unpack(at: u64) -> (u32, u32) {
+    ((at >> 32) as u32, at as u32)
+}
+
+const fn pack(after: u32, served: u32) -> u64 {
+    (after as u64) << 32 | served as u64
+}
+
+impl Rounds {
+    pub(super) fn new(nr_cpus: usize) -> Self {
+        // There are no more root domains than CPUs, and the default one.
+        Self((0..=nr_cpus).map(|_| Round::default()).collect())
+    }
+
+    fn of(&self, root: Root) -> Option<&Round> {
+        match root {
+            Root::Domain(number) => self.0.get(number as usize),
+            Root::Isolated => self.0.last(),
+            Root::Offline => None,
+        }
+    }
+
+    /// Root domains were built anew: what is on its way in an old one ends there.
+    pub(super) fn reset(&self) {
+        for round in &self.0 {
+            round.at.store(0, Relaxed);
+        }
+    }
+}
+
+impl Round {
+    /// Where the interrupt goes next, as `offers` has it: the first CPU from a number on that has tasks for others. If
+    /// nobody is left, and nobody has asked meanwhile, that is the end of it (`rto_next_cpu`).
+    fn next(&self, at: u64, offers: impl Fn(u32) -> Option<CpuId>) -> (u64, Option<CpuId>) {
+        let (mut from, mut served) = unpack(at);
+        loop {
+            if let Some(cpu) = offers(from) {
+                return (pack(cpu.0 + 1, served), Some(cpu));
+            }
+            from = 0;
+            let asked = self.asked.load(Relaxed);
+            if served == asked {
+                return (pack(0, served), None);
+            }
+            served = asked;
+        }
+    }
+
+    /// Somebody asks. Where the interrupt is to be sent, unless it is on its way (`tell_cpu_to_push`).
+    fn ask(&self, offers: impl Fn(u32) -> Option<CpuId>) -> Option<CpuId> {
+        self.asked.fetch_add(1, Relaxed);
+        let mut to = None;
+        let begin = |at| {
+            let (after, _) = unpack(at);
+            let next;
+            (next, to) = if after == 0 { self.next(at, &offers) } else { (at, None) };
+            Some(next)
+        };
+        let _ = self.at.fetch_update(Relaxed, Relaxed, begin);
+        to
+    }
+
+    /// The CPU it is at has pushed what it could: where it goes from there.
+    fn pass(&self, offers: impl Fn(u32) -> Option<CpuId>) -> Option<CpuId> {
+        let mut to = None;
+        let go_on = |at| {
+            let next;
+            (next, to) = self.next(at, &offers);
+            Some(next)
+        };
+        let _ = self.at.fetch_update(Relaxed, Relaxed, go_on);
+        to
+    }
+}
+
+/// The first CPU from `from` on, other than `this` and of its root domain, that has tasks for others.
+fn offers<P: Policy>(shared: &Shared<P>, this: CpuId, from: u32) -> Option<CpuId> {
+    if from as usize >= shared.nr_cpus() {
+        return None;
+    }
+    shared
+        .rt
+        .overloaded()
+        .iter_from(CpuId(from))
+        .find(|&cpu| cpu.0 >= from && cpu != this && shared.is_online(cpu) && shared.same_root(this, cpu))
+}
+
+/// `cpu` is about to run something less urgent than before: has those pushed that wait elsewhere.
+#[inline(never)]
+pub(crate) fn ask_for_tasks<P: Policy, H: Host>(shared: &Shared<P>, host: &mut H, now: u64, cpu: CpuId) {
+    // Nobody but itself has any.
+    if offers(shared, cpu, 0).is_none() {
+        return;
+    }
+    let round = shared.rt.rounds.of(shared.root(cpu));
+    if let Some(to) = round.and_then(|round| round.ask(|from| offers(shared, cpu, from))) {
+        host.arm(Timer::RtPush(to), Some(now));
+    }
+}
+
+impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
+    /// The interrupt that asks for real-time tasks has come to `cpu` (`rto_push_irq_work_func`).
+    #[inline(never)]
+    pub(crate) fn push_as_asked(&mut self, cpu: CpuId) {
+        self.push_rt_tasks(cpu, cpu);
+        let shared = self.shared;
+        let round = shared.rt.rounds.of(shared.root(cpu));
+        if let Some(to) = round.and_then(|round| round.pass(|from| offers(shared, cpu, from))) {
+            self.host.arm(Timer::RtPush(to), Some(self.now));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CPUs 1, 4 and 6 have tasks for others.
+    fn three(from: u32) -> Option<CpuId> {
+        [1, 4, 6].into_iter().find(|&cpu| cpu >= from).map(CpuId)
+    }
+
+    #[test]
+    fn it_goes_once_round() {
+        let round = Round::default();
+        assert_eq!(round.ask(three), Some(CpuId(1)));
+        assert_eq!(round.pass(three), Some(CpuId(4)));
+        assert_eq!(round.pass(three), Some(CpuId(6)));
+        // The first round began before anybody was counted: another one.
+        assert_eq!(round.pass(three), Some(CpuId(1)));
+        assert_eq!([round.pass(three), round.pass(three), round.pass(three)], [Some(CpuId(4)), Some(CpuId(6)), None]);
+    }
+
+    #[test]
+    fn who_asks_meanwhile_has_it_go_round_once_more() {
+        let round = Round::default();
+        assert_eq!(round.ask(three), Some(CpuId(1)));
+        assert_eq!(round.ask(three), None);
+        let rest: Vec<_> = core::iter::from_fn(|| round.pass(three)).map(|cpu| cpu.0).collect();
+        assert_eq!(rest, [4, 6, 1, 4, 6]);
+        assert_eq!(round.ask(three), Some(CpuId(1)));
+        round.pass(three);
+        assert_eq!(round.ask(three), None);
+        let rest: Vec<_> = core::iter::from_fn(|| round.pass(three)).map(|cpu| cpu.0).collect();
+        assert_eq!(rest, [6, 1, 4, 6]);
+    }
+
+    #[test]
+    fn where_nobody_has_any_it_ends_and_can_begin_again() {
+        let round = Round::default();
+        assert_eq!(round.ask(|_| None), None);
+        assert_eq!(round.ask(three), Some(CpuId(1)));
+    }
+}
