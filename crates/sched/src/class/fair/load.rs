@@ -495,8 +495,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             return;
         }
         let too_much = estimate - used;
-        // On a CPU pushed over its capacity utilisation says nothing.
-        if too_much < UTIL_EST_MARGIN || used > capacity {
+        // Up to 6.12: what was used elsewhere, on a bigger CPU, says nothing.
+        let elsewhere = used > capacity && shared.config.balancer <= Balancer::V6_12;
+        if too_much < UTIL_EST_MARGIN || elsewhere {
             return;
         }
         if !before_6_8 && used + UTIL_EST_MARGIN < avg.runnable_avg {
