@@ -45,9 +45,10 @@ impl ClassKind {
 /// Queues a task of class `kind` that is on `rq` but not queued, and counts it.
 #[inline]
 pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32, why: Enqueue) {
-    // Until tasks could be queued asleep, their clamps counted before the class looked at the CPU's utilisation.
-    let clamps_first = shared.config.balancer < Balancer::V6_12;
-    if clamps_first {
+    // A task's clamps count before the class looks at the CPU's utilisation; in 6.12, the first in which tasks are
+    // queued asleep, after that.
+    let clamps_first = shared.config.balancer != Balancer::V6_12;
+    if clamps_first && !moves_delayed(rq, index, why) {
         uclamp::inc(rq, shared, kind, index);
     }
     match kind {
