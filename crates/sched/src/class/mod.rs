@@ -45,10 +45,9 @@ impl ClassKind {
 /// Queues a task of class `kind` that is on `rq` but not queued, and counts it.
 #[inline]
 pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32, why: Enqueue) {
-    // A task's clamps count before the class looks at the CPU's utilisation; in 6.12, the first in which tasks are
-    // queued asleep, after that.
-    let clamps_first = shared.config.balancer != Balancer::V6_12;
-    if clamps_first && !moves_delayed(rq, index, why) {
+    let counts = !moves_delayed(rq, index, why);
+    let clamps_first = clamps_first(shared);
+    if clamps_first && counts {
         uclamp::inc(rq, shared, kind, index);
     }
     match kind {
@@ -63,9 +62,16 @@ pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: Class
         ClassKind::Rt => rt::enqueue(rq, shared, index, rt::End::Tail),
         ClassKind::Deadline => deadline::enqueue(rq, shared, index, why),
     }
-    if !clamps_first && !moves_delayed(rq, index, why) {
+    if !clamps_first && counts {
         uclamp::inc(rq, shared, kind, index);
     }
+}
+
+/// Whether a task's clamps count before its class looks at the CPU's utilisation, or after: in 6.12, where tasks can be
+/// queued asleep for the first time (`enqueue_task`; 6.18 has it as it was before).
+#[inline]
+pub(crate) fn clamps_first<P: Policy>(shared: &Shared<P>) -> bool {
+    shared.config.balancer != Balancer::V6_12
 }
 
 /// Whether a task comes from another CPU asleep, its dequeue delayed, to wait here until it is picked and leaves.

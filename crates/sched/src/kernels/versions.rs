@@ -3,7 +3,6 @@
 use core::fmt;
 
 use super::{EevdfVersion, KERNELS, Kernel};
-use crate::balance::Balancer;
 
 /// A version's numbers, those left out as 0: `6.12` is `[6, 12, 0]`.
 type Version = [u32; 3];
@@ -74,8 +73,8 @@ impl Kernel {
     /// ```
     pub fn as_of(&mut self, release: &str) {
         if self.eevdf == EevdfVersion::V6_18 && self::version(release).is_some_and(|release| release >= [6, 18, 44]) {
+            self.balancer = crate::balance::Balancer::V6_18_44;
             self.eevdf = EevdfVersion::V6_18_44;
-            self.balancer = Balancer::V6_18_44;
         }
         self.vcpu_pack = self.eevdf == EevdfVersion::V6_18_44 && release.contains("-fc-");
     }

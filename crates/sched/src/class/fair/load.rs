@@ -303,8 +303,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if runnable_delta != 0 {
             entity.avg.runnable_avg = own_avg.runnable_avg;
             let sum = own_avg.runnable_avg * divider;
-            // 6.18 keeps the lower 32 bits, too few for some ninety runnable tasks: with 110 hogs in a group the average
-            // of its entity fell from 111,614 to 48,630 when one left (watched on 6.18.44; the text of 6.18.15 has it).
+            // 6.18 keeps the lower 32 bits, too few for some ninety runnable tasks: with 110 hogs in a group the
+            // average of its entity fell from 111,614 to 48,630 when one left (watched on 6.18.44; the text of 6.18.15
+            // has it).
             let narrow = shared.config.balancer >= Balancer::V6_18;
             entity.avg.runnable_sum = if narrow { u64::from(sum as u32) } else { sum };
         }
