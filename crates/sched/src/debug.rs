@@ -47,7 +47,7 @@ impl Names {
         match (config.eevdf, config.balancer) {
             (_, balancer) if balancer.is_early() => Self::Early,
             (_, balancer) if balancer.is_by_load() => Self::V3,
-            (EevdfVersion::V6_18 | EevdfVersion::V6_18_44, _) => Self::V6_18,
+            (EevdfVersion::V6_18 | EevdfVersion::V6_18_44 | EevdfVersion::V7_1, _) => Self::V6_18,
             (EevdfVersion::V6_12, _) => Self::V6_12,
             (_, Balancer::V6_1) => Self::V6_1,
             _ => Self::V6_6,
@@ -350,7 +350,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 _ if shared.config.balancer.is_early() => 14,
                 EevdfVersion::V6_6 => 15,
                 EevdfVersion::V6_12 => 16,
-                EevdfVersion::V6_18 | EevdfVersion::V6_18_44 => 17,
+                EevdfVersion::V6_18 | EevdfVersion::V6_18_44 | EevdfVersion::V7_1 => 17,
             },
             rt_groups: shared.config.rt_group_sched,
             cpus: (0..shared.nr_cpus() as u32)

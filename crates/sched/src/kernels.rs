@@ -4,6 +4,7 @@
 //! every feature and tunable can then be overridden by its kernel name.
 
 mod settings;
+mod table;
 mod versions;
 
 use alloc::boxed::Box;
@@ -22,6 +23,7 @@ use crate::tunables::{Knobs, scaling};
 use crate::uclamp::{SCALE, UclampTunables};
 
 pub use settings::SettingError;
+use table::KERNELS;
 pub use versions::Neighbours;
 
 /// Which answer to "who runs next" a kernel gives.
@@ -48,10 +50,13 @@ pub enum EevdfVersion {
     /// As in 6.18: protection is a time of its own (`vprot`): no longer than the shortest slice that waits; a balancer
     /// that has not failed leaves alone who is not eligible (6.14).
     V6_18,
-    /// As in [late releases](Kernel::as_of) of 6.18: a woken task is compared with who is picked once those have left
-    /// whose dequeue was delayed; a wakeup that does not preempt shortens protection; a new task preempts nobody; lag
-    /// is limited by the longest slice on the queue.
+    /// As in [late releases](Kernel::as_of) of 6.18, and in 7.0: a woken task is compared with who is picked once those
+    /// have left whose dequeue was delayed; a wakeup that does not preempt shortens protection; a new task preempts
+    /// nobody; lag is limited by the longest slice on the queue.
     V6_18_44,
+    /// As in 7.1: a task whose dequeue is delayed adds nothing to its debt meanwhile; weights change about the average;
+    /// the timer that ends slices (HRTICK) goes by the virtual deadline.
+    V7_1,
 }
 
 /// How a kernel throttles groups that have used their limit up: see `class::fair::bandwidth`.
@@ -96,255 +101,6 @@ pub struct KernelRow {
     /// What changed, and why.
     pub change: &'static str,
 }
-
-/// On in every kernel on offer from 6.1 on.
-const COMMON: &[Feature] = &[
-    Feature::CacheHotBuddy,
-    Feature::WakeupPreemption,
-    Feature::NontaskCapacity,
-    Feature::TtwuQueue,
-    Feature::SisUtil,
-    Feature::AttachAgeLoad,
-    Feature::WaIdle,
-    Feature::WaWeight,
-    Feature::WaBias,
-    Feature::UtilEst,
-    // Newer than all of them, but in every stable kernel since late 2025: the recorded 6.1.y and 6.12.y list it.
-    Feature::NiRandom,
-];
-
-/// On up to 6.7, which had UTIL_EST already.
-const UP_TO_6_6: &[Feature] = &[Feature::UtilEstFastup];
-
-const CFS_6_1: &[Feature] =
-    &[Feature::GentleFairSleepers, Feature::StartDebit, Feature::LastBuddy, Feature::AltPeriod, Feature::BaseSlice];
-
-const CFS_3_10: &[Feature] = &[
-    Feature::CacheHotBuddy,
-    Feature::WakeupPreemption,
-    Feature::TtwuQueue,
-    Feature::GentleFairSleepers,
-    Feature::StartDebit,
-    Feature::LastBuddy,
-    Feature::LbBias,
-    Feature::RtRuntimeShare,
-];
-
-const UP_TO_3_15: &[Feature] = &[Feature::ArchPower, Feature::NontaskPower];
-const FROM_3_16: &[Feature] = &[Feature::ArchCapacity, Feature::NontaskCapacity, Feature::NumaFavourHigher];
-
-const EEVDF_6_6: &[Feature] = &[Feature::PlaceLag, Feature::PlaceDeadlineInitial, Feature::RunToParity];
-
-const fn features(lists: &[&[Feature]]) -> Features {
-    let mut all = Features::of(&[]);
-    let mut index = 0;
-    while index < lists.len() {
-        all = Features::union(all, Features::of(lists[index]));
-        index += 1;
-    }
-    all
-}
-
-const EEVDF_6_12: &[Feature] =
-    &[Feature::PlaceRelDeadline, Feature::PreemptShort, Feature::PickBuddy, Feature::DelayDequeue, Feature::DelayZero];
-
-/// The kernels on offer, oldest first.
-static KERNELS: &[KernelRow] = &[
-    KernelRow {
-        name: "2.6.15",
-        policy: PolicyKind::O1,
-        eevdf: EevdfVersion::V6_6,
-        features: Features::of(&[]),
-        base_slice_ns: 100 * MS,
-        balancer: Balancer::V2_6_15,
-        rt_limit: Limit::Nothing,
-        overload: Overload::Several,
-        grub: Grub::V4_13,
-        throttle: Throttle::V6_1,
-        cpusets: Rules::V6_1,
-        change: "The O(1) scheduler (January 2006): slices of 5 to 800 ms from the nice value, an active and an expired \
-                 priority array; who sleeps much is interactive and stays in the active one. Balancing counts tasks.",
-    },
-    KernelRow {
-        name: "2.6.15-cpurc",
-        policy: PolicyKind::O1,
-        eevdf: EevdfVersion::V6_6,
-        features: Features::of(&[
-            Feature::CpuRcHungry,
-            Feature::CpuRcScaling,
-            Feature::CpuRcRequeue,
-            Feature::CpuRcTick,
-            Feature::CpuRcWaiting,
-        ]),
-        base_slice_ns: 100 * MS,
-        balancer: Balancer::V2_6_15,
-        rt_limit: Limit::Nothing,
-        overload: Overload::Several,
-        grub: Grub::V4_13,
-        throttle: Throttle::V6_1,
-        cpusets: Rules::V6_1,
-        change: "2.6.15 with CKRM's CPU resource controller (a patch of January 2006): groups below the root are classes with guarantees; \
-                 if one is hungry, the others' slices are scaled down, and its own tasks stay in the active array if need be.",
-    },
-    KernelRow {
-        name: "2.6.22",
-        policy: PolicyKind::O1,
-        eevdf: EevdfVersion::V6_6,
-        features: Features::of(&[]),
-        base_slice_ns: 100 * MS,
-        balancer: Balancer::V2_6_22,
-        rt_limit: Limit::Nothing,
-        overload: Overload::Several,
-        grub: Grub::V4_13,
-        throttle: Throttle::V6_1,
-        cpusets: Rules::V6_1,
-        change: "The last O(1) scheduler (July 2007): SCHED_BATCH (2.6.16); one long sleep no longer makes a task more than \
-                 just interactive (2.6.17); balancing weighs tasks by their slices (smpnice, 2.6.18).",
-    },
-    KernelRow {
-        name: "2.6.23",
-        policy: PolicyKind::Cfs2007,
-        eevdf: EevdfVersion::V6_6,
-        features: Features::of(&[
-            Feature::FairSleepers,
-            Feature::SleeperAvg,
-            Feature::SleeperLoadAvg,
-            Feature::StartDebit,
-            Feature::PreciseCpuLoad,
-        ]),
-        base_slice_ns: 8 * MS,
-        balancer: Balancer::V2_6_23,
-        rt_limit: Limit::Nothing,
-        overload: Overload::Several,
-        grub: Grub::V4_13,
-        throttle: Throttle::V6_1,
-        cpusets: Rules::V6_1,
-        change: "The first CFS, as of 2 August 2007 (rc2; the release's granularity shrinks with the number of tasks, this one does not): no \
-                 slices; each task is owed what a fair CPU would have given it (wait_runtime), and who is owed most runs, by a \
-                 granularity's difference. SCHED_IDLE.",
-    },
-    KernelRow {
-        name: "3.10",
-        policy: PolicyKind::Cfs,
-        eevdf: EevdfVersion::V6_6,
-        features: features(&[CFS_3_10, UP_TO_3_15]),
-        base_slice_ns: 750_000,
-        balancer: Balancer::V3_10,
-        rt_limit: Limit::Throttle,
-        overload: Overload::Several,
-        grub: Grub::V4_13,
-        throttle: Throttle::V6_1,
-        cpusets: Rules::V6_1,
-        change: "CFS with groups (June 2013): least vruntime first. Balancing compares the weights that are queued; what the tasks of groups \
-                 weigh is computed for every group of the system before tasks are pulled.",
-    },
-    KernelRow {
-        name: "3.12",
-        policy: PolicyKind::Cfs,
-        eevdf: EevdfVersion::V6_6,
-        features: features(&[CFS_3_10, UP_TO_3_15]),
-        base_slice_ns: 750_000,
-        balancer: Balancer::V3_12,
-        rt_limit: Limit::Throttle,
-        overload: Overload::Several,
-        grub: Grub::V4_13,
-        throttle: Throttle::V6_1,
-        cpusets: Rules::V6_1,
-        change: "Balancing compares what is runnable on average (3.11); what the tasks of a group weigh is computed when it is \
-                 asked for: idle groups cost nothing. Wakers of many no longer draw them near (wake_wide).",
-    },
-    KernelRow {
-        name: "3.17",
-        policy: PolicyKind::Cfs,
-        eevdf: EevdfVersion::V6_6,
-        features: features(&[CFS_3_10, FROM_3_16]),
-        base_slice_ns: 750_000,
-        balancer: Balancer::V3_17,
-        rt_limit: Limit::Throttle,
-        overload: Overload::Several,
-        grub: Grub::V4_13,
-        throttle: Throttle::V6_1,
-        cpusets: Rules::V6_1,
-        change: "As it was on the way to 3.18 (commit caeb178c60, which the release does not have): \
-                 a group with nobody too many can be the busiest, so that idle CPUs have running tasks \
-                 pushed to them, to and fro. SCHED_DEADLINE (3.14).",
-    },
-    KernelRow {
-        name: "3.18",
-        policy: PolicyKind::Cfs,
-        eevdf: EevdfVersion::V6_6,
-        features: features(&[CFS_3_10, FROM_3_16]),
-        base_slice_ns: 750_000,
-        balancer: Balancer::V3_18,
-        rt_limit: Limit::Throttle,
-        overload: Overload::Several,
-        grub: Grub::V4_13,
-        throttle: Throttle::V6_1,
-        cpusets: Rules::V6_1,
-        change: "An idle CPU leaves a group alone that is not overloaded and has about as many idle CPUs; forks and execs go to the \
-                 shallowest idle CPU.",
-    },
-    KernelRow {
-        name: "6.1",
-        policy: PolicyKind::Cfs,
-        eevdf: EevdfVersion::V6_6,
-        features: features(&[COMMON, UP_TO_6_6, CFS_6_1]),
-        base_slice_ns: 750_000,
-        balancer: Balancer::V6_1,
-        rt_limit: Limit::Throttle,
-        overload: Overload::Several,
-        grub: Grub::V4_13,
-        throttle: Throttle::V6_1,
-        cpusets: Rules::V6_1,
-        change: "The last long-term kernel with CFS: least vruntime first, sleepers get up to half a latency period of \
-                 credit, slices come from the latency target.",
-    },
-    KernelRow {
-        name: "6.6",
-        policy: PolicyKind::Eevdf,
-        eevdf: EevdfVersion::V6_6,
-        features: features(&[COMMON, UP_TO_6_6, EEVDF_6_6]),
-        base_slice_ns: 750_000,
-        balancer: Balancer::V6_6,
-        rt_limit: Limit::Throttle,
-        overload: Overload::Several,
-        grub: Grub::V6_5,
-        throttle: Throttle::V6_6,
-        cpusets: Rules::V6_6,
-        change: "EEVDF replaces CFS: the earliest virtual deadline among those that are owed time runs; a sleeper \
-                 comes back with the lag it left with, and gets no credit.",
-    },
-    KernelRow {
-        name: "6.12",
-        policy: PolicyKind::Eevdf,
-        eevdf: EevdfVersion::V6_12,
-        features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12]),
-        base_slice_ns: 700_000,
-        balancer: Balancer::V6_12,
-        rt_limit: Limit::FairServer,
-        overload: Overload::Waiting,
-        grub: Grub::V6_5,
-        throttle: Throttle::V6_6,
-        cpusets: Rules::V6_12,
-        change: "Delayed dequeue: a task that sleeps while it owes time stays queued until it has paid; custom slices, \
-                 which may preempt longer ones; a base slice that is no multiple of common ticks.",
-    },
-    KernelRow {
-        name: "6.18",
-        policy: PolicyKind::Eevdf,
-        eevdf: EevdfVersion::V6_18,
-        features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12]),
-        base_slice_ns: 700_000,
-        balancer: Balancer::V6_18,
-        rt_limit: Limit::FairServer,
-        overload: Overload::Waiting,
-        grub: Grub::V6_5,
-        throttle: Throttle::V6_18,
-        cpusets: Rules::V6_12,
-        change: "Slice protection is a virtual time of its own, at most the shortest slice waiting, and running past \
-                 it asks for a reschedule; CPU limits stop each task at its return to user mode.",
-    },
-];
 
 /// A kernel ready to be used: a row of the table with its tunables scaled to a machine.
 #[derive(Clone, Debug)]

@@ -67,6 +67,8 @@ pub struct Rq<P: Policy> {
     pub(crate) notify_resume: bool,
     /// `schedule` has let go of it to look for work elsewhere: who ran is off the CPU, who follows is not chosen.
     pub(crate) newidle: bool,
+    /// Something of the running task was changed: it is put back on the CPU, which is no choice of it.
+    pub(crate) restoring: bool,
     /// A real-time or deadline task, or a fair server, is or has been here: until then nobody looks at `rt` and `dl`.
     pub(crate) higher: bool,
     /// There is something in `uclamp`.
@@ -120,6 +122,7 @@ impl<P: Policy> Rq<P> {
             keeps_clock: false,
             may_keep_clock: shared.config.balancer >= Balancer::V3_10,
             notify_resume: false,
+            restoring: false,
             newidle: false,
             higher: false,
             clamped: false,

@@ -51,6 +51,12 @@ pub fn to_virtual(delta: u64, weight: u64) -> u64 {
     scale(delta, NICE_0_WEIGHT, down(weight).max(1))
 }
 
+/// Nanoseconds that so much virtual time lasts at `weight`.
+#[inline]
+pub fn to_real(virtual_ns: u64, weight: u64) -> u64 {
+    scale(virtual_ns, down(weight), NICE_0_WEIGHT)
+}
+
 /// `value` x `numerator` / `denominator` without overflow of the product.
 #[inline]
 pub fn scale(value: u64, numerator: u64, denominator: u64) -> u64 {
@@ -77,6 +83,7 @@ mod tests {
     fn virtual_time_runs_slower_for_the_heavy() {
         assert_eq!(to_virtual(1000, NICE_0_LOAD), 1000);
         assert_eq!(to_virtual(1000, 2 * NICE_0_LOAD), 500);
+        assert_eq!(to_real(500, 2 * NICE_0_LOAD), 1000);
         assert_eq!(to_virtual(u64::MAX / 2, NICE_0_LOAD * 1024), u64::MAX / 2 / 1024);
         assert_eq!(of_cgroup(100), NICE_0_LOAD);
         assert_eq!(of_cgroup(300), 3072 << SHIFT);

@@ -139,7 +139,7 @@ impl Machine {
 }
 
 fn names() -> impl Strategy<Value = &'static str> {
-    prop::sample::select(vec!["6.6", "6.12", "6.18"])
+    prop::sample::select(vec!["6.6", "6.12", "6.18", "7.1"])
 }
 
 fn slice() -> impl Strategy<Value = Option<u64>> {

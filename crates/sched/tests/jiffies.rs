@@ -68,7 +68,7 @@ fn gaps(kernel_name: &str, lateness: impl Fn(u64) -> [u64; 2]) -> [Vec<u64>; 2] 
 #[test]
 fn a_busy_cpu_balances_every_15_or_16_ticks() {
     // A CPU that ticks before the count is advanced finds nothing due: that takes until its next tick.
-    for kernel in ["6.6", "6.12", "6.18"] {
+    for kernel in ["6.6", "6.12", "6.18", "7.1"] {
         let early = gaps(kernel, |tick| if tick == 1 { [1_000, 2_000] } else { [3_000, 1_000] });
         assert!(early[0].len() > 10 && early[0].iter().all(|&gap| gap == 15), "{kernel}: {early:?}");
         assert!(early[1].len() > 10 && early[1].iter().all(|&gap| gap == 16), "{kernel}: {early:?}");

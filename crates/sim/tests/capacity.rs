@@ -9,7 +9,7 @@ use vruntime_sim::Config;
 use vruntime_trace::NoSink;
 use vruntime_workload::program::*;
 
-const KERNELS: [&str; 4] = ["6.1", "6.6", "6.12", "6.18"];
+const KERNELS: [&str; 5] = ["6.1", "6.6", "6.12", "6.18", "7.1"];
 /// CPUs 0 to 3 are small, 4 to 7 big: all in one cache (as Arm's DynamIQ), or each kind in its own.
 const SHAPES: [&str; 2] = [
     "l3:1 core:8(capacity=446,446,446,446,1024,1024,1024,1024)",
@@ -274,7 +274,7 @@ fn an_estimate_from_a_bigger_cpu_stands_for_a_while() {
             tasks.find(|task| task.id.0 == 0).unwrap().se.unwrap().avg.util_est
         })
     };
-    for (kernel, falls) in [("6.1", false), ("6.6", false), ("6.12", false), ("6.18", true)] {
+    for (kernel, falls) in [("6.1", false), ("6.6", false), ("6.12", false), ("6.18", true), ("7.1", true)] {
         let [before, after] = estimates(kernel);
         assert!(before > 900, "{kernel}: {before}");
         assert_eq!(after < before, falls, "{kernel}: {before}, then {after}");

@@ -56,7 +56,7 @@ fn a_groups_weight() {
 #[test]
 fn a_group_becomes_idle_and_ordinary_again() {
     let idle = |idle| Changed::Group { group: 1, to: GroupChange { idle: Some(idle), ..GroupChange::default() } };
-    for kernel in ["6.1", "6.6", "6.12", "6.18"] {
+    for kernel in ["6.1", "6.6", "6.12", "6.18", "7.1"] {
         let changes = vec![(1000 * MS + 17, idle(true)), (2000 * MS + 17, idle(false))];
         let mut log = Log::default();
         let config = Config { duration: Some(4000 * MS), ..exact(kernel, "1") };
@@ -354,7 +354,7 @@ proptest! {
     /// of 5 % from 6.12 on, and these may all run before the job in turn.
     #[test]
     fn deadlines_that_one_cpu_can_keep_are_kept_whatever_else_changes(
-        kernel in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18"]),
+        kernel in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18", "7.1"]),
         jobs in prop::collection::vec((1u64..=10, 4u64..=30), 1..8),
         changes in prop::collection::vec((0..200 * MS, any_change()), 0..30),
         hotplug in hotplug(4, 200 * MS),
@@ -402,7 +402,7 @@ proptest! {
     /// Changes of everything at any time, and of the CPUs: time is conserved, and a run repeats.
     #[test]
     fn any_changes_at_any_time(
-        kernel in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18"]),
+        kernel in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18", "7.1"]),
         autogroup in any::<bool>(),
         changes in prop::collection::vec((0..60 * MS, any_change()), 0..30),
         hotplug in hotplug(4, 60 * MS),
@@ -431,7 +431,7 @@ fn an_idle_task_that_is_made_idle_keeps_its_nice_value() {
     let idle = Settings { policy: Some(Policy::Idle), ..Settings::default() };
     let nice = Changed::Tasks { tasks: vec![0], settings: Settings::default(), nice: Some(5) };
     let changes = vec![(10 * MS, of_task(0, idle.clone())), (20 * MS, nice), (30 * MS, of_task(0, idle))];
-    for kernel in ["3.18", "6.1", "6.6", "6.12", "6.18"] {
+    for kernel in ["3.18", "6.1", "6.6", "6.12", "6.18", "7.1"] {
         let config = Config { duration: Some(1000 * MS), debug_at: Some(40 * MS), ..exact(kernel, "1") };
         let seen = simulate(&grouped(vec![hog("x", 0)], changes.clone()), &config, &mut Log::default()).unwrap();
         let task = &seen.debug.unwrap().cpus[0].tasks[0];

@@ -104,7 +104,7 @@ fn config() -> impl Strategy<Value = (Config, usize)> {
         "pack:1 core:4(capacity=1024,333)",
         "numa:2 core:2 pu:2",
     ]);
-    let kernel = prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18"]);
+    let kernel = prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18", "7.1"]);
     let costs = prop::sample::select(Costs::PROFILES.to_vec());
     let preempt = prop::sample::select(vec![Preempt::None, Preempt::Full]);
     let hz = prop::sample::select(vec![100u32, 250, 300, 1000]);

@@ -250,7 +250,7 @@ proptest! {
     /// conserved, and a run repeats.
     #[test]
     fn nobody_runs_outside_his_cpuset(
-        kernel in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18"]),
+        kernel in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18", "7.1"]),
         isolated in prop_oneof![Just(0u32), 0u32..31],
         mut changes in prop::collection::vec((0..60u64, any_change()), 0..30),
         mut plugs in prop::collection::vec((0..60u64, 0u32..6), 0..8),

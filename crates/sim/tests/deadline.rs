@@ -101,11 +101,11 @@ fn bound(sets: &[Dl], cpus: usize, k: usize) -> u64 {
     sets[k].runtime + (sum as f64 / free).ceil() as u64
 }
 
-const KERNELS: [&str; 4] = ["6.1", "6.6", "6.12", "6.18"];
+const KERNELS: [&str; 5] = ["6.1", "6.6", "6.12", "6.18", "7.1"];
 
 /// What of a CPU is there for tasks: 95 %, less the fair server's 5 % from 6.12 on.
 fn share_of_a_cpu(kernel: &str) -> u64 {
-    if kernel.starts_with("6.1") && kernel != "6.1" { 900 } else { 950 }
+    if matches!(kernel, "6.1" | "6.6") { 950 } else { 900 }
 }
 
 proptest! {
@@ -450,7 +450,7 @@ fn who_gets_his_runtime_back_stays_up_to_6_6_and_is_pushed_from_6_7_on() {
         let cpus = where_a_hog_goes_on(kernel);
         assert!(cpus.len() > 15 && cpus.iter().all(|cpu| *cpu == cpus[0]), "{kernel}: {cpus:?}");
     }
-    for kernel in ["6.12", "6.18"] {
+    for kernel in ["6.12", "6.18", "7.1"] {
         let cpus = where_a_hog_goes_on(kernel);
         assert!(cpus.len() > 15 && cpus.windows(2).all(|pair| pair[0] != pair[1]), "{kernel}: {cpus:?}");
         assert!((0..4).all(|cpu| cpus.contains(&cpu)), "{kernel}: {cpus:?}");
@@ -499,7 +499,7 @@ fn the_fair_server_leaves_fair_tasks_five_percent() {
     let mut hog = once("hog", vec![Op::Run { work: 10_000 * MS }]);
     hog.settings.policy = Some(Policy::Fifo { priority: 50 });
     let fair = once("fair", vec![Op::Run { work: 10_000 * MS }]);
-    for kernel in ["6.12", "6.18"] {
+    for kernel in ["6.12", "6.18", "7.1"] {
         let mut log = Log::default();
         simulate(&workload(vec![hog.clone(), fair.clone()]), &machine(kernel, 1, 4100), &mut log).unwrap();
         let spans: Vec<(u64, u64)> =

@@ -11,7 +11,7 @@ use vruntime_sim::{Config, Error, Outcome};
 use vruntime_trace::NoSink;
 use vruntime_workload::program::*;
 
-const KERNELS: [&str; 4] = ["6.1", "6.6", "6.12", "6.18"];
+const KERNELS: [&str; 5] = ["6.1", "6.6", "6.12", "6.18", "7.1"];
 /// Of the Juno board: MHz, and mW of the small and of the big CPUs.
 const SMALL: [(u32, u64); 3] = [(450, 42), (700, 79), (850, 119)];
 const BIG: [(u32, u64); 3] = [(450, 160), (800, 343), (1100, 583)];
@@ -238,7 +238,7 @@ fn the_clamps_of_a_cpu_in_use_count_for_the_next() {
 /// afterwards.
 #[test]
 fn whether_a_cpu_is_overutilized_is_asked_before_or_after_clamps_count() {
-    for (kernel, after) in [("6.1", false), ("6.6", false), ("6.12", true), ("6.18", false)] {
+    for (kernel, after) in [("6.1", false), ("6.6", false), ("6.12", true), ("6.18", false), ("7.1", false)] {
         let heavy = task("capped", vec![phase(vec![run(5_000), sleep(1_000)], Repeat::Forever)]);
         let tasks = vec![capped(pinned(heavy, &[1]), 300)];
         let alone = with_changes(tasks.clone(), Vec::new(), &juno(kernel));

@@ -92,7 +92,7 @@ fn nodes(kernel: &str, distance: u32) -> Config {
 /// Nodes farther away than 30 are the balancer's alone.
 #[test]
 fn a_task_that_execs_does_not_go_to_a_far_node() {
-    for kernel in ["3.10", "3.18", "6.1", "6.12", "6.18"] {
+    for kernel in ["3.10", "3.18", "6.1", "6.12", "6.18", "7.1"] {
         let moves = |distance| execs(&nodes(kernel, distance), loader_and_hog()).1.len();
         assert_eq!((moves(30), moves(31)), (1, 0), "{kernel}");
     }

@@ -10,7 +10,7 @@ use vruntime_sim::{Config, Outcome};
 use vruntime_trace::NoSink;
 use vruntime_workload::program::*;
 
-const KERNELS: [&str; 4] = ["6.1", "6.6", "6.12", "6.18"];
+const KERNELS: [&str; 5] = ["6.1", "6.6", "6.12", "6.18", "7.1"];
 
 /// One clock for `cpus` CPUs with 500, 1000, 1500 and 2000 MHz, no costs, no latency.
 fn machine(kernel: &str, cpus: u32, governor: Governor) -> Config {

@@ -38,7 +38,7 @@ fn they_wake_where_they_slept() {
 /// A new task begins with averages as if it had run for long; who has slept for long has none.
 #[test]
 fn they_have_no_averages() {
-    for kernel in ["6.1", "6.6", "6.12", "6.18"] {
+    for kernel in ["6.1", "6.6", "6.12", "6.18", "7.1"] {
         let load = |gate| {
             let config = Config { gate, debug_at: Some(MS), ..exact(kernel, "1") };
             let outcome = simulate(&workload(vec![hog("a")]), &config, &mut vruntime_trace::NoSink).unwrap();

@@ -99,7 +99,7 @@ fn around_a_sleep(kernel: &str, beside: &[&str]) -> Vec<String> {
 /// period.
 #[test]
 fn a_cpu_that_goes_idle_looks_for_work_before_it_throttles() {
-    for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18"] {
+    for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18", "7.1"] {
         let told = around_a_sleep(kernel, &[]);
         let (comes, throttled) = ("5000000: one from 1 to 0, NewIdle", "5000000: throttled");
         assert_eq!(told, [comes, throttled, throttled], "{kernel}");
@@ -109,7 +109,7 @@ fn a_cpu_that_goes_idle_looks_for_work_before_it_throttles() {
 /// Who came, and may not run: then it looks again.
 #[test]
 fn a_cpu_that_finds_nobody_to_run_after_all_looks_again() {
-    for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18"] {
+    for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18", "7.1"] {
         let told = around_a_sleep(kernel, &["free"; 2]);
         assert!(told.iter().any(|event| event == "5000000: one from 1 to 0, NewIdle"), "{kernel}: {told:?}");
         // Up to 3.14 once.

@@ -84,7 +84,7 @@ policy = "SCHED_FIFO"
 priority = 10
 steps = [{ wait_event = "q" }, { run = "500us" }]
 "#;
-    for kernel in ["6.1", "6.6", "6.12", "6.18"] {
+    for kernel in ["6.1", "6.6", "6.12", "6.18", "7.1"] {
         let story = tell(kernel, "4", false, text);
         assert!(story.migrations("consumer") <= 1, "{kernel}: {}", story.migrations("consumer"));
     }

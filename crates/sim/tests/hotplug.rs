@@ -151,7 +151,7 @@ fn a_cpu_that_deadline_tasks_need_stays() {
 /// Tasks of a group that is throttled leave with the others, and are held back where they come to.
 #[test]
 fn a_throttled_group_leaves_too() {
-    for kernel in ["6.1", "6.6", "6.12", "6.18"] {
+    for kernel in ["6.1", "6.6", "6.12", "6.18", "7.1"] {
         let mut config = config("core:2");
         config.kernel = vruntime_sched::kernel(kernel).unwrap().clone();
         let max = Some(Bandwidth { quota: 10 * MS, period: 100 * MS, burst: 0 });

@@ -10,7 +10,7 @@ use vruntime_sim::idle::{IdleDepth, IdleState};
 use vruntime_trace::NoSink;
 use vruntime_workload::program::*;
 
-const KERNELS: [&str; 4] = ["6.1", "6.6", "6.12", "6.18"];
+const KERNELS: [&str; 5] = ["6.1", "6.6", "6.12", "6.18", "7.1"];
 
 /// Two states: 2 us that always pay, 100 us that pay from 1 ms on.
 fn machine(kernel: &str, cpus: &str) -> Config {

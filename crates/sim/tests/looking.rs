@@ -44,7 +44,7 @@ fn tasks_of_every_class_have_their_cpu_time() {
     changes.phases = vec![changes.phases[0].clone(), Phase { settings: urgent, ..changes.phases[1].clone() }].into();
     changes.phases =
         [&changes.phases[..], &[phase(vec![Op::Sleep { time: 10_000 * MS }], Repeat::Times(1))]].concat().into();
-    for kernel in ["2.6.22", "3.18", "6.1", "6.6", "6.12", "6.18"] {
+    for kernel in ["2.6.22", "3.18", "6.1", "6.6", "6.12", "6.18", "7.1"] {
         let fifo = forever("fifo", Some(Policy::Fifo { priority: 10 }), some());
         let mut tasks = vec![changes.clone(), fifo];
         if kernel != "2.6.22" {
@@ -73,7 +73,7 @@ fn tasks_of_every_class_have_their_cpu_time() {
 fn virtual_times_can_be_compared() {
     let hogs = (0..3).map(|n| forever(&format!("hog{n}"), None, vec![Op::Run { work: MS }]));
     let hogs = workload(hogs.collect());
-    for kernel in ["3.10", "6.1", "6.6", "6.12", "6.18"] {
+    for kernel in ["3.10", "6.1", "6.6", "6.12", "6.18", "7.1"] {
         let snapshot = at(&hogs, kernel, 5_000);
         let queue = &snapshot.cpus[0].cfs[0];
         let vruntimes: Vec<i64> = snapshot.cpus[0].tasks.iter().map(|task| task.se.unwrap().vruntime).collect();
@@ -93,7 +93,7 @@ fn throttled_groups_are_seen() {
     outer.max = Some(Bandwidth { quota: 20 * MS, period: 100 * MS, burst: 0 });
     limited.groups.extend([outer, group("/a/b", Some(1))]);
     limited.tasks[0].settings.group = Some(2);
-    for kernel in ["3.10", "6.1", "6.6", "6.12", "6.18"] {
+    for kernel in ["3.10", "6.1", "6.6", "6.12", "6.18", "7.1"] {
         let seen = |ms: u64| {
             let snapshot = at(&limited, kernel, ms);
             let queues = snapshot.cpus[0].cfs.iter();
@@ -149,7 +149,7 @@ fn at_group(snapshot: &Snapshot, group: u32) -> Option<&CfsDebug> {
 #[test]
 fn what_a_sleeper_has_used_is_in_its_new_group_at_once() {
     let task = || forever("t", None, vec![Op::Run { work: 500 * MS }, Op::Sleep { time: 1000 * MS }]);
-    for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18"] {
+    for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18", "7.1"] {
         let moved = moved(vec![task()], 510);
         let used = |ms: u64, group: u32| at_group(&at(&moved, kernel, ms), group).map_or(0, |cfs| cfs.avg.util_avg);
         assert!(used(509, 1) > 700 && used(509, 2) == 0, "{kernel}");
@@ -220,7 +220,7 @@ fn a_great_load_is_cut_when_a_weight_changes() {
 #[test]
 fn looks_that_find_everything_balanced_count() {
     let hogs = workload((0..6).map(|n| forever(&format!("h{n}"), None, vec![Op::Run { work: MS }])).collect());
-    for kernel in ["6.1", "6.12", "6.18"] {
+    for kernel in ["6.1", "6.12", "6.18", "7.1"] {
         let config = Config { duration: Some(4_000 * MS), ..exact(kernel, "2") };
         let mut log = Log::default();
         simulate(&hogs, &config, &mut log).unwrap();
@@ -240,7 +240,7 @@ fn looks_that_find_everything_balanced_count() {
 fn looks_at_tasks_that_are_tied_elsewhere_count_as_balanced() {
     let hogs =
         workload((0..3).map(|n| pinned(forever(&format!("h{n}"), None, vec![Op::Run { work: MS }]), &[0])).collect());
-    for kernel in ["2.6.22", "3.18", "6.1", "6.12", "6.18"] {
+    for kernel in ["2.6.22", "3.18", "6.1", "6.12", "6.18", "7.1"] {
         let config = Config { duration: Some(10_000 * MS), ..exact(kernel, "2") };
         let mut log = Log::default();
         simulate(&hogs, &config, &mut log).unwrap();

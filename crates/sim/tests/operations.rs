@@ -220,7 +220,7 @@ fn a_reader_of_a_full_pipe_wakes_a_writer() {
 /// A writer that was woken in vain waits behind another whose message is larger: what room there is, is for him.
 #[test]
 fn who_is_woken_in_vain_is_not_forgotten() {
-    for kernel in ["3.10", "6.1", "6.6", "6.12", "6.18"] {
+    for kernel in ["3.10", "6.1", "6.6", "6.12", "6.18", "7.1"] {
         let write = |bytes| Op::PipeWrite { pipe: 0, bytes };
         let read = |bytes| Op::PipeRead { pipe: 0, bytes };
         let mut small = vec![write(4096); 16];

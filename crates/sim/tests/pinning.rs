@@ -7,7 +7,7 @@ use vruntime_sched::event::{Event, MigrateCause};
 use vruntime_sim::Config;
 use vruntime_workload::program::*;
 
-const KERNELS: [&str; 4] = ["6.1", "6.6", "6.12", "6.18"];
+const KERNELS: [&str; 5] = ["6.1", "6.6", "6.12", "6.18", "7.1"];
 
 /// Has one CPU for 100 ms, and may go to these from then on.
 fn freed(name: &str, cpu: u32, cpus: &[u32]) -> Task {
@@ -75,7 +75,7 @@ fn woken(kernel: &str, machine: &str, slept: &[u32], busy: &[u32], cpus: &[u32])
 /// several to the same.
 #[test]
 fn a_sleeper_whose_cpus_were_changed_wakes_on_the_first_of_them() {
-    for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18"] {
+    for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18", "7.1"] {
         assert_eq!(woken(kernel, "8", &[0, 1, 2, 3], &[], &[4, 5, 6, 7]), [4, 4, 4, 4], "{kernel}");
         let nodes = "numa:2 pack:1 core:4";
         assert_eq!(woken(kernel, nodes, &[7], &[5], &[0, 5, 6]), [5], "{kernel}: first of its node");

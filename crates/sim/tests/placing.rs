@@ -76,7 +76,7 @@ cpus = "0-7"
 /// a flag of the cache tells whether there are any; before, groups of CPUs were looked through.
 #[test]
 fn a_wakeup_takes_a_core_that_is_idle_as_a_whole() {
-    for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18"] {
+    for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18", "7.1"] {
         let seen = places(kernel, "pack:1 l3:1 core:4 pu:2", BESIDE);
         let last = *seen["b"].last().unwrap();
         assert!(last >= 2, "{kernel}: b is on CPU {last}, beside the hog");
@@ -87,7 +87,7 @@ fn a_wakeup_takes_a_core_that_is_idle_as_a_whole() {
 #[test]
 fn where_no_core_is_idle_as_a_whole_an_idle_thread_will_do() {
     let hogs = [2, 4, 6].map(|cpu| format!("[[task]]\nname = \"h{cpu}\"\nrun = \"100s\"\ncpus = [{cpu}]\n")).concat();
-    for kernel in ["6.1", "6.6", "6.12", "6.18"] {
+    for kernel in ["6.1", "6.6", "6.12", "6.18", "7.1"] {
         let seen = places(kernel, "pack:1 l3:1 core:4 pu:2", &format!("{BESIDE}{hogs}"));
         let last = *seen["b"].last().unwrap();
         assert!(last % 2 == 1, "{kernel}: b is on CPU {last}");
@@ -117,7 +117,7 @@ at = "500ms"
 task = "b"
 cpus = "0-7"
 "#;
-    for kernel in ["6.1", "6.6", "6.12", "6.18"] {
+    for kernel in ["6.1", "6.6", "6.12", "6.18", "7.1"] {
         let seen = places(kernel, "pack:1 l3:1 core:4 pu:2", text);
         let core = |name: &str| seen[name].last().unwrap() / 2;
         assert_ne!(core("a"), core("b"), "{kernel}: {seen:?}");
@@ -147,7 +147,7 @@ cpus = [0]
 run = "100s"
 "#;
     let first = |kernel: &str| run_it(kernel, "pack:1 l3:1 l2:2 core:4", text).woken["worker"][0];
-    assert_eq!(["6.12", "6.18"].map(first), [1, 1]);
+    assert_eq!(["6.12", "6.18", "7.1"].map(first), [1, 1, 1]);
     // The search begins behind the target, wherever that leads.
     assert_eq!(first("6.6"), 4);
 }
@@ -162,7 +162,7 @@ fn a_forked_task_leaves_the_most_crowded_cpu_however_little_its_group_weighs() {
             format!("[[task]]\nname = \"h{cpu}\"\ngroup = \"/g\"\nrun = \"100s\"\ncpus = [{cpu}]\ninstance = {hogs}\n")
         })
         .collect();
-    for kernel in ["6.1", "6.6", "6.12", "6.18"] {
+    for kernel in ["6.1", "6.6", "6.12", "6.18", "7.1"] {
         for weight in [100, 1000] {
             let text = format!(
                 "duration = \"2s\"\n[groups.\"/g\"]\nweight = {weight}\n{}\
@@ -181,10 +181,38 @@ fn the_first_forked_tasks_stay_on_their_node() {
     let tasks: Vec<String> = (0..6)
         .map(|index| format!("[[task]]\nname = \"t{index}\"\nrun = \"100s\"\nstart = \"{}ms\"\n", 100 + 2 * index))
         .collect();
-    for kernel in ["6.1", "6.6", "6.12", "6.18"] {
+    for kernel in ["6.1", "6.6", "6.12", "6.18", "7.1"] {
         let seen = places(kernel, "node:2 core:32", &format!("duration = \"200ms\"\n{}", tasks.concat()));
         let nodes: Vec<u32> = (0..6).map(|index| seen[&format!("t{index}")][0] / 32).collect();
         assert_eq!(nodes[..3], [0, 0, 0], "{kernel}: {nodes:?}");
         assert!(nodes.contains(&1), "{kernel}: {nodes:?}");
+    }
+}
+
+/// A SCHED_IDLE task wakes where another one hogs the CPU, beside an idle CPU. Up to 7.0 a CPU that has nothing but such
+/// tasks is as good as an idle one, to their like, too.
+#[test]
+fn since_7_1_idle_tasks_take_no_cpu_for_idle_that_has_others_like_them() {
+    let text = r#"
+duration = "500ms"
+[[task]]
+name = "hog"
+run = "100s"
+policy = "SCHED_IDLE"
+cpus = [0]
+[[task]]
+name = "b"
+run = "1ms"
+sleep = "5ms"
+policy = "SCHED_IDLE"
+cpus = [0]
+[[change]]
+at = "101ms"
+task = "b"
+cpus = "0-1"
+"#;
+    for (kernel, goes) in [("6.18", false), ("7.0", false), ("7.1", true)] {
+        let woken = run_it(kernel, "pack:1 l3:1 core:2", text).woken;
+        assert_eq!(woken.contains_key("b"), goes, "{kernel}: {woken:?}");
     }
 }

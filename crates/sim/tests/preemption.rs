@@ -175,3 +175,22 @@ fn what_a_new_task_waits_is_reckoned_where_it_is_forked() {
         assert!(busy <= 20, "{kernel}: {busy}");
     }
 }
+
+/// Two hogs on one CPU, tick every 4 ms, slices of 0.7 ms. Up to 7.0 a slice ends at the tick that finds it over; in 7.1,
+/// where HRTICK is on, when it is over.
+#[test]
+fn in_7_1_slices_end_when_they_are_over() {
+    let hogs = workload(["a", "b"].map(|name| once(name, vec![run(2_000_000)])).to_vec());
+    for (kernel, feature, switches) in
+        [("7.0", None, 250), ("7.0", Some("HRTICK"), 1428), ("7.1", None, 1428), ("7.1", Some("NO_HRTICK"), 250)]
+    {
+        let mut log = Log::default();
+        let mut config = Config { duration: Some(1000 * MS), ..exact(kernel, "1") };
+        if let Some(feature) = feature {
+            config.kernel.feature(feature).unwrap();
+        }
+        simulate(&hogs, &config, &mut log).unwrap();
+        let found = log.pick(|at, event| matches!(event, Event::Switch { .. }).then_some(at)).len();
+        assert!(found.abs_diff(switches) <= 3, "{kernel} {feature:?}: {found}");
+    }
+}

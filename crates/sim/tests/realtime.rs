@@ -145,7 +145,7 @@ proptest! {
     /// or finishing is pushed and pulled at once.
     #[test]
     fn the_most_urgent_run(
-        kernel in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18"]),
+        kernel in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18", "7.1"]),
         machine in prop::sample::select(vec!["2", "3", "pack:2 core:2 pu:1", "pack:1 core:3 pu:2"]),
         tasks in prop::collection::vec((1u8..12, 10_000u64..3_000_000, 10_000u64..3_000_000, 0u64..2_000_000), 1..16),
         fair in 0usize..4,
@@ -318,7 +318,7 @@ fn throttling_leaves_a_twentieth() {
     assert_eq!(had(tasks(), unlimited("6.1", "1")), 3000 * MS);
     // Nor is there one from 6.12 on: a hog without competitors has all, and before others the fair server takes 50 ms a
     // second off it.
-    for kernel in ["6.12", "6.18"] {
+    for kernel in ["6.12", "6.18", "7.1"] {
         assert_eq!(had(tasks()[..1].to_vec(), exact(kernel, "1")), 3000 * MS, "{kernel}");
         assert_eq!(had(tasks(), exact(kernel, "1")), 2850 * MS, "{kernel}");
     }
@@ -331,7 +331,7 @@ fn throttling_leaves_a_twentieth() {
 /// his share at once, not at the end of a new period.
 #[test]
 fn a_fair_task_that_comes_after_the_servers_turn_need_not_wait_for_the_next() {
-    for kernel in ["6.12", "6.18"] {
+    for kernel in ["6.12", "6.18", "7.1"] {
         let fair = task("fair", vec![phase(vec![run(MS), Op::Sleep { time: 1100 * MS }], Repeat::Forever)]);
         let sleeps = phase(vec![Op::Sleep { time: 5 * MS }], Repeat::Times(1));
         let hog =
@@ -407,7 +407,7 @@ fn nobody_stays_beside_a_real_time_task_for_good() {
 /// wakes there, unless it is tied to it.
 #[test]
 fn who_wakes_beside_the_stopper_goes_elsewhere() {
-    for kernel in ["6.1", "6.12", "6.18"] {
+    for kernel in ["6.1", "6.12", "6.18", "7.1"] {
         let mut beside = 0;
         for (sleep, tied) in (55..70).flat_map(|step| [(step * 2 * MS, false), (step * 2 * MS, true)]) {
             // A switch takes long enough to be met.

@@ -43,7 +43,7 @@ fn an_idle_core_of_one_thread_relieves_one_of_two() {
     let both = || vec![freed("a", &[0]), freed("b", &[1]), freed("c", &[2])];
     let from_pair = |kernel: &str| pushed(kernel, &[2, 1, 1], both());
     assert_eq!(from_pair("6.1"), []);
-    for kernel in ["6.6", "6.12", "6.18"] {
+    for kernel in ["6.6", "6.12", "6.18", "7.1"] {
         let moves = from_pair(kernel);
         assert!(matches!(moves[..], [(0 | 1, 3)]), "{kernel}: {moves:?}");
     }
@@ -53,7 +53,7 @@ fn an_idle_core_of_one_thread_relieves_one_of_two() {
 /// it none is better.
 #[test]
 fn a_core_with_one_thread_in_use_is_left_alone() {
-    for kernel in ["6.1", "6.6", "6.12", "6.18"] {
+    for kernel in ["6.1", "6.6", "6.12", "6.18", "7.1"] {
         assert_eq!(pushed(kernel, &[2, 1, 1], vec![freed("a", &[0]), freed("b", &[2])]), [], "{kernel}");
     }
 }

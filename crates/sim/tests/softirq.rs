@@ -37,7 +37,7 @@ fn pulls(kernel: &str) -> Vec<u64> {
 
 #[test]
 fn a_busy_cpu_pulls_when_its_tick_has_ended() {
-    for kernel in ["2.6.22", "2.6.23", "3.10", "3.18", "6.1", "6.6", "6.12", "6.18"] {
+    for kernel in ["2.6.22", "2.6.23", "3.10", "3.18", "6.1", "6.6", "6.12", "6.18", "7.1"] {
         let pulls = pulls(kernel);
         assert!(!pulls.is_empty() && pulls.iter().all(|&after| after == 20), "{kernel}: {pulls:?}");
     }

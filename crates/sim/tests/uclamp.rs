@@ -7,7 +7,7 @@ use vruntime_sched::event::Event;
 use vruntime_trace::NoSink;
 use vruntime_workload::program::*;
 
-const KERNELS: [&str; 4] = ["6.1", "6.6", "6.12", "6.18"];
+const KERNELS: [&str; 5] = ["6.1", "6.6", "6.12", "6.18", "7.1"];
 /// CPUs 0 and 1 are small, 2 and 3 big.
 const PHONE: &str = "core:4(capacity=446,446,1024,1024)";
 

@@ -329,7 +329,7 @@ fn no_event_is_lost_among_many_waiters_and_wakers() {
         // Long after all others are done, somebody takes what they left, and waits once more in vain.
         let left = (0..=brought).map(|_| wait(Exclusive, Some(1))).collect();
         tasks.push(starting(once("last", left), 1_000 * MS));
-        let kernel = ["6.1", "6.6", "6.12", "6.18"][seed as usize % 4];
+        let kernel = ["6.1", "6.6", "6.12", "6.18", "7.1"][seed as usize % 4];
         let mut log = Log::default();
         let outcome = simulate(&workload(tasks), &exact(kernel, "pack:1 core:3"), &mut log).unwrap();
         assert_eq!(outcome.notes, Vec::<String>::new(), "everybody ends");

@@ -417,7 +417,7 @@ proptest! {
 
     #[test]
     fn every_wait_beyond_the_interval_is_counted(
-        (machine, kernel) in (machine(), prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18"])),
+        (machine, kernel) in (machine(), prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18", "7.1"])),
         (costs, hz, seed) in (prop::sample::select(Costs::PROFILES.to_vec()), prop::sample::select(vec![100, 250, 1000]), 0u64..3),
         tasks in workers(-20i8..=19),
         masks in prop::collection::vec(prop::option::of(any::<(u8, u8)>()), 16),
@@ -430,7 +430,7 @@ proptest! {
 
     #[test]
     fn every_wait_is_counted_while_cpus_groups_limits_and_affinities_change(
-        (machine, kernel) in (machine(), prop::sample::select(vec!["3.10", "3.18", "6.1", "6.6", "6.12", "6.18"])),
+        (machine, kernel) in (machine(), prop::sample::select(vec!["3.10", "3.18", "6.1", "6.6", "6.12", "6.18", "7.1"])),
         (costs, hz, seed) in (prop::sample::select(Costs::PROFILES.to_vec()), prop::sample::select(vec![100, 250, 1000]), 0u64..3),
         tasks in workers(-20i8..=19),
         limits in [bandwidth(), bandwidth(), bandwidth()],

@@ -56,6 +56,10 @@ pub enum Balancer {
     V6_18,
     /// [Late releases](crate::Kernel::as_of) of 6.18: forks and execs count allowed CPUs alone, as in other kernels.
     V6_18_44,
+    /// 7.0.
+    V7_0,
+    /// 7.1: idle tasks take no CPU for idle that has others like them.
+    V7_1,
 }
 
 impl Balancer {
@@ -166,6 +170,8 @@ pub(crate) struct DomainState {
     pub(crate) newidle_calls: u32,
     pub(crate) newidle_success: u32,
     pub(crate) newidle_ratio: u32,
+    /// When that was reckoned last.
+    pub(crate) newidle_stamp: u64,
 }
 
 impl DomainState {
@@ -186,6 +192,7 @@ impl DomainState {
             newidle_calls: 512,
             newidle_success: ratio / 2,
             newidle_ratio: ratio,
+            newidle_stamp: now,
         }
     }
 
@@ -219,14 +226,21 @@ impl DomainState {
         due
     }
 
-    /// A newly-idle balance was due; `success` is 0 if it was left out or in vain.
-    pub(crate) fn newidle_tried(&mut self, success: u32) {
+    /// A newly-idle balance was due; `success` is 0 if it was left out or in vain. Of how kernels of 7.1 on (`rate`)
+    /// reckon: a CPU that goes idle less than 128 times a second always looks, one that does so 2048 times has a 16th
+    /// more of a chance than its success alone would give (NI_RATE).
+    pub(crate) fn newidle_tried(&mut self, success: u32, now: u64, rate: Option<bool>) {
         self.newidle_calls += 1;
         self.newidle_success += success;
         if self.newidle_calls >= 1024 {
             // Few tries that all help count for more than there were: up to several times 1024 (seen on a real 6.18:
             // 2048).
             self.newidle_ratio = self.newidle_success;
+            if let Some(rate) = rate {
+                let seldom = if rate { now.wrapping_sub(self.newidle_stamp) >> 22 } else { 0 };
+                self.newidle_ratio = (u64::from(self.newidle_success) + seldom).min(1024) as u32;
+                self.newidle_stamp = now;
+            }
             self.newidle_calls /= 2;
             self.newidle_success /= 2;
         }
@@ -410,12 +424,12 @@ mod tests {
         let mut state = DomainState::new(1_000_000, 0, 0, 200);
         for tried in 0..512 {
             assert_eq!(state.newidle_ratio, 200);
-            state.newidle_tried(u32::from(tried % 4 == 0));
+            state.newidle_tried(u32::from(tried % 4 == 0), 0, None);
         }
         assert_eq!(state.newidle_ratio, 100 + 128, "what is older counts for half");
         let mut lucky = DomainState::new(1_000_000, 0, 0, 0);
         for tried in 0..512 {
-            lucky.newidle_tried(if tried < 2 { 1024 } else { 0 });
+            lucky.newidle_tried(if tried < 2 { 1024 } else { 0 }, 0, None);
         }
         assert_eq!(lucky.newidle_ratio, 2048);
     }

@@ -91,13 +91,15 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             if balancer > Balancer::V3_12 && avg_idle < cost + rq.balance.domains[position].max_newidle_lb_cost {
                 break;
             }
+            let rate = (balancer >= Balancer::V7_1).then(|| shared.config.features.has(Feature::NiRate));
             let mut weight = 1;
-            if shared.config.features.has(Feature::NiRandom) {
+            let surely = rate.is_some() && rq.balance.domains[position].newidle_ratio >= 1024;
+            if shared.config.features.has(Feature::NiRandom) && !surely {
                 // Try in proportion to how often trying has helped.
                 let dice = u32::from(rq.balance.dice()) % 1024;
                 weight = 1 + rq.balance.domains[position].newidle_ratio;
                 if dice > weight {
-                    rq.balance.domains[position].newidle_tried(0);
+                    rq.balance.domains[position].newidle_tried(0, self.now, rate);
                     continue;
                 }
                 weight = (1024 + weight / 2) / weight;
@@ -110,7 +112,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             let now = self.now;
             let mut rq = self.rqs.rq(cpu);
             rq.balance.domains[position].charge_newidle(domain_cost, now);
-            rq.balance.domains[position].newidle_tried(if pulled > 0 { weight } else { 0 });
+            rq.balance.domains[position].newidle_tried(if pulled > 0 { weight } else { 0 }, now, rate);
             if pulled > 0 || rq.nr_running > 0 || !outcome.go_on {
                 break;
             }

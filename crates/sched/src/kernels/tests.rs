@@ -32,7 +32,12 @@ fn features_are_those_the_recorded_kernels_print() {
     let power = alloc::format!("{common} ARCH_POWER NONTASK_POWER NO_NUMA_FORCE");
     let capacity = alloc::format!("{common} ARCH_CAPACITY NONTASK_CAPACITY NUMA_FAVOUR_HIGHER NO_NUMA_RESIST_LOWER");
     let old = [("2.6.23", first), ("3.10", &power), ("3.12", &power), ("3.17", &capacity), ("3.18", &capacity)];
-    for (name, printed) in old.into_iter().chain([("6.1", cfs), ("6.12", eevdf)]) {
+    // 7.1.13 of Debian's, booted (26 November 2026).
+    let timed = eevdf
+        .replace("DELAY_ZERO", "DELAY_ZERO NO_PARANOID_AVG")
+        .replace("NO_HRTICK NO_HRTICK_DL NO_DOUBLE_TICK", "HRTICK HRTICK_DL");
+    let timed = alloc::format!("{timed} NI_RATE");
+    for (name, printed) in old.into_iter().chain([("6.1", cfs), ("6.12", eevdf), ("7.0", eevdf), ("7.1", &timed)]) {
         let kernel = kernel(name).unwrap();
         let mut printed: Vec<&str> = printed.split(' ').collect();
         let show = |row: &crate::features::FeatureRow| {

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use super::{EevdfVersion, KERNELS, Kernel};
+use crate::balance::Balancer;
 
 /// A version's numbers, those left out as 0: `6.12` is `[6, 12, 0]`.
 type Version = [u32; 3];
@@ -73,10 +74,10 @@ impl Kernel {
     /// ```
     pub fn as_of(&mut self, release: &str) {
         if self.eevdf == EevdfVersion::V6_18 && self::version(release).is_some_and(|release| release >= [6, 18, 44]) {
-            self.balancer = crate::balance::Balancer::V6_18_44;
+            self.balancer = Balancer::V6_18_44;
             self.eevdf = EevdfVersion::V6_18_44;
         }
-        self.vcpu_pack = self.eevdf == EevdfVersion::V6_18_44 && release.contains("-fc-");
+        self.vcpu_pack = self.balancer == Balancer::V6_18_44 && release.contains("-fc-");
     }
 }
 
@@ -132,8 +133,9 @@ mod tests {
             ("4.4", Some("3.18"), Some("6.1"), "3.18"),
             ("2.6.32", Some("2.6.23"), Some("3.10"), "2.6.23"),
             ("6.12.57", Some("6.12"), Some("6.18"), "6.12"),
-            ("v6.19-rc1", Some("6.18"), None, "6.18"),
-            ("7", Some("6.18"), None, "6.18"),
+            ("v6.19-rc1", Some("6.18"), Some("7.0"), "6.18"),
+            ("7.0.13", Some("7.0"), Some("7.1"), "7.0"),
+            ("7.3", Some("7.1"), None, "7.1"),
             ("2.4", None, Some("2.6.15"), "2.6.15"),
         ] {
             let found = neighbours(name).expect(name);

@@ -73,7 +73,9 @@ pub(super) fn restore<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32,
         rq.tasks[index].on_rq = true;
     }
     if was.running {
+        rq.restoring = true;
         class::switch_ordinary(rq, shared, None, Some(index));
+        rq.restoring = false;
         rq.curr = Some(index);
         if P::throttled(rq, shared, index) {
             rq.resched();

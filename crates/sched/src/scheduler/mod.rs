@@ -27,6 +27,7 @@ use crate::features::Feature;
 use crate::group::{GroupError, GroupWeight};
 use crate::host::{Host, Timer};
 use crate::ids::{CpuId, GroupId, TaskId};
+use crate::kernels::EevdfVersion;
 use crate::loadavg::{self, LoadAvg};
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};
 use crate::rq::{Notice, Rq, Rqs};
@@ -449,7 +450,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         rq.update_clock(self.now);
         if rq.curr_ordinary.is_some() {
             class::tick(&mut rq, self.shared);
-            rq.resched();
+            // Since 6.13 (here: 6.18) lazily, until 7.1 switched the timer on for everybody.
+            if (EevdfVersion::V6_18..EevdfVersion::V7_1).contains(&self.shared.config.eevdf) {
+                rq.resched_lazy();
+            } else {
+                rq.resched();
+            }
         } else if deadline::runtime_ends(&rq).is_some() {
             // What reclaiming has left of its runtime has a timer of its own.
             class::tick(&mut rq, self.shared);

@@ -75,7 +75,7 @@ proptest! {
     #[test]
     fn invariants_hold_after_every_call(
         topology in machines(),
-        name in prop::sample::select(vec!["2.6.15", "2.6.15-cpurc", "2.6.22", "2.6.23", "3.10", "3.12", "3.17", "3.18", "6.1", "6.6", "6.12", "6.18", LATE]),
+        name in prop::sample::select(vec!["2.6.15", "2.6.15-cpurc", "2.6.22", "2.6.23", "3.10", "3.12", "3.17", "3.18", "6.1", "6.6", "6.12", "6.18", LATE, "7.1"]),
         isolated in prop_oneof![3 => Just(0u8), 1 => any::<u8>()],
         calls in prop::collection::vec(call(), 1..300),
     ) {
@@ -130,7 +130,7 @@ proptest! {
     #[test]
     fn invariants_hold_with_real_time_groups(
         topology in machines(),
-        name in prop::sample::select(vec!["3.10", "3.18", "6.1", "6.6", "6.12", "6.18", LATE]),
+        name in prop::sample::select(vec!["3.10", "3.18", "6.1", "6.6", "6.12", "6.18", LATE, "7.1"]),
         share in any::<bool>(),
         limits in prop::collection::vec((0u32..3_000, 5_000u32..20_000), 5),
         calls in prop::collection::vec(call(), 1..300),

@@ -95,7 +95,7 @@ proptest! {
     #[test]
     fn quiet_levels_catch_up_to_where_they_would_have_been(
         cpus in 1u32..4,
-        name in prop::sample::select(vec!["3.10", "3.12", "3.18", "6.1", "6.6", "6.12", "6.18", LATE]),
+        name in prop::sample::select(vec!["3.10", "3.12", "3.18", "6.1", "6.6", "6.12", "6.18", LATE, "7.1"]),
         weight in prop::sample::select(vec![100, 100, 100, 37]),
         feature in prop::sample::select(vec!["GENTLE_FAIR_SLEEPERS", "NEXT_BUDDY", "NO_DELAY_DEQUEUE", "NO_RUN_TO_PARITY"]),
         look in prop::sample::select(vec![1, 7, 50]),
@@ -123,7 +123,7 @@ fn a_group_that_is_no_longer_alone_shares_its_weight_at_once() {
     }
     steps.push(fork(second));
     steps.extend(come_and_go);
-    for name in ["6.1", "6.6", "6.12", "6.18", LATE] {
+    for name in ["6.1", "6.6", "6.12", "6.18", LATE, "7.1"] {
         match release(name).policy {
             PolicyKind::Cfs => compare(benches::<Cfs>(2, name, 100, "GENTLE_FAIR_SLEEPERS"), &steps, steps.len()),
             _ => compare(benches::<Eevdf>(2, name, 100, "NO_DELAY_DEQUEUE"), &steps, steps.len()),

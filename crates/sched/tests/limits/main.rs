@@ -14,7 +14,7 @@ use vruntime_sched::{Limit, PolicyKind, kernel};
 use bench::{Bench, MS};
 
 /// Those that have limits.
-pub(crate) const KERNELS: [&str; 8] = ["3.10", "3.12", "3.17", "3.18", "6.1", "6.6", "6.12", "6.18"];
+pub(crate) const KERNELS: [&str; 9] = ["3.10", "3.12", "3.17", "3.18", "6.1", "6.6", "6.12", "6.18", "7.1"];
 
 fn limit(quota: u64, period: u64) -> Limit {
     Limit::new(quota, period, 0).unwrap()

@@ -1,5 +1,6 @@
 //! A CPU or two, each call of the scheduler by hand.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use vruntime_sched::config::Config;
@@ -19,6 +20,7 @@ pub(crate) const MS: u64 = 1_000_000;
 pub(crate) struct Wish {
     asked: bool,
     pub(crate) moved: Vec<(TaskId, MigrateCause)>,
+    pub(crate) timers: BTreeMap<Timer, Option<u64>>,
 }
 
 impl Host for Wish {
@@ -26,7 +28,9 @@ impl Host for Wish {
         self.asked = true;
     }
     fn kick_nohz(&mut self, _cpu: CpuId) {}
-    fn arm(&mut self, _timer: Timer, _at: Option<u64>) {}
+    fn arm(&mut self, timer: Timer, at: Option<u64>) {
+        self.timers.insert(timer, at);
+    }
     fn event(&mut self, _at: u64, _cpu: CpuId, event: &Event) {
         if let Event::Migrate { task, cause, .. } = event {
             self.moved.push((*task, *cause));
@@ -50,7 +54,11 @@ impl<P: Policy<Tunables = Knobs>> Machine<P> {
 
     pub(crate) fn with_cpus(name: &str, cpus: usize) -> Self {
         let topology = Topology::flat(cpus);
-        let shared = Shared::new(topology.clone(), Config::new(&kernel(name).unwrap(), &topology, 250));
+        // `6.18.44` is a release of `6.18`.
+        let version = name.match_indices('.').nth(1).filter(|_| !name.starts_with('2'));
+        let mut kernel = kernel(&name[..version.map_or(name.len(), |(at, _)| at)]).unwrap();
+        kernel.as_of(name);
+        let shared = Shared::new(topology.clone(), Config::new(&kernel, &topology, 250));
         let rqs = Rq::all(&shared);
         let mut machine = Self { rqs, shared, wish: Wish::default(), now: MS, group: GroupId::ROOT };
         machine.group = machine.with(|s| s.new_group(GroupId::ROOT, GroupWeight::Weight(100)));

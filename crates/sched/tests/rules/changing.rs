@@ -6,7 +6,8 @@ use std::sync::Arc;
 use vruntime_sched::class::deadline::DlAttrs;
 use vruntime_sched::class::fair::{Cfs, Eevdf};
 use vruntime_sched::event::{MigrateCause, PrevState};
-use vruntime_sched::ids::CpuId;
+use vruntime_sched::ids::{CpuId, GroupId};
+use vruntime_sched::invariants::standings;
 use vruntime_sched::policy::Policy;
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{CpuMask, Limit, Rq, SchedAttr, SchedPolicy, Scheduler, TaskAttrs, Waker};
@@ -137,7 +138,7 @@ fn to_be_given_what_one_has_is_nothing() {
 /// another nice value; not in another class.
 #[test]
 fn who_is_delayed_stays_queued() {
-    for name in ["6.12", "6.18"] {
+    for name in ["6.12", "6.18", "7.1"] {
         let mut machine = Machine::<Eevdf>::new(name);
         let (tasks, group) = (machine.fork(3), machine.group);
         let task = tasks[0];
@@ -302,4 +303,79 @@ fn averages_decay_in_a_higher_class() {
     machine.asks(|s| s.wake(tasks[0], CPU, Waker::Irq));
     let after = machine.entity(tasks[0]).avg.util_avg;
     assert!(before > 40 && (before / 5..before / 3).contains(&after), "{before} {after}");
+}
+
+/// A group that runs beside a task of the root, as heavy as it is, until another weight, which is hardly another, is
+/// given to it. What it is owed before and after, of its weight, and whether what it then runs asks for a reschedule.
+fn reweighted(name: &str, ran: u64) -> (i128, i128, bool) {
+    let mut machine = Machine::<Eevdf>::new(name);
+    let group = machine.group;
+    machine.fork_as(&TaskAttrs { group, ..TaskAttrs::default() });
+    machine.schedule(PrevState::Preempted);
+    machine.fork_as(&TaskAttrs::default());
+    machine.pass(ran);
+    let owed = |machine: &Machine<Eevdf>| {
+        let all = standings(&machine.rqs[0]);
+        let its = all.iter().find(|it| it.queue == GroupId::ROOT && it.running).unwrap();
+        i128::from(its.lag) * i128::from(its.weight)
+    };
+    let before = owed(&machine);
+    machine.with(|s| s.set_group_weight(group, 101).unwrap());
+    let after = owed(&machine);
+    machine.now += MS / 100;
+    (before, after, machine.asks(|s| s.update_curr(CPU)))
+}
+
+/// `reweight_entity` of 6.18 has the running entity join a queue it has not left: it is a quarter further from the
+/// average than before if it weighs as much as all others (read in the text of 6.18.15, and in the instructions of a
+/// running 6.18.44); 7.1 changes it about the average again. And 6.18.15 writes the lag where the end of its protection is kept; in 6.12 a changed deadline is
+/// one that is not protected.
+#[test]
+fn in_6_18_a_change_of_weight_takes_who_runs_further_from_the_average() {
+    for (name, times, unprotected) in
+        [("6.12", 1.0, true), ("6.18", 1.25, true), ("6.18.44", 1.25, false), ("7.1", 1.0, false)]
+    {
+        let (before, after, asks) = reweighted(name, MS / 4);
+        assert!(before < 0, "{name}: it has run");
+        let found = after as f64 / before as f64;
+        assert!((found - times).abs() < 0.005, "{name}: {found}");
+        assert_eq!(asks, unprotected, "{name}");
+    }
+}
+
+/// Who runs and is given another nice value is protected anew in 6.18.15 (`set_next_entity`), and not at all any more in
+/// late releases of 6.18.
+#[test]
+fn protection_after_a_change_is_a_matter_of_the_release() {
+    for (name, asks) in [("6.18", false), ("6.18.44", true)] {
+        let mut machine = Machine::<Eevdf>::new(name);
+        let tasks = machine.fork(2);
+        machine.pass(MS / 4);
+        machine.with(|s| s.set_nice(tasks[0], -1));
+        machine.now += MS / 100;
+        assert_eq!(machine.asks(|s| s.update_curr(CPU)), asks, "{name}");
+    }
+}
+
+/// 6.18 lets a task of a group that is held back run until it returns to user mode. When one has left, the next of its
+/// group is to follow at once, as if it had fallen asleep (`dequeue_entities`).
+#[test]
+fn who_is_held_back_draws_its_group_after_it() {
+    let mut machine = Machine::<Eevdf>::new("6.18");
+    let group = machine.group;
+    machine.asks(|s| s.set_group_bandwidth(group, Some(Limit::new(MS, 100 * MS, 0).unwrap())).unwrap());
+    let ahead = machine.fork(1)[0];
+    let long = TaskAttrs { group, slice: Some(100 * MS), ..TaskAttrs::default() };
+    let inside: Vec<_> = (0..2).map(|_| machine.fork_as(&long)).collect();
+    machine.pass(5 * MS);
+    assert!(inside.contains(&machine.schedule(PrevState::Preempted).unwrap()), "{ahead:?} has had its part");
+    machine.pass(MS);
+    let next = machine.schedule(PrevState::Preempted).unwrap();
+    assert!(inside.contains(&next), "its group has nothing left, and is owed time all the same");
+    let short = TaskAttrs { slice: Some(MS / 10), ..TaskAttrs::default() };
+    machine.fork_as(&short);
+    machine.pass(MS);
+    machine.with(|s| s.return_to_user(CPU));
+    let after = machine.schedule(PrevState::Preempted).unwrap();
+    assert!(inside.contains(&after) && after != next, "{after:?} follows {next:?}");
 }

@@ -4,4 +4,5 @@ mod averages;
 mod bench;
 mod changing;
 mod clock;
+mod sevens;
 mod waking;

@@ -23,7 +23,13 @@ pub(crate) enum Release {
     Trixie,
     /// Debian 13's backports: EEVDF with protection by virtual time
     #[value(name = "6.18")]
-    TrixieBackports,
+    Backports6_18,
+    /// Debian 13's backports: EEVDF that leaves more to the slice of who runs
+    #[value(name = "7.0")]
+    Backports7_0,
+    /// Debian 13's backports: EEVDF with slices that a timer ends
+    #[value(name = "7.1")]
+    Backports7_1,
 }
 
 impl Release {
@@ -31,30 +37,45 @@ impl Release {
         match self {
             Self::Bookworm => "bookworm",
             Self::Trixie => "trixie",
-            Self::TrixieBackports => "trixie-backports",
+            Self::Backports6_18 | Self::Backports7_0 | Self::Backports7_1 => "trixie-backports",
         }
+    }
+
+    /// Where its own things are kept.
+    fn folder(self) -> String {
+        format!("{}-{}", self.suite(), self.version().trim_end_matches('.'))
     }
 
     const fn version(self) -> &'static str {
         match self {
             Self::Bookworm => "6.1.",
             Self::Trixie => "6.12.",
-            Self::TrixieBackports => "6.18.",
+            Self::Backports6_18 => "6.18.",
+            Self::Backports7_0 => "7.0.",
+            Self::Backports7_1 => "7.1.",
         }
     }
 }
 
 /// The newest kernel of a release, unpacked below `work`: the image itself.
 pub(crate) fn kernel(release: Release, work: &Path) -> miette::Result<PathBuf> {
-    let folder = work.join(release.suite());
+    let folder = work.join(release.folder());
     if let Some(image) = image(&folder.join("boot")) {
         return Ok(image);
     }
     let apt = Apt::new(release, work)?;
     eprintln!("fetching Debian's Linux {}x", release.version());
     output(apt.command("apt-get", &["update"]), "apt")?;
-    let names = output(apt.command("apt-cache", &["pkgnames", &format!("linux-image-{}", release.version())]), "apt")?;
-    let names = String::from_utf8_lossy(&names).into_owned();
+    // Since 7.1 the image itself is in a package of its own, which linux-image only asks for.
+    let mut names = String::new();
+    for kind in ["binary", "image"] {
+        let prefix = format!("linux-{kind}-{}", release.version());
+        let found = output(apt.command("apt-cache", &["pkgnames", &prefix]), "apt")?;
+        names = String::from_utf8_lossy(&found).into_owned();
+        if newest(names.lines()).is_some() {
+            break;
+        }
+    }
     let newest = newest(names.lines())
         .ok_or_else(|| miette!("{} has no package linux-image-{}*-cloud-amd64", release.suite(), release.version()))?;
     output(apt.command("apt-get", &["download", newest]), "apt")?;
@@ -90,7 +111,7 @@ struct Apt {
 
 impl Apt {
     fn new(release: Release, work: &Path) -> miette::Result<Self> {
-        let this = Self { folder: work.join(format!("{}-apt", release.suite())) };
+        let this = Self { folder: work.join(format!("{}-apt", release.folder())) };
         for part in ["lists/partial", "cache/archives/partial"] {
             super::make(&this.folder.join(part))?;
         }
@@ -100,7 +121,7 @@ impl Apt {
         };
         let mut sources = line("debian", suite);
         // What is backported has no security archive of its own.
-        if release != Release::TrixieBackports {
+        if !suite.ends_with("-backports") {
             sources += &line("debian-security", &format!("{suite}-security"));
         }
         fs::write(this.folder.join("sources.list"), sources).into_diagnostic().wrap_err("cannot write sources.list")?;

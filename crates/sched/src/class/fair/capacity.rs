@@ -8,6 +8,7 @@
 //! 6.1 and 6.6 mark a task that fits no CPU even where there is none bigger, which `check_misfit_status` then sorts
 //! out; from 6.10 on, here 6.12, it is marked only if it may run on a bigger one (`max_allowed_capacity`).
 
+use super::placement::Free;
 use super::{Discipline, FairCpu, FairShared};
 use crate::balance::Balancer;
 use crate::balance::domains::Domain;
@@ -106,10 +107,11 @@ impl<D: Discipline, T: Tunables> FairCpu<D, T> {
         target: CpuId,
     ) -> Option<CpuId> {
         let this = &self.tasks[task];
+        let free = Free::to(self, shared, task);
         let mut best = None;
         for cpu in domain.span.iter_from(target).filter(|&cpu| this.allowed(cpu)) {
             let published = shared.cpu(cpu);
-            if !published.is_idle() && !published.is_sched_idle() {
+            if !free.is(published) {
                 continue;
             }
             let fit = self.task_fit(shared, task, cpu);

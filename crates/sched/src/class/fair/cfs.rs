@@ -9,7 +9,7 @@ use super::quiet::Buddy;
 use super::{Discipline, FairCpu, FairShared};
 use crate::balance::Balancer;
 use crate::features::Feature;
-use crate::policy::{Dequeue, Enqueue};
+use crate::policy::{Dequeue, Enqueue, Wake};
 use crate::task::TaskState;
 use crate::tunables::Tunables;
 use crate::weight;
@@ -254,7 +254,7 @@ impl Discipline for CfsOrder {
         curr: Se,
         woken: Se,
         running: u32,
-        _fork: bool,
+        _wake: Wake,
     ) -> bool {
         if wakeup_preempt_entity(rq, shared, curr, woken) != 1 {
             return false;

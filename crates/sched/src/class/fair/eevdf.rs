@@ -18,13 +18,16 @@
 //!   kernels leave it at such a one, and nobody is preempted. Every wakeup that does not preempt shortens the
 //!   protection of who runs to the shortest slice that waits; in earlier ones only one with a shorter slice. A task
 //!   that is new preempts only who asked for a longer slice. Lag is limited to the longest slice of the queue and a
-//!   tick. Protection is kept in real time when a weight changes.
+//!   tick. Protection is kept in real time when a weight changes, and not given anew to a running task of which
+//!   something was changed. **7.0** is the same.
+//! - **7.1**: an entity whose dequeue is delayed keeps the debt it fell asleep with, or what of it is left, however the
+//!   average moves; weights change about the average again, as up to 6.12. Slices are ended by a timer (HRTICK).
 
 use super::entity::{CfsRq, Entity, Se};
 use super::{Discipline, FairCpu, FairShared};
 use crate::features::Feature;
 use crate::kernels::EevdfVersion as Version;
-use crate::policy::{Dequeue, Enqueue};
+use crate::policy::{Dequeue, Enqueue, Wake};
 use crate::tunables::Tunables;
 use crate::weight;
 
@@ -34,6 +37,9 @@ pub struct EevdfOrder;
 
 /// The sums of a queue are moved to a new origin when the average has gone this far from the old, virtual ns.
 const REBASE: i64 = 1 << 28;
+
+/// How far back a protection ended that is over whatever becomes of its entity's vruntime, virtual ns.
+const LONG_PAST: u64 = 1 << 62;
 
 /// The queue's virtual time: the weighted average vruntime, rounded down so that it never counts as ahead of itself.
 #[inline]
@@ -61,16 +67,31 @@ fn before(a: &Entity, b: &Entity) -> bool {
     (a.deadline.wrapping_sub(b.deadline) as i64) < 0
 }
 
-/// Remembers what an entity that leaves is owed, or owes, within two slices (or a tick); in late releases of 6.18
-/// within the longest slice of the queue and a tick.
-fn update_lag<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) {
+/// How much an entity may be owed, or owe: two slices, or a tick; since 6.19 (and in late releases of 6.18) the longest
+/// slice of the queue and a tick. Real time.
+fn lag_limit<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) -> u64 {
     let tick = shared.config.tunables.tick_ns();
-    let limit = match shared.config.eevdf {
-        Version::V6_18_44 => max_slice(rq, rq.se(se).parent).unwrap_or(0) + tick,
-        _ => (2 * rq.se(se).slice).max(tick),
-    };
+    if shared.config.eevdf >= Version::V6_18_44 {
+        return max_slice(rq, rq.se(se).parent).unwrap_or(0) + tick;
+    }
+    (2 * rq.se(se).slice).max(tick)
+}
+
+/// Remembers what an entity that leaves is owed, or owes. True if that is not where it stands on its queue: it is
+/// beyond the limit, or (7.1) it sleeps already, and neither runs up more debt nor is owed anything for that.
+fn update_lag<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) -> bool {
+    let limit = lag_limit(rq, shared, se);
     let (entity, queue) = rq.class.both(se);
-    entity.vlag = lag_within(entity, avg_vruntime(queue), limit);
+    let average = avg_vruntime(queue);
+    let mut lag = lag_within(entity, average, limit);
+    if entity.delayed && shared.config.eevdf >= Version::V7_1 {
+        lag = lag.max(entity.vlag);
+        if shared.config.features.has(Feature::DelayZero) {
+            lag = lag.min(0);
+        }
+    }
+    entity.vlag = lag;
+    average.wrapping_sub(lag as u64) != entity.vruntime
 }
 
 /// What an entity is owed where the average is that, or owes, up to `limit` nanoseconds of real time. Virtual.
@@ -106,6 +127,11 @@ fn cancel_protection(entity: &mut Entity) {
     entity.protected_until = earlier(entity.protected_until, entity.vruntime);
 }
 
+/// Whether the one that somebody wants to run next is picked: it costs others latency, not fairness.
+fn may_take_buddy<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, buddy: Se) -> bool {
+    shared.config.features.has(Feature::PickBuddy) && entity_eligible(rq, buddy)
+}
+
 /// The entity that should run if the running one is (`protect`) or is not to be left alone.
 #[inline(always)]
 #[allow(clippy::inline_always)] // twice in all, at every switch and every wakeup
@@ -119,6 +145,13 @@ fn pick<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder
         return only;
     }
     let features = shared.config.features;
+    if let Some(buddy) = queue.next
+        && shared.config.eevdf >= Version::V6_18_44
+        && (protect || shared.config.eevdf < Version::V7_1)
+        && may_take_buddy(rq, shared, buddy)
+    {
+        return buddy;
+    }
     let curr = running.filter(|(_, entity)| eligible(queue, entity.vruntime));
     if protect
         && let Some((curr, entity)) = curr
@@ -220,9 +253,9 @@ fn set_weight<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, se: Se, weight: u64)
     }
 }
 
-/// How kernels up to 6.12 change a weight (`reweight_eevdf`): about the queue's average, which stays where it is. What
-/// an entity is owed, and what is left from there to its deadline, are the same in real time. The deadline a sleeper
-/// took along stays as it was.
+/// How kernels up to 6.12, and from 7.1 on, change a weight: about the queue's average, which stays where it is. What an
+/// entity is owed, and what is left from there to its deadline, are the same in real time; in 7.1 the end of its
+/// protection, too, and the deadline a sleeper took along.
 fn reweight_about_average<T: Tunables>(
     rq: &mut FairCpu<EevdfOrder, T>,
     shared: &FairShared<EevdfOrder, T>,
@@ -232,16 +265,20 @@ fn reweight_about_average<T: Tunables>(
     let Entity { parent: cfs, on_rq, weight: old, .. } = *rq.se(se);
     let stretch = Stretch { old, new: weight };
     if !on_rq {
+        let late = shared.config.eevdf >= Version::V7_1;
         let entity = rq.se_mut(se);
         entity.vlag = stretch.of(entity.vlag);
+        if late && entity.rel_deadline {
+            entity.deadline = stretch.of(entity.deadline as i64) as u64;
+        }
         set_weight(rq, se, weight);
         return;
     }
     rq.update_curr(shared, cfs);
     let is_curr = rq.class.groups[cfs].cfs.curr == Some(se);
     let average = avg_vruntime(&rq.class.groups[cfs].cfs);
-    let limit = (2 * rq.se(se).slice).max(shared.config.tunables.tick_ns());
-    let lag = lag_within(rq.se(se), average, limit);
+    let lag = lag_within(rq.se(se), average, lag_limit(rq, shared, se));
+    let keeps = is_curr && shared.config.eevdf >= Version::V7_1 && protected(shared, rq.se(se));
     if !is_curr {
         rq.erase(se);
     }
@@ -251,10 +288,51 @@ fn reweight_about_average<T: Tunables>(
     entity.vruntime = average.wrapping_sub(stretch.of(lag) as u64);
     let left = entity.deadline.wrapping_sub(average) as i64;
     entity.deadline = average.wrapping_add(stretch.of(left) as u64);
+    if keeps {
+        let left = entity.protected_until.wrapping_sub(average) as i64;
+        entity.protected_until = average.wrapping_add(stretch.of(left) as u64);
+    }
     rq.account_enqueue(se);
     if !is_curr {
         rq.insert(se);
     }
+}
+
+/// How 6.18 finds the place of the running entity, which is on none of its queue's counts, after a change of its weight:
+/// as if it joined a queue that it is still part of, with its old vruntime and its new weight. That leaves it further
+/// from the average than it was, on either side: by a quarter if it weighs as much as all others.
+fn place_running<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) {
+    let (entity, queue) = rq.class.both(se);
+    let weight = weight::down(entity.weight);
+    let share = entity.vruntime.wrapping_sub(queue.zero) as i64 * weight as i64;
+    queue.sum_wv += share;
+    queue.sum_w += weight;
+    EevdfOrder::place(rq, shared, se, Enqueue::Restore);
+    let queue = rq.class.both(se).1;
+    queue.sum_wv -= share;
+    queue.sum_w -= weight;
+}
+
+/// NEXT_BUDDY since 6.19 (and in late releases of 6.18): who wakes becomes the buddy unless there is one with an earlier
+/// deadline. If his waker is about to sleep that is all (`preempt_sync`: the waker would have to have run for a while
+/// since it was last charged, which it was just now). `None`: he is compared as ever.
+fn meets_buddy<T: Tunables>(
+    rq: &mut FairCpu<EevdfOrder, T>,
+    shared: &FairShared<EevdfOrder, T>,
+    curr: Se,
+    woken: Se,
+    wake: Wake,
+) -> Option<bool> {
+    if !shared.config.features.has(Feature::NextBuddy) {
+        return None;
+    }
+    let buddy = rq.class.groups[rq.se(curr).parent].cfs.next;
+    if buddy.is_some_and(|buddy| before(rq.se(buddy), rq.se(woken))) {
+        return None;
+    }
+    rq.set_next_buddy(woken);
+    let at_once = shared.config.tunables.migration_cost_ns() == 0 && before(rq.se(woken), rq.se(curr));
+    wake.sync.then_some(at_once)
 }
 
 impl Discipline for EevdfOrder {
@@ -299,6 +377,10 @@ impl Discipline for EevdfOrder {
         entity.deadline = entity.vruntime.wrapping_add(slice);
     }
 
+    fn befriends<T: Tunables>(_rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, _running: Se) -> bool {
+        shared.config.eevdf < Version::V6_18_44
+    }
+
     /// Since 6.14 who is not eligible is left alone by a balancer that has not failed yet. A task that the tick has
     /// just preempted mostly is not.
     fn has_run_ahead<T: Tunables>(rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) -> bool {
@@ -310,8 +392,17 @@ impl Discipline for EevdfOrder {
         shared.config.features.has(Feature::DelayDequeue) && !entity_eligible(rq, se)
     }
 
+    fn stays<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) {
+        if shared.config.eevdf >= Version::V7_1 {
+            update_lag(rq, shared, se);
+        }
+    }
+
     fn leave<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se, why: Dequeue) {
         update_lag(rq, shared, se);
+        // Its lag is written where the end of its protection was.
+        let entity = rq.se_mut(se);
+        entity.protected_until = entity.vruntime.wrapping_sub(LONG_PAST);
         if shared.config.features.has(Feature::PlaceRelDeadline) && matches!(why, Dequeue::Move | Dequeue::Save) {
             let entity = rq.se_mut(se);
             entity.deadline = entity.deadline.wrapping_sub(entity.vruntime);
@@ -320,11 +411,9 @@ impl Discipline for EevdfOrder {
     }
 
     fn pick<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, cfs: u32) -> Se {
-        let queue = &rq.class.groups[cfs].cfs;
-        // Taking the buddy costs others latency, not fairness.
-        if let Some(next) = queue.next
-            && shared.config.features.has(Feature::PickBuddy)
-            && entity_eligible(rq, next)
+        if let Some(next) = rq.class.groups[cfs].cfs.next
+            && shared.config.eevdf < Version::V6_18_44
+            && may_take_buddy(rq, shared, next)
         {
             return next;
         }
@@ -335,8 +424,21 @@ impl Discipline for EevdfOrder {
         rq.se(se).slice
     }
 
+    /// In 7.1 until its deadline, and no longer from when it was picked on.
+    fn slice_left<T: Tunables>(rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) -> u64 {
+        let entity = rq.se(se);
+        if shared.config.eevdf >= Version::V7_1 {
+            let left = entity.deadline.wrapping_sub(entity.vruntime) as i64;
+            return weight::to_real(left.max(0) as u64, entity.weight);
+        }
+        Self::slice(rq, shared, se).saturating_sub(entity.sum_exec_runtime - entity.prev_sum_exec_runtime)
+    }
+
     fn set_next<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) {
         if shared.config.eevdf >= Version::V6_18 {
+            if rq.restoring && shared.config.eevdf >= Version::V6_18_44 {
+                return;
+            }
             let cfs = rq.se(se).parent;
             let least = if shared.config.features.has(Feature::RunToParity) {
                 min_slice(rq, cfs).unwrap_or(u64::MAX)
@@ -384,7 +486,7 @@ impl Discipline for EevdfOrder {
                         && !protected(shared, curr)
                         && !eligible(queue, curr.vruntime)
                 }
-                Version::V6_18 | Version::V6_18_44 => !protected(shared, curr),
+                Version::V6_18 | Version::V6_18_44 | Version::V7_1 => !protected(shared, curr),
             }
     }
 
@@ -402,7 +504,7 @@ impl Discipline for EevdfOrder {
         curr: Se,
         woken: Se,
         _running: u32,
-        fork: bool,
+        wake: Wake,
     ) -> bool {
         let cfs = rq.se(curr).parent;
         let version = shared.config.eevdf;
@@ -414,15 +516,23 @@ impl Discipline for EevdfOrder {
                 rq.se_mut(curr).protected = false;
             }
         }
-        let late = version == Version::V6_18_44;
-        if late && fork && !shorter {
-            return false;
+        let late = version >= Version::V6_18_44;
+        if late && !shorter {
+            if wake.fork {
+                return false;
+            }
+            if let Some(answer) = meets_buddy(rq, shared, curr, woken, wake) {
+                return answer;
+            }
         }
         let unprotects = version >= Version::V6_18 && shorter;
         let picked = if late { pick_awake(rq, shared, cfs, !unprotects) } else { pick(rq, shared, cfs, !unprotects) };
         let preempts = picked == woken;
         if unprotects && preempts {
             cancel_protection(rq.se_mut(curr));
+            if version >= Version::V7_1 {
+                rq.clear_buddies(curr, cfs);
+            }
         } else if (late && !preempts) || unprotects {
             shorten_protection(rq, shared, curr);
         }
@@ -433,23 +543,27 @@ impl Discipline for EevdfOrder {
         match shared.config.eevdf {
             Version::V6_6 => {}
             Version::V6_12 => rq.se_mut(curr).protected = false,
-            Version::V6_18 | Version::V6_18_44 => cancel_protection(rq.se_mut(curr)),
+            Version::V6_18 | Version::V6_18_44 | Version::V7_1 => cancel_protection(rq.se_mut(curr)),
         }
     }
 
     fn requeue_delayed<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) {
-        if !shared.config.features.has(Feature::DelayZero) {
+        let late = shared.config.eevdf >= Version::V7_1;
+        if !late && !shared.config.features.has(Feature::DelayZero) {
             return;
         }
-        update_lag(rq, shared, se);
-        if rq.se(se).vlag <= 0 {
+        let moved = update_lag(rq, shared, se);
+        if if late { !moved } else { rq.se(se).vlag <= 0 } {
             return;
         }
-        // It has waited longer than its debt: it starts afresh at the average.
+        // It has waited longer than its debt: it starts afresh at the average. In 7.1 it goes where its lag says, which
+        // it did not add to meanwhile.
         rq.account_dequeue(se);
         let queued = rq.se(se).ticket.is_some();
         rq.erase(se);
-        rq.se_mut(se).vlag = 0;
+        if !late {
+            rq.se_mut(se).vlag = 0;
+        }
         Self::place(rq, shared, se, Enqueue::Wakeup);
         if queued {
             rq.insert(se);
@@ -474,7 +588,7 @@ impl Discipline for EevdfOrder {
     }
 
     fn reweight<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se, weight: u64) {
-        if shared.config.eevdf < Version::V6_18 {
+        if shared.config.eevdf < Version::V6_18 || shared.config.eevdf >= Version::V7_1 {
             reweight_about_average(rq, shared, se, weight);
             return;
         }
@@ -486,8 +600,11 @@ impl Discipline for EevdfOrder {
             rq.update_curr(shared, cfs);
             update_lag(rq, shared, se);
             let entity = rq.se_mut(se);
-            if shared.config.eevdf == Version::V6_18_44 && is_curr && protected(shared, entity) {
-                protection = Some(entity.protected_until.wrapping_sub(entity.vruntime));
+            if is_curr && protected(shared, entity) {
+                let left = entity.protected_until.wrapping_sub(entity.vruntime);
+                // Until it was noticed, the lag was written where the protection's end is kept (`vlag` and `vprot` are
+                // one word): a lag, taken for a time, is long past.
+                protection = Some(if shared.config.eevdf == Version::V6_18 { 0 } else { left });
             }
             entity.deadline = entity.deadline.wrapping_sub(entity.vruntime);
             entity.rel_deadline = true;
@@ -504,7 +621,11 @@ impl Discipline for EevdfOrder {
         }
         set_weight(rq, se, weight);
         if on_rq {
-            Self::place(rq, shared, se, Enqueue::Restore);
+            if is_curr {
+                place_running(rq, shared, se);
+            } else {
+                Self::place(rq, shared, se, Enqueue::Restore);
+            }
             if let Some(left) = protection {
                 let entity = rq.se_mut(se);
                 let left = stretch.of(left as i64) as u64;

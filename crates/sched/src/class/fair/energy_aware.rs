@@ -240,8 +240,8 @@ struct View<'a, P: Policy> {
 
 impl<P: Policy> View<'_, P> {
     /// What the fair class would use of a CPU, were the task `at` one, or nowhere (`cpu_util`). `boost`: who waits
-    /// counts as if it ran. What the task itself waited is then part of that in 6.12 alone (6.12.117): it is not where
-    /// the task will not be. The others here compare first, and add or take off what the task used in any case.
+    /// counts as if it ran. What the task itself waited goes with it in 6.12 (6.12.117) and from 7.1 on; the others here
+    /// compare first, and add or take off what the task used in any case.
     fn util(&self, cpu: CpuId, at: Option<CpuId>, boost: bool) -> u64 {
         let (usage, published) = (self.energy.of(cpu), self.shared.cpu(cpu));
         let (comes, sleeps_here) = (at == Some(cpu), self.wakee.prev == cpu);
@@ -253,7 +253,7 @@ impl<P: Policy> View<'_, P> {
         let (used, wakee, balancer) = (usage.util_avg(), self.wakee, self.shared.config.balancer);
         let util = if !boost || balancer <= Balancer::V6_1 {
             moved(used, wakee.util_avg)
-        } else if balancer == Balancer::V6_12 {
+        } else if balancer == Balancer::V6_12 || balancer >= Balancer::V7_1 {
             moved(used, wakee.util_avg).max(moved(published.runnable(), wakee.runnable))
         } else {
             moved(used.max(published.runnable()), wakee.util_avg)
@@ -314,9 +314,9 @@ mod tests {
     use crate::shared::FairStats;
     use crate::topology::Topology;
 
-    /// A task that waited for three quarters of what it wanted: 6.12 takes that with it, too, when it wakes elsewhere.
+    /// A task that waited for three quarters of what it wanted: 6.12 and 7.1 take that along when it wakes elsewhere.
     #[test]
-    fn who_waited_takes_his_waiting_along_in_6_12() {
+    fn who_waited_takes_his_waiting_along_in_6_12_and_7_1() {
         let topology = Topology::flat(2);
         let utils = |kernel: &str| {
             let states = vec![PerfState { khz: 1_000_000, power_uw: 100_000 }];
@@ -334,9 +334,9 @@ mod tests {
             };
             (there(true), there(false))
         };
-        for (kernel, boosted) in
-            [("6.1", [200, 300, 100]), ("6.6", [500, 600, 100]), ("6.12", [200, 600, 400]), ("6.18", [500, 600, 100])]
-        {
+        let (first, last) = ([500, 600, 100], [200, 600, 400]);
+        let kernels = [("6.6", first), ("6.12", last), ("6.18", first), ("7.0", first), ("7.1", last)];
+        for (kernel, boosted) in [("6.1", [200, 300, 100])].into_iter().chain(kernels) {
             assert_eq!(utils(kernel), (boosted, [200, 300, 100]), "{kernel}");
         }
     }

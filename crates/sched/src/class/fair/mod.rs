@@ -81,6 +81,10 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
         false
     }
 
+    /// An entity that wants to sleep stays queued.
+    #[doc(hidden)]
+    fn stays<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se) {}
+
     /// An entity is about to leave its queue.
     #[doc(hidden)]
     fn leave<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se, _why: Dequeue) {}
@@ -96,6 +100,13 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     /// How long an entity runs at a time, wall-clock ns.
     #[doc(hidden)]
     fn slice<T: Tunables>(rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) -> u64;
+
+    /// How much of that the running one has left.
+    #[doc(hidden)]
+    fn slice_left<T: Tunables>(rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) -> u64 {
+        let entity = rq.se(se);
+        Self::slice(rq, shared, se).saturating_sub(entity.sum_exec_runtime - entity.prev_sum_exec_runtime)
+    }
 
     /// `se` becomes the running entity of its queue.
     #[doc(hidden)]
@@ -121,7 +132,7 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     }
 
     /// `woken` and the running `curr` are siblings on one queue, both up to date: whether `woken` preempts. `running`
-    /// is the task that runs; the woken one may have been forked just now.
+    /// is the task that runs.
     #[doc(hidden)]
     fn preempts<T: Tunables>(
         rq: &mut FairCpu<Self, T>,
@@ -129,7 +140,7 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
         curr: Se,
         woken: Se,
         running: u32,
-        fork: bool,
+        wake: Wake,
     ) -> bool;
 
     /// The running `curr`, an idle entity, is to give way to one that is not.
@@ -289,9 +300,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         if rq.class.groups[ROOT].cfs.h_nr_queued <= 1 {
             return None;
         }
-        let se = &rq.class.entities[Se::task(curr)];
-        let ran = se.sum_exec_runtime - se.prev_sum_exec_runtime;
-        Some(D::slice(rq, shared, Se::task(curr)).saturating_sub(ran))
+        Some(D::slice_left(rq, shared, Se::task(curr)))
     }
 
     fn update_curr(rq: &mut Rq<Self>, shared: &Shared<Self>) {

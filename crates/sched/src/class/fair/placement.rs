@@ -14,8 +14,8 @@ use crate::features::Feature;
 use crate::ids::CpuId;
 use crate::policy::{Policy, Wake};
 use crate::rq::Rq;
-use crate::shared::Shared;
-use crate::task::Affinity;
+use crate::shared::{Published, Shared};
+use crate::task::{Affinity, SchedPolicy};
 use crate::tunables::Tunables;
 
 #[cfg(test)]
@@ -205,10 +205,30 @@ fn wake_affine<D: Discipline, T: Tunables>(
     prev
 }
 
-#[inline]
-fn idle_or_sched_idle<D: Discipline, T: Tunables>(shared: &Shared<Fair<D, T>>, cpu: CpuId) -> bool {
-    let cpu = shared.cpu(cpu);
-    cpu.is_idle() || cpu.is_sched_idle()
+/// What a CPU is like on which a task may be placed as on an idle one.
+#[derive(Clone, Copy)]
+pub(super) struct Free {
+    /// One that has nothing but SCHED_IDLE tasks is as good as idle.
+    beside_idle: bool,
+}
+
+impl Free {
+    /// For whoever is worth more than those: since 7.1 another SCHED_IDLE task is not (`choose_sched_idle_rq`).
+    pub(super) fn to<D: Discipline, T: Tunables>(rq: &Rq<Fair<D, T>>, shared: &Shared<Fair<D, T>>, task: u32) -> Self {
+        let like_them = rq.tasks[task].policy == SchedPolicy::Idle;
+        Self { beside_idle: !(like_them && shared.config.balancer >= Balancer::V7_1) }
+    }
+
+    /// Whether it has nothing but SCHED_IDLE tasks, and that is good enough.
+    #[inline]
+    pub(super) fn has_only_idle(self, cpu: &Published) -> bool {
+        self.beside_idle && cpu.is_sched_idle()
+    }
+
+    #[inline]
+    pub(super) fn is(self, cpu: &Published) -> bool {
+        cpu.is_idle() || self.has_only_idle(cpu)
+    }
 }
 
 /// An idle CPU in the cache of `target`, with preference for `target`, the previous CPU and the one before. Of the
@@ -228,7 +248,8 @@ fn select_idle_sibling<D: Discipline, T: Tunables>(
         rq.sync_entity_load_avg(Se::task(task));
     }
     let recent = rq.tasks[task].recent_used_cpu;
-    let good = |cpu: CpuId| idle_or_sched_idle(shared, cpu) && (!asym || rq.task_fits_cpu(shared, task, cpu));
+    let free = Free::to(rq, shared, task);
+    let good = |cpu: CpuId| free.is(shared.cpu(cpu)) && (!asym || rq.task_fits_cpu(shared, task, cpu));
     if good(target) {
         return target;
     }
@@ -271,6 +292,7 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
         return Some(rq.select_idle_capacity(shared, domain, task, target).unwrap_or(target));
     }
     let allowed = |cpu: CpuId| rq.tasks[task].allowed(cpu);
+    let free = Free::to(rq, shared, task);
     let llc = domains.llc_domain(target)?;
     let llc_shared = &domains.llcs[domains.llc(target)];
     let mut has_idle_core = false;
@@ -279,8 +301,7 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
         if !has_idle_core
             && domains.share_cache(prev, target)
             && let Some(siblings) = domains.smt_siblings(prev)
-            && let Some(cpu) =
-                siblings.iter().find(|&cpu| cpu != prev && allowed(cpu) && idle_or_sched_idle(shared, cpu))
+            && let Some(cpu) = siblings.iter().find(|&cpu| cpu != prev && allowed(cpu) && free.is(shared.cpu(cpu)))
         {
             return Some(cpu);
         }
@@ -296,11 +317,11 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
     let start = CpuId((target.0 + 1) % shared.nr_cpus() as u32);
     let Some(cluster) = cluster else {
         let cpus = llc.span.iter_from(start).filter(|&cpu| allowed(cpu));
-        return search_idle_cpu(shared, llc_shared, cpus, &allowed, start, has_idle_core, budget);
+        return search_idle_cpu(shared, llc_shared, cpus, (&allowed, free), start, has_idle_core, budget);
     };
     let far = llc.span.iter_from(start).filter(|&cpu| !cluster.contains(cpu));
     let cpus = cluster.iter_from(start).chain(far).filter(|&cpu| allowed(cpu));
-    search_idle_cpu(shared, llc_shared, cpus, &allowed, start, has_idle_core, budget)
+    search_idle_cpu(shared, llc_shared, cpus, (&allowed, free), start, has_idle_core, budget)
 }
 
 /// `select_idle_cpu`: the first of `cpus` that is idle, of the first `budget`; while the cache has idle cores, one of
@@ -310,20 +331,20 @@ fn search_idle_cpu<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
     llc: &LlcShared,
     cpus: impl Iterator<Item = CpuId>,
-    allowed: &impl Fn(CpuId) -> bool,
+    (allowed, free): (&impl Fn(CpuId) -> bool, Free),
     start: CpuId,
     has_idle_core: bool,
     budget: usize,
 ) -> Option<CpuId> {
     if has_idle_core {
-        return search_idle_core(shared, cpus, allowed, start)
+        return search_idle_core(shared, cpus, (allowed, free), start)
             .or_else(|other| {
                 llc.has_idle_cores.store(false, Relaxed);
                 other.ok_or(())
             })
             .ok();
     }
-    cpus.take(budget).find(|&cpu| idle_or_sched_idle(shared, cpu))
+    cpus.take(budget).find(|&cpu| free.is(shared.cpu(cpu)))
 }
 
 /// The first of `cpus`, which begin at `start` and go round, whose core is idle as a whole (`select_idle_core`); if
@@ -332,7 +353,7 @@ fn search_idle_cpu<D: Discipline, T: Tunables>(
 fn search_idle_core<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
     cpus: impl Iterator<Item = CpuId>,
-    allowed: &impl Fn(CpuId) -> bool,
+    (allowed, free): (&impl Fn(CpuId) -> bool, Free),
     start: CpuId,
 ) -> Result<CpuId, Option<CpuId>> {
     let place = |cpu: CpuId| if cpu < start { cpu.index() + shared.nr_cpus() } else { cpu.index() };
@@ -360,7 +381,7 @@ fn search_idle_core<D: Discipline, T: Tunables>(
                 if seen.is_some() {
                     break;
                 }
-                if this.is_sched_idle() && allowed(thread) {
+                if free.has_only_idle(this) && allowed(thread) {
                     seen = Some(thread);
                     break;
                 }
@@ -467,6 +488,7 @@ fn find_idlest<D: Discipline, T: Tunables>(
     on: CpuId,
     without: Option<&Runs>,
 ) -> CpuId {
+    let free = Free::to(rq, shared, task);
     let (index, task) = (task, &rq.tasks[task]);
     let mut cpu = on;
     let mut weight = u32::MAX;
@@ -500,7 +522,7 @@ fn find_idlest<D: Discipline, T: Tunables>(
             (best, _) => best.as_ref(),
         };
         if let Some(found) = go {
-            cpu = idlest_cpu(shared, found.group, cpu, |cpu| task.allowed(cpu));
+            cpu = idlest_cpu(shared, found.group, cpu, free, |cpu| task.allowed(cpu));
         } else if domain.groups.iter().all(|group| group.cpus.len() == 1) {
             break;
         }
@@ -515,13 +537,14 @@ fn idlest_cpu<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
     group: &SchedGroup,
     start: CpuId,
+    free: Free,
     allowed: impl Fn(CpuId) -> bool,
 ) -> CpuId {
     let mut shallowest: Option<(u64, u64, CpuId)> = None;
     let mut least_loaded: Option<(u64, CpuId)> = None;
     for cpu in group.cpus.iter().copied().filter(|&cpu| allowed(cpu)) {
         let published = shared.cpu(cpu);
-        if published.is_sched_idle() {
+        if free.has_only_idle(published) {
             return cpu;
         }
         if published.is_idle() {

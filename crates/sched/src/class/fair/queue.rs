@@ -296,6 +296,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let attach = if why == Dequeue::Move && se.as_task().is_some() { Attach::Leave } else { Attach::Keep };
         self.update_load_avg(shared, se, if stays { Attach::Silent } else { attach });
         if stays {
+            D::stays(self, shared, se);
             self.set_delayed(se);
             return false;
         }
@@ -491,8 +492,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if why != Dequeue::Delayed && !self.class.entities[Se::task(task)].delayed {
             self.util_est_dequeue(shared, task);
         }
-        // Since 6.12 (here) as of the last update, not as of now.
-        let before = shared.config.eevdf >= EevdfVersion::V6_12;
+        // From 6.12 (here) to 7.0 as of the last update, not as of now.
+        let before = (EevdfVersion::V6_12..EevdfVersion::V7_1).contains(&shared.config.eevdf);
         if sleeps && before {
             self.util_est_update(shared, task);
         }
@@ -566,9 +567,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             }
             slice = self.min_slice(shared, cfs);
             if se.as_task().is_some() {
-                let buddy = sleeps && why != Dequeue::Throttle;
                 if queue_weight > 0 && self.stays_quiet(shared, cfs, slice, [-1, -(runnable as i32), -(idle as i32)]) {
-                    if buddy {
+                    if sleeps {
                         self.set_next_buddy(Se::group(cfs));
                     }
                     return true;
@@ -582,8 +582,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             if leaving {
                 if queue_weight > 0 {
                     leaving = false;
-                    // Its siblings are likely to be served from the same cache.
-                    if sleeps && why != Dequeue::Throttle {
+                    // Its siblings are likely to be served from the same cache; of a group that is held back task by
+                    // task (6.18) the next one is to leave.
+                    if sleeps {
                         self.set_next_buddy(se);
                     }
                 } else if why != Dequeue::Throttle {

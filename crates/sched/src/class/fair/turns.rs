@@ -203,7 +203,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
         let cfs = self.se(se).parent;
         self.update_curr(shared, cfs);
-        if D::preempts(self, shared, se, woken, curr, wake.fork) {
+        if D::preempts(self, shared, se, woken, curr, wake) {
             self.resched_lazy();
         }
     }

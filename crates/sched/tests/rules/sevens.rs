@@ -1,0 +1,78 @@
+//! What 7.0 and 7.1 do otherwise.
+
+use std::sync::Arc;
+
+use vruntime_sched::class::fair::Eevdf;
+use vruntime_sched::event::PrevState;
+use vruntime_sched::features::Feature;
+use vruntime_sched::ids::{CpuId, TaskId};
+use vruntime_sched::invariants::standings;
+use vruntime_sched::{TaskAttrs, Timer, Waker};
+
+use crate::bench::{CPU, MS, Machine};
+
+/// Passes time until a task has the CPU, which no other has for more than a tick.
+fn until_runs(machine: &mut Machine<Eevdf>, task: TaskId) {
+    while machine.schedule(PrevState::Preempted) != Some(task) {
+        machine.pass(4 * MS);
+    }
+}
+
+/// Feature NEXT_BUDDY. Since 6.19 (here: 7.0) a waker that says it is about to sleep keeps the CPU until it does; before,
+/// who it woke is picked at once like anybody who is owed time.
+#[test]
+fn with_next_buddy_a_waker_that_is_about_to_sleep_is_left_alone() {
+    for (name, keeps) in [("6.18", false), ("7.0", true), ("7.1", true)] {
+        for (waker, asks) in [(Waker::Task, true), (Waker::TaskSync, !keeps)] {
+            let mut machine = Machine::<Eevdf>::new(name);
+            machine.shared.config.features.set(Feature::NextBuddy, true);
+            let tasks = machine.fork(2);
+            until_runs(&mut machine, tasks[1]);
+            // It owes nothing when it sleeps, so it leaves.
+            machine.schedule(PrevState::Sleeping);
+            machine.pass(8 * MS);
+            assert_eq!(machine.asks(|s| s.wake(tasks[1], CPU, waker)), asks, "{name} {waker:?}");
+            assert_eq!(machine.schedule(PrevState::Sleeping), Some(tasks[1]), "{name} {waker:?}");
+        }
+    }
+}
+
+/// A task that owes a millisecond sleeps, its dequeue delayed. Another one, which is ahead of the average as well, leaves
+/// for another CPU, and the average falls back: now it would owe a millisecond and a half. In 7.1 it owes what it did.
+#[test]
+fn who_sleeps_adds_nothing_to_its_debt_in_7_1() {
+    for (name, owes) in [("7.0", 3 * MS / 2), ("7.1", MS)] {
+        let mut machine = Machine::<Eevdf>::with_cpus(name, 2);
+        let tasks = machine.fork(3);
+        machine.pass(3 * MS);
+        machine.schedule(PrevState::Preempted);
+        let second = machine.with(|s| s.running(CPU)).task().unwrap();
+        assert_ne!(second, tasks[0], "{name}");
+        machine.pass(3 * MS);
+        machine.schedule(PrevState::Sleeping);
+        assert!(machine.is_queued(second), "{name}: its dequeue is delayed");
+        let there = Some(Arc::new([CpuId(1)].into_iter().collect()));
+        machine.with(|s| s.set_affinity(tasks[0], there, CPU)).unwrap();
+        machine.with(|s| s.wake(second, CPU, Waker::Task));
+        let all = standings(&machine.rqs[0]);
+        let lag = all.iter().find(|it| it.task == Some(second)).unwrap().lag;
+        assert!((lag + owes as i64).abs() <= 1, "{name}: {lag}");
+    }
+}
+
+/// What ends a slice by a timer goes by the deadline in 7.1, and a new task's first one is half a slice away. Before,
+/// where HRTICK is switched on, it is a whole slice.
+#[test]
+fn the_timer_of_a_slice_goes_by_the_deadline_in_7_1() {
+    const SLICE: u64 = 700_000;
+    for (name, first) in [("7.0", SLICE), ("7.1", SLICE / 2)] {
+        let mut machine = Machine::<Eevdf>::new(name);
+        machine.shared.config.features.set(Feature::Hrtick, true);
+        machine.fork(2);
+        let timer = |machine: &Machine<Eevdf>| machine.wish.timers[&Timer::Hrtick(CPU)].unwrap() - machine.now;
+        assert_eq!(timer(&machine), first, "{name}");
+        machine.pass(100_000);
+        machine.fork_as(&TaskAttrs::default());
+        assert_eq!(timer(&machine), first - 100_000, "{name}");
+    }
+}
