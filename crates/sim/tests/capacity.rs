@@ -245,13 +245,38 @@ fn an_estimate_does_not_fall_for_waiting() {
 }
 
 /// A new task that needs a big CPU is not kept beside one on which it may not run: only those that are allowed are
-/// asked whether it fits.
+/// asked whether it fits. In 6.18 all are.
 #[test]
 fn a_big_cpu_that_is_forbidden_is_no_reason_to_stay() {
     for kernel in KERNELS {
         let mut big = pinned(once("big", vec![run(1000)]), &[0, 3]);
         big.settings.util_min = Some(800);
         let log = log(vec![big], kernel, "l3:2 core:2(capacity=446,1024,446,1024)", 10);
-        assert_eq!(spans(&log, "big")[0].2, 3, "{kernel}");
+        assert_eq!(spans(&log, "big")[0].2, if kernel == "6.18" { 0 } else { 3 }, "{kernel}");
+    }
+}
+
+/// What a task used on a big CPU is more than a small one has: up to 6.12 its estimate stands until its average has
+/// fallen below that, since then it begins to fall with the first sleep.
+#[test]
+fn an_estimate_from_a_bigger_cpu_stands_for_a_while() {
+    let estimates = |kernel: &str| {
+        let on = |ops: Vec<Op>, cpu: u32| Phase {
+            settings: Settings { cpus: Some(vec![cpu]), ..Settings::default() },
+            ..phase(ops, Repeat::Times(1))
+        };
+        let work = task("t", vec![on(vec![run(400_000), sleep(5_000)], 1), on(vec![run(100), sleep(900_000)], 0)]);
+        let work = workload(vec![work]);
+        [403, 420].map(|at| {
+            let config = Config { debug_at: Some(at * MS), ..exact(kernel, "l3:1 core:2(capacity=446,1024)") };
+            let snapshot = simulate(&work, &config, &mut NoSink).unwrap().debug.unwrap();
+            let mut tasks = snapshot.cpus.iter().flat_map(|cpu| &cpu.tasks);
+            tasks.find(|task| task.id.0 == 0).unwrap().se.unwrap().avg.util_est
+        })
+    };
+    for (kernel, falls) in [("6.1", false), ("6.6", false), ("6.12", false), ("6.18", true), ("7.1", true)] {
+        let [before, after] = estimates(kernel);
+        assert!(before > 900, "{kernel}: {before}");
+        assert_eq!(after < before, falls, "{kernel}: {before}, then {after}");
     }
 }

@@ -238,7 +238,7 @@ fn the_clamps_of_a_cpu_in_use_count_for_the_next() {
 /// afterwards.
 #[test]
 fn whether_a_cpu_is_overutilized_is_asked_before_or_after_clamps_count() {
-    for (kernel, after) in [("6.1", false), ("6.6", false), ("6.12", true), ("6.18", true)] {
+    for (kernel, after) in [("6.1", false), ("6.6", false), ("6.12", true), ("6.18", false), ("7.1", false)] {
         let heavy = task("capped", vec![phase(vec![run(5_000), sleep(1_000)], Repeat::Forever)]);
         let tasks = vec![capped(pinned(heavy, &[1]), 300)];
         let alone = with_changes(tasks.clone(), Vec::new(), &juno(kernel));

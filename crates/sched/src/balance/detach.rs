@@ -92,7 +92,8 @@ pub(super) fn detach_one<P: Policy>(
 /// `can_migrate_task`.
 fn may_migrate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'_>, to: &Rq<P>, index: u32) -> bool {
     let task = &rq.tasks[index];
-    // Asleep, its dequeue delayed: moving it moves load, and nothing else. That is looked at since 6.14.
+    // Asleep, its dequeue delayed: moving it moves load, and nothing else. That is looked at since 6.14, though not by
+    // the stopper, which says nothing of what it moves: to it that is load.
     let delayed = task.state == TaskState::Sleeping;
     if delayed && !shared.config.balancer.counts_delayed() && env.imbalance.migration != MigrationType::Load {
         return false;
@@ -100,7 +101,7 @@ fn may_migrate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'_>,
     if P::limit_forbids_move(rq, shared, index, to) {
         return false;
     }
-    if env.failed == 0 && env.cause != MigrateCause::Active && P::has_run_ahead(rq, shared, index, to) {
+    if env.failed == 0 && P::has_run_ahead(rq, shared, index, to) {
         return false;
     }
     let task = &rq.tasks[index];

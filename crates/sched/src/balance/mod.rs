@@ -52,8 +52,10 @@ pub enum Balancer {
     V6_6,
     /// 6.12.
     V6_12,
-    /// 6.18: tasks whose dequeue is delayed are no work for others.
+    /// 6.18: tasks whose dequeue is delayed are no work for others; forks and execs count CPUs that are forbidden, too.
     V6_18,
+    /// [Late releases](crate::Kernel::as_of) of 6.18: forks and execs count allowed CPUs alone, as in other kernels.
+    V6_18_44,
     /// 7.0.
     V7_0,
     /// 7.1: idle tasks take no CPU for idle that has others like them.
@@ -92,6 +94,19 @@ impl Balancer {
     /// (`h_nr_queued`, until 6.14).
     pub(crate) fn counts_delayed(self) -> bool {
         self == Self::V6_12
+    }
+
+    /// Whether a task that is forked or execs goes by all CPUs of a group, though it may run on some of them only
+    /// (6.18.15; 6.1.192, 6.12.117 and 6.19 count those alone on which it may).
+    pub(crate) fn counts_forbidden(self) -> bool {
+        self == Self::V6_18
+    }
+
+    /// Whether it knows that half a core is no help to a task that is too big for its CPU, and asks of every group with
+    /// room whether its CPUs are bigger (6.1.192 and 6.12.117; 6.6 is taken to. 6.18.15, 6.19.14, 7.0.13 and 7.1.13 do
+    /// not, so late releases of 6.18 are taken not to).
+    pub(crate) fn spares_big_cpus(self) -> bool {
+        self <= Self::V6_12
     }
 
     /// Whether it looks at averages of a CPU's load over ticks.

@@ -390,18 +390,19 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         if shared.cpu(src).nr_running() == 0 {
             return;
         }
+        let failed = self.rqs.rq(to).balance.domains[position as usize].nr_balance_failed;
         let mut env = Env {
             domain,
             position: position as usize,
             dst: to,
             kind: BalanceKind::Busy,
             cause: MigrateCause::Active,
-            imbalance: Imbalance { migration: MigrationType::Task, amount: 1 },
+            imbalance: Imbalance { migration: MigrationType::Load, amount: 1 },
             all_pinned: false,
             some_pinned: false,
             new_dst: None,
             tried: CpuMask::new(),
-            failed: u32::MAX,
+            failed,
         };
         if self.pull(&mut env, src) > 0 && !shared.config.balancer.is_by_load() {
             self.rqs.rq(to).balance.domains[position as usize].nr_balance_failed = 0;

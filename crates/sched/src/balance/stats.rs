@@ -234,22 +234,27 @@ impl DomainStats<'_> {
     fn beyond_help<P: Policy>(&self, shared: &Shared<P>, found: &GroupStats<'_>, cpu: CpuId) -> bool {
         let own = u64::from(shared.cpu(cpu).capacity_of());
         let (least, most) = found.group.capacity_range(shared);
+        let spares = shared.config.balancer.spares_big_cpus();
         match found.kind {
-            // This CPU is no bigger, or has enough to do, or shares its core with somebody (in 6.1.192 and 6.12.117;
-            // taken to be so in 6.6).
+            // This CPU is no bigger, or has enough to do, or shares its core with somebody.
             GroupType::Misfit => {
                 !capacity_greater(own, most)
                     || self.local.kind != GroupType::HasSpare
-                    || (shared.config.balancer >= Balancer::V6_1 && !siblings_are_idle(shared, cpu))
+                    || (spares && !siblings_are_idle(shared, cpu))
             }
-            // Tasks do not compete there, and here they would be slower. Before 6.1 that is asked only of groups that
-            // compare with the busiest so far, which at first is one with room.
+            // Tasks do not compete there, and here they would be slower.
             GroupType::HasSpare | GroupType::FullyBusy => {
-                let so_far = self.busiest.as_ref().map_or(GroupType::HasSpare, |busiest| busiest.kind);
-                (shared.config.balancer >= Balancer::V6_1 || found.kind == so_far) && capacity_greater(least, own)
+                (spares || self.compares_with_busiest(found)) && capacity_greater(least, own)
             }
             GroupType::SmtBalance | GroupType::Imbalanced | GroupType::Overloaded => false,
         }
+    }
+
+    /// Whether a group is of the busiest one's kind so far, which at first is one with room: neither pressed more, nor
+    /// the one with cores of several CPUs where the other has none.
+    fn compares_with_busiest(&self, found: &GroupStats<'_>) -> bool {
+        let Some(busiest) = &self.busiest else { return found.kind == GroupType::HasSpare };
+        found.kind == busiest.kind && (found.kind != GroupType::HasSpare || found.group.smt == busiest.group.smt)
     }
 }
 
@@ -302,6 +307,7 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
+    use crate::class::fair::Eevdf;
     use crate::features::Features;
     use crate::topology::{CpuPlace, Topology};
 
@@ -379,17 +385,75 @@ mod tests {
         );
     }
 
+    /// A CPU of 1024 and two of 512, in one cache.
+    fn big_and_small(kernel: &str) -> Shared<Eevdf> {
+        let place = |(core, capacity)| CpuPlace { core, cluster: core, llc: 0, package: 0, node: 0, capacity };
+        let topology = Topology::new((0..).zip([1024, 512, 512]).map(place).collect(), None).unwrap();
+        let config = crate::config::Config::new(&crate::kernel(kernel).unwrap(), &topology, 250);
+        Shared::new(topology, config)
+    }
+
+    /// 6.18 asks whether a CPU is bigger only where that is as pressed as the busiest so far: one that is just full is
+    /// taken from if it is the first.
+    #[test]
+    fn a_small_cpu_takes_from_a_full_big_one_in_6_18() {
+        for (kernel, first, then) in [("6.12", true, true), ("6.18", false, true)] {
+            let shared = big_and_small(kernel);
+            let domain = shared.domains.at(CpuId(0), 0).unwrap();
+            let group = |cpu: u32| domain.groups.iter().find(|group| group.mask.contains(CpuId(cpu))).unwrap();
+            let full = |cpu| GroupStats::example(group(cpu), GroupType::FullyBusy, 1);
+            let mut seen = DomainStats {
+                local: GroupStats::example(group(1), GroupType::HasSpare, 0),
+                busiest: None,
+                total_load: 0,
+                total_capacity: 0,
+                overloaded_cpu: false,
+                by_average: false,
+            };
+            assert_eq!(seen.beyond_help(&shared, &full(0), CpuId(1)), first, "{kernel}");
+            seen.busiest = Some(full(2));
+            assert_eq!(seen.beyond_help(&shared, &full(0), CpuId(1)), then, "{kernel}");
+            let room = GroupStats { kind: GroupType::HasSpare, ..full(0) };
+            seen.busiest = None;
+            assert!(seen.beyond_help(&shared, &room, CpuId(1)), "{kernel}");
+        }
+    }
+
+    /// A task that is too big for its CPU is helped by a thread of a core that is in use in 6.18.
+    #[test]
+    fn half_a_core_is_big_enough_in_6_18() {
+        for (kernel, beyond) in [("6.12", true), ("6.18", false)] {
+            let place = |(cpu, capacity): (u32, u32)| {
+                let core = cpu.min(1);
+                CpuPlace { core, cluster: core, llc: 0, package: 0, node: 0, capacity }
+            };
+            let topology = Topology::new((0..).zip([512, 1024, 1024]).map(place).collect(), None).unwrap();
+            let config = crate::config::Config::new(&crate::kernel(kernel).unwrap(), &topology, 250);
+            let shared: Shared<Eevdf> = Shared::new(topology, config);
+            let (_, domain) = shared.domains.of(CpuId(1)).next_back().unwrap();
+            let group = |cpu: u32| domain.groups.iter().find(|group| group.mask.contains(CpuId(cpu))).unwrap();
+            let seen = DomainStats {
+                local: GroupStats::example(group(1), GroupType::HasSpare, 1),
+                busiest: None,
+                total_load: 0,
+                total_capacity: 0,
+                overloaded_cpu: false,
+                by_average: false,
+            };
+            let misfit = GroupStats::example(group(0), GroupType::Misfit, 1);
+            assert!(!seen.beyond_help(&shared, &misfit, CpuId(1)), "{kernel}");
+            shared.cpu(CpuId(2)).publish_core(1, false);
+            assert_eq!(seen.beyond_help(&shared, &misfit, CpuId(1)), beyond, "{kernel}");
+        }
+    }
+
     /// Where CPUs differ a CPU takes no task off a bigger one that has room, or is just full; one that is overloaded it
     /// relieves.
     #[test]
     fn a_small_cpu_relieves_a_bigger_one_only_if_that_is_overloaded() {
         use GroupType::{FullyBusy, HasSpare, Misfit, Overloaded};
 
-        use crate::class::fair::Eevdf;
-        let place = |(core, capacity)| CpuPlace { core, cluster: core, llc: 0, package: 0, node: 0, capacity };
-        let topology = Topology::new((0..).zip([1024, 512, 512]).map(place).collect(), None).unwrap();
-        let config = crate::config::Config::new(&crate::kernel("6.12").unwrap(), &topology, 250);
-        let shared: Shared<Eevdf> = Shared::new(topology, config);
+        let shared = big_and_small("6.12");
         let domain = shared.domains.at(CpuId(0), 0).unwrap();
         let group = |cpu: u32| domain.groups.iter().find(|group| group.mask.contains(CpuId(cpu))).unwrap();
         let beyond_help = |cpu: u32, of: u32, kind| {

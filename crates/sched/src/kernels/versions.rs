@@ -75,11 +75,11 @@ impl Kernel {
     /// ```
     pub fn as_of(&mut self, release: &str) {
         if self.eevdf == EevdfVersion::V6_18 && self::version(release).is_some_and(|release| release >= [6, 18, 44]) {
+            self.balancer = Balancer::V6_18_44;
             self.eevdf = EevdfVersion::V6_18_44;
             self.features.set(Feature::RtPushIpi, false);
         }
-        let late = self.balancer == Balancer::V6_18 && self.eevdf == EevdfVersion::V6_18_44;
-        self.vcpu_pack = late && release.contains("-fc-");
+        self.vcpu_pack = self.balancer == Balancer::V6_18_44 && release.contains("-fc-");
     }
 }
 

@@ -135,3 +135,30 @@ fn who_comes_back_asleep_joins_at_once() {
     run::<Cfs>("6.1");
     run::<Eevdf>("6.12");
 }
+
+/// A group's entity takes over what its queue has that is runnable when a task leaves or comes. In 6.18 it has 32 bits
+/// for that: of a hundred tasks that can run most is lost, until time brings it back.
+#[test]
+fn a_groups_entity_forgets_most_of_a_hundred_tasks_in_6_18() {
+    for (name, all) in [("6.12", true), ("6.18", false)] {
+        let mut machine = Machine::<Eevdf>::new(name);
+        let group = machine.group;
+        let tasks: Vec<_> = (0..100).map(|_| machine.fork_as(&TaskAttrs { group, ..TaskAttrs::default() })).collect();
+        machine.schedule(PrevState::Preempted);
+        machine.pass(400 * MS);
+        let runnable = |machine: &mut Machine<Eevdf>| {
+            let _balance = machine.with(|s| s.tick(CPU));
+            let queues = Eevdf::debug(&machine.rqs[0], &machine.shared);
+            queues.into_iter().find(|queue| queue.group == group).unwrap().se.unwrap().avg.runnable_avg
+        };
+        let before = runnable(&mut machine);
+        assert!(before > 100 * 1000, "{name}: {before}");
+        let attr = SchedAttr { policy: SchedPolicy::Fifo, rt_priority: 1, ..SchedAttr::default() };
+        machine.asks(|s| s.set_scheduler(tasks[99], attr).unwrap());
+        machine.schedule(PrevState::Preempted);
+        machine.pass(2 * MS);
+        machine.schedule(PrevState::Sleeping);
+        let after = runnable(&mut machine);
+        assert_eq!(after > 95 * 1000, all, "{name}: {after}");
+    }
+}

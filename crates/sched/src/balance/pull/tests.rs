@@ -8,20 +8,24 @@ use crate::config::Config;
 use crate::event::PrevState;
 use crate::scheduler::Scheduler;
 use crate::shared::FairStats;
-use crate::task::TaskAttrs;
+use crate::task::{TaskAttrs, TaskState};
 use crate::topology::{CpuPlace, Topology};
 
 const MS: u64 = 1_000_000;
 
 /// CPUs of such capacities, the last `apart` of them with a cache of their own.
 fn shared(capacities: &[u32], apart: usize, isolated: &[u32]) -> Shared<Eevdf> {
+    shared_of("6.12", capacities, apart, isolated)
+}
+
+fn shared_of(kernel: &str, capacities: &[u32], apart: usize, isolated: &[u32]) -> Shared<Eevdf> {
     let first = (capacities.len() - apart) as u32;
     let place = |(core, &capacity): (u32, &u32)| {
         let llc = u32::from(core >= first);
         CpuPlace { core, cluster: core, llc, package: 0, node: 0, capacity }
     };
     let topology = Topology::new((0..).zip(capacities).map(place).collect(), None).unwrap();
-    let mut config = Config::new(&crate::kernel("6.12").unwrap(), &topology, 250);
+    let mut config = Config::new(&crate::kernel(kernel).unwrap(), &topology, 250);
     config.isolated = isolated.iter().copied().map(CpuId).collect();
     Shared::new(topology, config)
 }
@@ -173,6 +177,46 @@ fn who_runs_is_pushed_after_some_failures() {
     let _ = Scheduler { rqs, shared, host: &mut Quiet, now: 2 * MS }.schedule(CpuId(1), PrevState::Preempted);
     Balancing { rqs, shared, host: &mut Quiet, now: 2 * MS }.push(CpuId(1), CpuId(0), 0);
     assert_eq!((rqs[0].nr_running, rqs[0].balance.domains[0].nr_balance_failed), (1, 0));
+}
+
+/// The stopper moves the first that may go, be it one that sleeps and whose dequeue is delayed. 6.18 leaves such a one
+/// where it is but where load is moved; the stopper says nothing of what it moves, which is taken for load.
+#[test]
+fn the_stopper_moves_who_sleeps_delayed() {
+    for kernel in ["6.12", "6.18"] {
+        let mut machine = Machine::new(shared_of(kernel, &[1024; 2], 0, &[]));
+        machine.fork(2, &[1, 0]);
+        let Machine { rqs, shared, .. } = &mut machine;
+        let schedule = |rqs: &mut Vec<Rq<Eevdf>>, at, state| {
+            let _ = Scheduler { rqs, shared, host: &mut Quiet, now: at * MS }.schedule(CpuId(1), state);
+        };
+        schedule(rqs, 4, PrevState::Sleeping);
+        let asleep = |rq: &Rq<Eevdf>| rq.oldest().is_some_and(|task| rq.tasks[task].state == TaskState::Sleeping);
+        assert!(rqs[1].nr_running == 2 && asleep(&rqs[1]), "{kernel}: its dequeue is delayed");
+        rqs[1].push = Some(Push::Balance { to: CpuId(0), position: 0 });
+        schedule(rqs, 5, PrevState::Preempted);
+        Balancing { rqs, shared, host: &mut Quiet, now: 5 * MS }.push(CpuId(1), CpuId(0), 0);
+        assert_eq!((rqs[0].nr_running, rqs[1].nr_running), (1, 1), "{kernel}");
+        assert!(asleep(&rqs[0]), "{kernel}");
+    }
+}
+
+/// Where no look has failed yet 6.18 leaves who has run ahead of the others, if he would have to share there, too: the
+/// stopper does as well.
+#[test]
+fn the_stopper_leaves_who_is_not_eligible_until_a_look_has_failed() {
+    for (kernel, failed, moves) in [("6.12", 0, 1), ("6.18", 0, 0), ("6.18", 1, 1)] {
+        let mut machine = Machine::new(shared_of(kernel, &[1024; 2], 0, &[]));
+        machine.fork(1, &[1, 0]);
+        machine.fork(1, &[1]);
+        machine.fork(1, &[0]);
+        let Machine { rqs, shared, .. } = &mut machine;
+        rqs[1].push = Some(Push::Balance { to: CpuId(0), position: 0 });
+        rqs[0].balance.domains[0].nr_balance_failed = failed;
+        let _ = Scheduler { rqs, shared, host: &mut Quiet, now: 3 * MS }.schedule(CpuId(1), PrevState::Preempted);
+        Balancing { rqs, shared, host: &mut Quiet, now: 3 * MS }.push(CpuId(1), CpuId(0), 0);
+        assert_eq!(rqs[0].nr_running, 1 + moves, "{kernel}, failed {failed} times");
+    }
 }
 
 /// Who balances for a group: the first idle CPU; since 6.6 the first on an idle core if there is one; without any the

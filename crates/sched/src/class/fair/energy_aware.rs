@@ -112,6 +112,8 @@ struct Wakee {
     util_avg: u64,
     /// As it is expected when it runs.
     util_est: u64,
+    /// What it used, or waited for, on average.
+    runnable: u64,
     clamps: Clamps,
 }
 
@@ -171,7 +173,8 @@ pub(super) fn find_energy_efficient_cpu<D: Discipline, T: Tunables>(
     let avg = &rq.class.entities[Se::task(task)].avg;
     let used = shared.uclamp_used();
     let clamps = if used { uclamp::effective(shared, &rq.tasks[task]) } else { Clamps::NONE };
-    let wakee = Wakee { prev, util_avg: avg.util_avg, util_est: u64::from(avg.util_est), clamps };
+    let (util_est, runnable) = (u64::from(avg.util_est), avg.runnable_avg);
+    let wakee = Wakee { prev, util_avg: avg.util_avg, util_est, runnable, clamps };
     if wakee.util() == 0 && clamps.min == 0 {
         return Some(prev);
     }
@@ -237,19 +240,24 @@ struct View<'a, P: Policy> {
 
 impl<P: Policy> View<'_, P> {
     /// What the fair class would use of a CPU, were the task `at` one, or nowhere (`cpu_util`). `boost`: who waits
-    /// counts as if it ran.
+    /// counts as if it ran. What the task itself waited goes with it in 6.12 (6.12.117) and from 7.1 on; the others here
+    /// compare first, and add or take off what the task used in any case.
     fn util(&self, cpu: CpuId, at: Option<CpuId>, boost: bool) -> u64 {
         let (usage, published) = (self.energy.of(cpu), self.shared.cpu(cpu));
-        let mut util = usage.util_avg();
-        if boost && self.shared.config.balancer > Balancer::V6_1 {
-            util = util.max(published.runnable());
-        }
         let (comes, sleeps_here) = (at == Some(cpu), self.wakee.prev == cpu);
-        if sleeps_here && !comes {
-            util = util.saturating_sub(self.wakee.util_avg);
-        } else if comes && !sleeps_here {
-            util += self.wakee.util_avg;
-        }
+        let moved = |whole: u64, own: u64| match (sleeps_here, comes) {
+            (true, false) => whole.saturating_sub(own),
+            (false, true) => whole + own,
+            _ => whole,
+        };
+        let (used, wakee, balancer) = (usage.util_avg(), self.wakee, self.shared.config.balancer);
+        let util = if !boost || balancer <= Balancer::V6_1 {
+            moved(used, wakee.util_avg)
+        } else if balancer == Balancer::V6_12 || balancer >= Balancer::V7_1 {
+            moved(used, wakee.util_avg).max(moved(published.runnable(), wakee.runnable))
+        } else {
+            moved(used.max(published.runnable()), wakee.util_avg)
+        };
         let expected = usage.util_est() + if comes { self.wakee.util_est } else { 0 };
         util.max(expected).min(u64::from(published.capacity()))
     }
@@ -292,5 +300,44 @@ impl<P: Policy> View<'_, P> {
         }
         let max = u64::from(self.shared.capacity(cpu));
         demands.wanted(self.shared.config.balancer, max, self.shared.uclamp_used())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+    use crate::class::fair::Eevdf;
+    use crate::config::Config;
+    use crate::energy::{EnergyModel, PerfDomain, PerfState};
+    use crate::shared::FairStats;
+    use crate::topology::Topology;
+
+    /// A task that waited for three quarters of what it wanted: 6.12 and 7.1 take that along when it wakes elsewhere.
+    #[test]
+    fn who_waited_takes_his_waiting_along_in_6_12_and_7_1() {
+        let topology = Topology::flat(2);
+        let utils = |kernel: &str| {
+            let states = vec![PerfState { khz: 1_000_000, power_uw: 100_000 }];
+            let mut config = Config::new(&crate::kernel(kernel).unwrap(), &topology, 250);
+            config.energy = Some(EnergyModel { domains: vec![PerfDomain { cpus: vec![0, 1], states }] });
+            let shared: Shared<Eevdf> = Shared::new(topology.clone(), config);
+            let energy = shared.energy().unwrap();
+            let demands = crate::rq::Rq::all(&shared).remove(0).demands(0);
+            energy.of(CpuId(0)).set((300, 0), &demands);
+            shared.cpu(CpuId(0)).publish_fair(FairStats { util: 300, runnable: 600, ..FairStats::default() });
+            let wakee = Wakee { prev: CpuId(0), util_avg: 100, util_est: 0, runnable: 400, clamps: Clamps::NONE };
+            let view = View { shared: &shared, energy, wakee: &wakee };
+            let there = |boost| {
+                [(0, None), (0, Some(0)), (1, Some(1))].map(|(cpu, at)| view.util(CpuId(cpu), at.map(CpuId), boost))
+            };
+            (there(true), there(false))
+        };
+        let (first, last) = ([500, 600, 100], [200, 600, 400]);
+        let kernels = [("6.6", first), ("6.12", last), ("6.18", first), ("7.0", first), ("7.1", last)];
+        for (kernel, boosted) in [("6.1", [200, 300, 100])].into_iter().chain(kernels) {
+            assert_eq!(utils(kernel), (boosted, [200, 300, 100]), "{kernel}");
+        }
     }
 }

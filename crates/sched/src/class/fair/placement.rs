@@ -404,7 +404,8 @@ struct Runs {
 }
 
 /// What the slow path compares of a group of CPUs (`update_sg_wakeup_stats`). Those on which the task may not run do
-/// not count, but for the size of the group. `misfit`: it is too big for all of those on which it may.
+/// not count, but for the size of the group; [in 6.18](Balancer::counts_forbidden) they do. `misfit`: the task is too
+/// big for all that count.
 fn idlest_stats<'a, D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
     group: &'a SchedGroup,
@@ -413,8 +414,9 @@ fn idlest_stats<'a, D: Discipline, T: Tunables>(
     affinity: &Affinity,
     without: Option<&Runs>,
 ) -> GroupStats<'a> {
-    let allowed = |cpu: &&CpuId| affinity.as_ref().is_none_or(|allowed| allowed.contains(**cpu));
-    let sums = group.cpus.iter().filter(allowed).map(|&cpu| match without.filter(|task| task.cpu == cpu) {
+    let all = shared.config.balancer.counts_forbidden();
+    let counts = |cpu: &&CpuId| all || affinity.as_ref().is_none_or(|allowed| allowed.contains(**cpu));
+    let sums = group.cpus.iter().filter(counts).map(|&cpu| match without.filter(|task| task.cpu == cpu) {
         Some(task) => Sums::without(shared.cpu(cpu), task.load, task.runnable, task.util_without),
         None => Sums::of(shared.cpu(cpu)),
     });
@@ -495,7 +497,8 @@ fn find_idlest<D: Discipline, T: Tunables>(
         weight = domain.weight;
         let any_allowed = |mask: &CpuMask| task.affinity.as_ref().is_none_or(|allowed| allowed.intersects(mask));
         let misfit = |group: &SchedGroup| {
-            let fits = |&cpu: &CpuId| task.allowed(cpu) && rq.task_fits_cpu(shared, index, cpu);
+            let counts = |cpu| task.allowed(cpu) || shared.config.balancer.counts_forbidden();
+            let fits = |&cpu: &CpuId| counts(cpu) && rq.task_fits_cpu(shared, index, cpu);
             domain.asym_capacity && !group.cpus.iter().any(fits)
         };
         let stats = |group| idlest_stats(shared, group, domain.imbalance_pct, misfit(group), &task.affinity, without);

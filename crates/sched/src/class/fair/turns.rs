@@ -74,7 +74,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
         queue.curr = None;
         if on_rq {
-            self.propagate(se);
+            self.propagate(shared, se);
         }
     }
 

@@ -79,9 +79,8 @@ fn the_idlest_cpu_is_the_one_that_is_soonest_and_warmest() {
     let shared = machine(2, 4);
     let (_, top) = shared.domains.of(CpuId(0)).next_back().unwrap();
     let group = &top.groups[0];
-    let idlest = |allowed: &[u32]| {
-        idlest_cpu(&shared, group, CpuId(3), Free { beside_idle: true }, |cpu| allowed.contains(&cpu.0)).0
-    };
+    let free = Free { beside_idle: true };
+    let idlest = |allowed: &[u32]| idlest_cpu(&shared, group, CpuId(3), free, |cpu| allowed.contains(&cpu.0)).0;
     let idle = |cpu, latency, since| {
         shared.idleness(CpuId(cpu)).set_exit_latency(Some(latency));
         shared.idleness(CpuId(cpu)).begin(since);
