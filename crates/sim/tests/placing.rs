@@ -189,8 +189,8 @@ fn the_first_forked_tasks_stay_on_their_node() {
     }
 }
 
-/// A SCHED_IDLE task wakes where another one hogs the CPU, beside an idle CPU. Up to 7.0 a CPU that has nothing but such
-/// tasks is as good as an idle one, to their like, too.
+/// A SCHED_IDLE task wakes where another one hogs the CPU, beside an idle CPU. Up to 7.0 a CPU that has nothing but
+/// such tasks is as good as an idle one, to their like, too.
 #[test]
 fn since_7_1_idle_tasks_take_no_cpu_for_idle_that_has_others_like_them() {
     let text = r#"

@@ -176,8 +176,8 @@ fn what_a_new_task_waits_is_reckoned_where_it_is_forked() {
     }
 }
 
-/// Two hogs on one CPU, tick every 4 ms, slices of 0.7 ms. Up to 7.0 a slice ends at the tick that finds it over; in 7.1,
-/// where HRTICK is on, when it is over.
+/// Two hogs on one CPU, tick every 4 ms, slices of 0.7 ms. Up to 7.0 a slice ends at the tick that finds it over; in
+/// 7.1, where HRTICK is on, when it is over.
 #[test]
 fn in_7_1_slices_end_when_they_are_over() {
     let hogs = workload(["a", "b"].map(|name| once(name, vec![run(2_000_000)])).to_vec());

@@ -434,8 +434,8 @@ mod tests {
         assert_eq!(lucky.newidle_ratio, 2048);
     }
 
-    /// Since 7.1 a CPU that goes idle less than 128 times a second looks each time, however seldom that helps; and never
-    /// more than always.
+    /// Since 7.1 a CPU that goes idle less than 128 times a second looks each time, however seldom that helps; and
+    /// never more than always.
     #[test]
     fn who_seldom_goes_idle_always_looks_since_7_1() {
         const S: u64 = 1 << 30;

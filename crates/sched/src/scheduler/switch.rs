@@ -1,7 +1,7 @@
 //! `schedule`: who runs next, and the switch to it.
 
 use super::{Scheduler, settle, time_slice};
-use crate::balance::{Balancing, may_look_newly_idle, update_idle_core};
+use crate::balance::{Balancer, Balancing, may_look_newly_idle, update_idle_core};
 use crate::class::{self, ClassKind, deadline, rt};
 use crate::event::{Event, PrevState, Running};
 use crate::features::Feature;
@@ -115,6 +115,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         };
         let migrated = next != curr && hand_over(&mut rq, shared, next, kind, self.now);
         rq.running = running;
+        if prev == Running::Idle && running != Running::Idle && shared.config.balancer >= Balancer::V7_0 {
+            rq.balance.idle_ended(self.now);
+        }
         if running == Running::Idle && prev != Running::Idle {
             if rq.clock.is_behind() {
                 class::sync_idle_clock(&mut rq);

@@ -328,8 +328,8 @@ fn reweighted(name: &str, ran: u64) -> (i128, i128, bool) {
 
 /// `reweight_entity` of 6.18 has the running entity join a queue it has not left: it is a quarter further from the
 /// average than before if it weighs as much as all others (read in the text of 6.18.15, and in the instructions of a
-/// running 6.18.44); 7.1 changes it about the average again. And 6.18.15 writes the lag where the end of its protection is kept; in 6.12 a changed deadline is
-/// one that is not protected.
+/// running 6.18.44); 7.1 changes it about the average again. And 6.18.15 writes the lag where the end of its protection
+/// is kept; in 6.12 a changed deadline is one that is not protected.
 #[test]
 fn in_6_18_a_change_of_weight_takes_who_runs_further_from_the_average() {
     for (name, times, unprotected) in
@@ -343,8 +343,8 @@ fn in_6_18_a_change_of_weight_takes_who_runs_further_from_the_average() {
     }
 }
 
-/// Who runs and is given another nice value is protected anew in 6.18.15 (`set_next_entity`), and not at all any more in
-/// late releases of 6.18.
+/// Who runs and is given another nice value is protected anew in 6.18.15 (`set_next_entity`), and not at all any more
+/// in late releases of 6.18.
 #[test]
 fn protection_after_a_change_is_a_matter_of_the_release() {
     for (name, asks) in [("6.18", false), ("6.18.44", true)] {

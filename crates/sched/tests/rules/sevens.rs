@@ -18,8 +18,8 @@ fn until_runs(machine: &mut Machine<Eevdf>, task: TaskId) {
     }
 }
 
-/// Feature NEXT_BUDDY. Since 6.19 (here: 7.0) a waker that says it is about to sleep keeps the CPU until it does; before,
-/// who it woke is picked at once like anybody who is owed time.
+/// Feature NEXT_BUDDY. Since 6.19 (here: 7.0) a waker that says it is about to sleep keeps the CPU until it does;
+/// before, who it woke is picked at once like anybody who is owed time.
 #[test]
 fn with_next_buddy_a_waker_that_is_about_to_sleep_is_left_alone() {
     for (name, keeps) in [("6.18", false), ("7.0", true), ("7.1", true)] {
@@ -37,8 +37,9 @@ fn with_next_buddy_a_waker_that_is_about_to_sleep_is_left_alone() {
     }
 }
 
-/// A task that owes a millisecond sleeps, its dequeue delayed. Another one, which is ahead of the average as well, leaves
-/// for another CPU, and the average falls back: now it would owe a millisecond and a half. In 7.1 it owes what it did.
+/// A task that owes a millisecond sleeps, its dequeue delayed. Another one, which is ahead of the average as well,
+/// leaves for another CPU, and the average falls back: now it would owe a millisecond and a half. In 7.1 it owes what
+/// it did.
 #[test]
 fn who_sleeps_adds_nothing_to_its_debt_in_7_1() {
     for (name, owes) in [("7.0", 3 * MS / 2), ("7.1", MS)] {
@@ -74,5 +75,23 @@ fn the_timer_of_a_slice_goes_by_the_deadline_in_7_1() {
         machine.pass(100_000);
         machine.fork_as(&TaskAttrs::default());
         assert_eq!(timer(&machine), first - 100_000, "{name}");
+    }
+}
+
+/// How long a CPU idles on average is what newly-idle balancing is worth. Up to 6.19 that ends with a wakeup; in 7.0
+/// with whatever takes the CPU out of its idle task.
+#[test]
+fn in_7_0_a_fork_ends_a_cpus_idleness_too() {
+    for (name, learns) in [("6.18", false), ("7.0", true)] {
+        let mut machine = Machine::<Eevdf>::new(name);
+        machine.fork(1);
+        machine.pass(MS);
+        assert_eq!(machine.schedule(PrevState::Sleeping), None, "{name}");
+        let average = |machine: &mut Machine<Eevdf>| machine.with(|s| s.snapshot()).cpus[0].avg_idle;
+        let before = average(&mut machine);
+        machine.now += MS / 10;
+        machine.fork_as(&TaskAttrs::default());
+        assert!(machine.schedule(PrevState::Preempted).is_some(), "{name}");
+        assert_eq!(average(&mut machine) < before, learns, "{name}: {before}");
     }
 }

@@ -253,8 +253,8 @@ fn set_weight<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, se: Se, weight: u64)
     }
 }
 
-/// How kernels up to 6.12, and from 7.1 on, change a weight: about the queue's average, which stays where it is. What an
-/// entity is owed, and what is left from there to its deadline, are the same in real time; in 7.1 the end of its
+/// How kernels up to 6.12, and from 7.1 on, change a weight: about the queue's average, which stays where it is. What
+/// an entity is owed, and what is left from there to its deadline, are the same in real time; in 7.1 the end of its
 /// protection, too, and the deadline a sleeper took along.
 fn reweight_about_average<T: Tunables>(
     rq: &mut FairCpu<EevdfOrder, T>,
@@ -298,9 +298,9 @@ fn reweight_about_average<T: Tunables>(
     }
 }
 
-/// How 6.18 finds the place of the running entity, which is on none of its queue's counts, after a change of its weight:
-/// as if it joined a queue that it is still part of, with its old vruntime and its new weight. That leaves it further
-/// from the average than it was, on either side: by a quarter if it weighs as much as all others.
+/// How 6.18 finds the place of the running entity, which is on none of its queue's counts, after a change of its
+/// weight: as if it joined a queue that it is still part of, with its old vruntime and its new weight. That leaves it
+/// further from the average than it was, on either side: by a quarter if it weighs as much as all others.
 fn place_running<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) {
     let (entity, queue) = rq.class.both(se);
     let weight = weight::down(entity.weight);
@@ -313,9 +313,9 @@ fn place_running<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShar
     queue.sum_w -= weight;
 }
 
-/// NEXT_BUDDY since 6.19 (and in late releases of 6.18): who wakes becomes the buddy unless there is one with an earlier
-/// deadline. If his waker is about to sleep that is all (`preempt_sync`: the waker would have to have run for a while
-/// since it was last charged, which it was just now). `None`: he is compared as ever.
+/// NEXT_BUDDY since 6.19 (and in late releases of 6.18): who wakes becomes the buddy unless there is one with an
+/// earlier deadline. If his waker is about to sleep that is all (`preempt_sync`: the waker would have to have run for a
+/// while since it was last charged, which it was just now). `None`: he is compared as ever.
 fn meets_buddy<T: Tunables>(
     rq: &mut FairCpu<EevdfOrder, T>,
     shared: &FairShared<EevdfOrder, T>,
