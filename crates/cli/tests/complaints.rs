@@ -145,7 +145,8 @@ fn a_kernel_that_is_not_on_offer_gets_its_neighbours() {
         ("6.13", "none between 6.12 and 6.18 is on offer", "the nearest is 6.12;"),
         ("6.17", "none between 6.12 and 6.18 is on offer", "the nearest is 6.18;"),
         ("5.15", "none between 3.18 and 6.1 is on offer", "the nearest is 6.1;"),
-        ("6.20", "the newest on offer is 6.18", "the nearest is 6.18;"),
+        ("6.20", "none between 6.18 and 7.0 is on offer", "the nearest is 6.18;"),
+        ("7.3", "the newest on offer is 7.1", "the nearest is 7.1;"),
     ] {
         let told = fails(&["run", "beat.json", "--kernel", kernel]);
         assert!(told.contains(&format!("there is no kernel `{kernel}`: {why}")) && told.contains(nearest), "{told}");
@@ -162,7 +163,7 @@ fn settings_that_the_kernel_refuses_are_errors() {
         (&["--set", "CPU_RC_LOAD_SCALE=3"], "Linux 6.12 has no CPU_RC_LOAD_SCALE: 2.6.15-cpurc does"),
         (
             &["--kernel", "6.1", "--set", "fair_server/runtime=3"],
-            "Linux 6.1 has no fair_server/runtime: 6.12 to 6.18 do",
+            "Linux 6.1 has no fair_server/runtime: 6.12 to 7.1 do",
         ),
         (&["--kernel", "6.12+base_slice_ns=0"], "base_slice_ns cannot be 0"),
     ] {

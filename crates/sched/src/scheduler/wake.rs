@@ -157,8 +157,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         };
         rq.update_clock(self.now);
         join(&mut rq, self.shared, index, on, why, wake);
-        // How long CPUs idle is measured by wakeups; what is forked, or pulled, ends nothing (since 3.2). Since 7.0 it is
-        // when a CPU leaves its idle task, for whatever reason.
+        // How long CPUs idle is measured by wakeups; what is forked, or pulled, ends nothing (since 3.2). Since 7.0 it
+        // is when a CPU leaves its idle task, for whatever reason.
         let balancer = self.shared.config.balancer;
         if (!wake.fork && balancer < Balancer::V7_0) || balancer.is_early() {
             rq.balance.idle_ended(self.now);

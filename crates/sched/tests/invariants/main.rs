@@ -69,13 +69,30 @@ proptest! {
     }
 }
 
+const KERNELS: [&str; 14] = [
+    "2.6.15",
+    "2.6.15-cpurc",
+    "2.6.22",
+    "2.6.23",
+    "3.10",
+    "3.12",
+    "3.17",
+    "3.18",
+    "6.1",
+    "6.6",
+    "6.12",
+    "6.18",
+    LATE,
+    "7.1",
+];
+
 proptest! {
     #![proptest_config(config(4000))]
 
     #[test]
     fn invariants_hold_after_every_call(
         topology in machines(),
-        name in prop::sample::select(vec!["2.6.15", "2.6.15-cpurc", "2.6.22", "2.6.23", "3.10", "3.12", "3.17", "3.18", "6.1", "6.6", "6.12", "6.18", LATE, "7.1"]),
+        name in prop::sample::select(KERNELS.to_vec()),
         isolated in prop_oneof![3 => Just(0u8), 1 => any::<u8>()],
         calls in prop::collection::vec(call(), 1..300),
     ) {

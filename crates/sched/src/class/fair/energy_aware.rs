@@ -240,8 +240,8 @@ struct View<'a, P: Policy> {
 
 impl<P: Policy> View<'_, P> {
     /// What the fair class would use of a CPU, were the task `at` one, or nowhere (`cpu_util`). `boost`: who waits
-    /// counts as if it ran. What the task itself waited goes with it in 6.12 (6.12.117) and from 7.1 on; the others here
-    /// compare first, and add or take off what the task used in any case.
+    /// counts as if it ran. What the task itself waited goes with it in 6.12 (6.12.117) and from 7.1 on; the others
+    /// here compare first, and add or take off what the task used in any case.
     fn util(&self, cpu: CpuId, at: Option<CpuId>, boost: bool) -> u64 {
         let (usage, published) = (self.energy.of(cpu), self.shared.cpu(cpu));
         let (comes, sleeps_here) = (at == Some(cpu), self.wakee.prev == cpu);
