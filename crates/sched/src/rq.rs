@@ -69,6 +69,8 @@ pub struct Rq<P: Policy> {
     pub(crate) newidle: bool,
     /// Something of the running task was changed: it is put back on the CPU, which is no choice of it.
     pub(crate) restoring: bool,
+    /// The timer that ends slices (HRTICK) is running.
+    pub(crate) hrtick: bool,
     /// A real-time or deadline task, or a fair server, is or has been here: until then nobody looks at `rt` and `dl`.
     pub(crate) higher: bool,
     /// There is something in `uclamp`.
@@ -123,6 +125,7 @@ impl<P: Policy> Rq<P> {
             may_keep_clock: shared.config.balancer >= Balancer::V3_10,
             notify_resume: false,
             restoring: false,
+            hrtick: false,
             newidle: false,
             higher: false,
             clamped: false,

@@ -55,31 +55,59 @@ pub struct Scheduler<'a, P: Policy, R: Rqs<P>, H: Host> {
     pub now: u64,
 }
 
-/// With the feature HRTICK: has the end of the running task's slice timed.
+/// With the feature HRTICK: has the end of the running task's slice timed. `again`: it goes on, and somebody has joined
+/// it or it was picked once more.
 #[inline]
-fn time_slice<P: Policy, H: Host>(rq: &Rq<P>, shared: &Shared<P>, host: &mut H) {
+fn time_slice<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H, again: Again) {
     let features = shared.config.features;
     if features.has(Feature::Hrtick) || features.has(Feature::HrtickDl) {
-        arm_hrtick(rq, shared, host);
+        arm_hrtick(rq, shared, host, again);
     }
 }
 
+/// Why the timer of a slice is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Again {
+    /// Another task has the CPU.
+    No,
+    /// The running one was picked once more.
+    Picked,
+    /// Somebody was woken beside it.
+    Joined,
+}
+
+/// Since 6.12 the timer is set for who is switched to (`set_next_task_fair`), and when somebody joins him, so that who is
+/// picked again when his slice is over goes on until a tick, or until somebody wakes. Since 7.1 whoever joins sets none
+/// that is running (`hrtick_update`), and one that was set for another task runs on beside one that is alone, until the
+/// CPU idles.
 #[inline(never)]
-fn arm_hrtick<P: Policy, H: Host>(rq: &Rq<P>, shared: &Shared<P>, host: &mut H) {
+fn arm_hrtick<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H, again: Again) {
     let features = shared.config.features;
-    if features.has(Feature::HrtickDl) {
-        let ends = deadline::runtime_ends(rq);
-        if ends.is_some() || !features.has(Feature::Hrtick) {
-            host.arm(Timer::Hrtick(rq.cpu), ends);
-            return;
+    let late = shared.config.eevdf >= EevdfVersion::V7_1;
+    if again == Again::Picked && shared.config.eevdf >= EevdfVersion::V6_12 {
+        if !late {
+            rq.hrtick = false;
+            host.arm(Timer::Hrtick(rq.cpu), None);
         }
+        return;
     }
-    if features.has(Feature::Hrtick) {
+    if late && again == Again::Joined && rq.hrtick {
+        return;
+    }
+    let mut ends = None;
+    if features.has(Feature::HrtickDl) {
+        ends = deadline::runtime_ends(rq);
+    }
+    if ends.is_none() && features.has(Feature::Hrtick) {
         /// Shorter timers cost more than they gain.
         const LEAST_NS: u64 = 10_000;
-        let left = P::slice_left(rq, shared).map(|left| rq.clock.now() + left.max(LEAST_NS));
-        host.arm(Timer::Hrtick(rq.cpu), left);
+        ends = P::slice_left(rq, shared).map(|left| rq.clock.now() + left.max(LEAST_NS));
     }
+    if late && ends.is_none() && rq.running != Running::Idle {
+        return;
+    }
+    rq.hrtick = ends.is_some();
+    host.arm(Timer::Hrtick(rq.cpu), ends);
 }
 
 /// Publishes what a run queue changed, and passes a reschedule it asked for on to the host.
@@ -452,6 +480,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// The running task's slice is over.
     fn hrtick(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
+        rq.hrtick = false;
         rq.update_clock(self.now);
         if rq.curr_ordinary.is_some() {
             class::tick(&mut rq, self.shared);
@@ -464,7 +493,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         } else if deadline::runtime_ends(&rq).is_some() {
             // What reclaiming has left of its runtime has a timer of its own.
             class::tick(&mut rq, self.shared);
-            time_slice(&rq, self.shared, self.host);
+            time_slice(&mut rq, self.shared, self.host, Again::No);
         }
         settle(&mut rq, self.shared, self.host);
     }

@@ -1,6 +1,6 @@
 //! `schedule`: who runs next, and the switch to it.
 
-use super::{Scheduler, settle, time_slice};
+use super::{Again, Scheduler, settle, time_slice};
 use crate::balance::{Balancer, Balancing, may_look_newly_idle, update_idle_core};
 use crate::class::{self, ClassKind, deadline, rt};
 use crate::event::{Event, PrevState, Running};
@@ -128,7 +128,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             deadline::tell_host(&mut rq, self.host);
         }
         rq.notify_resume = P::wants_return(&rq);
-        time_slice(&rq, shared, self.host);
+        let again = if running == prev { Again::Picked } else { Again::No };
+        time_slice(&mut rq, shared, self.host, again);
         if running != prev {
             self.host.event(self.now, cpu, &Event::Switch { prev, prev_state, next: running });
         } else if left && prev.task().is_some() {

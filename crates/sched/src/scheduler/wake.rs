@@ -1,7 +1,7 @@
 //! Waking: a CPU for the task, its place in the queue there, and whether it runs at once.
 
 use super::hotplug::{allowed_cpu, widen};
-use super::{Scheduler, activate_as, check_preempt_as, deactivate, rq_of, settle, take_off, time_slice};
+use super::{Again, Scheduler, activate_as, check_preempt_as, deactivate, rq_of, settle, take_off, time_slice};
 use crate::balance::Balancer;
 use crate::class::{self, ClassKind, deadline, rt};
 use crate::cpumask::CpuMask;
@@ -163,7 +163,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if (!wake.fork && balancer < Balancer::V7_0) || balancer.is_early() {
             rq.balance.idle_ended(self.now);
         }
-        time_slice(&rq, self.shared, self.host);
+        time_slice(&mut rq, self.shared, self.host, Again::Joined);
         let event = if wake.fork { Event::WakeupNew { task, target } } else { Event::Wakeup { task, target } };
         self.host.event(self.now, on, &event);
         let push = match kind {

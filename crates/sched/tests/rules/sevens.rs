@@ -95,3 +95,24 @@ fn in_7_0_a_fork_ends_a_cpus_idleness_too() {
         assert_eq!(average(&mut machine) < before, learns, "{name}: {before}");
     }
 }
+
+/// Who is picked again when his slice is over has no timer until somebody joins him: since 6.12 one is set for who is
+/// switched to.
+#[test]
+fn who_is_picked_again_has_no_timer() {
+    for name in ["6.12", "7.0", "7.1"] {
+        let mut machine = Machine::<Eevdf>::new(name);
+        machine.shared.config.features.set(Feature::Hrtick, true);
+        let tasks = machine.fork(2);
+        machine.pass(4 * MS);
+        assert_eq!(machine.schedule(PrevState::Preempted), Some(tasks[1]), "{name}");
+        let timer = |machine: &mut Machine<Eevdf>| machine.wish.timers.insert(Timer::Hrtick(CPU), None).flatten();
+        assert!(timer(&mut machine).is_some(), "{name}: it was switched to");
+        machine.pass(MS / 10);
+        machine.with(|s| s.timer(Timer::Hrtick(CPU), CPU));
+        assert_eq!(machine.schedule(PrevState::Preempted), Some(tasks[1]), "{name}");
+        assert!(timer(&mut machine).is_none(), "{name}");
+        machine.fork_as(&TaskAttrs { nice: 19, ..TaskAttrs::default() });
+        assert!(timer(&mut machine).is_some(), "{name}");
+    }
+}
