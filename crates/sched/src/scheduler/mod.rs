@@ -76,10 +76,10 @@ enum Again {
     Joined,
 }
 
-/// Since 6.12 the timer is set for who is switched to (`set_next_task_fair`), and when somebody joins him, so that who is
-/// picked again when his slice is over goes on until a tick, or until somebody wakes. Since 7.1 whoever joins sets none
-/// that is running (`hrtick_update`), and one that was set for another task runs on beside one that is alone, until the
-/// CPU idles.
+/// Since 6.12 the timer is set for who is switched to (`set_next_task_fair`), and when somebody joins him, so that who
+/// is picked again when his slice is over goes on until a tick, or until somebody wakes. Since 7.1 whoever joins sets
+/// none that is running (`hrtick_update`), and one that was set for another task runs on beside one that is alone,
+/// until the CPU idles.
 #[inline(never)]
 fn arm_hrtick<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H, again: Again) {
     let features = shared.config.features;

@@ -87,7 +87,7 @@ fn in_7_0_a_fork_ends_a_cpus_idleness_too() {
         machine.fork(1);
         machine.pass(MS);
         assert_eq!(machine.schedule(PrevState::Sleeping), None, "{name}");
-        let average = |machine: &mut Machine<Eevdf>| machine.with(|s| s.snapshot()).cpus[0].avg_idle;
+        let average = |machine: &mut Machine<Eevdf>| machine.with(|s| s.snapshot().cpus[0].avg_idle);
         let before = average(&mut machine);
         machine.now += MS / 10;
         machine.fork_as(&TaskAttrs::default());
