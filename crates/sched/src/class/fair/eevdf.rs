@@ -69,6 +69,8 @@ fn before(a: &Entity, b: &Entity) -> bool {
 
 /// How much an entity may be owed, or owe: two slices, or a tick; since 6.19 (and in late releases of 6.18) the longest
 /// slice of the queue and a tick. Real time.
+#[inline(always)]
+#[allow(clippy::inline_always)] // at every sleep
 fn lag_limit<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) -> u64 {
     let tick = shared.config.tunables.tick_ns();
     if shared.config.eevdf >= Version::V6_18_44 {
@@ -301,6 +303,7 @@ fn reweight_about_average<T: Tunables>(
 /// How 6.18 finds the place of the running entity, which is on none of its queue's counts, after a change of its
 /// weight: as if it joined a queue that it is still part of, with its old vruntime and its new weight. That leaves it
 /// further from the average than it was, on either side: by a quarter if it weighs as much as all others.
+#[inline(never)]
 fn place_running<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) {
     let (entity, queue) = rq.class.both(se);
     let weight = weight::down(entity.weight);
@@ -316,6 +319,7 @@ fn place_running<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShar
 /// NEXT_BUDDY since 6.19 (and in late releases of 6.18): who wakes becomes the buddy unless there is one with an
 /// earlier deadline. If his waker is about to sleep that is all (`preempt_sync`: the waker would have to have run for a
 /// while since it was last charged, which it was just now). `None`: he is compared as ever.
+#[inline(never)]
 fn meets_buddy<T: Tunables>(
     rq: &mut FairCpu<EevdfOrder, T>,
     shared: &FairShared<EevdfOrder, T>,
@@ -323,9 +327,6 @@ fn meets_buddy<T: Tunables>(
     woken: Se,
     wake: Wake,
 ) -> Option<bool> {
-    if !shared.config.features.has(Feature::NextBuddy) {
-        return None;
-    }
     let buddy = rq.class.groups[rq.se(curr).parent].cfs.next;
     if buddy.is_some_and(|buddy| before(rq.se(buddy), rq.se(woken))) {
         return None;
@@ -521,7 +522,9 @@ impl Discipline for EevdfOrder {
             if wake.fork {
                 return false;
             }
-            if let Some(answer) = meets_buddy(rq, shared, curr, woken, wake) {
+            if shared.config.features.has(Feature::NextBuddy)
+                && let Some(answer) = meets_buddy(rq, shared, curr, woken, wake)
+            {
                 return answer;
             }
         }
