@@ -1,6 +1,6 @@
 //! The `global` object.
 
-use super::json::{Kind, Value};
+use super::json::{Kind, Member, Value};
 use super::read;
 use crate::error::Problems;
 use crate::suggest::did_you_mean;
@@ -191,15 +191,15 @@ pub(super) fn parse(problems: &mut Problems, value: &Value) -> Global {
         }
         seen.push(key);
         if let Some(value) = member.value(problems) {
-            global.set(problems, key, value);
+            global.set(problems, member, value);
         }
     }
     global
 }
 
 impl Global {
-    #[expect(clippy::unreachable, reason = "`parse` passes keys of `KEYS` alone, and a test each of them")]
-    fn set(&mut self, problems: &mut Problems, key: &str, value: &Value) {
+    fn set(&mut self, problems: &mut Problems, member: &Member, value: &Value) {
+        let key = member.key.as_str();
         let mut boolean = |target: &mut bool| *target = read::boolean(problems, key, value).unwrap_or(*target);
         match key {
             "pi_enabled" => boolean(&mut self.pi_enabled),
@@ -225,7 +225,7 @@ impl Global {
             "mem_buffer_size" => {
                 self.mem_buffer_size = read::bytes(problems, key, value).unwrap_or(self.mem_buffer_size);
             }
-            _ => unreachable!("KEYS lists {key}"),
+            _ => read::unknown_key(problems, member, "`global`", KEYS),
         }
     }
 }

@@ -273,15 +273,20 @@ mod tests {
         assert_eq!(rq.next_timer(), Some(1850 * MS));
     }
 
-    /// Its turn came while there was nobody. Who comes before its deadline does not wait for the next one, and gets
-    /// what its share of the time left is.
-    #[test]
-    fn one_that_found_nobody_runs_at_once_when_somebody_comes() {
+    /// Its turn came while there was nobody.
+    fn found_nobody(env: impl Fn(u64) -> Env) -> DlRq {
         let mut rq = cpu();
         rq.server_start(&env(0));
         rq.server_charge(MS, &env(1));
         assert!(fire(&mut rq, 950));
         rq.server_stop(950 * MS);
+        rq
+    }
+
+    /// Who comes before its deadline does not wait for the next one, and gets what its share of the time left is.
+    #[test]
+    fn one_that_found_nobody_runs_at_once_when_somebody_comes() {
+        let mut rq = found_nobody(env);
         assert!(rq.is_empty());
         assert!(rq.server_start(&env(1110)));
         let se = rq.server().unwrap().entity();
@@ -295,11 +300,7 @@ mod tests {
     /// The same in 6.18.15: he waits as one does that never had to run.
     #[test]
     fn one_that_found_nobody_begins_a_new_period_in_6_18() {
-        let mut rq = cpu();
-        rq.server_start(&later(0));
-        rq.server_charge(MS, &later(1));
-        assert!(fire(&mut rq, 950));
-        rq.server_stop(950 * MS);
+        let mut rq = found_nobody(later);
         assert!(!rq.server_start(&later(1110)));
         assert_eq!(rq.next_timer(), Some(2060 * MS));
     }
