@@ -6,6 +6,7 @@
 #   make demo    a video player, a build and a web service on 8 CPUs, under 6.1 and 6.12; leaves demo-out/
 #   make test    formatting, clippy, documentation, all tests, the fuzzers' corpus; CI (.ci/run) runs this and then the demo
 #   make bench   the benchmarks
+#   make wheel   target/wheels/: the Python package with the command in it (needs Python 3.9 or later with venv)
 #   make pgo     target/pgo/vruntime: the command, built for speed from a profile of itself (needs rustup)
 #   make fuzz    the fuzzers, FUZZ_SECONDS each (default 60)
 #   make soak    hotplug, affinity, groups, limits and policies at random times, SOAK_SECONDS (default 600)
@@ -18,7 +19,7 @@ SOAK_SECONDS ?= 600
 export CARGO_TERM_COLOR ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit loom bench pgo fuzz fuzz-corpus soak doc lint
+.PHONY: help setup demo test unit loom bench wheel python-tools pgo fuzz fuzz-corpus soak doc lint
 
 help:
 	@sed -n 's/^#   \(make .*\)/\1/p' Makefile
@@ -42,8 +43,10 @@ test: setup lint doc unit loom fuzz-corpus
 # passes or does not; `make soak` draws others.
 # Benchmarks that are run once, untimed: what they assert holds.
 ONCE = collector timeline readers writers
+# The Python package is tested with pandas, which its frames are made by, and without.
+unit: export VRUNTIME_PYTHON = $(VENV)/bin/python
 unit: export PROPTEST_RNG_SEED ?= 427088507491
-unit: setup
+unit: setup python-tools
 	@[ -d /usr/share/doc/rt-app/examples ] || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y rt-app; } \
 		|| echo "no rt-app package here: its examples are not tested"
 	@command -v chromium >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y chromium; } \
@@ -51,9 +54,19 @@ unit: setup
 	$(CARGO) test --workspace
 	$(CARGO) test --quiet -p vruntime-report -p vruntime-sched -p vruntime-trace $(ONCE:%=--bench %)
 
-lint: setup
+lint: setup python-tools
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	@[ ! -x $(VENV)/bin/ruff ] || { cd python && $(VENV)/bin/ruff format --check && $(VENV)/bin/ruff check && $(VENV)/bin/mypy vruntime; }
+
+# What the Python package is checked and tested with, and built by: nothing of it is needed to use the package.
+VENV = $(CURDIR)/target/venv
+python-tools:
+	@cmp -s python/requirements-dev.txt $(VENV)/requirements-dev.txt || { \
+		rm -rf $(VENV) && python3 -m venv $(VENV) \
+		&& $(VENV)/bin/pip install --quiet --disable-pip-version-check -r python/requirements-dev.txt \
+		&& cp python/requirements-dev.txt $(VENV)/; } \
+		|| { rm -rf $(VENV); echo "no venv with what python/requirements-dev.txt lists: the Python package is not linted, nor tested with pandas"; }
 
 doc: setup
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
@@ -65,6 +78,10 @@ loom: setup
 
 bench: setup
 	$(CARGO) bench --workspace
+
+# For `pip install target/wheels/vruntime-*.whl`, on machines that have no Rust.
+wheel: setup python-tools
+	cd python && $(VENV)/bin/maturin build --release --out ../target/wheels
 
 # Profile-guided: the command is built once to count what it does, does what it is for, and is built again by the counts.
 # With `--target`, flags are for the crates alone and not for their build scripts.

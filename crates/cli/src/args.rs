@@ -55,7 +55,8 @@ pub(crate) use self::trace::{Trace, TraceAnalyse, TraceCommand, TraceConvert, Tr
         Exit status: 0 if all went well, 1 if something in the input is wrong, 2 if `run --detect` found something, \
         `diff` compared traces that differ or `reproduce` did not show all it must, 130 after Ctrl-C (the run stops \
         and prints what it has).\n\n\
-        Environment: NO_COLOR switches colours off; they are only ever used on a terminal."
+        Environment: NO_COLOR switches colours off; they are only ever used on a terminal. VRUNTIME_MESSAGES=json \
+        tells errors, warnings and notes as lines of JSON (docs/cli.md)."
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -225,6 +226,9 @@ pub(crate) struct Kernels {
     /// Features and tunables of this kernel; without a name, all features and the kernels that have them
     #[arg(long, value_name = "KERNEL", num_args = 0..=1, default_missing_value = "")]
     pub(crate) features: Option<String>,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -232,6 +236,9 @@ pub(crate) struct Machines {
     /// A machine to draw, described as for --machine
     #[arg(value_name = "MACHINE")]
     pub(crate) machine: Option<String>,
+    /// Print JSON instead: the examples, or each CPU of the machine
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -5,6 +5,7 @@ use std::error::Error;
 use std::fmt;
 
 use miette::{Diagnostic, LabeledSpan, MietteDiagnostic, MietteHandlerOpts, ReportHandler, Severity, SourceCode};
+use serde::Serialize;
 use vruntime_workload::plain;
 
 /// What is wrong, and what mends it, if anything is known that does.
@@ -12,20 +13,104 @@ pub(crate) fn with_help(wrong: impl fmt::Display, help: Option<&str>) -> miette:
     MietteDiagnostic { help: help.map(str::to_owned), ..MietteDiagnostic::new(wrong.to_string()) }.into()
 }
 
+/// What is told beside the results, as programs read it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Told {
+    /// `error`, `warning` or `note`.
+    pub(crate) level: &'static str,
+    /// What is wrong.
+    pub(crate) message: String,
+    /// What that comes of, and so on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) causes: Vec<String>,
+    /// What mends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) help: Option<String>,
+    #[serde(flatten)]
+    pub(crate) place: Option<Place>,
+    /// All of it as people are shown it.
+    pub(crate) text: String,
+}
+
+/// Where something is: line and column are counted from 1, columns in characters.
+#[derive(Debug, PartialEq, Serialize)]
+pub(crate) struct Place {
+    file: String,
+    line: usize,
+    column: usize,
+    /// What was expected there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
+}
+
+impl Told {
+    /// What has neither a cause nor a place.
+    pub(crate) fn new(level: &'static str, message: &str) -> Self {
+        let text = format!("{level}: {message}");
+        Self { level, message: message.to_owned(), causes: Vec::new(), help: None, place: None, text }
+    }
+
+    fn of(one: &dyn Diagnostic, text: String) -> Self {
+        let level = match one.severity() {
+            None | Some(Severity::Error) => "error",
+            Some(Severity::Warning) => "warning",
+            Some(Severity::Advice) => "note",
+        };
+        let told = Plain::of(one);
+        let mut chain = vec![one];
+        chain.extend(std::iter::successors(one.diagnostic_source(), |outer| outer.diagnostic_source()));
+        Self {
+            level,
+            causes: told.causes(),
+            message: told.message,
+            help: chain.iter().find_map(|one| one.help()).map(|help| plain(&help.to_string())),
+            place: chain.iter().find_map(|one| Place::of(*one)),
+            text,
+        }
+    }
+}
+
+impl Place {
+    fn of(one: &dyn Diagnostic) -> Option<Self> {
+        let label = one.labels()?.next()?;
+        let contents = one.source_code()?.read_span(label.inner(), 0, 0).ok()?;
+        Some(Self {
+            file: contents.name()?.to_owned(),
+            line: contents.line() + 1,
+            column: contents.column() + 1,
+            label: label.label().map(plain),
+        })
+    }
+}
+
+/// The report and all that are [related](Diagnostic::related) to it, for programs.
+pub(crate) fn messages(report: &miette::Report) -> Vec<Told> {
+    // Others may show it where nothing is coloured, whatever this is run in.
+    let handler = MietteHandlerOpts::new().color(false).unicode(true).terminal_links(false).build();
+    every(report).into_iter().map(|one| Told::of(one, shown(one, &handler))).collect()
+}
+
 /// The report as it is printed, and all that are [related](Diagnostic::related) to it below it, each as if it were
 /// alone: miette would put `Error:` on a line of its own before each of them.
 pub(crate) fn text(report: &miette::Report) -> String {
+    let handler = MietteHandlerOpts::new().build();
+    let texts: Vec<String> = every(report).into_iter().map(|one| shown(one, &handler)).collect();
+    texts.join("\n")
+}
+
+fn shown(one: &dyn Diagnostic, handler: &dyn ReportHandler) -> String {
     struct Printed<'a>(Plain<'a>, &'a dyn ReportHandler);
     impl fmt::Display for Printed<'_> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             self.1.debug(&self.0, f)
         }
     }
-    let handler = MietteHandlerOpts::new().build();
-    let mut all = vec![report.as_ref()];
-    all.extend(related(report.as_ref()));
-    let texts: Vec<String> = all.into_iter().map(|one| Printed(Plain::of(one), &handler).to_string()).collect();
-    texts.join("\n")
+    Printed(Plain::of(one), handler).to_string()
+}
+
+/// The report and all that are related to it.
+fn every(report: &miette::Report) -> Vec<&dyn Diagnostic> {
+    std::iter::once(report.as_ref()).chain(related(report.as_ref())).collect()
 }
 
 /// All that are related to it, or to what it wraps, and to those in turn.
@@ -57,6 +142,13 @@ impl<'a> Plain<'a> {
         let cause = of.diagnostic_source().map(|cause| Box::new(Self::of(cause)));
         let source = if cause.is_none() { of.source().map(PlainError::of).map(Box::new) } else { None };
         Self { of, message: plain(&of.to_string()), cause, source }
+    }
+
+    /// What it comes of, and so on.
+    fn causes(&self) -> Vec<String> {
+        let inner = self.cause.as_ref().map(|cause| [vec![cause.message.clone()], cause.causes()].concat());
+        let plain = std::iter::successors(self.source.as_ref(), |error| error.source.as_ref());
+        inner.unwrap_or_else(|| plain.map(|error| error.message.clone()).collect())
     }
 }
 

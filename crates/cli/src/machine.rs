@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fmt::Write;
 use std::path::Path;
 
+use serde_json::{Value, json};
 use vruntime_report::counted;
 use vruntime_sched::{CpuPlace, Topology};
 use vruntime_sim::plan::Machine;
@@ -72,6 +73,15 @@ pub(crate) fn words(topology: &Topology) -> String {
     }
     let cpus = counted(cpus as u64, "CPU", "CPUs");
     if parts.is_empty() { cpus } else { format!("{cpus} ({})", parts.join(", ")) }
+}
+
+/// Every CPU, and what it shares with others: for programs.
+pub(crate) fn json(topology: &Topology) -> Value {
+    let cpus = topology.cpus().iter().enumerate().map(|(cpu, place)| {
+        let CpuPlace { core, cluster, llc, package, node, capacity } = place;
+        json!({"cpu": cpu, "core": core, "cluster": cluster, "llc": llc, "package": package, "node": node, "capacity": capacity})
+    });
+    cpus.collect()
 }
 
 /// A drawing: a line a package, a bracket a cache, CPUs of one core joined by `+`.

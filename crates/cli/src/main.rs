@@ -51,11 +51,11 @@ fn main() -> ExitCode {
             let error = args::with_tip(error);
             // Help and version are asked for and go to standard output; everything else is a mistake.
             let failed = error.use_stderr();
-            let printed = error.print();
-            if !failed {
-                output::flush(printed);
+            if failed {
+                output::mistaken(&error);
+            } else {
+                output::flush(error.print());
             }
-            // Of a mistake nobody is left to be told if it cannot be printed.
             return ExitCode::from(u8::from(failed));
         }
     };

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind, IsTerminal, Write};
-use std::process;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::{env, process};
 
 use vruntime_report::{printable_json, printable_text};
 use vruntime_workload::plain;
+
+use crate::complaint::{self, Told};
 
 /// Tables fit the terminal; anywhere else a row is a line, however long.
 pub(crate) fn fit_tables() {
@@ -59,8 +61,8 @@ pub(crate) fn note(text: &str) {
     if !TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned()) {
         return;
     }
-    // Standard error is the last resort; if it is closed nobody listens.
-    let _told = writeln!(io::stderr(), "note: {}", plain(text));
+    let note = Told::new("note", &plain(text));
+    if for_programs() { tell(&[note]) } else { told(&note.text) }
 }
 
 /// Tells the notes of several runs: what an earlier one had, too, but for its times, is not told again.
@@ -87,7 +89,44 @@ fn without_times(text: &str) -> String {
 
 /// Prints an error, or a warning, with its place and how to mend it.
 pub(crate) fn complain(report: &miette::Report) {
-    let _told = writeln!(io::stderr(), "{}", crate::complaint::text(report));
+    if for_programs() {
+        tell(&complaint::messages(report));
+    } else {
+        told(&complaint::text(report));
+    }
+}
+
+/// A mistake in the command line.
+pub(crate) fn mistaken(error: &clap::Error) {
+    if for_programs() {
+        let text = error.render().to_string();
+        let (text, first) = (text.trim_end(), text.lines().next().unwrap_or_default());
+        let message = Told::new("error", first.strip_prefix("error: ").unwrap_or(first));
+        tell(&[Told { text: text.to_owned(), ..message }]);
+    } else {
+        // Nobody is left to be told if it cannot be printed.
+        let _told = error.print();
+    }
+}
+
+/// The environment variable that says how errors, warnings and notes are told.
+const MESSAGES: &str = "VRUNTIME_MESSAGES";
+
+/// Whether a program reads what is told, a line of JSON each.
+fn for_programs() -> bool {
+    static ASKED: OnceLock<bool> = OnceLock::new();
+    *ASKED.get_or_init(|| env::var_os(MESSAGES).is_some_and(|how| how == "json"))
+}
+
+fn tell(messages: &[Told]) {
+    for message in messages {
+        told(&serde_json::to_string(message).unwrap_or_else(|_| message.text.clone()));
+    }
+}
+
+/// Standard error is the last resort; if it is closed nobody listens.
+fn told(text: &str) {
+    let _told = writeln!(io::stderr(), "{text}");
 }
 
 #[cfg(test)]

@@ -179,6 +179,35 @@ fn lists_of_kernels_and_machines() {
 }
 
 #[test]
+fn lists_for_programs() {
+    let kernels = json(&["kernels", "--json"]);
+    let listed = well(&["kernels"]);
+    let rows = kernels.as_array().expect("an array");
+    assert!(rows.iter().all(|row| listed.contains(row["kernel"].as_str().expect("a name"))) && rows.len() > 10);
+    let of = |kernel: &serde_json::Value| {
+        json(&["kernels", "--features", kernel["kernel"].as_str().expect("a name"), "--json"])
+    };
+    for kernel in rows {
+        let one = of(kernel);
+        assert_eq!(one["policy"], kernel["policy"]);
+        assert!(one["tunables"].as_array().is_some_and(|tunables| !tunables.is_empty()), "{kernel}");
+    }
+    let eevdf = of(&rows[rows.len() - 1]);
+    let feature = eevdf["features"].as_array().and_then(|all| all.iter().find(|row| row["feature"] == "PLACE_LAG"));
+    assert_eq!(feature.map(|row| (&row["on"], &row["has_effect"])), Some((&true.into(), &true.into())));
+    let all = json(&["kernels", "--features", "--json"]);
+    assert!(
+        all.as_array().is_some_and(|all| all.iter().any(|row| row["kernels"] == serde_json::json!(["6.6", "7.1"])))
+    );
+
+    let machines = json(&["machines", "--json"]);
+    assert!(machines.as_array().is_some_and(|all| all.iter().any(|row| row["machine"] == "server")));
+    let cpus = json(&["machines", "pack:2 core:1(capacity=1024,446) pu:1", "--json"]);
+    assert_eq!(cpus[1]["package"], 1);
+    assert_eq!((&cpus[0]["capacity"], &cpus[1]["capacity"]), (&1024.into(), &446.into()));
+}
+
+#[test]
 fn features_are_told_with_the_kernels_that_have_them() {
     let all = well(&["kernels", "--features"]);
     assert!(all.contains("GENTLE_FAIR_SLEEPERS") && all.contains("3.10 to 6.1 "), "{all}");

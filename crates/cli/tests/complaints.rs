@@ -560,3 +560,49 @@ fn standard_input_is_read_once() {
     let workload = fs::read(data("beat.json")).expect("it is there");
     command.args(arguments).write_stdin(workload).assert().success();
 }
+
+/// What a command that fails tells a program, a line each.
+fn told_programs(arguments: &[&str]) -> Vec<serde_json::Value> {
+    let mut command = Command::cargo_bin("vruntime").expect("cargo has built it");
+    let output =
+        command.current_dir(data("")).env("VRUNTIME_MESSAGES", "json").args(arguments).output().expect("it runs");
+    assert!(output.stdout.is_empty() || output.status.success(), "{arguments:?}");
+    text(&output.stderr).lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect()
+}
+
+#[test]
+fn programs_are_told_each_part_by_its_name() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let file =
+        written(folder.path(), "two.json", "{\"tasks\": {\n  \"a\": {\"run\": \"x\"},\n  \"b\": {\"loop\": \"y\"}}}");
+    let told = told_programs(&["run", &file]);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(told[0]["level"], "error");
+    assert_eq!(told[0]["message"], "`run` is a string");
+    assert_eq!(told[0]["label"], "expected a number of microseconds");
+    assert_eq!((&told[0]["file"], &told[0]["line"], &told[0]["column"]), (&file.into(), &2.into(), &16.into()));
+    assert_eq!((&told[1]["line"], &told[1]["message"]), (&3.into(), &"`loop` is a string".into()));
+    let shown = told[0]["text"].as_str().expect("all of it, too");
+    assert!(shown.contains("╰── expected a number of microseconds") && !shown.contains('\u{1b}'), "{shown}");
+
+    let [missing] = &told_programs(&["run", "nowhere.json"])[..] else { panic!("it is one error") };
+    assert_eq!(missing["message"], "cannot read nowhere.json");
+    assert_eq!(missing["causes"], serde_json::json!(["No such file or directory (os error 2)"]));
+    assert!(missing["help"].is_string() && missing.get("line").is_none());
+
+    let [mistake] = &told_programs(&["run", "beat.json", "--nothing"])[..] else { panic!("it is one error") };
+    assert_eq!(mistake["message"], "unexpected argument '--nothing' found");
+    assert!(mistake["text"].as_str().is_some_and(|text| text.contains("Usage: vruntime run")));
+}
+
+#[test]
+fn programs_are_told_notes_and_warnings_beside_the_results() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let file = written(folder.path(), "odd.json", "{\"tasks\": {\"a\": {\"loop\": 1, \"run\": 1, \"rum\": 2}}}");
+    let told = told_programs(&["run", &file, "--json"]);
+    assert_eq!((told.len(), &told[0]["level"]), (1, &"warning".into()), "{told:?}");
+    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/demo/demo.toml");
+    let told = told_programs(&["run", demo.to_str().expect("a path in UTF-8"), "--duration", "2s"]);
+    assert_eq!((told.len(), &told[0]["level"]), (1, &"note".into()), "{told:?}");
+    assert!(told[0]["message"].as_str().is_some_and(|text| text.starts_with("the file names several kernels")));
+}

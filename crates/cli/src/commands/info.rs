@@ -1,9 +1,10 @@
 //! `vruntime kernels`, `vruntime machines` and `vruntime completions`.
 
 use clap::CommandFactory;
+use serde_json::{Map, Value, json};
 use vruntime_report::grid;
 use vruntime_sched::features::{FEATURES, Feature, FeatureRow};
-use vruntime_sched::kernels::has_feature;
+use vruntime_sched::kernels::{KernelRow, has_feature};
 use vruntime_sched::{Kernel, PolicyKind, kernels as rows};
 use vruntime_sim::topology::{EXAMPLES, Example};
 
@@ -11,9 +12,42 @@ use crate::args::{Arguments, Completions, Kernels, Machines};
 use crate::{Ended, machine, output, plan};
 
 pub(crate) fn kernels(kernels: &Kernels) -> miette::Result<Ended> {
-    let text = if let Some(name) = &kernels.features { features(name)? } else { table() };
-    output::print(&text);
+    match (&kernels.features, kernels.json) {
+        (None, false) => output::print(&table()),
+        (None, true) => output::print_json(&rows().iter().map(kernel_json).collect()),
+        (Some(name), false) => output::print(&features(name)?),
+        (Some(name), true) if name.is_empty() => output::print_json(&FEATURES.iter().map(feature_json).collect()),
+        (Some(name), true) => output::print_json(&features_json(&plan::parse_kernel(name)?)),
+    }
     Ok(Ended::Well)
+}
+
+fn kernel_json(row: &KernelRow) -> Value {
+    json!({"kernel": row.name, "policy": policy(row.policy), "change": row.change})
+}
+
+fn feature_json(row: &FeatureRow) -> Value {
+    let kernels = row.kernels.map(|(first, last)| [first, last]);
+    json!({"feature": row.name, "kernels": kernels, "what": row.what, "has_effect": row.feature.without_effect().is_none()})
+}
+
+/// What can be switched and set in a kernel: as [`features`] has it.
+fn features_json(kernel: &Kernel) -> Value {
+    let features = known_in(kernel).map(|row| {
+        let mut json = feature_json(row);
+        json["on"] = kernel.features.has(row.feature).into();
+        json
+    });
+    let tunables = kernel.own_tunables().map(|(name, what)| {
+        let values = SIZES.map(|cpus| (cpus.to_string(), Value::from(value(&kernel.tunables(cpus, 250), name))));
+        json!({"tunable": name, "what": what, "value_by_cpus": Map::from_iter(values)})
+    });
+    json!({
+        "kernel": kernel.name,
+        "policy": policy(kernel.policy),
+        "features": features.collect::<Vec<_>>(),
+        "tunables": tunables.collect::<Vec<_>>(),
+    })
 }
 
 fn table() -> String {
@@ -42,13 +76,17 @@ fn what(row: &FeatureRow) -> String {
     format!("{}{effect}", row.what)
 }
 
+/// The features that mean something in a kernel.
+fn known_in(kernel: &Kernel) -> impl Iterator<Item = &'static FeatureRow> {
+    FEATURES.iter().filter(|row| row.kernels.is_none() || has_feature(kernel.name, row.feature))
+}
+
 fn features(name: &str) -> miette::Result<String> {
     if name.is_empty() {
         return Ok(all_features());
     }
     let kernel = plan::parse_kernel(name)?;
-    let known = |row: &&FeatureRow| row.kernels.is_none() || has_feature(kernel.name, row.feature);
-    let lines = FEATURES.iter().filter(known).map(|row| {
+    let lines = known_in(&kernel).map(|row| {
         let state = if kernel.features.has(row.feature) { "on" } else { "off" };
         let state = if row.kernels.is_none() { format!("{state}, ours") } else { state.to_owned() };
         vec![row.name.to_owned(), state, what(row)]
@@ -64,10 +102,12 @@ fn features(name: &str) -> miette::Result<String> {
     Ok(text)
 }
 
+/// Machines of so many CPUs show how tunables grow.
+const SIZES: [usize; 5] = [1, 2, 4, 8, 64];
+
 /// The tunables of a kernel and their values; those that grow with the machine have a table of their own.
 fn tunables(kernel: &Kernel) -> String {
-    let sizes = [1, 2, 4, 8, 64];
-    let knobs = sizes.map(|cpus| kernel.tunables(cpus, 250));
+    let knobs = SIZES.map(|cpus| kernel.tunables(cpus, 250));
     let names = || kernel.own_tunables();
     let values = |name: &str| knobs.each_ref().map(|knobs| value(knobs, name).to_string());
     let grows = |name: &str| values(name).iter().any(|other| *other != values(name)[0]);
@@ -81,7 +121,7 @@ fn tunables(kernel: &Kernel) -> String {
         .map(|(name, _)| [vec![name.to_owned()], values(name).to_vec()].concat())
         .collect();
     if !lines.is_empty() {
-        let head = sizes.map(|cpus| if cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") });
+        let head = SIZES.map(|cpus| if cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") });
         let head: Vec<&str> = ["grows with the machine"].into_iter().chain(head.iter().map(String::as_str)).collect();
         text.push('\n');
         text.push_str(&grid(&head, 1, lines));
@@ -158,7 +198,18 @@ Draw one with `vruntime machines \"pack:2 core:4\"`.
 
 pub(crate) fn machines(machines: &Machines) -> miette::Result<Ended> {
     if let Some(text) = &machines.machine {
-        output::print(&machine::draw(&machine::parse(text)?));
+        let topology = machine::parse(text)?;
+        if machines.json {
+            output::print_json(&machine::json(&topology));
+        } else {
+            output::print(&machine::draw(&topology));
+        }
+        return Ok(Ended::Well);
+    }
+    if machines.json {
+        let json =
+            |example: &Example| json!({"machine": example.name, "topology": example.topology, "what": example.what});
+        output::print_json(&EXAMPLES.iter().map(json).collect());
         return Ok(Ended::Well);
     }
     let lines =

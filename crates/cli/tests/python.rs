@@ -1,0 +1,37 @@
+//! The Python package beside the command: its own tests, `python/tests`, with the command that was built for these.
+
+use std::path::Path;
+use std::process::Command;
+
+use assert_cmd::cargo::cargo_bin;
+
+#[path = "../../../tests/skip.rs"]
+mod skip;
+
+#[test]
+fn the_package_passes_its_tests() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python");
+    // What `make test` has made, if it could.
+    let made = std::env::var_os("VRUNTIME_PYTHON").filter(|path| Path::new(path).exists());
+    let python = |arguments: &[&str]| {
+        let mut python = Command::new(made.as_deref().unwrap_or("python3".as_ref()));
+        // Nothing is left between the sources.
+        python.current_dir(&folder).args(["-B", "-W", "error::ResourceWarning"]).args(arguments);
+        python.env("VRUNTIME", cargo_bin("vruntime")).env_remove("VRUNTIME_MESSAGES").output()
+    };
+    let Ok(version) = python(&["-c", "import sys; print(sys.version_info >= (3, 9))"]) else {
+        skip::skip("there is no python3");
+        return;
+    };
+    if version.stdout != b"True\n" {
+        skip::skip("python3 is older than 3.9");
+        return;
+    }
+    if !python(&["-c", "import pandas"]).is_ok_and(|output| output.status.success()) {
+        skip::skip("there is no pandas: that a frame says so is tested, not what is in one");
+    }
+    let output = python(&["-m", "unittest", "discover", "-s", "tests", "-t", "."]).expect("it ran before");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}{told}", String::from_utf8_lossy(&output.stdout));
+    assert!(!told.contains("Ran 0 tests"), "{told}");
+}

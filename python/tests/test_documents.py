@@ -1,0 +1,45 @@
+"""What docstrings and documents show is what comes out."""
+
+import doctest
+import importlib
+import os
+import pathlib
+import tempfile
+import unittest
+
+import vruntime
+from tests import ROOT
+
+MODULES = [f"vruntime.{path.stem}" for path in pathlib.Path(vruntime.__file__).parent.glob("_[a-z]*.py")]
+
+
+class Documents(unittest.TestCase):
+    def test_docstrings(self):
+        tried = 0
+        for name in ["vruntime", *sorted(MODULES)]:
+            found = doctest.testmod(importlib.import_module(name))
+            self.assertEqual(found.failed, 0, name)
+            tried += found.attempted
+        self.assertGreater(tried, 10)
+
+    def test_the_page(self):
+        folder = os.getcwd()
+        with tempfile.TemporaryDirectory() as empty:
+            # It names the project's scenarios, and writes where it is run.
+            os.symlink(ROOT / "scenarios", os.path.join(empty, "scenarios"))
+            os.chdir(empty)
+            try:
+                page = str(ROOT / "docs" / "python.md")
+                found = doctest.testfile(
+                    page, module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+                )
+            finally:
+                os.chdir(folder)
+        self.assertEqual(found.failed, 0)
+        self.assertGreater(found.attempted, 10)
+
+    def test_what_is_public_has_a_docstring(self):
+        for name in vruntime.__all__:
+            if name == "Workload":
+                continue
+            self.assertTrue(getattr(vruntime, name).__doc__, name)

@@ -1,0 +1,154 @@
+import datetime
+import inspect
+import json
+import pathlib
+import re
+import tempfile
+import unittest
+
+import vruntime
+from tests import DEMO, HOGS
+
+
+class Results(unittest.TestCase):
+    def test_numbers_are_those_of_the_command(self):
+        run = vruntime.run(DEMO, kernel="6.12", duration="200ms", repeat=2)
+        printed = vruntime.command("run", str(DEMO), "--kernel=6.12", "--duration=200ms", "--repeat=2", "--json").json()
+        self.assertEqual(run.json, printed)
+        self.assertEqual((run.name, run.kernel, run.nr_cpus, run.duration_s), ("demo", "6.12", 8, 0.2))
+        self.assertEqual([seed.seed for seed in run.seeds], [1, 2])
+        self.assertEqual(run.digest, printed["observed"][0]["digest"])
+        worker = run.classes["web/worker"]
+        there = printed["observed"][0]["classes"]["web/worker"]
+        self.assertEqual((worker.cpu_s, worker.tasks), (there["cpu_s"], 12))
+        self.assertEqual(worker.wakeup_to_run_us.p999, there["wakeup_to_run_us"]["p99.9"])
+        self.assertIsNone(worker.wakeup_latency_us)
+        self.assertEqual(run.groups["build"].weight, 100)
+        self.assertEqual(len(run.cpus), 8)
+        self.assertEqual(run.machine["elapsed_s"], 0.2)
+        share = next(one for one in run.over_seeds if (one.class_, one.metric) == ("web/worker", "share"))
+        self.assertLessEqual(share.min, share.mean)
+        self.assertLessEqual(share.mean, share.max)
+
+    def test_what_is_not_there_is_told_what_is(self):
+        task = vruntime.run(HOGS, machine=1, duration=0.01).tasks["hog-0"]
+        with self.assertRaisesRegex(AttributeError, "TaskResult 'hog-0' has no 'cpu_ns'; it has .*cpu_s"):
+            _ = task.cpu_ns
+        self.assertFalse(hasattr(task, "anything"))
+
+    def test_a_dictionary_is_as_its_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "-hogs.json")
+            path.write_text(json.dumps(HOGS))
+            of_file = vruntime.run(path, machine=1, duration="1s")
+        self.assertEqual(of_file.digest, vruntime.run(HOGS, machine=1, duration="1s").digest)
+
+    def test_a_file_may_begin_with_a_dash(self):
+        with tempfile.TemporaryDirectory() as folder, _in(folder):
+            pathlib.Path("-hogs.json").write_text(json.dumps(HOGS))
+            self.assertEqual(vruntime.run("-hogs.json", machine=1, duration="1s").name, "-hogs")
+
+    def test_a_text_is_a_scenario(self):
+        text = '[scenario]\nmachine = "2"\nduration = "100ms"\n[[task]]\nname = "t"\nrun = "1ms"\nsleep = "9ms"\n'
+        run = vruntime.run(vruntime.Toml(text))
+        self.assertEqual((run.nr_cpus, run.tasks["t"].loops), (2, 9))
+
+    def test_times(self):
+        hundred = [0.1, "100ms", datetime.timedelta(milliseconds=100)]
+        for duration in hundred:
+            self.assertEqual(vruntime.run(HOGS, machine=1, duration=duration).duration_s, 0.1)
+        for wrong in (None, [], True):
+            if wrong is not None:
+                with self.assertRaisesRegex(TypeError, "a time is"):
+                    vruntime.run(HOGS, duration=wrong)
+
+    def test_options_reach_the_command(self):
+        work = {"tasks": {**HOGS["tasks"], "waker": {"loop": -1, "run": 2000, "sleep": 8000}}}
+        plain = vruntime.run(work, machine=1, duration="1s")
+        for name, value in {
+            "kernel": "6.1",
+            "hz": 1000,
+            "costs": "zero",
+            "seed": 7,
+            "settings": {"base_slice_ns": 20_000_000},
+            "features": ["NO_WAKEUP_PREEMPTION"],
+            "gate": True,
+            "rules": "hog-0: nice=5",
+        }.items():
+            other = vruntime.run(work, **{"machine": 1, "duration": "1s", name: value})
+            self.assertNotEqual(other.digest, plain.digest, name)
+        self.assertLess(other.tasks["hog-0"].share, 0.5 * other.tasks["hog-1"].share)
+        self.assertEqual(vruntime.run(work, machine=1, duration="1s", gate=False).digest, plain.digest)
+
+    def test_every_option_of_the_command_is_here(self):
+        text = vruntime.command("run", "--help").text
+        options = {name.replace("-", "_") for name in re.findall(r"^ +(?:-\w, )?--([a-z-]+)", text, re.MULTILINE)}
+        parameters = set(inspect.signature(vruntime.run).parameters) - {"workload"}
+        called = {"map": "rules", "set": "settings", "feature": "features"}
+        # Of `--json`; of files that pandas writes, too; of what is printed instead of results.
+        elsewhere = {"json", "tables", "format", "rtapp_log", "debug_at", "task", "help", "version"}
+        options = {called.get(name, name) for name in options if not name.startswith("no_")}
+        self.assertEqual(options - elsewhere, parameters)
+
+    def test_detect_and_analyse(self):
+        run = vruntime.run(HOGS, machine=1, duration="1s", detect=True, analyse=["latency", "runqueue"])
+        self.assertEqual(run.seeds[0].detected["violations"], [])
+        self.assertIn("latency", json.dumps(run.seeds[0].analyses))
+
+    def test_files_are_left(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out, page = pathlib.Path(folder, "out"), pathlib.Path(folder, "page.html")
+            vruntime.run(HOGS, machine=1, duration="100ms", out=out, html=page)
+            self.assertGreater((out / "trace.perfetto-trace").stat().st_size, 1000)
+            self.assertIn("<html", page.read_text())
+
+
+class Rows(unittest.TestCase):
+    def test_a_row_a_seed_and_an_entry(self):
+        run = vruntime.run(HOGS, machine=2, duration="100ms", repeat=3)
+        self.assertEqual(len(run.rows("tasks")), 6)
+        self.assertEqual([row["cpu"] for row in run.rows("cpus")], [0, 1] * 3)
+        first = run.rows()[0]
+        self.assertEqual((first["kernel"], first["seed"], first["class"], first["tasks"]), ("6.12", 1, "hog", 2))
+        self.assertIn("loop_duration_us_p999", first)
+        self.assertIn("cpu_stat_usage_usec", run.rows("groups")[0])
+        with self.assertRaisesRegex(ValueError, "'classes', 'tasks', 'groups', 'cpus'; not of 'class'"):
+            run.rows("class")
+
+    def test_a_frame_or_what_installs_it(self):
+        run = vruntime.run(HOGS, machine=2, duration="100ms", repeat=3)
+        try:
+            import pandas
+        except ImportError:
+            with self.assertRaisesRegex(ImportError, "pip install pandas"):
+                run.frame()
+            return
+        frame = run.frame("tasks")
+        self.assertIsInstance(frame, pandas.DataFrame)
+        self.assertEqual(len(frame), 6)
+        self.assertTrue((frame.groupby("seed").cpu_s.sum() > 0.19).all())
+
+    def test_shown(self):
+        run = vruntime.run(HOGS, machine=1, duration="1s")
+        head, _, titles, hog = str(run).splitlines()
+        self.assertEqual(head, "stdin under Linux 6.12 on 1, 1 s, seed 1")
+        self.assertEqual(titles.split()[:2], ["class", "tasks"])
+        self.assertEqual(hog.split()[:2], ["hog", "2"])
+        self.assertIn("<td>hog</td>", run._repr_html_())
+        self.assertEqual(repr(run), "<vruntime.Run 'stdin' under Linux 6.12 on '1', 1 s>")
+
+
+def _in(folder):
+    import contextlib
+    import os
+
+    @contextlib.contextmanager
+    def there():
+        before = os.getcwd()
+        os.chdir(folder)
+        try:
+            yield
+        finally:
+            os.chdir(before)
+
+    return there()

@@ -1,0 +1,144 @@
+"""Errors and warnings."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import warnings
+from unittest import mock
+
+import vruntime
+from tests import DEMO, HOGS
+
+
+class Errors(unittest.TestCase):
+    def test_they_tell_the_place_and_how_to_mend_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "web.json")
+            path.write_text('{\n  "tasks": {"a": {"run": "x"}}\n}')
+            with self.assertRaises(vruntime.VruntimeError) as caught:
+                vruntime.run(path)
+        error = caught.exception
+        self.assertEqual((error.file, error.line, error.column), (str(path), 2, 26))
+        self.assertEqual((error.message, error.label), ("`run` is a string", "expected a number of microseconds"))
+        self.assertIn("docs/rt-app.md", error.help)
+        self.assertIn("web.json:2:26]", str(error))
+
+    def test_every_one_is_told(self):
+        with self.assertRaises(vruntime.VruntimeError) as caught:
+            vruntime.run({"tasks": {"a": {"run": "x"}, "b": {"loop": "y"}}})
+        self.assertEqual(len(caught.exception.told), 2)
+        self.assertIn("`loop` is a string", str(caught.exception))
+
+    def test_causes(self):
+        with self.assertRaises(vruntime.VruntimeError) as caught:
+            vruntime.run("nowhere.json")
+        self.assertEqual(caught.exception.causes, ("No such file or directory (os error 2)",))
+
+    def test_what_was_meant(self):
+        with self.assertRaisesRegex(vruntime.VruntimeError, "6.12"):
+            vruntime.run(HOGS, kernel="6.13", duration=1)
+        with self.assertRaisesRegex(vruntime.VruntimeError, "server"):
+            vruntime.machine("servr")
+        with self.assertRaisesRegex(vruntime.VruntimeError, "hz"):
+            vruntime.run(HOGS, hz=-1)
+        with self.assertRaisesRegex(vruntime.VruntimeError, "unexpected argument"):
+            vruntime.command("run", "--nothing")
+
+    def test_what_is_no_workload(self):
+        for wrong in (3, None, ["web.json"]):
+            with self.assertRaisesRegex(TypeError, "a workload is a file's name"):
+                vruntime.run(wrong)
+
+    def test_without_check_the_status_tells(self):
+        answer = vruntime.command("run", "nowhere.json", check=False)
+        self.assertEqual((answer.status, answer.text, answer.told[0].level), (1, "", "error"))
+
+    def test_a_command_that_is_not_there(self):
+        other = mock.patch.dict(os.environ, {"VRUNTIME": "/nowhere/vruntime"})
+        with other, self.assertRaisesRegex(vruntime.CommandNotFound, "'/nowhere/vruntime'"):
+            vruntime.kernels()
+
+    @unittest.skipUnless(os.name == "posix", "a shell script stands in for the command")
+    def test_a_command_that_dies_is_told(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder, "vruntime")
+            for what, told in [
+                ("kill -9 $$", "was killed by signal 9"),
+                ("exit 3", "status 3"),
+                ("echo oh >&2; exit 101", "oh"),
+            ]:
+                script.write_text(f"#!/bin/sh\n{what}\n")
+                script.chmod(0o755)
+                other = mock.patch.dict(os.environ, {"VRUNTIME": str(script)})
+                with other, self.assertRaisesRegex(vruntime.VruntimeError, told):
+                    vruntime.kernels()
+
+
+class Warnings(unittest.TestCase):
+    def test_they_are_pythons_and_of_the_callers_line(self):
+        odd = {"tasks": {"a": {"loop": 1, "run": 1, "rum": 2}}}
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            run = vruntime.run(odd)
+            vruntime.compare(odd, kernel=["6.1", "6.12"])
+        self.assertEqual([one.category for one in told], [vruntime.VruntimeWarning] * 2)
+        self.assertEqual([one.filename for one in told], [__file__] * 2)
+        self.assertIn("rum", str(told[0].message))
+        self.assertEqual([one.level for one in run.told], ["warning"])
+
+    def test_strictly_they_are_errors(self):
+        with self.assertRaisesRegex(vruntime.VruntimeError, "rum"):
+            vruntime.run({"tasks": {"a": {"loop": 1, "run": 1, "rum": 2}}}, strict=True)
+
+    def test_notes_are_kept(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            run = vruntime.run(DEMO, duration="2s")
+        self.assertEqual([one.level for one in run.told], ["note"])
+        self.assertIn("the file names several kernels", run.told[0].message)
+
+
+@unittest.skipUnless(os.name == "posix", "signals are POSIX's")
+class Interrupted(unittest.TestCase):
+    def test_the_command_ends_with_the_interpreter(self):
+        """As a notebook is interrupted: the signal reaches Python alone."""
+        program = (
+            "import vruntime\n"
+            "hogs = {'tasks': {'hog': {'instance': 64, 'loop': -1, 'run': 100, 'sleep': 100}}}\n"
+            "print('begins', flush=True)\n"
+            "try:\n    vruntime.run(hogs, duration=100_000)\n"
+            "except KeyboardInterrupt:\n    print('interrupted', flush=True)\n"
+        )
+        folder = os.path.dirname(os.path.dirname(vruntime.__file__))
+        with subprocess.Popen(
+            [sys.executable, "-c", program],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": folder},
+            start_new_session=True,
+        ) as python:
+            try:
+                self.assertEqual(python.stdout.readline(), "begins\n")
+                while not _children(python.pid):
+                    time.sleep(0.01)
+                time.sleep(0.2)
+                started = _children(python.pid)
+                python.send_signal(signal.SIGINT)
+                self.assertEqual(python.communicate(timeout=60)[0], "interrupted\n")
+                self.assertEqual([pid for pid in started if os.path.exists(f"/proc/{pid}")], [])
+            finally:
+                python.kill()
+
+
+def _children(pid):
+    """Processes that a process has started; none where there is no /proc."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as children:
+            return children.read().split()
+    except FileNotFoundError:
+        raise unittest.SkipTest("there is no /proc/PID/task/TID/children here") from None

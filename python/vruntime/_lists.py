@@ -1,0 +1,92 @@
+"""What there is to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ._command import command
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel there is."""
+
+    name: str
+    #: ``O(1)``, ``first CFS``, ``CFS`` or ``EEVDF``.
+    policy: str
+    #: What changed in it, and why.
+    change: str
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A feature or a tunable of a kernel, by its kernel name."""
+
+    name: str
+    what: str
+    #: A feature: whether it is on, and whether that makes a difference here.
+    on: bool | None = None
+    has_effect: bool = True
+    #: A tunable: its value on a machine of 1, 2, 4, 8 and 64 CPUs.
+    value_by_cpus: Mapping[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Machine:
+    """An example of a machine."""
+
+    name: str
+    topology: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """A CPU of a machine, and what it shares: who has the same number has the same core, cache, ..."""
+
+    cpu: int
+    core: int
+    cluster: int
+    llc: int
+    package: int
+    node: int
+    #: 1024 is the biggest.
+    capacity: int
+
+
+def kernels() -> list[Kernel]:
+    """The kernels there are.
+
+    >>> [kernel.name for kernel in kernels() if kernel.policy == "EEVDF"][:3]
+    ['6.6', '6.12', '6.18']
+    """
+    return [Kernel(one["kernel"], one["policy"], one["change"]) for one in command("kernels", "--json").json()]
+
+
+def features(kernel: str) -> dict[str, Feature]:
+    """The features and tunables of a kernel: what ``features`` and ``settings`` of :func:`vruntime.run` take.
+
+    >>> features("6.12")["RUN_TO_PARITY"].on, features("6.12")["base_slice_ns"].value_by_cpus[8]
+    (True, 2800000)
+    """
+    json = command("kernels", f"--features={kernel}", "--json").json()
+    found = [Feature(one["feature"], one["what"], one["on"], one["has_effect"]) for one in json["features"]]
+    for one in json["tunables"]:
+        values = {int(cpus): value for cpus, value in one["value_by_cpus"].items()}
+        found.append(Feature(one["tunable"], one["what"], value_by_cpus=values))
+    return {one.name: one for one in found}
+
+
+def machines() -> list[Machine]:
+    """Examples of machines; others are described, as in ``"pack:2 core:4 pu:2"``."""
+    return [Machine(one["machine"], one["topology"], one["what"]) for one in command("machines", "--json").json()]
+
+
+def machine(described: str | int) -> list[Cpu]:
+    """The CPUs of a machine, described as for :func:`vruntime.run`.
+
+    >>> [cpu.core for cpu in machine("core:2 pu:2")]
+    [0, 0, 1, 1]
+    """
+    return [Cpu(**one) for one in command("machines", "--json", "--", str(described)).json()]

@@ -1,0 +1,133 @@
+"""``vruntime replay``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ._command import Told, command
+from ._options import Rules, Time, arguments, model, path, several, time
+from ._results import frame
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True)
+class ReplayedTask:
+    """A task of a trace: as recorded, as replayed, and what if. Times are nanoseconds."""
+
+    name: str
+    cgroup: str | None
+    #: ``cpu_ns``, ``switches``, ``wakeups``, ``wakeup_latency_p50_ns``, ``wakeup_latency_p99_ns``
+    recorded: Mapping[str, Any]
+    replayed: Mapping[str, Any]
+    what_if: Mapping[str, Any] | None
+
+
+class Replay:
+    """What :func:`vruntime.replay` returns."""
+
+    def __init__(self, json: Mapping[str, Any], told: Iterable[Told] = ()):
+        #: All of it, as ``vruntime replay --json`` prints it.
+        self.json = json
+        #: How well the trace is reproduced, in a sentence, and in numbers: ask this first.
+        self.check: Mapping[str, Any] = json["check"]
+        #: What changes, in a sentence, if anything was asked.
+        self.what_if: str | None = json.get("what_if")
+        self.told: tuple[Told, ...] = tuple(told)
+        self.tasks: tuple[ReplayedTask, ...] = tuple(
+            ReplayedTask(one["name"], one.get("cgroup"), one["recorded"], one["replayed"], one.get("what_if"))
+            for one in json["tasks"]
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A dictionary for each task: ``recorded_cpu_ns``, ``replayed_cpu_ns``, ``what_if_cpu_ns``, ..."""
+        return list(self._rows())
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        for task in self.tasks:
+            row: dict[str, Any] = {"task": task.name, "cgroup": task.cgroup}
+            for which in ("recorded", "replayed", "what_if"):
+                row.update({f"{which}_{name}": value for name, value in (getattr(task, which) or {}).items()})
+            yield row
+
+    def frame(self) -> pandas.DataFrame:
+        """The :meth:`rows` as a table of pandas."""
+        return frame(self._rows())
+
+    def __repr__(self) -> str:
+        return f"<vruntime.Replay of {len(self.tasks)} tasks{', with a what-if' if self.what_if else ''}>"
+
+    def __str__(self) -> str:
+        return "\n\n".join(filter(None, [self.check["summary"], self.what_if]))
+
+
+def replay(
+    trace: str | os.PathLike[str],
+    *,
+    recorded_kernel: str | None = None,
+    recorded_machine: str | None = None,
+    cgroups: str | os.PathLike[str] | None = None,
+    kernel: str | None = None,
+    machine: str | int | None = None,
+    rules: Rules = (),
+    beside: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
+    wakeups: str | None = None,
+    duration: Time | None = None,
+    seed: int | None = None,
+    hz: int | None = None,
+    preempt: str | None = None,
+    costs: str | None = None,
+    settings: Mapping[str, int] | None = None,
+    features: str | Iterable[str] = (),
+    autogroup: bool | None = None,
+    out: str | os.PathLike[str] | None = None,
+    html: str | os.PathLike[str] | None = None,
+) -> Replay:
+    """Runs what a recorded trace did again: as it was recorded, to see how well that reproduces it; and, with
+    ``kernel``, ``machine``, ``rules``, ``beside``, ``settings`` or ``features``, what if.
+
+    :param trace: ``perf.data``, ``trace.dat``, a Perfetto trace, or the text of ftrace, trace-cmd or perf script.
+    :param recorded_kernel: the kernel it was recorded under. Default: what the trace says.
+    :param recorded_machine: the machine, if its CPUs are not all alike.
+    :param cgroups: a file that says which thread was in which task group (docs/replay.md).
+    :param kernel: what if this were the kernel.
+    :param machine: what if this were the machine.
+    :param rules: what if these tasks or groups were something else: ``"comm=batch: nice=5"``, several, or a file.
+    :param beside: what if these workloads ran beside it.
+    :param wakeups: what ends sleeps: ``"inferred"``, what seems to have, or ``"recorded"``, their recorded times.
+    :param duration: read only so much of the trace.
+
+    All else is as in :func:`vruntime.run`.
+    """
+    told = model(
+        seed=seed,
+        hz=hz,
+        preempt=preempt,
+        costs=costs,
+        settings=settings,
+        features=features,
+        gate=None,
+        autogroup=autogroup,
+        rt_group_sched=False,
+        group_switches=False,
+        threads_max=None,
+    )
+    told += arguments(
+        recorded_kernel=recorded_kernel,
+        recorded_machine=recorded_machine,
+        cgroups=cgroups,
+        kernel=kernel,
+        machine=machine,
+        wakeups=wakeups,
+        duration=None if duration is None else time(duration),
+        out=out,
+        html=html,
+    )
+    told += [f"--map={rule}" for rule in several(rules)]
+    told += [f"--beside={path(file)}" for file in several(beside)]
+    answer = command("replay", path(trace), "--json", *told)
+    return Replay(answer.json(), answer.told)

@@ -1,0 +1,93 @@
+"""``vruntime run``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+from ._command import command
+from ._options import Rules, Time, Workload, arguments, model, several, source, time
+from ._results import Run
+
+
+def run(
+    workload: Workload,
+    *,
+    kernel: str | None = None,
+    machine: str | int | None = None,
+    duration: Time | None = None,
+    repeat: int = 1,
+    rules: Rules = (),
+    seed: int | None = None,
+    hz: int | None = None,
+    preempt: str | None = None,
+    costs: str | None = None,
+    settings: Mapping[str, int] | None = None,
+    features: str | Iterable[str] = (),
+    gate: bool | None = None,
+    autogroup: bool | None = None,
+    rt_group_sched: bool = False,
+    group_switches: bool = False,
+    threads_max: int | None = None,
+    detect: bool = False,
+    analyse: str | Iterable[str] = (),
+    out: str | os.PathLike[str] | None = None,
+    html: str | os.PathLike[str] | None = None,
+    strict: bool = False,
+) -> Run:
+    """Runs a workload, and returns what every task, class of tasks, task group and CPU got.
+
+    :param workload: an rt-app file (JSON) or a scenario (TOML) by its path; an rt-app file as a dictionary; or a
+        scenario's text as :class:`vruntime.Toml`.
+    :param kernel: such as ``"6.12"``, ``"6.12+NO_RUN_TO_PARITY"`` or what ``uname -r`` prints. Default: the file's,
+        else 6.12.
+    :param machine: such as ``"pack:2 core:4"``, ``16``, ``"server"`` or ``"lstopo.xml"``; see
+        :func:`vruntime.machines`. Default: the file's, else 8 CPUs.
+    :param duration: seconds, a ``timedelta`` or ``"200ms"``. Default: the file's, else until all tasks have ended.
+    :param repeat: so many runs, each with the next seed, several at once where there are CPUs for it.
+    :param rules: what if these tasks or groups were something else: ``"cgroup=/app: weight=200"``, several of them, or
+        a file of rules (docs/replay.md).
+    :param seed: of the first run. Default: the file's, else 1.
+    :param hz: scheduler ticks a second. Default: the file's, else 250.
+    :param preempt: ``"none"``, ``"voluntary"``, ``"lazy"`` or ``"full"``. Default: the file's, else voluntary.
+    :param costs: what switches, interrupts and system calls take: ``"default"``, ``"zero"``, ``"vm"``, ``"emulated"``.
+    :param settings: tunables of the kernel and single costs by their names: ``{"base_slice_ns": 3_000_000}``.
+    :param features: scheduler features by their kernel names, off with ``NO_`` before them; see
+        :func:`vruntime.features`.
+    :param gate: whether tasks are there before the run and sleep until it begins; otherwise they are forked then.
+    :param autogroup: whether the tasks of the root group are in autogroups, one a session.
+    :param rt_group_sched: real-time tasks are scheduled by groups.
+    :param group_switches: the scheduler counts switches away from the tasks of each group.
+    :param threads_max: so many tasks may be alive at a time besides the workload's own.
+    :param detect: look for CPUs that stay idle while tasks wait elsewhere: :attr:`Seed.detected`.
+    :param analyse: analyses of the events, such as ``"latency"`` and ``"antagonists"``: :attr:`Seed.analyses`.
+    :param out: a folder for traces (Perfetto, ftrace text) and results.
+    :param html: a file for a page with charts and tables.
+    :param strict: whatever the input would be warned of is an error.
+
+    Raises :class:`vruntime.VruntimeError` for input that cannot be used, with its place in the file.
+
+    >>> result = run({"tasks": {"t": {"loop": 3, "run": 2000, "sleep": 8000}}}, machine=1)
+    >>> result.tasks["t"].loops, result.tasks["t"].loop_duration_us.p50 > 10_000
+    (3, True)
+    """
+    file, text = source(workload)
+    told = model(
+        seed=seed,
+        hz=hz,
+        preempt=preempt,
+        costs=costs,
+        settings=settings,
+        features=features,
+        gate=gate,
+        autogroup=autogroup,
+        rt_group_sched=rt_group_sched,
+        group_switches=group_switches,
+        threads_max=threads_max,
+    )
+    told += arguments(kernel=kernel, machine=machine, repeat=repeat, detect=detect, strict=strict, out=out, html=html)
+    told += arguments(duration=None if duration is None else time(duration))
+    told += [f"--map={rule}" for rule in several(rules)]
+    told += arguments(analyse=",".join(several(analyse)) or None)
+    answer = command("run", file, "--json", *told, input=text)
+    return Run._of(answer.json(), answer.told)
