@@ -22,7 +22,10 @@ fn a_trace_is_replayed_under_the_kernel_it_names() {
     // Whoever knows the release can say it; one that means nothing is no kernel, as ever.
     let named = ["--recorded-kernel", "6.18.44-fc-v657"];
     let told = |release: &str| vruntime(&["replay", "perf-data.txt", "--recorded-kernel", release], b"");
-    assert_eq!(under("6.12.48+deb13-amd64", &named), (Some("6.18".to_owned()), String::new()));
+    assert_eq!(under("6.12.48+deb13-amd64", &named), (Some("6.18.44-fc-v657".to_owned()), String::new()));
+    // One that schedules as its series does is called by that, one that does not by its own name.
+    assert_eq!(under("6.18.15+deb13-amd64", &[]).0.as_deref(), Some("6.18"));
+    assert_eq!(under("6.18.44", &[]).0.as_deref(), Some("6.18.44"));
     assert_eq!(told("6.18.x").status.code(), Some(1));
     let releases = [
         ("6.1.0-28-amd64", "6.1"),

@@ -267,7 +267,12 @@ impl Planner<'_> {
         self.notes.extend(notes);
         // A release that is asked for goes before the recorded one.
         if let (Some(release), true) = (self.input.release(), name.split('+').next() == Some(kernel.name)) {
+            let usual = kernel.eevdf;
             kernel.as_of(release);
+            // A release that schedules as its series does is called by that.
+            if self.input.trace().is_some() && name == kernel.name && kernel.eevdf != usual {
+                return Ok((release.to_owned(), kernel));
+            }
         }
         Ok((name, kernel))
     }
