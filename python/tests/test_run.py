@@ -1,7 +1,9 @@
+import copy
 import datetime
 import inspect
 import json
 import pathlib
+import pickle
 import re
 import tempfile
 import unittest
@@ -57,10 +59,82 @@ class Results(unittest.TestCase):
         hundred = [0.1, "100ms", datetime.timedelta(milliseconds=100)]
         for duration in hundred:
             self.assertEqual(vruntime.run(HOGS, machine=1, duration=duration).duration_s, 0.1)
-        for wrong in (None, [], True):
-            if wrong is not None:
-                with self.assertRaisesRegex(TypeError, "a time is"):
-                    vruntime.run(HOGS, duration=wrong)
+        for wrong in ([], True):
+            with self.assertRaisesRegex(TypeError, "a time is"):
+                vruntime.run(HOGS, duration=wrong)
+        for wrong in (float("nan"), float("inf")):
+            with self.assertRaisesRegex(ValueError, "a time is"):
+                vruntime.run(HOGS, duration=wrong)
+
+    def test_what_would_be_something_else_is_refused(self):
+        for options, told in [
+            ({"kernel": 6.10}, "a kernel is a text"),
+            ({"kernel": ["6.1", "6.12"]}, "vruntime.compare"),
+            ({"machine": [1, 2]}, "vruntime.sweep"),
+            ({"machine": True}, "a machine is"),
+            ({"features": {"RUN_TO_PARITY": False}}, "`features` is a text or a list"),
+            ({"features": [1]}, "1 is none"),
+            ({"rules": {"a": 1}}, "`rules` is a text or a list"),
+            ({"settings": ["base_slice_ns"]}, "`settings` is a dictionary"),
+            ({"settings": {"base_slice_ns": 2.5}}, "`base_slice_ns` is a whole number"),
+            ({"gate": "no"}, "`gate` is True or False"),
+            ({"strict": 0}, "`strict` is True or False"),
+            ({"repeat": True}, "`repeat` is a whole number"),
+        ]:
+            with self.subTest(options), self.assertRaisesRegex(TypeError, told):
+                vruntime.run(HOGS, **options)
+        with self.assertRaisesRegex(TypeError, "vruntime.Toml"):
+            vruntime.run('[scenario]\nmachine = "2"\n')
+        with self.assertRaisesRegex(ValueError, "JSON"):
+            vruntime.run({"tasks": {"a": {"run": float("nan")}}})
+
+    def test_none_is_what_nobody_said(self):
+        nobody = dict.fromkeys(["kernel", "rules", "seed", "settings", "features", "gate", "analyse", "out", "html"])
+        said = vruntime.run(HOGS, machine=1, duration="100ms", **nobody)
+        self.assertEqual(said.digest, vruntime.run(HOGS, machine=1, duration="100ms").digest)
+
+    def test_what_python_and_numpy_have_for_numbers(self):
+        class Scalar:
+            """As those of numpy."""
+
+            ndim = 0
+
+            def __init__(self, value):
+                self.value = value
+
+            def item(self):
+                return self.value
+
+            tolist = item
+
+        work = {"tasks": {"hog": {"instance": Scalar(2), "loop": -1, "run": 1000, "cpus": range(1)}}}
+        options = {"repeat": Scalar(1), "hz": Scalar(250), "duration": Scalar(0.1), "strict": Scalar(False)}
+        plain = {"tasks": {"hog": {"instance": 2, "loop": -1, "run": 1000, "cpus": [0]}}}
+        slices = {"settings": {"base_slice_ns": 3e6}}
+        one = vruntime.run(work, machine=Scalar(1), **options, **slices)
+        other = vruntime.run(plain, machine=1, duration="100ms", settings={"base_slice_ns": 3_000_000})
+        self.assertEqual(one.digest, other.digest)
+
+    def test_results_can_be_sent_and_copied(self):
+        run = vruntime.run(HOGS, machine=1, duration="100ms")
+        for other in (pickle.loads(pickle.dumps(run)), copy.deepcopy(run)):
+            self.assertEqual(other.tasks["hog-0"], run.tasks["hog-0"])
+            self.assertEqual(other.groups["/"].cpu_s, run.groups["/"].cpu_s)
+        with self.assertRaises(vruntime.VruntimeError) as caught:
+            vruntime.run("nowhere.json")
+        for other in (pickle.loads(pickle.dumps(caught.exception)), copy.copy(caught.exception)):
+            self.assertEqual((str(other), other.told), (str(caught.exception), caught.exception.told))
+
+    def test_what_they_have_is_listed(self):
+        task = vruntime.run(HOGS, machine=1, duration="100ms").tasks["hog-0"]
+        self.assertLessEqual({"cpu_s", "nr_migrations", "loop_duration_us"}, set(dir(task)))
+        self.assertIn("<td>cpu_s</td>", task._repr_html_())
+
+    def test_groups_with_and_without_the_slash(self):
+        groups = vruntime.run(DEMO, kernel="6.12", duration="50ms").groups
+        self.assertIs(groups["/web"], groups["web"])
+        with self.assertRaisesRegex(KeyError, "there is no group 'wob'; there are /, .*web"):
+            groups["wob"]
 
     def test_options_reach_the_command(self):
         work = {"tasks": {**HOGS["tasks"], "waker": {"loop": -1, "run": 2000, "sleep": 8000}}}
@@ -112,7 +186,10 @@ class Rows(unittest.TestCase):
         self.assertEqual((first["kernel"], first["seed"], first["class"], first["tasks"]), ("6.12", 1, "hog", 2))
         self.assertIn("loop_duration_us_p999", first)
         self.assertIn("cpu_stat_usage_usec", run.rows("groups")[0])
-        with self.assertRaisesRegex(ValueError, "'classes', 'tasks', 'groups', 'cpus'; not of 'class'"):
+        self.assertNotIn("wakeup_latency_us", first, "nobody slept")
+        share = next(row for row in run.rows("over_seeds") if row["metric"] == "share")
+        self.assertLessEqual(share["min"], share["mean"])
+        with self.assertRaisesRegex(ValueError, "'classes', 'tasks', 'groups', 'cpus', 'over_seeds'; not of 'class'"):
             run.rows("class")
 
     def test_a_frame_or_what_installs_it(self):

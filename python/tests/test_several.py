@@ -1,7 +1,10 @@
 """Comparisons, sweeps, replays, lists."""
 
 import json
+import os
 import pathlib
+import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -23,14 +26,25 @@ class Comparisons(unittest.TestCase):
         self.assertEqual(share.change("6.1"), 0)
         self.assertTrue(share.overlaps("6.1"))
         self.assertEqual(share.overlaps("6.12"), one.min <= other.max and other.min <= one.max)
-        with self.assertRaisesRegex(KeyError, "there are share"):
+        with self.assertRaisesRegex(KeyError, "web/worker has no 'shares'; it has share"):
             both.find("shares", class_="web/worker")
+        with self.assertRaisesRegex(KeyError, "there is nothing of web/work; there are class_='video/"):
+            both.find("share", class_="web/work")
+        with self.assertRaisesRegex(KeyError, "there is no variant '6.13'; there are 6.1, 6.12"):
+            share.change("6.13")
+        self.assertIs(both.find("share", group="web"), both.find("share", group="/web"))
+        self.assertNotIn("One seed", str(both))
         self.assertIn("<th>6.12</th>", both._repr_html_())
+        self.assertIn(" ± ", both._repr_html_())
         self.assertEqual(str(both), both.stands_out)
 
     def test_machines_rules_and_workloads(self):
         machines = vruntime.compare(HOGS, machine=[1, 2], duration="100ms")
         self.assertEqual(machines.variants, ("1", "2"))
+        self.assertIsNone(machines.find("share", class_="hog").overlaps("2"), "of one seed")
+        self.assertIn("One seed", str(machines))
+        with self.assertRaisesRegex(TypeError, "a kernel is a text"):
+            vruntime.compare(HOGS, kernel=[6.1, "6.12"])
         rules = vruntime.compare(HOGS, machine=1, rules="hog-0: nice=5", duration="1s")
         self.assertEqual(len(rules.variants), 2)
         with tempfile.TemporaryDirectory() as folder:
@@ -54,9 +68,10 @@ class Sweeps(unittest.TestCase):
         self.assertEqual(sweep.rows()[0]["machine"], 1)
 
     def test_values_of_several_things_are_named_in_a_table(self):
-        axes = {"settings": [{"base_slice_ns": 3_000_000}], "features": [["NO_RUN_TO_PARITY", "NO_PLACE_LAG"]]}
-        row = vruntime.sweep(HOGS, axes, machine=1, duration="100ms").rows()[0]
-        self.assertEqual((row["settings"], row["features"]), ("base_slice_ns=3000000", "NO_RUN_TO_PARITY NO_PLACE_LAG"))
+        axes = {"settings": [None, {"base_slice_ns": 3e6}], "features": [["NO_RUN_TO_PARITY", "NO_PLACE_LAG"]]}
+        rows = vruntime.sweep(HOGS, axes, machine=1, duration="100ms").rows()
+        self.assertEqual([row["base_slice_ns"] for row in rows], [None, 3e6])
+        self.assertEqual(rows[0]["features"], "NO_RUN_TO_PARITY NO_PLACE_LAG")
 
     def test_what_nobody_takes_is_refused(self):
         with self.assertRaisesRegex(TypeError, "kernels"):
@@ -65,10 +80,62 @@ class Sweeps(unittest.TestCase):
             vruntime.sweep(HOGS, {"machine": [1]}, machine=2)
         with self.assertRaisesRegex(TypeError, "names its parameters"):
             vruntime.sweep(lambda **others: HOGS, {"count": [1]})
+        with self.assertRaisesRegex(TypeError, "'kernel' is a parameter"):
+            vruntime.sweep(lambda kernel: HOGS, {"kernel": ["a", "b"]})
+        with self.assertRaisesRegex(TypeError, "'machine' is a list of values"):
+            vruntime.sweep(HOGS, {"machine": "12"})
+        with self.assertRaisesRegex(ValueError, "'hz' is empty"):
+            vruntime.sweep(HOGS, {"hz": []})
+        with self.assertRaisesRegex(TypeError, "`html` is one file"):
+            vruntime.sweep(HOGS, {"hz": [100]}, html="page.html")
+        with self.assertRaisesRegex(ValueError, "`parallel`"):
+            vruntime.sweep(HOGS, {"hz": [100]}, parallel=0)
+
+    def test_no_column_hides_another(self):
+        def niced(nice):
+            return {"tasks": {"hog": {"loop": -1, "run": 1000, "priority": nice}}}
+
+        sweep = vruntime.sweep(niced, {"nice": [0, 5]}, machine=1, duration="100ms")
+        self.assertEqual(len(sweep.rows("classes")), 2)
+        with self.assertRaisesRegex(ValueError, "'nice' is called as a column"):
+            sweep.rows("tasks")
+
+    def test_each_run_has_a_folder_of_its_own(self):
+        with tempfile.TemporaryDirectory() as folder:
+            vruntime.sweep(HOGS, {"seed": [1, 2], "kernel": ["6.12+NO_PLACE_LAG"]}, machine=1, duration=0.1, out=folder)
+            left = sorted(path.name for path in pathlib.Path(folder).iterdir())
+            self.assertEqual(left, ["seed=1_kernel=6.12+NO_PLACE_LAG", "seed=2_kernel=6.12+NO_PLACE_LAG"])
+            for name in left:
+                self.assertTrue(pathlib.Path(folder, name, "trace.perfetto-trace").exists())
+
+    def test_shown(self):
+        sweep = vruntime.sweep(HOGS, {"hz": [100]}, machine=1, duration="100ms")
+        self.assertIn("<td>hog</td>", sweep._repr_html_())
+        self.assertEqual(repr(sweep), "<vruntime.Sweep over hz: 1 runs>")
 
     def test_an_error_is_the_callers(self):
-        with self.assertRaisesRegex(vruntime.VruntimeError, "6.12"):
-            vruntime.sweep(HOGS, {"kernel": ["6.12", "6.13"]}, machine=1, duration="100ms")
+        with self.assertRaisesRegex(vruntime.VruntimeError, "in the sweep: kernel = '6.13', hz = 100") as caught:
+            vruntime.sweep(HOGS, {"kernel": ["6.12", "6.13"], "hz": [100]}, machine=1, duration="100ms")
+        self.assertIn("6.13", caught.exception.message)
+
+        def broken(count):
+            raise LookupError(count)
+
+        with self.assertRaisesRegex(LookupError, "7"):
+            vruntime.sweep(broken, {"count": [7]})
+
+    def test_many_runs_of_a_fresh_interpreter(self):
+        """Whoever is first to look for the command does so from several threads at once."""
+        program = (
+            "import sys, vruntime\nsys.setswitchinterval(1e-6)\n"
+            "hogs = {'tasks': {'hog': {'loop': 1, 'run': 10}}}\n"
+            "print(len(vruntime.sweep(hogs, {'hz': range(100, 116)}, machine=1, parallel=16)))\n"
+        )
+        folder = os.path.dirname(os.path.dirname(vruntime.__file__))
+        for _ in range(5):
+            python = [sys.executable, "-c", program]
+            done = subprocess.run(python, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": folder})
+            self.assertEqual((done.stdout, done.stderr), ("16\n", ""))
 
 
 class Replays(unittest.TestCase):
@@ -84,6 +151,10 @@ class Replays(unittest.TestCase):
         self.assertIn("recorded_cpu_ns", replay.rows()[0])
         self.assertIn("what_if_switches", replay.rows()[0])
         self.assertIn(replay.check["summary"], str(replay))
+        self.assertTrue(any("sleep by a clock" in note for note in replay.notes), replay.notes)
+        self.assertIn("<th>what if</th>", replay._repr_html_())
+        with self.assertRaisesRegex(TypeError, "`beside` is"):
+            vruntime.replay(trace, beside=HOGS)
 
 
 class Lists(unittest.TestCase):

@@ -1,11 +1,14 @@
 """Errors and warnings."""
 
+import contextlib
+import glob
 import os
 import pathlib
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import warnings
@@ -63,6 +66,25 @@ class Errors(unittest.TestCase):
         with other, self.assertRaisesRegex(vruntime.CommandNotFound, "'/nowhere/vruntime'"):
             vruntime.kernels()
 
+    def test_what_is_no_such_command(self):
+        with tempfile.TemporaryDirectory() as folder:
+            text = pathlib.Path(folder, "text")
+            text.write_bytes(b"\x7fnothing")
+            text.chmod(0o755)
+            for named, error, told in [
+                (str(text), vruntime.CommandNotFound, "cannot start .*text"),
+                (folder, vruntime.CommandNotFound, "there is no command"),
+                (sys.executable, vruntime.VruntimeError, "."),
+                ("/bin/echo", vruntime.VruntimeError, "printed no JSON, but: kernels"),
+            ]:
+                with mock.patch.dict(os.environ, {"VRUNTIME": named}), self.assertRaisesRegex(error, told):
+                    vruntime.kernels()
+
+    def test_mistakes_of_the_command_line_are_told_without_its_usage(self):
+        with self.assertRaises(vruntime.VruntimeError) as caught:
+            vruntime.run(HOGS, hz=0)
+        self.assertNotIn("--help", str(caught.exception))
+
     @unittest.skipUnless(os.name == "posix", "a shell script stands in for the command")
     def test_a_command_that_dies_is_told(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -107,11 +129,17 @@ class Warnings(unittest.TestCase):
 class Interrupted(unittest.TestCase):
     def test_the_command_ends_with_the_interpreter(self):
         """As a notebook is interrupted: the signal reaches Python alone."""
+        self._interrupt("vruntime.run(hogs, duration=100_000)", 1)
+
+    def test_so_do_the_commands_of_a_sweep(self):
+        self._interrupt("vruntime.sweep(hogs, {'seed': range(10_000)}, duration=100_000, parallel=3)", 3)
+
+    def _interrupt(self, call, commands):
         program = (
             "import vruntime\n"
             "hogs = {'tasks': {'hog': {'instance': 64, 'loop': -1, 'run': 100, 'sleep': 100}}}\n"
             "print('begins', flush=True)\n"
-            "try:\n    vruntime.run(hogs, duration=100_000)\n"
+            f"try:\n    {call}\n"
             "except KeyboardInterrupt:\n    print('interrupted', flush=True)\n"
         )
         folder = os.path.dirname(os.path.dirname(vruntime.__file__))
@@ -124,7 +152,7 @@ class Interrupted(unittest.TestCase):
         ) as python:
             try:
                 self.assertEqual(python.stdout.readline(), "begins\n")
-                while not _children(python.pid):
+                while len(_children(python.pid)) < commands:
                     time.sleep(0.01)
                 time.sleep(0.2)
                 started = _children(python.pid)
@@ -136,9 +164,12 @@ class Interrupted(unittest.TestCase):
 
 
 def _children(pid):
-    """Processes that a process has started; none where there is no /proc."""
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children") as children:
-            return children.read().split()
-    except FileNotFoundError:
-        raise unittest.SkipTest("there is no /proc/PID/task/TID/children here") from None
+    """Processes that a process has started, by any of its threads."""
+    if not os.path.exists(f"/proc/self/task/{threading.get_native_id()}/children"):
+        raise unittest.SkipTest("there is no /proc/PID/task/TID/children here")
+    found = []
+    for thread in glob.glob(f"/proc/{pid}/task/*/children"):
+        # A thread may have ended since.
+        with contextlib.suppress(OSError), open(thread) as children:
+            found += children.read().split()
+    return found

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import sysconfig
+import threading
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 #: Names another command than the one that comes with this package.
@@ -58,9 +60,15 @@ class VruntimeError(Exception):
         super().__init__("\n".join(str(one).rstrip() for one in self.told))
 
     def __getattr__(self, name: str) -> Any:
-        if name in Told.__dataclass_fields__ and self.told:
+        if name in Told.__dataclass_fields__ and self.__dict__.get("told"):
             return getattr(self.told[0], name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __dir__(self) -> Iterable[str]:
+        return [*super().__dir__(), *Told.__dataclass_fields__]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.told,)
 
 
 class CommandNotFound(VruntimeError):
@@ -83,7 +91,24 @@ class Answer:
 
     def json(self) -> Any:
         """What it printed, if that is JSON."""
-        return json.loads(self.text)
+        try:
+            return json.loads(self.text)
+        except ValueError as error:
+            begins = self.text.strip().splitlines()[:1] or ["nothing"]
+            raise VruntimeError([_error(f"the command printed no JSON, but: {begins[0]}", _OTHER)]) from error
+
+
+_LOCK = threading.Lock()
+
+
+def _installed() -> list[str]:
+    """The folders where installers leave commands."""
+    # The first to ask makes the tables of sysconfig, and another thread must not meet them half made.
+    with _LOCK:
+        folders = [sysconfig.get_path("scripts")]
+        if hasattr(sysconfig, "get_preferred_scheme"):
+            folders.append(sysconfig.get_path("scripts", sysconfig.get_preferred_scheme("user")))
+    return [*folders, os.path.dirname(sys.executable)]
 
 
 def _find() -> str:
@@ -92,34 +117,77 @@ def _find() -> str:
     if named:
         found = shutil.which(named)
         if found is None:
-            raise CommandNotFound([_missing(f"there is no command {named!r}, which {COMMAND} names")])
+            raise CommandNotFound([_error(f"there is no command {named!r}, which {COMMAND} names", _OTHER)])
         return found
     name = "vruntime.exe" if os.name == "nt" else "vruntime"
-    schemes = [sysconfig.get_path("scripts")]
-    if hasattr(sysconfig, "get_preferred_scheme"):
-        schemes.append(sysconfig.get_path("scripts", sysconfig.get_preferred_scheme("user")))
-    for folder in [*schemes, os.path.dirname(sys.executable)]:
+    for folder in _installed():
         here = os.path.join(folder, name)
         if os.access(here, os.X_OK):
             return here
     found = shutil.which(name)
     if found is None:
-        raise CommandNotFound([_missing("the vruntime command is not installed")])
+        raise CommandNotFound([_error("the vruntime command is not installed", _OTHER)])
     return found
 
 
-def _missing(message: str) -> Told:
-    help = (
-        f"`pip install ./python` builds and installs it, or name one that is built: {COMMAND}=target/release/vruntime"
-    )
-    return Told("error", message, help=help, text=f"{message}\n  help: {help}")
+_OTHER = f"`pip install ./python` builds and installs it, or name one that is built: {COMMAND}=target/release/vruntime"
+
+
+def _error(message: str, help: str | None = None) -> Told:
+    return Told("error", message, help=help, text=message if help is None else f"{message}\n  help: {help}")
+
+
+class Stopped(Exception):
+    """Others have been stopped before this one began."""
+
+
+class Children:
+    """Commands that run, to be stopped together."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._stopped = False
+
+    def start(self, arguments: Sequence[str], stdin: int) -> subprocess.Popen[bytes]:
+        with self._lock:
+            if self._stopped:
+                raise Stopped
+            started = subprocess.Popen(
+                arguments,
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**os.environ, "VRUNTIME_MESSAGES": "json"},
+            )
+            self._running.add(started)
+            return started
+
+    def ended(self, child: subprocess.Popen[bytes]) -> None:
+        with self._lock:
+            self._running.discard(child)
+
+    def stop(self) -> None:
+        """They end their runs, and what they have written is whole; no other begins."""
+        with self._lock:
+            self._stopped = True
+            for child in self._running:
+                child.send_signal(signal.SIGINT if os.name == "posix" else signal.SIGTERM)
+
+    def kill(self) -> None:
+        with self._lock:
+            self._stopped = True
+            for child in self._running:
+                child.kill()
 
 
 def _told(stderr: bytes) -> list[Told]:
     told = []
     for line in stderr.decode(errors="replace").splitlines():
         try:
-            told.append(Told._of(json.loads(line)))
+            one = Told._of(json.loads(line))
+            # Of the command line's own words what a caller from here can use.
+            told.append(replace(one, text=re.split(r"\n\n(?:Usage: |For more information)", one.text)[0].rstrip()))
         except (ValueError, TypeError, AttributeError):
             # Not the command's own words: what the system says of it, or a fault of ours. None is lost.
             told.append(Told("note", line, text=line))
@@ -143,33 +211,47 @@ def command(
     package 1, node 0
       [ 2  3 ]
     """
-    data = input.encode() if isinstance(input, str) else input
-    started = subprocess.Popen(
-        [_find(), *(os.fspath(argument) for argument in arguments)],
-        stdin=subprocess.DEVNULL if data is None else subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "VRUNTIME_MESSAGES": "json"},
-    )
+    children = Children()
     try:
-        stdout, stderr = started.communicate(data)
+        answer = ask([os.fspath(one) for one in arguments], input, children, check=check)
     except BaseException:
-        # It ends its runs and what they have written is whole; whoever interrupts again does not wait for that.
-        started.send_signal(signal.SIGINT if os.name == "posix" else signal.SIGTERM)
-        try:
-            started.communicate()
-        finally:
-            started.kill()
+        # Whoever interrupts again does not wait for its end.
+        children.kill()
         raise
+    warn(answer.told)
+    return answer
+
+
+def ask(arguments: Sequence[str], input: str | bytes | None, children: Children, *, check: bool = True) -> Answer:
+    """As :func:`command`; warnings are the caller's to issue."""
+    data = input.encode() if isinstance(input, str) else input
+    found = _find()
+    try:
+        child = children.start([found, *arguments], subprocess.DEVNULL if data is None else subprocess.PIPE)
+    except OSError as error:
+        raise CommandNotFound([_error(f"cannot start {found}: {error.strerror}", _OTHER)]) from error
+    try:
+        stdout, stderr = child.communicate(data)
+    except BaseException:
+        children.stop()
+        child.communicate()
+        raise
+    finally:
+        if child.returncode is not None:
+            children.ended(child)
     told = _told(stderr)
-    status = started.returncode
+    status = child.returncode
     if check and status not in (0, 2):
         errors = [one for one in told if one.level == "error"]
         raise VruntimeError(errors or told or [_ended(status)])
+    return Answer(stdout.decode(errors="replace"), status, tuple(told))
+
+
+def warn(told: Iterable[Told]) -> None:
+    """Issues the warnings among them, as of the line that called this package."""
     for one in told:
         if one.level == "warning":
             warnings.warn(str(one).strip(), VruntimeWarning, stacklevel=_callers_level())
-    return Answer(stdout.decode(), status, tuple(told))
 
 
 def _callers_level() -> int:

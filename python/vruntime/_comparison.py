@@ -9,8 +9,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ._command import Told, VruntimeError, command
-from ._options import Rules, Time, Workload, arguments, model, several, source, time
-from ._results import Spread, frame
+from ._options import (
+    Rules,
+    Time,
+    Workload,
+    arguments,
+    kernel_name,
+    machine_name,
+    model,
+    numbers_of,
+    several,
+    source,
+    switches,
+    texts,
+    time,
+)
+from ._results import Spread, frame, html_row
 
 if TYPE_CHECKING:
     import pandas
@@ -23,7 +37,9 @@ class Cell:
     metric: str
     unit: str
     #: By variant.
-    values: Mapping[str, Spread]
+    values: dict[str, Spread]
+    #: How many runs of each there are.
+    seeds: int
     #: Of which class of tasks, or of which group; neither: of the machine.
     class_: str | None = None
     group: str | None = None
@@ -32,19 +48,25 @@ class Cell:
         """By how much a variant's mean is above another's, the first if it is not said: 0.1 is a tenth more. ``None``:
         one has none, or it is nothing there.
         """
-        against = next(iter(self.values)) if against is None else against
-        one, other = self.values.get(variant), self.values.get(against)
-        if one is None or one.mean is None or other is None or not other.mean:
-            return None
-        return one.mean / other.mean - 1
+        one, other = self._two(variant, against)
+        return one.mean / other.mean - 1 if one.mean is not None and other.mean else None
 
-    def overlaps(self, variant: str, against: str | None = None) -> bool:
-        """Whether what the seeds of two variants gave overlaps: then chance alone could make such a difference."""
-        against = next(iter(self.values)) if against is None else against
-        one, other = self.values[variant], self.values[against]
-        if one.min is None or one.max is None or other.min is None or other.max is None:
-            return one.mean is other.mean
+    def overlaps(self, variant: str, against: str | None = None) -> bool | None:
+        """Whether what the seeds of two variants gave overlaps: then chance alone could make such a difference. Where
+        it does not, chance is the less likely the more seeds there are. ``None``: of one seed that cannot be told, nor
+        where one has no such number.
+        """
+        one, other = self._two(variant, against)
+        if self.seeds < 2 or one.min is None or one.max is None or other.min is None or other.max is None:
+            return None
         return one.min <= other.max and other.min <= one.max
+
+    def _two(self, variant: str, against: str | None) -> tuple[Spread, Spread]:
+        names = [variant, next(iter(self.values)) if against is None else against]
+        for name in names:
+            if name not in self.values:
+                raise KeyError(f"there is no variant {name!r}; there are {', '.join(self.values)}")
+        return self.values[names[0]], self.values[names[1]]
 
 
 class Comparison:
@@ -56,6 +78,8 @@ class Comparison:
         self.variants: tuple[str, ...] = tuple(json["variants"])
         #: The sentence with which the command begins.
         self.stands_out: str = json["stands_out"]
+        #: How many runs of each variant there are.
+        self.seeds: int = json["repeats"]
         #: What was run, an object a variant.
         self.runs: list[Mapping[str, Any]] = json["runs"]
         self.told: tuple[Told, ...] = tuple(told)
@@ -63,7 +87,8 @@ class Comparison:
             Cell(
                 one["metric"],
                 one["unit"],
-                {value["variant"]: _spread(one, value) for value in one["values"]},
+                {value["variant"]: Spread._of({**one, **value}) for value in one["values"]},
+                self.seeds,
                 one["class"],
                 one["group"],
             )
@@ -72,12 +97,18 @@ class Comparison:
 
     def find(self, metric: str, *, class_: str | None = None, group: str | None = None) -> Cell:
         """The cell of that metric, of a class of tasks, of a group, or of the machine."""
-        for cell in self.cells:
-            if (cell.metric, cell.class_, cell.group) == (metric, class_, group):
-                return cell
+        if group is not None and not group.startswith("/"):
+            group = "/" + group
         of = [cell for cell in self.cells if (cell.class_, cell.group) == (class_, group)]
-        there = [cell.metric for cell in of] or [cell.class_ or cell.group or "the machine" for cell in self.cells]
-        raise KeyError(f"there is no such cell; there are {', '.join(dict.fromkeys(there))}")
+        for cell in of:
+            if cell.metric == metric:
+                return cell
+        whose = class_ or group or "the machine"
+        if of:
+            raise KeyError(f"{whose} has no {metric!r}; it has {', '.join(cell.metric for cell in of)}")
+        classes = dict.fromkeys(f"class_={cell.class_!r}" for cell in self.cells if cell.class_)
+        groups = dict.fromkeys(f"group={cell.group!r}" for cell in self.cells if cell.group)
+        raise KeyError(f"there is nothing of {whose}; there are {', '.join([*classes, *groups])}")
 
     def rows(self) -> list[dict[str, Any]]:
         """A dictionary for each cell and variant."""
@@ -105,46 +136,48 @@ class Comparison:
         return f"<vruntime.Comparison of {', '.join(self.variants)}: {len(self.cells)} cells>"
 
     def __str__(self) -> str:
-        return self.stands_out
+        alone = " (One seed: what of it is chance is not known; repeat=5 tells.)" if self.seeds == 1 else ""
+        return self.stands_out + alone
 
     def _repr_html_(self) -> str:
-        text = html_.escape
-        head = "".join(f"<th>{text(name)}</th>" for name in ["of", "metric", *self.variants, "unit"])
-        body = []
+        head = html_row(["of", "metric", *self.variants, "unit"], "th")
+        lines = []
         for cell in self.cells:
-            values = [cell.values.get(name) for name in self.variants]
-            means = ["-" if value is None or value.mean is None else f"{value.mean:.4g}" for value in values]
-            of = cell.class_ or cell.group or "machine"
-            line = "".join(f"<td>{text(one)}</td>" for one in [of, cell.metric, *means, cell.unit])
-            body.append(f"<tr>{line}</tr>")
-        return (
-            f"<p>{text(self.stands_out)}</p><table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
-        )
+            values = [_shown(cell, name) for name in self.variants]
+            lines.append(html_row([cell.class_ or cell.group or "machine", cell.metric, *values, cell.unit], "td"))
+        return f"<p>{html_.escape(str(self))}</p><table><thead>{head}</thead><tbody>{''.join(lines)}</tbody></table>"
 
 
-def _spread(cell: Mapping[str, Any], value: Mapping[str, Any]) -> Spread:
-    return Spread._of({**cell, **value})
+def _shown(cell: Cell, variant: str) -> str:
+    """The mean and half the spread, with a ``~`` where chance alone could have made it, as the command has it."""
+    value = cell.values.get(variant)
+    if value is None or value.mean is None:
+        return "-"
+    if value.min is None or value.max is None or cell.seeds < 2:
+        return f"{value.mean:.4g}"
+    chance = "~" if variant != next(iter(cell.values)) and cell.overlaps(variant) else ""
+    return f"{chance}{value.mean:.4g} ± {(value.max - value.min) / 2:.2g}"
 
 
 def compare(
     *workloads: Workload,
-    kernel: str | Iterable[str] = (),
-    machine: str | int | Iterable[str | int] = (),
+    kernel: str | Iterable[str] | None = None,
+    machine: str | int | Iterable[str | int] | None = None,
     duration: Time | None = None,
     repeat: int = 1,
-    rules: Rules = (),
+    rules: Rules = None,
     seed: int | None = None,
     hz: int | None = None,
     preempt: str | None = None,
     costs: str | None = None,
     settings: Mapping[str, int] | None = None,
-    features: str | Iterable[str] = (),
+    features: str | Iterable[str] | None = None,
     gate: bool | None = None,
     autogroup: bool | None = None,
     rt_group_sched: bool = False,
     group_switches: bool = False,
     threads_max: int | None = None,
-    cgroups: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
+    cgroups: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
     out: str | os.PathLike[str] | None = None,
     html: str | os.PathLike[str] | None = None,
     strict: bool = False,
@@ -163,8 +196,8 @@ def compare(
     100
     """
     sources = [source(one) for one in workloads]
-    texts = [text for _, text in sources if text is not None]
-    if len(texts) > 1:
+    inputs = [text for _, text in sources if text is not None]
+    if len(inputs) > 1:
         message = "only one workload can be given as a dictionary or a text: write the others to files"
         raise VruntimeError([Told("error", message, text=message)])
     told = model(
@@ -180,11 +213,11 @@ def compare(
         group_switches=group_switches,
         threads_max=threads_max,
     )
-    told += [f"--kernel={name}" for name in several(kernel)]
-    told += [f"--machine={name}" for name in several(machine)]
-    told += [f"--map={rule}" for rule in several(rules)]
-    told += [f"--cgroups={os.fspath(file)}" for file in several(cgroups)]
-    told += arguments(repeat=repeat, strict=strict, out=out, html=html)
-    told += arguments(duration=None if duration is None else time(duration))
-    answer = command("compare", *(file for file, _ in sources), "--json", *told, input=texts[0] if texts else None)
+    told += [f"--kernel={kernel_name(name)}" for name in several(kernel, "kernel")]
+    told += [f"--machine={machine_name(name)}" for name in several(machine, "machine")]
+    told += [f"--map={rule}" for rule in texts(rules, "rules")]
+    told += [f"--cgroups={os.fspath(file)}" for file in several(cgroups, "cgroups")]
+    told += numbers_of(repeat=repeat) + switches(strict=strict)
+    told += arguments(out=out, html=html, duration=None if duration is None else time(duration))
+    answer = command("compare", *(file for file, _ in sources), "--json", *told, input=inputs[0] if inputs else None)
     return Comparison(answer.json(), answer.told)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ._command import command
+from ._options import kernel_name, machine_name
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,8 @@ def features(kernel: str) -> dict[str, Feature]:
     >>> features("6.12")["RUN_TO_PARITY"].on, features("6.12")["base_slice_ns"].value_by_cpus[8]
     (True, 2800000)
     """
+    if not kernel_name(kernel):
+        raise ValueError("a kernel has a name, such as '6.12'")
     json = command("kernels", f"--features={kernel}", "--json").json()
     found = [Feature(one["feature"], one["what"], one["on"], one["has_effect"]) for one in json["features"]]
     for one in json["tunables"]:
@@ -89,4 +92,4 @@ def machine(described: str | int) -> list[Cpu]:
     >>> [cpu.core for cpu in machine("core:2 pu:2")]
     [0, 0, 1, 1]
     """
-    return [Cpu(**one) for one in command("machines", "--json", "--", str(described)).json()]
+    return [Cpu(**one) for one in command("machines", "--json", "--", machine_name(described)).json()]

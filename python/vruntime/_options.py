@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import numbers
+import operator
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any, Union
@@ -19,8 +21,8 @@ class Toml(str):
 Workload = Union[str, "os.PathLike[str]", Mapping[str, Any], Toml]
 #: A length of time: seconds, a ``timedelta``, or as the command has it: ``"200ms"``, ``"1.5s"``, ``"10min"``.
 Time = Union[float, str, datetime.timedelta]
-#: A rule of a what-if, ``"WHO: WHAT"``, or a file of them.
-Rules = Union[str, Iterable[str]]
+#: A rule of a what-if, ``"WHO: WHAT"``, or a file of them; or several.
+Rules = Union[str, Iterable[str], None]
 
 
 def source(workload: Workload) -> tuple[str, str | None]:
@@ -28,54 +30,143 @@ def source(workload: Workload) -> tuple[str, str | None]:
     if isinstance(workload, Toml):
         return "-", str(workload)
     if isinstance(workload, Mapping):
-        return "-", json.dumps(workload)
-    return path(workload), None
+        return "-", _json(workload)
+    if isinstance(workload, str) and "\n" in workload:
+        raise TypeError("a text of several lines is no file's name: give a scenario's text as vruntime.Toml(text)")
+    return path(workload, "a workload"), None
 
 
-def path(name: str | os.PathLike[str]) -> str:
+def _json(workload: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(workload, default=_listed, allow_nan=False)
+    except ValueError as error:
+        raise ValueError(f"the workload cannot be written as JSON: {error}") from error
+
+
+def _listed(value: Any) -> Any:
+    """What numpy and Python have for numbers and lists, and JSON has not."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    if isinstance(value, Iterable):
+        return list(value)
+    raise TypeError(f"a workload has no {type(value).__name__}: {value!r}")
+
+
+def path(name: Any, what: str = "a file") -> str:
     """A file's name as an argument: never an option, nor standard input."""
     if not isinstance(name, (str, os.PathLike)):
-        there = "a file's name, an rt-app file as a dictionary, or a scenario's text as vruntime.Toml"
-        raise TypeError(f"a workload is {there}; not {name!r}")
+        others = ", an rt-app file as a dictionary, or a scenario's text as vruntime.Toml" if "work" in what else ""
+        raise TypeError(f"{what} is a file's name{others}; not {name!r}")
     text = os.fspath(name)
     return os.path.join(".", text) if text.startswith("-") else text
 
 
-def time(length: Time) -> str:
+def _plain(value: Any) -> Any:
+    """A scalar of numpy as one of Python."""
+    return value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value
+
+
+def time(length: Any) -> str:
+    length = _plain(length)
     if isinstance(length, datetime.timedelta):
         # Exact: as a float it may not be.
         return f"{length // datetime.timedelta(microseconds=1)}us"
     if isinstance(length, numbers.Real) and not isinstance(length, bool):
+        if not math.isfinite(length):
+            raise ValueError(f"a time is a number of seconds, not {length!r}")
         return f"{round(float(length) * 1e9)}ns"
     if isinstance(length, str):
         return length
     raise TypeError(f"a time is a number of seconds, a timedelta or a text such as '200ms', not {length!r}")
 
 
-def several(what: Any) -> list[Any]:
-    """One, or several, as several."""
+def several(what: Any, name: str) -> list[Any]:
+    """None, one, or several, as several; in one order whatever they are in."""
+    if what is None:
+        return []
+    if isinstance(what, Mapping):
+        raise TypeError(f"`{name}` is a text or a list of texts, not {what!r}")
+    if isinstance(what, (set, frozenset)):
+        return sorted(what)
     one = isinstance(what, (str, bytes, os.PathLike)) or not isinstance(what, Iterable)
     return [what] if one else list(what)
 
 
+def texts(what: Any, name: str) -> list[str]:
+    """As :func:`several`, of texts."""
+    for one in several(what, name):
+        if not isinstance(one, str):
+            raise TypeError(f"`{name}` is a text or a list of texts, and {one!r} is none")
+    return several(what, name)
+
+
+def kernel_name(name: Any) -> str:
+    """A kernel's name: as a number 6.10 would be 6.1."""
+    if not isinstance(name, str):
+        others = "; several are compared by vruntime.compare, or are an axis of vruntime.sweep" * isinstance(
+            name, Iterable
+        )
+        raise TypeError(f"a kernel is a text such as '6.12', not {name!r}{others}")
+    return name
+
+
+def machine_name(described: Any) -> str:
+    described = _plain(described)
+    if isinstance(described, bool) or not isinstance(described, (str, int, os.PathLike)):
+        others = "; several are compared by vruntime.compare, or are an axis of vruntime.sweep"
+        others *= isinstance(described, Iterable)
+        raise TypeError(f"a machine is a text such as 'pack:2 core:4' or a number of CPUs, not {described!r}{others}")
+    return str(described)
+
+
+def whole(number: Any, name: str) -> int:
+    number = _plain(number)
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
+    if isinstance(number, bool) or not isinstance(number, numbers.Integral):
+        raise TypeError(f"`{name}` is a whole number, not {number!r}")
+    return operator.index(number)
+
+
+def switch(on: Any, name: str) -> bool:
+    on = _plain(on)
+    if not isinstance(on, bool):
+        raise TypeError(f"`{name}` is True or False, not {on!r}")
+    return on
+
+
 def arguments(**options: Any) -> list[str]:
-    """Options of the command line. ``None`` says nothing; ``True`` and ``False`` are switches."""
-    said: list[str] = []
-    for name, value in options.items():
-        option = "--" + name.rstrip("_").replace("_", "-")
-        if value is None:
-            continue
-        if isinstance(value, bool):
-            if value:
-                said.append(option)
-        else:
-            said.append(f"{option}={value}")
-    return said
+    """Options of the command line; ``None`` says nothing."""
+    said = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
+    return [f"--{name}={os.fspath(value) if isinstance(value, os.PathLike) else value}" for name, value in said.items()]
 
 
-def switch(name: str, on: bool | None) -> list[str]:
-    """A switch that can be told to be off, too."""
-    return [] if on is None else [f"--{'' if on else 'no-'}{name}"]
+def numbers_of(**options: Any) -> list[str]:
+    """Options that are whole numbers."""
+    return arguments(**{name: None if value is None else whole(value, name) for name, value in options.items()})
+
+
+def switches(**options: Any) -> list[str]:
+    """Options that are there or not."""
+    return [f"--{name.replace('_', '-')}" for name, on in options.items() if switch(on, name)]
+
+
+def either(**options: Any) -> list[str]:
+    """Switches that can be told to be off, too."""
+    said = {name: switch(on, name) for name, on in options.items() if on is not None}
+    return [f"--{'' if on else 'no-'}{name}" for name, on in said.items()]
+
+
+def _settings(values: Any) -> list[str]:
+    if values is None:
+        return []
+    if not isinstance(values, Mapping):
+        raise TypeError(f"`settings` is a dictionary such as {{'base_slice_ns': 3_000_000}}, not {values!r}")
+    return [f"--set={name}={whole(value, str(name))}" for name, value in values.items()]
 
 
 def model(
@@ -85,7 +176,7 @@ def model(
     preempt: str | None,
     costs: str | None,
     settings: Mapping[str, int] | None,
-    features: str | Iterable[str],
+    features: str | Iterable[str] | None,
     gate: bool | None,
     autogroup: bool | None,
     rt_group_sched: bool,
@@ -93,8 +184,7 @@ def model(
     threads_max: int | None,
 ) -> list[str]:
     """What is simulated, besides the kernel and the machine."""
-    said = arguments(seed=seed, hz=hz, preempt=preempt, costs=costs, threads_max=threads_max)
-    said += [f"--set={name}={value}" for name, value in (settings or {}).items()]
-    said += [f"--feature={name}" for name in several(features)]
-    said += switch("gate", gate) + switch("autogroup", autogroup)
-    return said + arguments(rt_group_sched=rt_group_sched, group_switches=group_switches)
+    said = numbers_of(seed=seed, hz=hz, threads_max=threads_max) + arguments(preempt=preempt, costs=costs)
+    said += _settings(settings) + [f"--feature={name}" for name in texts(features, "features")]
+    said += either(gate=gate, autogroup=autogroup)
+    return said + switches(rt_group_sched=rt_group_sched, group_switches=group_switches)

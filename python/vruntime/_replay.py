@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import html as html_
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ._command import Told, command
-from ._options import Rules, Time, arguments, model, path, several, time
-from ._results import frame
+from ._options import Rules, Time, arguments, kernel_name, machine_name, model, path, several, texts, time
+from ._results import frame, html_row
 
 if TYPE_CHECKING:
     import pandas
@@ -37,6 +38,8 @@ class Replay:
         self.check: Mapping[str, Any] = json["check"]
         #: What changes, in a sentence, if anything was asked.
         self.what_if: str | None = json.get("what_if")
+        #: What is to be known before it is trusted.
+        self.notes: list[str] = json["notes"]
         self.told: tuple[Told, ...] = tuple(told)
         self.tasks: tuple[ReplayedTask, ...] = tuple(
             ReplayedTask(one["name"], one.get("cgroup"), one["recorded"], one["replayed"], one.get("what_if"))
@@ -61,6 +64,15 @@ class Replay:
     def __repr__(self) -> str:
         return f"<vruntime.Replay of {len(self.tasks)} tasks{', with a what-if' if self.what_if else ''}>"
 
+    def _repr_html_(self) -> str:
+        names = ["task", "recorded CPU ms", "replayed", *(["what if"] if self.what_if else [])]
+        lines = []
+        for task in self.tasks:
+            runs = [task.recorded, task.replayed, *([task.what_if] if self.what_if else [])]
+            lines.append(html_row([task.name, *(f"{run['cpu_ns'] / 1e6:.2f}" if run else "-" for run in runs)], "td"))
+        told = "".join(f"<p>{html_.escape(text)}</p>" for text in str(self).split("\n\n"))
+        return f"{told}<table><thead>{html_row(names, 'th')}</thead><tbody>{''.join(lines)}</tbody></table>"
+
     def __str__(self) -> str:
         return "\n\n".join(filter(None, [self.check["summary"], self.what_if]))
 
@@ -73,8 +85,8 @@ def replay(
     cgroups: str | os.PathLike[str] | None = None,
     kernel: str | None = None,
     machine: str | int | None = None,
-    rules: Rules = (),
-    beside: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
+    rules: Rules = None,
+    beside: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
     wakeups: str | None = None,
     duration: Time | None = None,
     seed: int | None = None,
@@ -82,7 +94,7 @@ def replay(
     preempt: str | None = None,
     costs: str | None = None,
     settings: Mapping[str, int] | None = None,
-    features: str | Iterable[str] = (),
+    features: str | Iterable[str] | None = None,
     autogroup: bool | None = None,
     out: str | os.PathLike[str] | None = None,
     html: str | os.PathLike[str] | None = None,
@@ -120,14 +132,14 @@ def replay(
         recorded_kernel=recorded_kernel,
         recorded_machine=recorded_machine,
         cgroups=cgroups,
-        kernel=kernel,
-        machine=machine,
+        kernel=None if kernel is None else kernel_name(kernel),
+        machine=None if machine is None else machine_name(machine),
         wakeups=wakeups,
         duration=None if duration is None else time(duration),
         out=out,
         html=html,
     )
-    told += [f"--map={rule}" for rule in several(rules)]
-    told += [f"--beside={path(file)}" for file in several(beside)]
-    answer = command("replay", path(trace), "--json", *told)
+    told += [f"--map={rule}" for rule in texts(rules, "rules")]
+    told += [f"--beside={path(file, 'what runs beside it')}" for file in several(beside, "beside")]
+    answer = command("replay", path(trace, "a trace"), "--json", *told)
     return Replay(answer.json(), answer.told)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Callable, TypeVar
@@ -45,8 +44,15 @@ class _Entry:
     json: Mapping[str, Any] = field(repr=False)
 
     @classmethod
-    def _all(cls: Callable[..., T], entries: Mapping[str, Mapping[str, Any]]) -> Mapping[str, T]:
-        return types.MappingProxyType({name: cls(name, json) for name, json in entries.items()})
+    def _all(cls: Callable[..., T], entries: Mapping[str, Mapping[str, Any]]) -> dict[str, T]:
+        return {name: cls(name, json) for name, json in entries.items()}
+
+    def __dir__(self) -> Iterable[str]:
+        return [*super().__dir__(), *(name for name in self.json if name.isidentifier())]
+
+    def _repr_html_(self) -> str:
+        body = "".join(html_row([name, f"{value}"], "td") for name, value in _flat(self.json).items())
+        return f"<table><caption>{html.escape(self.name)}</caption><tbody>{body}</tbody></table>"
 
     def __getattr__(self, name: str) -> Any:
         # Only what no attribute is called: what some runs have, and others have not.
@@ -92,6 +98,16 @@ class TaskResult(_Entry):
     def loop_duration_us(self) -> Latency | None:
         """How long each loop of a phase took."""
         return Latency._of(self.json["loop_duration_us"])
+
+
+class Groups(dict[str, "GroupResult"]):
+    """By path, with the first slash or without it; the root group is ``/``."""
+
+    def __missing__(self, path: str) -> GroupResult:
+        for other in (path.lstrip("/"), "/" + path):
+            if other in self:
+                return self[other]
+        raise KeyError(f"there is no group {path!r}; there are {', '.join(self)}")
 
 
 class GroupResult(_Entry):
@@ -154,8 +170,7 @@ class Seed:
         self.tasks: Mapping[str, TaskResult] = TaskResult._all(json["tasks"])
         #: By what a task's name begins with in the file: all instances together.
         self.classes: Mapping[str, TaskResult] = TaskResult._all(json["classes"])
-        #: By path, without the first slash; the root group is ``/``.
-        self.groups: Mapping[str, GroupResult] = GroupResult._all(json["groups"])
+        self.groups = Groups(GroupResult._all(json["groups"]))
         self.cpus: tuple[CpuResult, ...] = tuple(CpuResult(str(cpu), one) for cpu, one in enumerate(json["cpus"]))
         #: The whole machine.
         self.machine: Mapping[str, Any] = json["machine"]
@@ -188,10 +203,6 @@ class Run:
         #: Of each number, over all seeds that came to their end; none of one seed alone.
         self.over_seeds: tuple[Spread, ...] = tuple(Spread._of(one) for one in json.get("over_seeds", ()))
 
-    @classmethod
-    def _of(cls, json: Mapping[str, Any], told: Iterable[Told]) -> Run:
-        return cls(json, told)
-
     @property
     def tasks(self) -> Mapping[str, TaskResult]:
         return self.seeds[0].tasks
@@ -201,7 +212,7 @@ class Run:
         return self.seeds[0].classes
 
     @property
-    def groups(self) -> Mapping[str, GroupResult]:
+    def groups(self) -> Groups:
         return self.seeds[0].groups
 
     @property
@@ -218,14 +229,19 @@ class Run:
 
     def rows(self, of: str = "classes") -> list[dict[str, Any]]:
         """A flat dictionary for each of ``"classes"``, ``"tasks"``, ``"groups"`` or ``"cpus"`` and each seed: what is
-        inside something is called by both names (``wakeup_to_run_us_p99``).
+        inside something is called by both names (``wakeup_to_run_us_p99``). Of ``"over_seeds"``: for each number its
+        mean, its smallest and its largest over all seeds.
         """
         return list(self._rows(of))
 
     def _rows(self, of: str) -> Iterator[dict[str, Any]]:
         one = {"classes": "class", "tasks": "task", "groups": "group", "cpus": "cpu"}
+        if of == "over_seeds":
+            for number in self.json.get("over_seeds", ()):
+                yield {"kernel": self.kernel, **number}
+            return
         if of not in one:
-            raise ValueError(f"there are rows of {', '.join(map(repr, one))}; not of {of!r}")
+            raise ValueError(f"there are rows of {', '.join(map(repr, [*one, 'over_seeds']))}; not of {of!r}")
         for seed in self.seeds:
             entries: Any = seed.json[of]
             named = enumerate(entries) if of == "cpus" else entries.items()
@@ -249,12 +265,12 @@ class Run:
         return "\n".join([_caption(self), "", *text])
 
     def _repr_html_(self) -> str:
-        body = "".join(_html_row(line, "td") for line in _table(self))
+        body = "".join(html_row(line, "td") for line in _table(self))
         caption = html.escape(_caption(self))
-        return f"<table><caption>{caption}</caption><thead>{_html_row(HEAD, 'th')}</thead><tbody>{body}</tbody></table>"
+        return f"<table><caption>{caption}</caption><thead>{html_row(HEAD, 'th')}</thead><tbody>{body}</tbody></table>"
 
 
-def _html_row(cells: Iterable[str], kind: str) -> str:
+def html_row(cells: Iterable[str], kind: str) -> str:
     return "<tr>" + "".join(f"<{kind}>{html.escape(cell)}</{kind}>" for cell in cells) + "</tr>"
 
 
@@ -293,7 +309,8 @@ def _flat(json: Mapping[str, Any], before: str = "") -> dict[str, Any]:
         name = before + name.replace("p99.9", "p999").replace(".", "_")
         if isinstance(value, Mapping):
             flat.update(_flat(value, name + "_"))
-        else:
+        elif value is not None or not name.endswith("_us"):
+            # A latency that nobody had is no column beside those of its parts.
             flat[name] = value
     return flat
 

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import os
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ._command import command
-from ._options import Rules, Time, Workload, arguments, model, several, source, time
+from ._options import (
+    Rules,
+    Time,
+    Workload,
+    arguments,
+    kernel_name,
+    machine_name,
+    model,
+    numbers_of,
+    source,
+    switches,
+    texts,
+    time,
+)
 from ._results import Run
 
 
@@ -17,20 +33,20 @@ def run(
     machine: str | int | None = None,
     duration: Time | None = None,
     repeat: int = 1,
-    rules: Rules = (),
+    rules: Rules = None,
     seed: int | None = None,
     hz: int | None = None,
     preempt: str | None = None,
     costs: str | None = None,
     settings: Mapping[str, int] | None = None,
-    features: str | Iterable[str] = (),
+    features: str | Iterable[str] | None = None,
     gate: bool | None = None,
     autogroup: bool | None = None,
     rt_group_sched: bool = False,
     group_switches: bool = False,
     threads_max: int | None = None,
     detect: bool = False,
-    analyse: str | Iterable[str] = (),
+    analyse: str | Iterable[str] | None = None,
     out: str | os.PathLike[str] | None = None,
     html: str | os.PathLike[str] | None = None,
     strict: bool = False,
@@ -71,23 +87,40 @@ def run(
     >>> result.tasks["t"].loops, result.tasks["t"].loop_duration_us.p50 > 10_000
     (3, True)
     """
+    # Nothing but the parameters.
+    said, text = _asked(**locals())
+    answer = command(*said, input=text)
+    return Run(answer.json(), answer.told)
+
+
+def _asked(workload: Workload, **options: Any) -> tuple[list[str], str | None]:
+    """What the command is asked, and what it reads."""
     file, text = source(workload)
-    told = model(
-        seed=seed,
-        hz=hz,
-        preempt=preempt,
-        costs=costs,
-        settings=settings,
-        features=features,
-        gate=gate,
-        autogroup=autogroup,
-        rt_group_sched=rt_group_sched,
-        group_switches=group_switches,
-        threads_max=threads_max,
+    its_own = ("kernel", "machine", "duration", "repeat", "rules", "detect", "analyse", "out", "html", "strict")
+    own = {name: options.pop(name) for name in its_own}
+    said = model(**options)
+    said += arguments(
+        kernel=None if own["kernel"] is None else kernel_name(own["kernel"]),
+        machine=None if own["machine"] is None else machine_name(own["machine"]),
+        duration=None if own["duration"] is None else time(own["duration"]),
+        analyse=",".join(texts(own["analyse"], "analyse")) or None,
+        out=own["out"],
+        html=own["html"],
     )
-    told += arguments(kernel=kernel, machine=machine, repeat=repeat, detect=detect, strict=strict, out=out, html=html)
-    told += arguments(duration=None if duration is None else time(duration))
-    told += [f"--map={rule}" for rule in several(rules)]
-    told += arguments(analyse=",".join(several(analyse)) or None)
-    answer = command("run", file, "--json", *told, input=text)
-    return Run._of(answer.json(), answer.told)
+    said += numbers_of(repeat=own["repeat"]) + switches(detect=own["detect"], strict=own["strict"])
+    said += [f"--map={rule}" for rule in texts(own["rules"], "rules")]
+    return ["run", file, "--json", *said], text
+
+
+#: What :func:`run` takes, with what each is if nobody says.
+OPTIONS = {one.name: one.default for one in inspect.signature(run).parameters.values() if one.kind is one.KEYWORD_ONLY}
+
+
+def asked(workload: Workload, **options: Any) -> tuple[list[str], str | None]:
+    """What the command is asked for :func:`run` with these options, and what it reads."""
+    unknown = sorted(set(options) - set(OPTIONS))
+    if unknown:
+        there = difflib.get_close_matches(unknown[0], OPTIONS, 1)
+        meant = f"; did you mean {there[0]!r}?" if there else f": vruntime.run takes {', '.join(OPTIONS)}"
+        raise TypeError(f"there is no option {unknown[0]!r}{meant}")
+    return _asked(workload, **{**OPTIONS, **options})

@@ -5,14 +5,17 @@ from __future__ import annotations
 import inspect
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import queue
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any
 
-from ._options import Workload
-from ._results import Run, frame
-from ._run import run
+from ._command import Children, Stopped, Told, VruntimeError, ask, warn
+from ._options import Workload, whole
+from ._results import Run, frame, html_row
+from ._run import OPTIONS, asked
 
 if TYPE_CHECKING:
     import pandas
@@ -23,7 +26,7 @@ class Point:
     """One run of a sweep."""
 
     #: What it has of each axis.
-    of: Mapping[str, Any]
+    of: dict[str, Any]
     run: Run
 
 
@@ -40,14 +43,24 @@ class Sweep(Sequence[Point]):
         return self.points[index]
 
     def rows(self, of: str = "classes") -> list[dict[str, Any]]:
-        """The :meth:`Run.rows` of every point, with what it has of each axis before them."""
+        """The :meth:`Run.rows` of every point, with what it has of each axis before them. Of ``settings`` each is a
+        column of its own.
+        """
         return list(self._rows(of))
 
     def _rows(self, of: str) -> Iterator[dict[str, Any]]:
+        settings = dict.fromkeys(name for point in self.points for name in point.of.get("settings") or ())
         for point in self.points:
-            axes = {name: value for name, value in point.of.items() if name != "kernel"}
+            axes = {name: _plain(value) for name, value in point.of.items() if name != "settings"}
+            axes.update({name: (point.of["settings"] or {}).get(name) for name in settings})
             for row in point.run.rows(of):
-                yield {**{name: _plain(value) for name, value in axes.items()}, **row}
+                taken = sorted(set(axes) & set(row) - {"kernel", "seed"})
+                if taken:
+                    message = (
+                        f"the axis {taken[0]!r} is called as a column of the results: call the parameter otherwise"
+                    )
+                    raise ValueError(message)
+                yield {**axes, **row}
 
     def frame(self, of: str = "classes") -> pandas.DataFrame:
         """The :meth:`rows` as a table of pandas."""
@@ -56,6 +69,18 @@ class Sweep(Sequence[Point]):
     def __repr__(self) -> str:
         axes = ", ".join(self.points[0].of) if self.points else "nothing"
         return f"<vruntime.Sweep over {axes}: {len(self.points)} runs>"
+
+    def _repr_html_(self) -> str:
+        names = list(self.points[0].of) if self.points else []
+        head = html_row([*names, "class", "CPU %", "p50 ms", "p99 ms"], "th")
+        lines = []
+        for point in self.points:
+            for name, one in point.run.classes.items():
+                late = one.wakeup_latency_us or one.wakeup_to_run_us
+                shown = [f"{late.p50 / 1e3:.3f}", f"{late.p99 / 1e3:.3f}"] if late else ["-", "-"]
+                axes = [str(_plain(value)) for value in point.of.values()]
+                lines.append(html_row([*axes, name, f"{100 * one.share:.1f}", *shown], "td"))
+        return f"<table><thead>{head}</thead><tbody>{''.join(lines)}</tbody></table>"
 
 
 def _plain(value: Any) -> Any:
@@ -77,8 +102,9 @@ def sweep(
     """Runs a workload with every combination of what ``over`` has: options of :func:`vruntime.run` by their names.
 
     If ``workload`` is a function it is called with whatever of ``over`` its parameters name, and returns the workload
-    to run; what neither names is refused. ``options`` are those of :func:`vruntime.run`, the same for all.
-    ``parallel`` runs are done at once (default: as many as there are CPUs). The first error ends it.
+    to run. ``options`` are those of :func:`vruntime.run`, the same for all; ``None`` on an axis is what is so if nobody
+    says. ``out`` gets a folder for each combination. ``parallel`` runs are done at once (default: as many as there are
+    CPUs). The first error ends all; it says of which combination it is.
 
     >>> def hogs(count):
     ...     return {"tasks": {"hog": {"instance": count, "loop": -1, "run": 1000}}}
@@ -86,28 +112,91 @@ def sweep(
     >>> [(row["count"], row["hz"], round(row["cpu_s"])) for row in found.rows()]
     [(2, 100, 1), (2, 1000, 1), (3, 100, 1), (3, 1000, 1)]
     """
-    axes = {name: list(values) for name, values in over.items()}
+    axes = {name: _axis(name, values) for name, values in over.items()}
     of_workload = _parameters(workload, axes) if callable(workload) else frozenset()
     twice = sorted(set(options) & set(axes))
     if twice:
         raise TypeError(f"{twice[0]!r} is in `over`, and given for all runs as well")
-
-    def one(of: dict[str, Any]) -> Point:
-        own = {name: value for name, value in of.items() if name in of_workload}
-        rest = {name: value for name, value in of.items() if name not in of_workload}
-        work = workload(**own) if callable(workload) else workload
-        return Point(of, run(work, **{**options, **rest}))
-
+    if options.get("html") is not None:
+        raise TypeError("`html` is one file, and runs are many: `out` gets a folder for each, and vruntime.run a page")
     combinations = [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
-    with ThreadPoolExecutor(parallel or os.cpu_count() or 1) as pool:
-        running = [pool.submit(one, of) for of in combinations]
+    out = options.pop("out", None)
+    folders = _folders(out, combinations) if out is not None else itertools.repeat(None)
+
+    def point(of: dict[str, Any], folder: str | None, children: Children) -> tuple[Point, tuple[Told, ...]]:
+        own = {name: value for name, value in of.items() if name in of_workload}
+        of_run = {name: value for name, value in of.items() if name not in of_workload}
+        defaults = {name: OPTIONS[name] for name, value in of_run.items() if value is None and name in OPTIONS}
+        work = workload(**own) if callable(workload) else workload
+        said, text = asked(work, **({} if folder is None else {"out": folder}), **options, **{**of_run, **defaults})
         try:
-            return Sweep([each.result() for each in running])
+            answer = ask(said, text, children)
+        except VruntimeError as error:
+            where = "\n  in the sweep: " + ", ".join(f"{name} = {value!r}" for name, value in of.items())
+            told = [*error.told, Told("note", where.strip(), text=where)]
+            raise type(error)(told) from error
+        return Point(of, Run(answer.json(), answer.told)), answer.told
+
+    threads = os.cpu_count() or 1 if parallel is None else whole(parallel, "parallel")
+    if threads < 1:
+        raise ValueError(f"`parallel` is 1 or more, not {threads}")
+    points: dict[int, Point] = {}
+    for index, (one, told) in _in_parallel(point, list(zip(combinations, folders)), threads):
+        points[index] = one
+        warn(told)
+    return Sweep(points[index] for index in range(len(combinations)))
+
+
+def _in_parallel(work: Callable[..., Any], items: Sequence[tuple[Any, ...]], threads: int) -> Iterator[tuple[int, Any]]:
+    """What comes of each, in the order in which they end. Whatever ends it early stops those that are under way."""
+    children = Children()
+    lock, left = threading.Lock(), iter(enumerate(items))
+    ended: queue.SimpleQueue[tuple[int, Any, BaseException | None]] = queue.SimpleQueue()
+
+    def worker() -> None:
+        while True:
+            with lock:
+                index, item = next(left, (None, ()))
+            if index is None:
+                return
+            try:
+                ended.put((index, work(*item, children), None))
+            except BaseException as error:  # the caller's thread raises it
+                ended.put((index, None, error))
+                return
+
+    # An interpreter that is told to end does not wait for them.
+    workers = [threading.Thread(target=worker, daemon=True) for _ in range(min(threads, len(items)))]
+    try:
+        for each in workers:
+            each.start()
+        for _ in items:
+            index, result, error = ended.get()
+            if error is not None and not isinstance(error, Stopped):
+                raise error
+            yield index, result
+    except BaseException:
+        children.stop()
+        raise
+    finally:
+        try:
+            for each in workers:
+                if each.is_alive():
+                    each.join()
         except BaseException:
-            # Those that have begun come to their end.
-            for each in running:
-                each.cancel()
+            # Interrupted once more.
+            children.kill()
             raise
+
+
+def _axis(name: str, values: Any) -> list[Any]:
+    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        raise TypeError(f"the axis {name!r} is a list of values, not {values!r}")
+    # Of numpy each is one of Python's, as results are.
+    listed = values.tolist() if hasattr(values, "tolist") else list(values)
+    if not listed:
+        raise ValueError(f"the axis {name!r} is empty")
+    return listed
 
 
 def _parameters(workload: Callable[..., Workload], axes: Iterable[str]) -> frozenset[str]:
@@ -117,4 +206,19 @@ def _parameters(workload: Callable[..., Workload], axes: Iterable[str]) -> froze
         raise TypeError(
             "a function of a workload names its parameters: of **others nobody knows whether they are meant"
         )
-    return frozenset(one.name for one in parameters).intersection(axes)
+    own = frozenset(one.name for one in parameters).intersection(axes)
+    both = sorted(own & set(OPTIONS))
+    if both:
+        raise TypeError(
+            f"{both[0]!r} is a parameter of the workload's and an option of vruntime.run: call it otherwise"
+        )
+    return own
+
+
+def _folders(out: str | os.PathLike[str], combinations: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A folder for each, called by what it has; where two would have one name, by its number as well."""
+    names = ["_".join(f"{name}={_plain(value)}" for name, value in of.items()) for of in combinations]
+    names = [re.sub(r"[^\w.=+-]+", "-", name)[:100] for name in names]
+    if len(set(names)) < len(names):
+        names = [f"{index}_{name}" for index, name in enumerate(names)]
+    return [os.path.join(out, name) for name in names]
