@@ -34,7 +34,7 @@ setup:
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 demo: setup
-	$(CARGO) run --profile demo --quiet -p vruntime -- compare scenarios/demo/demo.toml --repeat 5 --out demo-out
+	$(CARGO) run --profile demo --features quick-build --quiet -p vruntime -- compare scenarios/demo/demo.toml --repeat 5 --out demo-out
 
 test: setup lint doc unit loom fuzz-corpus
 
@@ -59,7 +59,7 @@ lint: setup python-tools
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	@[ ! -x $(VENV)/bin/ruff ] || { cd python && $(VENV)/bin/ruff format --check && $(VENV)/bin/ruff check && $(VENV)/bin/mypy vruntime; }
 
-# What the Python package is checked and tested with, and built by: nothing of it is needed to use the package.
+# What the Python package is checked and tested with, for Python 3.11 or later: nothing of it is needed to use the package.
 VENV = $(CURDIR)/target/venv
 python-tools:
 	@cmp -s python/requirements-dev.txt $(VENV)/requirements-dev.txt || { \
@@ -80,8 +80,9 @@ bench: setup
 	$(CARGO) bench --workspace
 
 # For `pip install target/wheels/vruntime-*.whl`, on machines that have no Rust.
-wheel: setup python-tools
-	cd python && $(VENV)/bin/maturin build --release --out ../target/wheels
+wheel: setup
+	python3 -m venv target/maturin && target/maturin/bin/pip install --quiet --disable-pip-version-check 'maturin>=1.7,<2'
+	cd python && ../target/maturin/bin/maturin build --release --out ../target/wheels
 
 # Profile-guided: the command is built once to count what it does, does what it is for, and is built again by the counts.
 # With `--target`, flags are for the crates alone and not for their build scripts.

@@ -7,6 +7,7 @@ import pickle
 import re
 import tempfile
 import unittest
+from unittest import mock
 
 import vruntime
 from tests import DEMO, HOGS
@@ -133,6 +134,9 @@ class Results(unittest.TestCase):
     def test_groups_with_and_without_the_slash(self):
         groups = vruntime.run(DEMO, kernel="6.12", duration="50ms").groups
         self.assertIs(groups["/web"], groups["web"])
+        self.assertIs(groups.get("/web"), groups["web"])
+        self.assertIn("web", groups)
+        self.assertEqual(sorted(groups), ["/", "/build", "/desktop", "/web"])
         with self.assertRaisesRegex(KeyError, "there is no group 'wob'; there are /, .*web"):
             groups["wob"]
 
@@ -153,6 +157,48 @@ class Results(unittest.TestCase):
             self.assertNotEqual(other.digest, plain.digest, name)
         self.assertLess(other.tasks["hog-0"].share, 0.5 * other.tasks["hog-1"].share)
         self.assertEqual(vruntime.run(work, machine=1, duration="1s", gate=False).digest, plain.digest)
+
+    def test_what_can_be_gone_through_once_is_not_lost(self):
+        ruled = vruntime.run(HOGS, machine=1, duration="1s", rules=["hog-0: nice=5"])
+        once = vruntime.run(HOGS, machine=1, duration="1s", rules=(rule for rule in ["hog-0: nice=5"]))
+        self.assertEqual(once.digest, ruled.digest)
+
+    def test_each_option_is_the_commands(self):
+        """What reaches the command line, of every option: digests show only some."""
+        for options, said in {
+            ("kernel", "6.1"): "--kernel=6.1",
+            ("machine", 4): "--machine=4",
+            ("machine", pathlib.Path("m.toml")): "--machine=m.toml",
+            ("duration", 2): "--duration=2000000000ns",
+            ("repeat", 3): "--repeat=3",
+            ("rules", "a: nice=1"): "--map=a: nice=1",
+            ("rules", pathlib.Path("rules.toml")): "--map=rules.toml",
+            ("seed", 7): "--seed=7",
+            ("hz", 100): "--hz=100",
+            ("preempt", "full"): "--preempt=full",
+            ("costs", "vm"): "--costs=vm",
+            ("features", "NO_PLACE_LAG"): "--feature=NO_PLACE_LAG",
+            ("features", frozenset({"B", "A"})): "--feature=A --feature=B",
+            ("gate", False): "--no-gate",
+            ("gate", True): "--gate",
+            ("autogroup", True): "--autogroup",
+            ("autogroup", False): "--no-autogroup",
+            ("rt_group_sched", True): "--rt-group-sched",
+            ("group_switches", True): "--group-switches",
+            ("threads_max", 9): "--threads-max=9",
+            ("detect", True): "--detect",
+            ("analyse", ("latency", "runqueue")): "--analyse=latency,runqueue",
+            ("out", pathlib.Path("o")): "--out=o",
+            ("html", "p.html"): "--html=p.html",
+            ("strict", True): "--strict",
+        }.items():
+            name, value = options
+            with mock.patch("vruntime._run.command", side_effect=InterruptedError) as command:
+                with self.subTest(name), self.assertRaises(InterruptedError):
+                    vruntime.run("w.json", **{name: value})
+                asked = [word for word in command.call_args[0] if word not in ("run", "w.json", "--json", "--repeat=1")]
+                self.assertEqual(" ".join(asked), said)
+                self.assertIn(name, inspect.signature(vruntime.run).parameters)
 
     def test_every_option_of_the_command_is_here(self):
         text = vruntime.command("run", "--help").text

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import warnings
+from unittest import mock
 
 import vruntime
 from tests import DEMO, HOGS
@@ -95,10 +97,35 @@ class Sweeps(unittest.TestCase):
         def niced(nice):
             return {"tasks": {"hog": {"loop": -1, "run": 1000, "priority": nice}}}
 
-        sweep = vruntime.sweep(niced, {"nice": [0, 5]}, machine=1, duration="100ms")
-        self.assertEqual(len(sweep.rows("classes")), 2)
         with self.assertRaisesRegex(ValueError, "'nice' is called as a column"):
-            sweep.rows("tasks")
+            vruntime.sweep(niced, {"nice": [0, 5]}, machine=1, duration="100ms")
+
+        def sliced(base_slice_ns):
+            return HOGS
+
+        axes = {"base_slice_ns": [1], "settings": [{"base_slice_ns": 3_000_000}]}
+        with self.assertRaisesRegex(ValueError, "'base_slice_ns' is called as one of `settings`"):
+            vruntime.sweep(sliced, axes, machine=1, duration="100ms")
+        with self.assertRaisesRegex(ValueError, "`repeat`"):
+            vruntime.sweep(HOGS, {"seed": [1, 2]}, repeat=2)
+
+    def test_in_one_order_and_of_what_can_be_gone_through_once(self):
+        features = (name for name in ["NO_PLACE_LAG"])
+        axes = {"kernel": {"6.6", "6.12"}, "hz": (hz for hz in [100, 250])}
+        sweep = vruntime.sweep(HOGS, axes, machine=1, duration=0.1, features=features)
+        self.assertEqual([point.of["kernel"] for point in sweep], ["6.12", "6.12", "6.6", "6.6"])
+        for point in sweep:
+            self.assertIn("NO_PLACE_LAG", str(point.run.json["changes"]))
+
+    def test_its_warnings_are_the_callers(self):
+        odd = {"tasks": {"a": {"loop": 1, "run": 1, "rum": 2}}}
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            vruntime.sweep(odd, {"hz": [100, 250]})
+        self.assertEqual([one.filename for one in told], [__file__] * 2)
+        with warnings.catch_warnings(), self.assertRaises(vruntime.VruntimeWarning):
+            warnings.simplefilter("error")
+            vruntime.sweep(odd, {"hz": [100, 250]})
 
     def test_each_run_has_a_folder_of_its_own(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -132,13 +159,37 @@ class Sweeps(unittest.TestCase):
             "print(len(vruntime.sweep(hogs, {'hz': range(100, 116)}, machine=1, parallel=16)))\n"
         )
         folder = os.path.dirname(os.path.dirname(vruntime.__file__))
-        for _ in range(5):
-            python = [sys.executable, "-c", program]
-            done = subprocess.run(python, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": folder})
-            self.assertEqual((done.stdout, done.stderr), ("16\n", ""))
+        with tempfile.TemporaryDirectory() as path:
+            os.symlink(vruntime._command._find(), os.path.join(path, "vruntime"))
+            env = {**os.environ, "PYTHONPATH": folder, "PATH": path}
+            del env["VRUNTIME"]
+            for _ in range(5):
+                done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env)
+                self.assertEqual((done.stdout, done.stderr), ("16\n", ""))
 
 
 class Replays(unittest.TestCase):
+    def test_each_option_is_the_commands(self):
+        path = pathlib.Path
+        for options, said in {
+            ("recorded_kernel", "6.1"): "--recorded-kernel=6.1",
+            ("recorded_machine", 2): "--recorded-machine=2",
+            ("cgroups", path("g.txt")): "--cgroups=g.txt",
+            ("beside", (path("a.json"), "b.json")): "--beside=a.json --beside=b.json",
+            ("wakeups", "recorded"): "--wakeups=recorded",
+            ("rules", ("a: nice=1", path("r.toml"))): "--map=a: nice=1 --map=r.toml",
+            ("autogroup", False): "--no-autogroup",
+            ("html", path("p.html")): "--html=p.html",
+        }.items():
+            name, value = options
+            with mock.patch("vruntime._replay.command", side_effect=InterruptedError) as command:
+                with self.subTest(name), self.assertRaises(InterruptedError):
+                    vruntime.replay("t.dat", **{name: value})
+                self.assertEqual(" ".join(command.call_args[0]), f"replay t.dat --json {said}")
+        for wrong in ({"recorded_kernel": 6.1}, {"recorded_machine": True}, {"cgroups": ["a"]}, {"preempt": ["full"]}):
+            with self.subTest(wrong), self.assertRaises(TypeError):
+                vruntime.replay("t.dat", **wrong)
+
     def test_a_trace_of_ours(self):
         with tempfile.TemporaryDirectory() as folder:
             vruntime.run(HOGS, machine=1, duration="1s", out=folder)

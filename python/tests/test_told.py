@@ -37,6 +37,12 @@ class Errors(unittest.TestCase):
         self.assertEqual(len(caught.exception.told), 2)
         self.assertIn("`loop` is a string", str(caught.exception))
 
+    def test_a_line_of_json_is_one_whatever_is_in_it(self):
+        with self.assertRaises(vruntime.VruntimeError) as caught:
+            vruntime.run("a\u2028b\u0085.json")
+        self.assertTrue(caught.exception.message.startswith("cannot read"), caught.exception.message)
+        self.assertEqual(len(caught.exception.told), 1)
+
     def test_causes(self):
         with self.assertRaises(vruntime.VruntimeError) as caught:
             vruntime.run("nowhere.json")
@@ -129,12 +135,27 @@ class Warnings(unittest.TestCase):
 class Interrupted(unittest.TestCase):
     def test_the_command_ends_with_the_interpreter(self):
         """As a notebook is interrupted: the signal reaches Python alone."""
-        self._interrupt("vruntime.run(hogs, duration=100_000)", 1)
+        self._interrupt("vruntime.run(hogs, duration=900)", 1)
 
     def test_so_do_the_commands_of_a_sweep(self):
-        self._interrupt("vruntime.sweep(hogs, {'seed': range(10_000)}, duration=100_000, parallel=3)", 3)
+        self._interrupt("vruntime.sweep(hogs, {'seed': range(100)}, duration=900, parallel=3)", 3)
 
-    def _interrupt(self, call, commands):
+    def test_in_a_terminal_what_is_written_is_whole(self):
+        """The signal reaches the whole group, and each command only once."""
+        with tempfile.TemporaryDirectory() as folder:
+            call = f"vruntime.sweep(hogs, {{'seed': [1, 2]}}, duration=900, parallel=2, out={folder!r})"
+            self._interrupt(call, 2, os.killpg)
+            for seed in (1, 2):
+                left = {path.name for path in pathlib.Path(folder, f"seed={seed}").iterdir()}
+                self.assertLessEqual({"results.json", "digest"}, left)
+
+    def test_none_outlives_an_interpreter_that_is_killed(self):
+        def kill(pid, _signal):
+            os.kill(pid, signal.SIGKILL)
+
+        self._interrupt("vruntime.sweep(hogs, {'seed': [1, 2]}, duration=900, parallel=2)", 2, kill, "")
+
+    def _interrupt(self, call, commands, how=os.kill, told="interrupted\n"):
         program = (
             "import vruntime\n"
             "hogs = {'tasks': {'hog': {'instance': 64, 'loop': -1, 'run': 100, 'sleep': 100}}}\n"
@@ -153,14 +174,30 @@ class Interrupted(unittest.TestCase):
             try:
                 self.assertEqual(python.stdout.readline(), "begins\n")
                 while len(_children(python.pid)) < commands:
+                    self.assertIsNone(python.poll())
                     time.sleep(0.01)
                 time.sleep(0.2)
                 started = _children(python.pid)
-                python.send_signal(signal.SIGINT)
-                self.assertEqual(python.communicate(timeout=60)[0], "interrupted\n")
-                self.assertEqual([pid for pid in started if os.path.exists(f"/proc/{pid}")], [])
+                how(python.pid, signal.SIGINT)
+                self.assertEqual(python.communicate(timeout=60)[0], told)
+                # Those whose parent was killed are on their way.
+                bound = time.monotonic() + 60
+                while any(map(_runs, started)) and time.monotonic() < bound:
+                    time.sleep(0.01)
+                self.assertEqual([pid for pid in started if _runs(pid)], [])
             finally:
-                python.kill()
+                # Whatever it has started, too: they are a session of their own.
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(python.pid, signal.SIGKILL)
+
+
+def _runs(pid):
+    """Whether there is such a process still, that is more than a status nobody has asked for."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def _children(pid):

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import site
 import subprocess
 import sys
 import sysconfig
@@ -50,22 +51,48 @@ class Told:
 
 
 class VruntimeError(Exception):
-    """Something in the input cannot be used. ``str()`` shows the place in the file and how to mend it.
-
-    ``message``, ``causes``, ``help``, ``file``, ``line``, ``column`` and ``label`` are those of the first of ``told``.
+    """Something in the input cannot be used. ``str()`` shows the place in the file and how to mend it; the properties
+    are of the first of all errors, which ``told`` has.
     """
 
     def __init__(self, told: Sequence[Told]):
         self.told = tuple(told)
         super().__init__("\n".join(str(one).rstrip() for one in self.told))
 
-    def __getattr__(self, name: str) -> Any:
-        if name in Told.__dataclass_fields__ and self.__dict__.get("told"):
-            return getattr(self.told[0], name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    @property
+    def message(self) -> str:
+        """What is wrong."""
+        return self.told[0].message
 
-    def __dir__(self) -> Iterable[str]:
-        return [*super().__dir__(), *Told.__dataclass_fields__]
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """What that comes of, and so on."""
+        return self.told[0].causes
+
+    @property
+    def help(self) -> str | None:
+        """What mends it, if anything is known."""
+        return self.told[0].help
+
+    @property
+    def file(self) -> str | None:
+        """The file it is in, if it is in one."""
+        return self.told[0].file
+
+    @property
+    def line(self) -> int | None:
+        """The line, counted from 1."""
+        return self.told[0].line
+
+    @property
+    def column(self) -> int | None:
+        """The column, in characters counted from 1."""
+        return self.told[0].column
+
+    @property
+    def label(self) -> str | None:
+        """What was expected there."""
+        return self.told[0].label
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.told,)
@@ -105,10 +132,10 @@ def _installed() -> list[str]:
     """The folders where installers leave commands."""
     # The first to ask makes the tables of sysconfig, and another thread must not meet them half made.
     with _LOCK:
-        folders = [sysconfig.get_path("scripts")]
-        if hasattr(sysconfig, "get_preferred_scheme"):
-            folders.append(sysconfig.get_path("scripts", sysconfig.get_preferred_scheme("user")))
-    return [*folders, os.path.dirname(sys.executable)]
+        folders = [sysconfig.get_path("scripts"), os.path.join(site.getuserbase(), "bin")]
+    # `pip install --target` leaves them beside the packages.
+    beside = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bin")
+    return [*folders, os.path.dirname(sys.executable), beside]
 
 
 def _find() -> str:
@@ -158,7 +185,10 @@ class Children:
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env={**os.environ, "VRUNTIME_MESSAGES": "json"},
+                env={**os.environ, "VRUNTIME_MESSAGES": "json", "VRUNTIME_PARENT": str(os.getpid())},
+                # Ctrl-C in a terminal is for this process, which asks each command once to stop: a second time would
+                # end it at once, with half a file.
+                start_new_session=True,
             )
             self._running.add(started)
             return started
@@ -183,7 +213,8 @@ class Children:
 
 def _told(stderr: bytes) -> list[Told]:
     told = []
-    for line in stderr.decode(errors="replace").splitlines():
+    # By this alone: a message may have others of Unicode's line breaks in it.
+    for line in filter(None, stderr.decode(errors="replace").split("\n")):
         try:
             one = Told._of(json.loads(line))
             # Of the command line's own words what a caller from here can use.
@@ -241,7 +272,8 @@ def ask(arguments: Sequence[str], input: str | bytes | None, children: Children,
             children.ended(child)
     told = _told(stderr)
     status = child.returncode
-    if check and status not in (0, 2):
+    # Who was interrupted by somebody else has printed what there was.
+    if check and status not in (0, 2) and not (status == 130 and stdout):
         errors = [one for one in told if one.level == "error"]
         raise VruntimeError(errors or told or [_ended(status)])
     return Answer(stdout.decode(errors="replace"), status, tuple(told))

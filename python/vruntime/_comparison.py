@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._command import Told, VruntimeError, command
 from ._options import (
+    Machine,
     Rules,
     Time,
     Workload,
@@ -18,10 +19,10 @@ from ._options import (
     machine_name,
     model,
     numbers_of,
+    rules_of,
     several,
     source,
     switches,
-    texts,
     time,
 )
 from ._results import Spread, frame, html_row
@@ -162,7 +163,7 @@ def _shown(cell: Cell, variant: str) -> str:
 def compare(
     *workloads: Workload,
     kernel: str | Iterable[str] | None = None,
-    machine: str | int | Iterable[str | int] | None = None,
+    machine: Machine | Iterable[Machine] | None = None,
     duration: Time | None = None,
     repeat: int = 1,
     rules: Rules = None,
@@ -170,7 +171,7 @@ def compare(
     hz: int | None = None,
     preempt: str | None = None,
     costs: str | None = None,
-    settings: Mapping[str, int] | None = None,
+    settings: Mapping[str, float] | None = None,
     features: str | Iterable[str] | None = None,
     gate: bool | None = None,
     autogroup: bool | None = None,
@@ -215,7 +216,7 @@ def compare(
     )
     told += [f"--kernel={kernel_name(name)}" for name in several(kernel, "kernel")]
     told += [f"--machine={machine_name(name)}" for name in several(machine, "machine")]
-    told += [f"--map={rule}" for rule in texts(rules, "rules")]
+    told += rules_of(rules)
     told += [f"--cgroups={os.fspath(file)}" for file in several(cgroups, "cgroups")]
     told += numbers_of(repeat=repeat) + switches(strict=strict)
     told += arguments(out=out, html=html, duration=None if duration is None else time(duration))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from ._command import command
+from ._options import Machine as _Machine
 from ._options import kernel_name, machine_name
 
 
@@ -86,10 +87,14 @@ def machines() -> list[Machine]:
     return [Machine(one["machine"], one["topology"], one["what"]) for one in command("machines", "--json").json()]
 
 
-def machine(described: str | int) -> list[Cpu]:
+def machine(described: _Machine) -> list[Cpu]:
     """The CPUs of a machine, described as for :func:`vruntime.run`.
 
     >>> [cpu.core for cpu in machine("core:2 pu:2")]
     [0, 0, 1, 1]
     """
-    return [Cpu(**one) for one in command("machines", "--json", "--", machine_name(described)).json()]
+    names = [one.name for one in fields(Cpu)]
+    return [
+        Cpu(**{name: one[name] for name in names})
+        for one in command("machines", "--json", "--", machine_name(described)).json()
+    ]

@@ -21,8 +21,10 @@ class Toml(str):
 Workload = Union[str, "os.PathLike[str]", Mapping[str, Any], Toml]
 #: A length of time: seconds, a ``timedelta``, or as the command has it: ``"200ms"``, ``"1.5s"``, ``"10min"``.
 Time = Union[float, str, datetime.timedelta]
+#: A machine, described as in ``"pack:2 core:4"``, or a number of CPUs, or a file that describes it.
+Machine = Union[str, int, "os.PathLike[str]"]
 #: A rule of a what-if, ``"WHO: WHAT"``, or a file of them; or several.
-Rules = Union[str, Iterable[str], None]
+Rules = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]], None]
 
 
 def source(workload: Workload) -> tuple[str, str | None]:
@@ -98,10 +100,20 @@ def several(what: Any, name: str) -> list[Any]:
 
 def texts(what: Any, name: str) -> list[str]:
     """As :func:`several`, of texts."""
-    for one in several(what, name):
-        if not isinstance(one, str):
-            raise TypeError(f"`{name}` is a text or a list of texts, and {one!r} is none")
-    return several(what, name)
+    listed = several(what, name)
+    return [text(one, name) for one in listed]
+
+
+def text(what: Any, name: str) -> str:
+    if not isinstance(what, str):
+        raise TypeError(f"`{name}` is a text or several, and {what!r} is none")
+    return what
+
+
+def rules_of(rules: Any) -> list[str]:
+    """As options; a file of rules may be a path."""
+    listed = several(rules, "rules")
+    return [f"--map={os.fspath(one) if isinstance(one, os.PathLike) else text(one, 'rules')}" for one in listed]
 
 
 def kernel_name(name: Any) -> str:
@@ -120,7 +132,7 @@ def machine_name(described: Any) -> str:
         others = "; several are compared by vruntime.compare, or are an axis of vruntime.sweep"
         others *= isinstance(described, Iterable)
         raise TypeError(f"a machine is a text such as 'pack:2 core:4' or a number of CPUs, not {described!r}{others}")
-    return str(described)
+    return os.fspath(described) if isinstance(described, os.PathLike) else str(described)
 
 
 def whole(number: Any, name: str) -> int:
@@ -143,6 +155,11 @@ def arguments(**options: Any) -> list[str]:
     """Options of the command line; ``None`` says nothing."""
     said = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
     return [f"--{name}={os.fspath(value) if isinstance(value, os.PathLike) else value}" for name, value in said.items()]
+
+
+def texts_of(**options: Any) -> list[str]:
+    """Options that are texts."""
+    return arguments(**{name: None if value is None else text(value, name) for name, value in options.items()})
 
 
 def numbers_of(**options: Any) -> list[str]:
@@ -175,7 +192,7 @@ def model(
     hz: int | None,
     preempt: str | None,
     costs: str | None,
-    settings: Mapping[str, int] | None,
+    settings: Mapping[str, float] | None,
     features: str | Iterable[str] | None,
     gate: bool | None,
     autogroup: bool | None,
@@ -184,7 +201,8 @@ def model(
     threads_max: int | None,
 ) -> list[str]:
     """What is simulated, besides the kernel and the machine."""
-    said = numbers_of(seed=seed, hz=hz, threads_max=threads_max) + arguments(preempt=preempt, costs=costs)
+    said = numbers_of(seed=seed, hz=hz, threads_max=threads_max)
+    said += texts_of(preempt=preempt, costs=costs)
     said += _settings(settings) + [f"--feature={name}" for name in texts(features, "features")]
     said += either(gate=gate, autogroup=autogroup)
     return said + switches(rt_group_sched=rt_group_sched, group_switches=group_switches)

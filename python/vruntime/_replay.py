@@ -9,7 +9,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ._command import Told, command
-from ._options import Rules, Time, arguments, kernel_name, machine_name, model, path, several, texts, time
+from ._options import (
+    Machine,
+    Rules,
+    Time,
+    arguments,
+    kernel_name,
+    machine_name,
+    model,
+    path,
+    rules_of,
+    several,
+    text,
+    time,
+)
 from ._results import frame, html_row
 
 if TYPE_CHECKING:
@@ -81,10 +94,10 @@ def replay(
     trace: str | os.PathLike[str],
     *,
     recorded_kernel: str | None = None,
-    recorded_machine: str | None = None,
+    recorded_machine: Machine | None = None,
     cgroups: str | os.PathLike[str] | None = None,
     kernel: str | None = None,
-    machine: str | int | None = None,
+    machine: Machine | None = None,
     rules: Rules = None,
     beside: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
     wakeups: str | None = None,
@@ -93,7 +106,7 @@ def replay(
     hz: int | None = None,
     preempt: str | None = None,
     costs: str | None = None,
-    settings: Mapping[str, int] | None = None,
+    settings: Mapping[str, float] | None = None,
     features: str | Iterable[str] | None = None,
     autogroup: bool | None = None,
     out: str | os.PathLike[str] | None = None,
@@ -129,17 +142,17 @@ def replay(
         threads_max=None,
     )
     told += arguments(
-        recorded_kernel=recorded_kernel,
-        recorded_machine=recorded_machine,
-        cgroups=cgroups,
+        recorded_kernel=None if recorded_kernel is None else kernel_name(recorded_kernel),
+        recorded_machine=None if recorded_machine is None else machine_name(recorded_machine),
+        cgroups=None if cgroups is None else path(cgroups, "a file of cgroups"),
         kernel=None if kernel is None else kernel_name(kernel),
         machine=None if machine is None else machine_name(machine),
-        wakeups=wakeups,
+        wakeups=None if wakeups is None else text(wakeups, "wakeups"),
         duration=None if duration is None else time(duration),
         out=out,
         html=html,
     )
-    told += [f"--map={rule}" for rule in texts(rules, "rules")]
+    told += rules_of(rules)
     told += [f"--beside={path(file, 'what runs beside it')}" for file in several(beside, "beside")]
     answer = command("replay", path(trace, "a trace"), "--json", *told)
     return Replay(answer.json(), answer.told)

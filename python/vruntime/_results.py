@@ -32,7 +32,8 @@ class Latency:
     def _of(cls, json: Mapping[str, Any] | None) -> Latency | None:
         if json is None:
             return None
-        return cls(**{("p999" if name == "p99.9" else name): value for name, value in json.items()})
+        named = {("p999" if name == "p99.9" else name): value for name, value in json.items()}
+        return cls(**{one.name: named[one.name] for one in fields(cls)})
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,8 @@ class TaskResult(_Entry):
     nr_involuntary_switches: int
     nr_migrations: int
     loops: int
+    #: Of a class: how many there are.
+    tasks: int
 
     @property
     def wakeup_to_run_us(self) -> Latency | None:
@@ -100,14 +103,23 @@ class TaskResult(_Entry):
         return Latency._of(self.json["loop_duration_us"])
 
 
-class Groups(dict[str, "GroupResult"]):
-    """By path, with the first slash or without it; the root group is ``/``."""
+class Groups(Mapping[str, "GroupResult"]):
+    """By path: the root group is ``/``. Of others the first slash can be left out."""
 
-    def __missing__(self, path: str) -> GroupResult:
-        for other in (path.lstrip("/"), "/" + path):
-            if other in self:
-                return self[other]
-        raise KeyError(f"there is no group {path!r}; there are {', '.join(self)}")
+    def __init__(self, groups: Mapping[str, GroupResult]):
+        self._groups = {"/" + path.lstrip("/"): group for path, group in groups.items()}
+
+    def __getitem__(self, path: str) -> GroupResult:
+        try:
+            return self._groups["/" + path.lstrip("/")]
+        except KeyError:
+            raise KeyError(f"there is no group {path!r}; there are {', '.join(self)}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._groups)
+
+    def __len__(self) -> int:
+        return len(self._groups)
 
 
 class GroupResult(_Entry):
@@ -205,26 +217,32 @@ class Run:
 
     @property
     def tasks(self) -> Mapping[str, TaskResult]:
+        """What each task got, in the first seed."""
         return self.seeds[0].tasks
 
     @property
     def classes(self) -> Mapping[str, TaskResult]:
+        """What each class of tasks got, in the first seed."""
         return self.seeds[0].classes
 
     @property
     def groups(self) -> Groups:
+        """What each task group got, in the first seed."""
         return self.seeds[0].groups
 
     @property
     def cpus(self) -> tuple[CpuResult, ...]:
+        """What each CPU did, in the first seed."""
         return self.seeds[0].cpus
 
     @property
     def machine(self) -> Mapping[str, Any]:
+        """The whole machine, in the first seed."""
         return self.seeds[0].machine
 
     @property
     def digest(self) -> str:
+        """Of all events of the first seed: equal digests, equal runs."""
         return self.seeds[0].digest
 
     def rows(self, of: str = "classes") -> list[dict[str, Any]]:
@@ -244,8 +262,11 @@ class Run:
             raise ValueError(f"there are rows of {', '.join(map(repr, [*one, 'over_seeds']))}; not of {of!r}")
         for seed in self.seeds:
             entries: Any = seed.json[of]
-            named = enumerate(entries) if of == "cpus" else entries.items()
+            named: Any = enumerate(entries) if of == "cpus" else entries.items()
             for name, entry in named:
+                if of == "groups":
+                    # As rules and comparisons call it.
+                    name = "/" + name.lstrip("/")
                 yield {"kernel": self.kernel, "seed": seed.seed, one[of]: name, **_flat(entry)}
 
     def frame(self, of: str = "classes") -> pandas.DataFrame:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ._command import command
 from ._options import (
+    Machine,
     Rules,
     Time,
     Workload,
@@ -18,6 +19,7 @@ from ._options import (
     machine_name,
     model,
     numbers_of,
+    rules_of,
     source,
     switches,
     texts,
@@ -30,7 +32,7 @@ def run(
     workload: Workload,
     *,
     kernel: str | None = None,
-    machine: str | int | None = None,
+    machine: Machine | None = None,
     duration: Time | None = None,
     repeat: int = 1,
     rules: Rules = None,
@@ -38,7 +40,7 @@ def run(
     hz: int | None = None,
     preempt: str | None = None,
     costs: str | None = None,
-    settings: Mapping[str, int] | None = None,
+    settings: Mapping[str, float] | None = None,
     features: str | Iterable[str] | None = None,
     gate: bool | None = None,
     autogroup: bool | None = None,
@@ -108,7 +110,7 @@ def _asked(workload: Workload, **options: Any) -> tuple[list[str], str | None]:
         html=own["html"],
     )
     said += numbers_of(repeat=own["repeat"]) + switches(detect=own["detect"], strict=own["strict"])
-    said += [f"--map={rule}" for rule in texts(own["rules"], "rules")]
+    said += rules_of(own["rules"])
     return ["run", file, "--json", *said], text
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import itertools
 import os
 import queue
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
-from ._command import Children, Stopped, Told, VruntimeError, ask, warn
-from ._options import Workload, whole
+from ._command import Children, Told, VruntimeError, ask, warn
+from ._options import Workload, several, whole
 from ._results import Run, frame, html_row
 from ._run import OPTIONS, asked
 
@@ -39,7 +40,11 @@ class Sweep(Sequence[Point]):
     def __len__(self) -> int:
         return len(self.points)
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> Point: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Point, ...]: ...
+    def __getitem__(self, index: int | slice) -> Point | tuple[Point, ...]:
         return self.points[index]
 
     def rows(self, of: str = "classes") -> list[dict[str, Any]]:
@@ -54,12 +59,6 @@ class Sweep(Sequence[Point]):
             axes = {name: _plain(value) for name, value in point.of.items() if name != "settings"}
             axes.update({name: (point.of["settings"] or {}).get(name) for name in settings})
             for row in point.run.rows(of):
-                taken = sorted(set(axes) & set(row) - {"kernel", "seed"})
-                if taken:
-                    message = (
-                        f"the axis {taken[0]!r} is called as a column of the results: call the parameter otherwise"
-                    )
-                    raise ValueError(message)
                 yield {**axes, **row}
 
     def frame(self, of: str = "classes") -> pandas.DataFrame:
@@ -119,6 +118,9 @@ def sweep(
         raise TypeError(f"{twice[0]!r} is in `over`, and given for all runs as well")
     if options.get("html") is not None:
         raise TypeError("`html` is one file, and runs are many: `out` gets a folder for each, and vruntime.run a page")
+    # What can be gone through once is for all of them.
+    options = {name: list(value) if isinstance(value, Iterator) else value for name, value in options.items()}
+    _check_seeds(axes, options)
     combinations = [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
     out = options.pop("out", None)
     folders = _folders(out, combinations) if out is not None else itertools.repeat(None)
@@ -141,13 +143,35 @@ def sweep(
     if threads < 1:
         raise ValueError(f"`parallel` is 1 or more, not {threads}")
     points: dict[int, Point] = {}
-    for index, (one, told) in _in_parallel(point, list(zip(combinations, folders)), threads):
-        points[index] = one
-        warn(told)
+    # Closed here, and not whenever: what its end raises is the caller's.
+    with contextlib.closing(_in_parallel(point, list(zip(combinations, folders)), threads)) as ended:
+        for index, (one, told) in ended:
+            if not points:
+                _check_columns(one)
+            points[index] = one
+            warn(told)
     return Sweep(points[index] for index in range(len(combinations)))
 
 
-def _in_parallel(work: Callable[..., Any], items: Sequence[tuple[Any, ...]], threads: int) -> Iterator[tuple[int, Any]]:
+def _check_columns(point: Point) -> None:
+    """No axis may be called as a column of the results: one would hide the other. Of the kernel and the seed they are
+    the same.
+    """
+    settings = list(point.of.get("settings") or ())
+    named = [name for name in point.of if name not in ("kernel", "seed", "settings")]
+    for of in ("classes", "tasks", "groups", "cpus"):
+        columns = {name for row in point.run.rows(of) for name in row}
+        taken = next((name for name in [*named, *settings] if name in columns), None)
+        if taken is not None:
+            raise ValueError(f"the axis {taken!r} is called as a column of the results: call it otherwise")
+    both = next((name for name in named if name in settings), None)
+    if both is not None:
+        raise ValueError(f"the axis {both!r} is called as one of `settings`: call it otherwise")
+
+
+def _in_parallel(
+    work: Callable[..., Any], items: Sequence[tuple[Any, ...]], threads: int
+) -> Generator[tuple[int, Any], None, None]:
     """What comes of each, in the order in which they end. Whatever ends it early stops those that are under way."""
     children = Children()
     lock, left = threading.Lock(), iter(enumerate(items))
@@ -172,7 +196,7 @@ def _in_parallel(work: Callable[..., Any], items: Sequence[tuple[Any, ...]], thr
             each.start()
         for _ in items:
             index, result, error = ended.get()
-            if error is not None and not isinstance(error, Stopped):
+            if error is not None:
                 raise error
             yield index, result
     except BaseException:
@@ -189,11 +213,17 @@ def _in_parallel(work: Callable[..., Any], items: Sequence[tuple[Any, ...]], thr
             raise
 
 
+def _check_seeds(axes: Mapping[str, Sequence[Any]], options: Mapping[str, Any]) -> None:
+    """Of two points no run may be the same."""
+    if options.get("repeat", 1) != 1 and len(axes.get("seed", ())) > 1:
+        raise ValueError("an axis of seeds, and `repeat`, which takes the next seeds, too: leave one of them out")
+
+
 def _axis(name: str, values: Any) -> list[Any]:
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
         raise TypeError(f"the axis {name!r} is a list of values, not {values!r}")
     # Of numpy each is one of Python's, as results are.
-    listed = values.tolist() if hasattr(values, "tolist") else list(values)
+    listed = values.tolist() if hasattr(values, "tolist") else several(values, name)
     if not listed:
         raise ValueError(f"the axis {name!r} is empty")
     return listed
@@ -218,7 +248,7 @@ def _parameters(workload: Callable[..., Workload], axes: Iterable[str]) -> froze
 def _folders(out: str | os.PathLike[str], combinations: Sequence[Mapping[str, Any]]) -> list[str]:
     """A folder for each, called by what it has; where two would have one name, by its number as well."""
     names = ["_".join(f"{name}={_plain(value)}" for name, value in of.items()) for of in combinations]
-    names = [re.sub(r"[^\w.=+-]+", "-", name)[:100] for name in names]
+    names = [re.sub(r"[^\w.=+-]+", "-", name).encode()[:100].decode(errors="ignore") for name in names]
     if len(set(names)) < len(names):
         names = [f"{index}_{name}" for index, name in enumerate(names)]
     return [os.path.join(out, name) for name in names]

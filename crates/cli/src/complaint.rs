@@ -58,7 +58,7 @@ impl Told {
         };
         let told = Plain::of(one);
         let mut chain = vec![one];
-        chain.extend(std::iter::successors(one.diagnostic_source(), |outer| outer.diagnostic_source()));
+        chain.extend(std::iter::successors(one.diagnostic_source(), |cause| cause.diagnostic_source()));
         Self {
             level,
             causes: told.causes(),

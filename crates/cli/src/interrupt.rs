@@ -17,11 +17,33 @@ pub(crate) fn install() {
             std::process::exit(INTERRUPTED);
         }
     };
+    end_with_parent();
     // Without a handler Ctrl-C still ends the program, only without its results: no reason not to start.
     if let Err(error) = ctrlc::set_handler(handler) {
         crate::output::note(&format!("Ctrl-C will lose what has been simulated: {error}"));
     }
 }
+
+/// The environment variable with the process that started this one, where it is to stop when that has ended.
+#[cfg(target_os = "linux")]
+const PARENT: &str = "VRUNTIME_PARENT";
+
+/// Whoever starts this on behalf of himself may be killed before he can stop it.
+#[cfg(target_os = "linux")]
+fn end_with_parent() {
+    use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+
+    let named = std::env::var(PARENT).ok().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
+    let Some(parent) = named else { return };
+    // Where the kernel refuses, it goes on as without.
+    let _asked = set_parent_process_death_signal(Some(Signal::TERM));
+    if getppid() != Some(parent) {
+        std::process::exit(INTERRUPTED);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn end_with_parent() {}
 
 /// Reads something, before which there is nothing to keep: Ctrl-C ends the program at once.
 pub(crate) fn reading<T>(read: impl FnOnce() -> T) -> T {

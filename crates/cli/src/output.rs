@@ -99,14 +99,24 @@ pub(crate) fn complain(report: &miette::Report) {
 /// A mistake in the command line.
 pub(crate) fn mistaken(error: &clap::Error) {
     if for_programs() {
-        let text = error.render().to_string();
-        let (text, first) = (text.trim_end(), text.lines().next().unwrap_or_default());
-        let message = Told::new("error", first.strip_prefix("error: ").unwrap_or(first));
-        tell(&[Told { text: text.to_owned(), ..message }]);
+        tell(&[mistake(error.kind(), error.render().to_string().trim_end())]);
     } else {
         // Nobody is left to be told if it cannot be printed.
         let _told = error.print();
     }
+}
+
+/// What is wrong with a command line, of which people are told this.
+fn mistake(kind: clap::error::ErrorKind, text: &str) -> Told {
+    let in_one_line = |part: &str| part.split_whitespace().collect::<Vec<&str>>().join(" ");
+    let mut parts = text.split("\n\n").map(in_one_line);
+    let message = match kind {
+        clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "a command is missing".to_owned(),
+        _ => parts.next().unwrap_or_default(),
+    };
+    let help = parts.find_map(|part| part.strip_prefix("tip: ").map(str::to_owned));
+    let message = Told::new("error", message.strip_prefix("error: ").unwrap_or(&message));
+    Told { help, text: text.to_owned(), ..message }
 }
 
 /// The environment variable that says how errors, warnings and notes are told.

@@ -14,6 +14,10 @@ use miette::{IntoDiagnostic, WrapErr};
 use vruntime_report::{
     Analyses, AnalysisKind, AnalysisOptions, Collector, Detected, Detector, Results, SchedStat, counted,
 };
+#[cfg(feature = "quick-build")]
+use vruntime_sim::run_dyn as simulated;
+#[cfg(not(feature = "quick-build"))]
+use vruntime_sim::run_watched as simulated;
 use vruntime_sim::{Config, Outcome, Progress};
 use vruntime_trace::{Digest, FtraceWriter, Identities, PerfettoOptions, PerfettoWriter, Relay, Sink};
 use vruntime_workload::program::Workload;
@@ -209,8 +213,7 @@ fn one_in<'scope>(
         watch(progress);
         if interrupt::asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let mut outcome =
-        vruntime_sim::run_watched(job.workload, &job.config, &mut sink, &mut watch).map_err(Failure::Refused)?;
+    let mut outcome = simulated(job.workload, &job.config, &mut sink, &mut watch).map_err(Failure::Refused)?;
     let ((digest, stat), collector, log, (detector, analyses)) = watchers.end();
     let (perfetto, ftrace) = (perfetto.map(Observer::end), ftrace.map(Observer::end));
     outcome.notes.extend(perfetto.as_ref().and_then(|writer| left_out(writer.omitted())));

@@ -593,6 +593,10 @@ fn programs_are_told_each_part_by_its_name() {
     let [mistake] = &told_programs(&["run", "beat.json", "--nothing"])[..] else { panic!("it is one error") };
     assert_eq!(mistake["message"], "unexpected argument '--nothing' found");
     assert!(mistake["text"].as_str().is_some_and(|text| text.contains("Usage: vruntime run")));
+    assert!(mistake["help"].as_str().is_some_and(|help| help.contains("'-- --nothing'")), "{mistake}");
+    let [missing] = &told_programs(&["compare"])[..] else { panic!("it is one error") };
+    assert_eq!(missing["message"], "the following required arguments were not provided: <FILE>...");
+    assert_eq!(told_programs(&[])[0]["message"], "a command is missing");
 }
 
 #[test]

@@ -269,7 +269,7 @@ impl Planner<'_> {
         if let (Some(release), true) = (self.input.release(), name.split('+').next() == Some(kernel.name)) {
             let usual = kernel.eevdf;
             kernel.as_of(release);
-            // A release that schedules as its series does is called by that.
+            // One that does not schedule as its series does is called by its own name.
             if self.input.trace().is_some() && name == kernel.name && kernel.eevdf != usual {
                 return Ok((release.to_owned(), kernel));
             }
