@@ -86,6 +86,16 @@ class Errors(unittest.TestCase):
                 with mock.patch.dict(os.environ, {"VRUNTIME": named}), self.assertRaisesRegex(error, told):
                     vruntime.kernels()
 
+    @unittest.skipUnless(os.name == "posix", "a shell script stands between")
+    def test_the_command_may_be_wrapped(self):
+        """As by taskset or nice, in a script: who started it is not who asked."""
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder, "vruntime")
+            script.write_text(f'#!/bin/sh\n"{vruntime._command._find()}" "$@"\n')
+            script.chmod(0o755)
+            with mock.patch.dict(os.environ, {"VRUNTIME": str(script)}):
+                self.assertGreater(vruntime.run(HOGS, machine=1, duration="100ms").tasks["hog-0"].cpu_s, 0)
+
     def test_mistakes_of_the_command_line_are_told_without_its_usage(self):
         with self.assertRaises(vruntime.VruntimeError) as caught:
             vruntime.run(HOGS, hz=0)

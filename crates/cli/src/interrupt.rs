@@ -24,21 +24,21 @@ pub(crate) fn install() {
     }
 }
 
-/// The environment variable with the process that started this one, where it is to stop when that has ended.
+/// The environment variable with the number of the process that starts this one, where it is to stop when that has
+/// ended.
 #[cfg(target_os = "linux")]
 const PARENT: &str = "VRUNTIME_PARENT";
 
-/// Whoever starts this on behalf of himself may be killed before he can stop it.
+/// Whoever starts this for himself may be killed before he can stop it.
 #[cfg(target_os = "linux")]
 fn end_with_parent() {
     use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
     let named = std::env::var(PARENT).ok().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
-    let Some(parent) = named else { return };
-    // Where the kernel refuses, it goes on as without.
-    let _asked = set_parent_process_death_signal(Some(Signal::TERM));
-    if getppid() != Some(parent) {
-        std::process::exit(INTERRUPTED);
+    // Of somebody between the two, who wraps the command, nothing is known.
+    if named.is_some() && named == getppid() {
+        // Where the kernel refuses, it goes on as without.
+        let _asked = set_parent_process_death_signal(Some(Signal::TERM));
     }
 }
 
