@@ -38,6 +38,7 @@ class Comparisons(unittest.TestCase):
         self.assertNotIn("One seed", str(both))
         self.assertIn("<th>6.12</th>", both._repr_html_())
         self.assertIn(" ± ", both._repr_html_())
+        self.assertNotRegex(both._repr_html_(), r"\de[+-]\d")
         self.assertEqual(str(both), both.stands_out)
 
     def test_machines_rules_and_workloads(self):

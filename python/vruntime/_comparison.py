@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html as html_
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -154,10 +155,13 @@ def _shown(cell: Cell, variant: str) -> str:
     value = cell.values.get(variant)
     if value is None or value.mean is None:
         return "-"
+    # Four digits that count, and no powers of ten: `53,042 ± 131`, `0.2312 ± 0.0105`.
+    places = 3 - math.floor(math.log10(abs(value.mean))) if value.mean else 0
+    number = f",.{min(max(places, 0), 9)}f"
     if value.min is None or value.max is None or cell.seeds < 2:
-        return f"{value.mean:.4g}"
+        return format(value.mean, number)
     chance = "~" if variant != next(iter(cell.values)) and cell.overlaps(variant) else ""
-    return f"{chance}{value.mean:.4g} ± {(value.max - value.min) / 2:.2g}"
+    return f"{chance}{value.mean:{number}} ± {(value.max - value.min) / 2:{number}}"
 
 
 def compare(
