@@ -12,7 +12,10 @@
 //! MiB is missed four times. On 8 CPUs a switch of such tasks takes 789 ns with SMT (7600 instructions) and 382 without
 //! (4900): there CPUs are faster. A build from a profile has 6 % fewer instructions, 215 misses for code, and takes 8 %
 //! less time. What gained nothing measurable: the least free slot of a CPU first, reading ahead what the event's CPU
-//! has, groups that are classified without branches.
+//! has, groups that are classified without branches, `panic=abort`.
+//!
+//! On 8 CPUs a switch of the small machine takes 7340 instructions at some 4.4 a cycle, 1200 of them bounds checks and
+//! addresses of slices, 600 the event queue; no place has more than 60.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
