@@ -1,7 +1,7 @@
 # What can be made here. Each target sets up what it needs by itself, on a machine that has Rust 1.88 or later (rustup; Debian 12's
 # is too old) and apt. What is missing is installed with apt, with sudo if need be: gcc and libc6-dev, rustfmt and clippy (by rustup
-# where there is one); for `make test` also rt-app and Chromium, and where there is a nightly toolchain g++ and cargo-fuzz. The
-# network is needed for these and for crates.io.
+# where there is one); for `make test` also rt-app and Chromium, and where there is a nightly toolchain g++ and cargo-fuzz; what
+# the Python package is tested with is in target/venv. The network is needed for these and for crates.io.
 #
 #   make demo    a video player, a build and a web service on 8 CPUs, under 6.1 and 6.12; leaves demo-out/
 #   make test    formatting, clippy, documentation, all tests, the fuzzers' corpus; CI (.ci/run) runs this and then the demo

@@ -56,6 +56,19 @@ class Results(unittest.TestCase):
         run = vruntime.run(vruntime.Toml(text))
         self.assertEqual((run.nr_cpus, run.tasks["t"].loops), (2, 9))
 
+    def test_what_is_promised_is_there(self):
+        run = vruntime.run(HOGS, machine=1, duration="100ms")
+        for one in (run.classes["hog"], run.groups["/"], run.cpus[0]):
+            for name in [*type(one).__annotations__, *(name for name in dir(type(one)) if not name.startswith("_"))]:
+                self.assertTrue(hasattr(one, name), f"{type(one).__name__}.{name}")
+
+    def test_a_limit_is_felt(self):
+        limited = '[groups."/g"]\nmax = "500m"\n[[task]]\nname = "hog"\ngroup = "/g"\nrun = "1ms"\n'
+        run = vruntime.run(vruntime.Toml(limited), machine=1, duration="1s")
+        self.assertAlmostEqual(run.groups["/g"].throttled_s, 0.5, delta=0.1)
+        self.assertGreater(run.groups["/g"].nr_throttled, 5)
+        self.assertEqual(run.groups["/"].throttled_s, 0)
+
     def test_times(self):
         hundred = [0.1, "100ms", datetime.timedelta(milliseconds=100)]
         for duration in hundred:

@@ -200,29 +200,19 @@ def compare(
     >>> round(both.find("share", class_="hog").values["6.12"].mean)
     100
     """
+    # Nothing but the parameters.
+    given = locals()
     sources = [source(one) for one in workloads]
     inputs = [text for _, text in sources if text is not None]
     if len(inputs) > 1:
         message = "only one workload can be given as a dictionary or a text: write the others to files"
         raise VruntimeError([Told("error", message, text=message)])
-    told = model(
-        seed=seed,
-        hz=hz,
-        preempt=preempt,
-        costs=costs,
-        settings=settings,
-        features=features,
-        gate=gate,
-        autogroup=autogroup,
-        rt_group_sched=rt_group_sched,
-        group_switches=group_switches,
-        threads_max=threads_max,
-    )
-    told += [f"--kernel={kernel_name(name)}" for name in several(kernel, "kernel")]
-    told += [f"--machine={machine_name(name)}" for name in several(machine, "machine")]
-    told += rules_of(rules)
-    told += [f"--cgroups={os.fspath(file)}" for file in several(cgroups, "cgroups")]
-    told += numbers_of(repeat=repeat) + switches(strict=strict)
-    told += arguments(out=out, html=html, duration=None if duration is None else time(duration))
-    answer = command("compare", *(file for file, _ in sources), "--json", *told, input=inputs[0] if inputs else None)
+    said = model(given)
+    said += [f"--kernel={kernel_name(name)}" for name in several(kernel, "kernel")]
+    said += [f"--machine={machine_name(name)}" for name in several(machine, "machine")]
+    said += rules_of(rules)
+    said += [f"--cgroups={os.fspath(file)}" for file in several(cgroups, "cgroups")]
+    said += numbers_of(repeat=repeat) + switches(strict=strict)
+    said += arguments(out=out, html=html, duration=None if duration is None else time(duration))
+    answer = command("compare", *(file for file, _ in sources), "--json", *said, input=inputs[0] if inputs else None)
     return Comparison(answer.json(), answer.told)

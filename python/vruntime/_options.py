@@ -186,23 +186,14 @@ def _settings(values: Any) -> list[str]:
     return [f"--set={name}={whole(value, str(name))}" for name, value in values.items()]
 
 
-def model(
-    *,
-    seed: int | None,
-    hz: int | None,
-    preempt: str | None,
-    costs: str | None,
-    settings: Mapping[str, float] | None,
-    features: str | Iterable[str] | None,
-    gate: bool | None,
-    autogroup: bool | None,
-    rt_group_sched: bool,
-    group_switches: bool,
-    threads_max: int | None,
-) -> list[str]:
-    """What is simulated, besides the kernel and the machine."""
-    said = numbers_of(seed=seed, hz=hz, threads_max=threads_max)
-    said += texts_of(preempt=preempt, costs=costs)
-    said += _settings(settings) + [f"--feature={name}" for name in texts(features, "features")]
-    said += either(gate=gate, autogroup=autogroup)
-    return said + switches(rt_group_sched=rt_group_sched, group_switches=group_switches)
+def model(given: Mapping[str, Any]) -> list[str]:
+    """What is simulated, besides the kernel and the machine: of the parameters that a function was given. Which there
+    are is said where each function has them; one that lacks some says nothing of these.
+    """
+
+    def of(*names: str) -> dict[str, Any]:
+        return {name: given[name] for name in names if name in given}
+
+    said = numbers_of(**of("seed", "hz", "threads_max")) + texts_of(**of("preempt", "costs"))
+    said += _settings(given["settings"]) + [f"--feature={name}" for name in texts(given["features"], "features")]
+    return said + either(**of("gate", "autogroup")) + switches(**of("rt_group_sched", "group_switches"))

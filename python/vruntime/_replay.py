@@ -128,20 +128,9 @@ def replay(
 
     All else is as in :func:`vruntime.run`.
     """
-    told = model(
-        seed=seed,
-        hz=hz,
-        preempt=preempt,
-        costs=costs,
-        settings=settings,
-        features=features,
-        gate=None,
-        autogroup=autogroup,
-        rt_group_sched=False,
-        group_switches=False,
-        threads_max=None,
-    )
-    told += arguments(
+    # Of nothing but the parameters.
+    said = model(locals())
+    said += arguments(
         recorded_kernel=None if recorded_kernel is None else kernel_name(recorded_kernel),
         recorded_machine=None if recorded_machine is None else machine_name(recorded_machine),
         cgroups=None if cgroups is None else path(cgroups, "a file of cgroups"),
@@ -152,7 +141,7 @@ def replay(
         out=out,
         html=html,
     )
-    told += rules_of(rules)
-    told += [f"--beside={path(file, 'what runs beside it')}" for file in several(beside, "beside")]
-    answer = command("replay", path(trace, "a trace"), "--json", *told)
+    said += rules_of(rules)
+    said += [f"--beside={path(file, 'what runs beside it')}" for file in several(beside, "beside")]
+    answer = command("replay", path(trace, "a trace"), "--json", *said)
     return Replay(answer.json(), answer.told)

@@ -134,8 +134,8 @@ class GroupResult(_Entry):
 
     @property
     def throttled_s(self) -> float:
-        """How long it was throttled by its limit, or a part of it was, seconds; all CPUs together."""
-        return float(self.json["cpu.stat"].get("throttled_usec", 0)) / 1e6
+        """How long it was throttled by its limit, seconds, as ``cpu.stat`` has it; 0 of one that has none."""
+        return float(self.json.get("throttled_usec", 0)) / 1e6
 
 
 class CpuResult(_Entry):

@@ -98,19 +98,16 @@ def run(
 def _asked(workload: Workload, **options: Any) -> tuple[list[str], str | None]:
     """What the command is asked, and what it reads."""
     file, text = source(workload)
-    its_own = ("kernel", "machine", "duration", "repeat", "rules", "detect", "analyse", "out", "html", "strict")
-    own = {name: options.pop(name) for name in its_own}
-    said = model(**options)
-    said += arguments(
-        kernel=None if own["kernel"] is None else kernel_name(own["kernel"]),
-        machine=None if own["machine"] is None else machine_name(own["machine"]),
-        duration=None if own["duration"] is None else time(own["duration"]),
-        analyse=",".join(texts(own["analyse"], "analyse")) or None,
-        out=own["out"],
-        html=own["html"],
+    said = model(options) + arguments(
+        kernel=None if options["kernel"] is None else kernel_name(options["kernel"]),
+        machine=None if options["machine"] is None else machine_name(options["machine"]),
+        duration=None if options["duration"] is None else time(options["duration"]),
+        analyse=",".join(texts(options["analyse"], "analyse")) or None,
+        out=options["out"],
+        html=options["html"],
     )
-    said += numbers_of(repeat=own["repeat"]) + switches(detect=own["detect"], strict=own["strict"])
-    said += rules_of(own["rules"])
+    said += numbers_of(repeat=options["repeat"]) + switches(detect=options["detect"], strict=options["strict"])
+    said += rules_of(options["rules"])
     return ["run", file, "--json", *said], text
 
 
