@@ -63,9 +63,9 @@ pub(crate) fn replay(bytes: &[u8]) -> Replayed {
         }
         cpus = cpus.max(record.cpu as usize + 1);
         if let Some(what) = replayed::what(&record) {
-            let vruntime_trace::Record { cpu, pid, tgid, hardirq, .. } = record;
+            let vruntime_trace::Record { cpu, pid, tgid, context, .. } = record;
             made.events += 1;
-            recorder.add(&Event { at, cpu, pid, tgid, hardirq, what });
+            recorder.add(&Event { at, cpu, pid, tgid, context, what });
         }
     }
     let charges = Charges {

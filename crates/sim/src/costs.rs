@@ -211,6 +211,31 @@ impl Costs {
     /// Names of the profiles.
     pub const PROFILES: &'static [&'static str] = &["zero", "default", "vm", "emulated"];
 
+    /// What of these costs a replay charges. The CPU times in a recording contain what its kernel took for switches,
+    /// interrupts, system calls, forks and cold caches; charging that again would count it twice. What remains is the
+    /// latency of interrupts and idle states, which no task's CPU time contains, and what steers the balancer.
+    #[must_use]
+    pub fn of_replay(&self) -> Self {
+        Self {
+            irq_latency_ns: self.irq_latency_ns,
+            irq_jitter_ns: self.irq_jitter_ns,
+            ipi_latency_ns: self.ipi_latency_ns,
+            idle_exit_ns: self.idle_exit_ns,
+            newidle_max_ns: self.newidle_max_ns,
+            newidle_ratio: self.newidle_ratio,
+            host_lock_permille: self.host_lock_permille,
+            host_drift_permille: self.host_drift_permille,
+            // These are of workloads that run beside a recording.
+            pipe_ns_per_kib: self.pipe_ns_per_kib,
+            mem_ns_per_kib: self.mem_ns_per_kib,
+            mem_hit_ns: self.mem_hit_ns,
+            mem_miss_ns: self.mem_miss_ns,
+            io_ns_per_kib: self.io_ns_per_kib,
+            io_device_ns_per_kib: self.io_device_ns_per_kib,
+            ..Self::ZERO
+        }
+    }
+
     /// The costs of the profile called `name`.
     ///
     /// # Errors

@@ -20,9 +20,8 @@ pub struct Record<'a> {
     /// The name of who ran, as the file has it: `<idle>`, `swapper` or `swapper/0` for the idle task, `<...>` where the
     /// kernel had forgotten it. Empty if there is none.
     pub comm: &'a [u8],
-    /// Whether the handler of a hardware interrupt was at work there, rather than who ran; none where the file does not
-    /// say, and in a softirq, which may do either's work.
-    pub hardirq: Option<bool>,
+    /// In which context of that CPU it happened; none where the file does not say.
+    pub context: Option<Context>,
     /// The event's name, such as `sched_switch`.
     pub name: &'a [u8],
     /// Which tracepoint it is, with its fields.
@@ -53,6 +52,18 @@ impl Record<'_> {
             _ => None,
         }
     }
+}
+
+/// What a CPU was executing when it recorded an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Context {
+    /// The task itself, in user mode or in a system call.
+    Task,
+    /// A softirq. It does the task's own work (a packet sent over loopback), or work of others (a timer of the wheel,
+    /// a packet from outside).
+    Softirq,
+    /// The handler of a hardware interrupt, or of one that cannot be masked.
+    Hardirq,
 }
 
 /// A task as tracepoints name it.
@@ -370,7 +381,7 @@ mod tests {
     fn a_cpu_comes_and_goes_by_the_scheduler_s_step() {
         let online = |cpu_id, target, step, function: &'static str| {
             let point = Tracepoint::CpuhpEnter { cpu_id, target, step, function: function.as_bytes() };
-            Record { at: 0, cpu: 3, pid: 1, tgid: None, comm: b"", hardirq: None, name: b"cpuhp_enter", point }.online()
+            Record { at: 0, cpu: 3, pid: 1, tgid: None, comm: b"", context: None, name: b"cpuhp_enter", point }.online()
         };
         assert_eq!(online(3, 0, 168, "sched_cpu_deactivate"), Some(false));
         assert_eq!(online(3, 169, 168, "sched_cpu_activate"), Some(true));

@@ -248,8 +248,9 @@ pub(crate) fn group_level(path: &str) -> u64 {
     path.split('/').filter(|name| !name.is_empty()).count() as u64
 }
 
-/// The kernel's five flags, of which the third tells the handler of an interrupt; the others are not told.
+/// The kernel's five flags. Only the third, the context, is written; the others stay empty.
 const IN_INTERRUPT: &[u8] = b"..h.. ";
+const IN_SOFTIRQ: &[u8] = b"..s.. ";
 const IN_TASK: &[u8] = b"..... ";
 
 /// The process of a thread, in the column of the option record-tgid.

@@ -279,7 +279,7 @@ fn lines(bytes: Vec<u8>) -> Vec<String> {
             point => format!("{point:?}"),
         };
         let name = String::from_utf8_lossy(if renamed { b"task_rename" } else { record.name }).into_owned();
-        let irq = record.hardirq;
+        let irq = record.context;
         lines.push(format!("{} {} {} {irq:?} {name} {point}", record.at, record.cpu, record.pid));
     }
     lines

@@ -1,6 +1,6 @@
 //! What a trace's records mean to a replay: their times and what happened. The fuzz target `replay` has this file, too.
 
-use vruntime_trace::{GroupInfo, Mark, Named, Record, TaskState, Tracepoint, Wakeup};
+use vruntime_trace::{Context, GroupInfo, Mark, Named, Record, TaskState, Tracepoint, Wakeup};
 use vruntime_workload::recorded::{self, Left, What};
 
 /// No machine schedules nothing for so long: the clock has jumped.
@@ -43,6 +43,15 @@ impl Clock {
     }
 }
 
+/// The context of an event.
+pub(crate) fn context_of(context: Context) -> recorded::Context {
+    match context {
+        Context::Task => recorded::Context::Task,
+        Context::Softirq => recorded::Context::Softirq,
+        Context::Hardirq => recorded::Context::Hardirq,
+    }
+}
+
 /// What an event means to a replay, if anything.
 pub(crate) fn what<'a>(record: &Record<'a>) -> Option<What<'a>> {
     let named = |task: Named<'a>| recorded::Named { pid: task.pid, comm: task.comm };
@@ -52,7 +61,8 @@ pub(crate) fn what<'a>(record: &Record<'a>) -> Option<What<'a>> {
             prev: named(*prev),
             prev_prio: *prev_prio,
             left: match prev_state {
-                state if state.is_runnable() => Left::Runnable,
+                TaskState::Preempted => Left::Preempted,
+                TaskState::Running => Left::Runnable,
                 state if state.is_gone() => Left::Dead,
                 TaskState::DiskSleep => Left::Uninterruptible,
                 _ => Left::Sleeping,
@@ -60,9 +70,13 @@ pub(crate) fn what<'a>(record: &Record<'a>) -> Option<What<'a>> {
             next: named(*next),
             next_prio: *next_prio,
         },
-        Tracepoint::Waking(wakeup) | Tracepoint::Wakeup(wakeup) => {
+        Tracepoint::Waking(wakeup) => {
             let (task, prio) = woken(wakeup)?;
             What::Woken { task, prio }
+        }
+        Tracepoint::Wakeup(wakeup) => {
+            let (task, prio) = woken(wakeup)?;
+            What::Enqueued { task, prio, target: wakeup.target_cpu }
         }
         Tracepoint::WakeupNew(wakeup) => What::WokenNew { task: named(wakeup.task), prio: wakeup.prio },
         Tracepoint::ProcessFork { parent, child } => What::Fork { parent: named(*parent), child: named(*child) },

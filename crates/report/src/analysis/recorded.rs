@@ -1,6 +1,6 @@
 //! Records of a trace as steps.
 
-use vruntime_trace::{DeadlineEvent, Mark, Named, Record, Tracepoint, Wakeup};
+use vruntime_trace::{Context, DeadlineEvent, Mark, Named, Record, Tracepoint, Wakeup};
 
 use super::cgroups::{Settings, Told};
 use super::world::{On, Step, What, World};
@@ -135,5 +135,5 @@ fn step(world: &mut World, record: &Record<'_>) -> Option<Step> {
     if let (On::Task(task), Some(tgid)) = (by, record.tgid) {
         world.set_tgid(task, tgid);
     }
-    Some(Step { at: record.at, cpu: record.cpu, by, irq: record.hardirq == Some(true), what })
+    Some(Step { at: record.at, cpu: record.cpu, by, irq: record.context == Some(Context::Hardirq), what })
 }

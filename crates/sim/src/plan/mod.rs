@@ -204,15 +204,14 @@ impl Planner<'_> {
         spec.hz = self.hz().unwrap_or(spec.hz);
         let (kernel_name, mut kernel) = self.kernel()?;
         let mut charges = self.charges(&spec)?;
+        if self.input.trace().is_some() {
+            charges.costs = charges.costs.of_replay();
+        }
         self.settings(&mut kernel, &mut charges.costs)?;
         let scenario = self.input.scenario();
         let switched = |over: Option<bool>, said: Option<bool>| over.or(said).unwrap_or(false);
         kernel.rt_group_sched = switched(self.overrides.rt_group_sched, scenario.and_then(|s| s.rt_group_sched));
         kernel.group_switches = switched(self.overrides.group_switches, scenario.and_then(|s| s.group_switches));
-        if self.input.trace().is_some() {
-            // What kernel threads did is in the trace.
-            (charges.costs.kworker_ns, charges.costs.rcu_ns) = (0, 0);
-        }
         spec.residents = self.residents(&spec);
         (spec.costs, spec.idle_depths, spec.stalls) = (charges.costs, charges.idle_depths, charges.stalls);
         let autogroup = self.autogroup(&kernel);

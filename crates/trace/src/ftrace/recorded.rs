@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::{IN_INTERRUPT, IN_TASK, push_field, push_number, push_padded, push_signed, push_tgid};
-use crate::event::{Named, Record, Tracepoint, Wakeup};
+use super::{IN_INTERRUPT, IN_SOFTIRQ, IN_TASK, push_field, push_number, push_padded, push_signed, push_tgid};
+use crate::event::{Context, Named, Record, Tracepoint, Wakeup};
 use crate::output::Output;
 
 /// Threads whose processes are remembered: as many as Linux has.
@@ -172,8 +172,12 @@ fn line(buffer: &mut Vec<u8>, record: &Record<'_>, tgid: Option<i32>) {
     buffer.extend_from_slice(b" [");
     push_number(buffer, u64::from(record.cpu), 3);
     buffer.extend_from_slice(b"] ");
-    if let Some(hardirq) = record.hardirq {
-        buffer.extend_from_slice(if hardirq { IN_INTERRUPT } else { IN_TASK });
+    if let Some(context) = record.context {
+        buffer.extend_from_slice(match context {
+            Context::Hardirq => IN_INTERRUPT,
+            Context::Softirq => IN_SOFTIRQ,
+            Context::Task => IN_TASK,
+        });
     }
     time(buffer, record.at);
     if record.name != b"function" {

@@ -3,6 +3,7 @@ use std::io;
 use vruntime_sched::event::MigrateCause;
 
 use super::*;
+use crate::event::Context;
 use crate::output::tests::FullDisk;
 
 /// Two tasks and two CPUs: fork, preemption, sleep, wakeup from afar, an active balance, a move between groups, exit.
@@ -219,19 +220,19 @@ fn a_wakeup_tells_whether_an_interrupt_did_it() {
     let mut reader = crate::read::TextReader::new(&text[..]);
     let mut told = Vec::new();
     while let Some(record) = reader.next_record().unwrap() {
-        told.push((String::from_utf8_lossy(record.name).into_owned(), record.hardirq));
+        told.push((String::from_utf8_lossy(record.name).into_owned(), record.context));
     }
-    let told: Vec<(&str, Option<bool>)> = told.iter().map(|(name, irq)| (name.as_str(), *irq)).collect();
+    let told: Vec<(&str, Option<Context>)> = told.iter().map(|(name, irq)| (name.as_str(), *irq)).collect();
     assert_eq!(
         told,
         [
             ("sched_wakeup_new", None),
-            ("sched_waking", Some(true)),
+            ("sched_waking", Some(Context::Hardirq)),
             ("sched_migrate_task", None),
-            ("sched_wakeup", Some(true)),
-            ("sched_waking", Some(false)),
+            ("sched_wakeup", Some(Context::Hardirq)),
+            ("sched_waking", Some(Context::Task)),
             ("sched_migrate_task", None),
-            ("sched_wakeup", Some(false)),
+            ("sched_wakeup", Some(Context::Task)),
         ]
     );
 }

@@ -39,6 +39,8 @@ const MAX_CPUS: u32 = 1024;
 
 /// The kernel's `TRACE_FLAG_HARDIRQ`.
 const HARDIRQ: u32 = 8;
+/// The kernel's `TRACE_FLAG_SOFTIRQ`.
+const SOFTIRQ: u32 = 16;
 
 /// Kernel threads have this parent, by which the UI knows them.
 const KTHREADD_PID: i32 = 2;

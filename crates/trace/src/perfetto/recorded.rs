@@ -12,8 +12,8 @@ use super::proto::{
     Print, Process, ProcessTree, SEQ_INCREMENTAL_STATE_CLEARED, SchedMigrateTask, SchedProcessExec, SchedProcessExit,
     SchedProcessFork, SchedSwitch, SchedWakeup, SystemInfo, TaskNewtask, TaskRename, Thread, Utsname,
 };
-use super::{HARDIRQ, MAX_CPUS, NO_RELEASE, has_our_states};
-use crate::event::{Named, Record, TaskState, Tracepoint, Wakeup};
+use super::{HARDIRQ, SOFTIRQ, MAX_CPUS, NO_RELEASE, has_our_states};
+use crate::event::{Context, Named, Record, TaskState, Tracepoint, Wakeup};
 use crate::output::Output;
 
 /// Threads whose processes are remembered: as many as Linux has.
@@ -103,7 +103,11 @@ impl<W: Write> RecordedPerfetto<W> {
             return;
         };
         let pid = u32::try_from(record.pid).ok();
-        let common_flags = record.hardirq.map(|hardirq| if hardirq { HARDIRQ } else { 0 });
+        let common_flags = record.context.map(|context| match context {
+            Context::Hardirq => HARDIRQ,
+            Context::Softirq => SOFTIRQ,
+            Context::Task => 0,
+        });
         let event = FtraceEvent { timestamp: Some(timestamp), pid, common_flags, event: Some(kind) };
         self.bundles.push(&mut self.out, cpu, &event);
     }

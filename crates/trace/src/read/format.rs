@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use memchr::{memchr, memmem};
 
 use super::scan::{digits, trim_end, trim_start};
-use crate::event::{Named, StateBits, TaskState, Tracepoint, Wakeup};
+use crate::event::{Context, Named, StateBits, TaskState, Tracepoint, Wakeup};
 
 /// Fields any of our tracepoints has at most.
 const SLOTS: usize = 7;
@@ -80,8 +80,8 @@ pub(super) struct Formats {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Decoded<'a> {
     pub(super) pid: i32,
-    /// As [`Record::hardirq`](crate::event::Record::hardirq).
-    pub(super) hardirq: Option<bool>,
+    /// As [`Record::context`](crate::event::Record::context).
+    pub(super) context: Option<Context>,
     pub(super) name: &'a [u8],
     pub(super) point: Tracepoint<'a>,
 }
@@ -119,7 +119,7 @@ impl Formats {
         let Some(&index) = self.by_id.get(&id) else {
             return Some(Decoded {
                 pid: -1,
-                hardirq: None,
+                context: None,
                 name: b"(unknown)",
                 point: Tracepoint::Other { fields: b"" },
             });
@@ -132,22 +132,29 @@ impl Formats {
         } else {
             read.point(self.bits).unwrap_or(Tracepoint::Malformed { fields: b"" })
         };
-        let hardirq = read.int(format.flags).and_then(|flags| hardirq(flags as u64));
-        Some(Decoded { pid, hardirq, name: &format.name, point })
+        let context = read.int(format.flags).and_then(|flags| context(flags as u64));
+        Some(Decoded { pid, context, name: &format.name, point })
     }
 }
 
-/// What the `common_flags` of a record say (the kernel's `trace_flag_type`); none if its architecture does not know, or
-/// in a softirq.
+/// What the `common_flags` of a record say (the kernel's `trace_flag_type`); none if its architecture does not know.
 #[inline]
-pub(super) fn hardirq(flags: u64) -> Option<bool> {
+pub(super) fn context(flags: u64) -> Option<Context> {
     /// The architecture cannot tell whether interrupts are off, or anything of that kind.
     const NO_IRQ_INFO: u64 = 0x02;
     const HARDIRQ: u64 = 0x08;
     const SOFTIRQ: u64 = 0x10;
     const NMI: u64 = 0x40;
-    let interrupt = flags & (HARDIRQ | NMI) != 0;
-    (flags & NO_IRQ_INFO == 0 && (interrupt || flags & SOFTIRQ == 0)).then_some(interrupt)
+    if flags & NO_IRQ_INFO != 0 {
+        return None;
+    }
+    Some(if flags & (HARDIRQ | NMI) != 0 {
+        Context::Hardirq
+    } else if flags & SOFTIRQ != 0 {
+        Context::Softirq
+    } else {
+        Context::Task
+    })
 }
 
 /// `size` bytes at `offset` as a number.

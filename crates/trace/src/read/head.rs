@@ -14,6 +14,7 @@ use std::ops::Range;
 use memchr::memchr;
 
 use super::scan::{digits, trim_end, trim_start};
+use crate::event::Context;
 
 /// CPUs beyond are no CPUs: Linux stops at 8192.
 pub(super) const MAX_CPUS: u32 = 1 << 20;
@@ -38,7 +39,7 @@ pub(super) struct Head {
     pub(super) pid: i32,
     pub(super) tgid: Option<i32>,
     pub(super) cpu: u32,
-    pub(super) hardirq: Option<bool>,
+    pub(super) context: Option<Context>,
     pub(super) at: i64,
     /// The time has no fraction: counts of a clock that is none.
     pub(super) counts: bool,
@@ -85,24 +86,24 @@ fn bracketed(line: &[u8], open: usize) -> Option<Head> {
         (tgid, _) = in_brackets(&rest[..=end])?;
         rest = trim_start(&rest[end + 1..]);
     }
-    let (hardirq, (at, counts, rest)) = if let Some(found) = time(rest) {
+    let (context, (at, counts, rest)) = if let Some(found) = time(rest) {
         (None, found)
     } else {
         let (flags, rest) = rest.split_at(memchr(b' ', rest)?);
-        (hardirq(flags), time(trim_start(rest))?)
+        (context(flags), time(trim_start(rest))?)
     };
     let tgid = tgid.or(process);
-    let head = Head { dress, comm, pid, tgid, cpu: valid_cpu(cpu)?, hardirq, at, counts, name: 0..0, fields: 0..0 };
+    let head = Head { dress, comm, pid, tgid, cpu: valid_cpu(cpu)?, context, at, counts, name: 0..0, fields: 0..0 };
     Some(finish(line, head, rest))
 }
 
-/// The third of ftrace's flags is `h` in the handler of an interrupt, `H` in one that hit a softirq, `z` and `Z` in
-/// those that cannot be masked. In a softirq (`s`) it may be whoever runs doing his own work, as a packet sent to this
-/// same machine is, or a timer's: nobody knows.
-fn hardirq(flags: &[u8]) -> Option<bool> {
+/// The third of ftrace's flags is `h` in the handler of an interrupt, `H` in a handler that interrupted a softirq, `z`
+/// and `Z` in handlers that cannot be masked, and `s` in a softirq.
+fn context(flags: &[u8]) -> Option<Context> {
     match flags.get(2)? {
-        b'h' | b'H' | b'z' | b'Z' => Some(true),
-        b'.' => Some(false),
+        b'h' | b'H' | b'z' | b'Z' => Some(Context::Hardirq),
+        b's' => Some(Context::Softirq),
+        b'.' => Some(Context::Task),
         _ => None,
     }
 }
@@ -285,7 +286,7 @@ fn latency_at(line: &[u8], dash: usize) -> Option<Head> {
         pid: i32::try_from(pid).ok()?,
         tgid: None,
         cpu: valid_cpu(number)?,
-        hardirq: hardirq(&flags[..end]),
+        context: context(&flags[..end]),
         at,
         counts,
         name: 0..0,
@@ -353,16 +354,16 @@ mod tests {
     fn flags_tell_the_handlers_of_interrupts() {
         for (line, expected) in [
             ("  bash-206  [001]  45.969217: cpu_idle: state=1", None),
-            ("  bash-206  [001] d.h2. 45.969217: cpu_idle: x", Some(true)),
-            ("  bash-206  [001] dNH2 45.969217: cpu_idle: x", Some(true)),
-            ("  bash-206  [001] d.Z2. 45.969217: cpu_idle: x", Some(true)),
-            ("  bash-206  [001] dNs2. 45.969217: cpu_idle: x", None),
-            ("  bash-206  [001] d..2. 45.969217: cpu_idle: x", Some(false)),
-            ("  bash-206  1d.h2. 45.969217: cpu_idle: x", Some(true)),
+            ("  bash-206  [001] d.h2. 45.969217: cpu_idle: x", Some(Context::Hardirq)),
+            ("  bash-206  [001] dNH2 45.969217: cpu_idle: x", Some(Context::Hardirq)),
+            ("  bash-206  [001] d.Z2. 45.969217: cpu_idle: x", Some(Context::Hardirq)),
+            ("  bash-206  [001] dNs2. 45.969217: cpu_idle: x", Some(Context::Softirq)),
+            ("  bash-206  [001] d..2. 45.969217: cpu_idle: x", Some(Context::Task)),
+            ("  bash-206  1d.h2. 45.969217: cpu_idle: x", Some(Context::Hardirq)),
             ("  bash-206  [001] xxxx 45.969217: cpu_idle: x", None),
             ("  bash 206 [001] 45.969217: sched:x: y", None),
         ] {
-            assert_eq!(head(line.as_bytes()).expect("an event").hardirq, expected, "{line}");
+            assert_eq!(head(line.as_bytes()).expect("an event").context, expected, "{line}");
         }
     }
 

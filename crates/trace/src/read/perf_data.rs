@@ -241,7 +241,7 @@ impl<R: Read + Seek> PerfData<R> {
         let big_endian = self.input.big_endian;
         let int = |offset: usize| number(bytes, offset, 4, big_endian).map_or(-1, |value| value as u32 as i32);
         let Found { time, cpu, pid, mut tid, raw } = row.found;
-        let mut hardirq = None;
+        let mut context = None;
         let (name, point): (&[u8], _) = match row.kind {
             kind::LOST => (b"PERF_RECORD_LOST", Tracepoint::Lost { events: number(bytes, 8, 8, big_endian) }),
             kind::LOST_SAMPLES => {
@@ -253,7 +253,7 @@ impl<R: Read + Seek> PerfData<R> {
             }
             _ => {
                 let decoded = decode(&self.formats, bytes, raw.0..raw.1);
-                hardirq = decoded.hardirq;
+                context = decoded.context;
                 // Of a task on its way out perf has no ids any more (-1); the event itself has.
                 tid = if tid < 0 { decoded.pid } else { tid };
                 (decoded.name, decoded.point)
@@ -264,7 +264,7 @@ impl<R: Read + Seek> PerfData<R> {
         }
         let comm = if tid == 0 { b"swapper" } else { self.comms.get(&tid).map_or(&b""[..], Vec::as_slice) };
         let at = i64::try_from(time).unwrap_or(i64::MAX);
-        Ok(Some(Record { at, cpu, pid: tid, tgid: (pid >= 0).then_some(pid), comm, hardirq, name, point }))
+        Ok(Some(Record { at, cpu, pid: tid, tgid: (pid >= 0).then_some(pid), comm, context, name, point }))
     }
 
     /// A new thread has its parent's name.
@@ -300,7 +300,7 @@ impl<R: Read + Seek> PerfData<R> {
 
 /// The tracepoint in a sample's raw data; a sample without is of some other event.
 fn decode<'a>(formats: &'a Formats, bytes: &'a [u8], raw: Range<usize>) -> Decoded<'a> {
-    let nothing = Decoded { pid: -1, hardirq: None, name: b"(sample)", point: Tracepoint::Other { fields: b"" } };
+    let nothing = Decoded { pid: -1, context: None, name: b"(sample)", point: Tracepoint::Other { fields: b"" } };
     bytes.get(raw).filter(|raw| !raw.is_empty()).and_then(|raw| formats.decode(raw)).unwrap_or(nothing)
 }
 

@@ -241,15 +241,15 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         self.taken = Some(cpu as usize);
         let Cpu { id, bundle, places, read, runs } = &mut self.cpus[cpu as usize];
         let cpu = *id;
-        let (pid, hardirq, name, point) = match bundle.entry() {
+        let (pid, context, name, point) = match bundle.entry() {
             Entry::Lost => {
                 let point = Tracepoint::Lost { events: None };
-                return Ok(Some(Record { at, cpu, pid: -1, tgid: None, comm: b"", hardirq: None, name: LOST, point }));
+                return Ok(Some(Record { at, cpu, pid: -1, tgid: None, comm: b"", context: None, name: LOST, point }));
             }
-            Entry::Event { pid, hardirq, name, point } => (pid, hardirq, name, point),
-            Entry::Numeric { pid, hardirq, tag, message } => {
+            Entry::Event { pid, context, name, point } => (pid, context, name, point),
+            Entry::Numeric { pid, context, tag, message } => {
                 let (name, point) = bundle::decode(&self.names, tag, message, &mut self.bits);
-                (pid, hardirq, name, point)
+                (pid, context, name, point)
             }
         };
         if matches!(point, Tracepoint::Malformed { .. }) {
@@ -270,7 +270,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
             _ => last,
         };
         let tgid = thread.map(|thread| thread.tgid).filter(|&tgid| tgid > 0);
-        Ok(Some(Record { at, cpu, pid, tgid, comm, hardirq, name, point }))
+        Ok(Some(Record { at, cpu, pid, tgid, comm, context, name, point }))
     }
 
     /// What is known of the file so far.

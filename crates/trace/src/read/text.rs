@@ -193,7 +193,7 @@ impl<R: Read> TextReader<R> {
                 pid: -1,
                 tgid: None,
                 comm: b"",
-                hardirq: None,
+                context: None,
                 name: LOST,
                 point: Tracepoint::Lost { events },
             },
@@ -391,7 +391,7 @@ fn record<'a>(text: &'a [u8], head: &Head, bits: &mut StateBits) -> Record<'a> {
         pid: if unknown { -1 } else { head.pid },
         tgid: head.tgid,
         comm: if unknown { b"" } else { comm },
-        hardirq: head.hardirq,
+        context: head.context,
         name,
         point,
     }

@@ -220,7 +220,7 @@ impl<R: Read + Seek> TraceDat<R> {
                     pid: -1,
                     tgid: None,
                     comm: b"",
-                    hardirq: None,
+                    context: None,
                     name: LOST,
                     point,
                 }));
@@ -229,12 +229,12 @@ impl<R: Read + Seek> TraceDat<R> {
         };
         let start = range.start as u64;
         let nothing =
-            Decoded { pid: -1, hardirq: None, name: b"(unknown)", point: Tracepoint::Malformed { fields: b"" } };
-        let Decoded { pid, hardirq, name, point } = formats.decode(&pages.page()[range]).unwrap_or(nothing);
+            Decoded { pid: -1, context: None, name: b"(unknown)", point: Tracepoint::Malformed { fields: b"" } };
+        let Decoded { pid, context, name, point } = formats.decode(&pages.page()[range]).unwrap_or(nothing);
         if matches!(point, Tracepoint::Malformed { .. }) {
             notes.malformed.add(Place::Byte(pages.offset() + start));
         }
-        Ok(Some(Record { at, cpu: *id, pid, tgid: None, comm: comms.get(pid), hardirq, name, point }))
+        Ok(Some(Record { at, cpu: *id, pid, tgid: None, comm: comms.get(pid), context, name, point }))
     }
 
     /// What is known of the file so far.

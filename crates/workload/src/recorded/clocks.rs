@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Charges;
+use super::Lateness;
 use super::habits::{MIN_SLEEPS, Rhythm, percentile, tolerance};
 use super::lives::{End, Stretch, Thread};
 
@@ -22,28 +22,30 @@ struct Disturbed {
     by_work: bool,
 }
 
-/// So much the computing of a thread may vary that takes `time`.
-fn allowed(time: u64, charges: &Charges) -> u64 {
-    tolerance(time, charges.slack + charges.timer)
+/// How much the computing of a thread may vary that takes `time`: less than a quarter of it.
+fn allowed(time: u64, lateness: &Lateness) -> u64 {
+    tolerance(time, lateness.slack + lateness.timer)
 }
 
-fn disturbed(stretch: &Stretch, time: u64, charges: &Charges) -> Disturbed {
-    let allowed = allowed(time, charges);
+fn disturbed(stretch: &Stretch, time: u64, lateness: &Lateness) -> Disturbed {
+    let allowed = allowed(time, lateness);
     let (passed, last) = (stretch.ended - stretch.began, stretch.ended - stretch.resumed);
     Disturbed {
-        by_clock: passed.abs_diff(time) <= allowed || (passed > time && last <= allowed),
+        // A task that looks at the clock never has more of a CPU than that time.
+        by_clock: stretch.time <= time + allowed
+            && (passed.abs_diff(time) <= allowed || (passed > time && last <= allowed)),
         by_work: stretch.time.abs_diff(time) <= allowed,
     }
 }
 
 /// Whether that stretch of a thread that computes for `time` did so.
-pub(super) fn by_the_clock(stretch: &Stretch, time: u64, charges: &Charges) -> bool {
-    disturbed(stretch, time, charges).by_clock
+pub(super) fn by_the_clock(stretch: &Stretch, time: u64, lateness: &Lateness) -> bool {
+    disturbed(stretch, time, lateness).by_clock
 }
 
 /// How long `thread` computes between two sleeps, if it looks at the clock for that (rt-app's `runtime`; polling for a
 /// time). Its work is then the less the more others have the CPU meanwhile: what it does when it is disturbed tells.
-pub(super) fn pace(thread: &Thread, charges: &Charges) -> Option<u64> {
+pub(super) fn pace(thread: &Thread, lateness: &Lateness) -> Option<u64> {
     let whole = || thread.stretches.iter().filter(|stretch| matches!(stretch.end, End::Sleep | End::Device));
     let mut alone: Vec<u64> = whole().filter(|stretch| stretch.runs == 1).map(|stretch| stretch.time).collect();
     if alone.len() < MIN_SLEEPS {
@@ -51,12 +53,12 @@ pub(super) fn pace(thread: &Thread, charges: &Charges) -> Option<u64> {
     }
     alone.sort_unstable();
     let time = percentile(&alone, 50);
-    if percentile(&alone, 90) - percentile(&alone, 10) > allowed(time, charges) {
+    if percentile(&alone, 90) - percentile(&alone, 10) > allowed(time, lateness) {
         return None;
     }
     let (mut clock, mut work) = (0, 0);
     for stretch in whole().filter(|stretch| stretch.runs > 1) {
-        let ended = disturbed(stretch, time, charges);
+        let ended = disturbed(stretch, time, lateness);
         clock += usize::from(ended.by_clock && !ended.by_work);
         work += usize::from(ended.by_work && !ended.by_clock);
     }

@@ -1,6 +1,6 @@
 //! How a thread sleeps, judged by what its wakeups have in common.
 
-use super::Charges;
+use super::Lateness;
 use super::lives::{End, Stretch, Thread, Waker};
 
 /// How a thread's sleeps are replayed.
@@ -96,7 +96,7 @@ pub(super) fn rhythm(
     threads: &[Thread],
     thread: &Thread,
     slack: u64,
-    charges: &Charges,
+    lateness: &Lateness,
     interrupted: &dyn Fn(usize) -> bool,
 ) -> Rhythm {
     let stretches = &thread.stretches;
@@ -116,9 +116,9 @@ pub(super) fn rhythm(
     if by_others.count() * 10 >= count * NEARLY_ALL {
         return Rhythm::Woken;
     }
-    let lead = slack + charges.timer;
+    let lead = slack + lateness.timer;
     if count >= MIN_SLEEPS {
-        let (periodic, relative) = (periodic(stretches, lead), relative(stretches, lead, charges));
+        let (periodic, relative) = (periodic(stretches, lead), relative(stretches, lead));
         match (periodic, relative) {
             (Some((periodic, spread)), Some((relative, other))) => {
                 return if spread < other { periodic } else { relative };
@@ -138,8 +138,9 @@ pub(super) fn rhythm(
 }
 
 /// What a rhythm of `typical` nanoseconds may vary: interrupts are late by the slack, and by whatever is in their way.
+/// A variation of a quarter or more is no rhythm, however short the time is.
 pub(super) fn tolerance(typical: u64, lead: u64) -> u64 {
-    typical / 50 + lead
+    (typical / 50 + lead).min(typical / 4)
 }
 
 /// Whether the wakeups are a period apart, and how much they stray (from the 10th to the 90th percentile).
@@ -179,7 +180,7 @@ fn periodic(stretches: &[Stretch], lead: u64) -> Option<(Rhythm, u64)> {
 }
 
 /// Whether all sleeps are equally long, and how much they vary.
-fn relative(stretches: &[Stretch], lead: u64, charges: &Charges) -> Option<(Rhythm, u64)> {
+fn relative(stretches: &[Stretch], lead: u64) -> Option<(Rhythm, u64)> {
     let mut lengths: Vec<u64> =
         sleeps(stretches).map(|(before, behind)| behind.woken.saturating_sub(before.ended)).collect();
     if lengths.len() < MIN_SLEEPS {
@@ -190,6 +191,6 @@ fn relative(stretches: &[Stretch], lead: u64, charges: &Charges) -> Option<(Rhyt
     if high - low > tolerance(percentile(&lengths, 50), lead) {
         return None;
     }
-    let time = percentile(&lengths, 5).min(high.saturating_sub(lead)) + charges.enter;
+    let time = percentile(&lengths, 5).min(high.saturating_sub(lead));
     Some((Rhythm::Relative { time }, high - low))
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use arrivals::Guess;
 
 use super::placing::{Marked, Move};
-use super::{Counts, Event, Left, Named, What};
+use super::{Context, Counts, Event, Left, Named, What};
 use crate::program::Hotplug;
 
 /// Who ended a sleep, as far as the trace tells.
@@ -41,6 +41,8 @@ pub(super) enum Act {
     Wake { thread: usize, stretch: usize },
     /// It forks that thread.
     Fork(usize),
+    /// It left its CPU at that time although it was runnable, after it had run for `ran`, and no wakeup explains that.
+    Left { at: u64, ran: u64 },
 }
 
 /// What a thread does from a wakeup to its next sleep.
@@ -52,6 +54,8 @@ pub(super) struct Stretch {
     /// Surely that thread: the trace tells of interrupts and none was at work, or does not and this was on another CPU
     /// than the sleeper's timers. None: it may as well have been an interrupt that hit that thread.
     pub(super) surely: Option<bool>,
+    /// A softirq woke it, on behalf of that thread or of a timer of the wheel.
+    pub(super) softirq: bool,
     /// On which CPU that happened.
     pub(super) cpu: u32,
     /// On which it was last.
@@ -137,6 +141,19 @@ pub(super) struct Thread {
     presumed: bool,
     /// It was charged time from here on (`sched_stat_runtime`), although nothing tells that it came onto a CPU.
     charged_from: Option<u64>,
+    /// It was woken while it ran; that counts if it is on its way to sleep.
+    early: Option<Early>,
+}
+
+/// A wakeup of a task that is still running.
+#[derive(Clone, Copy, Debug)]
+struct Early {
+    cpu: u32,
+    /// The waker, and in which of its stretches it was.
+    by: Option<(usize, usize)>,
+    /// How much of that stretch's work the waker had done.
+    done: u64,
+    context: Option<Context>,
 }
 
 impl Thread {
@@ -156,6 +173,7 @@ impl Thread {
             state: State::Asleep,
             presumed: false,
             charged_from: None,
+            early: None,
         }
     }
 
@@ -171,6 +189,7 @@ impl Thread {
             woken,
             waker,
             surely: None,
+            softirq: false,
             cpu: cpu as u32,
             last_cpu: cpu as u32,
             began: woken,
@@ -227,6 +246,8 @@ struct Cpu {
     seen: Seen,
     current: Current,
     since: u64,
+    /// When a task was put on its run queue last.
+    enqueued: Option<u64>,
     /// What `sched_stat_runtime` has told of it since then.
     charged: u64,
     /// That its task came there is known, and not yet when.
@@ -292,14 +313,29 @@ impl Lives {
         self.turns_up(at, cpu, event);
         match event.what {
             What::Switch { prev, prev_prio, left, next, next_prio } => {
+                if left == Left::Runnable && next_prio >= 100 {
+                    self.left(at, cpu, prev, next);
+                }
                 self.leaves(at, cpu, prev, prev_prio, left);
                 self.comes(at, cpu, next, next_prio);
             }
             What::Woken { task, prio } => {
                 let waker = self.context(event, task.pid);
-                self.woken(at, cpu, task, prio, (waker, event.hardirq));
+                self.woken(at, cpu, task, prio, (waker, event.context));
+            }
+            What::Enqueued { task, prio, target } => {
+                self.enqueued(at, target.map_or(cpu, |cpu| cpu as usize));
+                let thread = self.thread(task);
+                if self.threads[thread].state == State::Running {
+                    // It was not on its way to sleep, but found out in time that there is something to do.
+                    self.threads[thread].early = None;
+                } else {
+                    let waker = self.context(event, task.pid);
+                    self.woken(at, cpu, task, prio, (waker, event.context));
+                }
             }
             What::WokenNew { task, prio } => {
+                self.enqueued(at, cpu);
                 let thread = self.thread(task);
                 let parent = self.context(event, task.pid);
                 let this = &mut self.threads[thread];
@@ -501,7 +537,7 @@ impl Lives {
 
     /// In whose context an event about the task `about` happened.
     fn context(&self, event: &Event<'_>, about: i32) -> Waker {
-        if event.hardirq == Some(true) {
+        if event.context == Some(Context::Hardirq) {
             return Waker::Interrupt;
         }
         let current = match self.cpus[event.cpu as usize].current {
@@ -526,18 +562,73 @@ impl Lives {
 
     fn act(&mut self, by: Option<usize>, act: Act) {
         let Some(by) = by else { return };
-        let more = self.not_booked(by).map_or(0, |(cpu, time)| self.at_full_speed(cpu, time));
+        let done = self.done(by);
         if let Some(stretch) = self.threads[by].stretches.last_mut() {
-            stretch.acts.push((stretch.work + more, act));
+            stretch.acts.push((done, act));
         }
     }
 
-    fn woken(&mut self, at: u64, cpu: usize, task: Named<'_>, prio: i32, (waker, hardirq): (Waker, Option<bool>)) {
-        let thread = self.thread(task);
-        let this = &mut self.threads[thread];
-        if this.state != State::Asleep {
+    /// How much work a thread has done in its last stretch until now.
+    fn done(&self, thread: usize) -> u64 {
+        let more = self.not_booked(thread).map_or(0, |(cpu, time)| self.at_full_speed(cpu, time));
+        self.threads[thread].stretches.last().map_or(0, |stretch| stretch.work + more)
+    }
+
+    fn enqueued(&mut self, at: u64, cpu: usize) {
+        if let Some(cpu) = self.cpus.get_mut(cpu) {
+            cpu.enqueued = Some(at);
+        }
+    }
+
+    /// The task that runs on a CPU leaves it, and is runnable: remembers it if no wakeup there explains why. It may
+    /// have yielded, then, or its slice was over.
+    fn left(&mut self, at: u64, cpu: usize, prev: Named<'_>, next: Named<'_>) {
+        let this = self.cpus[cpu];
+        let Some(&thread) = self.pids.get(&prev.pid) else { return };
+        if this.current != Current::Thread(thread) || next.pid == 0 || super::is_stopper_name(next.comm) {
             return;
         }
+        let joined = match self.pids.get(&next.pid).map(|&next| self.threads[next].state) {
+            Some(State::Waiting { since, .. }) => since >= this.since,
+            // Its wakeup is missing.
+            Some(State::Asleep | State::Running | State::Gone) | None => true,
+        };
+        if joined || this.enqueued.is_some_and(|enqueued| enqueued >= this.since) {
+            return;
+        }
+        self.act(Some(thread), Act::Left { at, ran: at - this.since });
+    }
+
+    fn woken(&mut self, at: u64, cpu: usize, task: Named<'_>, prio: i32, (waker, context): (Waker, Option<Context>)) {
+        let thread = self.thread(task);
+        if self.threads[thread].state == State::Running {
+            let by = match waker {
+                Waker::Thread(by) => self.threads[by].stretches.len().checked_sub(1).map(|stretch| (by, stretch)),
+                Waker::Nobody | Waker::Interrupt => None,
+            };
+            let done = by.map_or(0, |(by, _)| self.done(by));
+            self.threads[thread].early = Some(Early { cpu: cpu as u32, by, done, context });
+            return;
+        }
+        if self.threads[thread].state != State::Asleep {
+            return;
+        }
+        let stretch = self.wakes(at, cpu, thread, prio, (waker, context));
+        if let Waker::Thread(by) = waker {
+            self.act(Some(by), Act::Wake { thread, stretch });
+        }
+    }
+
+    /// A thread that sleeps is woken. Returns the stretch that begins.
+    fn wakes(
+        &mut self,
+        at: u64,
+        cpu: usize,
+        thread: usize,
+        prio: i32,
+        (waker, context): (Waker, Option<Context>),
+    ) -> usize {
+        let this = &mut self.threads[thread];
         if this.stretches.is_empty() && this.born.is_none() {
             this.asleep_first = true;
         }
@@ -545,15 +636,14 @@ impl Lives {
         this.begins(at, waker, cpu, prio);
         (this.state, this.charged_from) = (State::waiting(at, true), None);
         let stretch = this.stretches.len() - 1;
-        this.stretches[stretch].surely = match (waker, hardirq) {
-            (Waker::Thread(_), Some(hardirq)) => Some(!hardirq),
+        this.stretches[stretch].surely = match (waker, context) {
+            (Waker::Thread(_), Some(Context::Task | Context::Softirq)) => Some(true),
             (Waker::Thread(_), None) => elsewhere.then_some(true),
-            (Waker::Nobody | Waker::Interrupt, _) => Some(false),
+            (Waker::Thread(_), Some(Context::Hardirq)) | (Waker::Nobody | Waker::Interrupt, _) => Some(false),
         };
+        this.stretches[stretch].softirq = context == Some(Context::Softirq);
         self.starts_waiting(thread);
-        if let Waker::Thread(by) = waker {
-            self.act(Some(by), Act::Wake { thread, stretch });
-        }
+        stretch
     }
 
     fn starts_waiting(&mut self, thread: usize) {
@@ -624,7 +714,7 @@ impl Lives {
         this.switches += 1;
         if let Some(stretch) = this.stretches.last_mut() {
             stretch.end = match left {
-                Left::Runnable => stretch.end,
+                Left::Runnable | Left::Preempted => stretch.end,
                 Left::Sleeping => End::Sleep,
                 Left::Uninterruptible => End::Device,
                 Left::Dead => End::Exit,
@@ -632,14 +722,30 @@ impl Lives {
             stretch.prio = prio;
         }
         this.state = match left {
-            Left::Runnable => State::waiting(at, false),
+            Left::Runnable | Left::Preempted => State::waiting(at, false),
             Left::Sleeping | Left::Uninterruptible => State::Asleep,
             Left::Dead => State::Gone,
         };
+        let early = this.early.take().filter(|_| this.state == State::Asleep);
         if this.stay.is_none() {
             this.stay = Some(Stay::new(cpu, this.stretches.len() - 1));
         }
         self.starts_waiting(thread);
+        if let Some(early) = early {
+            self.woken_early(at, thread, prio, early);
+        }
+    }
+
+    /// A thread has just gone to sleep that had been woken on its way there.
+    fn woken_early(&mut self, at: u64, thread: usize, prio: i32, Early { cpu, by, done, context }: Early) {
+        let waker = by.map_or(Waker::Interrupt, |(by, _)| Waker::Thread(by));
+        let stretch = self.wakes(at, cpu as usize, thread, prio, (waker, context));
+        // The waker's place is where it was then; what it has done since follows.
+        if let Some((by, its)) = by {
+            let acts = &mut self.threads[by].stretches[its].acts;
+            let place = acts.partition_point(|(before, _)| *before <= done);
+            acts.insert(place, (done, Act::Wake { thread, stretch }));
+        }
     }
 
     fn comes(&mut self, at: u64, cpu: usize, next: Named<'_>, prio: i32) {

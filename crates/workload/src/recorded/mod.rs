@@ -1,20 +1,20 @@
 //! From a recorded trace to programs: what each thread did, as a workload that can be run under another scheduler.
 //!
 //! Give a [`Recorder`] the trace's events in order of time; [`Recorder::finish`] makes a task of every thread. Between
-//! two sleeps a task works as long as its thread was on a CPU, less what the simulator itself will charge for
-//! ([`Charges`]). How it sleeps is decided for each thread by what its wakeups have in common ([`Habit`]).
+//! two sleeps a task works for exactly as long as its thread was on a CPU. Each sleep ends as it did in the trace: by another task, by
+//! a timer, or by a device ([`Habit`]).
 //!
 //! ```
-//! use vruntime_workload::recorded::{Charges, Event, Left, Named, Recorder, What};
+//! use vruntime_workload::recorded::{Lateness, Event, Left, Named, Recorder, What};
 //! use vruntime_workload::program::Op;
 //!
 //! let (idle, web) = (Named { pid: 0, comm: b"swapper/0" }, Named { pid: 7, comm: b"web" });
 //! let switch = |prev, left, next| What::Switch { prev, prev_prio: 120, left, next, next_prio: 120 };
 //! let mut recorder = Recorder::new();
-//! recorder.add(&Event { at: 1_000, cpu: 0, pid: 0, tgid: None, hardirq: None, what: What::Woken { task: web, prio: 120 } });
-//! recorder.add(&Event { at: 1_500, cpu: 0, pid: 0, tgid: None, hardirq: None, what: switch(idle, Left::Runnable, web) });
-//! recorder.add(&Event { at: 9_500, cpu: 0, pid: 7, tgid: None, hardirq: None, what: switch(web, Left::Sleeping, idle) });
-//! let recorded = recorder.finish(&Charges::default());
+//! recorder.add(&Event { at: 1_000, cpu: 0, pid: 0, tgid: None, context: None, what: What::Woken { task: web, prio: 120 } });
+//! recorder.add(&Event { at: 1_500, cpu: 0, pid: 0, tgid: None, context: None, what: switch(idle, Left::Runnable, web) });
+//! recorder.add(&Event { at: 9_500, cpu: 0, pid: 7, tgid: None, context: None, what: switch(web, Left::Sleeping, idle) });
+//! let recorded = recorder.finish(&Lateness::default());
 //! assert_eq!(recorded.workload.tasks[0].phases[0].ops, [Op::SleepUntil { at: 1_000 }, Op::Run { work: 8_000 }]);
 //! assert_eq!((recorded.threads[0].cpu_ns, &recorded.threads[0].latencies[..]), (8_000, &[500][..]));
 //! ```
@@ -51,11 +51,24 @@ pub struct Named<'a> {
     pub comm: &'a [u8],
 }
 
+/// In which context of a CPU an event happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Context {
+    /// The task's own, in user mode or in a system call.
+    Task,
+    /// A softirq, which does the task's own work (a packet over loopback) or work of others (a timer of the wheel).
+    Softirq,
+    /// The handler of a hardware interrupt.
+    Hardirq,
+}
+
 /// Why a task left its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// It did not want to.
+    /// It stays runnable: it was preempted, or it yielded.
     Runnable,
+    /// It was preempted inside the kernel (`R+`), which a task that yields never is.
+    Preempted,
     /// It sleeps.
     Sleeping,
     /// It sleeps, and signals do not wake it (`D`).
@@ -80,12 +93,21 @@ pub enum What<'a> {
         /// Its priority.
         next_prio: i32,
     },
-    /// `sched_waking`, or `sched_wakeup` where there is no other. Of several for one sleep the first counts.
+    /// `sched_waking`. Of several for one sleep the first counts.
     Woken {
-        /// Who is woken.
+        /// The task that is woken.
         task: Named<'a>,
         /// Its priority.
         prio: i32,
+    },
+    /// `sched_wakeup`: the task is on a run queue. It counts as the wakeup where no `sched_waking` precedes it.
+    Enqueued {
+        /// The task that is woken.
+        task: Named<'a>,
+        /// Its priority.
+        prio: i32,
+        /// The CPU of the run queue, if the file has it.
+        target: Option<u32>,
     },
     /// `sched_wakeup_new`.
     WokenNew {
@@ -160,34 +182,20 @@ pub struct Event<'a> {
     pub pid: i32,
     /// The process of that thread, if the file says it.
     pub tgid: Option<i32>,
-    /// Whether the handler of a hardware interrupt was at work there, if the file says it: then it is not who ran that
-    /// wakes.
-    pub hardirq: Option<bool>,
+    /// In which context it happened, if the file has it: in the handler of an interrupt the task that runs there is not
+    /// the waker.
+    pub context: Option<Context>,
     /// What.
     pub what: What<'a>,
 }
 
-/// What the machine of the replay will charge for by itself, nanoseconds. It was in the recorded times, so it is taken
-/// out of them: one rule for every task.
+/// How late the simulated machine's timers wake their tasks, nanoseconds. A replayed sleep is that much shorter than
+/// the recorded one, so that it ends at the recorded time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Charges {
-    /// Coming onto a CPU.
-    pub switch: u64,
-    /// Going to sleep and coming back from it.
-    pub sleep: u64,
-    /// The way into the kernel before a sleep begins.
-    pub enter: u64,
-    /// An interrupt that hits the task and wakes another.
-    pub interrupt: u64,
-    /// Waking another.
-    pub wake: u64,
-    /// Forking another.
-    pub fork: u64,
-    /// Ticks in a second of work.
-    pub ticks: u64,
+pub struct Lateness {
     /// From the time a timer was set to until it wakes its task, without slack.
     pub timer: u64,
-    /// How late the timers of tasks without real-time priority are.
+    /// The timer slack of tasks without real-time priority.
     pub slack: u64,
 }
 
@@ -412,14 +420,19 @@ impl Recorder {
     }
 
     /// The trace is over.
-    pub fn finish(mut self, charges: &Charges) -> Recorded {
+    pub fn finish(mut self, lateness: &Lateness) -> Recorded {
         let (duration_ns, busy_ns) = self.lives.finish(self.cpus);
         let ticks = self.ticks();
-        Recorded { ticks, ..programs::build(self.lives, duration_ns, busy_ns, charges, &self.how) }
+        programs::build(self.lives, duration_ns, busy_ns, ticks, lateness, &self.how)
     }
 }
 
 /// Whether a thread of that name is a CPU's stopper. It is left out of the workload: the simulated machine has its own.
 fn is_stopper(comm: &str) -> bool {
-    comm.starts_with("migration/")
+    is_stopper_name(comm.as_bytes())
+}
+
+/// As [`is_stopper`], of a name as events have it.
+fn is_stopper_name(comm: &[u8]) -> bool {
+    comm.starts_with(b"migration/")
 }

@@ -8,7 +8,8 @@ use super::habits::{MIN_SLEEPS, Rhythm, rhythm};
 use super::lives::{Act, End, Lives, Stay, Stretch, Waker};
 use super::placing::{Allowed, Said};
 use super::sessions::{is_kernel_thread, sessions};
-use super::{Charges, Counts, How, Recorded, Thread};
+use super::ticks::Ticks;
+use super::{Lateness, Counts, How, Recorded, Thread};
 use super::{clocks, lives, placing};
 use crate::program::{Before, Op, Phase, Policy, Repeat, Semaphore, Settings, Task, Workload};
 
@@ -16,18 +17,30 @@ use crate::program::{Before, Op, Phase, Policy, Repeat, Semaphore, Settings, Tas
 const CONFINED_NS: u64 = 20_000_000;
 /// A thread that goes on beyond what was recorded of it repeats so many of its last rounds.
 const ROUNDS: usize = 1000;
+/// What a tick brings about happens within this time.
+const TICK_NS: u64 = 150_000;
+/// Where ticks are not known, a task that has run for this long may have lost its CPU to one: no kernel has a shorter
+/// slice by default.
+const SLICE_NS: u64 = 700_000;
 /// What an endless task works between two looks at nothing in particular.
 const ENDLESS_NS: u64 = 1_000_000_000;
 
 /// Makes a workload of what the threads did.
-pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: &Charges, how: &How) -> Recorded {
+pub(super) fn build(
+    lives: Lives,
+    duration_ns: u64,
+    busy_ns: Vec<u64>,
+    ticks: Option<Ticks>,
+    lateness: &Lateness,
+    how: &How,
+) -> Recorded {
     let Lives { threads, groups: marked, hotplug, mut counts, .. } = lives;
     let kept = kept(&threads, how);
     let endless: Vec<Option<usize>> = threads.iter().map(|thread| endless(thread, duration_ns)).collect();
     let interrupted = |thread: usize| endless[thread].is_some() || !kept[thread];
-    let mut rhythms = rhythms(&threads, charges, how, &interrupted);
-    counts.sharing = clocks::share_beats(&threads, &mut rhythms, charges.slack + charges.timer);
-    let paces = threads.iter().map(|thread| clocks::pace(thread, charges)).collect();
+    let mut rhythms = rhythms(&threads, lateness, how, &interrupted);
+    counts.sharing = clocks::share_beats(&threads, &mut rhythms, lateness.slack + lateness.timer);
+    let paces = threads.iter().map(|thread| clocks::pace(thread, lateness)).collect();
 
     let allowed = placing::allowed(&threads, how.cgroups.as_ref());
     let held_by_groups = placing::held_by_groups(&threads, how.cgroups.as_ref(), &marked, busy_ns.len());
@@ -46,7 +59,9 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
         allowed: &allowed,
         cpus: busy_ns.len() as u32,
         duration_ns,
-        charges,
+        keep_times: how.keep_times,
+        ticks,
+        lateness,
     };
     let mut workload = Workload { duration: Some(duration_ns), hotplug, ..Workload::default() };
     let semaphores = builder.semaphores(&mut workload.semaphores);
@@ -82,20 +97,20 @@ pub(super) fn build(lives: Lives, duration_ns: u64, busy_ns: Vec<u64>, charges: 
         told.stays = stays;
         told.latencies = thread.latencies;
     }
-    Recorded { workload, threads: told, busy_ns, duration_ns, ticks: None, counts }
+    Recorded { workload, threads: told, busy_ns, duration_ns, ticks, counts }
 }
 
 /// How each thread sleeps.
 fn rhythms(
     threads: &[lives::Thread],
-    charges: &Charges,
+    lateness: &Lateness,
     how: &How,
     interrupted: &impl Fn(usize) -> bool,
 ) -> Vec<Rhythm> {
-    let slack = |prio: i32| if prio < 100 { 0 } else { charges.slack };
+    let slack = |prio: i32| if prio < 100 { 0 } else { lateness.slack };
     let of_thread = |thread: &lives::Thread| {
         let prio = thread.stretches.last().map_or(120, |last| last.prio);
-        match rhythm(threads, thread, slack(prio), charges, interrupted) {
+        match rhythm(threads, thread, slack(prio), lateness, interrupted) {
             Rhythm::Awake => Rhythm::Awake,
             _ if how.keep_times => Rhythm::Recorded,
             rhythm => rhythm,
@@ -143,6 +158,9 @@ impl Names {
     }
 }
 
+/// The semaphore of each pair of a waker and a woken thread.
+type Semaphores = BTreeMap<(usize, usize), usize>;
+
 struct Builder<'a> {
     threads: &'a [lives::Thread],
     kept: &'a [bool],
@@ -162,7 +180,10 @@ struct Builder<'a> {
     cpus: u32,
     /// How long the trace is.
     duration_ns: u64,
-    charges: &'a Charges,
+    /// Every wakeup keeps its recorded time.
+    keep_times: bool,
+    ticks: Option<Ticks>,
+    lateness: &'a Lateness,
 }
 
 /// Where a thread has to run.
@@ -210,28 +231,41 @@ impl Builder<'_> {
         }
     }
 
-    /// For each thread that others wake, the semaphore it waits on.
-    fn semaphores(&self, all: &mut Vec<Semaphore>) -> Vec<Option<usize>> {
-        let semaphore = |(index, thread): (usize, &lives::Thread)| {
-            let waits = (0..thread.stretches.len()).any(|stretch| self.depends(index, stretch));
-            waits.then(|| {
-                all.push(Semaphore { name: format!("{}-{}", thread.comm, thread.pid), initial: 0 });
-                all.len() - 1
-            })
-        };
-        self.threads.iter().enumerate().map(semaphore).collect()
+    /// A semaphore for each pair of threads of which the first wakes the second: the second waits for the progress of
+    /// that thread and of no other.
+    fn semaphores(&self, all: &mut Vec<Semaphore>) -> Semaphores {
+        let mut pairs = Semaphores::new();
+        for (index, thread) in self.threads.iter().enumerate() {
+            for (stretch, Stretch { waker, .. }) in thread.stretches.iter().enumerate() {
+                if let Waker::Thread(by) = *waker
+                    && self.depends(index, stretch)
+                {
+                    pairs.entry((by, index)).or_insert_with(|| {
+                        let by = &self.threads[by];
+                        let name = format!("{}-{}->{}-{}", by.comm, by.pid, thread.comm, thread.pid);
+                        all.push(Semaphore { name, initial: 0 });
+                        all.len() - 1
+                    });
+                }
+            }
+        }
+        pairs
     }
 
     /// Whether the sleep before that stretch is ended by the progress of another task.
     fn depends(&self, thread: usize, stretch: usize) -> bool {
         let this = &self.threads[thread];
-        let sleeps = match stretch.checked_sub(1) {
-            Some(before) => this.stretches[before].end != End::Device,
-            None => this.asleep_first,
-        };
+        let sleeps = stretch > 0 || this.asleep_first;
         match this.stretches[stretch].waker {
             Waker::Thread(by) => {
-                sleeps && self.kept[thread] && self.rhythms[thread] == Rhythm::Woken && !(self.interrupted)(by)
+                sleeps
+                    && self.kept[thread]
+                    && self.kept[by]
+                    && !self.keep_times
+                    && match this.stretches[stretch].surely {
+                        Some(surely) => surely && !self.by_tick(&this.stretches[stretch]),
+                        None => self.rhythms[thread] == Rhythm::Woken && !(self.interrupted)(by),
+                    }
             }
             Waker::Nobody | Waker::Interrupt => false,
         }
@@ -285,7 +319,7 @@ impl Builder<'_> {
     }
 
     /// What a thread does, in a phase for each kind of settings; at last, for ever, the `rounds` with which it goes on.
-    fn phases(&self, thread: usize, rounds: &[usize], semaphores: &[Option<usize>]) -> Vec<Phase> {
+    fn phases(&self, thread: usize, rounds: &[usize], semaphores: &Semaphores) -> Vec<Phase> {
         let this = &self.threads[thread];
         let phase = |number: usize, settings: Settings| Phase {
             name: format!("{number}"),
@@ -372,7 +406,7 @@ impl Builder<'_> {
             let woken: BTreeSet<usize> = acts
                 .filter_map(|&(_, act)| match act {
                     Act::Wake { thread, .. } => Some(thread),
-                    Act::Fork(_) => None,
+                    Act::Fork(_) | Act::Left { .. } => None,
                 })
                 .collect();
             for thread in woken {
@@ -389,17 +423,25 @@ impl Builder<'_> {
     }
 
     /// The sleep before a stretch, if there is one.
-    fn sleep(&self, thread: usize, index: usize, semaphores: &[Option<usize>], ops: &mut Vec<Op>) {
+    fn sleep(&self, thread: usize, index: usize, semaphores: &Semaphores, ops: &mut Vec<Op>) {
         let this = &self.threads[thread];
         let stretch = &this.stretches[index];
         let before = index.checked_sub(1).map(|before| &this.stretches[before]);
-        let slack = if stretch.prio < 100 { 0 } else { self.charges.slack };
-        let recorded = Op::SleepUntil { at: stretch.woken.saturating_sub(slack + self.charges.timer) };
+        let slack = if stretch.prio < 100 { 0 } else { self.lateness.slack };
+        let recorded = Op::SleepUntil { at: stretch.woken.saturating_sub(slack + self.lateness.timer) };
+        let woken_by = match stretch.waker {
+            Waker::Thread(by) if self.depends(thread, index) => semaphores.get(&(by, thread)),
+            _ => None,
+        };
+        if let Some(&semaphore) = woken_by {
+            ops.push(Op::SemWait(semaphore));
+            return;
+        }
         let op = match (before, self.rhythms[thread]) {
             // Its life begins there, unless it began before the trace.
             (None, _) if this.born.is_some() || stretch.woken == 0 => return,
             (Some(before), _) if before.end == End::Device => {
-                let time = stretch.woken.saturating_sub(before.ended).saturating_sub(self.charges.timer);
+                let time = stretch.woken.saturating_sub(before.ended).saturating_sub(self.lateness.timer);
                 Op::Device { time: time.max(1) }
             }
             (_, Rhythm::Periodic { phase, period }) => {
@@ -409,13 +451,10 @@ impl Builder<'_> {
             }
             (Some(before), Rhythm::Relative { time }) => {
                 let slept = stretch.woken.saturating_sub(before.ended);
-                let own = slept.saturating_sub(slack + self.charges.timer) + self.charges.enter;
+                let own = slept.saturating_sub(slack + self.lateness.timer);
                 Op::Sleep { time: if slept.abs_diff(time) > time / 5 { own } else { time } }
             }
-            _ => match semaphores[thread].filter(|_| self.depends(thread, index)) {
-                Some(semaphore) => Op::SemWait(semaphore),
-                None => recorded,
-            },
+            _ => recorded,
         };
         ops.push(op);
     }
@@ -426,45 +465,29 @@ impl Builder<'_> {
         thread: usize,
         stretch: &Stretch,
         numbers: &[Option<usize>],
-        semaphores: &[Option<usize>],
+        semaphores: &Semaphores,
         ops: &mut Vec<Op>,
     ) {
-        let Charges { switch, sleep, interrupt, wake, fork, ticks, .. } = *self.charges;
-        let acts: Vec<(u64, Op)> = stretch
-            .acts
-            .iter()
-            .filter_map(|&(at, act)| match act {
-                Act::Wake { thread, stretch } if self.depends(thread, stretch) => {
-                    Some((at, Op::SemPost(semaphores[thread]?)))
-                }
-                Act::Wake { .. } => None,
-                Act::Fork(child) => Some((at, Op::Fork((*numbers.get(child)?)?))),
-            })
-            .collect();
-        let interrupts = stretch.acts.len() - acts.len();
-        let charged = stretch.runs * switch
-            + interrupts as u64 * interrupt
-            + if matches!(stretch.end, End::Sleep | End::Device) { sleep } else { 0 }
-            + acts.iter().map(|(_, op)| if matches!(op, Op::Fork(_)) { fork } else { wake }).sum::<u64>()
-            + (u128::from(stretch.time) * u128::from(ticks) / 1_000_000_000) as u64;
-        let pace = self.paces[thread].filter(|&time| clocks::by_the_clock(stretch, time, self.charges));
-        let work = if let Some(time) = pace {
-            // Whatever comes between is part of that time.
-            time.saturating_sub(switch + sleep)
-        } else {
-            // What the kernel takes is time, at whatever speed.
-            let own = u128::from(stretch.time.saturating_sub(charged));
-            (own * u128::from(stretch.work) / u128::from(stretch.time.max(1))) as u64
-        };
+        let pace = self.paces[thread].filter(|&time| clocks::by_the_clock(stretch, time, self.lateness));
+        // What comes between is part of the time that a task computes by the clock.
+        let work = pace.unwrap_or(stretch.work);
         let run = |time: u64| if pace.is_some() { Op::Runtime { time } } else { Op::Run { work: time } };
-        // Where the acts are in what is left: as far along as they were.
-        let scaled = |at: u64| {
-            let at = at.min(stretch.work);
-            (u128::from(at) * u128::from(work) / u128::from(stretch.work.max(1))) as u64
+        let place = |at: u64| match pace {
+            Some(time) => (u128::from(at.min(stretch.work)) * u128::from(time) / u128::from(stretch.work.max(1))) as u64,
+            None => at.min(stretch.work),
         };
         let mut done = 0;
-        for (at, op) in acts {
-            let at = scaled(at).max(done);
+        for &(at, act) in &stretch.acts {
+            let op = match act {
+                Act::Wake { thread: woken, stretch } if self.depends(woken, stretch) => {
+                    semaphores.get(&(thread, woken)).copied().map(Op::SemPost)
+                }
+                Act::Wake { .. } => None,
+                Act::Fork(child) => numbers.get(child).copied().flatten().map(Op::Fork),
+                Act::Left { at, ran } => self.yielded(at, ran).then_some(Op::Yield),
+            };
+            let Some(op) = op else { continue };
+            let at = place(at).max(done);
             if at > done {
                 ops.push(run(at - done));
             }
@@ -473,6 +496,20 @@ impl Builder<'_> {
         }
         if work > done {
             ops.push(run(work - done));
+        }
+    }
+
+    /// Whether a timer of the wheel woke the task: a softirq did, right after a tick.
+    fn by_tick(&self, stretch: &Stretch) -> bool {
+        stretch.softirq && self.ticks.is_some_and(|ticks| ticks.since(stretch.woken) <= TICK_NS)
+    }
+
+    /// Whether a task that left its CPU at that time, runnable and after it had run for `ran`, yielded: no tick had just
+    /// come.
+    fn yielded(&self, at: u64, ran: u64) -> bool {
+        match self.ticks {
+            Some(ticks) => ticks.since(at) > TICK_NS,
+            None => ran < SLICE_NS,
         }
     }
 }

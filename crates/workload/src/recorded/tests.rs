@@ -27,7 +27,7 @@ struct Script {
     recorder: Recorder,
     running: [Option<Named<'static>>; 2],
     /// What the file says of interrupts.
-    hardirq: Option<bool>,
+    context: Option<Context>,
 }
 
 impl Script {
@@ -38,7 +38,7 @@ impl Script {
             cpu: cpu as u32,
             pid,
             tgid: (pid > 0).then_some(pid / 10),
-            hardirq: self.hardirq,
+            context: self.context,
             what,
         });
         self
@@ -69,7 +69,7 @@ impl Script {
     }
 
     fn finish(&mut self) -> Recorded {
-        std::mem::take(&mut self.recorder).finish(&Charges::default())
+        std::mem::take(&mut self.recorder).finish(&Lateness::default())
     }
 }
 
@@ -235,13 +235,13 @@ fn throttled() -> Recorder {
 
 #[test]
 fn who_is_throttled_is_not_pinned() {
-    let recorded = throttled().finish(&Charges::default());
+    let recorded = throttled().finish(&Lateness::default());
     assert_eq!((recorded.counts.confined, recorded.counts.throttled), (0, 2));
     assert!(recorded.threads.iter().all(|thread| thread.confined.is_none()));
     let text = "/proc/5/task/5/cgroup:0::/qa/b\n/proc/6/task/6/cgroup:0::/qa/b\n/sys/fs/cgroup/qa/cpu.weight:100\n\
                 /sys/fs/cgroup/qa/b/cpu.weight:100\n/sys/fs/cgroup/qa/cpu.max:60000 100000\n";
     let cgroups = Cgroups::read("cgroups.txt", text.as_bytes()).unwrap();
-    let recorded = throttled().with_cgroups(cgroups.clone()).finish(&Charges::default());
+    let recorded = throttled().with_cgroups(cgroups.clone()).finish(&Lateness::default());
     assert_eq!((recorded.counts.confined, recorded.counts.throttled), (0, 0), "the limit is known");
 
     // Another who has the CPU meanwhile makes it look like an affinity; the group's limit says what it is.
@@ -257,8 +257,8 @@ fn who_is_throttled_is_not_pinned() {
         }
         script.recorder
     };
-    assert_eq!(shared().finish(&Charges::default()).counts.confined, 1);
-    assert_eq!(shared().with_cgroups(cgroups).finish(&Charges::default()).counts.confined, 0);
+    assert_eq!(shared().finish(&Lateness::default()).counts.confined, 1);
+    assert_eq!(shared().with_cgroups(cgroups).finish(&Lateness::default()).counts.confined, 0);
 }
 
 /// The first that CPU 1 tells of is that a task leaves it: it has been there since the trace began, but for the time it
@@ -303,7 +303,7 @@ fn what_the_simulator_charges_for_is_taken_out_of_the_work() {
     let mut script = Script::default();
     script.burst(MS, 0, task(5, "short"), 5 * US).burst(9 * MS, 0, task(5, "short"), 2 * MS);
     let charges =
-        Charges { switch: 4 * US, sleep: 3 * US, ticks: 10 * MS, slack: 50 * US, timer: 5 * US, ..Charges::default() };
+        Charges { switch: 4 * US, sleep: 3 * US, ticks: 10 * MS, slack: 50 * US, timer: 5 * US, ..Lateness::default() };
     let recorded = std::mem::take(&mut script.recorder).finish(&charges);
     // The first burst is shorter than its costs; of the second a hundredth are ticks.
     let expected = [
@@ -333,7 +333,7 @@ fn work_is_counted_at_full_speed() {
     assert!(first.frequencies_were_raised(), "half of the full frequency was taken for full");
     let again = record(Recorder::new().with_capacities(vec![512, 1024]).with_highest_frequencies_of(&first));
     assert!(!again.frequencies_were_raised());
-    let recorded = again.finish(&Charges::default());
+    let recorded = again.finish(&Lateness::default());
     let work = |pid| ops(&recorded, pid).into_iter().filter(|op| matches!(op, Op::Run { .. })).collect::<Vec<_>>();
     assert_eq!(work(5), [Op::Run { work: 4 * MS }]);
     assert_eq!(work(6), [8 * MS, 4 * MS, 7 * MS].map(|work| Op::Run { work }));
@@ -341,7 +341,7 @@ fn work_is_counted_at_full_speed() {
     // Who knows the machine knows more than a trace in which it never was at its fastest.
     let known = record(Recorder::new().with_capacities(vec![512, 1024]).with_highest_frequencies(vec![0, 4_000_000]));
     assert!(!known.frequencies_were_raised());
-    let work = ops(&known.finish(&Charges::default()), 6).into_iter().filter(|op| matches!(op, Op::Run { .. }));
+    let work = ops(&known.finish(&Lateness::default()), 6).into_iter().filter(|op| matches!(op, Op::Run { .. }));
     assert_eq!(work.collect::<Vec<_>>(), [8 * MS, 2 * MS, 7 * MS / 2].map(|work| Op::Run { work }));
 }
 
@@ -420,7 +420,7 @@ fn marks_tell_of_groups_and_whoever_is_born_into_one_is_there_first() {
     script.switch(4 * MS, 0, Left::Sleeping, Some(web));
     script.event(5 * MS, 0, What::Group { path: "/web", weight: 50, idle: false, max: None });
     script.switch(9 * MS, 0, Left::Sleeping, None);
-    let recorded = script.recorder.finish(&Charges::default());
+    let recorded = script.recorder.finish(&Lateness::default());
     let groups = &recorded.workload.groups;
     let told: Vec<_> = groups
         .iter()
@@ -441,7 +441,7 @@ fn marks_tell_of_groups_and_whoever_is_born_into_one_is_there_first() {
 #[test]
 fn tasks_are_in_the_groups_their_threads_were_in() {
     let cgroups = Cgroups::read("cgroups.txt", GROUPS).unwrap();
-    let recorded = moved().with_cgroups(cgroups).finish(&Charges::default());
+    let recorded = moved().with_cgroups(cgroups).finish(&Lateness::default());
     let (tasks, moves) = placed(&recorded);
     let expected = [
         ("parent", "/web"),
@@ -465,7 +465,7 @@ fn tasks_are_in_the_groups_their_threads_were_in() {
 /// A trace that was recorded with `cgroup_attach_task` says something by itself; any other says nothing.
 #[test]
 fn without_a_machine_only_the_moves_are_known() {
-    let recorded = moved().finish(&Charges::default());
+    let recorded = moved().finish(&Lateness::default());
     let (tasks, moves) = placed(&recorded);
     assert_eq!(tasks[..3], [("parent", "/"), ("first", "/"), ("second", "/batch/x")]);
     assert_eq!(moves, [(3 * MS, vec![0], "/batch/x")]);
@@ -503,7 +503,7 @@ fn tasks_are_in_the_autogroups_that_the_machine_told() {
             script.burst(at * MS, 0, task(pid, comm), MS);
         }
         let recorder = std::mem::take(&mut script.recorder);
-        cgroups.into_iter().fold(recorder, Recorder::with_cgroups).finish(&Charges::default())
+        cgroups.into_iter().fold(recorder, Recorder::with_cgroups).finish(&Lateness::default())
     };
     let cgroups = Cgroups::read("cgroups.txt", text).unwrap();
     assert!(cgroups.autogroup(), "who tells of autogroups has them");
@@ -556,7 +556,7 @@ fn groups_have_the_clamps_and_cpusets_they_had() {
     script.switch(90 * MS, 1, Left::Sleeping, None);
     let recorded = |cgroups| {
         let recorder = script.recorder.clone();
-        Option::into_iter(cgroups).fold(recorder, Recorder::with_cgroups).finish(&Charges::default())
+        Option::into_iter(cgroups).fold(recorder, Recorder::with_cgroups).finish(&Lateness::default())
     };
     let mut told = recorded(Some(cgroups));
     let group = |recorded: &Recorded, path: &str| {
@@ -604,7 +604,7 @@ fn groups_have_the_clamps_and_cpusets_they_had() {
 #[test]
 fn rules_know_groups() {
     let cgroups = Cgroups::read("cgroups.txt", GROUPS).unwrap();
-    let recorded = moved().with_cgroups(cgroups).finish(&Charges::default());
+    let recorded = moved().with_cgroups(cgroups).finish(&Lateness::default());
     let apply = |rule: &str| {
         let mut rules = rules::Rules::default();
         rules.add(rule).unwrap();
@@ -628,7 +628,7 @@ fn rules_know_groups() {
     assert!(apply("cgroup=/nowhere: nice=1").is_err());
     let without =
         Cgroups::read("cgroups.txt", b"/proc/5/task/5/cgroup:0::/web\n/sys/fs/cgroup/x/cpu.weight:1\n").unwrap();
-    let recorded = moved().with_cgroups(without).finish(&Charges::default());
+    let recorded = moved().with_cgroups(without).finish(&Lateness::default());
     assert_eq!(placed(&recorded).0[..2], [("parent", "/"), ("first", "/")]);
     let mut rules = rules::Rules::default();
     rules.add("cgroup=/web: weight=20").unwrap();

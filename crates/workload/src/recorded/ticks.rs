@@ -13,6 +13,14 @@ pub struct Ticks {
     pub phase_ns: u64,
 }
 
+impl Ticks {
+    /// The time since the tick before `at`, nanoseconds.
+    pub(super) fn since(&self, at: u64) -> u64 {
+        let period = period(self.hz);
+        (at + period - self.phase_ns % period) % period
+    }
+}
+
 /// What kernels are configured with (`kernel/Kconfig.hz`), the rarest ticks first: those that come four times as often
 /// are also whole periods of it apart, and not the other way round.
 const RATES: [u32; 4] = [100, 250, 300, 1000];
@@ -122,7 +130,7 @@ mod tests {
 
     impl Trace {
         fn event(&mut self, at: u64, pid: i32, what: What<'_>) {
-            self.0.add(&Event { at, cpu: 0, pid, tgid: None, hardirq: None, what });
+            self.0.add(&Event { at, cpu: 0, pid, tgid: None, context: None, what });
         }
 
         fn charge(&mut self, at: u64) {

@@ -8,10 +8,10 @@ use vruntime_sched::{Topology, kernel};
 use vruntime_sim::Config;
 use vruntime_sim::plan::Trace;
 use vruntime_trace::read::{self, Forked, Summary};
-use vruntime_workload::recorded::{Cgroups, Charges, Event, Recorded, Recorder};
+use vruntime_workload::recorded::{Cgroups, Event, Lateness, Recorded, Recorder};
 
 use crate::commands::html;
-use crate::commands::replayed::{Clock, MAX_CPUS, what};
+use crate::commands::replayed::{Clock, MAX_CPUS, context_of, what};
 use crate::commands::trace::{explain, open};
 use crate::plan::series;
 use crate::{Ended, input, interrupt, output};
@@ -30,7 +30,7 @@ pub(in crate::commands) fn nothing_ran(path: &Path) -> miette::Report {
 /// nothing ever happened on some.
 pub(in crate::commands) fn finish(recorder: Recorder, config: &Config, keep_times: bool) -> Recorded {
     let recorder = if keep_times { recorder.keep_times() } else { recorder };
-    let mut recorded = recorder.finish(&charges(config));
+    let mut recorded = recorder.finish(&lateness(config));
     if !config.autogroup {
         recorded.workload.sessions.clear();
         for task in &mut recorded.workload.tasks {
@@ -149,8 +149,8 @@ impl Reading {
             if self.cpus <= MAX_CPUS
                 && let Some(what) = what(&record)
             {
-                let vruntime_trace::Record { cpu, pid, tgid, hardirq, .. } = record;
-                self.recorder.add(&Event { at, cpu, pid, tgid, hardirq, what });
+                let vruntime_trace::Record { cpu, pid, tgid, context, .. } = record;
+                self.recorder.add(&Event { at, cpu, pid, tgid, context: context.map(context_of), what });
             }
         }
         if let Some(analyses) = &mut self.analyses {
@@ -206,18 +206,10 @@ fn recorded_under(path: &Path, release: Option<&str>) -> String {
     }
 }
 
-/// What the simulated machine charges for by itself.
-fn charges(config: &Config) -> Charges {
+/// How late the simulated machine's timers are.
+fn lateness(config: &Config) -> Lateness {
     let costs = &config.machine.costs;
-    Charges {
-        // Most switches in a trace are to another process.
-        switch: costs.switch_ns + costs.mm_switch_ns,
-        sleep: costs.syscall_ns + costs.timer_arm_ns + costs.syscall_return_ns,
-        enter: costs.syscall_ns + costs.timer_arm_ns,
-        interrupt: costs.timer_ns,
-        wake: costs.syscall_ns + costs.wakeup_ns,
-        fork: costs.syscall_ns + costs.fork_ns,
-        ticks: costs.tick_ns * u64::from(config.machine.hz),
+    Lateness {
         timer: costs.irq_latency_ns + costs.irq_jitter_ns + costs.timer_ns,
         slack: config.machine.timer_slack_ns,
     }

@@ -111,7 +111,7 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
         writer.record(&if early { Record { at: 0, ..record } } else { record });
         count += 1;
         bare += u64::from(record.point == Tracepoint::Other { fields: b"" });
-        flags += u64::from(record.hardirq.is_some());
+        flags += u64::from(record.context.is_some());
         if writer.failed() {
             break;
         }

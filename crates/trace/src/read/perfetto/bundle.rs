@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-use crate::event::{Named, StateBits, Tracepoint, Wakeup};
-use crate::read::format::hardirq;
+use crate::event::{Context, Named, StateBits, Tracepoint, Wakeup};
+use crate::read::format::context;
 use crate::read::wire::{Few, Message, Value, varint};
 
 /// Events of columns held at once; bundles are far smaller.
@@ -59,14 +59,14 @@ pub(super) enum Entry<'a> {
     Lost,
     Event {
         pid: i32,
-        hardirq: Option<bool>,
+        context: Option<Context>,
         name: &'a [u8],
         point: Tracepoint<'a>,
     },
     /// A message still to be [decoded](decode).
     Numeric {
         pid: i32,
-        hardirq: Option<bool>,
+        context: Option<Context>,
         tag: u64,
         message: &'a [u8],
     },
@@ -203,7 +203,7 @@ impl Bundle {
             What::Lost => Entry::Lost,
             What::Message { pid, flags, tag, place } => Entry::Numeric {
                 pid: *pid,
-                hardirq: flags.and_then(hardirq),
+                context: flags.and_then(context),
                 tag: *tag,
                 message: &self.bytes[place.clone()],
             },
@@ -218,14 +218,14 @@ impl Bundle {
                     next: Named { comm: &next.comm, pid: next.pid },
                     next_prio: next.prio,
                 };
-                Entry::Event { pid: prev.pid, hardirq: None, name: b"sched_switch", point }
+                Entry::Event { pid: prev.pid, context: None, name: b"sched_switch", point }
             }
             What::Waking { pid, prio, cpu, comm, by, flags } => {
                 let comm = &self.bytes[self.compact.names[*comm].clone()];
                 let wakeup =
                     Wakeup { task: Named { comm, pid: *pid }, prio: *prio, success: true, target_cpu: Some(*cpu) };
-                let hardirq = flags.and_then(hardirq);
-                Entry::Event { pid: *by, hardirq, name: b"sched_waking", point: Tracepoint::Waking(wakeup) }
+                let context = flags.and_then(context);
+                Entry::Event { pid: *by, context, name: b"sched_waking", point: Tracepoint::Waking(wakeup) }
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Rules as users write them, and what becomes of a small trace.
 
-use super::super::{Charges, Event, Left, Named, Recorded, Recorder, What as Happens};
+use super::super::{Lateness, Event, Left, Named, Recorded, Recorder, What as Happens};
 use super::Rules;
 use crate::Error;
 use crate::program::{Bandwidth, Group, Op, Policy};
@@ -21,7 +21,7 @@ fn recorder() -> Recorder {
             cpu,
             pid,
             tgid: (pid > 0).then_some(if pid == 7 { 7 } else { 5 }),
-            hardirq: None,
+            context: None,
             what,
         });
     };
@@ -45,8 +45,8 @@ fn applied(texts: &[&str]) -> Result<Recorded, Error> {
     for text in texts {
         rules.add(text)?;
     }
-    let recorded = recorder().finish(&Charges::default());
-    let mut changed = recorder().without(rules.removed(&recorded.threads)).finish(&Charges::default());
+    let recorded = recorder().finish(&Lateness::default());
+    let mut changed = recorder().without(rules.removed(&recorded.threads)).finish(&Lateness::default());
     rules.apply(&mut changed, &recorded.threads, 2)?;
     Ok(changed)
 }
@@ -155,7 +155,7 @@ fn a_file_says_the_same_as_lines() {
     "#;
     let mut rules = Rules::default();
     rules.add_file("rules.toml", file).unwrap();
-    let recorded = recorder().finish(&Charges::default());
+    let recorded = recorder().finish(&Lateness::default());
     let mut changed = recorded.clone();
     rules.apply(&mut changed, &recorded.threads, 2).unwrap();
     let lines = ["web*: group=/web nice=5 cpus=0-1 weight=30 max=10ms/50ms", "regex=^logger: policy=rr:10 copies=2"];
@@ -177,7 +177,7 @@ fn a_group_that_nobody_is_in_is_known() {
     let file = b"[groups.\"/a\"]\nweight = 3\n[groups.\"/c\"]\nweight = 3\n[groups.\"/t\"]\nweight = 3\n[groups.\"/aa\"]\nweight = 3\n";
     rules.add_file("rules.toml", file).unwrap();
     assert_eq!(rules.groups().count(), 4);
-    let mut recorded = recorder().finish(&Charges::default());
+    let mut recorded = recorder().finish(&Lateness::default());
     recorded.workload.groups.push(Group { path: "/t/below".to_owned(), ..Group::default() });
     let mut idle: Vec<&str> = rules.idle_groups(&recorded.workload.groups).collect();
     idle.sort_unstable();
@@ -191,7 +191,7 @@ fn whose_policy_is_wrong_is_told_at_the_rule() {
     for text in ["web*: policy=deadline:2ms/10ms", "web server: policy=fifo:3 nice=1", "*: nice=4"] {
         rules.add(text).unwrap();
     }
-    let recorded = recorder().finish(&Charges::default());
+    let recorded = recorder().finish(&Lateness::default());
     let at = |name: &str| {
         let thread = recorded.threads.iter().position(|thread| thread.comm == name).expect("it is there");
         rules.wrong_policy(&recorded.threads, thread, "no", "mend it").map(|error| told(&error))
@@ -276,7 +276,7 @@ fn a_rule_reaches_what_a_task_forks_if_it_says_so() {
     };
     let mut recorder = Recorder::new();
     let mut event = |at: u64, pid: i32, what: Happens<'static>| {
-        recorder.add(&Event { at: at * MS, cpu: 0, pid, tgid: None, hardirq: None, what });
+        recorder.add(&Event { at: at * MS, cpu: 0, pid, tgid: None, context: None, what });
     };
     event(0, 0, switch(0, Left::Runnable, 5));
     for (at, parent, child) in [(1, 5, 6), (2, 6, 7), (3, 7, 0)] {
@@ -288,7 +288,7 @@ fn a_rule_reaches_what_a_task_forks_if_it_says_so() {
     }
     event(6, 0, switch(0, Left::Runnable, 9));
     event(7, 9, switch(9, Left::Sleeping, 0));
-    let recorded = recorder.finish(&Charges::default());
+    let recorded = recorder.finish(&Lateness::default());
     let nices = |rule: &str| {
         let mut rules = Rules::default();
         rules.add(rule).unwrap();

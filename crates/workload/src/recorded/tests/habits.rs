@@ -23,9 +23,9 @@ fn pipeline(known: bool, cpu: usize, rest: u64) -> Recorded {
     for beat in 1..=20 {
         let at = beat * 10 * MS;
         let ended = at + 3 * MS + rest + beat % 2 * if rest > MS { MS } else { 0 };
-        script.hardirq = known.then_some(true);
+        script.context = known.then_some(true);
         script.wake(at, 0, source);
-        script.hardirq = known.then_some(false);
+        script.context = known.then_some(false);
         script.switch(at, 0, Left::Runnable, Some(source)).wake(at + 3 * MS, 0, sink);
         if cpu == 0 {
             script.switch(ended, 0, Left::Sleeping, Some(sink)).switch(ended + MS, 0, Left::Sleeping, None);
@@ -164,10 +164,10 @@ fn an_interrupt_that_hits_a_task_is_not_the_tasks_doing() {
         let mut script = Script::default();
         for (round, gap) in [3, 9, 4, 17, 1, 12, 8, 2, 6].into_iter().enumerate() {
             let at = round as u64 * 30 * MS + gap * MS;
-            script.hardirq = flags.then_some(true);
+            script.context = flags.then_some(true);
             script.wake(at, 0, victim).switch(at, 0, Left::Runnable, Some(victim));
             script.wake(at + 100 * US, 0, sleeper);
-            script.hardirq = flags.then_some(false);
+            script.context = flags.then_some(false);
             script.switch(at + 100 * US, 1, Left::Runnable, Some(sleeper));
             script.switch(at + (300 + gap) * US, 1, Left::Sleeping, None).switch(
                 at + 400 * US,
