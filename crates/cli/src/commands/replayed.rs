@@ -1,7 +1,7 @@
 //! What a trace's records mean to a replay: their times and what happened. The fuzz target `replay` has this file, too.
 
+use vruntime_replay::recorded::{self, Left, What};
 use vruntime_trace::{GroupInfo, Mark, Named, Record, TaskState, Tracepoint, Wakeup};
-use vruntime_workload::recorded::{self, Left, What};
 
 /// No machine schedules nothing for so long: the clock has jumped.
 const JUMP_NS: i64 = 10_000_000_000;

@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use miette::miette;
+use vruntime_replay::recorded::{Charges, Event, Recorded, Recorder};
 use vruntime_report::Analyses;
 use vruntime_sched::{Topology, kernel};
 use vruntime_sim::Config;
 use vruntime_sim::plan::Trace;
 use vruntime_trace::read::{self, Forked, Summary};
-use vruntime_workload::recorded::{Cgroups, Charges, Event, Recorded, Recorder};
+use vruntime_workload::cgroups::Cgroups;
 
 use crate::commands::html;
 use crate::commands::replayed::{Clock, MAX_CPUS, what};

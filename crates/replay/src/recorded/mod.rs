@@ -5,7 +5,7 @@
 //! ([`Charges`]). How it sleeps is decided for each thread by what its wakeups have in common ([`Habit`]).
 //!
 //! ```
-//! use vruntime_workload::recorded::{Charges, Event, Left, Named, Recorder, What};
+//! use vruntime_replay::recorded::{Charges, Event, Left, Named, Recorder, What};
 //! use vruntime_workload::program::Op;
 //!
 //! let (idle, web) = (Named { pid: 0, comm: b"swapper/0" }, Named { pid: 7, comm: b"web" });
@@ -19,7 +19,6 @@
 //! assert_eq!((recorded.threads[0].cpu_ns, &recorded.threads[0].latencies[..]), (8_000, &[500][..]));
 //! ```
 
-mod cgroups;
 mod clocks;
 mod endless;
 mod habits;
@@ -32,13 +31,14 @@ mod sessions;
 mod tests;
 mod ticks;
 
-pub use cgroups::{COMMAND as CGROUPS_COMMAND, Cgroups};
 pub use habits::Habit;
-pub use ticks::Ticks;
 
 use std::collections::BTreeSet;
 
-use crate::program::Workload;
+use vruntime_sim::plan::Ticks;
+use vruntime_workload::cgroups::Cgroups;
+use vruntime_workload::program::Workload;
+
 use lives::Lives;
 use ticks::TickFinder;
 
