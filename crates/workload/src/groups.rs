@@ -95,8 +95,8 @@ impl GroupTree {
         index
     }
 
-    /// Returns the number of the group at a path of the form that [`normalize_path`] returns. Creates the group, and the
-    /// groups above it, where they are missing.
+    /// Returns the number of the group at a path of the form that [`normalize_path`] returns. Creates that group and
+    /// the groups above it where they are missing.
     pub fn ensure(&mut self, path: &str) -> usize {
         if let Some(&index) = self.by_path.get(path) {
             return index;
