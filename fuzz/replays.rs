@@ -5,11 +5,12 @@
 
 use std::ops::ControlFlow;
 
+use vruntime_replay::recorded::rules::Rules;
+use vruntime_replay::recorded::{Charges, Event, Recorder};
 use vruntime_sim::{Config, Costs, MachineSpec, parse_topology};
 use vruntime_trace::NoSink;
 use vruntime_trace::read::TextReader;
-use vruntime_workload::recorded::rules::Rules;
-use vruntime_workload::recorded::{Cgroups, Charges, Event, Recorder};
+use vruntime_workload::cgroups::Cgroups;
 use vruntime_workload::{Severity, SourceMap, check};
 
 #[allow(dead_code)] // how often the clock jumped is told by the command alone

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use vruntime_replay::recorded::rules::Rules;
 use vruntime_sched::kernels::negative;
 use vruntime_sim::Error;
 use vruntime_workload::program::{Group, Workload};
-use vruntime_workload::recorded::rules::Rules;
 
 use crate::args::Model;
 use crate::input::Input;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use vruntime_workload::recorded::{CGROUPS_COMMAND, Cgroups};
+use vruntime_workload::cgroups::{COMMAND as CGROUPS_COMMAND, Cgroups};
 
 use crate::cgroup::{is_stale, own_name};
 

@@ -22,6 +22,24 @@ impl Source {
         Self { name: plain(name).into(), text: text.into() }
     }
 
+    /// Returns a source of the text of a file.
+    ///
+    /// # Errors
+    /// The file is not UTF-8.
+    pub fn decode(name: &str, bytes: &[u8]) -> Result<Self, Error> {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(Self::new(name, text)),
+            Err(wrong) => {
+                // Up to there the lossy text has the same bytes.
+                let at = wrong.valid_up_to();
+                let source = Self::new(name, &String::from_utf8_lossy(bytes));
+                Err(Error::new(&source, "the file is not UTF-8 text")
+                    .at(at..at + 1, "this byte cannot be there")
+                    .with_help("is it compressed, or saved in another encoding? convert it to UTF-8"))
+            }
+        }
+    }
+
     /// The name, as shown to people.
     pub fn name(&self) -> &str {
         &self.name
@@ -88,8 +106,8 @@ struct Inner {
 }
 
 impl Error {
-    /// An error without a place yet.
-    pub(crate) fn new(source: &Source, message: impl Into<String>) -> Self {
+    /// Returns an error without a place. [`at`](Self::at) adds the place.
+    pub fn new(source: &Source, message: impl Into<String>) -> Self {
         Self(Box::new(Inner {
             severity: Severity::Error,
             source: source.clone(),
@@ -102,7 +120,9 @@ impl Error {
         }))
     }
 
-    pub(crate) fn at(mut self, span: Range<usize>, label: impl Into<String>) -> Self {
+    /// Adds the place: these bytes of the text, and what was expected there.
+    #[must_use]
+    pub fn at(mut self, span: Range<usize>, label: impl Into<String>) -> Self {
         // Whatever the caller computed, a printer must be able to slice it out of the text.
         let text = self.0.source.text();
         let mut start = span.start.min(text.len());
@@ -119,7 +139,9 @@ impl Error {
         self
     }
 
-    pub(crate) fn with_help(mut self, help: impl Into<String>) -> Self {
+    /// Adds how to mend it.
+    #[must_use]
+    pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.0.help = Some(plain(&help.into()));
         self
     }

@@ -1,8 +1,8 @@
-//! Building the tree of task groups by path.
+//! The tree of task groups, built by path.
 
 use std::collections::BTreeMap;
 
-use crate::program::Group;
+use crate::program::{CpuMax, Group};
 
 /// `cpu.weight` of a new group.
 pub const DEFAULT_WEIGHT: u32 = 100;
@@ -38,23 +38,49 @@ pub fn normalize_path(path: &str) -> Result<String, String> {
     Ok(normal)
 }
 
+/// Settings of a group that a file states. A setting that is `None` stays as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// `cpu.weight`.
+    pub weight: Option<u32>,
+    /// `cpu.idle`.
+    pub idle: Option<bool>,
+    /// `cpu.max`.
+    pub max: Option<CpuMax>,
+}
+
 /// The groups of a workload while it is put together.
+///
+/// ```
+/// use vruntime_workload::groups::GroupTree;
+///
+/// let mut tree = GroupTree::new();
+/// let web = tree.ensure("/pods/web");
+/// tree.get_mut(web).weight = 200;
+/// assert_eq!(tree.paths(), ["/", "/pods", "/pods/web"]);
+/// ```
 #[derive(Clone, Debug)]
-pub(crate) struct GroupTree {
+pub struct GroupTree {
     groups: Vec<Group>,
     by_path: BTreeMap<String, usize>,
 }
 
+impl Default for GroupTree {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl GroupTree {
-    /// Only the root.
-    pub(crate) fn new() -> Self {
+    /// Returns a tree that has only the root.
+    pub fn new() -> Self {
         let mut tree = Self { groups: Vec::new(), by_path: BTreeMap::new() };
         tree.push("/".to_owned(), None);
         tree
     }
 
-    /// A tree with the groups of a workload already in it.
-    pub(crate) fn from_groups(groups: Vec<Group>) -> Self {
+    /// Returns a tree of the groups of a workload.
+    pub fn from_groups(groups: Vec<Group>) -> Self {
         if groups.is_empty() {
             return Self::new();
         }
@@ -69,8 +95,9 @@ impl GroupTree {
         index
     }
 
-    /// The group at a normal path; it and what leads to it are created if need be.
-    pub(crate) fn ensure(&mut self, path: &str) -> usize {
+    /// Returns the number of the group at a path of the form that [`normalize_path`] returns. Creates that group and
+    /// the groups above it where they are missing.
+    pub fn ensure(&mut self, path: &str) -> usize {
         if let Some(&index) = self.by_path.get(path) {
             return index;
         }
@@ -86,20 +113,38 @@ impl GroupTree {
         parent
     }
 
-    /// The paths of all groups, in the order of their numbers.
-    pub(crate) fn paths(&self) -> Vec<String> {
+    /// Returns the paths of all groups, in the order of their numbers.
+    pub fn paths(&self) -> Vec<String> {
         self.groups.iter().map(|group| group.path.clone()).collect()
     }
 
-    pub(crate) fn all(&self) -> &[Group] {
+    /// Sets what `limits` states of a group. As in the kernel, writing `cpu.idle` resets the weight.
+    pub fn limit(&mut self, index: usize, limits: Limits) {
+        let group = self.get_mut(index);
+        if let Some(idle) = limits.idle {
+            group.idle = idle;
+            group.weight = DEFAULT_WEIGHT;
+        }
+        group.weight = limits.weight.unwrap_or(group.weight);
+        match limits.max {
+            Some(CpuMax::Unlimited) => group.max = None,
+            Some(CpuMax::Limited(limit)) => group.max = Some(limit),
+            None => {}
+        }
+    }
+
+    /// Returns all groups, in the order of their numbers.
+    pub fn all(&self) -> &[Group] {
         &self.groups
     }
 
-    pub(crate) fn get_mut(&mut self, index: usize) -> &mut Group {
+    /// Returns the group of a number that [`ensure`](Self::ensure) returned.
+    pub fn get_mut(&mut self, index: usize) -> &mut Group {
         &mut self.groups[index]
     }
 
-    pub(crate) fn into_groups(self) -> Vec<Group> {
+    /// Returns the groups, for [`Workload::groups`](crate::program::Workload::groups).
+    pub fn into_groups(self) -> Vec<Group> {
         self.groups
     }
 }

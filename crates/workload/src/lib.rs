@@ -5,7 +5,7 @@
 //! | rt-app files (JSON) | [`rtapp`] |
 //! | scenario files (TOML): a workload, the machine and the kernel it runs on | [`scenario`] |
 //! | recordings of real kernels: a workload and what was observed of it | [`recording`] |
-//! | traces of real machines, event by event | [`recorded`] |
+//! | what a machine says of its task groups, beside a trace | [`cgroups`] |
 //! | the classic benchmarks, by their command lines | [`model`] |
 //!
 //! What a machine does besides is a list of [`resident`]s.
@@ -19,18 +19,18 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)
 )]
 
+pub mod cgroups;
 pub mod check;
 mod error;
 mod excerpt;
-mod groups;
-mod limit;
+pub mod groups;
+pub mod limit;
 mod merge;
 pub mod model;
 mod names;
 mod place;
 mod plain;
 pub mod program;
-pub mod recorded;
 pub mod recording;
 pub mod resident;
 pub mod rtapp;
@@ -40,7 +40,8 @@ mod units;
 
 pub use error::{Error, Severity, Source};
 pub use groups::{DEFAULT_WEIGHT, MAX_GROUP_DEPTH, normalize_path};
+pub use names::UniqueNames;
 pub use place::SourceMap;
 pub use plain::plain;
-pub use suggest::nearest;
+pub use suggest::{did_you_mean, nearest};
 pub use units::{parse_duration, parse_length};

@@ -6,9 +6,9 @@ use crate::program::{Bandwidth, CpuMax};
 use crate::units::{parse_duration, scaled};
 
 /// The kernel's range of a limit's period, ns.
-pub(crate) const PERIOD_NS: RangeInclusive<u64> = 1_000_000..=1_000_000_000;
+pub const PERIOD_NS: RangeInclusive<u64> = 1_000_000..=1_000_000_000;
 /// The kernel's range of a quota, and of quota and burst together, ns (`max_cfs_runtime`: 2^44 - 1 us).
-pub(crate) const QUOTA_NS: RangeInclusive<u64> = 1_000_000..=((1 << 44) - 1) * 1000;
+pub const QUOTA_NS: RangeInclusive<u64> = 1_000_000..=((1 << 44) - 1) * 1000;
 /// The period of who names none, ns.
 const DEFAULT_PERIOD_NS: u64 = 100_000_000;
 /// A whole number from here on is a quota in microseconds, as `cpu.max` takes it alone: below, the kernel takes none.
@@ -16,7 +16,7 @@ const LEAST_US: u64 = 1000;
 
 /// The limit that `20ms/100ms`, `20ms`, `200000 100000`, `200000` (us), `500m`, `0.5`, `2` (CPUs), `max` or `max
 /// 100000` names, whether or not the kernel takes such a quota and period; none: it is none of these.
-pub(crate) fn cpu_max(text: &str) -> Option<CpuMax> {
+pub fn cpu_max(text: &str) -> Option<CpuMax> {
     let text = text.trim();
     let us = |text: &str| Some(text.parse::<u64>().ok()?.saturating_mul(1000));
     // `500m` is half a CPU here, and never minutes.

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-/// Hands out every name once: whoever wants one that is taken gets a number to it (`web#2`).
+/// Hands out every name once. A name that is taken gets a number (`web#2`).
 #[derive(Debug, Default)]
-pub(crate) struct UniqueNames {
+pub struct UniqueNames {
     /// Names given out, and the number the next one who wants the same is tried with.
     taken: BTreeMap<String, u64>,
 }
 
 impl UniqueNames {
-    /// `wanted`, or with the first number that makes it unique.
-    pub(crate) fn take(&mut self, wanted: String) -> String {
+    /// Returns `wanted`, with the first number that makes it unique if it is taken.
+    pub fn take(&mut self, wanted: String) -> String {
         let Some(&first) = self.taken.get(&wanted) else {
             self.taken.insert(wanted.clone(), 2);
             return wanted;

@@ -189,7 +189,7 @@ struct FileGroup {
 /// The text is not UTF-8, not JSON or lacks a field; its workload is wrong; a group's weight or limit is out of the
 /// kernel's range; its topology does not have as many CPUs as it says.
 pub fn parse(name: &str, bytes: &[u8]) -> Result<Recording, Error> {
-    let source = rtapp::decode(name, bytes)?;
+    let source = Source::decode(name, bytes)?;
     let file: File<'_> = serde_json::from_str(source.text()).map_err(|error| json_error(&source, &error))?;
     let mut workload = workload_of(name, &source, file.workload)?;
     let mut groups = GroupTree::from_groups(std::mem::take(&mut workload.groups));

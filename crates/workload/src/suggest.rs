@@ -27,8 +27,8 @@ pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, _, name)| name)
 }
 
-/// A sentence that helps with a name that is not among `names`.
-pub(crate) fn did_you_mean<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str> + Clone) -> String {
+/// Returns the help for a name that is not among `names`: the nearest name, or a list of the names.
+pub fn did_you_mean<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str> + Clone) -> String {
     match nearest(wrong, names.clone()) {
         Some(name) => format!("did you mean `{name}`?"),
         None => format!("known here: {}", list(names)),

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use miette::miette;
 use vruntime_report::{Analyses, AnalysisKind, AnalysisOptions, MachineGroups};
 use vruntime_trace::GroupInfo;
-use vruntime_workload::recorded::{CGROUPS_COMMAND, Cgroups};
+use vruntime_workload::cgroups::{COMMAND as CGROUPS_COMMAND, Cgroups};
 
 use crate::output;
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use miette::miette;
+use vruntime_replay::recorded::rules::Rules;
 use vruntime_report::{Comparison, Variant, fit_text, printable};
 use vruntime_workload::program::Workload;
-use vruntime_workload::recorded::rules::Rules;
 
 use super::replay::cgroups;
 use super::traced::{

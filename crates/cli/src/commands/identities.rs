@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use vruntime_replay::recorded::Recorded;
 use vruntime_trace::{Identities, Identity};
 use vruntime_workload::program::Workload;
-use vruntime_workload::recorded::Recorded;
 
 /// What the tasks of `workload` are called in a trace: those of the recording as there, the `copies` behind them (up to
 /// that number) like the task they are copied from, under pids of their own. Whoever else is there keeps his name.

@@ -10,14 +10,15 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
+use vruntime_replay::recorded::rules::Rules;
+use vruntime_replay::recorded::{Recorded, Recorder, Thread};
 use vruntime_report::{Analyses, ReplayCheck, counted, fit_text};
 use vruntime_sched::Topology;
 use vruntime_sched::class::deadline::SchedError;
 use vruntime_sim::Error;
 use vruntime_workload::SourceMap;
+use vruntime_workload::cgroups::Cgroups;
 use vruntime_workload::program::Workload;
-use vruntime_workload::recorded::rules::Rules;
-use vruntime_workload::recorded::{Cgroups, Recorded, Recorder, Thread};
 
 pub(super) use self::check::checked;
 pub(crate) use self::notes::Notes;

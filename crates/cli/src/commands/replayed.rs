@@ -1,7 +1,7 @@
 //! What a trace's records mean to a replay: their times and what happened. The fuzz target `replay` has this file, too.
 
-use vruntime_trace::{Context, GroupInfo, Mark, Named, Record, TaskState, Tracepoint, Wakeup};
-use vruntime_workload::recorded::{self, Left, What};
+use vruntime_replay::recorded::{self, Left, What};
+use vruntime_trace::{GroupInfo, Mark, Named, Record, TaskState, Tracepoint, Wakeup};
 
 /// No machine schedules nothing for so long: the clock has jumped.
 const JUMP_NS: i64 = 10_000_000_000;
@@ -40,15 +40,6 @@ impl Clock {
         };
         self.last = Some((record.at, at));
         at
-    }
-}
-
-/// The context of an event.
-pub(crate) fn context_of(context: Context) -> recorded::Context {
-    match context {
-        Context::Task => recorded::Context::Task,
-        Context::Softirq => recorded::Context::Softirq,
-        Context::Hardirq => recorded::Context::Hardirq,
     }
 }
 

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use miette::miette;
 use serde_json::{Value, json};
+use vruntime_replay::recorded::{self, Recorded, Unfit};
 use vruntime_report::{ReplayCheck, counted};
 use vruntime_sim::Config;
 use vruntime_workload::SourceMap;
+use vruntime_workload::cgroups::Cgroups;
 use vruntime_workload::program::{Partition, Workload};
-use vruntime_workload::recorded::{self, Cgroups, Recorded, Unfit};
 
 use super::replay::{checked, finish, guess, notes, nothing_ran, read};
 use crate::args::Model;

@@ -300,11 +300,7 @@ fn what_a_machine_writes_down_of_its_groups_is_read() {
     let folder = tempfile::tempdir().expect("there is room");
     let mut shell = Command::new("sh");
     // Threads that end meanwhile are none of its business, nor is its exit status ours.
-    shell
-        .current_dir(&folder)
-        .args(["-c", vruntime_workload::recorded::CGROUPS_COMMAND])
-        .output()
-        .expect("there is a shell");
+    shell.current_dir(&folder).args(["-c", vruntime_workload::cgroups::COMMAND]).output().expect("there is a shell");
     let file = folder.path().join("cgroups.txt");
     let text = std::fs::read_to_string(&file).expect("it wrote the file");
     assert!(text.lines().any(|line| line.starts_with("/proc/") && line.contains("/cgroup:")), "{text}");

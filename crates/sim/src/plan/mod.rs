@@ -29,7 +29,6 @@ mod tests;
 use std::collections::BTreeSet;
 
 use vruntime_sched::{Kernel, Topology};
-use vruntime_workload::recorded::Ticks;
 use vruntime_workload::recording::Recording;
 use vruntime_workload::resident::Resident;
 use vruntime_workload::scenario::{Loader, Preempt, Scenario};
@@ -65,6 +64,23 @@ pub enum Input<'a> {
     Recording(&'a Recording),
     /// It is a trace of a machine.
     Trace(&'a Trace),
+}
+
+/// The ticks of a recorded machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticks {
+    /// Ticks per second.
+    pub hz: u32,
+    /// Time of the first tick after the beginning of the trace, less than a period, nanoseconds.
+    pub phase_ns: u64,
+}
+
+impl Ticks {
+    /// The time since the last tick before `at`, a time since the trace's beginning; both in nanoseconds.
+    pub fn since(&self, at: u64) -> u64 {
+        let period = 1_000_000_000 / u64::from(self.hz.max(1));
+        (at + period - self.phase_ns % period) % period
+    }
 }
 
 /// What is known of a trace that is to be replayed.

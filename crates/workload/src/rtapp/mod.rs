@@ -75,7 +75,7 @@ const TOP_KEYS: &[&str] = &["tasks", "global", "resources"];
 /// The text is not UTF-8, not JSON, or not of rt-app's grammar; a number is out of its range; there are more than
 /// `options.max_tasks` tasks. The error tells of the first hundred of these ([`Error::related`]).
 pub fn parse(name: &str, bytes: &[u8], options: &Options) -> Result<RtApp, Error> {
-    let mut problems = Problems::new(decode(name, bytes)?, options.strict);
+    let mut problems = Problems::new(Source::decode(name, bytes)?, options.strict);
     let root = match json::parse(&mut problems) {
         Ok(root) => root,
         Err(error) => {
@@ -88,21 +88,6 @@ pub fn parse(name: &str, bytes: &[u8], options: &Options) -> Result<RtApp, Error
         if problems.has_errors() { empty } else { file(&mut problems, &root, options).unwrap_or(empty) };
     let warnings = problems.finish()?;
     Ok(RtApp { workload, global, places, warnings })
-}
-
-/// The text of a file, which has to be UTF-8.
-pub(crate) fn decode(name: &str, bytes: &[u8]) -> Result<Source, Error> {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Ok(Source::new(name, text)),
-        Err(wrong) => {
-            // Up to there the lossy text has the same bytes.
-            let at = wrong.valid_up_to();
-            let source = Source::new(name, &String::from_utf8_lossy(bytes));
-            Err(Error::new(&source, "the file is not UTF-8 text")
-                .at(at..at + 1, "this byte cannot be there")
-                .with_help("is it compressed, or saved in another encoding? convert it to UTF-8"))
-        }
-    }
 }
 
 fn file(problems: &mut Problems, root: &Value, options: &Options) -> Option<(Workload, Global, SourceMap)> {

@@ -58,7 +58,7 @@ use crate::error::{Error, Problems, Source};
 use crate::merge::Merged;
 use crate::place::SourceMap;
 use crate::program::Workload;
-use crate::rtapp::{self, Options};
+use crate::rtapp::Options;
 use crate::suggest::{did_you_mean, nearest};
 use fields::{Fields, Value};
 
@@ -192,7 +192,7 @@ impl Scenario {
 /// The text is not UTF-8 or not TOML, a key is unknown, a value is of the wrong type or out of its range, a file
 /// cannot be read or is itself wrong, or there are more than `options.max_tasks` tasks.
 pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_>) -> Result<Scenario, Error> {
-    let source = rtapp::decode(name, bytes)?;
+    let source = Source::decode(name, bytes)?;
     let mut problems = Problems::new(source.clone(), options.strict);
     let text = source.text();
     let table = DeTable::parse(text).map_err(|error| {

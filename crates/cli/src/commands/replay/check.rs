@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use vruntime_replay::recorded::{Recorded, Thread};
 use vruntime_report::{ReplayCheck, ReplayGroup, ReplayMeasure, ReplayTask, Results, latency_of};
 use vruntime_workload::program::Workload;
-use vruntime_workload::recorded::{Recorded, Thread};
 
 use super::autogroups;
 use crate::simulate::Done;

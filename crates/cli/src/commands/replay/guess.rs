@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use vruntime_replay::recorded::{self, Recorded};
 use vruntime_sim::plan::Trace;
-use vruntime_workload::recorded::{self, Recorded};
 
 use super::recording::{Reading, finish};
 use crate::args::Model;

@@ -1,8 +1,8 @@
 //! What there is to know about how a trace was read.
 
+use vruntime_replay::recorded::{Habit, Recorded};
 use vruntime_report::counted;
 use vruntime_workload::program::Group;
-use vruntime_workload::recorded::{Habit, Recorded};
 
 /// What there is to know about how a trace was read, a sentence each.
 #[derive(Clone, Debug, Default)]

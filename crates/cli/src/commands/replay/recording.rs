@@ -8,10 +8,11 @@ use vruntime_sched::{Topology, kernel};
 use vruntime_sim::Config;
 use vruntime_sim::plan::Trace;
 use vruntime_trace::read::{self, Forked, Summary};
-use vruntime_workload::recorded::{Cgroups, Event, Lateness, Recorded, Recorder};
+use vruntime_replay::recorded::{Event, Lateness, Recorded, Recorder};
+use vruntime_workload::cgroups::Cgroups;
 
 use crate::commands::html;
-use crate::commands::replayed::{Clock, MAX_CPUS, context_of, what};
+use crate::commands::replayed::{Clock, MAX_CPUS, what};
 use crate::commands::trace::{explain, open};
 use crate::plan::series;
 use crate::{Ended, input, interrupt, output};
@@ -150,7 +151,7 @@ impl Reading {
                 && let Some(what) = what(&record)
             {
                 let vruntime_trace::Record { cpu, pid, tgid, context, .. } = record;
-                self.recorder.add(&Event { at, cpu, pid, tgid, context: context.map(context_of), what });
+                self.recorder.add(&Event { at, cpu, pid, tgid, context, what });
             }
         }
         if let Some(analyses) = &mut self.analyses {

@@ -2,24 +2,9 @@
 //! each (`sched_stat_runtime`); and who waits gets his turn at a tick, so that it makes a difference where it falls
 //! among the beats of the tasks.
 
+use vruntime_sim::plan::Ticks;
+
 use super::{Event, What};
-
-/// The ticks of a recorded machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ticks {
-    /// How many a second.
-    pub hz: u32,
-    /// When the first came after the trace's beginning, within a period of it, nanoseconds.
-    pub phase_ns: u64,
-}
-
-impl Ticks {
-    /// The time since the tick before `at`, nanoseconds.
-    pub(super) fn since(&self, at: u64) -> u64 {
-        let period = period(self.hz);
-        (at + period - self.phase_ns % period) % period
-    }
-}
 
 /// What kernels are configured with (`kernel/Kconfig.hz`), the rarest ticks first: those that come four times as often
 /// are also whole periods of it apart, and not the other way round.

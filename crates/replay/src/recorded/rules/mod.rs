@@ -3,7 +3,7 @@
 //! A rule is `WHO: WHAT`, or a `[[rule]]` table of a TOML file with the same keys:
 //!
 //! ```
-//! use vruntime_workload::recorded::rules::Rules;
+//! use vruntime_replay::recorded::rules::Rules;
 //!
 //! let mut rules = Rules::default();
 //! rules.add("batch-*: group=/batch weight=50 max=20ms/100ms")?;
@@ -23,22 +23,15 @@ mod tests;
 mod values;
 mod who;
 
-pub(super) use apply::{free, keep_online, limit, narrow_cpusets};
+pub(super) use apply::{free, keep_online, narrow_cpusets};
 
 use std::ops::Range;
 
 use super::Thread;
-use crate::error::{Error, Source};
-use crate::program::{CpuMax, Group, Policy, Workload};
+use vruntime_workload::groups::Limits;
+use vruntime_workload::program::{Group, Policy, Workload};
+use vruntime_workload::{Error, Source};
 use who::{Somebody, Who, below, in_file, in_trace};
-
-/// What a group gets; what is `None` stays.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Limits {
-    pub(super) weight: Option<u32>,
-    pub(super) idle: Option<bool>,
-    pub(super) max: Option<CpuMax>,
-}
 
 /// Where a task may run; none: on all CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]

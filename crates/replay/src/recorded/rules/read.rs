@@ -6,10 +6,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::values::{self, LIMITS, WHAT, WHO, Wrong};
 use super::{Limits, Rule, Rules, What, Who};
-use crate::error::{Error, Source};
-use crate::groups::normalize_path;
-use crate::rtapp;
-use crate::suggest::{did_you_mean, nearest};
+use vruntime_workload::groups::normalize_path;
+use vruntime_workload::{Error, Source};
+use vruntime_workload::{did_you_mean, nearest};
 
 /// What a rule looks like.
 const FORM: &str = "a rule is WHO: WHAT, such as 'batch-*: group=/batch weight=50'; docs/replay.md lists what there is";
@@ -117,7 +116,7 @@ impl Rules {
     /// # Errors
     /// It is not UTF-8 or not TOML, or a rule is wrong as in [`Rules::add`].
     pub fn add_file(&mut self, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        let source = rtapp::decode(name, bytes)?;
+        let source = Source::decode(name, bytes)?;
         let text = source.text();
         let wrong = |span: Range<usize>, message: String, label: &str| Error::new(&source, message).at(span, label);
         let table = DeTable::parse(text).map_err(|error| {

@@ -8,10 +8,10 @@ use super::habits::{MIN_SLEEPS, Rhythm, rhythm};
 use super::lives::{Act, End, Lives, Stay, Stretch, Waker};
 use super::placing::{Allowed, Said};
 use super::sessions::{is_kernel_thread, sessions};
-use super::ticks::Ticks;
 use super::{Lateness, Counts, How, Recorded, Thread};
 use super::{clocks, lives, placing};
-use crate::program::{Before, Op, Phase, Policy, Repeat, Semaphore, Settings, Task, Workload};
+use vruntime_sim::plan::Ticks;
+use vruntime_workload::program::{Before, Op, Phase, Policy, Repeat, Semaphore, Settings, Task, Workload};
 
 /// A task that has waited so long beside an idle CPU is confined to its own: any balancer would have moved it.
 const CONFINED_NS: u64 = 20_000_000;

@@ -10,7 +10,8 @@ fn goes_on(rest: impl FnOnce(&mut Script, [Named<'static>; 2])) -> Vec<bool> {
     script.wake(0, 1, tasks[0]).wake(0, 1, tasks[1]).switch(0, 1, Left::Runnable, Some(tasks[0]));
     rest(&mut script, tasks);
     let recorded = script.finish();
-    let forever = |task: &crate::program::Task| task.phases.last().is_some_and(|last| last.repeat == Repeat::Forever);
+    let forever =
+        |task: &vruntime_workload::program::Task| task.phases.last().is_some_and(|last| last.repeat == Repeat::Forever);
     let found: Vec<bool> = recorded.workload.tasks.iter().map(forever).collect();
     assert_eq!(recorded.counts.endless, found.iter().filter(|forever| **forever).count() as u64);
     found

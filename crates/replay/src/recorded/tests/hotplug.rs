@@ -1,7 +1,7 @@
 //! CPUs that go offline and come back.
 
 use super::*;
-use crate::program::Hotplug;
+use vruntime_workload::program::Hotplug;
 
 /// Two spinners take turns on CPU 1, while CPU 0 has nobody: if that is because it is offline, nobody keeps them from
 /// it.

@@ -1,7 +1,7 @@
 //! Small traces, and the programs they become.
 
 use super::*;
-use crate::program::{Bandwidth, Changed, Clamps, Cpuset, Op, Partition, Policy, Repeat};
+use vruntime_workload::program::{Bandwidth, Changed, Clamps, Cpuset, Op, Partition, Policy, Repeat};
 
 mod endless;
 mod habits;
@@ -433,9 +433,9 @@ fn marks_tell_of_groups_and_whoever_is_born_into_one_is_there_first() {
     assert_eq!(recorded.threads[1].cgroup.as_deref(), Some("/web"));
     assert_eq!((recorded.counts.moves, recorded.counts.grouped), (0, 1));
     let [change] = &recorded.workload.changes[..] else { panic!("{:?}", recorded.workload.changes) };
-    let crate::program::Changed::Group { group: 1, to } = &change.what else { panic!("{change:?}") };
+    let vruntime_workload::program::Changed::Group { group: 1, to } = &change.what else { panic!("{change:?}") };
     assert_eq!((change.at, to.weight, to.idle), (5 * MS, Some(50), None));
-    assert_eq!(to.max, Some(crate::program::CpuMax::Unlimited));
+    assert_eq!(to.max, Some(vruntime_workload::program::CpuMax::Unlimited));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use globset::GlobMatcher;
 use regex::Regex;
 
 use super::super::Thread;
-use crate::program::{Task, Workload};
+use vruntime_workload::program::{Task, Workload};
 
 /// Whom a rule is about: whoever fits all that it says.
 #[derive(Clone, Debug, Default)]

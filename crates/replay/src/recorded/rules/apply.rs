@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::super::cgroups::COMMAND;
 use super::super::{Recorded, Thread};
 use super::copies::multiply;
 use super::{Affinity, Limits, Rule, Rules, Somebody, What, in_file, in_trace};
-use crate::error::Error;
-use crate::groups::{DEFAULT_WEIGHT, GroupTree};
-use crate::program::{Changed, CpuMax, Cpuset, Group, Phase, Policy, Settings, Task, Workload};
-use crate::suggest::nearest;
+use vruntime_workload::Error;
+use vruntime_workload::cgroups::COMMAND;
+use vruntime_workload::groups::GroupTree;
+use vruntime_workload::nearest;
+use vruntime_workload::program::{Changed, Cpuset, Group, Phase, Policy, Settings, Task, Workload};
 
 /// So many tasks a what-if may have: as many as an rt-app file.
 const MAX_TASKS: u64 = 1 << 21;
@@ -239,24 +239,9 @@ fn list(names: &BTreeSet<&str>) -> String {
 /// kernel has none.
 fn write(groups: &mut GroupTree, index: usize, limits: Limits) {
     let burst = groups.get_mut(index).max.map_or(0, |max| max.burst);
-    limit(groups, index, limits);
+    groups.limit(index, limits);
     if let (Some(_), Some(max)) = (limits.max, &mut groups.get_mut(index).max) {
         max.burst = burst.min(max.quota);
-    }
-}
-
-/// Gives a group what is said of it.
-pub(in super::super) fn limit(groups: &mut GroupTree, index: usize, limits: Limits) {
-    let group = groups.get_mut(index);
-    if let Some(idle) = limits.idle {
-        group.idle = idle;
-        group.weight = DEFAULT_WEIGHT;
-    }
-    group.weight = limits.weight.unwrap_or(group.weight);
-    match limits.max {
-        Some(CpuMax::Unlimited) => group.max = None,
-        Some(CpuMax::Limited(limit)) => group.max = Some(limit),
-        None => {}
     }
 }
 

@@ -1,15 +1,14 @@
-//! The task groups a trace's threads were in: those the machine says ([`super::cgroups`]), and those to which
+//! The task groups a trace's threads were in: those the machine says ([`Cgroups`]), and those to which
 //! `cgroup_attach_task` moved them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Counts;
-use super::cgroups::Cgroups;
 use super::lives::Thread;
-use super::rules::{Limits, limit};
-use crate::groups::{GroupTree, normalize_path};
-use crate::limit::{PERIOD_NS, QUOTA_NS};
-use crate::program::{Bandwidth, Change, Changed, CpuMax, GroupChange, Settings, Workload};
+use vruntime_workload::cgroups::Cgroups;
+use vruntime_workload::groups::{GroupTree, Limits, normalize_path};
+use vruntime_workload::limit::{PERIOD_NS, QUOTA_NS};
+use vruntime_workload::program::{Bandwidth, Change, Changed, CpuMax, GroupChange, Settings, Workload};
 
 /// A thread moved to another group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,7 +138,7 @@ fn give(marked: &[Marked], groups: &mut GroupTree) -> Vec<Change> {
         let group = groups.ensure(&path);
         let Limits { weight, idle, max } = one.limits;
         match seen.insert(group, idle) {
-            None => limit(groups, group, one.limits),
+            None => groups.limit(group, one.limits),
             Some(was) => {
                 let to = GroupChange { weight, idle: idle.filter(|_| was != idle), max, ..GroupChange::default() };
                 changes.push(Change { at: one.at, what: Changed::Group { group, to } });

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use crate::names::UniqueNames;
-use crate::program::{Changed, Op, Phase, Workload};
+use vruntime_workload::UniqueNames;
+use vruntime_workload::program::{Changed, Op, Phase, Workload};
 
 /// Who there are to be of each task and of each semaphore: the first is the old one.
 struct Plan<'a> {
@@ -81,7 +81,7 @@ pub(super) fn multiply(workload: &mut Workload, copies: &[u32]) {
         for copy in 1..of_waiter(&plan.waiter[semaphore]) {
             let old = &workload.semaphores[semaphore];
             let name = format!("{}#{}", old.name, copy + 1);
-            let new = crate::program::Semaphore { name, ..old.clone() };
+            let new = vruntime_workload::program::Semaphore { name, ..old.clone() };
             workload.semaphores.push(new);
         }
     }

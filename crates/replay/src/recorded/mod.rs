@@ -5,7 +5,7 @@
 //! a timer, or by a device ([`Habit`]).
 //!
 //! ```
-//! use vruntime_workload::recorded::{Lateness, Event, Left, Named, Recorder, What};
+//! use vruntime_replay::recorded::{Event, Lateness, Left, Named, Recorder, What};
 //! use vruntime_workload::program::Op;
 //!
 //! let (idle, web) = (Named { pid: 0, comm: b"swapper/0" }, Named { pid: 7, comm: b"web" });
@@ -19,7 +19,6 @@
 //! assert_eq!((recorded.threads[0].cpu_ns, &recorded.threads[0].latencies[..]), (8_000, &[500][..]));
 //! ```
 
-mod cgroups;
 mod clocks;
 mod endless;
 mod habits;
@@ -32,14 +31,16 @@ mod sessions;
 mod tests;
 mod ticks;
 
-pub use cgroups::{COMMAND as CGROUPS_COMMAND, Cgroups};
 pub use habits::Habit;
-pub use ticks::Ticks;
 
 use std::collections::BTreeSet;
 
-use crate::program::Workload;
+use vruntime_sim::plan::Ticks;
+use vruntime_workload::cgroups::Cgroups;
+use vruntime_workload::program::Workload;
+
 use lives::Lives;
+pub use vruntime_trace::Context;
 use ticks::TickFinder;
 
 /// A task as an event names it.
@@ -49,17 +50,6 @@ pub struct Named<'a> {
     pub pid: i32,
     /// Its name.
     pub comm: &'a [u8],
-}
-
-/// In which context of a CPU an event happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Context {
-    /// The task's own, in user mode or in a system call.
-    Task,
-    /// A softirq, which does the task's own work (a packet over loopback) or work of others (a timer of the wheel).
-    Softirq,
-    /// The handler of a hardware interrupt.
-    Hardirq,
 }
 
 /// Why a task left its CPU.

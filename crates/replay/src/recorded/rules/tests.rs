@@ -2,8 +2,8 @@
 
 use super::super::{Lateness, Event, Left, Named, Recorded, Recorder, What as Happens};
 use super::Rules;
-use crate::Error;
-use crate::program::{Bandwidth, Group, Op, Policy};
+use vruntime_workload::Error;
+use vruntime_workload::program::{Bandwidth, Group, Op, Policy};
 
 const MS: u64 = 1_000_000;
 const IDLE: Named<'static> = Named { pid: 0, comm: b"swapper/0" };

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::cgroups::Cgroups;
 use super::lives::Thread;
 use super::placing::{inherited, said_of_first};
-use crate::program::Session;
+use vruntime_workload::cgroups::Cgroups;
+use vruntime_workload::program::Session;
 
 /// What the names of the kernel's own threads begin with.
 const KERNEL_THREADS: &[&str] = &[

@@ -4,12 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::rules::{Limits, limit};
 use crate::error::{Error, Source};
-use crate::groups::{GroupTree, normalize_path};
+use crate::groups::{GroupTree, Limits, normalize_path};
 use crate::limit::{PERIOD_NS, QUOTA_NS};
 use crate::program::{Bandwidth, Clamps, CpuMax, Cpuset, Group, Partition};
-use crate::rtapp;
 use crate::scenario::{cpu_ranges, utilisation};
 
 /// Asks a machine for its groups: which thread is in which, and what weights and limits they have; for its autogroups,
@@ -34,7 +32,7 @@ const SHARES: u64 = 1024;
 /// The groups of a machine at one moment, as [`COMMAND`] wrote them down.
 ///
 /// ```
-/// use vruntime_workload::recorded::Cgroups;
+/// use vruntime_workload::cgroups::Cgroups;
 ///
 /// let text = b"/proc/7/task/7/cgroup:0::/web\n/sys/fs/cgroup/web/cpu.weight:200\n/sys/fs/cgroup/web/cpu.max:50000 100000\n";
 /// let cgroups = Cgroups::read("cgroups.txt", text)?;
@@ -64,9 +62,11 @@ pub struct Cgroups {
 
 /// `/proc/PID/autogroup`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Autogroup {
-    pub(super) id: u64,
-    pub(super) nice: i8,
+pub struct Autogroup {
+    /// Its number.
+    pub id: u64,
+    /// Its nice value.
+    pub nice: i8,
 }
 
 /// A line: a file's name, and a line of what is in it.
@@ -107,7 +107,7 @@ impl Cgroups {
     /// It is not UTF-8, a line is not of the form `FILE:CONTENT`, a file's content is not what the kernel writes, or it
     /// names no thread.
     pub fn read(name: &str, bytes: &[u8]) -> Result<Self, Error> {
-        let source = rtapp::decode(name, bytes)?;
+        let source = Source::decode(name, bytes)?;
         let mut cgroups = Self::default();
         let mut files = Vec::new();
         // Threads by the hierarchies of the controller that schedules: v1's, if there is one, goes before v2's.
@@ -219,8 +219,7 @@ impl Cgroups {
 
     /// The autogroup of a thread, of a process if that is known: some none if it is in none, none if the file does not
     /// tell.
-    #[expect(clippy::option_option, reason = "to be in none is known, too")]
-    pub(super) fn autogroup_of(&self, thread: i32, process: Option<i32>) -> Option<Option<Autogroup>> {
+    pub fn autogroup_of(&self, thread: i32, process: Option<i32>) -> Option<Option<Autogroup>> {
         let process = process.or_else(|| self.processes.get(&thread).copied()).unwrap_or(thread);
         // Where nobody has begun a session all are in none, and only the machine's setting tells that it was asked.
         let told = !self.autogroups.is_empty() || self.autogroup_enabled.is_some();
@@ -257,7 +256,7 @@ impl Cgroups {
     }
 
     /// Gives the groups what their files say, and makes those that take CPUs from others.
-    pub(super) fn give(&self, groups: &mut GroupTree) {
+    pub fn give(&self, groups: &mut GroupTree) {
         for (path, cpuset) in &self.cpusets {
             if cpuset.partition != Partition::Member && self.task_group(path) == path {
                 groups.ensure(path);
@@ -265,7 +264,7 @@ impl Cgroups {
         }
         for (index, path) in groups.paths().iter().enumerate().skip(1) {
             if let Some(limits) = self.groups.get(path) {
-                limit(groups, index, *limits);
+                groups.limit(index, *limits);
             }
             let Group { uclamp, cpuset, .. } = groups.get_mut(index);
             *uclamp = self.clamps.get(path).copied();
@@ -274,7 +273,7 @@ impl Cgroups {
     }
 
     /// The CPUs to which a cgroup confines its tasks that is no task group, and of which no task group knows therefore.
-    pub(super) fn cpus_below_task_group(&self, path: &str) -> Option<&[u32]> {
+    pub fn cpus_below_task_group(&self, path: &str) -> Option<&[u32]> {
         let (group, mut path) = (self.task_group(path), path);
         while path != group {
             if let Some(cpus) = self.cpusets.get(path).and_then(|cpuset| cpuset.cpus.as_deref()) {
@@ -286,12 +285,12 @@ impl Cgroups {
     }
 
     /// Whether a cgroup, or one above it, keeps its tasks from any CPU of a machine that has so many.
-    pub(super) fn confines(&self, path: &str, cpus: usize) -> bool {
+    pub fn confines(&self, path: &str, cpus: usize) -> bool {
         self.cpuset(path).is_some_and(|list| (0..cpus as u32).any(|cpu| !list.contains(&cpu)))
     }
 
     /// The CPUs of a cgroup, or of the next one above it that has any of its own.
-    pub(super) fn cpuset(&self, path: &str) -> Option<&[u32]> {
+    pub fn cpuset(&self, path: &str) -> Option<&[u32]> {
         let mut path = path;
         while path != "/" {
             if let Some(list) = self.cpusets.get(path).and_then(|cpuset| cpuset.cpus.as_deref()) {
@@ -308,7 +307,7 @@ impl Cgroups {
     }
 
     /// Whether a task group, or one above it, has a limit (`cpu.max`).
-    pub(super) fn limits(&self, path: &str) -> bool {
+    pub fn limits(&self, path: &str) -> bool {
         let mut path = self.task_group(path);
         while path != "/" {
             if self.groups.get(path).is_some_and(|limits| matches!(limits.max, Some(CpuMax::Limited(_)))) {

@@ -8,7 +8,7 @@ use arrivals::Guess;
 
 use super::placing::{Marked, Move};
 use super::{Context, Counts, Event, Left, Named, What};
-use crate::program::Hotplug;
+use vruntime_workload::program::Hotplug;
 
 /// Who ended a sleep, as far as the trace tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use crate::Error;
-use crate::program::{Bandwidth, Changed, Group, Policy, Settings, Workload};
 use crate::recorded::rules::Rules;
-use crate::rtapp::Options;
-use crate::scenario;
+use vruntime_workload::Error;
+use vruntime_workload::program::{Bandwidth, Changed, Group, Policy, Settings, Workload};
+use vruntime_workload::rtapp::Options;
+use vruntime_workload::scenario;
 
 const MS: u64 = 1_000_000;
 

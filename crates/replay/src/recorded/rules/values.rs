@@ -6,10 +6,10 @@ use globset::{GlobBuilder, GlobMatcher};
 use regex::RegexBuilder;
 
 use super::{Affinity, Limits, What, Who};
-use crate::groups::normalize_path;
-use crate::limit::{PERIOD_NS, QUOTA_NS, cpu_max};
-use crate::program::{CpuMax, Policy};
-use crate::units::parse_duration;
+use vruntime_workload::groups::normalize_path;
+use vruntime_workload::limit::{PERIOD_NS, QUOTA_NS, cpu_max};
+use vruntime_workload::parse_duration;
+use vruntime_workload::program::{CpuMax, Policy};
 
 /// Keys that say who.
 pub(super) const WHO: [&str; 6] = ["comm", "regex", "pid", "tgid", "tree", "cgroup"];

@@ -1,7 +1,7 @@
 //! What a trace finds when it begins.
 
 use super::*;
-use crate::program::Before;
+use vruntime_workload::program::Before;
 
 /// Perf begins with the names of all tasks, as if the idle task had told them: the CPU need not have been idle.
 #[test]
