@@ -137,8 +137,10 @@ pub(super) struct Thread {
     /// To which groups it was moved.
     pub(super) moves: Vec<Move>,
     state: State,
-    /// That it sleeps nobody has said: it was replaced unseen.
+    /// No event says that it sleeps: its switch away is missing.
     presumed: bool,
+    /// As that, and another task has its CPU now: it may have been preempted.
+    replaced: bool,
     /// It was charged time from here on (`sched_stat_runtime`), although nothing tells that it came onto a CPU.
     charged_from: Option<u64>,
     /// It was woken while it ran; that counts if it is on its way to sleep.
@@ -172,6 +174,7 @@ impl Thread {
             moves: Vec::new(),
             state: State::Asleep,
             presumed: false,
+            replaced: false,
             charged_from: None,
             early: None,
         }
@@ -273,6 +276,8 @@ pub(super) struct Lives {
     pids: BTreeMap<i32, usize>,
     cpus: Vec<Cpu>,
     idle: usize,
+    /// The trace has wakeups.
+    wakeups: bool,
     /// How long any CPU was idle.
     any_idle: u64,
     now: u64,
@@ -600,6 +605,7 @@ impl Lives {
     }
 
     fn woken(&mut self, at: u64, cpu: usize, task: Named<'_>, prio: i32, (waker, context): (Waker, Option<Context>)) {
+        self.wakeups = true;
         let thread = self.thread(task);
         if self.threads[thread].state == State::Running {
             let by = match waker {
@@ -634,7 +640,7 @@ impl Lives {
         }
         let elsewhere = this.stretches.last().is_some_and(|slept| slept.last_cpu != cpu as u32);
         this.begins(at, waker, cpu, prio);
-        (this.state, this.charged_from) = (State::waiting(at, true), None);
+        (this.state, this.replaced, this.charged_from) = (State::waiting(at, true), false, None);
         let stretch = this.stretches.len() - 1;
         this.stretches[stretch].surely = match (waker, context) {
             (Waker::Thread(_), Some(Context::Task | Context::Softirq)) => Some(true),
@@ -677,7 +683,7 @@ impl Lives {
         if prev.pid == 0 {
             if let Current::Thread(_) = self.cpus[cpu].current {
                 self.counts.broken_switches += 1;
-                self.forget(at, cpu);
+                self.forget_asleep(at, cpu);
             } else if std::mem::take(&mut self.cpus[cpu].current) == Current::Idle {
                 self.rested(cpu, at);
             }
@@ -772,6 +778,12 @@ impl Lives {
                     stay.own_idle += own.saturating_sub(own_idle);
                 }
             }
+            // Nothing has woken it: it did not sleep, but was preempted.
+            State::Asleep if this.replaced && self.wakeups && !this.stretches.is_empty() => {
+                if let Some(stretch) = this.stretches.last_mut() {
+                    stretch.end = End::Trace;
+                }
+            }
             State::Asleep => {
                 // It sleeps, and yet it runs: whoever woke it is not in the trace. At the start it may have waited.
                 let first = this.stretches.is_empty();
@@ -788,7 +800,7 @@ impl Lives {
             // Neither can be: it has left any other CPU, and who is gone is another.
             State::Running | State::Gone => {}
         }
-        (this.state, this.presumed, this.charged_from) = (State::Running, false, None);
+        (this.state, this.presumed, this.replaced, this.charged_from) = (State::Running, false, false, None);
         if this.stretches.is_empty() {
             this.begins(at, Waker::Nobody, cpu, prio);
         }

@@ -158,8 +158,62 @@ impl Names {
     }
 }
 
-/// The semaphore of each pair of a waker and a woken thread.
-type Semaphores = BTreeMap<(usize, usize), usize>;
+/// The semaphores of each pair of a waker and a woken thread.
+type Semaphores = BTreeMap<(usize, usize), Pair>;
+
+/// What two threads tell each other of which the first wakes the second.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    /// The second waits for the progress of the first, and of no other.
+    wakes: usize,
+    /// Where the second wakes the first as well, if only by way of others, they work for each other: each wakeup found
+    /// the second asleep, so the first never is further ahead of it.
+    sleeps: Option<usize>,
+}
+
+/// The circle of each node of a graph: nodes that can reach each other have the same number.
+fn circles(edges: &[BTreeSet<usize>]) -> Vec<usize> {
+    // Tarjan's algorithm, with a stack of its own: chains of wakers can be long.
+    let unseen = usize::MAX;
+    let (mut order, mut low, mut circle) = (vec![unseen; edges.len()], vec![0; edges.len()], vec![unseen; edges.len()]);
+    let (mut next, mut found, mut open) = (0, 0, Vec::new());
+    for start in 0..edges.len() {
+        if order[start] != unseen {
+            continue;
+        }
+        let mut path = vec![(start, edges[start].iter())];
+        while let Some((node, rest)) = path.last_mut() {
+            let node = *node;
+            if order[node] == unseen {
+                (order[node], low[node]) = (next, next);
+                next += 1;
+                open.push(node);
+            }
+            if let Some(&to) = rest.next() {
+                if order[to] == unseen {
+                    path.push((to, edges[to].iter()));
+                } else if circle[to] == unseen {
+                    low[node] = low[node].min(order[to]);
+                }
+                continue;
+            }
+            path.pop();
+            if let Some((above, _)) = path.last() {
+                low[*above] = low[*above].min(low[node]);
+            }
+            if low[node] == order[node] {
+                while let Some(member) = open.pop() {
+                    circle[member] = found;
+                    if member == node {
+                        break;
+                    }
+                }
+                found += 1;
+            }
+        }
+    }
+    circle
+}
 
 struct Builder<'a> {
     threads: &'a [lives::Thread],
@@ -231,23 +285,31 @@ impl Builder<'_> {
         }
     }
 
-    /// A semaphore for each pair of threads of which the first wakes the second: the second waits for the progress of
-    /// that thread and of no other.
+    /// The semaphores of each pair of threads of which the first wakes the second.
     fn semaphores(&self, all: &mut Vec<Semaphore>) -> Semaphores {
-        let mut pairs = Semaphores::new();
+        let mut wakes: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); self.threads.len()];
         for (index, thread) in self.threads.iter().enumerate() {
             for (stretch, Stretch { waker, .. }) in thread.stretches.iter().enumerate() {
                 if let Waker::Thread(by) = *waker
                     && self.depends(index, stretch)
                 {
-                    pairs.entry((by, index)).or_insert_with(|| {
-                        let by = &self.threads[by];
-                        let name = format!("{}-{}->{}-{}", by.comm, by.pid, thread.comm, thread.pid);
-                        all.push(Semaphore { name, initial: 0 });
-                        all.len() - 1
-                    });
+                    wakes[by].insert(index);
                 }
             }
+        }
+        let circles = circles(&wakes);
+        let mut semaphore = |by: usize, woken: usize, what: &str| {
+            let [by, woken] = [by, woken].map(|index| &self.threads[index]);
+            let name = format!("{}-{}->{}-{}{what}", by.comm, by.pid, woken.comm, woken.pid);
+            let initial = if what.is_empty() { 0 } else { std::env::var("L").ok().and_then(|l| l.parse().ok()).unwrap_or(0) };
+            all.push(Semaphore { name, initial });
+            all.len() - 1
+        };
+        let mut pairs = Semaphores::new();
+        for (by, woken) in wakes.iter().enumerate().flat_map(|(by, woken)| woken.iter().map(move |&woken| (by, woken))) {
+            let wakes = semaphore(by, woken, "");
+            let sleeps = (circles[by] == circles[woken]).then(|| semaphore(by, woken, " sleeps"));
+            pairs.insert((by, woken), Pair { wakes, sleeps });
         }
         pairs
     }
@@ -433,8 +495,11 @@ impl Builder<'_> {
             Waker::Thread(by) if self.depends(thread, index) => semaphores.get(&(by, thread)),
             _ => None,
         };
-        if let Some(&semaphore) = woken_by {
-            ops.push(Op::SemWait(semaphore));
+        if let Some(pair) = woken_by {
+            let late = std::env::var("LATE").is_ok();
+            if !late { ops.extend(pair.sleeps.map(Op::SemPost)); }
+            ops.push(Op::SemWait(pair.wakes));
+            if late { ops.extend(pair.sleeps.map(Op::SemPost)); }
             return;
         }
         let op = match (before, self.rhythms[thread]) {
@@ -478,21 +543,25 @@ impl Builder<'_> {
         };
         let mut done = 0;
         for &(at, act) in &stretch.acts {
-            let op = match act {
+            let [first, second] = match act {
                 Act::Wake { thread: woken, stretch } if self.depends(woken, stretch) => {
-                    semaphores.get(&(thread, woken)).copied().map(Op::SemPost)
+                    let pair = semaphores.get(&(thread, woken));
+                    [pair.and_then(|pair| pair.sleeps).map(Op::SemWait), pair.map(|pair| Op::SemPost(pair.wakes))]
                 }
-                Act::Wake { .. } => None,
-                Act::Fork(child) => numbers.get(child).copied().flatten().map(Op::Fork),
-                Act::Left { at, ran } => self.yielded(at, ran).then_some(Op::Yield),
+                Act::Wake { .. } => [None, None],
+                Act::Fork(child) => [None, numbers.get(child).copied().flatten().map(Op::Fork)],
+                Act::Left { at, ran } => [None, self.yielded(at, ran).then_some(Op::Yield)],
             };
-            let Some(op) = op else { continue };
+            if second.is_none() {
+                continue;
+            }
             let at = place(at).max(done);
             if at > done {
                 ops.push(run(at - done));
             }
             done = at;
-            ops.push(op);
+            if std::env::var("SWAP").is_ok() { ops.extend(second.into_iter().chain(first)); } else {
+            ops.extend(first.into_iter().chain(second)); }
         }
         if work > done {
             ops.push(run(work - done));

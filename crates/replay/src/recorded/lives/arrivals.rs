@@ -68,6 +68,14 @@ impl Lives {
     /// Nobody knows who runs there. Whoever did left at an unknown time, and only what it was charged for
     /// (`sched_stat_runtime`) is known to be its: it sleeps, for had it been runnable it would be there, or come back.
     pub(super) fn forget(&mut self, at: u64, cpu: usize) {
+        if let Current::Thread(thread) = self.cpus[cpu].current {
+            self.threads[thread].replaced = true;
+        }
+        self.forget_asleep(at, cpu);
+    }
+
+    /// As [`Self::forget`], of a CPU that is known to have been idle since: a task that was there sleeps.
+    pub(super) fn forget_asleep(&mut self, at: u64, cpu: usize) {
         match std::mem::take(&mut self.cpus[cpu].current) {
             Current::Idle => self.rested(cpu, at),
             Current::Thread(thread) => {
