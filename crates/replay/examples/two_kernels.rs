@@ -1,16 +1,24 @@
 //! A trace replayed under two kernels: what each task had of the CPUs in the recording, and what it has under each.
 //!
-//! `cargo run -p vruntime-replay --example two_kernels`, or with a trace of your own behind `--`.
+//! `cargo run -p vruntime-replay --example two_kernels`, or behind `--` with a trace of your own and, if
+//! you have it, what its machine said of its groups (docs/replay.md).
+
+use std::error::Error;
 
 use vruntime_replay::recorded::rules::Rules;
-use vruntime_replay::{Error, ReadOptions, Recording, Replay, Setup};
+use vruntime_replay::{ReadOptions, Recording, Replay, Setup};
 use vruntime_report::ReplayCheck;
 use vruntime_sim::plan::Overrides;
+use vruntime_workload::cgroups::Cgroups;
 
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/tests/data/groups.pftrace");
+const GROUPS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/tests/data/groups-cgroups.txt");
 
-fn replay(path: &str, kernel: &str) -> Result<ReplayCheck, Error> {
-    let recording = Recording::open(path, &ReadOptions::default())?;
+fn replay(trace: &str, groups: Option<&str>, kernel: &str) -> Result<ReplayCheck, Box<dyn Error>> {
+    let mut recording = Recording::open(trace, &ReadOptions::default())?;
+    if let Some(groups) = groups {
+        recording = recording.with_cgroups(&Cgroups::read(groups, &std::fs::read(groups)?)?);
+    }
     let replay = Replay::new(&recording, &Setup::default())?;
     let other = Overrides { kernel: Some(kernel.to_owned()), ..Overrides::default() };
     let what_if = replay.what_if(replay.plan(&other)?, &Rules::default(), &[])?;
@@ -18,9 +26,12 @@ fn replay(path: &str, kernel: &str) -> Result<ReplayCheck, Error> {
     Ok(replay.compare(replayed.ran(), Some((&what_if, predicted.ran()))))
 }
 
-fn main() -> Result<(), Error> {
-    let path = std::env::args().nth(1).unwrap_or_else(|| TRACE.to_owned());
-    let check = replay(&path, "6.1")?;
+fn main() -> Result<(), Box<dyn Error>> {
+    let files: Vec<String> = std::env::args().skip(1).collect();
+    let check = match &files[..] {
+        [] => replay(TRACE, Some(GROUPS), "6.1")?,
+        [trace, groups @ ..] => replay(trace, groups.first().map(String::as_str), "6.1")?,
+    };
     println!("{:<24} {:>12} {:>12} {:>12}", "CPU time, ms", "recorded", "replayed", "Linux 6.1");
     for task in &check.tasks {
         let what_if = task.what_if.unwrap_or_default();
@@ -33,7 +44,7 @@ fn main() -> Result<(), Error> {
 /// `cargo test -p vruntime-replay --example two_kernels`.
 #[test]
 fn the_replay_is_close_and_the_kernels_differ() {
-    let check = replay(TRACE, "6.1").unwrap();
+    let check = replay(TRACE, Some(GROUPS), "6.1").unwrap();
     let cpu_ns = |pick: fn(&vruntime_report::ReplayTask) -> u64| check.tasks.iter().map(pick).collect::<Vec<u64>>();
     let recorded = cpu_ns(|task| task.recorded.cpu_ns);
     let replayed = cpu_ns(|task| task.replayed.cpu_ns);
