@@ -5,17 +5,14 @@
 
 use std::ops::ControlFlow;
 
+use vruntime_replay::event::{Clock, MAX_CPUS, what};
 use vruntime_replay::recorded::rules::Rules;
-use vruntime_replay::recorded::{Charges, Event, Recorder};
+use vruntime_replay::recorded::{Lateness, Event, Recorder};
 use vruntime_sim::{Config, Costs, MachineSpec, parse_topology};
 use vruntime_trace::NoSink;
 use vruntime_trace::read::TextReader;
 use vruntime_workload::cgroups::Cgroups;
 use vruntime_workload::{Severity, SourceMap, check};
-
-#[allow(dead_code)] // how often the clock jumped is told by the command alone
-#[path = "../crates/cli/src/commands/replayed.rs"]
-mod replayed;
 
 /// What was made of a trace.
 #[derive(Clone, Debug, Default)]
@@ -42,8 +39,7 @@ pub(crate) fn replay(bytes: &[u8]) -> Replayed {
         }
         trace = &rest[end..];
     }
-    let (mut clock, mut recorder, mut cpus) =
-        (replayed::Clock::default(), Recorder::new().with_capacities(vec![512, 1024]), 1);
+    let (mut clock, mut recorder, mut cpus) = (Clock::default(), Recorder::new().with_capacities(vec![512, 1024]), 1);
     let groups = bytes.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"#/"));
     let groups: Vec<u8> = groups.flat_map(|line| line[1..].iter().copied().chain([b'\n'])).collect();
     match Cgroups::read("groups", &groups) {
@@ -59,28 +55,19 @@ pub(crate) fn replay(bytes: &[u8]) -> Replayed {
     let mut events = TextReader::new(trace);
     while let Ok(Some(record)) = events.next_record() {
         let at = clock.time(&record);
-        if record.cpu as usize >= replayed::MAX_CPUS {
+        if record.cpu as usize >= MAX_CPUS {
             continue;
         }
         cpus = cpus.max(record.cpu as usize + 1);
-        if let Some(what) = replayed::what(&record) {
+        if let Some(what) = what(&record) {
             let vruntime_trace::Record { cpu, pid, tgid, context, .. } = record;
             made.events += 1;
             recorder.add(&Event { at, cpu, pid, tgid, context, what });
         }
     }
-    let charges = Charges {
-        switch: 1000,
-        sleep: 500,
-        interrupt: 900,
-        wake: 700,
-        ticks: 300_000,
-        timer: 2000,
-        slack: 50_000,
-        ..Charges::default()
-    };
-    let recorded = recorder.clone().finish(&charges);
-    let mut changed = recorder.without(rules.removed(&recorded.threads)).finish(&charges);
+    let lateness = Lateness { timer: 2000, slack: 50_000 };
+    let recorded = recorder.clone().finish(&lateness);
+    let mut changed = recorder.without(rules.removed(&recorded.threads)).finish(&lateness);
     if let Err(error) = rules.apply(&mut changed, &recorded.threads, cpus) {
         made.refused.push(error.to_string());
         changed = recorded.clone();

@@ -6,11 +6,12 @@ use std::fmt::Write;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use vruntime_replay::plat_info::{Clocks, PlatInfo};
 use vruntime_report::counted;
 use vruntime_sched::{CpuPlace, Topology};
 use vruntime_sim::plan::Machine;
 
-use crate::{machine_file, plan, plat_info};
+use crate::{machine_file, plan};
 
 /// The machine that `text` names, or describes, and what is known of it.
 pub(crate) fn known(text: &str) -> miette::Result<Machine> {
@@ -24,9 +25,9 @@ pub(crate) fn known(text: &str) -> miette::Result<Machine> {
         return file.known(text);
     }
     if is_plat_info(path) {
-        let described = plat_info::read(path)?;
+        let described = plat_info(path)?;
         let mut machine = Machine::new(text, described.topology);
-        if let Some(plat_info::Clocks { energy: Some(energy), frequencies }) = described.clocks {
+        if let Some(Clocks { energy: Some(energy), frequencies }) = described.clocks {
             (machine.energy, machine.frequencies) = (Some(energy), Some(frequencies));
         }
         return Ok(machine);
@@ -39,6 +40,12 @@ pub(crate) fn parse(text: &str) -> miette::Result<Topology> {
     Ok(known(text)?.topology)
 }
 
+/// A machine as LISA describes it.
+fn plat_info(path: &Path) -> miette::Result<PlatInfo> {
+    let bytes = crate::input::contents(path, "name LISA's description of the machine, plat_info.yml")?;
+    Ok(PlatInfo::parse(&path.display().to_string(), &String::from_utf8_lossy(&bytes))?)
+}
+
 fn is_plat_info(path: &Path) -> bool {
     let is = |extension: &OsStr| ["yml", "yaml"].iter().any(|known| extension.eq_ignore_ascii_case(known));
     path.extension().is_some_and(is)
@@ -48,7 +55,7 @@ fn is_plat_info(path: &Path) -> bool {
 /// other description does.
 pub(crate) fn highest_khz(text: &str) -> miette::Result<Vec<u32>> {
     let path = Path::new(text.trim());
-    if is_plat_info(path) { Ok(plat_info::read(path)?.highest_khz) } else { Ok(Vec::new()) }
+    if is_plat_info(path) { Ok(plat_info(path)?.highest_khz) } else { Ok(Vec::new()) }
 }
 
 /// In a few words: `16 CPUs (2 packages, 8 cores of 2 threads)`.

@@ -19,11 +19,11 @@ mod machine_file;
 mod output;
 mod places;
 mod plan;
-mod plat_info;
 mod rtapp_log;
 mod rules;
 mod simulate;
 mod tables;
+mod trace_file;
 
 use std::process::ExitCode;
 

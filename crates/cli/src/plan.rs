@@ -77,11 +77,17 @@ pub(crate) fn plan(
     Ok(plan)
 }
 
-/// Plans the replay of a trace as recorded, and tells nothing of what has no effect.
-pub(crate) fn plan_of_trace(trace: &plan::Trace, machine: Option<&str>, options: &Model) -> miette::Result<Plan> {
-    let overrides = Overrides { machine: machine.map(machine::known).transpose()?, ..overrides(options) };
-    plan::plan(plan::Input::Trace(trace), &overrides, &mut |path: &Path| input::read_file(path))
-        .map_err(|error| report(&error))
+/// What goes before what is known of a trace.
+pub(crate) fn overrides_of_trace(machine: Option<&str>, options: &Model) -> miette::Result<Overrides> {
+    Ok(Overrides { machine: machine.map(machine::known).transpose()?, ..overrides(options) })
+}
+
+/// Why a trace cannot be replayed, as it is told.
+pub(crate) fn report_of_trace(error: vruntime_replay::Error) -> miette::Report {
+    match error.plan() {
+        Some(error) => report(error),
+        None => error.into(),
+    }
 }
 
 /// Limits that no group can reach, for the machine has fewer CPUs: somebody may have meant percents.
@@ -126,7 +132,7 @@ pub(crate) fn parse_kernel(text: &str) -> miette::Result<Kernel> {
     Ok(kernel)
 }
 
-fn tell(notes: &[Note]) {
+pub(crate) fn tell(notes: &[Note]) {
     for note in notes {
         match note {
             Note::Overridden { given, by } => {

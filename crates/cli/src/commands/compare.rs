@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 
 use miette::miette;
 use vruntime_replay::recorded::rules::Rules;
+use vruntime_replay::{fit, wakers};
 use vruntime_report::{Comparison, Variant, fit_text, printable};
 use vruntime_workload::program::Workload;
 
-use super::replay::cgroups;
-use super::traced::{
-    Checked, Traced, fit, match_classes, match_groups, semaphores, snapshots, traced, without_semaphores,
-};
+use super::recording::tell_left_out;
+use super::traced::{Checked, Traced, match_classes, match_groups, snapshots, traced, without_semaphores};
 use super::{LEFT, finished, html, leave, leave_results, ran_json, tell_notes};
 use crate::args::{Compare, Options};
 use crate::input::{Input, Says};
 use crate::places::Places;
 use crate::plan::{Plan, host_words, kernels_of, machine_words, plan, tell_large_limits};
 use crate::simulate::{Done, Job};
+use crate::trace_file::cgroups;
 use crate::{Ended, input, located, output, rules, simulate, tables};
 
 struct Side<'a> {
@@ -54,7 +54,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     }
     let mut runs = run(&sides, &traces, &rules, compare)?;
     let replays = runs.split_off(sides.len() * usize::from(options.repeat));
-    let checks = replays.into_iter().zip(&traces).map(|(run, trace)| trace.check(run)).collect();
+    let checks = replays.into_iter().zip(&traces).map(|(run, trace)| trace.check(&run)).collect();
     for (side, runs) in sides.iter().zip(runs.chunks_mut(usize::from(options.repeat))) {
         if matches!(side.input.says, Says::Trace(_)) {
             side.call_as_recorded(runs);
@@ -150,7 +150,7 @@ impl Side<'_> {
                 }
             }
         }
-        without_semaphores(runs, &semaphores(&self.workload));
+        without_semaphores(runs, &wakers::semaphores(&self.workload));
     }
 }
 
@@ -392,7 +392,7 @@ fn sides<'a>(
             };
             let mut workload = Cow::Borrowed(&input.workload);
             if matches!(input.says, Says::Trace(_)) {
-                fit(workload.to_mut(), &plan.config);
+                tell_left_out(&fit(workload.to_mut(), &plan.config), &plan.config);
             }
             sides.push(side(workload, false));
             if let Some(workload) = what_if {

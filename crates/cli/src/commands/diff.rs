@@ -12,9 +12,9 @@ use vruntime_report::{DataTable, Kind, counted, grid};
 use vruntime_trace::read::Events;
 use vruntime_trace::{Named, TaskState, Tracepoint};
 
-use super::trace::{ROUND, explain, open};
 use crate::args::Diff;
 use crate::places::Places;
+use crate::trace_file::{ROUND, explain, open};
 use crate::{Ended, interrupt, output, tables};
 
 /// One event, without its time: what two traces have in common or not.

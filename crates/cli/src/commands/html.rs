@@ -6,7 +6,7 @@ use vruntime_report::{
     Analyses, AnalysisKind, AnalysisOptions, Comparison, Page, ReplayCheck, ReplayRun, Results, TableGroup,
 };
 
-use super::replay::Notes;
+use super::notes::Notes;
 use super::traced::Checked;
 use crate::places;
 use crate::simulate::Done;

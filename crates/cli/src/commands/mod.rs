@@ -7,12 +7,12 @@ mod compare;
 mod diff;
 mod fidelity;
 mod html;
-mod identities;
 mod info;
+mod notes;
 #[cfg(target_os = "linux")]
 pub(crate) mod real;
+mod recording;
 mod replay;
-mod replayed;
 mod reproduce;
 mod run;
 mod trace;

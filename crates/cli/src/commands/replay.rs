@@ -1,39 +1,27 @@
 //! `vruntime replay`: what a trace did, again.
 
-mod autogroups;
-mod check;
-pub(super) mod guess;
-mod notes;
-mod recording;
-
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use vruntime_replay::recorded::rules::Rules;
-use vruntime_replay::recorded::{Recorded, Recorder, Thread};
+use vruntime_replay::{Ran, ReadOptions, Recording, Setup, WhatIf, compare, identities, wakers};
 use vruntime_report::{Analyses, ReplayCheck, counted, fit_text};
 use vruntime_sched::Topology;
-use vruntime_sched::class::deadline::SchedError;
-use vruntime_sim::Error;
-use vruntime_workload::SourceMap;
+use vruntime_sim::plan::Overrides;
 use vruntime_workload::cgroups::Cgroups;
 use vruntime_workload::program::Workload;
 
-pub(super) use self::check::checked;
-pub(crate) use self::notes::Notes;
-pub(super) use self::notes::notes;
-use self::recording::Reading;
-pub(crate) use self::recording::cgroups;
-pub(super) use self::recording::{finish, nothing_ran, read};
-use super::identities::identities;
+use super::html;
+use super::notes::{Notes, notes};
 use super::ran_json;
-use super::traced::{self, semaphores, without_semaphores};
+use super::recording::{self, guessed, read, tell_left_out, tell_substitute};
+use super::traced::without_semaphores;
 use crate::args::{Model, Replay, Wakeups};
-use crate::input::{Input, Says};
+use crate::input::Input;
 use crate::places::Places;
-use crate::plan::{Plan, machine_words, plan};
+use crate::plan::{Plan, machine_words, overrides_of_trace, report_of_trace, tell};
 use crate::simulate::{self, Done, Failure, Job};
+use crate::trace_file::cgroups;
 use crate::{Ended, input, machine, output, rules};
 
 /// What `--out` leaves of each run.
@@ -45,40 +33,46 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     check_places(arguments, &folders)?;
     let asked = Asked::read(arguments)?;
     let watched = arguments.reports.html.is_some();
-    let Some(mut reading) =
-        read(&arguments.file, arguments.duration, asked.recorded_on.as_ref(), asked.highest_khz.clone(), watched)?
-    else {
+    let analyses = || {
+        let (kinds, options) = html::watch(None);
+        Analyses::new(&kinds, &options).with_overview()
+    };
+    let options = ReadOptions {
+        duration: arguments.duration,
+        machine: asked.recorded_on.clone(),
+        highest_khz: asked.highest_khz.clone(),
+    };
+    let watch: Option<&dyn Fn() -> Analyses> = if watched { Some(&analyses) } else { None };
+    let Some((mut recording, analyses)) = read(&arguments.file, &options, watch)? else {
         return Ok(Ended::Interrupted);
     };
     if let Some(cgroups) = &asked.cgroups {
-        reading.has_cgroups(cgroups);
+        recording = recording.with_cgroups(cgroups);
     }
-    let cpus = asked.recorded_on.as_ref().map_or(reading.cpus, Topology::nr_cpus);
-    let plans = Plans::new(arguments, &asked, &reading, cpus)?;
-    let programs = Programs::new(arguments, &asked, &plans, reading.recorder)?;
-    let jobs = programs.jobs(&plans, folders, watched);
+    let programs = Programs::new(arguments, &asked, &recording)?;
+    let jobs = programs.jobs(folders, watched);
     let runs = simulate::all(&jobs).into_iter();
     let mut runs = runs
         .map(|run| run.map_err(|failure| programs.refused(failure, &asked.rules)))
         .collect::<miette::Result<Vec<Done>>>()?;
-    without_semaphores(&mut runs, &programs.semaphores);
+    without_semaphores(&mut runs, &programs.semaphores());
     super::tell_notes(&runs);
-    let Programs { recorded, what_if, .. } = &programs;
-    let check = checked(recorded, what_if.as_ref(), &runs, cpus);
-    let mut notes = notes(recorded, reading.clock.jumps, plans.as_recorded.config.tick_phase.is_some());
-    if reading.release.is_none() && arguments.recorded_kernel.is_none() {
-        notes.kernel_is_unknown(&plans.as_recorded.kernel);
+    let check = programs.check(&runs);
+    let vruntime_replay::Replay { recorded, plan: as_recorded, guess, .. } = &programs.replay;
+    let mut notes = notes(recorded, recording.clock_jumps(), as_recorded.config.tick_phase.is_some());
+    if recording.release().is_none() && arguments.recorded_kernel.is_none() {
+        notes.kernel_is_unknown(&as_recorded.kernel);
     }
-    if let Some(guessed) = &plans.guessed {
-        notes.is_guessed(guessed);
+    if let Some(guess) = guess {
+        notes.is_guessed(&guessed(guess));
     }
-    leave_reports(arguments, &plans, &check, &notes, reading.analyses.as_ref(), &runs)?;
+    leave_reports(arguments, &programs, &check, &notes, analyses.as_ref(), &runs)?;
     if arguments.json {
-        output::print_json(&json(arguments, &plans, &check, &notes, &runs));
+        output::print_json(&json(arguments, &programs, &check, &notes, &runs));
     } else {
-        output::print(&text(arguments, &plans, recorded, &notes, &check));
+        output::print(&text(arguments, &programs, &notes, &check));
         if let Some(folder) = &arguments.out {
-            output::print(&format!("\n{}\n", fit_text(&where_traces_are(arguments, &plans, folder), "")));
+            output::print(&format!("\n{}\n", fit_text(&where_traces_are(arguments, &programs, folder), "")));
         }
     }
     Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
@@ -133,79 +127,38 @@ impl Asked {
     }
 }
 
-/// How the trace is replayed.
-struct Plans {
-    as_recorded: Plan,
-    /// What nobody says of it and is taken for granted because the replay is closer then.
-    guessed: Option<String>,
+/// What runs.
+struct Programs<'a> {
+    replay: vruntime_replay::Replay<'a>,
     what_if: Option<WhatIf>,
-}
-
-struct WhatIf {
-    plan: Plan,
-    /// What is otherwise than in the recording, a line each.
+    /// What is otherwise in the what-if than in the recording, a line each.
     changes: Vec<String>,
 }
 
-impl Plans {
-    fn new(arguments: &Replay, asked: &Asked, reading: &Reading, cpus: usize) -> miette::Result<Self> {
-        let machine = arguments.recorded_machine.clone().unwrap_or_else(|| cpus.to_string());
-        let mut says = reading.says(&arguments.file, arguments.recorded_kernel.as_deref(), cpus);
-        let keep_times = arguments.wakeups == Wakeups::Recorded;
-        let guessed = guess::autogroup(&mut says, reading, Some(&machine), &arguments.model, keep_times)?;
-        let input = Input {
-            name: "replay".to_owned(),
-            folder: PathBuf::new(),
-            workload: Workload::default(),
-            places: SourceMap::default(),
-            says: Says::Trace(says),
+impl<'a> Programs<'a> {
+    fn new(arguments: &Replay, asked: &Asked, recording: &'a Recording) -> miette::Result<Self> {
+        let Asked { rules, beside, .. } = asked;
+        let machine = arguments.recorded_machine.clone().unwrap_or_else(|| recording.cpus().to_string());
+        let setup = Setup {
+            kernel: arguments.recorded_kernel.clone(),
+            overrides: overrides_of_trace(Some(&machine), &arguments.model)?,
+            keep_times: arguments.wakeups == Wakeups::Recorded,
         };
+        let replay = vruntime_replay::Replay::with_runner(recording, &setup, &recording::run);
+        let replay = replay.map_err(report_of_trace)?;
+        tell_substitute(&arguments.file, replay.substitute.as_ref());
         let with_hotplug = |(_, input): &(&PathBuf, &Input)| !input.workload.hotplug.is_empty();
-        for (file, _) in arguments.beside.iter().zip(&asked.beside).filter(with_hotplug) {
+        for (file, _) in arguments.beside.iter().zip(beside).filter(with_hotplug) {
             output::note(&format!(
                 "[[hotplug]] of {} is left out: whoever runs beside a recording has no say about its machine",
                 file.display()
             ));
         }
-        // What is tried out is no part of how it was recorded.
-        let model = Model { set: Vec::new(), feature: Vec::new(), ..arguments.model.clone() };
-        let as_recorded = plan(&input, None, Some(&machine), &model)?;
-        if !asked.changes(arguments) {
-            return Ok(Self { as_recorded, guessed, what_if: None });
-        }
-        let machine = arguments.machine.as_deref().unwrap_or(&machine);
-        let plan = plan(&input, arguments.kernel.as_deref(), Some(machine), &arguments.model)?;
-        let neighbours = asked.beside.iter().map(|input| format!("beside {}", input.name));
-        let changes = rules::changes(&asked.rules, &arguments.model).into_iter().chain(neighbours).collect();
-        Ok(Self { as_recorded, guessed, what_if: Some(WhatIf { plan, changes }) })
-    }
-}
-
-/// What the tasks do in each run.
-struct Programs {
-    recorded: Recorded,
-    /// The workload of the what-if.
-    what_if: Option<Workload>,
-    /// So many of its tasks, the first, are the recording's and copies of them; the others run beside it.
-    of_recording: usize,
-    /// The names of the semaphores that stand for who woke whom, in both.
-    semaphores: Vec<String>,
-}
-
-impl Programs {
-    fn new(arguments: &Replay, asked: &Asked, plans: &Plans, recorder: Recorder) -> miette::Result<Self> {
-        let Asked { rules, beside, .. } = asked;
-        let keep_times = arguments.wakeups == Wakeups::Recorded;
-        let finish = |recorder| finish(recorder, &plans.as_recorded.config, keep_times);
-        let again = rules.removes().then(|| recorder.clone());
-        let mut recorded = finish(recorder);
-        if recorded.workload.tasks.is_empty() {
-            return Err(nothing_ran(&arguments.file));
-        }
-        let without = |threads| again.map_or_else(|| recorded.clone(), |recorder| finish(recorder.without(threads)));
-        let what_if = plans.what_if.as_ref();
-        let mut what_if = what_if.map(|what_if| change(&recorded, rules, &what_if.plan, without)).transpose()?;
-        let unreached = rules.unreached(&recorded.threads);
+        tell(&replay.plan.notes);
+        let what_if = asked.changes(arguments).then(|| what_if(arguments, asked, &replay)).transpose()?;
+        let neighbours = beside.iter().map(|input| format!("beside {}", input.name));
+        let changes = rules::changes(rules, &arguments.model).into_iter().chain(neighbours).collect();
+        let unreached = rules.unreached(&replay.recorded.threads);
         if unreached > 0 {
             let left = counted(
                 unreached as u64,
@@ -216,84 +169,98 @@ impl Programs {
                 "{left}: a rule is of the tasks it names. tree=PID names a task and all that it forks"
             ));
         }
-        rules::tell_idle_groups(rules, &recorded.workload.groups, "trace");
-        traced::fit(&mut recorded.workload, &plans.as_recorded.config);
-        // A rule that removes tasks makes other programs, with names of their own.
-        let mut inside = semaphores(&recorded.workload);
-        inside.extend(what_if.iter().flat_map(semaphores));
-        let of_recording = what_if.as_ref().map_or(0, |workload| workload.tasks.len());
-        for neighbour in beside {
-            what_if = what_if.map(|workload| workload.beside(&neighbour.workload));
-        }
-        Ok(Self { recorded, what_if, of_recording, semaphores: inside })
+        rules::tell_idle_groups(rules, &replay.unfitted().groups, "trace");
+        tell_left_out(&replay.unfit, &replay.plan.config);
+        Ok(Self { replay, what_if, changes })
     }
 
     /// The runs, each with the folder for its traces: as recorded, and the what-if if there is one.
-    fn jobs(&self, plans: &Plans, folders: [Option<PathBuf>; 2], watched: bool) -> Vec<Job<'_>> {
-        let Self { recorded, what_if, of_recording, .. } = self;
+    fn jobs(&self, folders: [Option<PathBuf>; 2], watched: bool) -> Vec<Job<'_>> {
+        let vruntime_replay::Replay { recorded, plan, .. } = &self.replay;
         let job = |workload, of_recording, plan: &Plan, traces: Option<PathBuf>| {
             let cpus = plan.config.machine.topology.nr_cpus();
             Job {
                 identities: traces.is_some().then(|| identities(recorded, workload, of_recording, cpus)),
                 traces,
-                analyse: watched.then(super::html::watch_replayed),
+                analyse: watched.then(html::watch_replayed),
                 overview: true,
                 ..Job::new(workload, plan.config.clone(), &plan.kernel)
             }
         };
         let [of_replayed, of_what_if] = folders;
-        let mut jobs = vec![job(&recorded.workload, recorded.workload.tasks.len(), &plans.as_recorded, of_replayed)];
-        if let (Some(workload), Some(WhatIf { plan, .. })) = (what_if, &plans.what_if) {
+        let mut jobs = vec![job(&recorded.workload, recorded.workload.tasks.len(), plan, of_replayed)];
+        if let Some(WhatIf { workload, plan, of_recording, .. }) = &self.what_if {
             jobs.push(job(workload, *of_recording, plan, of_what_if));
         }
         jobs
     }
 
+    /// The names of the semaphores that stand for who woke whom. A rule that removes tasks makes other programs, with
+    /// names of their own.
+    fn semaphores(&self) -> Vec<String> {
+        let mut names = wakers::semaphores(&self.replay.recorded.workload);
+        names.extend(self.what_if.iter().flat_map(|what_if| what_if.semaphores.clone()));
+        names
+    }
+
+    /// The recording beside its replays.
+    fn check(&self, runs: &[Done]) -> ReplayCheck {
+        let runs = runs.iter().map(|run| Ran { results: &run.results, end: run.outcome.end });
+        let runs: Vec<Ran<'_>> = runs.collect();
+        let Self { replay, what_if, .. } = self;
+        let what_if = what_if.as_ref().map(|what_if| &what_if.workload);
+        compare(&replay.recorded, what_if, &runs, replay.recording().cpus())
+    }
+
     /// Why a run failed: what the kernel refuses a task is told with the rule that gives the task its policy.
     fn refused(&self, failure: Failure, rules: &Rules) -> miette::Report {
-        let recorded = &self.recorded;
-        let Failure::Refused(Error::Refused { task, error, .. }) = &failure else { return failure.into() };
-        // A copy is refused what the first of them is, which comes before it.
-        let is_named = |thread: &&Thread| thread.task.is_some_and(|index| recorded.workload.tasks[index].name == *task);
-        let Some(thread) = recorded.threads.iter().position(|thread| is_named(&thread)) else { return failure.into() };
-        // When the task asks for it is the rule's doing.
-        let told = Error::Refused { task: task.clone(), now: 0, error: error.clone() };
-        let mut changed = self.what_if.iter().flat_map(|workload| &workload.tasks);
-        let now = changed.find(|changed| changed.name == *task);
-        // From the start, or from where it waited beside an idle CPU.
-        let confined = now.is_some_and(|task| {
-            task.settings.cpus.is_some() || task.phases.iter().any(|phase| phase.settings.cpus.is_some())
-        });
-        let help = match error {
-            SchedError::Affinity { .. } if confined => {
-                "add cpus=all to the rule, which lifts the affinity that the task has in the recording, or switch admission off \
-                 (sched_rt_runtime_us above sched_rt_period_us)"
-                    .to_owned()
+        let what_if = self.what_if.as_ref().map(|what_if| &what_if.workload);
+        match &failure {
+            Failure::Refused(error) => {
+                self.replay.refused(error, what_if, rules).map_or_else(|| failure.into(), Into::into)
             }
-            _ => told.help().unwrap_or_else(|| "choose others, or another policy".to_owned()),
-        };
-        rules
-            .wrong_policy(&recorded.threads, thread, &told.to_string(), &help)
-            .map_or_else(|| failure.into(), Into::into)
+            Failure::Output(_) => failure.into(),
+        }
     }
 }
 
+/// What the command line asks for besides the replay as recorded.
+fn what_if(arguments: &Replay, asked: &Asked, replay: &vruntime_replay::Replay<'_>) -> miette::Result<WhatIf> {
+    let overrides = Overrides {
+        kernel: arguments.kernel.clone(),
+        ..overrides_of_trace(arguments.machine.as_deref(), &arguments.model)?
+    };
+    let plan = replay.plan(&overrides).map_err(report_of_trace)?;
+    tell(&plan.notes);
+    let beside: Vec<&Workload> = asked.beside.iter().map(|input| &input.workload).collect();
+    let what_if = replay.what_if(plan, &asked.rules, &beside).map_err(report_of_trace)?;
+    tell_left_out(&what_if.unfit, &what_if.plan.config);
+    Ok(what_if)
+}
+
 /// What `--json` prints.
-fn json(arguments: &Replay, plans: &Plans, check: &ReplayCheck, notes: &Notes, runs: &[Done]) -> serde_json::Value {
+fn json(
+    arguments: &Replay,
+    programs: &Programs<'_>,
+    check: &ReplayCheck,
+    notes: &Notes,
+    runs: &[Done],
+) -> serde_json::Value {
     let mut json = check.json();
     if let serde_json::Value::Object(fields) = &mut json {
         let digests: Vec<String> = runs.iter().map(|run| format!("{:016x}", run.digest)).collect();
         fields.insert("notes".to_owned(), json!(notes.all));
         fields.insert("digests".to_owned(), json!(digests));
-        fields.insert("runs".to_owned(), ran(arguments, plans, runs));
+        fields.insert("runs".to_owned(), ran(arguments, programs, runs));
     }
     json
 }
 
 /// What was run: the replay as recorded, and the what-if if there is one.
-fn ran(arguments: &Replay, plans: &Plans, runs: &[Done]) -> serde_json::Value {
-    let what_if = plans.what_if.iter().map(|WhatIf { plan, changes }| ("what_if", plan, &changes[..]));
-    let plans = std::iter::once(("replayed", &plans.as_recorded, &[][..])).chain(what_if);
+fn ran(arguments: &Replay, programs: &Programs<'_>, runs: &[Done]) -> serde_json::Value {
+    let Programs { replay, what_if, changes } = programs;
+    let what_if = what_if.iter().map(|what_if| ("what_if", &what_if.plan, &changes[..]));
+    let plans = std::iter::once(("replayed", &replay.plan, &[][..])).chain(what_if);
     let file = &arguments.file;
     let name = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("trace");
     let each = plans.zip(runs.chunks(1));
@@ -301,9 +268,9 @@ fn ran(arguments: &Replay, plans: &Plans, runs: &[Done]) -> serde_json::Value {
 }
 
 /// Where `--out` has left the traces, and what they are good for.
-fn where_traces_are(arguments: &Replay, plans: &Plans, folder: &Path) -> String {
+fn where_traces_are(arguments: &Replay, programs: &Programs<'_>, folder: &Path) -> String {
     let folder = folder.display();
-    let also = plans.what_if.as_ref().map_or_else(String::new, |_| format!(", of the what-if in {folder}/what-if"));
+    let also = programs.what_if.as_ref().map_or_else(String::new, |_| format!(", of the what-if in {folder}/what-if"));
     format!(
         "traces of the replay are in {folder}/replayed{also}; open trace.perfetto-trace on https://ui.perfetto.dev, or compare \
          with the recording: vruntime diff {} {folder}/replayed/trace.txt",
@@ -314,7 +281,7 @@ fn where_traces_are(arguments: &Replay, plans: &Plans, folder: &Path) -> String 
 /// Leaves the page and the tables that are asked for.
 fn leave_reports(
     arguments: &Replay,
-    plans: &Plans,
+    programs: &Programs<'_>,
     check: &ReplayCheck,
     notes: &Notes,
     recording: Option<&Analyses>,
@@ -323,8 +290,8 @@ fn leave_reports(
     if let Some(path) = &arguments.reports.html {
         let [replayed, what_if] = [0, 1].map(|run| runs.get(run).and_then(|done| done.analyses.as_deref()));
         let watched = [recording, replayed, what_if];
-        let title = format!("Replay of {}", super::html::short(&arguments.file));
-        super::html::write(&super::html::replay_page(&title, &lead(plans), check, notes, watched), path)?;
+        let title = format!("Replay of {}", html::short(&arguments.file));
+        html::write(&html::replay_page(&title, &lead(programs), check, notes, watched), path)?;
     }
     if let Some(folder) = &arguments.reports.tables.folder {
         crate::tables::write(folder, arguments.reports.tables.format, "", &check.tables())?;
@@ -333,11 +300,12 @@ fn leave_reports(
 }
 
 /// What the page says first: what was run.
-fn lead(plans: &Plans) -> String {
-    let Plan { kernel, costs, config, .. } = &plans.as_recorded;
-    let machine = machine_words(&plans.as_recorded);
+fn lead(programs: &Programs<'_>) -> String {
+    let Programs { replay: vruntime_replay::Replay { plan, .. }, what_if, changes } = programs;
+    let Plan { kernel, costs, config, .. } = plan;
+    let machine = machine_words(plan);
     let mut lead = format!("Replayed as recorded: {machine} under {kernel} (costs: {costs}, seed {}).", config.seed);
-    if let Some(WhatIf { plan, changes }) = &plans.what_if {
+    if let Some(WhatIf { plan, .. }) = what_if {
         lead.extend([" What if: ", &machine_words(plan), " under ", &plan.kernel]);
         for change in changes {
             lead.extend(["; ", change.trim()]);
@@ -347,25 +315,10 @@ fn lead(plans: &Plans) -> String {
     lead
 }
 
-/// The workload of a what-if, but for who runs beside it. `replay` makes the recording's programs without the threads
-/// it is given.
-fn change(
-    recorded: &Recorded,
-    rules: &Rules,
-    plan: &Plan,
-    replay: impl FnOnce(BTreeSet<usize>) -> Recorded,
-) -> miette::Result<Workload> {
-    let removed = rules.removed(&recorded.threads);
-    let mut changed = if removed.is_empty() { recorded.clone() } else { replay(removed) };
-    let cpus = plan.config.machine.topology.nr_cpus();
-    traced::fit(&mut changed.workload, &plan.config);
-    rules.apply(&mut changed, &recorded.threads, cpus)?;
-    Ok(changed.workload)
-}
-
 /// What is printed.
-fn text(arguments: &Replay, plans: &Plans, recorded: &Recorded, notes: &Notes, check: &ReplayCheck) -> String {
-    let Plans { as_recorded, what_if, .. } = plans;
+fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &ReplayCheck) -> String {
+    let Programs { replay, what_if, changes } = programs;
+    let vruntime_replay::Replay { recorded, plan: as_recorded, .. } = replay;
     let head = format!(
         "{}: {:.3} s on {}, replayed as recorded under {} (costs: {}, seed {})",
         arguments.file.display(),
@@ -382,7 +335,7 @@ fn text(arguments: &Replay, plans: &Plans, recorded: &Recorded, notes: &Notes, c
         text.push_str(&fit_text(note, "  "));
         text.push('\n');
     }
-    if let (Some(WhatIf { plan, changes }), Some(table)) = (what_if, check.what_if_table(arguments.all)) {
+    if let (Some(WhatIf { plan, .. }), Some(table)) = (what_if, check.what_if_table(arguments.all)) {
         let head = format!("\nWhat if: {} under {}\n", machine_words(plan), plan.kernel);
         text.push_str(&head);
         for change in changes {

@@ -3,24 +3,19 @@
 mod analyse;
 mod convert;
 
-use std::env;
-use std::fs::File;
-use std::io::{self, Cursor, Read, Seek};
 use std::path::Path;
 
-use miette::{IntoDiagnostic, WrapErr, miette};
 use serde_json::{Value, json};
 use vruntime_report::{DataTable, Kind as Column, fit_text, grid};
-use vruntime_trace::read::{self, Events, Kind, Needs, Notes, Summary, Tally, TaskSummary, TextReader};
+use vruntime_trace::read::{self, Kind, Needs, Notes, Summary, Tally, TaskSummary};
 
 use crate::args::{Trace, TraceCommand, TraceInfo};
 use crate::places::Places;
+use crate::trace_file::{ROUND, explain, open};
 use crate::{Ended, interrupt, output, tables};
 
 /// Tasks and events shown unless all are asked for.
 const SHOWN: usize = 15;
-/// Events between two looks for Ctrl-C.
-pub(super) const ROUND: u64 = 1 << 16;
 /// Clocks such as `x86-tsc`, `counter` and `uptime`.
 pub(super) const COUNTS_FOR_TIME: &str = "times are counts of a clock without a unit, taken for nanoseconds";
 
@@ -30,44 +25,6 @@ pub(crate) fn trace(trace: &Trace) -> miette::Result<Ended> {
         TraceCommand::Analyse(arguments) => analyse::analyse(arguments),
         TraceCommand::Convert(arguments) => convert::convert(arguments),
     }
-}
-
-/// Opens a file, or standard input if it is `-`. Text is read as it comes; a binary file is read to and fro, so that it
-/// is kept first.
-pub(super) fn open(path: &Path) -> miette::Result<Box<dyn Events>> {
-    if path == Path::new("-") {
-        let mut first = Vec::new();
-        io::stdin().lock().take(16).read_to_end(&mut first).into_diagnostic()?;
-        if !read::is_text(&first) {
-            let kept = interrupt::reading(|| kept(&mut Cursor::new(first).chain(io::stdin().lock())))
-                .into_diagnostic()
-                .wrap_err_with(|| format!("cannot keep standard input in {}", env::temp_dir().display()))?;
-            return read::from_reader(kept).map_err(|error| explain(path, &error));
-        }
-        return Ok(Box::new(TextReader::new(Cursor::new(first).chain(io::stdin()))));
-    }
-    read::open(path).map_err(|error| explain(path, &error))
-}
-
-/// All that there is to read as a file that has no name, and is gone with the program.
-fn kept(from: &mut impl Read) -> io::Result<File> {
-    let mut file = tempfile::tempfile()?;
-    io::copy(from, &mut file)?;
-    file.rewind()?;
-    Ok(file)
-}
-
-pub(super) fn explain(path: &Path, error: &read::Error) -> miette::Report {
-    let message = format!("cannot read {}: {error}", path.display());
-    let wanted = "name a trace: trace.dat, perf.data, a Perfetto trace or ftrace text; `-` reads standard input";
-    let help = match error {
-        read::Error::Io(error) => crate::input::help_with(path, error, wanted),
-        read::Error::NoEvents { .. } if path != Path::new("-") && crate::input::is_workload(path) => {
-            format!("it looks like a workload, which `vruntime run {}` runs", path.display())
-        }
-        other => other.help().unwrap_or(wanted).to_owned(),
-    };
-    miette!(help = help, "{message}")
 }
 
 fn info(arguments: &TraceInfo) -> miette::Result<Ended> {

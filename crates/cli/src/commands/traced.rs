@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 
 use miette::miette;
 use serde_json::{Value, json};
-use vruntime_replay::recorded::{self, Recorded, Unfit};
+use vruntime_replay::recorded::Recorded;
+use vruntime_replay::{Ran, ReadOptions, Replay, Setup, compare, wakers};
 use vruntime_report::{ReplayCheck, counted};
-use vruntime_sim::Config;
 use vruntime_workload::SourceMap;
 use vruntime_workload::cgroups::Cgroups;
-use vruntime_workload::program::{Partition, Workload};
 
-use super::replay::{checked, finish, guess, notes, nothing_ran, read};
+use super::notes::notes;
+use super::recording::{self, guessed, read, tell_left_out, tell_substitute};
 use crate::args::Model;
 use crate::input::{Input, Says};
 use crate::output;
-use crate::plan::{Plan, machine_words, plan};
+use crate::plan::{Plan, machine_words, overrides_of_trace, report_of_trace, tell};
 use crate::simulate::{Done, Job};
 
 /// A trace that was read.
@@ -40,33 +40,26 @@ pub(crate) fn traced(
     cgroups: Option<&Cgroups>,
     model: &Model,
 ) -> miette::Result<Option<(Input, Traced)>> {
-    let Some(mut reading) = read(path, None, None, Vec::new(), false)? else { return Ok(None) };
+    let Some((mut recording, _)) = read(path, &ReadOptions::default(), None)? else { return Ok(None) };
     if let Some(cgroups) = cgroups {
-        reading.has_cgroups(cgroups);
+        recording = recording.with_cgroups(cgroups);
     }
     let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("trace").to_owned();
-    let mut says = reading.says(path, recorded_kernel, reading.cpus);
-    let guessed = guess::autogroup(&mut says, &reading, None, model, false)?;
+    let overrides = overrides_of_trace(None, model)?;
+    let setup = Setup { kernel: recorded_kernel.map(str::to_owned), overrides, ..Setup::default() };
+    let replay = Replay::with_runner(&recording, &setup, &recording::run).map_err(report_of_trace)?;
+    tell_substitute(path, replay.substitute.as_ref());
+    let guessed = replay.guess.as_ref().map(guessed);
     if let Some(guessed) = &guessed {
         output::note(&format!("{}: {guessed}", path.display()));
     }
-    let mut input = Input {
-        name,
-        folder: PathBuf::new(),
-        workload: Workload::default(),
-        places: SourceMap::default(),
-        says: Says::Trace(says),
-    };
-    // What is tried out is no part of how it was recorded.
-    let model = Model { set: Vec::new(), feature: Vec::new(), ..model.clone() };
-    let as_recorded = plan(&input, None, None, &model)?;
-    let (cpus, jumps) = (reading.cpus, reading.clock.jumps);
-    let mut recorded = finish(reading.recorder, &as_recorded.config, false);
-    if recorded.workload.tasks.is_empty() {
-        return Err(nothing_ran(path));
-    }
-    input.workload = recorded.workload.clone();
-    fit(&mut recorded.workload, &as_recorded.config);
+    tell(&replay.plan.notes);
+    tell_left_out(&replay.unfit, &replay.plan.config);
+    let workload = replay.unfitted().clone();
+    let says = Says::Trace(replay.trace().clone());
+    let input = Input { name, folder: PathBuf::new(), workload, places: SourceMap::default(), says };
+    let Replay { recorded, plan: as_recorded, .. } = replay;
+    let (cpus, jumps) = (recording.cpus(), recording.clock_jumps());
     Ok(Some((input, Traced { file: path.to_owned(), recorded, jumps, guessed, cpus, as_recorded })))
 }
 
@@ -78,8 +71,9 @@ impl Traced {
     }
 
     /// The recording beside that replay.
-    pub(crate) fn check(&self, replayed: Done) -> Checked<'_> {
-        Checked { traced: self, check: checked(&self.recorded, None, &[replayed], self.cpus) }
+    pub(crate) fn check(&self, replayed: &Done) -> Checked<'_> {
+        let ran = Ran { results: &replayed.results, end: replayed.outcome.end };
+        Checked { traced: self, check: compare(&self.recorded, None, &[ran], self.cpus) }
     }
 }
 
@@ -205,62 +199,10 @@ fn comm(name: &str) -> String {
     name[..end.unwrap_or(0)].to_owned()
 }
 
-/// The names of those of a trace's program.
-pub(super) fn semaphores(workload: &Workload) -> Vec<String> {
-    workload.semaphores.iter().map(|semaphore| semaphore.name.clone()).collect()
-}
-
-/// Says what tasks of a replay wait for as people know it: that a waker's progress is a semaphore is our own affair.
+/// Says what tasks of a replay wait for as people know it.
 pub(super) fn without_semaphores(runs: &mut [Done], semaphores: &[String]) {
-    for note in runs.iter_mut().flat_map(|run| &mut run.outcome.notes) {
-        for name in semaphores {
-            let inside = format!("semaphore `{name}`");
-            if note.contains(&inside) {
-                *note = note.replace(&inside, "the task that woke it in the trace");
-            }
-        }
-    }
-}
-
-/// Fits a trace's workload to a kernel and its machine, and tells what does not fit. What the machine had set of its
-/// groups that the kernel does not know is left out: nobody asks for it now.
-pub(super) fn fit(workload: &mut Workload, config: &Config) {
-    let (kernel, cpus) = (&config.kernel, config.machine.topology.nr_cpus());
-    let (mut clamps, mut partitions) = (0, 0);
-    for group in &mut workload.groups {
-        if !kernel.is_at_least([5, 3, 0]) {
-            clamps += usize::from(group.uclamp.take().is_some());
-        }
-        if !kernel.is_at_least([5, 0, 0]) {
-            partitions += usize::from(std::mem::take(&mut group.cpuset.partition) != Partition::default());
-        }
-    }
-    for (count, what) in [(clamps, "utilisation clamps"), (partitions, "partitions")] {
-        if count > 0 {
-            let groups = counted(count as u64, "group", "groups");
-            output::note(&format!("{what} of {groups} are left out: Linux {} has none", kernel.name));
-        }
-    }
-    let Unfit { tasks, groups, hotplug } = recorded::fit(workload, cpus as u32);
-    if tasks > 0 {
-        output::note(&format!(
-            "{} confined to a CPU that this machine does not have may run anywhere on it",
-            counted(tasks as u64, "task", "tasks")
-        ));
-    }
-    if groups > 0 {
-        let cpusets = counted(groups as u64, "cpuset is without those of its", "cpusets are without those of their");
-        output::note(&format!("{cpusets} CPUs that this machine does not have"));
-    }
-    if hotplug > 0 {
-        output::note(&format!(
-            "{} left out: this machine does not have it, or no other",
-            counted(
-                hotplug as u64,
-                "time a CPU goes offline or comes back is",
-                "times a CPU goes offline or comes back are"
-            )
-        ));
+    for run in runs {
+        wakers::tell(&mut run.outcome.notes, semaphores);
     }
 }
 

@@ -6,12 +6,12 @@ use miette::miette;
 use serde_json::json;
 use vruntime_report::{Analyses, AnalysisKind};
 
-use super::{COUNTS_FOR_TIME, ROUND, explain, open};
+use super::COUNTS_FOR_TIME;
 use crate::args::TraceAnalyse;
 use crate::commands::analyses::{Machine, asked, check};
 use crate::commands::html;
-use crate::commands::replay::cgroups;
 use crate::places::Places;
+use crate::trace_file::{ROUND, cgroups, explain, open};
 use crate::{Ended, interrupt, output, tables};
 
 /// Rows of a table if nobody says how many.

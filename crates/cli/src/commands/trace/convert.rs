@@ -7,9 +7,10 @@ use std::path::Path;
 use miette::{IntoDiagnostic, WrapErr, miette};
 use vruntime_trace::{Record, RecordedPerfetto, RecordedText, Tracepoint};
 
-use super::{ROUND, explain, open, thousands};
+use super::thousands;
 use crate::args::{TraceConvert, TraceFormat};
 use crate::places::Places;
+use crate::trace_file::{ROUND, explain, open};
 use crate::{Ended, interrupt, output};
 
 /// What writes the events.

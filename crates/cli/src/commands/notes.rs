@@ -22,7 +22,7 @@ impl Notes {
     }
 
     /// This is taken for granted: it matters to all that follows.
-    pub(in crate::commands) fn is_guessed(&mut self, note: &str) {
+    pub(super) fn is_guessed(&mut self, note: &str) {
         self.all.insert(self.grave, note.to_owned());
         self.grave += 1;
     }
@@ -36,7 +36,7 @@ impl Notes {
 }
 
 /// What there is to know about how the trace was read.
-pub(in crate::commands) fn notes(recorded: &Recorded, jumps: u64, ticks_known: bool) -> Notes {
+pub(super) fn notes(recorded: &Recorded, jumps: u64, ticks_known: bool) -> Notes {
     let counts = &recorded.counts;
     let mut notes = Notes::default();
     notes.tell(

@@ -1,25 +1,31 @@
-//! What a trace's records mean to a replay: their times and what happened. The fuzz target `replay` has this file, too.
+//! What a trace's records mean to a replay: their times and what happened.
 
-use vruntime_replay::recorded::{self, Left, What};
 use vruntime_trace::{GroupInfo, Mark, Named, Record, TaskState, Tracepoint, Wakeup};
+
+use crate::recorded::{self, Left, What};
 
 /// No machine schedules nothing for so long: the clock has jumped.
 const JUMP_NS: i64 = 10_000_000_000;
 /// The largest NR_CPUS of any architecture.
-pub(crate) const MAX_CPUS: usize = 8192;
+pub const MAX_CPUS: usize = 8192;
 
 /// Times since a trace's beginning.
-#[derive(Debug, Default)]
-pub(crate) struct Clock {
+#[derive(Clone, Debug, Default)]
+pub struct Clock {
     /// The time before, as recorded and since the start.
     last: Option<(i64, u64)>,
     /// How often it jumped.
-    pub(crate) jumps: u64,
+    jumps: u64,
 }
 
 impl Clock {
-    /// The time of an event since the first one; where the clock jumps, no time passes.
-    pub(crate) fn time(&mut self, record: &Record<'_>) -> u64 {
+    /// Returns how often the clock jumped.
+    pub fn jumps(&self) -> u64 {
+        self.jumps
+    }
+
+    /// Returns the time of an event since the first one, nanoseconds. Where the clock jumps, no time passes.
+    pub fn time(&mut self, record: &Record<'_>) -> u64 {
         // What perf tells of tasks has no time of its own.
         if record.name.starts_with(b"PERF_RECORD_") {
             return self.last.map_or(0, |(_, at)| at);
@@ -43,8 +49,8 @@ impl Clock {
     }
 }
 
-/// What an event means to a replay, if anything.
-pub(crate) fn what<'a>(record: &Record<'a>) -> Option<What<'a>> {
+/// Returns what a record means to a replay, if anything.
+pub fn what<'a>(record: &Record<'a>) -> Option<What<'a>> {
     let named = |task: Named<'a>| recorded::Named { pid: task.pid, comm: task.comm };
     let woken = |wakeup: &Wakeup<'a>| wakeup.success.then(|| (named(wakeup.task), wakeup.prio));
     Some(match &record.point {

@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vruntime_replay::recorded::Recorded;
 use vruntime_trace::{Identities, Identity};
 use vruntime_workload::program::Workload;
 
-/// What the tasks of `workload` are called in a trace: those of the recording as there, the `copies` behind them (up to
+use crate::recorded::Recorded;
+
+/// Returns what the tasks of `workload` are called in a trace: those of the recording as there, the `copies` behind them (up to
 /// that number) like the task they are copied from, under pids of their own. Whoever else is there keeps his name.
-pub(super) fn identities(recorded: &Recorded, workload: &Workload, copies: usize, cpus: usize) -> Identities {
+pub fn identities(recorded: &Recorded, workload: &Workload, copies: usize, cpus: usize) -> Identities {
     let mut met = BTreeSet::new();
     let mut known = BTreeMap::new();
     for thread in &recorded.threads {

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use vruntime_replay::recorded::{self, Recorded};
-use vruntime_sim::plan::Trace;
+use vruntime_report::Results;
+use vruntime_sim::plan::{self, Overrides, Plan, Trace};
 
-use super::recording::{Reading, finish};
-use crate::args::Model;
-use crate::plan::{Plan, plan_of_trace};
-use crate::simulate::{self, Done, Job};
+use crate::Error;
+use crate::recorded::{self, Recorded};
+use crate::recording::{Recording, finish};
+use crate::replay::Runner;
 
 /// A session counts if its tasks had so much of the time, in thousandths; with fewer than two of them autogroups change
 /// nothing.
@@ -16,24 +16,33 @@ const LARGE_PERMILLE: u64 = 10;
 /// With autogroups so much more of all CPU time has to be as it was recorded.
 const BETTER: f64 = 0.02;
 
-/// Whether the tasks of the root group were in autogroups. Where neither the machine nor an option says it, they are
+/// Nothing says whether autogroup was on, and the replay is closer to the recording if it was.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Guess {
+    /// The share of CPU time that goes to other tasks than recorded, replayed with autogroups.
+    pub with: f64,
+    /// The same, replayed without.
+    pub without: f64,
+}
+
+/// Whether the tasks of the root group were in autogroups. Where neither the machine nor the caller says it, they are
 /// taken to have been if the trace replayed with autogroups is off by less than half of what it is without; `trace`
 /// says so then, and what is returned is to be told.
-pub(in crate::commands) fn autogroup(
+pub(crate) fn autogroup(
     trace: &mut Trace,
-    reading: &Reading,
-    machine: Option<&str>,
-    model: &Model,
+    recording: &Recording,
+    overrides: &Overrides,
     keep_times: bool,
-) -> miette::Result<Option<String>> {
-    if reading.autogroup.is_some() || model.autogroup || model.no_autogroup {
+    run: &Runner<'_>,
+) -> Result<Option<Guess>, Error> {
+    if recording.autogroup.is_some() || overrides.autogroup.is_some() {
         return Ok(None);
     }
-    // What is tried out is no part of how it was recorded.
-    let model = Model { set: Vec::new(), feature: Vec::new(), ..model.clone() };
-    let replay = |autogroup| -> miette::Result<(Recorded, Plan)> {
-        let plan = plan_of_trace(&Trace { autogroup, ..trace.clone() }, machine, &model)?;
-        let mut recorded = finish(reading.recorder.clone(), &plan.config, keep_times);
+    let replay = |autogroup| -> Result<(Recorded, Plan), Error> {
+        let trace = Trace { autogroup, ..trace.clone() };
+        let plan =
+            plan::plan(plan::Input::Trace(&trace), overrides, &mut |_| Err(std::io::ErrorKind::NotFound.into()))?;
+        let mut recorded = finish(recording.recorder.clone(), &plan.config, keep_times);
         recorded::fit(&mut recorded.workload, plan.config.machine.topology.nr_cpus() as u32);
         Ok((recorded, plan))
     };
@@ -41,25 +50,15 @@ pub(in crate::commands) fn autogroup(
     if !sessions_compete(&replays[1].0) {
         return Ok(None);
     }
-    let jobs: Vec<Job<'_>> = replays
-        .iter()
-        .map(|(recorded, plan)| Job::new(&recorded.workload, plan.config.clone(), &plan.kernel))
-        .collect();
-    let runs = simulate::all(&jobs);
+    let jobs: Vec<_> = replays.iter().map(|(recorded, plan)| (&recorded.workload, plan)).collect();
+    let runs = run(&jobs);
     // Why one is refused is told when it counts.
-    let off = |(recorded, _): &(Recorded, Plan), run: &Result<_, _>| run.as_ref().ok().map(|run| off(recorded, run));
-    let [Some(without), Some(with)] = [off(&replays[0], &runs[0]), off(&replays[1], &runs[1])] else {
+    let off = |(recorded, _): &(Recorded, Plan), run: Option<&Option<Results>>| Some(off(recorded, run?.as_ref()?));
+    let [Some(without), Some(with)] = [off(&replays[0], runs.first()), off(&replays[1], runs.get(1))] else {
         return Ok(None);
     };
     trace.autogroup = with < without / 2.0 && without - with > BETTER;
-    Ok(trace.autogroup.then(|| {
-        format!(
-            "nothing says whether autogroup was on: taken to have been, for replayed with it {:.1} % of the CPU time goes \
-             to other tasks than recorded, and {:.1} % without; --autogroup and --no-autogroup say it",
-            with * 50.0,
-            without * 50.0
-        )
-    }))
+    Ok(trace.autogroup.then_some(Guess { with: with / 2.0, without: without / 2.0 }))
 }
 
 /// Whether two sessions or more had enough of the time to be in each other's way.
@@ -76,10 +75,10 @@ fn sessions_compete(recorded: &Recorded) -> bool {
 
 /// How much more or less CPU time than in the recording tasks have in a replay, all together: of all of it, twice what
 /// goes to others.
-fn off(recorded: &Recorded, run: &Done) -> f64 {
+fn off(recorded: &Recorded, results: &Results) -> f64 {
     let (mut off, mut all) = (0, 0);
     let replayed: BTreeMap<&str, u64> =
-        run.results.tasks.iter().map(|task| (task.name.as_str(), task.account.cpu_ns)).collect();
+        results.tasks.iter().map(|task| (task.name.as_str(), task.account.cpu_ns)).collect();
     for thread in &recorded.threads {
         let Some(task) = thread.task else { continue };
         let name = recorded.workload.tasks[task].name.as_str();

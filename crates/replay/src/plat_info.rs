@@ -2,14 +2,14 @@
 //! common, how fast that can be, and what it takes (`nrg-model`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
-use miette::miette;
 use vruntime_sched::energy::{EnergyModel, PerfDomain, PerfState};
 use vruntime_sched::{CpuPlace, Topology};
 use vruntime_sim::frequency::{Frequencies, FrequencyDomain, Governor};
 use vruntime_workload::Source;
 use yaml_rust2::parser::{Event, EventReceiver, Parser};
+
+use crate::Error;
 
 /// What there is to find.
 #[derive(Debug, Default)]
@@ -124,36 +124,39 @@ impl EventReceiver for Found {
 
 /// A machine that a file describes.
 #[derive(Debug)]
-pub(crate) struct PlatInfo {
-    pub(crate) topology: Topology,
+pub struct PlatInfo {
+    /// Its CPUs.
+    pub topology: Topology,
     /// The highest frequency of each CPU, kHz; 0: not told.
-    pub(crate) highest_khz: Vec<u32>,
+    pub highest_khz: Vec<u32>,
     /// Its clocks, if the frequencies of all are told.
-    pub(crate) clocks: Option<Clocks>,
+    pub clocks: Option<Clocks>,
 }
 
 /// The clocks of a machine.
 #[derive(Debug)]
-pub(crate) struct Clocks {
+pub struct Clocks {
     /// Chosen by schedutil: the file does not say by whom, and no other governor goes with an energy model.
-    pub(crate) frequencies: Frequencies,
+    pub frequencies: Frequencies,
     /// What CPUs take, if that is told of all frequencies.
-    pub(crate) energy: Option<EnergyModel>,
+    pub energy: Option<EnergyModel>,
 }
 
-/// Reads that file.
-pub(crate) fn read(path: &Path) -> miette::Result<PlatInfo> {
-    let name = path.display().to_string();
-    let bytes = crate::input::contents(path, "name LISA's description of the machine, plat_info.yml")?;
-    let text = String::from_utf8_lossy(&bytes);
-    let found = found(&name, &text)?;
-    let topology = topology(&name, &found)?;
-    let highest_khz = (0..topology.nr_cpus() as u32).map(|cpu| found.highest(cpu)).collect();
-    let clocks = clocks(&name, &found, &topology)?;
-    Ok(PlatInfo { topology, highest_khz, clocks })
+impl PlatInfo {
+    /// Reads the text of such a file, which messages call `name`.
+    ///
+    /// # Errors
+    /// It is no YAML, has not the capacities of all CPUs, or describes a machine that cannot be.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
+        let found = found(name, text)?;
+        let topology = topology(name, &found)?;
+        let highest_khz = (0..topology.nr_cpus() as u32).map(|cpu| found.highest(cpu)).collect();
+        let clocks = clocks(name, &found, &topology)?;
+        Ok(Self { topology, highest_khz, clocks })
+    }
 }
 
-fn clocks(name: &str, found: &Found, topology: &Topology) -> miette::Result<Option<Clocks>> {
+fn clocks(name: &str, found: &Found, topology: &Topology) -> Result<Option<Clocks>, Error> {
     let mut cpus: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (cpu, place) in topology.cpus().iter().enumerate() {
         cpus.entry(place.cluster).or_default().push(cpu as u32);
@@ -171,7 +174,7 @@ fn clocks(name: &str, found: &Found, topology: &Topology) -> miette::Result<Opti
         domains.push(FrequencyDomain { cpus, khz, transition_ns: Frequencies::DEFAULT_TRANSITION_NS });
     }
     let help = "expected `freqs:` with the frequencies of each CPU, kHz, and in `nrg-model:` what CPUs take at each of them, as LISA writes them";
-    let wrong = |error: &dyn std::fmt::Display| miette!(help = help, "{name}: {error}");
+    let wrong = |error: &dyn std::fmt::Display| Error::new(format!("{name}: {error}")).with_help(help);
     let energy = (model.domains.len() == domains.len()).then_some(model);
     let frequencies =
         Frequencies { governor: Governor::Schedutil, rate_limit_ns: Frequencies::DEFAULT_RATE_LIMIT_NS, domains };
@@ -182,7 +185,7 @@ fn clocks(name: &str, found: &Found, topology: &Topology) -> miette::Result<Opti
     Ok(Some(Clocks { frequencies, energy }))
 }
 
-fn found(name: &str, text: &str) -> miette::Result<Found> {
+fn found(name: &str, text: &str) -> Result<Found, Error> {
     let mut found = Found::default();
     Parser::new_from_str(text).load(&mut found, false).map_err(|error| {
         // Counted in characters.
@@ -193,23 +196,20 @@ fn found(name: &str, text: &str) -> miette::Result<Found> {
     Ok(found)
 }
 
-fn topology(name: &str, found: &Found) -> miette::Result<Topology> {
+fn topology(name: &str, found: &Found) -> Result<Topology, Error> {
     let count = found.capacities.len() as u32;
     let help =
         "expected `cpu-capacities:` with a capacity of 1 to 1024 for each CPU from 0 on, as in LISA's plat_info.yml";
     let Some((cpus, first)) = found.capacities.keys().max().map(|last| (last + 1, found.capacities.contains_key(&0)))
     else {
-        return Err(miette!(help = help, "{name} has no capacities of CPUs"));
+        return Err(Error::new(format!("{name} has no capacities of CPUs")).with_help(help));
     };
     if cpus != count || !first {
-        return Err(miette!(
-            help = help,
-            "{name} has capacities of {count} CPUs, but not of all from 0 to {}",
-            cpus - 1
-        ));
+        let message = format!("{name} has capacities of {count} CPUs, but not of all from 0 to {}", cpus - 1);
+        return Err(Error::new(message).with_help(help));
     }
     if let Some((cpu, capacity)) = found.capacities.iter().find(|(_, capacity)| !(1..=1024).contains(*capacity)) {
-        return Err(miette!(help = help, "{name} gives CPU {cpu} a capacity of {capacity}"));
+        return Err(Error::new(format!("{name} gives CPU {cpu} a capacity of {capacity}")).with_help(help));
     }
     let place = |(&cpu, &capacity): (&u32, &u32)| {
         // A clock of its own: a cluster of its own behind those that are told.
@@ -217,7 +217,7 @@ fn topology(name: &str, found: &Found) -> miette::Result<Topology> {
         CpuPlace { core: cpu, cluster, llc: cluster, package: 0, node: 0, capacity }
     };
     Topology::new(found.capacities.iter().map(place).collect(), None)
-        .map_err(|error| miette!(help = help, "{name} describes no machine: {error}"))
+        .map_err(|error| Error::new(format!("{name} describes no machine: {error}")).with_help(help))
 }
 
 #[cfg(test)]
@@ -228,7 +228,7 @@ mod tests {
         \x20               2: 446\n        freq-domains:\n        -   - 0\n            - 2\n        -   - 1\n        name: !!python/tuple &a\n\
         \x20       - *a\n        freqs:\n            0:\n            - 450000\n            - 850000\n            1: [1100000, 800000]\n";
 
-    fn parse(name: &str, text: &str) -> miette::Result<Topology> {
+    fn parse(name: &str, text: &str) -> Result<Topology, Error> {
         topology(name, &found(name, text)?)
     }
 

@@ -2,24 +2,28 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vruntime_replay::recorded::{Recorded, Thread};
 use vruntime_report::{ReplayCheck, ReplayGroup, ReplayMeasure, ReplayTask, Results, latency_of};
 use vruntime_workload::program::Workload;
 
-use super::autogroups;
-use crate::simulate::Done;
+use crate::autogroups;
+use crate::recorded::{Recorded, Thread};
 
-/// The recording beside its replays.
-pub(in crate::commands) fn checked(
-    recorded: &Recorded,
-    changed: Option<&Workload>,
-    runs: &[Done],
-    cpus: usize,
-) -> ReplayCheck {
+/// A run of a replay: what each task got, and when the run ended, nanoseconds after its start.
+#[derive(Clone, Copy, Debug)]
+pub struct Ran<'a> {
+    /// What each task, group and CPU got.
+    pub results: &'a Results,
+    /// The end of the run.
+    pub end: u64,
+}
+
+/// Sets the recording beside its replays. `runs`: the replay as recorded, and then the what-if, if there is one, whose
+/// workload is `changed`. `cpus`: how many the recorded machine has.
+pub fn compare(recorded: &Recorded, changed: Option<&Workload>, runs: &[Ran<'_>], cpus: usize) -> ReplayCheck {
     let by_name = |results: &Results| -> BTreeMap<String, ReplayMeasure> {
         results.tasks.iter().map(|task| (task.name.clone(), task.into())).collect()
     };
-    let measured: Vec<_> = runs.iter().map(|run| by_name(&run.results)).collect();
+    let measured: Vec<_> = runs.iter().map(|run| by_name(run.results)).collect();
     let tasks = recorded.threads.iter().filter_map(|thread| {
         let name = &recorded.workload.tasks[thread.task?].name;
         Some(ReplayTask {
@@ -47,13 +51,12 @@ pub(in crate::commands) fn checked(
         what_if: measured.get(1).map(|run| run.get(&task.name).copied().unwrap_or_default()),
         ..ReplayTask::default()
     });
-    let busy = |run: &Done| {
-        run.results.cpus.iter().map(|cpu| run.outcome.end.saturating_sub(cpu.idle_ns)).collect::<Vec<u64>>()
-    };
+    let busy =
+        |run: &Ran<'_>| run.results.cpus.iter().map(|cpu| run.end.saturating_sub(cpu.idle_ns)).collect::<Vec<u64>>();
     let replayed = runs.first().map(busy).unwrap_or_default();
     let pair = |cpu: usize| (recorded.busy_ns.get(cpu).copied().unwrap_or(0), replayed.get(cpu).copied().unwrap_or(0));
     // A run ends early if every task has; the machine would have been idle from then on.
-    let end = |index: usize| runs.get(index).map_or(0, |run| run.outcome.end.max(recorded.duration_ns));
+    let end = |index: usize| runs.get(index).map_or(0, |run| run.end.max(recorded.duration_ns));
     let mut check = ReplayCheck {
         tasks: tasks.chain(added).collect(),
         groups: groups(recorded, runs),
@@ -67,9 +70,9 @@ pub(in crate::commands) fn checked(
 }
 
 /// The groups of all runs, and what the trace gave them: every thread counts for each group while it was in it.
-fn groups(recorded: &Recorded, runs: &[Done]) -> Vec<ReplayGroup> {
+fn groups(recorded: &Recorded, runs: &[Ran<'_>]) -> Vec<ReplayGroup> {
     let Some(first) = runs.first() else { return Vec::new() };
-    let mut groups = ReplayGroup::all(&first.results, runs.get(1).map(|run| &run.results));
+    let mut groups = ReplayGroup::all(first.results, runs.get(1).map(|run| run.results));
     let of_trace: BTreeSet<&str> = recorded.workload.groups.iter().map(|group| group.path.as_str()).collect();
     for group in groups.iter_mut().filter(|group| of_trace.contains(group.path.as_str())) {
         let inside =

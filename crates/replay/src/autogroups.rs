@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use vruntime_replay::recorded::{Recorded, Thread};
+use crate::recorded::{Recorded, Thread};
 
 /// The CPU time that the trace gave the tasks of an autogroup, but for what they had while they were in a task group,
 /// nanoseconds; none: `path` is none of the trace's autogroups. Threads of the kernel are in none.

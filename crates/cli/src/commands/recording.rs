@@ -1,0 +1,109 @@
+//! Reading the trace of a replay, and what there is to say of its programs.
+
+use std::path::Path;
+
+use vruntime_replay::{Guess, LeftOut, ReadOptions, Reader, Recording, Substitute};
+use vruntime_report::{Analyses, Results, counted};
+use vruntime_sim::Config;
+use vruntime_workload::program::Workload;
+
+use crate::plan::{Plan, report_of_trace};
+use crate::simulate::{self, Job};
+use crate::trace_file::{ROUND, explain, open};
+use crate::{interrupt, output};
+
+/// A trace, and what `analyses` found in it.
+pub(super) type Read = (Recording, Option<Analyses>);
+
+/// Reads a trace of a machine; none: Ctrl-C came before its end. `analyses`: what watches its events.
+pub(super) fn read(
+    path: &Path,
+    options: &ReadOptions,
+    analyses: Option<&dyn Fn() -> Analyses>,
+) -> miette::Result<Option<Read>> {
+    let mut reader = Reader::new(&path.display().to_string(), options);
+    loop {
+        let mut analyses = analyses.map(|analyses| analyses());
+        let mut events = open(path)?;
+        let mut count = 0_u64;
+        while let Some(record) = events.next_record().map_err(|error| explain(path, &error))? {
+            if !reader.add(&record) {
+                break;
+            }
+            count += 1;
+            if count.is_multiple_of(ROUND) && interrupt::asked() {
+                return Ok(None);
+            }
+            if let Some(analyses) = &mut analyses {
+                analyses.add(&record);
+            }
+        }
+        if let Some(analyses) = &mut analyses {
+            analyses.end();
+        }
+        // A file can be read again.
+        match reader.again().filter(|_| path != Path::new("-")) {
+            Some(again) => reader = again,
+            None => return Ok(Some((reader.finish(events.notes()).map_err(report_of_trace)?, analyses))),
+        }
+    }
+}
+
+/// Runs replays that are tried out, at once.
+pub(super) fn run(replays: &[(&Workload, &Plan)]) -> Vec<Option<Results>> {
+    let jobs = replays.iter().map(|(workload, plan)| Job::new(workload, plan.config.clone(), &plan.kernel));
+    let jobs: Vec<Job<'_>> = jobs.collect();
+    simulate::all(&jobs).into_iter().map(|run| Some(run.ok()?.results)).collect()
+}
+
+/// Says which kernel stands for that of a trace.
+pub(super) fn tell_substitute(path: &Path, substitute: Option<&Substitute>) {
+    if let Some(Substitute { release, kernel }) = substitute {
+        let path = path.display();
+        output::note(&format!(
+            "{path} was recorded under Linux {release}, which is not on offer: {kernel} stands for it (--recorded-kernel names another)"
+        ));
+    }
+}
+
+/// What is said of autogroups that are taken to have been there.
+pub(super) fn guessed(guess: &Guess) -> String {
+    format!(
+        "nothing says whether autogroup was on: taken to have been, for replayed with it {:.1} % of the CPU time goes \
+         to other tasks than recorded, and {:.1} % without; --autogroup and --no-autogroup say it",
+        guess.with * 100.0,
+        guess.without * 100.0
+    )
+}
+
+/// Says what of a trace's programs does not fit a kernel and its machine.
+pub(super) fn tell_left_out(left_out: &LeftOut, config: &Config) {
+    let LeftOut { clamps, partitions, unfit } = *left_out;
+    for (count, what) in [(clamps, "utilisation clamps"), (partitions, "partitions")] {
+        if count > 0 {
+            let groups = counted(count as u64, "group", "groups");
+            output::note(&format!("{what} of {groups} are left out: Linux {} has none", config.kernel.name));
+        }
+    }
+    if unfit.tasks > 0 {
+        output::note(&format!(
+            "{} confined to a CPU that this machine does not have may run anywhere on it",
+            counted(unfit.tasks as u64, "task", "tasks")
+        ));
+    }
+    if unfit.groups > 0 {
+        let cpusets =
+            counted(unfit.groups as u64, "cpuset is without those of its", "cpusets are without those of their");
+        output::note(&format!("{cpusets} CPUs that this machine does not have"));
+    }
+    if unfit.hotplug > 0 {
+        output::note(&format!(
+            "{} left out: this machine does not have it, or no other",
+            counted(
+                unfit.hotplug as u64,
+                "time a CPU goes offline or comes back is",
+                "times a CPU goes offline or comes back are"
+            )
+        ));
+    }
+}

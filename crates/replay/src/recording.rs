@@ -1,0 +1,302 @@
+//! Reading the trace of a replay, and the programs that are made of it.
+
+use std::io::Cursor;
+use std::path::Path;
+
+use vruntime_sched::{Topology, kernel};
+use vruntime_sim::Config;
+use vruntime_sim::plan::{Trace, series};
+use vruntime_trace::Record;
+use vruntime_trace::read::{self, Events, Forked, Summary};
+use vruntime_workload::cgroups::Cgroups;
+
+use crate::Error;
+use crate::event::{Clock, MAX_CPUS, what};
+use crate::recorded::{Event, Lateness, Recorded, Recorder};
+
+/// The kernel of a trace that does not say.
+const RECORDED_KERNEL: &str = "6.18";
+
+/// The programs of a trace, for a machine of this kind. They may name CPUs that it does not have: cpusets, where
+/// nothing ever happened on some.
+pub(crate) fn finish(recorder: Recorder, config: &Config, keep_times: bool) -> Recorded {
+    let recorder = if keep_times { recorder.keep_times() } else { recorder };
+    let mut recorded = recorder.finish(&lateness(config));
+    if !config.autogroup {
+        recorded.workload.sessions.clear();
+        for task in &mut recorded.workload.tasks {
+            task.session = None;
+        }
+    }
+    recorded
+}
+
+/// What is known of a trace before it is read.
+#[derive(Clone, Debug, Default)]
+pub struct ReadOptions {
+    /// How much of the trace is read, nanoseconds from its start; none: all.
+    pub duration: Option<u64>,
+    /// The machine that the trace was recorded on. None: as many CPUs as the trace names, of the same capacity.
+    pub machine: Option<Topology>,
+    /// The highest frequency of each CPU of that machine, kHz; 0, or missing: as the trace shows it.
+    pub highest_khz: Vec<u32>,
+}
+
+/// Takes the records of a trace, in the order of the file. [`Recording::open`] does that for a file; a program that
+/// looks at the records itself, or reads something else, gives them to a reader of its own.
+#[derive(Clone, Debug, Default)]
+pub struct Reader {
+    name: String,
+    options: ReadOptions,
+    recorder: Recorder,
+    summary: Summary,
+    cpus: usize,
+    clock: Clock,
+    /// The time of the last record.
+    end: u64,
+    /// The trace is being read a second time.
+    again: bool,
+}
+
+impl Reader {
+    /// Returns a reader of a trace that messages call `name`.
+    pub fn new(name: &str, options: &ReadOptions) -> Self {
+        let recorder = Self::recorder(options).with_highest_frequencies(options.highest_khz.clone());
+        Self { name: name.to_owned(), options: options.clone(), recorder, ..Self::default() }
+    }
+
+    fn recorder(options: &ReadOptions) -> Recorder {
+        let machine = options.machine.as_ref();
+        let capacities =
+            machine.map(|machine| machine.cpus().iter().map(|cpu| cpu.capacity).collect()).unwrap_or_default();
+        Recorder::new().with_capacities(capacities)
+    }
+
+    /// Takes the next record. Returns false if it is beyond the [duration](ReadOptions::duration): the others are, too.
+    pub fn add(&mut self, record: &Record<'_>) -> bool {
+        let at = self.clock.time(record);
+        if self.options.duration.is_some_and(|duration| at > duration) {
+            return false;
+        }
+        self.end = self.end.max(at);
+        self.summary.add(record);
+        self.cpus = self.cpus.max(record.cpu as usize + 1);
+        if self.cpus <= MAX_CPUS
+            && let Some(what) = what(record)
+        {
+            let &Record { cpu, pid, tgid, context, .. } = record;
+            self.recorder.add(&Event { at, cpu, pid, tgid, context, what });
+        }
+        true
+    }
+
+    /// Returns a reader for the same trace from its beginning, if that understands it better: a CPU had a higher
+    /// frequency late in the trace, and what it did before was taken to be at full speed.
+    pub fn again(&self) -> Option<Self> {
+        if self.again || !self.recorder.frequencies_were_raised() {
+            return None;
+        }
+        let recorder = Self::recorder(&self.options).with_highest_frequencies_of(&self.recorder);
+        Some(Self { name: self.name.clone(), options: self.options.clone(), recorder, again: true, ..Self::default() })
+    }
+
+    /// Ends the trace. `notes` are those of the [`Events`] from which the records came.
+    ///
+    /// # Errors
+    /// The trace lacks what a replay needs, its times have no unit, or it has more CPUs than its machine.
+    pub fn finish(mut self, notes: &read::Notes) -> Result<Recording, Error> {
+        let name = &self.name;
+        self.recorder.goes_on_until(self.end);
+        let cpus = self.cpus.max(notes.cpus.unwrap_or(0) as usize);
+        let needs = read::needs(&self.summary, notes);
+        if notes.counts_for_time {
+            let help = "record with a clock of nanoseconds: trace-cmd record -C mono, or echo mono > /sys/kernel/tracing/trace_clock";
+            let why = "its times are counts of a clock without a unit (/sys/kernel/tracing/trace_clock says which)";
+            return Err(Error::new(format!("{name} cannot be replayed: {why}")).with_help(help));
+        }
+        let has_no_switch = !needs.replayable && self.summary.count_of("sched_switch") == 0;
+        if let Some(duration) = self.options.duration.filter(|_| has_no_switch) {
+            let seconds = duration as f64 / 1e9;
+            let help = "give a longer --duration, or none; if it has none at all, `vruntime trace info` says how to record them";
+            return Err(Error::new(format!("{name} has no sched_switch in its first {seconds} s")).with_help(help));
+        }
+        if !needs.replayable {
+            let why = needs.missing.first().map_or("there is no event in it", String::as_str);
+            let help = format!("this records what a replay uses:\n{}", needs.record.join("\n"));
+            return Err(Error::new(format!("{name} cannot be replayed, for it lacks {why}")).with_help(help));
+        }
+        if cpus > MAX_CPUS {
+            return Err(Error::new(format!("{name} has events of CPU {}, and no Linux has so many", cpus - 1)));
+        }
+        self.recorder.has_cpus(cpus);
+        let mut recording = Recording {
+            name: self.name,
+            recorder: self.recorder,
+            cpus,
+            jumps: self.clock.jumps(),
+            release: notes.release.clone(),
+            forked: notes.forked.clone(),
+            autogroup: None,
+        };
+        if let Some(machine) = &self.options.machine {
+            let said = machine.nr_cpus();
+            if cpus > said {
+                let message = format!("{} has events of {cpus} CPUs, and the machine has {said}", recording.name);
+                return Err(Error::new(message).with_help("describe all CPUs with --recorded-machine"));
+            }
+            recording.recorder.has_cpus(said);
+            recording.cpus = said;
+        }
+        Ok(recording)
+    }
+}
+
+/// A trace that was read.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    name: String,
+    pub(crate) recorder: Recorder,
+    cpus: usize,
+    jumps: u64,
+    /// The release of the kernel it was recorded under.
+    release: Option<String>,
+    /// The threads that were there before the first event, if the trace tells.
+    forked: Vec<Forked>,
+    /// Whether the machine said that the root group's tasks were in autogroups.
+    pub(crate) autogroup: Option<bool>,
+}
+
+/// Linux of this release is not on offer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Substitute {
+    /// The release that the trace was recorded under.
+    pub release: String,
+    /// The kernel that stands for it.
+    pub kernel: String,
+}
+
+impl Recording {
+    /// Reads a trace in any format that [`vruntime_trace::read`] knows.
+    ///
+    /// # Errors
+    /// The file cannot be read, or as [`Reader::finish`].
+    pub fn open(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let name = path.display().to_string();
+        let open = || read::open(path).map_err(|error| Error::read(&name, error));
+        Self::read(&name, &open, options)
+    }
+
+    /// Reads the bytes of a trace, which messages call `name`.
+    ///
+    /// # Errors
+    /// As [`Recording::open`].
+    pub fn from_bytes(name: &str, bytes: &[u8], options: &ReadOptions) -> Result<Self, Error> {
+        let open = || -> Result<Box<dyn Events + '_>, Error> {
+            if read::is_text(&bytes[..bytes.len().min(16)]) {
+                return Ok(Box::new(read::TextReader::new(Cursor::new(bytes))));
+            }
+            read::from_reader(Cursor::new(bytes.to_vec())).map_err(|error| Error::read(name, error))
+        };
+        Self::read(name, &open, options)
+    }
+
+    fn read<'a>(
+        name: &str,
+        open: &dyn Fn() -> Result<Box<dyn Events + 'a>, Error>,
+        options: &ReadOptions,
+    ) -> Result<Self, Error> {
+        let mut reader = Reader::new(name, options);
+        loop {
+            let mut events = open()?;
+            while let Some(record) = events.next_record().map_err(|error| Error::read(name, error))? {
+                if !reader.add(&record) {
+                    break;
+                }
+            }
+            match reader.again() {
+                Some(again) => reader = again,
+                None => return reader.finish(events.notes()),
+            }
+        }
+    }
+
+    /// Adds what the machine said of its groups when the trace began. A thread that is not in that file was in the
+    /// group of its parent.
+    #[must_use]
+    pub fn with_cgroups(mut self, cgroups: &Cgroups) -> Self {
+        self.autogroup = Some(cgroups.autogroup());
+        let mut cgroups = cgroups.clone();
+        cgroups.add_forked(self.forked.iter().map(|forked| (forked.process, forked.thread, forked.parent)));
+        self.recorder = self.recorder.with_cgroups(cgroups);
+        self
+    }
+
+    /// Returns what messages call the trace.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the number of CPUs of its machine.
+    pub fn cpus(&self) -> usize {
+        self.cpus
+    }
+
+    /// Returns how often its clock jumped: no time passes there in a replay.
+    pub fn clock_jumps(&self) -> u64 {
+        self.jumps
+    }
+
+    /// Returns the release of the kernel it was recorded under (`uname -r`), if it says so.
+    pub fn release(&self) -> Option<&str> {
+        self.release.as_deref()
+    }
+
+    /// Returns how the trace is replayed as recorded: under the kernel that is named, else under that of the trace, or
+    /// the nearest there is.
+    pub(crate) fn says(&self, named: Option<&str>) -> (Trace, Option<Substitute>) {
+        // As `uname -r` has it (`6.12.3`, `6.1.0-28-amd64`, `6.12+deb13-amd64`), which tells more than the series.
+        let is_release = |named: &&str| {
+            let numbers = named.split(['-', '+']).next().unwrap_or_default().split('.');
+            numbers.clone().all(|number| number.parse::<u32>().is_ok())
+                && (numbers.count() > 2 || named.contains('-'))
+                && vruntime_sched::kernel(named).is_err()
+                // Features and tunables are a kernel's of the user's own.
+                && !named.contains(|letter: char| letter.is_ascii_uppercase() || letter == '=')
+        };
+        let release = named.filter(is_release).map(str::to_owned).or_else(|| self.release.clone());
+        let (kernel, substitute) = match named {
+            Some(named) if !is_release(&named) => (named.to_owned(), None),
+            _ => recorded_under(release.as_deref()),
+        };
+        let autogroup = self.autogroup.unwrap_or(false);
+        (Trace { kernel, release, cpus: self.cpus, autogroup, ticks: self.recorder.ticks() }, substitute)
+    }
+}
+
+/// The kernel that replays a trace of this release as recorded.
+fn recorded_under(release: Option<&str>) -> (String, Option<Substitute>) {
+    let Some(release) = release else { return (RECORDED_KERNEL.to_owned(), None) };
+    // Up to 2.6 the third number was the version.
+    let series = match release.strip_prefix("2.6.") {
+        Some(rest) => format!("2.6.{}", rest.split(['.', '-']).next().unwrap_or_default()),
+        None => series(release),
+    };
+    match kernel(&series) {
+        Ok(_) => (series, None),
+        Err(unknown) => {
+            let nearest = unknown.neighbours.and(unknown.nearest).unwrap_or(RECORDED_KERNEL);
+            let substitute = Substitute { release: release.to_owned(), kernel: nearest.to_owned() };
+            (nearest.to_owned(), Some(substitute))
+        }
+    }
+}
+
+/// How late the simulated machine's timers are.
+fn lateness(config: &Config) -> Lateness {
+    let costs = &config.machine.costs;
+    Lateness {
+        timer: costs.irq_latency_ns + costs.irq_jitter_ns + costs.timer_ns,
+        slack: config.machine.timer_slack_ns,
+    }
+}
