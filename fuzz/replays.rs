@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use vruntime_replay::event::{Clock, MAX_CPUS, what};
 use vruntime_replay::recorded::rules::Rules;
-use vruntime_replay::recorded::{Lateness, Event, Recorder};
+use vruntime_replay::recorded::{Event, Lateness, Recorder};
 use vruntime_sim::{Config, Costs, MachineSpec, parse_topology};
 use vruntime_trace::NoSink;
 use vruntime_trace::read::TextReader;

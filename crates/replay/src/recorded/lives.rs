@@ -56,6 +56,8 @@ pub(super) struct Stretch {
     pub(super) surely: Option<bool>,
     /// A softirq woke it, on behalf of that thread or of a timer of the wheel.
     pub(super) softirq: bool,
+    /// It was woken when it had not gone to sleep yet.
+    pub(super) early: bool,
     /// On which CPU that happened.
     pub(super) cpu: u32,
     /// On which it was last.
@@ -193,6 +195,7 @@ impl Thread {
             waker,
             surely: None,
             softirq: false,
+            early: false,
             cpu: cpu as u32,
             last_cpu: cpu as u32,
             began: woken,
@@ -331,12 +334,14 @@ impl Lives {
             What::Enqueued { task, prio, target } => {
                 self.enqueued(at, target.map_or(cpu, |cpu| cpu as usize));
                 let thread = self.thread(task);
-                if self.threads[thread].state == State::Running {
+                match self.threads[thread].state {
                     // It was not on its way to sleep, but found out in time that there is something to do.
-                    self.threads[thread].early = None;
-                } else {
-                    let waker = self.context(event, task.pid);
-                    self.woken(at, cpu, task, prio, (waker, event.context));
+                    State::Running => self.threads[thread].early = None,
+                    State::Waiting { .. } => {}
+                    State::Asleep | State::Gone => {
+                        let waker = self.context(event, task.pid);
+                        self.woken(at, cpu, task, prio, (waker, event.context));
+                    }
                 }
             }
             What::WokenNew { task, prio } => {
@@ -607,7 +612,8 @@ impl Lives {
     fn woken(&mut self, at: u64, cpu: usize, task: Named<'_>, prio: i32, (waker, context): (Waker, Option<Context>)) {
         self.wakeups = true;
         let thread = self.thread(task);
-        if self.threads[thread].state == State::Running {
+        // No task is woken that is runnable: one that seems to wait for a CPU has had it meanwhile, unseen.
+        if matches!(self.threads[thread].state, State::Running | State::Waiting { .. }) {
             let by = match waker {
                 Waker::Thread(by) => self.threads[by].stretches.len().checked_sub(1).map(|stretch| (by, stretch)),
                 Waker::Nobody | Waker::Interrupt => None,
@@ -746,6 +752,7 @@ impl Lives {
     fn woken_early(&mut self, at: u64, thread: usize, prio: i32, Early { cpu, by, done, context }: Early) {
         let waker = by.map_or(Waker::Interrupt, |(by, _)| Waker::Thread(by));
         let stretch = self.wakes(at, cpu as usize, thread, prio, (waker, context));
+        self.threads[thread].stretches[stretch].early = true;
         // The waker's place is where it was then; what it has done since follows.
         if let Some((by, its)) = by {
             let acts = &mut self.threads[by].stretches[its].acts;

@@ -19,10 +19,13 @@
 //! assert_eq!((recorded.threads[0].cpu_ns, &recorded.threads[0].latencies[..]), (8_000, &[500][..]));
 //! ```
 
+mod causes;
 mod clocks;
+mod cycle;
 mod endless;
 mod habits;
 mod lives;
+mod pairs;
 mod placing;
 mod programs;
 pub mod rules;
@@ -32,16 +35,17 @@ mod tests;
 mod ticks;
 
 pub use habits::Habit;
+pub use pairs::Coupling;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use vruntime_sim::plan::Ticks;
 use vruntime_workload::cgroups::Cgroups;
 use vruntime_workload::program::Workload;
 
 use lives::Lives;
-pub use vruntime_trace::Context;
 use ticks::TickFinder;
+pub use vruntime_trace::Context;
 
 /// A task as an event names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,6 +225,8 @@ pub struct Counts {
     pub throttled: u64,
     /// Tasks that computed without a sleep until the trace ended: they go on as long as the replay lasts.
     pub endless: u64,
+    /// Tasks in closed loops, which do more when they get more CPU.
+    pub closed: u64,
     /// Tasks that were in another group than the root first, as far as that is known of any.
     pub grouped: u64,
     /// Tasks of which nothing says in which group they were: they are in the root.
@@ -308,6 +314,21 @@ struct How {
     without: BTreeSet<usize>,
     /// The machine's groups, if somebody asked it.
     cgroups: Option<Cgroups>,
+    /// How closely threads that wake each other stay together.
+    coupling: Coupling,
+    /// Closed loops go on when what was recorded is done.
+    goes_on: bool,
+    /// What the user says of threads.
+    closed: BTreeMap<usize, Closed>,
+}
+
+/// Whether a thread does more when it gets more CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closed {
+    /// It does: what it works on comes from others that work as fast as they can.
+    Yes,
+    /// It does not: its work comes from outside, at its own time.
+    No,
 }
 
 /// What of a workload names CPUs that a machine does not have.
@@ -399,6 +420,29 @@ impl Recorder {
     #[must_use]
     pub fn without(mut self, threads: BTreeSet<usize>) -> Self {
         self.how.without = threads;
+        self
+    }
+
+    /// Threads that wake each other stay together so closely.
+    #[must_use]
+    pub fn with_coupling(mut self, coupling: Coupling) -> Self {
+        self.how.coupling = coupling;
+        self
+    }
+
+    /// Tasks in closed loops go on when they have done all that was recorded, for as long as the replay lasts. Without
+    /// this they end there, so that each does exactly what was recorded.
+    #[must_use]
+    pub fn going_on(mut self) -> Self {
+        self.how.goes_on = true;
+        self
+    }
+
+    /// These threads (indices in [`Recorded::threads`]) do more when they get more CPU, or do not, whatever their sleeps
+    /// show.
+    #[must_use]
+    pub fn with_closed(mut self, closed: BTreeMap<usize, Closed>) -> Self {
+        self.how.closed = closed;
         self
     }
 

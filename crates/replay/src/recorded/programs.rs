@@ -3,25 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 
+use vruntime_sim::plan::Ticks;
+use vruntime_workload::program::{Before, Op, Phase, Policy, Repeat, Settings, Task, Workload};
+
+use super::causes::{Cause, Causes};
+use super::cycle::Cycle;
 use super::endless::endless;
-use super::habits::{MIN_SLEEPS, Rhythm, rhythm};
-use super::lives::{Act, End, Lives, Stay, Stretch, Waker};
+use super::habits::{Rhythm, rhythm};
+use super::lives::{Act, End, Lives, Stay, Stretch};
+use super::pairs::Pairs;
 use super::placing::{Allowed, Said};
 use super::sessions::{is_kernel_thread, sessions};
-use super::{Lateness, Counts, How, Recorded, Thread};
+use super::{Counts, How, Lateness, Recorded, Thread};
 use super::{clocks, lives, placing};
-use vruntime_sim::plan::Ticks;
-use vruntime_workload::program::{Before, Op, Phase, Policy, Repeat, Semaphore, Settings, Task, Workload};
 
 /// A task that has waited so long beside an idle CPU is confined to its own: any balancer would have moved it.
 const CONFINED_NS: u64 = 20_000_000;
-/// A thread that goes on beyond what was recorded of it repeats so many of its last rounds.
-const ROUNDS: usize = 1000;
-/// What a tick brings about happens within this time.
-const TICK_NS: u64 = 150_000;
-/// Where ticks are not known, a task that has run for this long may have lost its CPU to one: no kernel has a shorter
-/// slice by default.
-const SLICE_NS: u64 = 700_000;
 /// What an endless task works between two looks at nothing in particular.
 const ENDLESS_NS: u64 = 1_000_000_000;
 
@@ -36,36 +33,51 @@ pub(super) fn build(
 ) -> Recorded {
     let Lives { threads, groups: marked, hotplug, mut counts, .. } = lives;
     let kept = kept(&threads, how);
-    let endless: Vec<Option<usize>> = threads.iter().map(|thread| endless(thread, duration_ns)).collect();
-    let interrupted = |thread: usize| endless[thread].is_some() || !kept[thread];
+    let mut endless: Vec<Option<usize>> = threads.iter().map(|thread| endless(thread, duration_ns)).collect();
+    let computes: Vec<bool> = endless.iter().map(Option::is_some).collect();
+    let interrupted = |thread: usize| computes[thread] || !kept[thread];
     let mut rhythms = rhythms(&threads, lateness, how, &interrupted);
     counts.sharing = clocks::share_beats(&threads, &mut rhythms, lateness.slack + lateness.timer);
     let paces = threads.iter().map(|thread| clocks::pace(thread, lateness)).collect();
+    let causes = Causes {
+        threads: &threads,
+        kept: &kept,
+        rhythms: &rhythms,
+        interrupted: &interrupted,
+        keep_times: how.keep_times,
+        ticks,
+    };
+    let cycle = Cycle::new(&causes, duration_ns, &|thread| how.closed.get(&thread).copied());
+    let wakes = wakes(&causes, &cycle);
+    // A thread that others wait for while it computes has more to do than to compute.
+    for (thread, woken) in wakes.iter().enumerate() {
+        if !woken.is_empty() {
+            endless[thread] = None;
+        }
+    }
+    counts.closed = cycle.goes_on.iter().filter(|&&goes_on| goes_on).count() as u64;
 
     let allowed = placing::allowed(&threads, how.cgroups.as_ref());
     let held_by_groups = placing::held_by_groups(&threads, how.cgroups.as_ref(), &marked, busy_ns.len());
     let forked = forked(&threads, |thread| kept[thread] && endless[thread].is_none());
     let mut next = 0..;
     let numbers: Vec<Option<usize>> = kept.iter().map(|&kept| if kept { next.next() } else { None }).collect();
+    let mut workload = Workload { duration: Some(duration_ns), hotplug, ..Workload::default() };
+    let names = |thread: usize| format!("{}-{}", threads[thread].comm, threads[thread].pid);
     let builder = Builder {
-        threads: &threads,
-        kept: &kept,
         numbers: &numbers,
         endless: &endless,
-        interrupted: &interrupted,
-        rhythms,
+        pairs: Pairs::new(how.coupling, &wakes, &names, &mut workload.semaphores),
+        causes,
+        cycle,
         paces,
         held_by_groups: &held_by_groups,
         allowed: &allowed,
         cpus: busy_ns.len() as u32,
         duration_ns,
-        keep_times: how.keep_times,
-        ticks,
+        goes_on: how.goes_on,
         lateness,
     };
-    let mut workload = Workload { duration: Some(duration_ns), hotplug, ..Workload::default() };
-    let semaphores = builder.semaphores(&mut workload.semaphores);
-    let going_on = builder.going_on();
     let (sessions, leaders, told_sessions) = sessions(&threads, how.cgroups.as_ref());
     (workload.sessions, counts.autogrouped) = (leaders, told_sessions);
     let mut names = Names::default();
@@ -84,7 +96,7 @@ pub(super) fn build(
                 session: sessions[index],
                 process: thread.tgid.and_then(|tgid| u32::try_from(tgid).ok()),
                 settings: builder.settings(index, 0),
-                phases: builder.phases(index, &going_on[index], &semaphores).into(),
+                phases: builder.phases(index).into(),
                 repeat: Repeat::Times(1),
             });
         }
@@ -92,6 +104,7 @@ pub(super) fn build(
     }
     let said = Said { cgroups: how.cgroups.as_ref(), marked: &marked };
     let cgroups = placing::place(&threads, &numbers, said, busy_ns.len(), &mut workload, &mut counts);
+    drop(builder);
     for ((told, thread), stays) in told.iter_mut().zip(threads).zip(cgroups) {
         told.cgroup = stays.last().map(|(path, _)| path.clone());
         told.stays = stays;
@@ -158,72 +171,35 @@ impl Names {
     }
 }
 
-/// The semaphores of each pair of a waker and a woken thread.
-type Semaphores = BTreeMap<(usize, usize), Pair>;
-
-/// What two threads tell each other of which the first wakes the second.
-#[derive(Clone, Copy, Debug)]
-struct Pair {
-    /// The second waits for the progress of the first, and of no other.
-    wakes: usize,
-    /// Where the second wakes the first as well, if only by way of others, they work for each other: each wakeup found
-    /// the second asleep, so the first never is further ahead of it.
-    sleeps: Option<usize>,
-}
-
-/// The circle of each node of a graph: nodes that can reach each other have the same number.
-fn circles(edges: &[BTreeSet<usize>]) -> Vec<usize> {
-    // Tarjan's algorithm, with a stack of its own: chains of wakers can be long.
-    let unseen = usize::MAX;
-    let (mut order, mut low, mut circle) = (vec![unseen; edges.len()], vec![0; edges.len()], vec![unseen; edges.len()]);
-    let (mut next, mut found, mut open) = (0, 0, Vec::new());
-    for start in 0..edges.len() {
-        if order[start] != unseen {
-            continue;
-        }
-        let mut path = vec![(start, edges[start].iter())];
-        while let Some((node, rest)) = path.last_mut() {
-            let node = *node;
-            if order[node] == unseen {
-                (order[node], low[node]) = (next, next);
-                next += 1;
-                open.push(node);
-            }
-            if let Some(&to) = rest.next() {
-                if order[to] == unseen {
-                    path.push((to, edges[to].iter()));
-                } else if circle[to] == unseen {
-                    low[node] = low[node].min(order[to]);
-                }
-                continue;
-            }
-            path.pop();
-            if let Some((above, _)) = path.last() {
-                low[*above] = low[*above].min(low[node]);
-            }
-            if low[node] == order[node] {
-                while let Some(member) = open.pop() {
-                    circle[member] = found;
-                    if member == node {
-                        break;
-                    }
-                }
-                found += 1;
+/// The threads that each thread wakes, as far as the replay has it so.
+fn wakes(causes: &Causes<'_>, cycle: &Cycle) -> Vec<BTreeSet<usize>> {
+    let mut wakes = vec![BTreeSet::new(); causes.threads.len()];
+    for (thread, life) in causes.threads.iter().enumerate() {
+        for stretch in 0..life.stretches.len() {
+            if let Cause::Thread(by) = causes.of(thread, stretch)
+                && follows(cycle, by, thread)
+            {
+                wakes[by].insert(thread);
             }
         }
     }
-    circle
+    wakes
+}
+
+/// Whether a thread that another wakes waits for its progress. What a closed loop has from outside takes it as long as
+/// it took: a thread that keeps to recorded times would hold up the loop.
+fn follows(cycle: &Cycle, by: usize, woken: usize) -> bool {
+    cycle.closed[by] || !cycle.closed[woken]
 }
 
 struct Builder<'a> {
-    threads: &'a [lives::Thread],
-    kept: &'a [bool],
+    causes: Causes<'a>,
+    cycle: Cycle,
+    pairs: Pairs,
     /// The task that each thread becomes.
     numbers: &'a [Option<usize>],
     /// The stretch from which on a thread computes for as long as it is let.
     endless: &'a [Option<usize>],
-    interrupted: &'a dyn Fn(usize) -> bool,
-    rhythms: Vec<Rhythm>,
     /// How long each thread computes by the clock, if it does.
     paces: Vec<Option<u64>>,
     /// Threads that a cpuset keeps from some CPU, or a limit from all.
@@ -234,10 +210,18 @@ struct Builder<'a> {
     cpus: u32,
     /// How long the trace is.
     duration_ns: u64,
-    /// Every wakeup keeps its recorded time.
-    keep_times: bool,
-    ticks: Option<Ticks>,
+    /// Closed loops go on when what was recorded is done.
+    goes_on: bool,
     lateness: &'a Lateness,
+}
+
+/// Which of what was recorded a thread goes through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pass {
+    /// All of it.
+    First,
+    /// What is repeated.
+    Again,
 }
 
 /// Where a thread has to run.
@@ -249,10 +233,14 @@ struct Confined {
     known: bool,
 }
 
-impl Builder<'_> {
+impl<'a> Builder<'a> {
+    fn life(&self, thread: usize) -> &'a lives::Thread {
+        &self.causes.threads[thread]
+    }
+
     /// Counts what there is to tell of a thread. `unlimited`: nothing says which groups have limits.
     fn tally(&self, thread: usize, unlimited: bool, counts: &mut Counts) {
-        let this = &self.threads[thread];
+        let this = self.life(thread);
         if self.numbers[thread].is_none() {
             counts.left_out += u64::from(super::is_stopper(&this.comm));
             return;
@@ -266,14 +254,14 @@ impl Builder<'_> {
 
     /// What is told of a thread, but for its groups and latencies.
     fn told(&self, thread: usize) -> Thread {
-        let this = &self.threads[thread];
+        let this = self.life(thread);
         let only = |confined: Confined| (confined.cpus.len() == 1).then(|| confined.cpus[0]);
         Thread {
             pid: this.pid,
             tgid: this.tgid,
             comm: this.comm.clone(),
             task: self.numbers[thread],
-            habit: self.rhythms[thread].habit(),
+            habit: self.causes.rhythms[thread].habit(),
             computes_for: self.paces[thread],
             parent: this.born.and_then(|(_, parent)| parent),
             cgroup: None,
@@ -285,57 +273,9 @@ impl Builder<'_> {
         }
     }
 
-    /// The semaphores of each pair of threads of which the first wakes the second.
-    fn semaphores(&self, all: &mut Vec<Semaphore>) -> Semaphores {
-        let mut wakes: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); self.threads.len()];
-        for (index, thread) in self.threads.iter().enumerate() {
-            for (stretch, Stretch { waker, .. }) in thread.stretches.iter().enumerate() {
-                if let Waker::Thread(by) = *waker
-                    && self.depends(index, stretch)
-                {
-                    wakes[by].insert(index);
-                }
-            }
-        }
-        let circles = circles(&wakes);
-        let mut semaphore = |by: usize, woken: usize, what: &str| {
-            let [by, woken] = [by, woken].map(|index| &self.threads[index]);
-            let name = format!("{}-{}->{}-{}{what}", by.comm, by.pid, woken.comm, woken.pid);
-            let initial = if what.is_empty() { 0 } else { std::env::var("L").ok().and_then(|l| l.parse().ok()).unwrap_or(0) };
-            all.push(Semaphore { name, initial });
-            all.len() - 1
-        };
-        let mut pairs = Semaphores::new();
-        for (by, woken) in wakes.iter().enumerate().flat_map(|(by, woken)| woken.iter().map(move |&woken| (by, woken))) {
-            let wakes = semaphore(by, woken, "");
-            let sleeps = (circles[by] == circles[woken]).then(|| semaphore(by, woken, " sleeps"));
-            pairs.insert((by, woken), Pair { wakes, sleeps });
-        }
-        pairs
-    }
-
-    /// Whether the sleep before that stretch is ended by the progress of another task.
-    fn depends(&self, thread: usize, stretch: usize) -> bool {
-        let this = &self.threads[thread];
-        let sleeps = stretch > 0 || this.asleep_first;
-        match this.stretches[stretch].waker {
-            Waker::Thread(by) => {
-                sleeps
-                    && self.kept[thread]
-                    && self.kept[by]
-                    && !self.keep_times
-                    && match this.stretches[stretch].surely {
-                        Some(surely) => surely && !self.by_tick(&this.stretches[stretch]),
-                        None => self.rhythms[thread] == Rhythm::Woken && !(self.interrupted)(by),
-                    }
-            }
-            Waker::Nobody | Waker::Interrupt => false,
-        }
-    }
-
     /// Where a thread is confined to, if it is.
     fn confined(&self, thread: usize) -> Option<Confined> {
-        let this = &self.threads[thread];
+        let this = self.life(thread);
         if let Some(cpus) = self.narrowed(thread) {
             return Some(Confined { cpus: cpus.to_vec(), since: 0, known: true });
         }
@@ -365,12 +305,12 @@ impl Builder<'_> {
     /// a limit does.
     fn throttled(&self, thread: usize) -> bool {
         let of = |stay: Stay| stay.own_idle >= CONFINED_NS && stay.own_idle >= stay.beside_idle / 2;
-        self.threads[thread].stay.is_some_and(of)
+        self.life(thread).stay.is_some_and(of)
     }
 
     /// What a thread is in that stretch.
     fn settings(&self, thread: usize, stretch: usize) -> Settings {
-        let prio = self.threads[thread].stretches[stretch].prio;
+        let prio = self.life(thread).stretches[stretch].prio;
         let policy = match prio {
             ..0 => Policy::Fifo { priority: 99 },
             0..100 => Policy::Fifo { priority: (99 - prio).clamp(1, 99) as u8 },
@@ -380,9 +320,9 @@ impl Builder<'_> {
         Settings { policy: Some(policy), cpus: confined.map(|confined| confined.cpus), ..Settings::default() }
     }
 
-    /// What a thread does, in a phase for each kind of settings; at last, for ever, the `rounds` with which it goes on.
-    fn phases(&self, thread: usize, rounds: &[usize], semaphores: &Semaphores) -> Vec<Phase> {
-        let this = &self.threads[thread];
+    /// What a thread does, in a phase for each kind of settings; at last, for ever, what it goes on with.
+    fn phases(&self, thread: usize) -> Vec<Phase> {
+        let this = self.life(thread);
         let phase = |number: usize, settings: Settings| Phase {
             name: format!("{number}"),
             repeat: Repeat::Times(1),
@@ -398,7 +338,7 @@ impl Builder<'_> {
                 phases.push(mem::replace(&mut current, next));
                 settings = now;
             }
-            self.sleep(thread, index, semaphores, &mut current.ops);
+            self.sleep(thread, index, Pass::First, &mut current.ops);
             if self.endless[thread] == Some(index) {
                 // What it did to others while it computed was done by interrupts that hit it.
                 let mut rest = phase(phases.len() + 1, Settings::default());
@@ -407,152 +347,129 @@ impl Builder<'_> {
                 phases.push(mem::replace(&mut current, rest));
                 break;
             }
-            self.work(thread, stretch, self.numbers, semaphores, &mut current.ops);
+            self.work(thread, stretch, Pass::First, &mut current.ops);
         }
-        phases.push(current);
-        if !rounds.is_empty() {
+        if self.goes_on && self.cycle.goes_on[thread] && self.endless[thread].is_none() {
+            self.last_sleep(thread, &mut current.ops);
+            phases.push(current);
             let mut on = phase(phases.len() + 1, Settings::default());
             on.repeat = Repeat::Forever;
-            for &index in rounds {
-                self.sleep(thread, index, semaphores, &mut on.ops);
-                // Whom it forked it forked once.
-                self.work(thread, &this.stretches[index], &[], semaphores, &mut on.ops);
-            }
+            self.again(thread, &mut on.ops);
             phases.push(on);
+        } else {
+            phases.push(current);
         }
         phases.retain(|phase| !phase.ops.is_empty() || phase.settings != Settings::default());
         phases
     }
 
-    /// The rounds with which a thread goes on when it has done all that was recorded before the replay is over, as one
-    /// does that gets on faster there: its last ones over and over, if it was still at it when the trace ended, or just
-    /// before (who exits with the trace's end mostly exits because that is over). Only rounds count whose sleeps go on
-    /// as well: a time in the trace is past then, and of those that woke it `goes_on` says who does.
-    fn rounds(&self, thread: usize, goes_on: &dyn Fn(usize) -> bool) -> Vec<usize> {
-        let this = &self.threads[thread];
-        let counts = |&index: &usize| match (self.rhythms[thread], this.stretches[index].waker) {
-            (Rhythm::Relative { time }, _) => {
-                let before = &this.stretches[index - 1];
-                let slept = this.stretches[index].woken.saturating_sub(before.ended);
-                before.end == End::Sleep && slept.abs_diff(time) <= time / 5
-            }
-            (Rhythm::Woken, Waker::Thread(by)) => self.depends(thread, index) && goes_on(by),
-            _ => false,
-        };
-        let mut rounds: Vec<usize> = (1..this.stretches.len()).filter(counts).collect();
-        let (Some(first), Some(last)) = (this.stretches.first(), this.stretches.last()) else { return Vec::new() };
-        let all = this.stretches.len() - 1;
-        let usual = last.woken.saturating_sub(first.woken) / all.max(1) as u64;
-        let at_it = self.duration_ns.saturating_sub(last.ended) <= 2 * usual;
-        if !at_it || rounds.len() < MIN_SLEEPS || rounds.len() * 10 < all * 9 {
-            return Vec::new();
+    /// What a thread repeats: what it did from the beginning of the [cycle](Cycle::from) on.
+    fn again(&self, thread: usize, ops: &mut Vec<Op>) {
+        let this = self.life(thread);
+        let first = this.stretches.partition_point(|stretch| stretch.woken <= self.cycle.from);
+        // The stretch in which it was then.
+        if let Some(under_way) = first.checked_sub(1).map(|before| &this.stretches[before])
+            && under_way.ended > self.cycle.from
+        {
+            self.work(thread, under_way, Pass::Again, ops);
         }
-        rounds.drain(..rounds.len().saturating_sub(ROUNDS));
-        rounds
+        for (index, stretch) in this.stretches.iter().enumerate().skip(first) {
+            self.sleep(thread, index, Pass::Again, ops);
+            self.work(thread, stretch, Pass::Again, ops);
+        }
+        self.last_sleep(thread, ops);
     }
 
-    /// The rounds of every thread that goes on. Who is woken by one that does not does not, either.
-    fn going_on(&self) -> Vec<Vec<usize>> {
-        let mut goes_on: Vec<bool> =
-            (0..self.threads.len()).map(|thread| self.kept[thread] && self.endless[thread].is_none()).collect();
-        let rounds = |thread: usize, goes_on: &[bool]| {
-            if goes_on[thread] { self.rounds(thread, &|by| goes_on[by]) } else { Vec::new() }
-        };
-        let mut all: Vec<Vec<usize>> = (0..self.threads.len()).map(|thread| rounds(thread, &goes_on)).collect();
-        let mut stops: Vec<usize> = (0..self.threads.len()).filter(|&thread| all[thread].is_empty()).collect();
-        for &thread in &stops {
-            goes_on[thread] = false;
+    /// The sleep in which a thread is when the recording ends: at least as long as it has been.
+    fn last_sleep(&self, thread: usize, ops: &mut Vec<Op>) {
+        let Some(last) = self.life(thread).stretches.last() else { return };
+        if matches!(last.end, End::Sleep | End::Device) {
+            ops.push(self.nap(self.duration_ns.saturating_sub(last.ended), last.prio));
         }
-        while let Some(stopped) = stops.pop() {
-            let acts = self.threads[stopped].stretches.iter().flat_map(|stretch| &stretch.acts);
-            let woken: BTreeSet<usize> = acts
-                .filter_map(|&(_, act)| match act {
-                    Act::Wake { thread, .. } => Some(thread),
-                    Act::Fork(_) | Act::Left { .. } => None,
-                })
-                .collect();
-            for thread in woken {
-                if goes_on[thread] {
-                    all[thread] = rounds(thread, &goes_on);
-                    if all[thread].is_empty() {
-                        goes_on[thread] = false;
-                        stops.push(thread);
-                    }
-                }
-            }
-        }
-        all
+    }
+
+    /// A sleep of that length, of a thread of that priority.
+    fn nap(&self, slept: u64, prio: i32) -> Op {
+        let late = if prio < 100 { 0 } else { self.lateness.slack } + self.lateness.timer;
+        // A sleep shorter than the slack of timers was no timer's.
+        if slept > late { Op::Sleep { time: slept - late } } else { device(slept, self.lateness) }
     }
 
     /// The sleep before a stretch, if there is one.
-    fn sleep(&self, thread: usize, index: usize, semaphores: &Semaphores, ops: &mut Vec<Op>) {
-        let this = &self.threads[thread];
+    fn sleep(&self, thread: usize, index: usize, pass: Pass, ops: &mut Vec<Op>) {
+        let this = self.life(thread);
         let stretch = &this.stretches[index];
         let before = index.checked_sub(1).map(|before| &this.stretches[before]);
-        let slack = if stretch.prio < 100 { 0 } else { self.lateness.slack };
-        let recorded = Op::SleepUntil { at: stretch.woken.saturating_sub(slack + self.lateness.timer) };
-        let woken_by = match stretch.waker {
-            Waker::Thread(by) if self.depends(thread, index) => semaphores.get(&(by, thread)),
-            _ => None,
-        };
-        if let Some(pair) = woken_by {
-            let late = std::env::var("LATE").is_ok();
-            if !late { ops.extend(pair.sleeps.map(Op::SemPost)); }
-            ops.push(Op::SemWait(pair.wakes));
-            if late { ops.extend(pair.sleeps.map(Op::SemPost)); }
+        let cause = self.causes.of(thread, index);
+        if let Cause::Thread(by) = cause
+            && self.waits_for(by, thread, stretch, pass)
+        {
+            self.pairs.wait(by, thread, stretch.early, ops);
             return;
         }
-        let op = match (before, self.rhythms[thread]) {
-            // Its life begins there, unless it began before the trace.
-            (None, _) if this.born.is_some() || stretch.woken == 0 => return,
-            (Some(before), _) if before.end == End::Device => {
-                let time = stretch.woken.saturating_sub(before.ended).saturating_sub(self.lateness.timer);
-                Op::Device { time: time.max(1) }
+        // Its life begins there, unless it began before the trace.
+        if cause == Cause::Start || (before.is_none() && stretch.woken == 0) {
+            return;
+        }
+        let slack = if stretch.prio < 100 { 0 } else { self.lateness.slack };
+        let late = slack + self.lateness.timer;
+        let recorded = Op::SleepUntil { at: stretch.woken.saturating_sub(late) };
+        let slept = match (pass, before) {
+            (Pass::First, before) => before.map(|before| stretch.woken.saturating_sub(before.ended)),
+            (Pass::Again, before) => {
+                let began = before.map_or(0, |before| before.ended).max(self.cycle.from);
+                Some(stretch.woken.saturating_sub(began))
             }
-            (_, Rhythm::Periodic { phase, period }) => {
+        };
+        let outside = pass == Pass::Again || self.cycle.goes_on[thread];
+        let op = match (slept, self.causes.rhythms[thread]) {
+            (Some(slept), _) if cause == Cause::Device => device(slept, self.lateness),
+            (_, Rhythm::Periodic { phase, period }) if !outside => {
                 let beat = phase + (stretch.woken.saturating_sub(phase) + period / 2) / period * period;
                 // What is far from any beat was something else.
                 if beat.abs_diff(stretch.woken) > period / 10 { recorded } else { Op::SleepUntil { at: beat } }
             }
-            (Some(before), Rhythm::Relative { time }) => {
-                let slept = stretch.woken.saturating_sub(before.ended);
-                let own = slept.saturating_sub(slack + self.lateness.timer);
-                Op::Sleep { time: if slept.abs_diff(time) > time / 5 { own } else { time } }
+            (Some(slept), Rhythm::Relative { time }) if slept.abs_diff(time) <= time / 5 => Op::Sleep { time },
+            (Some(slept), rhythm) if outside || matches!(rhythm, Rhythm::Relative { .. }) => {
+                self.nap(slept, stretch.prio)
             }
             _ => recorded,
         };
         ops.push(op);
     }
 
+    /// Whether a thread that was woken by another for that stretch waits for it.
+    fn waits_for(&self, by: usize, woken: usize, stretch: &Stretch, pass: Pass) -> bool {
+        follows(&self.cycle, by, woken)
+            && self.endless[by].is_none()
+            && match pass {
+                Pass::First => true,
+                Pass::Again => self.cycle.there[by] && self.cycle.there[woken] && stretch.woken > self.cycle.from,
+            }
+    }
+
     /// The work of a stretch, with what is done to others on the way.
-    fn work(
-        &self,
-        thread: usize,
-        stretch: &Stretch,
-        numbers: &[Option<usize>],
-        semaphores: &Semaphores,
-        ops: &mut Vec<Op>,
-    ) {
+    fn work(&self, thread: usize, stretch: &Stretch, pass: Pass, ops: &mut Vec<Op>) {
         let pace = self.paces[thread].filter(|&time| clocks::by_the_clock(stretch, time, self.lateness));
         // What comes between is part of the time that a task computes by the clock.
         let work = pace.unwrap_or(stretch.work);
         let run = |time: u64| if pace.is_some() { Op::Runtime { time } } else { Op::Run { work: time } };
         let place = |at: u64| match pace {
-            Some(time) => (u128::from(at.min(stretch.work)) * u128::from(time) / u128::from(stretch.work.max(1))) as u64,
+            Some(time) => {
+                (u128::from(at.min(stretch.work)) * u128::from(time) / u128::from(stretch.work.max(1))) as u64
+            }
             None => at.min(stretch.work),
         };
-        let mut done = 0;
+        let (mut done, mut acts) = (0, Vec::new());
         for &(at, act) in &stretch.acts {
-            let [first, second] = match act {
-                Act::Wake { thread: woken, stretch } if self.depends(woken, stretch) => {
-                    let pair = semaphores.get(&(thread, woken));
-                    [pair.and_then(|pair| pair.sleeps).map(Op::SemWait), pair.map(|pair| Op::SemPost(pair.wakes))]
-                }
-                Act::Wake { .. } => [None, None],
-                Act::Fork(child) => [None, numbers.get(child).copied().flatten().map(Op::Fork)],
-                Act::Left { at, ran } => [None, self.yielded(at, ran).then_some(Op::Yield)],
-            };
-            if second.is_none() {
+            acts.clear();
+            if pass == Pass::Again && self.causes.time(act) <= self.cycle.from {
+                // It was before what is repeated.
+                done = place(at).max(done);
+                continue;
+            }
+            self.act(thread, act, pass, &mut acts);
+            if acts.is_empty() {
                 continue;
             }
             let at = place(at).max(done);
@@ -560,25 +477,36 @@ impl Builder<'_> {
                 ops.push(run(at - done));
             }
             done = at;
-            if std::env::var("SWAP").is_ok() { ops.extend(second.into_iter().chain(first)); } else {
-            ops.extend(first.into_iter().chain(second)); }
+            ops.append(&mut acts);
         }
         if work > done {
             ops.push(run(work - done));
         }
     }
 
-    /// Whether a timer of the wheel woke the task: a softirq did, right after a tick.
-    fn by_tick(&self, stretch: &Stretch) -> bool {
-        stretch.softirq && self.ticks.is_some_and(|ticks| ticks.since(stretch.woken) <= TICK_NS)
-    }
-
-    /// Whether a task that left its CPU at that time, runnable and after it had run for `ran`, yielded: no tick had just
-    /// come.
-    fn yielded(&self, at: u64, ran: u64) -> bool {
-        match self.ticks {
-            Some(ticks) => ticks.since(at) > TICK_NS,
-            None => ran < SLICE_NS,
+    /// What a thread does to another, or yields.
+    fn act(&self, thread: usize, act: Act, pass: Pass, ops: &mut Vec<Op>) {
+        match act {
+            Act::Wake { thread: woken, stretch } => {
+                let its = &self.life(woken).stretches[stretch];
+                if self.causes.of(woken, stretch) == Cause::Thread(thread) && self.waits_for(thread, woken, its, pass) {
+                    self.pairs.wake(thread, woken, its.early, ops);
+                }
+            }
+            Act::Fork(child) => {
+                let forks = pass == Pass::First || self.cycle.there[child];
+                ops.extend(self.numbers[child].filter(|_| forks).map(Op::Fork));
+            }
+            Act::Left { at, ran } => {
+                if self.causes.yielded(at, ran) {
+                    ops.push(Op::Yield);
+                }
+            }
         }
     }
+}
+
+/// A sleep of exactly that time.
+fn device(slept: u64, lateness: &Lateness) -> Op {
+    Op::Device { time: slept.saturating_sub(lateness.timer).max(1) }
 }

@@ -12,7 +12,7 @@ use super::proto::{
     Print, Process, ProcessTree, SEQ_INCREMENTAL_STATE_CLEARED, SchedMigrateTask, SchedProcessExec, SchedProcessExit,
     SchedProcessFork, SchedSwitch, SchedWakeup, SystemInfo, TaskNewtask, TaskRename, Thread, Utsname,
 };
-use super::{HARDIRQ, SOFTIRQ, MAX_CPUS, NO_RELEASE, has_our_states};
+use super::{HARDIRQ, MAX_CPUS, NO_RELEASE, SOFTIRQ, has_our_states};
 use crate::event::{Context, Named, Record, TaskState, Tracepoint, Wakeup};
 use crate::output::Output;
 

@@ -1,6 +1,6 @@
 //! Rules as users write them, and what becomes of a small trace.
 
-use super::super::{Lateness, Event, Left, Named, Recorded, Recorder, What as Happens};
+use super::super::{Event, Lateness, Left, Named, Recorded, Recorder, What as Happens};
 use super::Rules;
 use vruntime_workload::Error;
 use vruntime_workload::program::{Bandwidth, Group, Op, Policy};

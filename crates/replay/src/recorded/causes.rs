@@ -1,0 +1,86 @@
+//! Why each sleep of a thread ended.
+
+use vruntime_sim::plan::Ticks;
+
+use super::habits::Rhythm;
+use super::lives::{Act, End, Stretch, Thread, Waker};
+
+/// What a tick brings about happens within this time.
+const TICK_NS: u64 = 150_000;
+/// Where ticks are not known, a task that has run for this long may have lost its CPU to one: no kernel has a shorter
+/// slice by default.
+const SLICE_NS: u64 = 700_000;
+
+/// Why the sleep before a stretch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// There is no sleep: the thread's life begins there.
+    Start,
+    /// Another thread woke it.
+    Thread(usize),
+    /// A device answered what the thread had asked of it.
+    Device,
+    /// A timer of its own, as its rhythm has it, or anything from outside.
+    Interrupt,
+}
+
+/// The causes of all threads.
+pub(super) struct Causes<'a> {
+    pub(super) threads: &'a [Thread],
+    pub(super) kept: &'a [bool],
+    pub(super) rhythms: &'a [Rhythm],
+    /// Whether wakeups in the context of a thread are interrupts that hit it, where the trace does not tell.
+    pub(super) interrupted: &'a dyn Fn(usize) -> bool,
+    /// Every wakeup keeps its recorded time.
+    pub(super) keep_times: bool,
+    pub(super) ticks: Option<Ticks>,
+}
+
+impl Causes<'_> {
+    /// Returns why the sleep before that stretch ended.
+    pub(super) fn of(&self, thread: usize, stretch: usize) -> Cause {
+        let this = &self.threads[thread];
+        let before = stretch.checked_sub(1).map(|before| &this.stretches[before]);
+        if before.is_none() && !this.asleep_first {
+            return Cause::Start;
+        }
+        match this.stretches[stretch].waker {
+            Waker::Thread(by) if self.is_by(thread, &this.stretches[stretch], by) => Cause::Thread(by),
+            _ if before.is_some_and(|before| before.end == End::Device) => Cause::Device,
+            _ => Cause::Interrupt,
+        }
+    }
+
+    fn is_by(&self, thread: usize, stretch: &Stretch, by: usize) -> bool {
+        self.kept[thread]
+            && self.kept[by]
+            && !self.keep_times
+            && match stretch.surely {
+                Some(surely) => surely && !self.by_tick(stretch),
+                None => self.rhythms[thread] == Rhythm::Woken && !(self.interrupted)(by),
+            }
+    }
+
+    /// Whether a timer of the wheel woke the thread: a softirq did, right after a tick.
+    fn by_tick(&self, stretch: &Stretch) -> bool {
+        stretch.softirq && self.ticks.is_some_and(|ticks| ticks.since(stretch.woken) <= TICK_NS)
+    }
+
+    /// Whether a thread that left its CPU at that time, runnable and after it had run for `ran`, yielded: no tick had
+    /// just come.
+    pub(super) fn yielded(&self, at: u64, ran: u64) -> bool {
+        match self.ticks {
+            Some(ticks) => ticks.since(at) > TICK_NS,
+            None => ran < SLICE_NS,
+        }
+    }
+
+    /// When an act was.
+    pub(super) fn time(&self, act: Act) -> u64 {
+        match act {
+            Act::Wake { thread, stretch } => self.threads[thread].stretches[stretch].woken,
+            Act::Fork(child) => self.threads[child].born.map_or(0, |(at, _)| at),
+            Act::Left { at, .. } => at,
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Pairs of threads of which the first wakes the second, and how closely they stay together in a replay.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use vruntime_workload::program::{Op, Semaphore};
+
+/// How far a waker may get ahead of a thread that works for it, in a replay.
+///
+/// A trace tells of a wakeup only if it found its thread asleep. It does not tell of data that a thread found while it
+/// was awake, so that what the wakeups say lets a waker run ahead by more than any program does: a client sends its
+/// next request when it has the reply. Threads that wake each other, if only by way of others, are therefore kept
+/// together. How closely differs between programs; a replay tries each of these and keeps the one that comes closest to
+/// the recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Coupling {
+    /// After a wakeup the waker goes on when the woken thread has done all that was before it.
+    #[default]
+    Together,
+    /// A thread is woken only when it has done all that was before and sleeps.
+    Asleep,
+    /// A thread is woken when it has begun what it was woken for before.
+    OneAhead,
+    /// The waker does not wait for the threads that it wakes.
+    Free,
+}
+
+impl Coupling {
+    /// All there are.
+    pub const ALL: [Self; 4] = [Self::Together, Self::Asleep, Self::OneAhead, Self::Free];
+
+    /// In a word, for JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Together => "together",
+            Self::Asleep => "asleep",
+            Self::OneAhead => "one-ahead",
+            Self::Free => "free",
+        }
+    }
+}
+
+/// The semaphores of each pair of a waker and a thread that it wakes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pairs {
+    coupling: Coupling,
+    semaphores: BTreeMap<(usize, usize), Pair>,
+}
+
+/// What two threads tell each other of which the first wakes the second.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    /// The second waits for the progress of the first, and of no other.
+    wakes: usize,
+    /// The first waits for the progress of the second, if they work for each other.
+    follows: Option<usize>,
+}
+
+impl Pairs {
+    /// Makes semaphores in `all`, with the `names` of the threads. `wakes` has the threads that each thread wakes.
+    pub(super) fn new(
+        coupling: Coupling,
+        wakes: &[BTreeSet<usize>],
+        names: &dyn Fn(usize) -> String,
+        all: &mut Vec<Semaphore>,
+    ) -> Self {
+        let circles = circles(wakes);
+        let mut semaphore = |by: usize, woken: usize, what: &str, initial: u32| {
+            all.push(Semaphore { name: format!("{}->{}{what}", names(by), names(woken)), initial });
+            all.len() - 1
+        };
+        let mut semaphores = BTreeMap::new();
+        let each = wakes.iter().enumerate().flat_map(|(by, woken)| woken.iter().map(move |&woken| (by, woken)));
+        for (by, woken) in each {
+            let together = coupling != Coupling::Free && circles[by] == circles[woken];
+            let initial = u32::from(coupling == Coupling::OneAhead);
+            let wakes = semaphore(by, woken, "", 0);
+            let follows = together.then(|| semaphore(by, woken, " follows", initial));
+            semaphores.insert((by, woken), Pair { wakes, follows });
+        }
+        Self { coupling, semaphores }
+    }
+
+    /// What `woken` does to sleep until `by` wakes it. `early`: it was woken when it had not gone to sleep yet, so that
+    /// the waker did not follow it.
+    pub(super) fn wait(&self, by: usize, woken: usize, early: bool, ops: &mut Vec<Op>) {
+        let Some(pair) = self.semaphores.get(&(by, woken)) else { return };
+        let follows = pair.follows.filter(|_| !early).map(Op::SemPost);
+        let waits = Op::SemWait(pair.wakes);
+        match self.coupling {
+            Coupling::OneAhead => ops.extend(std::iter::once(waits).chain(follows)),
+            _ => ops.extend(follows.into_iter().chain([waits])),
+        }
+    }
+
+    /// What `by` does to wake `woken`; `early` as in [`Self::wait`].
+    pub(super) fn wake(&self, by: usize, woken: usize, early: bool, ops: &mut Vec<Op>) {
+        let Some(pair) = self.semaphores.get(&(by, woken)) else { return };
+        let follows = pair.follows.filter(|_| !early).map(Op::SemWait);
+        let wakes = Op::SemPost(pair.wakes);
+        match self.coupling {
+            Coupling::Together => ops.extend(std::iter::once(wakes).chain(follows)),
+            _ => ops.extend(follows.into_iter().chain([wakes])),
+        }
+    }
+}
+
+/// The circle of each node of a graph: nodes that reach each other have the same number (Tarjan's algorithm).
+fn circles(edges: &[BTreeSet<usize>]) -> Vec<usize> {
+    const UNSEEN: usize = usize::MAX;
+    let (mut order, mut low, mut circle) = (vec![UNSEEN; edges.len()], vec![0; edges.len()], vec![UNSEEN; edges.len()]);
+    let (mut next, mut found, mut open) = (0, 0, Vec::new());
+    for start in 0..edges.len() {
+        if order[start] != UNSEEN {
+            continue;
+        }
+        // A stack of its own: chains of wakers can be long.
+        let mut path = vec![(start, edges[start].iter())];
+        while let Some((node, rest)) = path.last_mut() {
+            let node = *node;
+            if order[node] == UNSEEN {
+                (order[node], low[node]) = (next, next);
+                next += 1;
+                open.push(node);
+            }
+            if let Some(&to) = rest.next() {
+                if order[to] == UNSEEN {
+                    path.push((to, edges[to].iter()));
+                } else if circle[to] == UNSEEN {
+                    low[node] = low[node].min(order[to]);
+                }
+                continue;
+            }
+            path.pop();
+            if let Some((above, _)) = path.last() {
+                low[*above] = low[*above].min(low[node]);
+            }
+            if low[node] == order[node] {
+                while let Some(member) = open.pop() {
+                    circle[member] = found;
+                    if member == node {
+                        break;
+                    }
+                }
+                found += 1;
+            }
+        }
+    }
+    circle
+}
+
+#[cfg(test)]
+mod tests {
+    use super::circles;
+
+    #[test]
+    fn nodes_that_reach_each_other_are_a_circle() {
+        let edges = |edges: &[&[usize]]| edges.iter().map(|to| to.iter().copied().collect()).collect::<Vec<_>>();
+        // 0 and 1 wake each other, 2 to 4 go round, and 5 is woken by both.
+        let found = circles(&edges(&[&[1, 5], &[0, 2], &[3], &[4], &[2, 5], &[]]));
+        assert_eq!(found[0], found[1]);
+        assert_eq!((found[2], found[3]), (found[4], found[4]));
+        assert!(found[0] != found[2] && found[5] != found[0] && found[5] != found[2]);
+    }
+
+    #[test]
+    fn a_long_chain_is_no_circle() {
+        let chain: Vec<_> =
+            (1..=100_000).map(|next| [next % 100_000].into_iter().filter(|&to| to > 0).collect()).collect();
+        let mut found = circles(&chain);
+        found.sort_unstable();
+        found.dedup();
+        assert_eq!(found.len(), 100_000);
+    }
+}
