@@ -17,13 +17,31 @@ pub struct Ran<'a> {
     pub end: u64,
 }
 
+/// What each task of a run got. A task of the recording that was forked again, because what forks it goes on beyond
+/// what was recorded, counts with the first of its kind: the machine calls the second one `NAME-2`.
+pub(crate) fn by_task(recorded: &Recorded, results: &Results) -> BTreeMap<String, ReplayMeasure> {
+    let names: BTreeSet<&str> = recorded.workload.tasks.iter().map(|task| task.name.as_str()).collect();
+    let first = |name: &str| {
+        let (first, number) = name.rsplit_once('-')?;
+        let again = !names.contains(name) && number.bytes().all(|byte| byte.is_ascii_digit()) && names.contains(first);
+        again.then(|| first.to_owned())
+    };
+    let mut measured: BTreeMap<String, ReplayMeasure> = BTreeMap::new();
+    for task in &results.tasks {
+        let measure: ReplayMeasure = task.into();
+        let name = first(&task.name).unwrap_or_else(|| task.name.clone());
+        let sum = measured.entry(name).or_default();
+        sum.cpu_ns += measure.cpu_ns;
+        sum.switches += measure.switches;
+        sum.wakeup = sum.wakeup.or(measure.wakeup);
+    }
+    measured
+}
+
 /// Sets the recording beside its replays. `runs`: the replay as recorded, and then the what-if, if there is one, whose
 /// workload is `changed`. `cpus`: how many the recorded machine has.
 pub fn compare(recorded: &Recorded, changed: Option<&Workload>, runs: &[Ran<'_>], cpus: usize) -> ReplayCheck {
-    let by_name = |results: &Results| -> BTreeMap<String, ReplayMeasure> {
-        results.tasks.iter().map(|task| (task.name.clone(), task.into())).collect()
-    };
-    let measured: Vec<_> = runs.iter().map(|run| by_name(run.results)).collect();
+    let measured: Vec<_> = runs.iter().map(|run| by_task(recorded, run.results)).collect();
     let tasks = recorded.threads.iter().filter_map(|thread| {
         let name = &recorded.workload.tasks[thread.task?].name;
         Some(ReplayTask {

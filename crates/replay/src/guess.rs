@@ -1,13 +1,14 @@
-//! Whether the machine of a trace had autogroups, where nobody says it.
-
-use std::collections::BTreeMap;
+//! What nothing says of a trace, decided by which replay comes closest to it: whether the machine had autogroups, and how
+//! closely tasks stay together that wake each other.
 
 use vruntime_report::Results;
 use vruntime_sim::plan::{self, Overrides, Plan, Trace};
 
 use crate::Error;
+use crate::check::by_task;
+use crate::recorded::Coupling;
 use crate::recorded::{self, Recorded};
-use crate::recording::{Recording, finish};
+use crate::recording::{How, Recording, finish};
 use crate::replay::Runner;
 
 /// A session counts if its tasks had so much of the time, in thousandths; with fewer than two of them autogroups change
@@ -32,7 +33,7 @@ pub(crate) fn autogroup(
     trace: &mut Trace,
     recording: &Recording,
     overrides: &Overrides,
-    keep_times: bool,
+    how: How,
     run: &Runner<'_>,
 ) -> Result<Option<Guess>, Error> {
     if recording.autogroup.is_some() || overrides.autogroup.is_some() {
@@ -42,7 +43,7 @@ pub(crate) fn autogroup(
         let trace = Trace { autogroup, ..trace.clone() };
         let plan =
             plan::plan(plan::Input::Trace(&trace), overrides, &mut |_| Err(std::io::ErrorKind::NotFound.into()))?;
-        let mut recorded = finish(recording.recorder.clone(), &plan.config, keep_times);
+        let mut recorded = finish(recording.recorder.clone(), &plan.config, how);
         recorded::fit(&mut recorded.workload, plan.config.machine.topology.nr_cpus() as u32);
         Ok((recorded, plan))
     };
@@ -73,16 +74,54 @@ fn sessions_compete(recorded: &Recorded) -> bool {
     large >= 2
 }
 
+/// Returns how closely tasks that wake each other stay together in the replay that comes closest to the recording: by
+/// CPU times, and in a replay as recorded by the number of switches, too.
+pub(crate) fn coupling(recording: &Recording, plan: &Plan, how: How, run: &Runner<'_>) -> Coupling {
+    let cpus = plan.config.machine.topology.nr_cpus() as u32;
+    let replay = |coupling| {
+        let mut recorded = finish(recording.recorder.clone(), &plan.config, How { coupling, ..how });
+        recorded::fit(&mut recorded.workload, cpus);
+        recorded
+    };
+    let first = replay(Coupling::default());
+    if first.counts.together == 0 {
+        return Coupling::default();
+    }
+    let rest = Coupling::ALL.into_iter().filter(|&coupling| coupling != Coupling::default());
+    let replays: Vec<(Coupling, Recorded)> = std::iter::once((Coupling::default(), first))
+        .chain(rest.map(|coupling| (coupling, replay(coupling))))
+        .collect();
+    let jobs: Vec<_> = replays.iter().map(|(_, recorded)| (&recorded.workload, plan)).collect();
+    let distance = |recorded: &Recorded, results: &Results| {
+        off(recorded, results) + if how.goes_on { 0.0 } else { switches_off(recorded, results) }
+    };
+    let runs = run(&jobs);
+    let distances = replays
+        .iter()
+        .zip(&runs)
+        .filter_map(|((coupling, recorded), results)| Some((*coupling, distance(recorded, results.as_ref()?))));
+    // Of equally close ones the first.
+    let nearest = distances.reduce(|one, other| if other.1 < one.1 { other } else { one });
+    nearest.map_or_else(Coupling::default, |(coupling, _)| coupling)
+}
+
+/// How many more or fewer switches there are in a replay than in the recording, of all.
+fn switches_off(recorded: &Recorded, results: &Results) -> f64 {
+    let replayed = by_task(recorded, results);
+    let all: u64 = recorded.threads.iter().filter(|thread| thread.task.is_some()).map(|thread| thread.switches).sum();
+    let now: u64 = replayed.values().map(|measure| measure.switches).sum();
+    now.abs_diff(all) as f64 / all.max(1) as f64
+}
+
 /// How much more or less CPU time than in the recording tasks have in a replay, all together: of all of it, twice what
 /// goes to others.
 fn off(recorded: &Recorded, results: &Results) -> f64 {
+    let replayed = by_task(recorded, results);
     let (mut off, mut all) = (0, 0);
-    let replayed: BTreeMap<&str, u64> =
-        results.tasks.iter().map(|task| (task.name.as_str(), task.account.cpu_ns)).collect();
     for thread in &recorded.threads {
         let Some(task) = thread.task else { continue };
         let name = recorded.workload.tasks[task].name.as_str();
-        off += thread.cpu_ns.abs_diff(replayed.get(name).copied().unwrap_or(0));
+        off += thread.cpu_ns.abs_diff(replayed.get(name).map_or(0, |measure| measure.cpu_ns));
         all += thread.cpu_ns;
     }
     off as f64 / all.max(1) as f64

@@ -12,15 +12,28 @@ use vruntime_workload::cgroups::Cgroups;
 
 use crate::Error;
 use crate::event::{Clock, MAX_CPUS, what};
-use crate::recorded::{Event, Lateness, Recorded, Recorder};
+use crate::recorded::{Coupling, Event, Lateness, Recorded, Recorder};
 
 /// The kernel of a trace that does not say.
 const RECORDED_KERNEL: &str = "6.18";
 
+/// How the programs of a trace are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct How {
+    /// Every wakeup keeps its recorded time.
+    pub(crate) keep_times: bool,
+    /// How closely tasks that wake each other stay together.
+    pub(crate) coupling: Coupling,
+    /// Closed loops go on when what was recorded is done.
+    pub(crate) goes_on: bool,
+}
+
 /// The programs of a trace, for a machine of this kind. They may name CPUs that it does not have: cpusets, where
 /// nothing ever happened on some.
-pub(crate) fn finish(recorder: Recorder, config: &Config, keep_times: bool) -> Recorded {
-    let recorder = if keep_times { recorder.keep_times() } else { recorder };
+pub(crate) fn finish(recorder: Recorder, config: &Config, how: How) -> Recorded {
+    let recorder = if how.keep_times { recorder.keep_times() } else { recorder };
+    let recorder = if how.goes_on { recorder.going_on() } else { recorder };
+    let recorder = recorder.with_coupling(how.coupling);
     let mut recorded = recorder.finish(&lateness(config));
     if !config.autogroup {
         recorded.workload.sessions.clear();

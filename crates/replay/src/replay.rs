@@ -1,5 +1,7 @@
 //! A recording, replayed as it was, and what if something were different.
 
+use std::collections::BTreeSet;
+
 use vruntime_report::{Collector, ReplayCheck, Results};
 use vruntime_sched::class::deadline::SchedError;
 use vruntime_sim::plan::{self, Input, Overrides, Plan, Trace};
@@ -9,8 +11,8 @@ use vruntime_workload::program::{Partition, Workload};
 use crate::check::{Ran, compare};
 use crate::guess::{self, Guess};
 use crate::recorded::rules::Rules;
-use crate::recorded::{self, Recorded, Thread, Unfit};
-use crate::recording::{Recording, Substitute, finish};
+use crate::recorded::{self, Coupling, Recorded, Thread, Unfit};
+use crate::recording::{How, Recording, Substitute, finish};
 use crate::{Error, wakers};
 
 /// How a trace is replayed as recorded.
@@ -41,13 +43,13 @@ pub struct Replay<'a> {
     pub substitute: Option<Substitute>,
     /// Set if nothing says whether autogroup was on, and the replay takes it to have been.
     pub guess: Option<Guess>,
+    /// How closely tasks that wake each other stay together: so, the replay comes closest to the recording.
+    pub coupling: Coupling,
     /// What of the programs is left out because the machine or the kernel does not have it.
     pub unfit: LeftOut,
     trace: Trace,
     setup: Setup,
     recording: &'a Recording,
-    /// The programs before they were fitted to the machine: that of a what-if may have more CPUs.
-    unfitted: Workload,
 }
 
 /// A what-if: the programs of a trace under other rules, and the plan of their run.
@@ -102,11 +104,7 @@ impl<'a> Replay<'a> {
     /// # Errors
     /// There is no such kernel or cost, or no task ran in the trace.
     pub fn new(recording: &'a Recording, setup: &Setup) -> Result<Self, Error> {
-        let run = |jobs: &[(&Workload, &Plan)]| {
-            let run = |&(workload, plan): &(&Workload, &Plan)| Some(run(workload, &plan.config).ok()?.results);
-            jobs.iter().map(run).collect()
-        };
-        Self::with_runner(recording, setup, &run)
+        Self::with_runner(recording, setup, &run_all)
     }
 
     /// As [`Replay::new`], for a program that runs workloads in its own way.
@@ -118,16 +116,17 @@ impl<'a> Replay<'a> {
         // What is tried out is no part of how it was recorded.
         setup.overrides = Overrides { kernel: None, features: Vec::new(), settings: Vec::new(), ..setup.overrides };
         let (mut trace, substitute) = recording.says(setup.kernel.as_deref());
-        let guess = guess::autogroup(&mut trace, recording, &setup.overrides, setup.keep_times, run)?;
+        let how = How { keep_times: setup.keep_times, ..How::default() };
+        let guess = guess::autogroup(&mut trace, recording, &setup.overrides, how, run)?;
         let plan = plan_of(&trace, &setup.overrides)?;
-        let mut recorded = finish(recording.recorder.clone(), &plan.config, setup.keep_times);
+        let coupling = guess::coupling(recording, &plan, how, run);
+        let mut recorded = finish(recording.recorder.clone(), &plan.config, How { coupling, ..how });
         if recorded.workload.tasks.is_empty() {
             let message = format!("nothing but the idle tasks ran in {}", recording.name());
             return Err(Error::new(message).with_help("record while something runs"));
         }
-        let unfitted = recorded.workload.clone();
         let unfit = fit(&mut recorded.workload, &plan.config);
-        Ok(Self { recorded, plan, substitute, guess, unfit, trace, setup, recording, unfitted })
+        Ok(Self { recorded, plan, substitute, guess, coupling, unfit, trace, setup, recording })
     }
 
     /// Returns the recording.
@@ -135,9 +134,12 @@ impl<'a> Replay<'a> {
         self.recording
     }
 
-    /// Returns the programs as they were before they were fitted to the machine of the replay.
-    pub fn unfitted(&self) -> &Workload {
-        &self.unfitted
+    /// Makes the programs of a what-if: those in closed loops go on when what was recorded is done. They are not fitted
+    /// to a machine yet, for that of a what-if may have more CPUs. The threads `without` are left out.
+    pub fn going_on(&self, without: BTreeSet<usize>) -> Recorded {
+        let how = How { keep_times: self.setup.keep_times, goes_on: true, ..How::default() };
+        let coupling = guess::coupling(self.recording, &self.plan, how, &run_all);
+        finish(self.recording.recorder.clone().without(without), &self.plan.config, How { coupling, ..how })
     }
 
     /// Returns what is known of the trace, for a [plan](vruntime_sim::plan::plan).
@@ -172,12 +174,7 @@ impl<'a> Replay<'a> {
     /// A rule fits no task, or asks for what cannot be.
     pub fn what_if(&self, plan: Plan, rules: &Rules, beside: &[&Workload]) -> Result<WhatIf, Error> {
         let removed = rules.removed(&self.recorded.threads);
-        let mut changed = if removed.is_empty() {
-            Recorded { workload: self.unfitted.clone(), ..self.recorded.clone() }
-        } else {
-            let recorder = self.recording.recorder.clone().without(removed);
-            finish(recorder, &self.plan.config, self.setup.keep_times)
-        };
+        let mut changed = self.going_on(removed);
         let unfit = fit(&mut changed.workload, &plan.config);
         rules.apply(&mut changed, &self.recorded.threads, plan.config.machine.topology.nr_cpus())?;
         let mut workload = changed.workload;
@@ -255,6 +252,15 @@ impl<'a> Replay<'a> {
 
 fn plan_of(trace: &Trace, overrides: &Overrides) -> Result<Plan, Error> {
     Ok(plan::plan(Input::Trace(trace), overrides, &mut |_| Err(std::io::ErrorKind::NotFound.into()))?)
+}
+
+/// Runs workloads beside each other, each on a thread of its own.
+fn run_all(jobs: &[(&Workload, &Plan)]) -> Vec<Option<Results>> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            jobs.iter().map(|&(workload, plan)| scope.spawn(move || run(workload, &plan.config).ok())).collect();
+        threads.into_iter().map(|thread| Some(thread.join().ok()??.results)).collect()
+    })
 }
 
 fn run(workload: &Workload, config: &Config) -> Result<Run, vruntime_sim::Error> {

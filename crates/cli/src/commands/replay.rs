@@ -169,7 +169,7 @@ impl<'a> Programs<'a> {
                 "{left}: a rule is of the tasks it names. tree=PID names a task and all that it forks"
             ));
         }
-        rules::tell_idle_groups(rules, &replay.unfitted().groups, "trace");
+        rules::tell_idle_groups(rules, &replay.recorded.workload.groups, "trace");
         tell_left_out(&replay.unfit, &replay.plan.config);
         Ok(Self { replay, what_if, changes })
     }

@@ -2,6 +2,7 @@
 
 use vruntime_sim::plan::Ticks;
 
+use super::Context;
 use super::habits::Rhythm;
 use super::lives::{Act, End, Stretch, Thread, Waker};
 
@@ -20,7 +21,9 @@ pub(super) enum Cause {
     Thread(usize),
     /// A device answered what the thread had asked of it.
     Device,
-    /// A timer of its own, as its rhythm has it, or anything from outside.
+    /// A timer that it had set when it went to sleep: a sleep for a time, or a timeout.
+    Timer,
+    /// Anything from outside; or the trace does not tell.
     Interrupt,
 }
 
@@ -47,6 +50,11 @@ impl Causes<'_> {
         match this.stretches[stretch].waker {
             Waker::Thread(by) if self.is_by(thread, &this.stretches[stretch], by) => Cause::Thread(by),
             _ if before.is_some_and(|before| before.end == End::Device) => Cause::Device,
+            _ if self.keep_times => Cause::Interrupt,
+            // High-resolution timers wake in the handler of their interrupt, those of the wheel in a softirq; packets
+            // come in softirqs, too.
+            _ if this.stretches[stretch].context == Some(Context::Hardirq) => Cause::Timer,
+            _ if self.by_tick(&this.stretches[stretch]) => Cause::Timer,
             _ => Cause::Interrupt,
         }
     }
@@ -63,7 +71,8 @@ impl Causes<'_> {
 
     /// Whether a timer of the wheel woke the thread: a softirq did, right after a tick.
     fn by_tick(&self, stretch: &Stretch) -> bool {
-        stretch.softirq && self.ticks.is_some_and(|ticks| ticks.since(stretch.woken) <= TICK_NS)
+        stretch.context == Some(Context::Softirq)
+            && self.ticks.is_some_and(|ticks| ticks.since(stretch.woken) <= TICK_NS)
     }
 
     /// Whether a thread that left its CPU at that time, runnable and after it had run for `ran`, yielded: no tick had

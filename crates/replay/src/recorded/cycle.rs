@@ -8,6 +8,8 @@
 //! A thread whose sleeps are mostly ended from outside (timers, packets, users) keeps the recorded times, and does not
 //! go on. Nor does one that was woken mostly by such threads, or that ended.
 
+use std::collections::BTreeSet;
+
 use super::Closed;
 use super::causes::{Cause, Causes};
 use super::habits::Rhythm;
@@ -17,14 +19,16 @@ use super::lives::{End, Thread};
 const MIN_SLEEPS: usize = 4;
 /// Of a hundred, how much of the most that could go on has to.
 const NEARLY_PCT: u64 = 95;
+/// So many times are tried to begin the cycle at.
+const MOST_TIMES: usize = 32;
 
 /// Which threads go on, and from when.
 #[derive(Clone, Debug)]
 pub(super) struct Cycle {
     /// The time in the recording from which it is repeated, nanoseconds.
     pub(super) from: u64,
-    /// Threads that do more when they get more CPU.
-    pub(super) closed: Vec<bool>,
+    /// Threads that others drive, which are driven themselves: they do more when they get more CPU.
+    pub(super) driven: Vec<bool>,
     /// Threads that go through the recording again.
     pub(super) goes_on: Vec<bool>,
     /// Threads that are there each time: those that go on, and what they fork.
@@ -35,72 +39,77 @@ impl Cycle {
     /// `said`: what the user says of threads; it goes before what their sleeps show.
     pub(super) fn new(causes: &Causes<'_>, duration_ns: u64, said: &dyn Fn(usize) -> Option<Closed>) -> Self {
         let threads = causes.threads;
-        let closed = closed(causes, said);
+        let driven = driven(causes, duration_ns, said);
+        let closed = |index: usize| {
+            said(index).map_or_else(|| driven[index] || paced(causes, index), |said| said == Closed::Yes)
+        };
         let lasts: Vec<bool> = (0..threads.len())
             .map(|index| {
-                causes.kept[index] && !causes.keep_times && closed[index] && lasts(&threads[index], duration_ns)
+                causes.kept[index] && !causes.keep_times && closed(index) && lasts(&threads[index], duration_ns)
             })
             .collect();
-        let from = from(threads, &lasts, duration_ns);
-        let born = |index: usize| threads[index].born.map_or(0, |(at, _)| at);
-        let goes_on: Vec<bool> = (0..threads.len())
-            .map(|index| lasts[index] && born(index) <= from && repeats(&threads[index], from))
-            .collect();
-        let mut there = goes_on.clone();
-        // Parents come before their children.
-        for index in 0..threads.len() {
-            if let Some((at, Some(parent))) = threads[index].born
-                && causes.kept[index]
-                && at > from
-            {
-                there[index] = there[index] || (there[parent] && parent != index);
-            }
-        }
-        Self { from, closed, goes_on, there }
+        let from = from(causes, &lasts, duration_ns);
+        let (goes_on, there) = going_on(causes, &lasts, from);
+        Self { from, driven, goes_on, there }
     }
 }
 
-/// Which threads do more when they get more CPU: at least half of their sleeps are ended by other such threads, by
-/// devices that answer, or after a time that begins with the sleep.
-fn closed(causes: &Causes<'_>, said: &dyn Fn(usize) -> Option<Closed>) -> Vec<bool> {
+/// Whether a thread mostly sleeps for times that begin with the sleep, so that it does more when it gets more CPU.
+fn paced(causes: &Causes<'_>, index: usize) -> bool {
+    let (mut own, mut all) = (0, 0);
+    for stretch in 0..causes.threads[index].stretches.len() {
+        let ended = match causes.of(index, stretch) {
+            Cause::Start => continue,
+            Cause::Thread(_) | Cause::Device => true,
+            Cause::Timer => !matches!(causes.rhythms[index], Rhythm::Periodic { .. }),
+            Cause::Interrupt => matches!(causes.rhythms[index], Rhythm::Relative { .. }),
+        };
+        all += 1;
+        own += usize::from(ended);
+    }
+    own * 2 >= all
+}
+
+/// Which threads are driven by others that are driven themselves. A thread is not that is mostly woken from outside, or
+/// by threads that are not driven; nor one that mostly waits for times to pass.
+fn driven(causes: &Causes<'_>, duration_ns: u64, said: &dyn Fn(usize) -> Option<Closed>) -> Vec<bool> {
     let threads = causes.threads;
-    let mut closed: Vec<bool> = (0..threads.len()).map(|index| said(index) != Some(Closed::No)).collect();
-    let ends = |index: usize, closed: &[bool]| {
-        let (mut inside, mut all) = (0, 0);
+    let mut driven: Vec<bool> = (0..threads.len()).map(|index| said(index) != Some(Closed::No)).collect();
+    let is_driven = |index: usize, driven: &[bool]| {
+        let (mut outside, mut all, mut waited) = (0, 0, 0);
         for stretch in 0..threads[index].stretches.len() {
-            let ended = match causes.of(index, stretch) {
+            let clocked = match causes.of(index, stretch) {
                 Cause::Start => continue,
-                Cause::Thread(by) => closed[by],
-                Cause::Device => true,
-                Cause::Interrupt => matches!(causes.rhythms[index], Rhythm::Relative { .. }),
+                Cause::Device => false,
+                Cause::Thread(by) => !driven[by],
+                Cause::Timer | Cause::Interrupt => true,
             };
+            let own =
+                causes.of(index, stretch) == Cause::Timer && !matches!(causes.rhythms[index], Rhythm::Periodic { .. });
             all += 1;
-            inside += usize::from(ended);
+            outside += usize::from(clocked && !own);
+            let began = stretch.checked_sub(1).map_or(0, |before| threads[index].stretches[before].ended);
+            waited += if clocked { threads[index].stretches[stretch].woken.saturating_sub(began) } else { 0 };
         }
-        (inside, all)
+        let born = threads[index].born.map_or(0, |(at, _)| at);
+        outside * 2 <= all && waited <= duration_ns.saturating_sub(born) / 2
     };
-    let mut wakes: Vec<Vec<usize>> = vec![Vec::new(); threads.len()];
+    let mut wakes: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); threads.len()];
     for index in 0..threads.len() {
         for stretch in 0..threads[index].stretches.len() {
-            if let Cause::Thread(by) = causes.of(index, stretch)
-                && !wakes[by].contains(&index)
-            {
-                wakes[by].push(index);
+            if let Cause::Thread(by) = causes.of(index, stretch) {
+                wakes[by].insert(index);
             }
         }
     }
     let mut asked: Vec<usize> = (0..threads.len()).collect();
     while let Some(index) = asked.pop() {
-        if !closed[index] || said(index) == Some(Closed::Yes) {
-            continue;
-        }
-        let (inside, all) = ends(index, &closed);
-        if inside * 2 < all {
-            closed[index] = false;
-            asked.extend(wakes[index].iter().copied().filter(|&woken| closed[woken]));
+        if driven[index] && said(index) != Some(Closed::Yes) && !is_driven(index, &driven) {
+            driven[index] = false;
+            asked.extend(wakes[index].iter().copied().filter(|&woken| driven[woken]));
         }
     }
-    closed
+    driven
 }
 
 /// Whether a thread was still at it when the trace ended: it did not end, and does not sleep for longer than it ever
@@ -126,24 +135,55 @@ fn repeats(thread: &Thread, from: u64) -> bool {
     works && (sleeps >= MIN_SLEEPS || (sleeps == 0 && computes))
 }
 
+/// The threads that go through the recording again from that time on, and those that are there then: what they fork, too.
+fn going_on(causes: &Causes<'_>, lasts: &[bool], from: u64) -> (Vec<bool>, Vec<bool>) {
+    let threads = causes.threads;
+    let goes_on: Vec<bool> = (0..threads.len())
+        .map(|index| lasts[index] && born(&threads[index]) <= from && repeats(&threads[index], from))
+        .collect();
+    let mut there = goes_on.clone();
+    // Parents come before their children.
+    for (index, thread) in threads.iter().enumerate() {
+        if let Some((at, Some(parent))) = thread.born
+            && causes.kept[index]
+            && at > from
+            && parent < index
+        {
+            there[index] |= there[parent];
+        }
+    }
+    (goes_on, there)
+}
+
 /// The time from which the recording is repeated: the earliest from which nearly all that can go on is there. A program
 /// that was started in the recording is not started again.
-fn from(threads: &[Thread], lasts: &[bool], duration_ns: u64) -> u64 {
-    let born = |thread: &Thread| thread.born.map_or(0, |(at, _)| at);
-    let lasting = || threads.iter().zip(lasts).filter(|(_, lasts)| **lasts).map(|(thread, _)| thread);
-    let mut times: Vec<u64> = lasting().map(born).filter(|&at| at <= duration_ns / 2).collect();
+fn from(causes: &Causes<'_>, lasts: &[bool], duration_ns: u64) -> u64 {
+    let threads = causes.threads;
+    let lasting = threads.iter().zip(lasts).filter(|(_, lasts)| **lasts).map(|(thread, _)| born(thread));
+    let mut times: Vec<u64> = lasting.filter(|&at| at <= duration_ns / 4 * 3).collect();
     times.push(0);
     times.sort_unstable();
     times.dedup();
-    // Of those that are there at each time, how much CPU time they have in the recording for each nanosecond of it.
+    if times.len() > MOST_TIMES {
+        let step = times.len().div_ceil(MOST_TIMES);
+        times = times.into_iter().step_by(step).collect();
+    }
+    // How much of each second of CPU time goes on.
     let share = |from: u64| {
-        let had: u64 = lasting().filter(|thread| born(thread) <= from).map(|thread| had_since(thread, from)).sum();
+        let (_, there) = going_on(causes, lasts, from);
+        let had: u64 =
+            threads.iter().zip(there).filter(|(_, there)| *there).map(|(thread, _)| had_since(thread, from)).sum();
         had.saturating_mul(1000) / (duration_ns - from).max(1)
     };
     let shares: Vec<u64> = times.iter().map(|&from| share(from)).collect();
     let most = shares.iter().copied().max().unwrap_or(0);
     let first = shares.iter().position(|&share| share * 100 >= most * NEARLY_PCT).unwrap_or(0);
     times[first]
+}
+
+/// When a thread was forked; 0 if it was there when the recording began.
+fn born(thread: &Thread) -> u64 {
+    thread.born.map_or(0, |(at, _)| at)
 }
 
 fn had_since(thread: &Thread, from: u64) -> u64 {

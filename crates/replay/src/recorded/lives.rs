@@ -54,8 +54,8 @@ pub(super) struct Stretch {
     /// Surely that thread: the trace tells of interrupts and none was at work, or does not and this was on another CPU
     /// than the sleeper's timers. None: it may as well have been an interrupt that hit that thread.
     pub(super) surely: Option<bool>,
-    /// A softirq woke it, on behalf of that thread or of a timer of the wheel.
-    pub(super) softirq: bool,
+    /// In which context it was woken, if the trace tells.
+    pub(super) context: Option<Context>,
     /// It was woken when it had not gone to sleep yet.
     pub(super) early: bool,
     /// On which CPU that happened.
@@ -194,7 +194,7 @@ impl Thread {
             woken,
             waker,
             surely: None,
-            softirq: false,
+            context: None,
             early: false,
             cpu: cpu as u32,
             last_cpu: cpu as u32,
@@ -653,7 +653,7 @@ impl Lives {
             (Waker::Thread(_), None) => elsewhere.then_some(true),
             (Waker::Thread(_), Some(Context::Hardirq)) | (Waker::Nobody | Waker::Interrupt, _) => Some(false),
         };
-        this.stretches[stretch].softirq = context == Some(Context::Softirq);
+        this.stretches[stretch].context = context;
         self.starts_waiting(thread);
         stretch
     }

@@ -225,6 +225,9 @@ pub struct Counts {
     pub throttled: u64,
     /// Tasks that computed without a sleep until the trace ended: they go on as long as the replay lasts.
     pub endless: u64,
+    /// Pairs of tasks of which the first wakes the second, and the second wakes the first as well, if only by way of
+    /// others.
+    pub together: u64,
     /// Tasks in closed loops, which do more when they get more CPU.
     pub closed: u64,
     /// Tasks that were in another group than the root first, as far as that is known of any.

@@ -43,6 +43,7 @@ impl Coupling {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pairs {
     coupling: Coupling,
+    together: usize,
     semaphores: BTreeMap<(usize, usize), Pair>,
 }
 
@@ -68,16 +69,22 @@ impl Pairs {
             all.push(Semaphore { name: format!("{}->{}{what}", names(by), names(woken)), initial });
             all.len() - 1
         };
-        let mut semaphores = BTreeMap::new();
+        let (mut semaphores, mut together) = (BTreeMap::new(), 0);
         let each = wakes.iter().enumerate().flat_map(|(by, woken)| woken.iter().map(move |&woken| (by, woken)));
         for (by, woken) in each {
-            let together = coupling != Coupling::Free && circles[by] == circles[woken];
+            let mutual = circles[by] == circles[woken];
+            together += usize::from(mutual);
             let initial = u32::from(coupling == Coupling::OneAhead);
             let wakes = semaphore(by, woken, "", 0);
-            let follows = together.then(|| semaphore(by, woken, " follows", initial));
+            let follows = (mutual && coupling != Coupling::Free).then(|| semaphore(by, woken, " follows", initial));
             semaphores.insert((by, woken), Pair { wakes, follows });
         }
-        Self { coupling, semaphores }
+        Self { coupling, together, semaphores }
+    }
+
+    /// Returns how many of the pairs stay together, whatever the coupling.
+    pub(super) fn together(&self) -> usize {
+        self.together
     }
 
     /// What `woken` does to sleep until `by` wakes it. `early`: it was woken when it had not gone to sleep yet, so that

@@ -78,6 +78,7 @@ pub(super) fn build(
         goes_on: how.goes_on,
         lateness,
     };
+    counts.together = builder.pairs.together() as u64;
     let (sessions, leaders, told_sessions) = sessions(&threads, how.cgroups.as_ref());
     (workload.sessions, counts.autogrouped) = (leaders, told_sessions);
     let mut names = Names::default();
@@ -189,7 +190,7 @@ fn wakes(causes: &Causes<'_>, cycle: &Cycle) -> Vec<BTreeSet<usize>> {
 /// Whether a thread that another wakes waits for its progress. What a closed loop has from outside takes it as long as
 /// it took: a thread that keeps to recorded times would hold up the loop.
 fn follows(cycle: &Cycle, by: usize, woken: usize) -> bool {
-    cycle.closed[by] || !cycle.closed[woken]
+    cycle.driven[by] || !cycle.driven[woken]
 }
 
 struct Builder<'a> {
@@ -430,7 +431,7 @@ impl<'a> Builder<'a> {
                 if beat.abs_diff(stretch.woken) > period / 10 { recorded } else { Op::SleepUntil { at: beat } }
             }
             (Some(slept), Rhythm::Relative { time }) if slept.abs_diff(time) <= time / 5 => Op::Sleep { time },
-            (Some(slept), rhythm) if outside || matches!(rhythm, Rhythm::Relative { .. }) => {
+            (Some(slept), rhythm) if outside || cause == Cause::Timer || matches!(rhythm, Rhythm::Relative { .. }) => {
                 self.nap(slept, stretch.prio)
             }
             _ => recorded,

@@ -17,7 +17,8 @@ impl Lives {
     /// Who does something on a CPU that is taken to be idle has come there unseen, neither before the CPU was last seen
     /// idle nor before he himself was woken.
     pub(super) fn turns_up(&mut self, at: u64, cpu: usize, event: &Event<'_>) {
-        if self.cpus[cpu].current != Current::Idle {
+        let idle = self.cpus[cpu].current == Current::Idle;
+        if !idle && !self.is_replaced(cpu, event) {
             return;
         }
         let task = match event.what {
@@ -30,6 +31,10 @@ impl Lives {
         if task.pid <= 0 {
             self.cpus[cpu].since = at;
             return;
+        }
+        if !idle {
+            self.counts.broken_switches += 1;
+            self.forget(at, cpu);
         }
         let thread = self.thread(task);
         self.leaves_elsewhere(thread, at);
@@ -52,17 +57,35 @@ impl Lives {
         }
         since = charged_from.map_or(since, |from| from.max(least)).min(at);
         self.counts.missing_arrivals += 1;
-        if self.idle == 1 {
+        if idle && self.idle == 1 {
             // It was not the only idle one all the time, for it was not idle.
             let sole = &mut self.cpus[cpu].sole;
             let wrong = (at - since).min(*sole);
             *sole -= wrong;
             self.any_idle = self.any_idle.saturating_sub(wrong);
         }
-        self.rested(cpu, since);
+        if idle {
+            self.rested(cpu, since);
+        }
         let prio = self.threads[thread].stretches.last().map_or(120, |last| last.prio);
         self.comes(since, cpu, task, prio);
         self.cpus[cpu].guess = guess;
+    }
+
+    /// Whether the file says that another thread runs on that CPU than the switches do: a switch is missing.
+    fn is_replaced(&self, cpu: usize, event: &Event<'_>) -> bool {
+        let told = matches!(
+            event.what,
+            What::Woken { .. }
+                | What::Enqueued { .. }
+                | What::WokenNew { .. }
+                | What::Fork { .. }
+                | What::Charged { .. }
+        );
+        match self.cpus[cpu].current {
+            Current::Thread(thread) => told && event.pid > 0 && self.threads[thread].pid != event.pid,
+            Current::Idle | Current::Unknown => false,
+        }
     }
 
     /// Nobody knows who runs there. Whoever did left at an unknown time, and only what it was charged for
