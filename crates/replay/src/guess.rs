@@ -17,6 +17,9 @@ const LARGE_PERMILLE: u64 = 10;
 /// With autogroups so much more of all CPU time has to be as it was recorded.
 const BETTER: f64 = 0.02;
 
+/// So much more a wrong share of CPU time counts than as wrong a number of switches.
+const CPU_TIMES: f64 = 3.0;
+
 /// Nothing says whether autogroup was on, and the replay is closer to the recording if it was.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Guess {
@@ -93,7 +96,8 @@ pub(crate) fn coupling(recording: &Recording, plan: &Plan, how: How, run: &Runne
         .collect();
     let jobs: Vec<_> = replays.iter().map(|(_, recorded)| (&recorded.workload, plan)).collect();
     let distance = |recorded: &Recorded, results: &Results| {
-        off(recorded, results) + if how.goes_on { 0.0 } else { switches_off(recorded, results) }
+        // Shares of CPU time are what a what-if is asked for; switches only say more about how they come about.
+        CPU_TIMES * off(recorded, results) + if how.goes_on { 0.0 } else { switches_off(recorded, results) }
     };
     let runs = run(&jobs);
     let distances = replays

@@ -1,7 +1,7 @@
 //! Arrivals and departures that a trace does not have: not every kernel tells of each switch, to or from the idle task
 //! least of all.
 
-use super::{Current, End, Lives, State};
+use super::{Cpu, Current, End, Lives, State};
 use crate::recorded::{Event, Named, What};
 
 /// A task is on a CPU since an unknown time: it has done something there, and the switch to it is missing.
@@ -32,6 +32,9 @@ impl Lives {
             self.cpus[cpu].since = at;
             return;
         }
+        // Another task is known to have run there as long as it was charged for.
+        let Cpu { since: had_since, charged, .. } = self.cpus[cpu];
+        let free_from = if idle { had_since } else { had_since.saturating_add(charged).min(at) };
         if !idle {
             self.counts.broken_switches += 1;
             self.forget(at, cpu);
@@ -40,7 +43,7 @@ impl Lives {
         self.leaves_elsewhere(thread, at);
         let mut guess = None;
         let this = &mut self.threads[thread];
-        let mut least = self.cpus[cpu].since.max(this.last_seen());
+        let mut least = free_from.max(this.last_seen());
         let charged_from = this.charged_from.or(match event.what {
             What::Charged { ns, .. } => Some(at.saturating_sub(ns)),
             _ => None,
