@@ -112,8 +112,8 @@ fn driven(causes: &Causes<'_>, duration_ns: u64, said: &dyn Fn(usize) -> Option<
     driven
 }
 
-/// Whether a thread was still at it when the trace ended: it did not end, and does not sleep for longer than it ever
-/// did before.
+/// Whether a thread was still at it when the trace ended: it did not exit, and does not sleep for more than twice as long
+/// as it ever did before.
 fn lasts(thread: &Thread, duration_ns: u64) -> bool {
     let Some(last) = thread.stretches.last() else { return false };
     match last.end {
@@ -121,7 +121,7 @@ fn lasts(thread: &Thread, duration_ns: u64) -> bool {
         End::Trace => true,
         End::Sleep | End::Device => {
             let slept = thread.stretches.windows(2).map(|pair| pair[1].woken.saturating_sub(pair[0].ended)).max();
-            duration_ns.saturating_sub(last.ended) <= slept.unwrap_or(0)
+            duration_ns.saturating_sub(last.ended) / 2 <= slept.unwrap_or(0)
         }
     }
 }
