@@ -60,7 +60,8 @@ fn paced(causes: &Causes<'_>, index: usize) -> bool {
     for stretch in 0..causes.threads[index].stretches.len() {
         let ended = match causes.of(index, stretch) {
             Cause::Start => continue,
-            Cause::Thread(_) | Cause::Device => true,
+            Cause::Thread(_) => false,
+            Cause::Device => true,
             Cause::Timer => !matches!(causes.rhythms[index], Rhythm::Periodic { .. }),
             Cause::Interrupt => matches!(causes.rhythms[index], Rhythm::Relative { .. }),
         };
