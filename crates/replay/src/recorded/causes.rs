@@ -64,7 +64,11 @@ impl Causes<'_> {
             && self.kept[by]
             && !self.keep_times
             && match stretch.surely {
-                Some(surely) => surely && !self.by_tick(stretch),
+                // A softirq does the work of the task that it interrupts, or of others: not that of one that only computes.
+                Some(_) if stretch.context == Some(Context::Softirq) => {
+                    !self.by_tick(stretch) && !(self.interrupted)(by)
+                }
+                Some(surely) => surely,
                 None => self.rhythms[thread] == Rhythm::Woken && !(self.interrupted)(by),
             }
     }
