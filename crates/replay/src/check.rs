@@ -51,6 +51,8 @@ pub fn compare(recorded: &Recorded, changed: Option<&Workload>, runs: &[Ran<'_>]
             cgroup: thread.cgroup.clone(),
             confined: thread.confined,
             computes_for: thread.computes_for,
+            closed: thread.closed,
+            rounds: thread.rounds,
             recorded: ReplayMeasure {
                 cpu_ns: thread.cpu_ns,
                 switches: thread.switches,

@@ -245,6 +245,11 @@ impl Recording {
         self
     }
 
+    /// Returns whether it is known in which groups the tasks were.
+    pub fn has_groups(&self) -> bool {
+        self.autogroup.is_some()
+    }
+
     /// Returns what messages call the trace.
     pub fn name(&self) -> &str {
         &self.name

@@ -52,6 +52,10 @@ pub struct ReplayTask {
     pub confined: Option<u32>,
     /// How long it computes between two sleeps if it looks at the clock for that, nanoseconds.
     pub computes_for: Option<u64>,
+    /// Whether it is in a closed loop: it does more when it gets more CPU.
+    pub closed: bool,
+    /// How often it was woken in the recording.
+    pub rounds: u64,
     /// What the trace says.
     pub recorded: ReplayMeasure,
     /// What the replay as recorded gave.
@@ -398,6 +402,9 @@ impl ReplayCheck {
                     "cgroup": task.cgroup,
                     "confined_to": task.confined,
                     "computes_for_ns": task.computes_for,
+                    "closed": task.closed,
+                    "rounds": task.rounds,
+                    "progress": task.progress(),
                     "recorded": there(&task.recorded),
                     "replayed": there(&task.replayed),
                     "what_if": task.what_if.as_ref().map(measure),
@@ -405,7 +412,7 @@ impl ReplayCheck {
             })
             .collect();
         let (recorded, replayed): (Vec<u64>, Vec<u64>) = self.cpus.iter().copied().unzip();
-        json!({
+        let mut json = json!({
             "duration_ns": { "recorded": self.elapsed_ns.0, "replayed": self.elapsed_ns.1, "what_if": self.what_if_cpus.as_ref().map(|_| self.elapsed_ns.2) },
             "busy_ns": { "recorded": recorded, "replayed": replayed, "what_if": self.what_if_cpus },
             "check": {
@@ -425,7 +432,11 @@ impl ReplayCheck {
             "what_if": self.what_if_sentence(),
             "groups": self.groups_json(),
             "tasks": tasks,
-        })
+        });
+        for (name, value) in self.verdict_json() {
+            json[name] = value;
+        }
+        json
     }
 }
 

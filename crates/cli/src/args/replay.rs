@@ -86,6 +86,9 @@ pub(crate) struct Replay {
     /// Show every task, not only the 15 largest
     #[arg(long)]
     pub(crate) all: bool,
+    /// Say in detail how the replay differs from the recording
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
     /// Print JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use vruntime_replay::recorded::rules::Rules;
 use vruntime_replay::{Ran, ReadOptions, Recording, Setup, WhatIf, compare, identities, wakers};
-use vruntime_report::{Analyses, ReplayCheck, counted, fit_text};
+use vruntime_report::{Analyses, ReplayCheck, Verdict, counted, fit_text};
 use vruntime_sched::Topology;
 use vruntime_sim::plan::Overrides;
 use vruntime_workload::cgroups::Cgroups;
@@ -328,9 +328,17 @@ fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &Repl
         as_recorded.costs,
         as_recorded.config.seed,
     );
-    let mut text = format!("{}\n\n{}\n", fit_text(&head, ""), check.check_table(arguments.all));
-    text.push_str(&fit_text(&check.summary(), ""));
-    text.push_str("\n\nTo know:\n");
+    let mut text = format!("{}\n{}\n", fit_text(&head, ""), fit_text(&check.verdict_line(), ""));
+    for remedy in remedies(arguments, replay, check) {
+        text.push_str(&fit_text(&remedy, "  "));
+        text.push('\n');
+    }
+    text.push_str(&format!("\n{}\n", check.check_table(arguments.all)));
+    if arguments.verbose {
+        text.push_str(&fit_text(&check.summary(), ""));
+        text.push_str("\n\n");
+    }
+    text.push_str("To know:\n");
     for note in &notes.all {
         text.push_str(&fit_text(note, "  "));
         text.push('\n');
@@ -345,9 +353,40 @@ fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &Repl
         }
         text.push('\n');
         text.push_str(&table);
-        text.push_str(
-            &check.what_if_sentence().map_or_else(String::new, |sentence| format!("\n{}\n", fit_text(&sentence, ""))),
-        );
+        if check.verdict() == Some(Verdict::Poor) {
+            text.push_str("\nThe verdict on the replay is poor: do not rely on this what-if.\n");
+        }
+        for sentence in [check.progress_sentence(), check.what_if_sentence()].into_iter().flatten() {
+            text.push_str(&format!("\n{}\n", fit_text(&sentence, "")));
+        }
     }
     text
+}
+
+/// What would make the replay better, if its verdict is not good.
+fn remedies(arguments: &Replay, replay: &vruntime_replay::Replay<'_>, check: &ReplayCheck) -> Vec<String> {
+    if check.verdict().is_none_or(|verdict| verdict == Verdict::Good) {
+        return Vec::new();
+    }
+    let mut remedies = Vec::new();
+    if arguments.cgroups.is_none() && !replay.recording().has_groups() {
+        remedies.push(
+            "Nothing says in which task groups and autogroups the tasks were: `vruntime record` writes that into the recording, \
+             and --cgroups FILE adds it to another (docs/replay.md)"
+                .to_owned(),
+        );
+    }
+    if check.unplaced().is_some() {
+        remedies.push(
+            "Switches are missing in this recording: some machines hide them from perf; try `vruntime record`"
+                .to_owned(),
+        );
+    }
+    if let Some(substitute) = &replay.substitute {
+        remedies.push(format!(
+            "Linux {} stands for {}: vruntime does not have that kernel",
+            substitute.kernel, substitute.release
+        ));
+    }
+    remedies
 }

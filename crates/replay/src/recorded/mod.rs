@@ -264,6 +264,10 @@ pub struct Thread {
     pub habit: Habit,
     /// How long it computes between two sleeps, if it looks at the clock for that; else it has work to do. Nanoseconds.
     pub computes_for: Option<u64>,
+    /// Whether it is in a closed loop: it does more when it gets more CPU.
+    pub closed: bool,
+    /// How often it was woken.
+    pub rounds: u64,
     /// Who forked it, as an index in [`Recorded::threads`], if that is known.
     pub parent: Option<usize>,
     /// The cgroup it was in last; none: the trace, and what came with it, says it of nobody. Without weights of its own

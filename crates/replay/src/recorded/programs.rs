@@ -264,6 +264,8 @@ impl<'a> Builder<'a> {
             task: self.numbers[thread],
             habit: self.causes.rhythms[thread].habit(),
             computes_for: self.paces[thread],
+            closed: self.cycle.goes_on[thread] || self.endless[thread].is_some(),
+            rounds: (this.stretches.len() - usize::from(!this.asleep_first)) as u64,
             parent: this.born.and_then(|(_, parent)| parent),
             cgroup: None,
             stays: Vec::new(),

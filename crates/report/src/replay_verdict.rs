@@ -1,0 +1,308 @@
+//! How far a replay can be trusted, in a word; and how much faster what was recorded gets done in a what-if.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use crate::latency::HUNDRED;
+use crate::printable::printable;
+use crate::replay::{ReplayCheck, ReplayTask, share};
+use crate::units::{counted, percent};
+
+/// A task is judged if it had at least this much of a CPU, in thousandths.
+const JUDGED_PERMILLE: u64 = 10;
+/// A change of progress below this is none.
+const CHANGED: f64 = 0.01;
+/// At most so many names are in the sentence about progress.
+const NAMED: usize = 3;
+
+/// How well a replay as recorded reproduces the recording.
+///
+/// | verdict | CPU time of tasks | switches | tasks that never run |
+/// |---|---|---|---|
+/// | good | 95 % of the judged tasks within 1 point or 5 % | within 15 % | at most 5 % |
+/// | fair | tasks with 80 % of the CPU time within 2 points or 10 % | | at most 5 % |
+/// | poor | otherwise | | |
+///
+/// A task is judged if it had 1 % of a CPU. A point is 1 % of one CPU. If 2 % or more of the CPU time in a recording has
+/// no place in it, because switches are missing, the verdict is at most fair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// A what-if can be as good as the replay, which is close.
+    Good,
+    /// A what-if shows which way things go, and roughly how far.
+    Fair,
+    /// A what-if of this recording is not to be relied on.
+    Poor,
+}
+
+impl Verdict {
+    /// In a word, for JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Fair => "fair",
+            Self::Poor => "poor",
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What the tasks of one name that are in closed loops get done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// Their name.
+    pub comm: String,
+    /// How many there are.
+    pub tasks: usize,
+    /// How often they were woken in a second of the recording, together.
+    pub recorded_rounds_per_s: f64,
+    /// The same in the what-if.
+    pub what_if_rounds_per_s: f64,
+    /// How much of the recorded work they do in the what-if, as a multiple of it.
+    pub progress: f64,
+    /// Their CPU time in the recording, nanoseconds.
+    pub cpu_ns: u64,
+}
+
+impl ReplayTask {
+    /// How much of its recorded work a task in a closed loop does in the what-if, as a multiple of it. None: it is in no
+    /// closed loop, or there is no what-if.
+    ///
+    /// Work is CPU time here, so that this holds on CPUs of the recorded speed.
+    pub fn progress(&self) -> Option<f64> {
+        let what_if = self.what_if.filter(|_| self.closed && self.recorded.cpu_ns > 0)?;
+        Some(what_if.cpu_ns as f64 / self.recorded.cpu_ns as f64)
+    }
+}
+
+impl ReplayCheck {
+    /// The tasks that had 1 % of a CPU or more.
+    fn weighed(&self) -> impl Iterator<Item = &ReplayTask> {
+        let least = self.elapsed_ns.0 / 1000 * JUDGED_PERMILLE;
+        self.tasks.iter().filter(move |task| task.recorded.cpu_ns > 0 && task.recorded.cpu_ns >= least)
+    }
+
+    /// Whether the replay gave a task as much as the recording, within so many points or per cent.
+    fn is_near(&self, task: &ReplayTask, points: f64, part: f64) -> bool {
+        let (recorded, replayed) =
+            (share(task.recorded.cpu_ns, self.elapsed_ns.0), share(task.replayed.cpu_ns, self.elapsed_ns.1));
+        let off = (recorded - replayed).abs();
+        off <= points / 100.0 || off <= recorded * part
+    }
+
+    /// How many of the judged tasks are within 1 point or 5 %, and how many there are.
+    pub fn tasks_near(&self) -> (usize, usize) {
+        (self.weighed().filter(|task| self.is_near(task, 1.0, 0.05)).count(), self.weighed().count())
+    }
+
+    /// Of the tasks with 100 wakeups or more those of which p50 and p99 of the wakeup latency are within 25 % or 100 us,
+    /// and all.
+    pub fn latencies_near(&self) -> (usize, usize) {
+        let near = |a: u64, b: u64| a.abs_diff(b) <= (a / 4).max(100_000);
+        let pairs: Vec<bool> = self
+            .tasks
+            .iter()
+            .filter_map(|task| {
+                let recorded = task.recorded.wakeup.filter(|recorded| recorded.count >= HUNDRED)?;
+                Some(task.replayed.wakeup.is_some_and(|replayed| {
+                    near(recorded.p50_ns, replayed.p50_ns) && near(recorded.p99_ns, replayed.p99_ns)
+                }))
+            })
+            .collect();
+        (pairs.iter().filter(|near| **near).count(), pairs.len())
+    }
+
+    /// The verdict; none: no task had 1 % of a CPU.
+    pub fn verdict(&self) -> Option<Verdict> {
+        let (near, all) = self.tasks_near();
+        if all == 0 {
+            return None;
+        }
+        let (never, ran) = self.never_ran();
+        let complete = never * 20 <= ran;
+        let switches = self.all_switches_off().unwrap_or(0.0).abs();
+        let sum = |pick: &dyn Fn(&ReplayTask) -> bool| {
+            self.weighed().filter(|task| pick(task)).map(|task| task.recorded.cpu_ns).sum::<u64>()
+        };
+        let fair = share(sum(&|task| self.is_near(task, 2.0, 0.1)), sum(&|_| true)) >= 0.8;
+        Some(if complete && near * 20 >= all * 19 && switches <= 0.15 && self.unplaced().is_none() {
+            Verdict::Good
+        } else if complete && fair {
+            Verdict::Fair
+        } else {
+            Verdict::Poor
+        })
+    }
+
+    /// The verdict with the numbers that decided it, in a line.
+    pub fn verdict_line(&self) -> String {
+        let Some(verdict) = self.verdict() else {
+            return "Verdict: none. No task had 1 % of a CPU: the recording is too short or too idle.".to_owned();
+        };
+        let (near, all) = self.tasks_near();
+        let mut line = format!(
+            "Verdict: {verdict}. CPU time of {near} of {} is within 1 point or 5 %; switches differ by {:+.1} %",
+            counted(all as u64, "task", "tasks"),
+            self.all_switches_off().unwrap_or(0.0) * 100.0
+        );
+        if let (near, all @ 1..) = self.latencies_near() {
+            line.push_str(&format!("; wakeup latencies of {near} of {} agree", counted(all as u64, "task", "tasks")));
+        }
+        if let (never @ 1.., ran) = self.never_ran() {
+            line.push_str(&format!("; {never} of {ran} tasks never run"));
+        }
+        if let Some(part) = self.unplaced() {
+            line.push_str(&format!("; {} % of the CPU time has no place, for switches are missing", percent(part)));
+        }
+        line.push('.');
+        line
+    }
+
+    /// What the tasks in closed loops get done in the what-if, by name: those with most CPU time first.
+    pub fn progress(&self) -> Vec<Progress> {
+        let mut names: BTreeMap<&str, (usize, u64, u64, f64, f64)> = BTreeMap::new();
+        for task in self.tasks.iter().filter(|task| !task.is_added()) {
+            let (Some(what_if), Some(progress)) = (task.what_if, task.progress()) else { continue };
+            let (tasks, recorded, now, rounds, rounds_now) = names.entry(&task.comm).or_default();
+            *tasks += 1;
+            *recorded += task.recorded.cpu_ns;
+            *now += what_if.cpu_ns;
+            *rounds += task.rounds as f64;
+            *rounds_now += task.rounds as f64 * progress;
+        }
+        let (of, what_if_of) = (self.elapsed_ns.0.max(1) as f64 / 1e9, self.elapsed_ns.2.max(1) as f64 / 1e9);
+        let mut all: Vec<Progress> = names
+            .into_iter()
+            .map(|(comm, (tasks, recorded, now, rounds, rounds_now))| Progress {
+                comm: comm.to_owned(),
+                tasks,
+                recorded_rounds_per_s: rounds / of,
+                what_if_rounds_per_s: rounds_now / what_if_of,
+                progress: now as f64 / recorded.max(1) as f64 * of / what_if_of,
+                cpu_ns: recorded,
+            })
+            .collect();
+        all.sort_by(|a, b| (b.cpu_ns, &a.comm).cmp(&(a.cpu_ns, &b.comm)));
+        all
+    }
+
+    /// What the largest programs in closed loops get done, in a sentence; none if nothing changes for them.
+    pub fn progress_sentence(&self) -> Option<String> {
+        let least = self.elapsed_ns.0 / 1000 * JUDGED_PERMILLE;
+        let seconds = self.elapsed_ns.0 as f64 / 1e9;
+        let told: Vec<String> = self
+            .progress()
+            .iter()
+            .filter(|one| one.cpu_ns >= least && (one.progress - 1.0).abs() >= CHANGED)
+            .take(NAMED)
+            .map(|one| {
+                let done = if one.progress > 1.0 {
+                    format!("the recorded {seconds:.3} s of its work are done after {:.3} s", seconds / one.progress)
+                } else {
+                    format!("{:.0} % of its recorded work is done", one.progress * 100.0)
+                };
+                format!("{} gets on {:.2} times as fast ({done})", printable(&one.comm), one.progress)
+            })
+            .collect();
+        (!told.is_empty()).then(|| format!("Progress: {}.", told.join("; ")))
+    }
+
+    /// Verdict and progress for `--json`.
+    pub(crate) fn verdict_json(&self) -> [(&'static str, Value); 2] {
+        let (near, all) = self.tasks_near();
+        let (latencies, of) = self.latencies_near();
+        let verdict = json!({
+            "verdict": self.verdict().map(Verdict::name),
+            "line": self.verdict_line(),
+            "tasks_near": near,
+            "tasks": all,
+            "switches_off": self.all_switches_off(),
+            "latencies_near": latencies,
+            "latencies": of,
+        });
+        let progress: Vec<Value> = self
+            .progress()
+            .iter()
+            .map(|one| {
+                json!({
+                    "comm": one.comm,
+                    "tasks": one.tasks,
+                    "recorded_rounds_per_s": one.recorded_rounds_per_s,
+                    "what_if_rounds_per_s": one.what_if_rounds_per_s,
+                    "progress": one.progress,
+                })
+            })
+            .collect();
+        [("verdict", verdict), ("progress", progress.into())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::ReplayMeasure;
+
+    /// Two tasks with a tenth and a half of a CPU; `replayed` and `switches` are of the second.
+    fn check(replayed: u64, switches: u64, what_if: Option<u64>) -> ReplayCheck {
+        let measure = |cpu_ns, switches| ReplayMeasure { cpu_ns, switches, wakeup: None };
+        let task = |name: &str, recorded: ReplayMeasure, replayed: ReplayMeasure| ReplayTask {
+            name: format!("{name}-1"),
+            comm: name.to_owned(),
+            habit: "woken".to_owned(),
+            closed: true,
+            rounds: 10,
+            recorded,
+            replayed,
+            what_if: what_if.map(|cpu_ns| measure(cpu_ns, 10)),
+            ..ReplayTask::default()
+        };
+        ReplayCheck {
+            tasks: vec![
+                task("small", measure(1_000, 10), measure(1_000, 10)),
+                task("large", measure(5_000, 10), measure(replayed, switches)),
+            ],
+            what_if_cpus: what_if.map(|_| vec![0]),
+            elapsed_ns: (10_000, 10_000, 10_000),
+            ..ReplayCheck::default()
+        }
+    }
+
+    #[test]
+    fn the_verdict_is_by_the_rules() {
+        assert_eq!(check(5_000, 10, None).verdict(), Some(Verdict::Good));
+        assert_eq!(check(5_250, 13, None).verdict(), Some(Verdict::Good), "5 %, and 15 % of all switches");
+        assert_eq!(check(5_251, 10, None).verdict(), Some(Verdict::Fair), "one of two tasks is not near");
+        assert_eq!(check(5_000, 14, None).verdict(), Some(Verdict::Fair), "20 % of all switches");
+        assert_eq!(check(5_500, 10, None).verdict(), Some(Verdict::Fair));
+        assert_eq!(check(5_501, 10, None).verdict(), Some(Verdict::Poor));
+        assert_eq!(check(0, 0, None).verdict(), Some(Verdict::Poor), "one of two never runs");
+        assert_eq!(ReplayCheck::default().verdict(), None);
+        let line = check(5_251, 14, None).verdict_line();
+        assert_eq!(
+            line,
+            "Verdict: fair. CPU time of 1 of 2 tasks is within 1 point or 5 %; switches differ by +20.0 %."
+        );
+    }
+
+    #[test]
+    fn progress_is_a_multiple_of_the_recorded_work() {
+        let faster = check(5_000, 10, Some(10_000));
+        let [large, small] = &faster.progress()[..] else { panic!("two names") };
+        assert_eq!((large.comm.as_str(), large.progress, small.progress), ("large", 2.0, 10.0));
+        assert_eq!((large.recorded_rounds_per_s, large.what_if_rounds_per_s), (1e6, 2e6));
+        let sentence = faster.progress_sentence().unwrap();
+        assert!(sentence.starts_with("Progress: large gets on 2.00 times as fast"), "{sentence}");
+        assert!(
+            check(5_000, 10, Some(5_000)).progress_sentence().unwrap().contains("small"),
+            "it got five times as much"
+        );
+        assert_eq!(check(5_000, 10, None).progress_sentence(), None);
+    }
+}
