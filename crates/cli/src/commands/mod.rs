@@ -11,6 +11,8 @@ mod identities;
 mod info;
 #[cfg(target_os = "linux")]
 pub(crate) mod real;
+#[cfg(target_os = "linux")]
+mod record;
 mod replay;
 mod replayed;
 mod reproduce;
@@ -27,6 +29,8 @@ pub(crate) use fidelity::fidelity;
 pub(crate) use info::{completions, kernels, machines};
 #[cfg(target_os = "linux")]
 pub(crate) use real::real;
+#[cfg(target_os = "linux")]
+pub(crate) use record::record;
 pub(crate) use replay::replay;
 pub(crate) use reproduce::{Experiment, reproduce};
 pub(crate) use run::run;
