@@ -8,7 +8,7 @@ use vruntime_report::RunInfo;
 use vruntime_sched::Kernel;
 use vruntime_sched::kernels::SettingError;
 use vruntime_sim::MachineSpec;
-use vruntime_sim::plan::{self, Error, ErrorKind, Given, Note, Overrides, Place};
+use vruntime_sim::plan::{self, Error, ErrorKind, Given, Machine, Note, Overrides, Place};
 use vruntime_workload::Source;
 use vruntime_workload::program::Workload;
 
@@ -65,9 +65,19 @@ pub(crate) fn plan(
     machine: Option<&str>,
     options: &Model,
 ) -> miette::Result<Plan> {
+    plan_on(input, kernel, machine.map(machine::known).transpose()?, options)
+}
+
+/// Plans a run on a machine that is known already.
+pub(crate) fn plan_on(
+    input: &Input,
+    kernel: Option<&str>,
+    machine: Option<Machine>,
+    options: &Model,
+) -> miette::Result<Plan> {
     let overrides = Overrides {
         kernel: kernel.map(str::to_owned),
-        machine: machine.map(machine::known).transpose()?,
+        machine,
         ..overrides(options)
     };
     let loader = &mut |path: &Path| input::read_file(&input.folder.join(path));
@@ -78,8 +88,8 @@ pub(crate) fn plan(
 }
 
 /// Plans the replay of a trace as recorded, and tells nothing of what has no effect.
-pub(crate) fn plan_of_trace(trace: &plan::Trace, machine: Option<&str>, options: &Model) -> miette::Result<Plan> {
-    let overrides = Overrides { machine: machine.map(machine::known).transpose()?, ..overrides(options) };
+pub(crate) fn plan_of_trace(trace: &plan::Trace, machine: Option<Machine>, options: &Model) -> miette::Result<Plan> {
+    let overrides = Overrides { machine, ..overrides(options) };
     plan::plan(plan::Input::Trace(trace), &overrides, &mut |path: &Path| input::read_file(path))
         .map_err(|error| report(&error))
 }

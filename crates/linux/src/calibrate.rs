@@ -153,7 +153,7 @@ pub fn calibrate(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> {
 /// # Errors
 /// As [`calibrate`].
 pub fn calibrate_briefly(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> {
-    let host = host::describe();
+    let host = host::describe_all();
     let cpus = Cpus::take();
     let mut this = Measuring::new(stop);
     probes::briefly(|| {

@@ -21,6 +21,7 @@ pub(crate) fn record(arguments: &Record) -> miette::Result<Ended> {
     Places::default().file("--out", Some(path)).check()?;
     let replaced = path.is_file();
     let focus = arguments.cgroup.as_deref().map(focus).transpose()?;
+    vruntime_linux::may_record().map_err(|error| refused(&error))?;
     let calibration = calibration(arguments)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let duration = arguments.duration.map(Duration::from_nanos);
@@ -74,7 +75,7 @@ fn focus(name: &str) -> miette::Result<String> {
 /// What the machine is like, and what its kernel takes unless that is not to be measured.
 fn calibration(arguments: &Record) -> miette::Result<Calibration> {
     if arguments.no_calibrate {
-        return Ok(Calibration { host: vruntime_linux::describe(), ..Calibration::default() });
+        return Ok(Calibration { host: vruntime_linux::describe_all(), ..Calibration::default() });
     }
     vruntime_linux::calibrate_briefly(&interrupt::asked).map_err(|error| complaint::with_help(&error, error.help()))
 }

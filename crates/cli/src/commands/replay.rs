@@ -5,6 +5,7 @@ mod check;
 pub(super) mod guess;
 mod notes;
 mod recording;
+mod section;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -26,13 +27,14 @@ pub(super) use self::notes::notes;
 use self::recording::Reading;
 pub(crate) use self::recording::cgroups;
 pub(super) use self::recording::{finish, nothing_ran, read};
+pub(crate) use self::section::Section;
 use super::identities::identities;
 use super::ran_json;
 use super::traced::{self, semaphores, without_semaphores};
 use crate::args::{Model, Replay, Wakeups};
 use crate::input::{Input, Says};
 use crate::places::Places;
-use crate::plan::{Plan, machine_words, plan};
+use crate::plan::{Plan, machine_words, plan_on};
 use crate::simulate::{self, Done, Failure, Job};
 use crate::{Ended, input, machine, output, rules};
 
@@ -103,6 +105,8 @@ struct Asked {
     /// The highest frequency of each of its CPUs; empty if nobody says.
     highest_khz: Vec<u32>,
     cgroups: Option<Cgroups>,
+    /// What the recording says itself, if `vruntime record` made it.
+    section: Option<Section>,
 }
 
 impl Asked {
@@ -110,14 +114,16 @@ impl Asked {
         let rules = rules::read(&arguments.map)?;
         let beside =
             arguments.beside.iter().map(|file| input::read(file, None, false)).collect::<miette::Result<_>>()?;
-        let recorded_on = arguments.recorded_machine.as_deref();
-        Ok(Self {
-            rules,
-            beside,
-            recorded_on: recorded_on.map(machine::parse).transpose()?,
-            highest_khz: recorded_on.map(machine::highest_khz).transpose()?.unwrap_or_default(),
-            cgroups: arguments.cgroups.as_deref().map(cgroups).transpose()?,
-        })
+        let section = Section::of(&arguments.file)?;
+        // What the command line says goes before what the recording says.
+        let (recorded_on, highest_khz) = match (arguments.recorded_machine.as_deref(), &section) {
+            (Some(text), _) => (Some(machine::parse(text)?), machine::highest_khz(text)?),
+            (None, Some(section)) => (Some(section.machine.topology.clone()), section.highest_khz()),
+            (None, None) => (None, Vec::new()),
+        };
+        let named = arguments.cgroups.as_deref().map(cgroups).transpose()?;
+        let cgroups = named.or_else(|| section.as_ref()?.cgroups.clone());
+        Ok(Self { rules, beside, recorded_on, highest_khz, cgroups, section })
     }
 
     /// Whether it asks for something other than the recording, as it was.
@@ -149,8 +155,15 @@ struct WhatIf {
 
 impl Plans {
     fn new(arguments: &Replay, asked: &Asked, reading: &Reading, cpus: usize) -> miette::Result<Self> {
-        let machine = arguments.recorded_machine.clone().unwrap_or_else(|| cpus.to_string());
+        let machine = match (arguments.recorded_machine.as_deref(), &asked.section) {
+            (Some(text), _) => machine::known(text)?,
+            (None, Some(section)) => section.machine.clone(),
+            (None, None) => machine::known(&cpus.to_string())?,
+        };
         let mut says = reading.says(&arguments.file, arguments.recorded_kernel.as_deref(), cpus);
+        if let (None, Some(section)) = (&arguments.recorded_kernel, &asked.section) {
+            says.kernel = section.kernel(&says.kernel);
+        }
         let keep_times = arguments.wakeups == Wakeups::Recorded;
         let guessed = guess::autogroup(&mut says, reading, Some(&machine), &arguments.model, keep_times)?;
         let input = Input {
@@ -169,12 +182,16 @@ impl Plans {
         }
         // What is tried out is no part of how it was recorded.
         let model = Model { set: Vec::new(), feature: Vec::new(), ..arguments.model.clone() };
-        let as_recorded = plan(&input, None, Some(&machine), &model)?;
+        let as_recorded = plan_on(&input, None, Some(machine.clone()), &model)?;
         if !asked.changes(arguments) {
             return Ok(Self { as_recorded, guessed, what_if: None });
         }
-        let machine = arguments.machine.as_deref().unwrap_or(&machine);
-        let plan = plan(&input, arguments.kernel.as_deref(), Some(machine), &arguments.model)?;
+        let machine = match (arguments.machine.as_deref(), &asked.section) {
+            (None, _) => machine,
+            (Some(text), None) => machine::known(text)?,
+            (Some(text), Some(section)) => section.completes(machine::known(text)?),
+        };
+        let plan = plan_on(&input, arguments.kernel.as_deref(), Some(machine), &arguments.model)?;
         let neighbours = asked.beside.iter().map(|input| format!("beside {}", input.name));
         let changes = rules::changes(&asked.rules, &arguments.model).into_iter().chain(neighbours).collect();
         Ok(Self { as_recorded, guessed, what_if: Some(WhatIf { plan, changes }) })
@@ -196,7 +213,13 @@ impl Programs {
     fn new(arguments: &Replay, asked: &Asked, plans: &Plans, recorder: Recorder) -> miette::Result<Self> {
         let Asked { rules, beside, .. } = asked;
         let keep_times = arguments.wakeups == Wakeups::Recorded;
-        let finish = |recorder| finish(recorder, &plans.as_recorded.config, keep_times);
+        let finish = |recorder| {
+            let mut recorded = finish(recorder, &plans.as_recorded.config, keep_times);
+            if let Some(section) = &asked.section {
+                section.give_policies(&mut recorded);
+            }
+            recorded
+        };
         let again = rules.removes().then(|| recorder.clone());
         let mut recorded = finish(recorder);
         if recorded.workload.tasks.is_empty() {

@@ -26,7 +26,8 @@ pub use snapshot::{Snapshot, TaskState};
 
 use self::command::Running;
 use self::readers::Readers;
-use self::tracefs::{Instance, Mounted};
+use self::tracefs::Instance;
+pub(crate) use self::tracefs::Mounted;
 use self::watchdog::Watchdog;
 use crate::cgroup::own_name;
 use crate::error::Error;
@@ -142,6 +143,18 @@ pub struct Recorded {
     pages: Vec<(File, u64)>,
 }
 
+/// Whether this process may record, so that it is told before anything else is done.
+///
+/// # Errors
+/// If the kernel's events cannot be recorded.
+pub fn may_record() -> Result<(), RecordError> {
+    use rustix::fs::{Access, access};
+
+    let tracefs = Mounted::find("tracefs").map_err(|error| no_tracefs(&error))?;
+    let may = access(tracefs.path.join("instances"), Access::WRITE_OK | Access::EXEC_OK);
+    may.map_err(|error| no_tracefs(&error.into()))
+}
+
 /// Records. `stop` is asked ten times a second whether somebody wants it to end: what there is then is kept.
 ///
 /// # Errors
@@ -165,11 +178,13 @@ pub fn record(options: &RecordOptions, stop: &dyn Fn() -> bool) -> Result<Record
     let formats = events::formats(&instance, &chosen).map_err(io_error("cannot read the formats of events"))?;
     let page_size = tracefs::page_size(&String::from_utf8_lossy(&formats.header_page))
         .ok_or_else(|| io_error("the kernel's pages are not understood")(io::Error::other("events/header_page")))?;
-    let before = Snapshot::take();
+    let mut before = Snapshot::take();
     let readers = Readers::start(&instance, cpus, page_size, &options.folder)
         .map_err(io_error(&format!("cannot keep events in {}", options.folder.display())))?;
     let mut recorder = readers.tids().to_vec();
     recorder.extend([std::process::id() as i32, watchdog.pid()]);
+    // What has come meanwhile; whatever comes from now on has an event.
+    before.complete();
     instance.write("tracing_on", "1").map_err(refused)?;
     let began_ns = work::now();
     let mut running = Running::start(&options.command)?;

@@ -96,6 +96,19 @@ impl Snapshot {
         this
     }
 
+    /// Adds threads that have come since it was taken.
+    pub(super) fn complete(&mut self) {
+        let known: std::collections::BTreeSet<i32> = self.tasks.iter().map(|task| task.tid).collect();
+        let clock = SchedClock::read();
+        for pid in numbers(Path::new("/proc")) {
+            for tid in numbers(Path::new(&format!("/proc/{pid}/task"))) {
+                if !known.contains(&tid) {
+                    self.thread(pid, tid, clock);
+                }
+            }
+        }
+    }
+
     /// Names of threads, by their ids.
     pub fn names(&self) -> impl Iterator<Item = (i32, &str)> {
         self.tasks.iter().map(|task| (task.tid, task.comm.as_str()))

@@ -120,9 +120,16 @@ pub(super) fn page_size(header_page: &str) -> Option<u32> {
     value("offset:")?.checked_add(value("size:")?).filter(|size| size.is_power_of_two())
 }
 
-/// CPUs that the kernel may have: the folders `per_cpu/cpuN`, which are without gaps.
+/// CPUs that are recorded: up to the last that is online. A kernel may be made for many more than the machine has.
 pub(super) fn cpus(instance: &Path) -> u32 {
-    (0..).take_while(|cpu| instance.join(format!("per_cpu/cpu{cpu}")).is_dir()).count() as u32
+    let may_be = (0..).take_while(|cpu| instance.join(format!("per_cpu/cpu{cpu}")).is_dir()).count() as u32;
+    let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    last_of(&online).map_or(may_be, |last| may_be.min(last.saturating_add(1)))
+}
+
+/// The last CPU of a list such as `0-3,6`.
+fn last_of(list: &str) -> Option<u32> {
+    list.trim().rsplit([',', '-']).next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -143,6 +150,11 @@ mod tests {
         assert_eq!(page_size(header), Some(4096));
         assert_eq!(page_size(&header.replace("4080", "4081")), None);
         assert_eq!(page_size(""), None);
+    }
+
+    #[test]
+    fn the_last_cpu_is_the_last_of_a_list() {
+        assert_eq!(["0-3,6\n", "0", "0-1\n", "", "x"].map(last_of), [Some(6), Some(0), Some(1), None, None]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use vruntime_replay::recorded::{self, Recorded};
-use vruntime_sim::plan::Trace;
+use vruntime_sim::plan::{Machine, Trace};
 
 use super::recording::{Reading, finish};
 use crate::args::Model;
@@ -22,7 +22,7 @@ const BETTER: f64 = 0.02;
 pub(in crate::commands) fn autogroup(
     trace: &mut Trace,
     reading: &Reading,
-    machine: Option<&str>,
+    machine: Option<&Machine>,
     model: &Model,
     keep_times: bool,
 ) -> miette::Result<Option<String>> {
@@ -32,7 +32,7 @@ pub(in crate::commands) fn autogroup(
     // What is tried out is no part of how it was recorded.
     let model = Model { set: Vec::new(), feature: Vec::new(), ..model.clone() };
     let replay = |autogroup| -> miette::Result<(Recorded, Plan)> {
-        let plan = plan_of_trace(&Trace { autogroup, ..trace.clone() }, machine, &model)?;
+        let plan = plan_of_trace(&Trace { autogroup, ..trace.clone() }, machine.cloned(), &model)?;
         let mut recorded = finish(reading.recorder.clone(), &plan.config, keep_times);
         recorded::fit(&mut recorded.workload, plan.config.machine.topology.nr_cpus() as u32);
         Ok((recorded, plan))
