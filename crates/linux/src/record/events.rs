@@ -1,7 +1,8 @@
 //! Which events are recorded.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
 
 use vruntime_trace::recording::Formats;
 
@@ -71,7 +72,7 @@ pub(super) fn enable(instance: &Instance, events: &[Event], on: bool) -> io::Res
 
 /// How pages and events look.
 pub(super) fn formats(instance: &Instance, events: &[Event]) -> io::Result<Formats> {
-    let read = |file: &str| fs::read(instance.path.join("events").join(file));
+    let read = |file: &str| whole(&instance.path.join("events").join(file));
     let mut systems: Vec<(String, Vec<Vec<u8>>)> = Vec::new();
     for event in events {
         let format = read(&format!("{}/format", event.name))?;
@@ -91,4 +92,17 @@ pub(super) fn formats(instance: &Instance, events: &[Event]) -> io::Result<Forma
     own.sort_unstable();
     let ftrace = own.iter().map(|name| read(&format!("ftrace/{name}/format"))).collect::<io::Result<_>>()?;
     Ok(Formats { header_page: read("header_page")?, header_event: read("header_event")?, ftrace, systems })
+}
+
+/// A file of tracefs. The kernel gives `header_page` and `header_event` to the first read only, so that it has to be
+/// large enough.
+fn whole(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let (mut text, mut piece) = (Vec::new(), vec![0; 64 << 10]);
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(text),
+            read => text.extend_from_slice(&piece[..read]),
+        }
+    }
 }
