@@ -75,11 +75,7 @@ pub(crate) fn plan_on(
     machine: Option<Machine>,
     options: &Model,
 ) -> miette::Result<Plan> {
-    let overrides = Overrides {
-        kernel: kernel.map(str::to_owned),
-        machine,
-        ..overrides(options)
-    };
+    let overrides = Overrides { kernel: kernel.map(str::to_owned), machine, ..overrides(options) };
     let loader = &mut |path: &Path| input::read_file(&input.folder.join(path));
     let plan = plan::plan(input.says.planned(), &overrides, loader).map_err(|error| refused(input, &error))?;
     tell(&plan.notes);

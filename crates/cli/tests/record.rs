@@ -62,9 +62,7 @@ fn begin(folder: &Path) -> Child {
     let mut command = std::process::Command::cargo_bin("vruntime").expect("the command is built");
     command.current_dir(folder).env("HOME", folder).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.args(["record", "--duration", "1000s", "--no-calibrate"]).spawn().expect("it starts");
-    let recording = |instance: &Path| {
-        fs::read_to_string(instance.join("tracing_on")).is_ok_and(|on| on.trim() == "1")
-    };
+    let recording = |instance: &Path| fs::read_to_string(instance.join("tracing_on")).is_ok_and(|on| on.trim() == "1");
     until("a recording", || instances(child.id()).iter().any(|instance| recording(instance)));
     child
 }
@@ -147,7 +145,11 @@ fn the_machine_is_measured_and_the_file_replaced() {
     fs::write(folder.path().join("vruntime.dat"), "before").unwrap();
     let (code, out, err) = vruntime(folder.path(), &["record", "--duration", "200ms"]);
     assert_eq!(code, Some(0), "{err}");
-    for words in ["vruntime.dat (replaced the file that was there)", "ns an event", "Replay it with: vruntime replay vruntime.dat"] {
+    for words in [
+        "vruntime.dat (replaced the file that was there)",
+        "ns an event",
+        "Replay it with: vruntime replay vruntime.dat",
+    ] {
         assert!(out.contains(words), "{words}: {out}");
     }
     let (_, out, err) = vruntime(folder.path(), &["trace", "info", "vruntime.dat", "--json"]);

@@ -85,6 +85,7 @@ fn section(arguments: &Record, calibration: &Calibration, recorded: &Recorded, f
     let mut section = Recording::default();
     let lines = |value: &Value| format!("{value:#}\n");
     section.add("recording", lines(&about(arguments, calibration, recorded, focus)));
+    section.add("events", recorded.event_names.iter().map(|name| format!("{name}\n")).collect());
     section.add("machine", machine_file::write(calibration));
     section.add("tasks", tasks(&recorded.before));
     section.add("cgroups", recorded.before.cgroups.clone());
@@ -130,7 +131,6 @@ fn about(arguments: &Record, calibration: &Calibration, recorded: &Recorded, foc
         "snapshot_ns": [recorded.before.at_ns, recorded.before.took_ns],
         "snapshot_after_ns": [recorded.after.at_ns, recorded.after.took_ns],
         "stopped": word(recorded.stopped),
-        "event_names": recorded.event_names,
         "events": recorded.events,
         "lost": recorded.lost,
         "event_cost": cost,

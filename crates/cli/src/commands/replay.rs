@@ -66,13 +66,16 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     without_semaphores(&mut runs, &programs.semaphores);
     super::tell_notes(&runs);
     let Programs { recorded, what_if, .. } = &programs;
-    let check = checked(recorded, what_if.as_ref(), &runs, cpus);
+    let mut check = checked(recorded, what_if.as_ref(), &runs, cpus);
     let mut notes = notes(recorded, reading.clock.jumps, plans.as_recorded.config.tick_phase.is_some());
     if reading.release.is_none() && arguments.recorded_kernel.is_none() {
         notes.kernel_is_unknown(&plans.as_recorded.kernel);
     }
     if let Some(guessed) = &plans.guessed {
         notes.is_guessed(guessed);
+    }
+    if let Some(section) = &asked.section {
+        section.tell(&mut check, &mut notes);
     }
     leave_reports(arguments, &plans, &check, &notes, reading.analyses.as_ref(), &runs)?;
     if arguments.json {
@@ -213,8 +216,9 @@ impl Programs {
     fn new(arguments: &Replay, asked: &Asked, plans: &Plans, recorder: Recorder) -> miette::Result<Self> {
         let Asked { rules, beside, .. } = asked;
         let keep_times = arguments.wakeups == Wakeups::Recorded;
+        let event_ns = asked.section.as_ref().map_or(0, Section::event_ns);
         let finish = |recorder| {
-            let mut recorded = finish(recorder, &plans.as_recorded.config, keep_times);
+            let mut recorded = finish(recorder, &plans.as_recorded.config, keep_times, event_ns);
             if let Some(section) = &asked.section {
                 section.give_policies(&mut recorded);
             }

@@ -119,14 +119,7 @@ fn seconds(nanoseconds: i64, digits: usize) -> String {
 }
 
 /// `recorded` are the lines about a recording's section.
-fn as_text(
-    path: &Path,
-    summary: &Summary,
-    notes: &Notes,
-    needs: &Needs,
-    recorded: &[String],
-    all: bool,
-) -> String {
+fn as_text(path: &Path, summary: &Summary, notes: &Notes, needs: &Needs, recorded: &[String], all: bool) -> String {
     let clock = summary.clock();
     let span = clock.span_ns();
     let digits = if summary.has_nanoseconds() { 9 } else { 6 };

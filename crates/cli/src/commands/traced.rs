@@ -12,7 +12,7 @@ use vruntime_workload::SourceMap;
 use vruntime_workload::cgroups::Cgroups;
 use vruntime_workload::program::{Partition, Workload};
 
-use super::replay::{checked, finish, guess, notes, nothing_ran, read};
+use super::replay::{Section, checked, finish, guess, notes, nothing_ran, read};
 use crate::args::Model;
 use crate::input::{Input, Says};
 use crate::output;
@@ -40,8 +40,9 @@ pub(crate) fn traced(
     cgroups: Option<&Cgroups>,
     model: &Model,
 ) -> miette::Result<Option<(Input, Traced)>> {
+    let section = Section::of(path)?;
     let Some(mut reading) = read(path, None, None, Vec::new(), false)? else { return Ok(None) };
-    if let Some(cgroups) = cgroups {
+    if let Some(cgroups) = cgroups.or_else(|| section.as_ref()?.cgroups.as_ref()) {
         reading.has_cgroups(cgroups);
     }
     let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("trace").to_owned();
@@ -61,7 +62,8 @@ pub(crate) fn traced(
     let model = Model { set: Vec::new(), feature: Vec::new(), ..model.clone() };
     let as_recorded = plan(&input, None, None, &model)?;
     let (cpus, jumps) = (reading.cpus, reading.clock.jumps);
-    let mut recorded = finish(reading.recorder, &as_recorded.config, false);
+    let mut recorded =
+        finish(reading.recorder, &as_recorded.config, false, section.as_ref().map_or(0, Section::event_ns));
     if recorded.workload.tasks.is_empty() {
         return Err(nothing_ran(path));
     }

@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -34,9 +36,33 @@ pub(super) struct Running {
     end: Option<rustix::fd::OwnedFd>,
 }
 
-impl Running {
+/// A thread that starts the program when it is told to. What it starts has the policy that the thread has, whatever
+/// that of the calling thread is by then.
+#[derive(Debug)]
+pub(super) struct Starter {
+    thread: Option<JoinHandle<Result<Option<Running>, RecordError>>>,
+    go: Sender<()>,
+}
+
+impl Starter {
+    pub(super) fn new(command: &[OsString]) -> std::io::Result<Self> {
+        let (go, wait) = channel();
+        let command = command.to_vec();
+        let body = move || if wait.recv().is_ok() { Running::start(&command) } else { Ok(None) };
+        let thread = thread::Builder::new().name("vruntime-start".to_owned()).spawn(body)?;
+        Ok(Self { thread: Some(thread), go })
+    }
+
     /// Starts it; none if there is nothing to start.
-    pub(super) fn start(command: &[OsString]) -> Result<Option<Self>, RecordError> {
+    pub(super) fn start(mut self) -> Result<Option<Running>, RecordError> {
+        let _told = self.go.send(());
+        let joined = self.thread.take().map(JoinHandle::join);
+        joined.and_then(Result::ok).unwrap_or(Ok(None))
+    }
+}
+
+impl Running {
+    fn start(command: &[OsString]) -> Result<Option<Self>, RecordError> {
         let Some((program, arguments)) = command.split_first() else { return Ok(None) };
         let child = Command::new(program)
             .args(arguments)

@@ -10,6 +10,7 @@ mod events;
 mod readers;
 mod snapshot;
 mod tracefs;
+mod urgent;
 mod watchdog;
 
 use std::ffi::OsString;
@@ -24,10 +25,11 @@ pub use command::CommandEnded;
 pub use cost::EventCost;
 pub use snapshot::{Snapshot, TaskState};
 
-use self::command::Running;
+use self::command::{Running, Starter};
 use self::readers::Readers;
 use self::tracefs::Instance;
 pub(crate) use self::tracefs::Mounted;
+use self::urgent::Urgent;
 use self::watchdog::Watchdog;
 use crate::cgroup::own_name;
 use crate::error::Error;
@@ -183,16 +185,20 @@ pub fn record(options: &RecordOptions, stop: &dyn Fn() -> bool) -> Result<Record
         .map_err(io_error(&format!("cannot keep events in {}", options.folder.display())))?;
     let mut recorder = readers.tids().to_vec();
     recorder.extend([std::process::id() as i32, watchdog.pid()]);
+    // The command has the priority of this thread as it is now.
+    let starter = Starter::new(&options.command).map_err(io_error("cannot make a thread"))?;
+    let urgent = Urgent::take();
     // What has come meanwhile; whatever comes from now on has an event.
     before.complete();
     instance.write("tracing_on", "1").map_err(refused)?;
     let began_ns = work::now();
-    let mut running = Running::start(&options.command)?;
+    let mut running = starter.start()?;
     let stopped = wait(options, stop, running.as_mut(), &readers, began_ns);
     instance.write("tracing_on", "0").map_err(refused)?;
     let ended_ns = work::now();
     let after = Snapshot::take();
     let (pages, failed) = readers.finish();
+    drop(urgent);
     if let Some(error) = failed {
         if pages.len() < cpus as usize {
             return Err(io_error(&format!("cannot keep events in {}", options.folder.display()))(error));

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
 
 use super::tracefs::Instance;
+use super::urgent::Urgent;
 
 /// CPUs of one thread.
 const CPUS: usize = 8;
@@ -63,6 +64,7 @@ impl Readers {
             let (tell, told) = std::sync::mpsc::channel();
             let body = move || {
                 let _told = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
+                let _urgent = Urgent::take();
                 let done = read(mine, page as usize, &shared);
                 if done.is_err() {
                     shared.failed.store(true, Ordering::Relaxed);

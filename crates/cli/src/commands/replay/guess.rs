@@ -33,7 +33,7 @@ pub(in crate::commands) fn autogroup(
     let model = Model { set: Vec::new(), feature: Vec::new(), ..model.clone() };
     let replay = |autogroup| -> miette::Result<(Recorded, Plan)> {
         let plan = plan_of_trace(&Trace { autogroup, ..trace.clone() }, machine.cloned(), &model)?;
-        let mut recorded = finish(reading.recorder.clone(), &plan.config, keep_times);
+        let mut recorded = finish(reading.recorder.clone(), &plan.config, keep_times, 0);
         recorded::fit(&mut recorded.workload, plan.config.machine.topology.nr_cpus() as u32);
         Ok((recorded, plan))
     };

@@ -29,9 +29,11 @@ pub(in crate::commands) fn nothing_ran(path: &Path) -> miette::Report {
 
 /// The programs of a trace, for a machine of this kind. They may name CPUs that it does not have: cpusets, where
 /// nothing ever happened on some.
-pub(in crate::commands) fn finish(recorder: Recorder, config: &Config, keep_times: bool) -> Recorded {
+///
+/// `event_ns` is what it took to record an event, if that is known.
+pub(in crate::commands) fn finish(recorder: Recorder, config: &Config, keep_times: bool, event_ns: u64) -> Recorded {
     let recorder = if keep_times { recorder.keep_times() } else { recorder };
-    let mut recorded = recorder.finish(&charges(config));
+    let mut recorded = recorder.finish(&charges(config, event_ns));
     if !config.autogroup {
         recorded.workload.sessions.clear();
         for task in &mut recorded.workload.tasks {
@@ -207,18 +209,20 @@ fn recorded_under(path: &Path, release: Option<&str>) -> String {
     }
 }
 
-/// What the simulated machine charges for by itself.
-fn charges(config: &Config) -> Charges {
+/// What the simulated machine charges for by itself; and what recording took, which no machine takes that is not
+/// recorded: two events come with each switch (`sched_switch`, `sched_stat_runtime`) and with each wakeup
+/// (`sched_waking`, `sched_wakeup`), and one with each tick.
+fn charges(config: &Config, event_ns: u64) -> Charges {
     let costs = &config.machine.costs;
     Charges {
         // Most switches in a trace are to another process.
-        switch: costs.switch_ns + costs.mm_switch_ns,
+        switch: costs.switch_ns + costs.mm_switch_ns + 2 * event_ns,
         sleep: costs.syscall_ns + costs.timer_arm_ns + costs.syscall_return_ns,
         enter: costs.syscall_ns + costs.timer_arm_ns,
-        interrupt: costs.timer_ns,
-        wake: costs.syscall_ns + costs.wakeup_ns,
-        fork: costs.syscall_ns + costs.fork_ns,
-        ticks: costs.tick_ns * u64::from(config.machine.hz),
+        interrupt: costs.timer_ns + 2 * event_ns,
+        wake: costs.syscall_ns + costs.wakeup_ns + 2 * event_ns,
+        fork: costs.syscall_ns + costs.fork_ns + 2 * event_ns,
+        ticks: (costs.tick_ns + event_ns) * u64::from(config.machine.hz),
         timer: costs.irq_latency_ns + costs.irq_jitter_ns + costs.timer_ns,
         slack: config.machine.timer_slack_ns,
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 use miette::miette;
 use serde::Deserialize;
 use vruntime_replay::recorded::Recorded;
+use vruntime_report::{ReplayCheck, ReplayTask, counted};
 use vruntime_sched::features::FEATURES;
 use vruntime_sched::kernels::has_feature;
 use vruntime_sim::plan::{Machine, parse_kernel};
@@ -15,6 +16,7 @@ use vruntime_workload::cgroups::Cgroups;
 use vruntime_workload::program::Policy;
 use vruntime_workload::{Error, Source};
 
+use super::Notes;
 use crate::commands::trace::explain;
 use crate::machine_file;
 
@@ -120,9 +122,8 @@ impl Section {
         let machine = machine_file::parse(&machine.name, &machine.text)?.known(&machine.name)?;
         let machine = Machine { name: "as recorded".to_owned(), ..machine };
         let cgroups = part("cgroups")?;
-        let cgroups = (!cgroups.text.is_empty())
-            .then(|| Cgroups::read(&cgroups.name, cgroups.text.as_bytes()))
-            .transpose()?;
+        let cgroups =
+            (!cgroups.text.is_empty()).then(|| Cgroups::read(&cgroups.name, cgroups.text.as_bytes())).transpose()?;
         let count = tasks.len();
         let tasks: BTreeMap<i32, Task> = tasks.into_iter().map(|task| (task.tid, task)).collect();
         let came = after.iter().filter(|task| !tasks.contains_key(&task.tid)).count();
@@ -158,6 +159,34 @@ impl Section {
         (0..*cpus).map(of).collect::<Option<Vec<u32>>>().unwrap_or_default()
     }
 
+    /// What it took to record an event, nanoseconds; 0 if that was not measured.
+    pub(crate) fn event_ns(&self) -> u64 {
+        // More than a microsecond is a machine that did something else meanwhile.
+        self.about.event_cost.map_or(0, |cost| cost.ns.min(1000))
+    }
+
+    /// Says what the recording is about, and puts the tasks of its group first.
+    pub(crate) fn tell(&self, check: &mut ReplayCheck, notes: &mut Notes) {
+        if self.about.lost > 0 {
+            notes.is_guessed(&format!(
+                "{} could not be kept when this was recorded",
+                counted(self.about.lost, "event", "events")
+            ));
+        }
+        let Some(path) = &self.about.cgroup else { return };
+        let inside = |task: &ReplayTask| {
+            let rest = task.cgroup.as_deref().and_then(|cgroup| cgroup.strip_prefix(path.trim_end_matches('/')));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let count = check.tasks.iter().filter(|task| inside(task)).count() as u64;
+        // Each part stays in its order.
+        check.tasks.sort_by_key(|task| !inside(task));
+        notes.all.push(format!(
+            "the recording is about the task group {path}: its {} come first in the table, and all others are its background",
+            counted(count, "task", "tasks")
+        ));
+    }
+
     /// A machine of a what-if: what nothing says of it is as on the machine that was recorded.
     pub(crate) fn completes(&self, machine: Machine) -> Machine {
         let own = &self.machine;
@@ -166,7 +195,11 @@ impl Section {
             hz: machine.hz.or(own.hz),
             preempt: machine.preempt.or(own.preempt),
             stalls: if measured { machine.stalls } else { own.stalls },
-            idle_depths: if measured || !machine.idle_depths.is_empty() { machine.idle_depths } else { own.idle_depths.clone() },
+            idle_depths: if measured || !machine.idle_depths.is_empty() {
+                machine.idle_depths
+            } else {
+                own.idle_depths.clone()
+            },
             costs: machine.costs.or_else(|| own.costs.clone()),
             ..machine
         }
