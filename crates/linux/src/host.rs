@@ -32,6 +32,8 @@ pub struct Host {
     /// Whether its CPUs are QEMU's software emulation, where what is not plain computation takes 10 to 50 times as
     /// long.
     pub emulated: bool,
+    /// Whether its CPUs are those of a virtual machine.
+    pub virtual_machine: bool,
     /// Scheduler features as `/sys/kernel/debug/sched/features` has them; empty if it may not be read.
     pub features: Vec<String>,
     /// Tunables beside them.
@@ -66,6 +68,12 @@ fn first_of(list: &str) -> Option<u32> {
 fn is_emulated(cpuinfo: &str) -> bool {
     let mut models = cpuinfo.lines().filter(|line| line.starts_with("model name"));
     models.any(|model| model.contains("QEMU TCG") || model.contains("QEMU Virtual CPU"))
+}
+
+/// A hypervisor sets a flag of CPUs.
+fn is_virtual(cpuinfo: &str) -> bool {
+    let flags = cpuinfo.lines().find(|line| line.starts_with("flags")).and_then(|line| line.split_once(':'));
+    flags.is_some_and(|(_, flags)| flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
 /// The model's name.
@@ -119,6 +127,7 @@ fn describe_cpus(cpus: &[u32]) -> Host {
         autogroup: number("/proc/sys/kernel/sched_autogroup_enabled") == Some(1),
         processor: processor(&cpuinfo),
         emulated: is_emulated(&cpuinfo),
+        virtual_machine: is_virtual(&cpuinfo),
         ..Host::default()
     };
     let places: Vec<Place> = cpus.iter().map(|&cpu| place(cpu)).collect();
@@ -291,6 +300,12 @@ mod tests {
     fn emulators_are_told_from_machines() {
         assert!(is_emulated("processor\t: 0\nmodel name\t: QEMU TCG CPU version 2.5+\n"));
         assert!(!is_emulated("model name\t: AMD EPYC\nflags\t: fpu hypervisor\n"));
+    }
+
+    #[test]
+    fn virtual_machines_are_told_from_machines() {
+        assert!(is_virtual("model name\t: AMD EPYC\nflags\t\t: fpu hypervisor lahf_lm\n"));
+        assert!(!is_virtual("model name\t: hypervisor\nflags\t\t: fpu vme\n"));
     }
 
     #[test]

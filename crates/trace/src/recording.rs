@@ -244,7 +244,7 @@ mod tests {
         for (text, place, expected) in [
             ("", 7, "the first line of a recording's section"),
             ("vruntime-recording x\n", 7, "the first line of a recording's section"),
-            ("vruntime-recording 1\n@a 1\nxy", 33, "a line feed behind the part `a`"),
+            ("vruntime-recording 1\n@a 1\nxy", 34, "a line feed behind the part `a`"),
             ("vruntime-recording 1\n@a 5\nxy\n", 33, "the part `a` of 5 bytes and a line feed, and 3 bytes are left"),
             ("vruntime-recording 1\n@a 3\nxy\n", 33, "the part `a` of 3 bytes and a line feed, and 3 bytes are left"),
             ("vruntime-recording 1\n@a +1\nx\n", 28, "the head of a part, such as `@cgroups 123`"),

@@ -7,6 +7,7 @@ use miette::{IntoDiagnostic, WrapErr, miette};
 use serde_json::{Value, json};
 use vruntime_linux::{Calibration, RecordError, RecordOptions, Recorded, Snapshot, Stopped, TaskState};
 use vruntime_report::{counted, fit_text};
+use vruntime_sim::Costs;
 use vruntime_trace::recording::Recording;
 
 use crate::args::Record;
@@ -77,7 +78,43 @@ fn calibration(arguments: &Record) -> miette::Result<Calibration> {
     if arguments.no_calibrate {
         return Ok(Calibration { host: vruntime_linux::describe_all(), ..Calibration::default() });
     }
-    vruntime_linux::calibrate_briefly(&interrupt::asked).map_err(|error| complaint::with_help(&error, error.help()))
+    let measured = vruntime_linux::calibrate_briefly(&interrupt::asked);
+    let mut calibration = measured.map_err(|error| complaint::with_help(&error, error.help()))?;
+    let replaced = plausible(&mut calibration);
+    if !replaced.is_empty() {
+        calibration.notes.push(format!(
+            "the machine was busy while its costs were measured: {} as usual ({}); measure them on an idle machine with vruntime \
+             calibrate, and replay with --recorded-machine host",
+            if replaced.len() == 1 { "one is taken to be" } else { "some are taken to be" },
+            replaced.join(", ")
+        ));
+    }
+    Ok(calibration)
+}
+
+/// A measured cost counts up to so many times what is usual, and this much more, nanoseconds.
+const PLAUSIBLE: (u64, u64) = (4, 2000);
+
+/// Replaces costs that no machine of this kind has: on a busy one they have what others ran meanwhile in them. Returns
+/// their names.
+fn plausible(calibration: &mut Calibration) -> Vec<&'static str> {
+    let (profile, usual, how) = if calibration.host.emulated {
+        (Costs::EMULATED, Costs::EMULATED, "the machine was busy: as in the profile emulated")
+    } else if calibration.host.virtual_machine {
+        (Costs::VM, Costs::VM, "the machine was busy: as in the profile vm")
+    } else {
+        (Costs::VM, Costs::default(), "the machine was busy: as in the profile default")
+    };
+    let of = |costs: &Costs, name: &str| costs.iter().find(|(known, _)| *known == name).map(|(_, ns)| ns);
+    let mut replaced = Vec::new();
+    for cost in &mut calibration.costs {
+        let (Some(most), Some(usual)) = (of(&profile, cost.name), of(&usual, cost.name)) else { continue };
+        if cost.ns > most.max(usual) * PLAUSIBLE.0 + PLAUSIBLE.1 {
+            (cost.ns, cost.how) = (usual, how);
+            replaced.push(cost.name);
+        }
+    }
+    replaced
 }
 
 /// What is left in the file beside the events.
@@ -270,5 +307,26 @@ impl Told {
             Stopped::Size => ", until the events had --max-size",
             Stopped::Failed => ", until the events could not be written",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vruntime_linux::MeasuredCost;
+
+    use super::*;
+
+    #[test]
+    fn costs_of_a_busy_machine_are_replaced() {
+        let cost = |name, ns| MeasuredCost { name, ns, how: "measured" };
+        let costs = vec![cost("syscall_ns", 264), cost("ipi_latency_ns", 7_973_946), cost("irq_latency_ns", 0)];
+        let mut calibration = Calibration { costs, ..Calibration::default() };
+        calibration.host.virtual_machine = true;
+        assert_eq!(plausible(&mut calibration), ["ipi_latency_ns"]);
+        let usual = Costs::VM.iter().find(|(name, _)| *name == "ipi_latency_ns").unwrap().1;
+        let ns: Vec<u64> = calibration.costs.iter().map(|cost| cost.ns).collect();
+        assert_eq!(ns, [264, usual, 0]);
+        assert!(calibration.costs[1].how.contains("profile vm"));
+        assert!(plausible(&mut calibration).is_empty(), "what is usual is plausible");
     }
 }
