@@ -95,7 +95,7 @@ fn a_command_is_recorded_and_replayed_without_options() {
     assert_eq!(recording["release"].as_str(), Some(release.trim()), "{recording}");
     assert!(recording["tasks"].as_u64() > Some(2), "{recording}");
     assert_eq!(recording["command"][0].as_str(), Some("sh"));
-    let names: Vec<&str> = info["tasks"].as_array().unwrap().iter().filter_map(|task| task["task"].as_str()).collect();
+    let names: Vec<&str> = info["tasks"].as_array().unwrap().iter().filter_map(|task| task["comm"].as_str()).collect();
     assert!(["yes", "head"].iter().all(|name| names.contains(name)), "{names:?}");
     // Nothing has to be said: groups and kernel are known.
     let (code, out, err) = vruntime(folder.path(), &["replay", "r.dat", "--json"]);
@@ -125,7 +125,8 @@ fn trace_cmd_reads_the_events() {
         vruntime(folder.path(), &[&["record", "--no-calibrate", "--json", "--"], &COMMAND[..]].concat());
     assert_eq!(code, Some(0), "{err}");
     let told: Value = serde_json::from_str(&out).unwrap();
-    let report = std::process::Command::new("trace-cmd").args(["report", "-i"]).arg(folder.path().join("vruntime.dat"));
+    let mut report = std::process::Command::new("trace-cmd");
+    report.args(["report", "-i"]).arg(folder.path().join("vruntime.dat"));
     let Ok(report) = report.output() else {
         skip::skip("there is no trace-cmd");
         return;

@@ -71,13 +71,17 @@ impl TraceDatFile {
         head.extend_from_slice(b"header_event\0");
         long(&mut head, &self.formats.header_event);
         count(&mut head, self.formats.ftrace.len());
-        self.formats.ftrace.iter().for_each(|format| long(&mut head, format));
+        for format in &self.formats.ftrace {
+            long(&mut head, format);
+        }
         count(&mut head, self.formats.systems.len());
         for (system, formats) in &self.formats.systems {
             head.extend_from_slice(system.as_bytes());
             head.push(0);
             count(&mut head, formats.len());
-            formats.iter().for_each(|format| long(&mut head, format));
+            for format in formats {
+                long(&mut head, format);
+            }
         }
         // Neither symbols nor formats of printk: no event that is recorded needs them.
         count(&mut head, 0);

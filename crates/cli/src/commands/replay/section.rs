@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use miette::miette;
+use miette::{WrapErr, miette};
 use serde::Deserialize;
 use vruntime_replay::recorded::Recorded;
 use vruntime_report::{ReplayCheck, ReplayTask, counted};
@@ -119,7 +119,8 @@ impl Section {
         let tasks: Vec<Task> = part("tasks")?.json()?;
         let after: Vec<Task> = recording.part("tasks-after").map_or(Ok(Vec::new()), |_| part("tasks-after")?.json())?;
         let machine = part("machine")?;
-        let machine = machine_file::parse(&machine.name, &machine.text)?.known(&machine.name)?;
+        let known = machine_file::parse(&machine.name, &machine.text)?.known(&machine.name);
+        let machine = known.wrap_err_with(|| format!("{} describes no machine", machine.name))?;
         let machine = Machine { name: "as recorded".to_owned(), ..machine };
         let cgroups = part("cgroups")?;
         let cgroups =
