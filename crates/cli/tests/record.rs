@@ -8,7 +8,7 @@ mod skip;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use assert_cmd::Command;
 use assert_cmd::cargo::CommandCargoExt as _;
@@ -50,11 +50,12 @@ fn instances(pid: u32) -> Vec<PathBuf> {
 
 /// Waits until it is so.
 fn until(what: &str, is_so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < HANGS, "waited for: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    const LOOK: Duration = Duration::from_millis(10);
+    let waited = (0..HANGS.as_millis() / LOOK.as_millis()).all(|_| {
+        std::thread::sleep(LOOK);
+        !is_so()
+    });
+    assert!(!waited, "waited for: {what}");
 }
 
 /// A recording that goes on until it is ended.

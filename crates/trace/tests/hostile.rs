@@ -169,7 +169,9 @@ proptest! {
     #[test]
     fn any_parts_come_back(parts in prop::collection::btree_map("[a-z-]{1,32}", ".{0,60}", 0..6)) {
         let mut recording = Recording::default();
-        parts.iter().for_each(|(name, text)| recording.add(name, text.clone()));
+        for (name, text) in &parts {
+            recording.add(name, text.clone());
+        }
         let read = Recording::parse(&recording.to_bytes(), 0).unwrap();
         for (name, text) in &parts {
             prop_assert_eq!(read.part(name), Some(text.as_str()));

@@ -122,7 +122,7 @@ fn section(arguments: &Record, calibration: &Calibration, recorded: &Recorded, f
     let mut section = Recording::default();
     let lines = |value: &Value| format!("{value:#}\n");
     section.add("recording", lines(&about(arguments, calibration, recorded, focus)));
-    section.add("events", recorded.event_names.iter().map(|name| format!("{name}\n")).collect());
+    section.add("events", format!("{}\n", recorded.event_names.join("\n")));
     section.add("machine", machine_file::write(calibration));
     section.add("tasks", tasks(&recorded.before));
     section.add("cgroups", recorded.before.cgroups.clone());
@@ -214,7 +214,7 @@ fn task_json(task: &TaskState) -> Value {
     add("deadline_ns", positive(task.deadline_ns));
     add("period_ns", positive(task.period_ns));
     add("uclamp", task.uclamp.map(|(min, max)| json!([min, max])));
-    add("reset_on_fork", task.reset_on_fork.then(|| json!(true)));
+    add("reset_on_fork", task.reset_on_fork.then_some(Value::Bool(true)));
     add("cpu_ns", task.cpu_ns.map(|ns| json!(ns)));
     add("ran_ns", task.ran_ns.map(|ns| json!(ns)));
     json

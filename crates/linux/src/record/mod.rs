@@ -26,7 +26,7 @@ pub use cost::EventCost;
 pub use snapshot::{Snapshot, TaskState};
 
 use self::command::{Running, Starter};
-use self::readers::Readers;
+use self::readers::{Pages, Readers};
 use self::tracefs::Instance;
 pub(crate) use self::tracefs::Mounted;
 use self::urgent::Urgent;
@@ -142,7 +142,7 @@ pub struct Recorded {
     /// What there is to know.
     pub notes: Vec<String>,
     file: TraceDatFile,
-    pages: Vec<(File, u64)>,
+    pages: Vec<Pages>,
 }
 
 /// Whether this process may record, so that it is told before anything else is done.

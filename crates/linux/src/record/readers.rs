@@ -41,11 +41,14 @@ struct Shared {
     failed: AtomicBool,
 }
 
+/// The file with a CPU's pages, and how many bytes are in it.
+pub(super) type Pages = (File, u64);
+
 /// The running threads.
 #[derive(Debug)]
 pub(super) struct Readers {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<io::Result<Vec<(File, u64)>>>>,
+    threads: Vec<JoinHandle<io::Result<Vec<Pages>>>>,
     tids: Vec<i32>,
 }
 
@@ -94,7 +97,7 @@ impl Readers {
 
     /// Reads the rest and ends: the file of each CPU, and how much is in it. Whatever could be read is there, also if
     /// it is not all.
-    pub(super) fn finish(mut self) -> (Vec<(File, u64)>, Option<io::Error>) {
+    pub(super) fn finish(mut self) -> (Vec<Pages>, Option<io::Error>) {
         let (mut files, mut failed) = (Vec::new(), None);
         self.shared.over.store(true, Ordering::Relaxed);
         for thread in std::mem::take(&mut self.threads) {
@@ -140,7 +143,7 @@ fn scratch(folder: &Path) -> io::Result<File> {
 }
 
 /// A thread: what it has read of each of its CPUs.
-fn read(mut cpus: Vec<Cpu>, page: usize, shared: &Shared) -> io::Result<Vec<(File, u64)>> {
+fn read(mut cpus: Vec<Cpu>, page: usize, shared: &Shared) -> io::Result<Vec<Pages>> {
     let (from, to) = pipe_with(PipeFlags::CLOEXEC)?;
     loop {
         // Asked before, so that what comes meanwhile is read below.

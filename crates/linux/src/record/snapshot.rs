@@ -267,7 +267,9 @@ fn groups(folder: &Path, depth: usize, lines: &mut String) {
     }
     if depth < DEPTH {
         below.sort_unstable();
-        below.iter().for_each(|folder| groups(folder, depth + 1, lines));
+        for folder in &below {
+            groups(folder, depth + 1, lines);
+        }
     }
 }
 

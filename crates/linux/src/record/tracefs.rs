@@ -122,7 +122,7 @@ pub(super) fn page_size(header_page: &str) -> Option<u32> {
 
 /// CPUs that are recorded: up to the last that is online. A kernel may be made for many more than the machine has.
 pub(super) fn cpus(instance: &Path) -> u32 {
-    let may_be = (0..).take_while(|cpu| instance.join(format!("per_cpu/cpu{cpu}")).is_dir()).count() as u32;
+    let may_be = (0..1 << 16).take_while(|cpu| instance.join(format!("per_cpu/cpu{cpu}")).is_dir()).count() as u32;
     let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     last_of(&online).map_or(may_be, |last| may_be.min(last.saturating_add(1)))
 }

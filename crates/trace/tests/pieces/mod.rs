@@ -87,6 +87,8 @@ pub(crate) fn written(section: Recording) -> Vec<u8> {
     let mut out = Vec::new();
     let length = file.head(&mut out, &sizes).unwrap();
     assert_eq!(length, out.len() as u64);
-    pages.iter().for_each(|pages| out.extend_from_slice(pages));
+    for pages in &pages {
+        out.extend_from_slice(pages);
+    }
     out
 }

@@ -230,7 +230,7 @@ impl Section {
                 && value != usual
                 && kernel.takes(tunable, value).is_ok()
             {
-                all.push_str(&format!("+{tunable}={value}"));
+                all.extend(["+", tunable, "=", &value.to_string()]);
             }
         }
         all
