@@ -123,8 +123,7 @@ impl Section {
         let machine = known.wrap_err_with(|| format!("{} describes no machine", machine.name))?;
         let machine = Machine { name: "as recorded".to_owned(), ..machine };
         let cgroups = part("cgroups")?;
-        let cgroups =
-            (!cgroups.text.is_empty()).then(|| Cgroups::read(&cgroups.name, cgroups.text.as_bytes())).transpose()?;
+        let cgroups = (!cgroups.text.is_empty()).then(|| cgroups.cgroups()).transpose()?;
         let count = tasks.len();
         let tasks: BTreeMap<i32, Task> = tasks.into_iter().map(|task| (task.tid, task)).collect();
         let came = after.iter().filter(|task| !tasks.contains_key(&task.tid)).count();
@@ -296,6 +295,13 @@ impl Part {
             let message = whole.split(" at line ").next().unwrap_or(&whole);
             let help = "`vruntime record` writes such parts; record it again";
             Source::new(&self.name, &self.text).error_at(at..end, message, "here", help).into()
+        })
+    }
+
+    fn cgroups(&self) -> Result<Cgroups, Error> {
+        Cgroups::read(&self.name, self.text.as_bytes()).map_err(|error| match error.location() {
+            Some(_) => error,
+            None => self.wrong("", &error.to_string()),
         })
     }
 
