@@ -91,6 +91,21 @@ fn a_what_if_on_another_machine_keeps_the_kernels_costs() {
     assert_eq!(known, (Some(4), Some(100), Some("measured")), "{run}");
 }
 
+/// Tasks of the group that a recording is about come first, however little they did.
+#[test]
+fn the_group_that_a_recording_is_about_comes_first() {
+    let usual = replayed(&pieces::written(section("", "")), &["--as-recorded"]);
+    let last =
+        usual["tasks"].as_array().expect("tasks").last().expect("there is one")["name"].as_str().expect("a name");
+    let pid = last.rsplit('-').next().expect("its pid");
+    let mut of_group = section("recording", &ABOUT.replace("\"cgroup\": null", "\"cgroup\": \"/a\""));
+    of_group.add("cgroups", GROUPS.replace("/proc/7/task/7/", &format!("/proc/{pid}/task/{pid}/")));
+    let json = replayed(&pieces::written(of_group), &["--as-recorded"]);
+    assert_eq!(json["tasks"][0]["name"].as_str(), Some(last), "{}", json["tasks"][0]);
+    let notes = json["notes"].to_string();
+    assert!(notes.contains("about the task group /a: the table begins with its 1 task,"), "{notes}");
+}
+
 #[test]
 fn trace_info_tells_of_the_section() {
     let (code, out, err) = vruntime(&pieces::written(section("", "")), &["trace", "info", "r.dat"]);

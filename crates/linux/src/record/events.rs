@@ -25,7 +25,7 @@ const fn wanted(name: &'static str) -> Event {
 }
 
 /// Everything a replay uses. Their flags say in which context a wakeup came: of a task, a softirq, an interrupt.
-const EVENTS: [Event; 18] = [
+const EVENTS: [Event; 17] = [
     needed("sched/sched_switch"),
     needed("sched/sched_waking"),
     needed("sched/sched_wakeup"),
@@ -45,7 +45,6 @@ const EVENTS: [Event; 18] = [
     wanted("cpuhp/cpuhp_exit"),
     // A switch after it, in state R, is no preemption.
     wanted("syscalls/sys_enter_sched_yield"),
-    wanted("syscalls/sys_exit_sched_setaffinity"),
 ];
 
 /// The events that this kernel has.

@@ -182,7 +182,7 @@ impl Section {
         // Each part stays in its order.
         check.tasks.sort_by_key(|task| !inside(task));
         notes.all.push(format!(
-            "the recording is about the task group {path}: its {} come first in the table, and all others are its background",
+            "the recording is about the task group {path}: the table begins with its {}, and all others are its background",
             counted(count, "task", "tasks")
         ));
     }
