@@ -3,6 +3,8 @@
 mod fidelity;
 #[cfg(target_os = "linux")]
 mod real;
+#[cfg(target_os = "linux")]
+mod record;
 mod replay;
 mod reproduce;
 mod run;
@@ -23,6 +25,8 @@ pub(crate) use self::fidelity::Fidelity;
 pub(crate) use self::fidelity::Suite;
 #[cfg(target_os = "linux")]
 pub(crate) use self::real::{Calibrate, Real};
+#[cfg(target_os = "linux")]
+pub(crate) use self::record::Record;
 pub(crate) use self::replay::{Replay, Wakeups};
 pub(crate) use self::reproduce::{Reproduce, Which};
 pub(crate) use self::run::{Compare, Run};
@@ -189,6 +193,22 @@ pub(crate) enum Command {
             vruntime replay real-out/trace.txt --cgroups real-out/cgroups.txt"
     )]
     Real(Real),
+    /// Record what runs on this machine, with everything that a replay needs, in one file
+    #[cfg(target_os = "linux")]
+    #[command(
+        long_about = "Records the scheduler's events of this machine for 10 seconds, or while COMMAND runs, and writes one file with \
+                      everything that a replay needs: the events; task groups with weights, limits and counters; group, affinity, \
+                      autogroup, policy, nice value and slice of every task; kernel release, HZ, preemption model, features and tunables; \
+                      topology, capacities and frequencies; and what the machine's kernel takes, measured for a second before.\n\nThe file \
+                      is a trace.dat: trace-cmd and KernelShark open it, too. Recording needs root, and leaves nothing on the machine but \
+                      the file. Ctrl-C ends it and keeps what there is.",
+        after_long_help = "Examples:\n  \
+            sudo vruntime record                               10 seconds of all that runs\n  \
+            sudo vruntime record -o build.dat -- make -j8\n  \
+            vruntime replay vruntime.dat\n  \
+            vruntime replay vruntime.dat --map 'make: nice=10'"
+    )]
+    Record(Record),
     /// Run what a recorded trace did again: as it was recorded, and under another kernel or on another machine
     #[command(
         long_about = "Makes a program of every thread in a trace (what it worked between its sleeps, how it slept, who woke it) and \

@@ -154,7 +154,8 @@ fn read(path: &Path) -> miette::Result<MachineFile> {
     parse(&name, &text)
 }
 
-fn parse(name: &str, text: &str) -> miette::Result<MachineFile> {
+/// Reads such a file.
+pub(crate) fn parse(name: &str, text: &str) -> miette::Result<MachineFile> {
     let wrong = |span, message: &str| {
         let help = "vruntime calibrate writes such files: [machine] with topology, capacities, hz, preempt, autogroup, [costs], [[background]], \
                     [idle_exit] with after_ns, extra_ns, [stalls] with length_ns, every_ns, and [migration] with kib, extra_ns, again_ns";

@@ -71,6 +71,8 @@ fn main() -> ExitCode {
         Command::Calibrate(calibrate) => commands::calibrate(calibrate),
         #[cfg(target_os = "linux")]
         Command::Real(real) => commands::real(real),
+        #[cfg(target_os = "linux")]
+        Command::Record(record) => commands::record(record),
         Command::Replay(replay) => commands::replay(replay),
         Command::Reproduce(reproduce) => commands::reproduce(reproduce),
         Command::Trace(trace) => commands::trace(trace),

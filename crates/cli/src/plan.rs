@@ -8,7 +8,7 @@ use vruntime_report::RunInfo;
 use vruntime_sched::Kernel;
 use vruntime_sched::kernels::SettingError;
 use vruntime_sim::MachineSpec;
-use vruntime_sim::plan::{self, Error, ErrorKind, Given, Note, Overrides, Place};
+use vruntime_sim::plan::{self, Error, ErrorKind, Given, Machine, Note, Overrides, Place};
 use vruntime_workload::Source;
 use vruntime_workload::program::Workload;
 
@@ -78,8 +78,8 @@ pub(crate) fn plan(
 }
 
 /// What goes before what is known of a trace.
-pub(crate) fn overrides_of_trace(machine: Option<&str>, options: &Model) -> miette::Result<Overrides> {
-    Ok(Overrides { machine: machine.map(machine::known).transpose()?, ..overrides(options) })
+pub(crate) fn overrides_of_trace(machine: Option<Machine>, options: &Model) -> Overrides {
+    Overrides { machine, ..overrides(options) }
 }
 
 /// Why a trace cannot be replayed, as it is told.

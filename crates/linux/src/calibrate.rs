@@ -71,7 +71,7 @@ pub struct TimerSlack {
 }
 
 /// A machine as the simulator wants it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Calibration {
     /// What the kernel tells.
     pub host: Host,
@@ -109,6 +109,9 @@ const UNREAD: usize = 200;
 /// The one that the simulator's cost stands for.
 const SIMULATED_SET: usize = 64 << 10;
 
+/// Rounds between two threads of one CPU where it is done several times.
+const NEIGHBOURS: usize = 1500;
+
 /// For how long a CPU that computes is watched for stalls.
 const SPIN: Duration = Duration::from_millis(2500);
 /// A stall is so many times as long as a tick's interrupt, and this long, nanoseconds.
@@ -129,26 +132,47 @@ const ASK: Duration = Duration::from_secs(1);
 pub fn calibrate(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> {
     let host = host::describe();
     let cpus = Cpus::take();
-    let mut this = Measuring {
-        stop,
-        costs: Vec::new(),
-        migrations: Vec::new(),
-        idle_exits: Vec::new(),
-        timer_slacks: Vec::new(),
-        notes: crate::clean(),
-    };
+    let mut this = Measuring::new(stop);
     let path = probes::beside_a_thread(|| this.one_cpu(cpus.first))?;
     match cpus.other {
         Some(other) => this.two_cpus(cpus.first, other, path, host.preempt.as_deref() == Some("lazy"))?,
         None => this.notes.push("there is one CPU: what interrupts to another take was not measured".to_owned()),
     }
     this.time(cpus.first, host.hz, path)?;
-    this.memory(cpus.first, cpus.other)?;
+    this.memory(cpus.first, cpus.other, &WORKING_SETS)?;
     let stalls = this.stalls(&cpus)?;
     drop(cpus);
     let residents = this.besides()?;
     let Measuring { costs, migrations, idle_exits, timer_slacks, notes, .. } = this;
     Ok(Calibration { host, costs, migrations, idle_exits, timer_slacks, stalls, residents, notes })
+}
+
+/// Measures what matters most with an eighth of the rounds: half a second. Migrations are those of one working set; stalls,
+/// deep idle states and what else the machine does are left out.
+///
+/// # Errors
+/// As [`calibrate`].
+pub fn calibrate_briefly(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> {
+    let host = host::describe_all();
+    let cpus = Cpus::take();
+    let mut this = Measuring::new(stop);
+    probes::briefly(|| {
+        let path = probes::beside_a_thread(|| this.one_cpu(cpus.first))?;
+        if let Some(other) = cpus.other {
+            this.two_cpus(cpus.first, other, path, host.preempt.as_deref() == Some("lazy"))?;
+        }
+        this.timers(cpus.first, host.hz, path)?;
+        this.memory(cpus.first, cpus.other, &[SIMULATED_SET])
+    })?;
+    let Measuring { costs, migrations, timer_slacks, notes, .. } = this;
+    Ok(Calibration { host, costs, migrations, timer_slacks, notes, ..Calibration::default() })
+}
+
+/// Time of a message to a thread of the same CPU and the switch to it, nanoseconds, and how many there were.
+pub(crate) fn message_to_a_neighbour() -> Result<(u64, u64), Error> {
+    let cpus = Cpus::take();
+    let (ns, rounds) = probes::ring_for(&[cpus.first; 2], NEIGHBOURS)?;
+    Ok((ns, 2 * rounds as u64))
 }
 
 /// The CPUs that are measured on. The calling thread may go where it could before when this is dropped.
@@ -199,7 +223,18 @@ struct Measuring<'a> {
     notes: Vec<String>,
 }
 
-impl Measuring<'_> {
+impl<'a> Measuring<'a> {
+    fn new(stop: &'a dyn Fn() -> bool) -> Self {
+        Self {
+            stop,
+            costs: Vec::new(),
+            migrations: Vec::new(),
+            idle_exits: Vec::new(),
+            timer_slacks: Vec::new(),
+            notes: crate::clean(),
+        }
+    }
+
     fn cost(&mut self, name: &'static str, ns: u64, how: &'static str) {
         self.costs.push(MeasuredCost { name, ns, how });
     }
@@ -305,6 +340,14 @@ impl Measuring<'_> {
     }
 
     fn time(&mut self, cpu: usize, hz: u32, path: Path) -> Result<(), Error> {
+        match self.timers(cpu, hz, path)? {
+            Some(busy) => self.idle_exits(cpu, busy),
+            None => Ok(()),
+        }
+    }
+
+    /// Ticks and sleeps on a busy CPU: how late those return on average.
+    fn timers(&mut self, cpu: usize, hz: u32, path: Path) -> Result<Option<u64>, Error> {
         let tick = probes::tick(cpu, hz);
         match tick {
             Some(tick) => self.cost("tick_ns", tick, "what a computing thread loses at each tick"),
@@ -316,7 +359,7 @@ impl Measuring<'_> {
         self.go_on()?;
         let Some(sleep) = measured(NonZeroU64::MIN) else {
             self.notes.push("sleeps did not return: what timers take was not measured".to_owned());
-            return self.go_on();
+            return self.go_on().map(|()| None);
         };
         self.timer_slacks = own
             .into_iter()
@@ -342,7 +385,7 @@ impl Measuring<'_> {
         );
         self.cost("irq_jitter_ns", sleep.mean_late - sleep.least_late, "how much later it returns on average");
         self.go_on()?;
-        self.idle_exits(cpu, sleep.mean_late)
+        Ok(Some(sleep.mean_late))
     }
 
     /// Sleeps on an idle CPU, which return later than on a busy one: by `idle_exit_ns`, and more the longer they were.
@@ -391,9 +434,9 @@ impl Measuring<'_> {
         Ok(found.residents)
     }
 
-    fn memory(&mut self, cpu: usize, other: Option<usize>) -> Result<(), Error> {
+    fn memory(&mut self, cpu: usize, other: Option<usize>, sets: &[usize]) -> Result<(), Error> {
         if let Some(other) = other {
-            for bytes in WORKING_SETS {
+            for &bytes in sets {
                 let (extra_ns, again_ns) = probes::migration(cpu, other, bytes);
                 self.migrations.push(MigrationCost { bytes, extra_ns, again_ns });
                 if bytes == SIMULATED_SET {

@@ -8,6 +8,8 @@ use std::{fs, io};
 
 use rustix::thread::{CpuSet, sched_getaffinity};
 
+use crate::record::Mounted;
+
 /// This machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Host {
@@ -30,6 +32,8 @@ pub struct Host {
     /// Whether its CPUs are QEMU's software emulation, where what is not plain computation takes 10 to 50 times as
     /// long.
     pub emulated: bool,
+    /// Whether its CPUs are those of a virtual machine.
+    pub virtual_machine: bool,
     /// Scheduler features as `/sys/kernel/debug/sched/features` has them; empty if it may not be read.
     pub features: Vec<String>,
     /// Tunables beside them.
@@ -66,6 +70,12 @@ fn is_emulated(cpuinfo: &str) -> bool {
     models.any(|model| model.contains("QEMU TCG") || model.contains("QEMU Virtual CPU"))
 }
 
+/// A hypervisor sets a flag of CPUs.
+fn is_virtual(cpuinfo: &str) -> bool {
+    let flags = cpuinfo.lines().find(|line| line.starts_with("flags")).and_then(|line| line.split_once(':'));
+    flags.is_some_and(|(_, flags)| flags.split_whitespace().any(|flag| flag == "hypervisor"))
+}
+
 /// The model's name.
 fn processor(cpuinfo: &str) -> Option<String> {
     let (_, name) = cpuinfo.lines().find(|line| line.starts_with("model name"))?.split_once(':')?;
@@ -79,7 +89,35 @@ pub fn today() -> String {
 
 /// Describes this machine: the CPUs this process may use.
 pub fn describe() -> Host {
-    let preempt = preempt::preempt(Path::new("/"));
+    let allowed = sched_getaffinity(None).unwrap_or_default();
+    let cpus: Vec<u32> = (0..CpuSet::MAX_CPU as u32).filter(|&cpu| allowed.is_set(cpu as usize)).collect();
+    describe_cpus(&cpus)
+}
+
+/// Describes this machine with all CPUs that are online, whichever this process may use.
+pub fn describe_all() -> Host {
+    let online = read("/sys/devices/system/cpu/online").as_deref().and_then(ranges);
+    online.map_or_else(describe, |cpus| describe_cpus(&cpus))
+}
+
+/// `0-3,6`.
+fn ranges(list: &str) -> Option<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for range in list.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        cpus.extend(first.trim().parse::<u32>().ok()?..=last.trim().parse::<u32>().ok().filter(|&cpu| cpu < 1 << 16)?);
+    }
+    Some(cpus)
+}
+
+fn describe_cpus(cpus: &[u32]) -> Host {
+    // Where debugfs is not mounted, one is that nobody else sees, if this process may.
+    let debugfs = Mounted::find("debugfs").ok();
+    let chosen = debugfs.as_ref().and_then(|mounted| fs::read_to_string(mounted.path.join("sched/preempt")).ok());
+    let preempt = match chosen.as_deref().and_then(preempt::chosen) {
+        Some(model) => preempt::found(&model, "sched/preempt of debugfs"),
+        None => preempt::preempt(Path::new("/")),
+    };
     let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
     let mut host = Host {
         kernel: read("/proc/sys/kernel/osrelease").unwrap_or_default(),
@@ -89,10 +127,9 @@ pub fn describe() -> Host {
         autogroup: number("/proc/sys/kernel/sched_autogroup_enabled") == Some(1),
         processor: processor(&cpuinfo),
         emulated: is_emulated(&cpuinfo),
+        virtual_machine: is_virtual(&cpuinfo),
         ..Host::default()
     };
-    let allowed = sched_getaffinity(None).unwrap_or_default();
-    let cpus: Vec<u32> = (0..CpuSet::MAX_CPU as u32).filter(|&cpu| allowed.is_set(cpu as usize)).collect();
     let places: Vec<Place> = cpus.iter().map(|&cpu| place(cpu)).collect();
     host.topology = words(&places).unwrap_or_else(|| {
         host.notes.push(
@@ -107,7 +144,8 @@ pub fn describe() -> Host {
     if capacities.len() == cpus.len() && capacities.iter().any(|&capacity| capacity != 1024) {
         host.capacities = capacities;
     }
-    let debug = "/sys/kernel/debug/sched";
+    let debug = debugfs.as_ref().map_or(Path::new("/sys/kernel/debug"), |mounted| &mounted.path).join("sched");
+    let debug = debug.display();
     match fs::read_to_string(format!("{debug}/features")) {
         Ok(features) => {
             host.features = features.split_whitespace().map(str::to_owned).collect();
@@ -265,10 +303,24 @@ mod tests {
     }
 
     #[test]
+    fn virtual_machines_are_told_from_machines() {
+        assert!(is_virtual("model name\t: AMD EPYC\nflags\t\t: fpu hypervisor lahf_lm\n"));
+        assert!(!is_virtual("model name\t: hypervisor\nflags\t\t: fpu vme\n"));
+    }
+
+    #[test]
     fn processors_have_names() {
         let info = "processor\t: 0\nmodel name\t: AMD EPYC 9B45\nprocessor\t: 1\nmodel name\t: other\n";
         assert_eq!(processor(info).as_deref(), Some("AMD EPYC 9B45"));
         assert_eq!((processor("processor\t: 0\nBogoMIPS\t: 50\n"), processor("model name\t:\n")), (None, None));
+    }
+
+    #[test]
+    fn lists_have_ranges() {
+        assert_eq!(ranges("0-2,5"), Some(vec![0, 1, 2, 5]));
+        assert_eq!([ranges(""), ranges("3-x"), ranges("0-99999999")], [None, None, None]);
+        let (all, own) = (describe_all(), describe());
+        assert_eq!((all.kernel, all.hz), (own.kernel, own.hz));
     }
 
     #[test]

@@ -32,6 +32,7 @@ mod objects;
 mod others;
 mod processes;
 mod program;
+mod record;
 mod run;
 #[cfg(test)]
 #[path = "../../../tests/skip.rs"]
@@ -40,10 +41,15 @@ mod stat;
 mod sys;
 mod work;
 
-pub use calibrate::{Calibration, IdleExit, MeasuredCost, MigrationCost, Stalls, TimerSlack, calibrate};
+pub use calibrate::{
+    Calibration, IdleExit, MeasuredCost, MigrationCost, Stalls, TimerSlack, calibrate, calibrate_briefly,
+};
 pub use error::Error;
-pub use host::{Host, describe, today};
+pub use host::{Host, describe, describe_all, today};
 pub use measured::{GroupMeasured, LoopMeasured, Measured, TaskMeasured};
+pub use record::{
+    CommandEnded, EventCost, RecordError, RecordOptions, Recorded, Snapshot, Stopped, TaskState, may_record, record,
+};
 pub use run::{Options, run};
 
 /// Removes the cgroups and tracing instances that killed runs have left: what was removed. [`run`] and [`calibrate`]

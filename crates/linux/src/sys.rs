@@ -30,6 +30,8 @@ pub(crate) const SCHED_BATCH: u32 = libc::SCHED_BATCH as u32;
 pub(crate) const SCHED_IDLE: u32 = libc::SCHED_IDLE as u32;
 pub(crate) const SCHED_DEADLINE: u32 = libc::SCHED_DEADLINE as u32;
 
+/// Its children have the usual policy.
+pub(crate) const FLAG_RESET_ON_FORK: u64 = 0x01;
 /// It may use what other deadline tasks leave of theirs.
 pub(crate) const FLAG_RECLAIM: u64 = 0x02;
 /// Policy and parameters stay as they are: only the utilisation clamps are meant.
@@ -53,10 +55,15 @@ pub(crate) fn set_attr(tid: u32, attr: SchedAttr) -> io::Result<()> {
 
 /// `sched_getattr` of the calling thread.
 pub(crate) fn attr() -> io::Result<SchedAttr> {
+    attr_of(0)
+}
+
+/// `sched_getattr` of a thread; 0 is the calling one.
+pub(crate) fn attr_of(tid: u32) -> io::Result<SchedAttr> {
     let mut attr = SchedAttr::default();
     // SAFETY: the kernel writes at most the `SIZE` bytes it is told of, which `attr` has; every bit pattern is a valid
     // `SchedAttr`.
-    let done = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, SIZE, 0) };
+    let done = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attr, SIZE, 0) };
     if done == 0 { Ok(attr) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -1,5 +1,6 @@
 //! Reading the trace of a replay, and the programs that are made of it.
 
+use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::path::Path;
 
@@ -9,6 +10,7 @@ use vruntime_sim::plan::{Trace, series};
 use vruntime_trace::Record;
 use vruntime_trace::read::{self, Events, Forked, Summary};
 use vruntime_workload::cgroups::Cgroups;
+use vruntime_workload::program::Policy;
 
 use crate::Error;
 use crate::event::{Clock, MAX_CPUS, what};
@@ -243,6 +245,18 @@ impl Recording {
         cgroups.add_forked(self.forked.iter().map(|forked| (forked.process, forked.thread, forked.parent)));
         self.recorder = self.recorder.with_cgroups(cgroups);
         self
+    }
+
+    /// Threads had these policies and slices when the trace began, by their ids.
+    #[must_use]
+    pub fn with_policies(mut self, policies: BTreeMap<i32, Policy>) -> Self {
+        self.recorder = self.recorder.with_policies(policies);
+        self
+    }
+
+    /// Returns the kernel that replays the trace as recorded.
+    pub fn kernel(&self) -> String {
+        self.says(None).0.kernel
     }
 
     /// Returns whether it is known in which groups the tasks were.

@@ -21,6 +21,7 @@ mod names;
 mod output;
 pub mod perfetto;
 pub mod read;
+pub mod recording;
 mod relay;
 mod sink;
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use vruntime_trace::read::{Error, Place, Summary, TextReader, open};
+use vruntime_trace::recording::Recording;
 
 /// Makes a file while it is read.
 struct Made<F> {
@@ -136,7 +137,48 @@ fn the_fuzzers_corpus() {
     }
 }
 
+/// The same of recordings' sections: most are of a real one, cut or changed.
+#[test]
+fn the_fuzzers_sections() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/recording");
+    let (mut read, mut refused) = (0, 0);
+    for entry in std::fs::read_dir(corpus).unwrap() {
+        match Recording::parse(&std::fs::read(entry.unwrap().path()).unwrap(), 0) {
+            Ok(recording) => {
+                assert_eq!(Recording::parse(&recording.to_bytes(), 0).unwrap().to_bytes(), recording.to_bytes());
+                read += 1;
+            }
+            Err(Error::Damaged { .. } | Error::NotRead { .. }) => refused += 1,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!(read >= 1 && refused >= 3, "{read} {refused}");
+}
+
 proptest! {
+    /// Whatever the bytes, behind the first line or not.
+    #[test]
+    fn any_section_is_read_or_refused(head in any::<bool>(), bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let first: &[u8] = if head { b"vruntime-recording 1\n" } else { b"" };
+        if let Ok(recording) = Recording::parse(&[first, &bytes].concat(), 7) {
+            prop_assert_eq!(Recording::parse(&recording.to_bytes(), 0).unwrap().to_bytes(), recording.to_bytes());
+        }
+    }
+
+    /// Whatever the parts.
+    #[test]
+    fn any_parts_come_back(parts in prop::collection::btree_map("[a-z-]{1,32}", ".{0,60}", 0..6)) {
+        let mut recording = Recording::default();
+        for (name, text) in &parts {
+            recording.add(name, text.clone());
+        }
+        let read = Recording::parse(&recording.to_bytes(), 0).unwrap();
+        for (name, text) in &parts {
+            prop_assert_eq!(read.part(name), Some(text.as_str()));
+        }
+        prop_assert_eq!(read.parts().count(), parts.len());
+    }
+
     /// Whatever the bytes.
     #[test]
     fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {

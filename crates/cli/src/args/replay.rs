@@ -53,7 +53,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "MACHINE", allow_negative_numbers = true)]
     pub(crate) recorded_machine: Option<String>,
     /// The task groups of the machine it was recorded on: which thread was in which, with what weights and limits, as a
-    /// line of shell writes it there (docs/replay.md)
+    /// line of shell writes it there (docs/replay.md). A file of `vruntime record` has them
     #[arg(long, value_name = "FILE")]
     pub(crate) cgroups: Option<PathBuf>,
     /// Only replay as recorded, and check that: no what-if

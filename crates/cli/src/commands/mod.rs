@@ -11,10 +11,13 @@ mod info;
 mod notes;
 #[cfg(target_os = "linux")]
 pub(crate) mod real;
+#[cfg(target_os = "linux")]
+mod record;
 mod recording;
 mod replay;
 mod reproduce;
 mod run;
+mod section;
 mod trace;
 mod traced;
 
@@ -27,6 +30,8 @@ pub(crate) use fidelity::fidelity;
 pub(crate) use info::{completions, kernels, machines};
 #[cfg(target_os = "linux")]
 pub(crate) use real::real;
+#[cfg(target_os = "linux")]
+pub(crate) use record::record;
 pub(crate) use replay::replay;
 pub(crate) use reproduce::{Experiment, reproduce};
 pub(crate) use run::run;

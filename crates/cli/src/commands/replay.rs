@@ -15,6 +15,7 @@ use super::html;
 use super::notes::{Notes, notes};
 use super::ran_json;
 use super::recording::{self, guessed, read, tell_left_out, tell_substitute};
+use super::section::Section;
 use super::traced::without_semaphores;
 use crate::args::{Model, Replay, Wakeups};
 use crate::input::Input;
@@ -49,6 +50,9 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     if let Some(cgroups) = &asked.cgroups {
         recording = recording.with_cgroups(cgroups);
     }
+    if let Some(section) = &asked.section {
+        recording = recording.with_policies(section.policies());
+    }
     let programs = Programs::new(arguments, &asked, &recording)?;
     let jobs = programs.jobs(folders, watched);
     let runs = simulate::all(&jobs).into_iter();
@@ -57,7 +61,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         .collect::<miette::Result<Vec<Done>>>()?;
     without_semaphores(&mut runs, &programs.semaphores());
     super::tell_notes(&runs);
-    let check = programs.check(&runs);
+    let mut check = programs.check(&runs);
     let vruntime_replay::Replay { recorded, plan: as_recorded, guess, .. } = &programs.replay;
     let mut notes = notes(recorded, recording.clock_jumps(), as_recorded.config.tick_phase.is_some());
     if recording.release().is_none() && arguments.recorded_kernel.is_none() {
@@ -65,6 +69,9 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     }
     if let Some(guess) = guess {
         notes.is_guessed(&guessed(guess));
+    }
+    if let Some(section) = &asked.section {
+        section.tell(&mut check, &mut notes);
     }
     leave_reports(arguments, &programs, &check, &notes, analyses.as_ref(), &runs)?;
     if arguments.json {
@@ -97,6 +104,8 @@ struct Asked {
     /// The highest frequency of each of its CPUs; empty if nobody says.
     highest_khz: Vec<u32>,
     cgroups: Option<Cgroups>,
+    /// What the recording says itself, if `vruntime record` made it.
+    section: Option<Section>,
 }
 
 impl Asked {
@@ -104,14 +113,16 @@ impl Asked {
         let rules = rules::read(&arguments.map)?;
         let beside =
             arguments.beside.iter().map(|file| input::read(file, None, false)).collect::<miette::Result<_>>()?;
-        let recorded_on = arguments.recorded_machine.as_deref();
-        Ok(Self {
-            rules,
-            beside,
-            recorded_on: recorded_on.map(machine::parse).transpose()?,
-            highest_khz: recorded_on.map(machine::highest_khz).transpose()?.unwrap_or_default(),
-            cgroups: arguments.cgroups.as_deref().map(cgroups).transpose()?,
-        })
+        let section = Section::of(&arguments.file)?;
+        // What the command line says goes before what the recording says.
+        let (recorded_on, highest_khz) = match (arguments.recorded_machine.as_deref(), &section) {
+            (Some(text), _) => (Some(machine::parse(text)?), machine::highest_khz(text)?),
+            (None, Some(section)) => (Some(section.machine.topology.clone()), section.highest_khz()),
+            (None, None) => (None, Vec::new()),
+        };
+        let named = arguments.cgroups.as_deref().map(cgroups).transpose()?;
+        let cgroups = named.or_else(|| section.as_ref()?.cgroups.clone());
+        Ok(Self { rules, beside, recorded_on, highest_khz, cgroups, section })
     }
 
     /// Whether it asks for something other than the recording, as it was.
@@ -138,10 +149,15 @@ struct Programs<'a> {
 impl<'a> Programs<'a> {
     fn new(arguments: &Replay, asked: &Asked, recording: &'a Recording) -> miette::Result<Self> {
         let Asked { rules, beside, .. } = asked;
-        let machine = arguments.recorded_machine.clone().unwrap_or_else(|| recording.cpus().to_string());
+        let machine = match (arguments.recorded_machine.as_deref(), &asked.section) {
+            (Some(text), _) => machine::known(text)?,
+            (None, Some(section)) => section.machine.clone(),
+            (None, None) => machine::known(&recording.cpus().to_string())?,
+        };
+        let own_kernel = || asked.section.as_ref().map(|section| section.kernel(&recording.kernel()));
         let setup = Setup {
-            kernel: arguments.recorded_kernel.clone(),
-            overrides: overrides_of_trace(Some(&machine), &arguments.model)?,
+            kernel: arguments.recorded_kernel.clone().or_else(own_kernel),
+            overrides: overrides_of_trace(Some(machine), &arguments.model),
             keep_times: arguments.wakeups == Wakeups::Recorded,
         };
         let replay = vruntime_replay::Replay::with_runner(recording, &setup, &recording::run);
@@ -226,10 +242,12 @@ impl<'a> Programs<'a> {
 
 /// What the command line asks for besides the replay as recorded.
 fn what_if(arguments: &Replay, asked: &Asked, replay: &vruntime_replay::Replay<'_>) -> miette::Result<WhatIf> {
-    let overrides = Overrides {
-        kernel: arguments.kernel.clone(),
-        ..overrides_of_trace(arguments.machine.as_deref(), &arguments.model)?
-    };
+    let machine = arguments.machine.as_deref().map(machine::known).transpose()?;
+    let machine = machine.map(|machine| match &asked.section {
+        Some(section) => section.completes(machine),
+        None => machine,
+    });
+    let overrides = Overrides { kernel: arguments.kernel.clone(), ..overrides_of_trace(machine, &arguments.model) };
     let plan = replay.plan(&overrides).map_err(report_of_trace)?;
     tell(&plan.notes);
     let beside: Vec<&Workload> = asked.beside.iter().map(|input| &input.workload).collect();

@@ -2,6 +2,7 @@
 
 mod analyse;
 mod convert;
+mod section;
 
 use std::path::Path;
 
@@ -42,13 +43,19 @@ fn info(arguments: &TraceInfo) -> miette::Result<Ended> {
     summary.end();
     let notes = events.notes();
     let needs = read::needs(&summary, notes);
+    let section = section::section(&arguments.file, notes)?;
     if let Some(folder) = &arguments.tables.folder {
         tables::write(folder, arguments.tables.format, "", &summary_tables(&summary))?;
     }
     if arguments.json {
-        output::print_json(&as_json(&arguments.file, &summary, notes, &needs));
+        let mut json = as_json(&arguments.file, &summary, notes, &needs);
+        if let (Value::Object(fields), Some(section)) = (&mut json, &section) {
+            fields.insert("recording".to_owned(), section::as_json(section));
+        }
+        output::print_json(&json);
     } else {
-        output::print(&as_text(&arguments.file, &summary, notes, &needs, arguments.all));
+        let told = section.as_ref().map(section::lines).unwrap_or_default();
+        output::print(&as_text(&arguments.file, &summary, notes, &needs, &told, arguments.all));
     }
     Ok(ended)
 }
@@ -68,7 +75,8 @@ fn seconds(nanoseconds: i64, digits: usize) -> String {
     format!("{}{whole}.{}", if nanoseconds < 0 { "-" } else { "" }, &fraction[..digits])
 }
 
-fn as_text(path: &Path, summary: &Summary, notes: &Notes, needs: &Needs, all: bool) -> String {
+/// `recorded` are the lines about a recording's section.
+fn as_text(path: &Path, summary: &Summary, notes: &Notes, needs: &Needs, recorded: &[String], all: bool) -> String {
     let clock = summary.clock();
     let span = clock.span_ns();
     let digits = if summary.has_nanoseconds() { 9 } else { 6 };
@@ -100,6 +108,7 @@ fn as_text(path: &Path, summary: &Summary, notes: &Notes, needs: &Needs, all: bo
         }
     };
     let told = |sentences: &[String]| sentences.iter().map(|told| fit_text(told, "  ")).collect::<Vec<String>>();
+    section("Recorded beside the events", &told(recorded));
     section("To know", &told(&findings(summary, notes, &tasks)));
     let verdict = if needs.replayable { "For a replay these are missing" } else { "It cannot be replayed; missing" };
     section(verdict, &told(&needs.missing));

@@ -13,6 +13,7 @@ use vruntime_workload::cgroups::Cgroups;
 
 use super::notes::notes;
 use super::recording::{self, guessed, read, tell_left_out, tell_substitute};
+use super::section::Section;
 use crate::args::Model;
 use crate::input::{Input, Says};
 use crate::output;
@@ -41,11 +42,15 @@ pub(crate) fn traced(
     model: &Model,
 ) -> miette::Result<Option<(Input, Traced)>> {
     let Some((mut recording, _)) = read(path, &ReadOptions::default(), None)? else { return Ok(None) };
-    if let Some(cgroups) = cgroups {
+    let section = Section::of(path)?;
+    if let Some(cgroups) = cgroups.or_else(|| section.as_ref()?.cgroups.as_ref()) {
         recording = recording.with_cgroups(cgroups);
     }
+    if let Some(section) = &section {
+        recording = recording.with_policies(section.policies());
+    }
     let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("trace").to_owned();
-    let overrides = overrides_of_trace(None, model)?;
+    let overrides = overrides_of_trace(None, model);
     let setup = Setup { kernel: recorded_kernel.map(str::to_owned), overrides, ..Setup::default() };
     let replay = Replay::with_runner(&recording, &setup, &recording::run).map_err(report_of_trace)?;
     tell_substitute(path, replay.substitute.as_ref());

@@ -3,6 +3,7 @@
 //! None waits for what may not come, and none takes longer than [`BUDGET`] and the few turns its threads need to end,
 //! however busy the machine is: on one that is, there are fewer rounds.
 
+use std::cell::Cell;
 use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -39,6 +40,27 @@ const MIGRATION_BUDGET: u64 = 500_000_000;
 /// A wakeup that was not answered by then never will be, however busy the machine is, nanoseconds.
 const LOST: u64 = 30_000_000_000;
 
+/// A brief measurement has so many times fewer rounds, and a budget so many times smaller.
+const BRIEF: (usize, u64) = (8, 16);
+
+thread_local! {
+    /// Whether this thread measures briefly.
+    static BRIEFLY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Measures with an eighth of the rounds.
+pub(super) fn briefly<T>(measure: impl FnOnce() -> T) -> T {
+    BRIEFLY.set(true);
+    let found = measure();
+    BRIEFLY.set(false);
+    found
+}
+
+/// The rounds of a measurement, and its budget, nanoseconds.
+fn effort(rounds: usize, budget: u64) -> (usize, u64) {
+    if BRIEFLY.get() { ((rounds / BRIEF.0).max(1), budget / BRIEF.1) } else { (rounds, budget) }
+}
+
 /// The CPUs this process may use.
 pub(super) fn allowed() -> Vec<usize> {
     let set = sched_getaffinity(None).unwrap_or_default();
@@ -63,10 +85,12 @@ fn median(mut values: Vec<u64>) -> u64 {
     values.get(values.len() / 2).copied().unwrap_or(0)
 }
 
-/// The lower nine tenths, in order, and one at least: the rest was hit by something else.
+/// The lower nine tenths, in order, and one at least: the rest was hit by something else. Briefly: the lower quarter.
 fn lower(mut values: Vec<u64>) -> Vec<u64> {
     values.sort_unstable();
-    values.truncate((values.len() * 9 / 10).max(1));
+    // A brief measurement is made before a recording, when the machine may be busy.
+    let kept = if BRIEFLY.get() { values.len() / 4 } else { values.len() * 9 / 10 };
+    values.truncate(kept.max(1));
     values
 }
 
@@ -88,6 +112,7 @@ fn sample(rounds: usize, once: impl FnMut() -> Option<u64>) -> Vec<u64> {
 
 /// The same with a budget of its own, nanoseconds.
 fn sample_within(budget: u64, rounds: usize, mut once: impl FnMut() -> Option<u64>) -> Vec<u64> {
+    let (rounds, budget) = effort(rounds, budget);
     let until = work::now() + budget;
     let mut got = Vec::with_capacity(rounds.min(ROUNDS));
     for _ in 0..rounds {
@@ -175,6 +200,14 @@ pub(super) fn beside_a_thread<T>(measure: impl FnOnce() -> Result<T, Error>) -> 
 
 /// Time of a hop of a message that goes round threads, one on each CPU named; a CPU may be named several times.
 pub(super) fn ring(cpus: &[usize]) -> Result<u64, Error> {
+    // What wakes a virtual CPU takes has two speeds or more, one after the other for a while each: as long as the
+    // budget lasts.
+    let one_cpu = cpus.iter().all(|cpu| *cpu == cpus[0]);
+    Ok(ring_for(cpus, if one_cpu { ROUNDS } else { usize::MAX })?.0)
+}
+
+/// The same in so many rounds, or those the budget has room for: the time, and how many rounds there were.
+pub(super) fn ring_for(cpus: &[usize], rounds: usize) -> Result<(u64, usize), Error> {
     const GO_ON: [u8; 1] = [0];
     const LAST: [u8; 1] = [1];
     let count = cpus.len();
@@ -199,15 +232,13 @@ pub(super) fn ring(cpus: &[usize]) -> Result<u64, Error> {
         pipes[0].read(&mut byte);
         (work::now() - began) / count as u64
     };
-    // What wakes a virtual CPU takes has two speeds or more, one after the other for a while each: as long as the
-    // budget lasts.
-    let one_cpu = cpus.iter().all(|cpu| *cpu == cpus[0]);
-    let times = sample(if one_cpu { ROUNDS } else { usize::MAX }, || Some(round(GO_ON)));
+    let times = sample(rounds, || Some(round(GO_ON)));
     round(LAST);
     for relay in relays {
         let _ended = relay.join();
     }
-    Ok(typical(times))
+    let rounds = times.len() + 1;
+    Ok((typical(times), rounds))
 }
 
 /// Time one way to a process of the same CPU, as [`ring`] of two has it to a thread: `cat`, which gives back what it is
@@ -498,10 +529,11 @@ pub(super) fn idle_sleep(cpu: usize, asleep: u64) -> Option<u64> {
 
 /// What is lost at each tick: the median of the longest gap in each period of the tick.
 pub(super) fn tick(cpu: usize, hz: u32) -> Option<u64> {
-    const PERIODS: u64 = 200;
+    const PERIODS: usize = 200;
     pin(cpu);
     let period = 1_000_000_000 / u64::from(hz.max(1));
-    let mut longest = vec![0; PERIODS as usize];
+    let (periods, _) = effort(PERIODS, BUDGET);
+    let mut longest = vec![0; periods];
     let began = work::now();
     let (mut last, mut usual) = (began, u64::MAX);
     loop {

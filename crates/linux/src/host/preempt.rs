@@ -11,7 +11,7 @@ pub(super) struct Found {
     pub(super) how: String,
 }
 
-fn found(model: &str, how: impl Into<String>) -> Found {
+pub(super) fn found(model: &str, how: impl Into<String>) -> Found {
     Found { model: Some(model.to_owned()), how: how.into() }
 }
 
@@ -54,8 +54,8 @@ pub(super) fn preempt(root: &Path) -> Found {
     Found { model: None, how }
 }
 
-/// The model in parentheses.
-fn chosen(text: &str) -> Option<String> {
+/// The model in parentheses: what `sched/preempt` of debugfs says.
+pub(super) fn chosen(text: &str) -> Option<String> {
     text.split_whitespace().find_map(|word| Some(word.strip_prefix('(')?.strip_suffix(')')?.to_owned()))
 }
 

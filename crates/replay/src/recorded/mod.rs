@@ -41,7 +41,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use vruntime_sim::plan::Ticks;
 use vruntime_workload::cgroups::Cgroups;
-use vruntime_workload::program::Workload;
+use vruntime_workload::program::{Policy, Workload};
 
 use lives::Lives;
 use ticks::TickFinder;
@@ -327,6 +327,8 @@ struct How {
     goes_on: bool,
     /// What the user says of threads.
     closed: BTreeMap<usize, Closed>,
+    /// The policies of threads when the recording began, by their ids.
+    policies: BTreeMap<i32, Policy>,
 }
 
 /// Whether a thread does more when it gets more CPU.
@@ -450,6 +452,14 @@ impl Recorder {
     #[must_use]
     pub fn with_closed(mut self, closed: BTreeMap<usize, Closed>) -> Self {
         self.how.closed = closed;
+        self
+    }
+
+    /// Threads had these policies and slices when the trace began, by their ids. Events only have priorities, which
+    /// decide between nice values and between real-time priorities.
+    #[must_use]
+    pub fn with_policies(mut self, policies: BTreeMap<i32, Policy>) -> Self {
+        self.how.policies = policies;
         self
     }
 

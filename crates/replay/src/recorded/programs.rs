@@ -73,6 +73,7 @@ pub(super) fn build(
         paces,
         held_by_groups: &held_by_groups,
         allowed: &allowed,
+        policies: &how.policies,
         cpus: busy_ns.len() as u32,
         duration_ns,
         goes_on: how.goes_on,
@@ -207,6 +208,8 @@ struct Builder<'a> {
     held_by_groups: &'a [bool],
     /// Where each thread may run, if the machine said it.
     allowed: &'a [Option<Allowed>],
+    /// The policies of threads when the recording began.
+    policies: &'a BTreeMap<i32, Policy>,
     /// So many CPUs were seen.
     cpus: u32,
     /// How long the trace is.
@@ -318,6 +321,15 @@ impl<'a> Builder<'a> {
             ..0 => Policy::Fifo { priority: 99 },
             0..100 => Policy::Fifo { priority: (99 - prio).clamp(1, 99) as u8 },
             _ => Policy::Other { nice: (prio - 120).clamp(-20, 19) as i8, slice: None },
+        };
+        let policy = match (policy, self.policies.get(&self.life(thread).pid)) {
+            // A pid may be another thread's later.
+            _ if self.life(thread).born.is_some() => policy,
+            (Policy::Other { nice, .. }, Some(&Policy::Other { slice, .. })) => Policy::Other { nice, slice },
+            (Policy::Other { nice, .. }, Some(&Policy::Batch { slice, .. })) => Policy::Batch { nice, slice },
+            (Policy::Other { .. }, Some(Policy::Idle)) => Policy::Idle,
+            (Policy::Fifo { priority }, Some(Policy::RoundRobin { .. })) => Policy::RoundRobin { priority },
+            _ => policy,
         };
         let confined = self.confined(thread).filter(|confined| confined.since <= stretch);
         Settings { policy: Some(policy), cpus: confined.map(|confined| confined.cpus), ..Settings::default() }

@@ -44,4 +44,5 @@ pub use perf_data::PerfData;
 pub use perfetto::PerfettoTrace;
 pub use summary::{Summary, TaskSummary};
 pub use text::TextReader;
+pub(crate) use trace_dat::MAGIC as TRACE_DAT_MAGIC;
 pub use trace_dat::TraceDat;

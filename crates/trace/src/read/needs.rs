@@ -34,7 +34,12 @@ pub fn needs(summary: &Summary, notes: &Notes) -> Needs {
     // A run of ours tells all that happens: what is not there did not happen, and no recorder would find it.
     let ours = notes.release.as_deref().is_some_and(|release| release.ends_with("-vruntime"));
     let has = |name: &str| summary.count_of(name) > 0;
-    let tells = |name: &str| has(name) || ours;
+    // What a recording was made with and has none of did not happen either.
+    let asked = |name: &str| {
+        let events = notes.recording.as_ref().and_then(|recording| recording.part("events")).unwrap_or_default();
+        events.lines().any(|line| line.rsplit('/').next() == Some(name))
+    };
+    let tells = |name: &str| has(name) || ours || asked(name);
     let mut missing = Vec::new();
     let mut say = |sentence: &str| missing.push(sentence.to_owned());
     // Text that was printed without them, or by something that prints others.
@@ -87,7 +92,11 @@ pub fn needs(summary: &Summary, notes: &Notes) -> Needs {
             ),
         );
     }
-    let record = if missing.is_empty() || ours { Vec::new() } else { commands(notes.kind) };
+    let record = match &notes.recording {
+        _ if missing.is_empty() || ours => Vec::new(),
+        Some(_) => vec!["vruntime record -- COMMAND".to_owned()],
+        None => commands(notes.kind),
+    };
     Needs { replayable, missing, record }
 }
 

@@ -1,6 +1,9 @@
 //! What a reader has to say besides the events: what kind of file it is, and what of it is lost.
 
+use std::sync::Arc;
 use std::{fmt, io};
+
+use crate::recording::Recording;
 
 /// What kind of file a trace is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,6 +118,8 @@ pub struct Notes {
     /// The threads that were there before the first event, if the file tells: perf.data does, and what `perf script
     /// --show-task-events` prints of it.
     pub forked: Vec<Forked>,
+    /// What `vruntime record` has left in the file beside the events.
+    pub recording: Option<Arc<Recording>>,
 }
 
 /// So many threads may have been there before.

@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::io::{Read, Seek};
 use std::ops::Range;
+use std::sync::Arc;
 
 use memchr::memmem;
 
@@ -22,7 +23,7 @@ use crate::event::{Record, Tracepoint};
 mod header;
 mod pages;
 
-pub(super) use self::header::MAGIC;
+pub(crate) use self::header::MAGIC;
 use self::header::{Buffer, Header};
 use self::pages::Pages;
 use super::input::Input;
@@ -122,13 +123,14 @@ impl<R: Read + Seek> TraceDat<R> {
     /// other compressions than zstd.
     pub fn new(reader: R) -> Result<Self, Error> {
         let mut input = Input::new(reader)?;
-        let Header { layout, formats, comms, clock, buffer, overrun, machine_cpus, release } =
+        let Header { layout, formats, comms, clock, buffer, overrun, machine_cpus, release, recording } =
             Header::read(&mut input)?;
         let mut notes = Notes {
             kind: Some(Kind::TraceDat),
             cpus: machine_cpus.or(u32::try_from(buffer.cpus.len()).ok()),
             overwritten: overrun,
             release,
+            recording: recording.map(Arc::new),
             ..Notes::default()
         };
         notes.counts_for_time = buffer.counts && clock.cycles.is_none();

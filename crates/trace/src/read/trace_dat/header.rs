@@ -9,9 +9,10 @@ use crate::read::input::Input;
 use crate::read::notes::{self, Error};
 use crate::read::ring::Layout;
 use crate::read::scan::digits;
+use crate::recording::{MAX_BYTES, OPTION, Recording};
 
 /// What every file begins with.
-pub(in crate::read) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
+pub(crate) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
 /// What can be done with a file that is not read.
 const HELP: &str = "`trace-cmd report -t -N FILE > trace.txt` prints it as text, which is read";
@@ -46,6 +47,7 @@ pub(super) struct Header {
     pub(super) overrun: Option<u64>,
     pub(super) machine_cpus: Option<u32>,
     pub(super) release: Option<String>,
+    pub(super) recording: Option<Recording>,
 }
 
 /// Where the pages are.
@@ -77,6 +79,15 @@ struct Found {
     overrun: Option<u64>,
     machine_cpus: Option<u32>,
     release: Option<String>,
+    recording: Section,
+}
+
+/// The section of a recording, put together of its options.
+#[derive(Default)]
+struct Section {
+    text: Vec<u8>,
+    /// Where in the file the first of them begins.
+    at: Option<u64>,
 }
 
 impl Header {
@@ -108,8 +119,9 @@ impl Header {
             return Err(input.damaged("the format of at least one event"));
         }
         let layout = found.layout.ok_or_else(|| input.damaged("the format of pages (header_page)"))?;
-        let Found { formats, comms, clock, buffer, overrun, machine_cpus, release, .. } = found;
-        Ok(Self { layout, formats, comms, clock, buffer, overrun, machine_cpus, release })
+        let Found { formats, comms, clock, buffer, overrun, machine_cpus, release, recording: section, .. } = found;
+        let recording = section.at.map(|at| Recording::parse(&section.text, at)).transpose()?;
+        Ok(Self { layout, formats, comms, clock, buffer, overrun, machine_cpus, release, recording })
     }
 }
 
@@ -167,9 +179,29 @@ fn options_6<R: Read + Seek>(input: &mut Input<R>, found: &mut Found) -> Result<
             return Ok(());
         }
         let size = input.number(4, "the size of an option")?;
+        let at = input.at();
         let data = input.piece(size, "an option")?;
+        if id == u64::from(OPTION) {
+            section_of_recording(input, at, &data, found)?;
+        }
         option_of_both(id, &data, input.big_endian, found);
     }
+}
+
+/// Adds a piece of a recording's section.
+fn section_of_recording<R: Read + Seek>(
+    input: &Input<R>,
+    at: u64,
+    data: &[u8],
+    found: &mut Found,
+) -> Result<(), Error> {
+    let Section { text, at: first } = &mut found.recording;
+    first.get_or_insert(at);
+    if text.len() + data.len() > MAX_BYTES {
+        return Err(input.damaged(format!("a recording's section of at most {MAX_BYTES} bytes")));
+    }
+    text.extend_from_slice(data);
+    Ok(())
 }
 
 /// Options that are the same in both versions.

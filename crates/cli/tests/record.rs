@@ -1,0 +1,246 @@
+//! `vruntime record`, as a user meets it, and the replay of what it leaves. Where the machine does not let the test
+//! record, it says so and is left out.
+#![cfg(target_os = "linux")]
+
+#[path = "../../../tests/skip.rs"]
+mod skip;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use assert_cmd::Command;
+use assert_cmd::cargo::CommandCargoExt as _;
+use serde_json::Value;
+
+/// Far above what anything here takes: one that hangs should say so.
+const HANGS: Duration = Duration::from_secs(300);
+
+fn vruntime(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::cargo_bin("vruntime").expect("the command is built");
+    command.current_dir(folder).env("HOME", folder).env("NO_COLOR", "1").env("COLUMNS", "400").args(arguments);
+    let output = command.timeout(HANGS).output().expect("it starts");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+/// Whether this machine lets its user record; if not, that is told.
+fn records() -> bool {
+    let instances = Path::new("/sys/kernel/tracing/instances");
+    let name = instances.join(format!("vruntime-test-{}", std::process::id()));
+    let made = fs::create_dir(&name).and_then(|()| fs::remove_dir(&name));
+    let may = made.is_ok() || made.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::AlreadyExists);
+    if !may {
+        skip::skip(&format!("no tracing instance can be made ({made:?})"));
+    }
+    may
+}
+
+/// The tracing instances of a process.
+fn instances(pid: u32) -> Vec<PathBuf> {
+    let begins = format!("vruntime-{pid}-");
+    let entries = fs::read_dir("/sys/kernel/tracing/instances").into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&begins)).map(|entry| entry.path()).collect()
+}
+
+/// Waits until it is so.
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    const LOOK: Duration = Duration::from_millis(10);
+    let waited = (0..HANGS.as_millis() / LOOK.as_millis()).all(|_| {
+        std::thread::sleep(LOOK);
+        !is_so()
+    });
+    assert!(!waited, "waited for: {what}");
+}
+
+/// A recording that goes on until it is ended.
+fn begin(folder: &Path) -> Child {
+    let mut command = std::process::Command::cargo_bin("vruntime").expect("the command is built");
+    command.current_dir(folder).env("HOME", folder).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.args(["record", "--duration", "1000s", "--no-calibrate"]).spawn().expect("it starts");
+    let recording = |instance: &Path| fs::read_to_string(instance.join("tracing_on")).is_ok_and(|on| on.trim() == "1");
+    until("a recording", || instances(child.id()).iter().any(|instance| recording(instance)));
+    child
+}
+
+/// What the two halves of `yes` and `head` do: wakeups through a pipe.
+const COMMAND: [&str; 3] = ["sh", "-c", "yes | head -c 20000000 > /dev/null; sleep 0.05"];
+
+#[test]
+fn a_command_is_recorded_and_replayed_without_options() {
+    if !records() {
+        return;
+    }
+    let folder = folder();
+    let (code, out, err) =
+        vruntime(folder.path(), &[&["record", "--no-calibrate", "-o", "r.dat", "--json", "--"], &COMMAND[..]].concat());
+    assert_eq!(code, Some(0), "{err}");
+    let told: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((told["lost"].as_u64(), told["stopped"].as_str()), (Some(0), Some("command")), "{told}");
+    assert_eq!((told["command_exit"].as_i64(), told["replaced"].as_bool()), (Some(0), Some(false)), "{told}");
+    assert_eq!(told["bytes"].as_u64(), Some(fs::metadata(folder.path().join("r.dat")).unwrap().len()));
+    let (code, out, err) = vruntime(folder.path(), &["trace", "info", "r.dat", "--json"]);
+    assert_eq!(code, Some(0), "{err}");
+    let info: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(info["events"].as_u64(), told["events"].as_u64(), "each event that was counted is in the file");
+    for name in ["sched_switch", "sched_waking", "sched_process_fork", "sched_process_exit"] {
+        assert!(info["events_by_name"][name].as_u64() > Some(0), "{name}: {}", info["events_by_name"]);
+    }
+    let recording = &info["recording"];
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    assert_eq!(recording["release"].as_str(), Some(release.trim()), "{recording}");
+    assert!(recording["tasks"].as_u64() > Some(2), "{recording}");
+    assert_eq!(recording["command"][0].as_str(), Some("sh"));
+    let names: Vec<&str> = info["tasks"].as_array().unwrap().iter().filter_map(|task| task["comm"].as_str()).collect();
+    assert!(["yes", "head"].iter().all(|name| names.contains(name)), "{names:?}");
+    // Nothing has to be said: groups and kernel are known.
+    let (code, out, err) = vruntime(folder.path(), &["replay", "r.dat", "--json"]);
+    assert_eq!(code, Some(0), "{err}");
+    let replay: Value = serde_json::from_str(&out).unwrap();
+    let run = &replay["runs"][0];
+    assert_eq!(run["hz"].as_u64(), recording["hz"].as_u64(), "{run}");
+    if let Some(preempt) = recording["preempt"].as_str() {
+        assert_eq!(run["preempt"].as_str(), Some(preempt), "{run}");
+    }
+    let notes = replay["notes"].to_string();
+    assert!(!notes.contains("says which kernel") && !notes.contains("--cgroups tells"), "{notes}");
+    // What the command line says goes before.
+    let (code, out, err) = vruntime(folder.path(), &["replay", "r.dat", "--json", "--hz", "100", "--preempt", "lazy"]);
+    assert_eq!(code, Some(0), "{err}");
+    let run = &serde_json::from_str::<Value>(&out).unwrap()["runs"][0];
+    assert_eq!((run["hz"].as_u64(), run["preempt"].as_str()), (Some(100), Some("lazy")), "{run}");
+}
+
+#[test]
+fn trace_cmd_reads_the_events() {
+    if !records() {
+        return;
+    }
+    let folder = folder();
+    let (code, out, err) =
+        vruntime(folder.path(), &[&["record", "--no-calibrate", "--json", "--"], &COMMAND[..]].concat());
+    assert_eq!(code, Some(0), "{err}");
+    let told: Value = serde_json::from_str(&out).unwrap();
+    let mut report = std::process::Command::new("trace-cmd");
+    report.args(["report", "-i"]).arg(folder.path().join("vruntime.dat"));
+    let Ok(report) = report.output() else {
+        skip::skip("there is no trace-cmd");
+        return;
+    };
+    let text = String::from_utf8_lossy(&report.stdout);
+    let events = text.lines().filter(|line| line.contains("] ") && line.contains(": ")).count() as u64;
+    assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
+    assert_eq!(Some(events), told["events"].as_u64(), "it sees all events");
+}
+
+#[test]
+fn the_machine_is_measured_and_the_file_replaced() {
+    if !records() {
+        return;
+    }
+    let folder = folder();
+    fs::write(folder.path().join("vruntime.dat"), "before").unwrap();
+    let (code, out, err) = vruntime(folder.path(), &["record", "--duration", "200ms"]);
+    assert_eq!(code, Some(0), "{err}");
+    for words in [
+        "vruntime.dat (replaced the file that was there)",
+        "ns an event",
+        "Replay it with: vruntime replay vruntime.dat",
+    ] {
+        assert!(out.contains(words), "{words}: {out}");
+    }
+    let (_, out, err) = vruntime(folder.path(), &["trace", "info", "vruntime.dat", "--json"]);
+    let recording = &serde_json::from_str::<Value>(&out).unwrap_or_else(|_| panic!("{err}"))["recording"];
+    assert_eq!(recording["calibrated"].as_bool(), Some(true), "{recording}");
+    assert!(recording["event_cost_ns"].as_u64().is_some(), "{recording}");
+}
+
+#[test]
+fn ctrl_c_keeps_what_there_is() {
+    if !records() {
+        return;
+    }
+    let folder = folder();
+    let child = begin(folder.path());
+    std::thread::sleep(Duration::from_millis(300));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let id = child.id();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("until it was interrupted"));
+    assert_eq!(instances(id), Vec::<PathBuf>::new());
+    let (code, _, err) = vruntime(folder.path(), &["replay", "vruntime.dat"]);
+    assert_eq!(code, Some(0), "{err}");
+}
+
+/// SIGKILL gives no time to clean up. Another process does.
+#[test]
+fn nothing_is_left_of_a_recording_that_is_killed() {
+    if !records() {
+        return;
+    }
+    let folder = folder();
+    for _ in 0..3 {
+        let mut child = begin(folder.path());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        until("an end of the instance", || instances(child.id()).is_empty());
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "no file is left either");
+}
+
+#[test]
+fn what_cannot_be_recorded_is_told() {
+    let folder = folder();
+    let fails = |arguments: &[&str]| {
+        let (code, _, err) = vruntime(folder.path(), arguments);
+        assert_eq!(code, Some(1), "{err}");
+        err
+    };
+    let err = fails(&["record", "-o", "none/r.dat"]);
+    assert!(err.contains("there is no folder none"), "{err}");
+    let err = fails(&["record", "--cgroup", "/no/such/group"]);
+    assert!(err.contains("there is no such group") && err.contains("/proc/PID/cgroup"), "{err}");
+    let err = fails(&["record", "--max-size", "3 parsecs"]);
+    assert!(err.contains("such as 500MB or 2GB"), "{err}");
+    if records() {
+        let err = fails(&["record", "--no-calibrate", "--", "/no/such/program"]);
+        assert!(err.contains("cannot run /no/such/program"), "{err}");
+        assert!(!folder.path().join("vruntime.dat").exists());
+    }
+}
+
+/// Without privileges the command says which are missing, and how to get them.
+#[test]
+fn without_privileges_the_missing_ones_are_named() {
+    if !rustix::process::geteuid().is_root() {
+        skip::skip("only root can give its privileges up to see what is told then");
+        return;
+    }
+    let folder = folder();
+    // The command itself may lie where nobody else may read.
+    let copy = folder.path().join("vruntime");
+    fs::copy(assert_cmd::cargo::cargo_bin("vruntime"), &copy).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    fs::set_permissions(folder.path(), mode).unwrap();
+    let run = std::process::Command::new("setpriv")
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+        .arg(&copy)
+        .args(["record", "--no-calibrate", "--duration", "100ms"])
+        .current_dir(folder.path())
+        .output();
+    let Ok(output) = run else {
+        skip::skip("there is no setpriv");
+        return;
+    };
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.contains("the kernel's events cannot be recorded"), "{err}");
+    assert!(err.contains("sudo vruntime record") && err.contains("CAP_SYS_ADMIN"), "{err}");
+}

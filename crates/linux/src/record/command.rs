@@ -1,0 +1,114 @@
+//! The program that is recorded.
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+
+use super::RecordError;
+use crate::work;
+
+/// How long a program has to end after SIGTERM.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandEnded {
+    /// Its process.
+    pub pid: i32,
+    /// Its exit status; none if a signal ended it, or it still runs.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+}
+
+/// The program while it runs.
+#[derive(Debug)]
+pub(super) struct Running {
+    child: Child,
+    ended: Option<ExitStatus>,
+    /// Readable when it ends; none where the kernel has no such files (before 5.3).
+    end: Option<rustix::fd::OwnedFd>,
+}
+
+/// A thread that starts the program when it is told to. What it starts has the policy that the thread has, whatever
+/// that of the calling thread is by then.
+#[derive(Debug)]
+pub(super) struct Starter {
+    thread: Option<JoinHandle<Result<Option<Running>, RecordError>>>,
+    go: Sender<()>,
+}
+
+impl Starter {
+    pub(super) fn new(command: &[OsString]) -> std::io::Result<Self> {
+        let (go, wait) = channel();
+        let command = command.to_vec();
+        let body = move || if wait.recv().is_ok() { Running::start(&command) } else { Ok(None) };
+        let thread = thread::Builder::new().name("vruntime-start".to_owned()).spawn(body)?;
+        Ok(Self { thread: Some(thread), go })
+    }
+
+    /// Starts it; none if there is nothing to start.
+    pub(super) fn start(mut self) -> Result<Option<Running>, RecordError> {
+        let _told = self.go.send(());
+        let joined = self.thread.take().map(JoinHandle::join);
+        joined.and_then(Result::ok).unwrap_or(Ok(None))
+    }
+}
+
+impl Running {
+    fn start(command: &[OsString]) -> Result<Option<Self>, RecordError> {
+        let Some((program, arguments)) = command.split_first() else { return Ok(None) };
+        let child = Command::new(program)
+            .args(arguments)
+            .spawn()
+            .map_err(|cause| RecordError::Command { command: program.to_string_lossy().into_owned(), cause })?;
+        let pid = Pid::from_child(&child);
+        Ok(Some(Self { child, ended: None, end: pidfd_open(pid, PidfdFlags::empty()).ok() }))
+    }
+
+    pub(super) fn has_ended(&mut self) -> bool {
+        if self.ended.is_none() {
+            self.ended = self.child.try_wait().ok().flatten();
+        }
+        self.ended.is_some()
+    }
+
+    /// Waits until it ends, but not longer than that.
+    pub(super) fn wait(&self, most: Duration) {
+        match &self.end {
+            Some(end) => {
+                // A signal that ends the wait early is why it is asked again.
+                let timeout = work::timespec(most.as_nanos() as u64);
+                let _woken = poll(&mut [PollFd::new(end, PollFlags::IN)], Some(&timeout));
+            }
+            None => std::thread::sleep(most.min(Duration::from_millis(10))),
+        }
+    }
+
+    /// Asks it to end if it has not.
+    pub(super) fn end(mut self, notes: &mut Vec<String>) -> CommandEnded {
+        if !self.has_ended() {
+            let _asked = kill_process(Pid::from_child(&self.child), Signal::TERM);
+            let until = work::now() + PATIENCE.as_nanos() as u64;
+            while !self.has_ended() && work::now() < until {
+                self.wait(Duration::from_millis(100));
+            }
+            notes.push(match self.ended {
+                Some(_) => "the recording ended before the command, which was sent SIGTERM then".to_owned(),
+                None => format!(
+                    "the recording ended before the command, which still runs, after SIGTERM (pid {})",
+                    self.child.id()
+                ),
+            });
+        }
+        let pid = self.child.id() as i32;
+        let code = self.ended.and_then(|status| status.code());
+        CommandEnded { pid, code, signal: self.ended.and_then(|status| status.signal()) }
+    }
+}

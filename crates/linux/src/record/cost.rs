@@ -1,0 +1,44 @@
+//! What it costs a task that an event is recorded.
+
+use super::tracefs::Instance;
+use crate::calibrate::message_to_a_neighbour;
+use crate::error::Error;
+
+/// What recording an event takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventCost {
+    /// Nanoseconds.
+    pub ns: u64,
+    /// Events of a message from a thread to another on its CPU, in thousandths.
+    pub events_permille: u64,
+    /// Nanoseconds of such a message without a recording.
+    pub without_ns: u64,
+    /// Nanoseconds of such a message with a recording.
+    pub with_ns: u64,
+}
+
+/// How often it is measured with and without.
+const ROUNDS: usize = 4;
+
+/// Sends messages between two threads of one CPU, with and without the events in turn. The least of each counts: what
+/// else the machine does can only add to it. `enable` switches the events. None if no event came.
+pub(super) fn measure(instance: &Instance, cpus: u32, enable: &dyn Fn(bool)) -> Result<Option<EventCost>, Error> {
+    let seen =
+        || (0..cpus).map(|cpu| instance.stats(cpu)).map(|stats| stats.entries + stats.read + stats.lost).sum::<u64>();
+    let (mut without, mut with) = (u64::MAX, u64::MAX);
+    let (mut events, mut messages) = (0, 0);
+    for _ in 0..ROUNDS {
+        enable(false);
+        without = without.min(message_to_a_neighbour()?.0);
+        enable(true);
+        let before = seen();
+        let (ns, count) = message_to_a_neighbour()?;
+        events += seen().saturating_sub(before);
+        (with, messages) = (with.min(ns), messages + count);
+    }
+    let Some(events_permille) = (events * 1000).checked_div(messages).filter(|&events| events > 0) else {
+        return Ok(None);
+    };
+    let ns = with.saturating_sub(without) * 1000 / events_permille;
+    Ok(Some(EventCost { ns, events_permille, without_ns: without, with_ns: with }))
+}

@@ -1,0 +1,107 @@
+//! Which events are recorded.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use vruntime_trace::recording::Formats;
+
+use super::tracefs::Instance;
+
+/// An event, and whether a recording is of use without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Event {
+    /// `SYSTEM/NAME`.
+    pub(super) name: &'static str,
+    needed: bool,
+}
+
+const fn needed(name: &'static str) -> Event {
+    Event { name, needed: true }
+}
+
+const fn wanted(name: &'static str) -> Event {
+    Event { name, needed: false }
+}
+
+/// Everything a replay uses. Their flags say in which context a wakeup came: of a task, a softirq, an interrupt.
+const EVENTS: [Event; 17] = [
+    needed("sched/sched_switch"),
+    needed("sched/sched_waking"),
+    needed("sched/sched_wakeup"),
+    needed("sched/sched_wakeup_new"),
+    needed("sched/sched_migrate_task"),
+    needed("sched/sched_process_fork"),
+    needed("sched/sched_process_exit"),
+    wanted("sched/sched_process_exec"),
+    wanted("sched/sched_process_free"),
+    // What tasks are charged: when ticks came, and when a throttled task came.
+    wanted("sched/sched_stat_runtime"),
+    wanted("sched/sched_pi_setprio"),
+    wanted("task/task_rename"),
+    wanted("cgroup/cgroup_attach_task"),
+    wanted("power/cpu_frequency"),
+    wanted("cpuhp/cpuhp_enter"),
+    wanted("cpuhp/cpuhp_exit"),
+    // A switch after it, in state R, is no preemption.
+    wanted("syscalls/sys_enter_sched_yield"),
+];
+
+/// The events that this kernel has.
+pub(super) fn choose(instance: &Instance, notes: &mut Vec<String>) -> Vec<Event> {
+    let (there, missing): (Vec<Event>, Vec<Event>) =
+        EVENTS.into_iter().partition(|event| instance.has(&format!("events/{}/enable", event.name)));
+    for event in missing.iter().filter(|event| event.needed) {
+        notes.push(format!("this kernel has no event {}, which a replay uses", event.name));
+    }
+    there
+}
+
+/// Switches them on or off.
+pub(super) fn enable(instance: &Instance, events: &[Event], on: bool) -> io::Result<()> {
+    let value = if on { "1" } else { "0" };
+    for event in events {
+        match instance.write(&format!("events/{}/enable", event.name), value) {
+            Err(error) if event.needed => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// How pages and events look.
+pub(super) fn formats(instance: &Instance, events: &[Event]) -> io::Result<Formats> {
+    let read = |file: &str| whole(&instance.path.join("events").join(file));
+    let mut systems: Vec<(String, Vec<Vec<u8>>)> = Vec::new();
+    for event in events {
+        let format = read(&format!("{}/format", event.name))?;
+        let system = event.name.split('/').next().unwrap_or_default();
+        match systems.iter_mut().find(|(name, _)| name == system) {
+            Some((_, formats)) => formats.push(format),
+            None => systems.push((system.to_owned(), vec![format])),
+        }
+    }
+    let mut own: Vec<String> = fs::read_dir(instance.path.join("events/ftrace"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.path().join("format").is_file())
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    own.sort_unstable();
+    let ftrace = own.iter().map(|name| read(&format!("ftrace/{name}/format"))).collect::<io::Result<_>>()?;
+    Ok(Formats { header_page: read("header_page")?, header_event: read("header_event")?, ftrace, systems })
+}
+
+/// A file of tracefs. The kernel gives `header_page` and `header_event` to the first read only, so that it has to be
+/// large enough.
+fn whole(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let (mut text, mut piece) = (Vec::new(), vec![0; 64 << 10]);
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(text),
+            read => text.extend_from_slice(&piece[..read]),
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! Recording this machine: the scheduler's events, and what the machine says of itself, its groups and its tasks.
+//!
+//! The kernel records into a tracing instance of our own (`instances/vruntime-...`), whose buffers threads empty into
+//! nameless files. What is left at the end is one `trace.dat`, with a
+//! [section](vruntime_trace::recording::Recording) that has the rest.
+
+mod command;
+mod cost;
+mod events;
+mod readers;
+mod snapshot;
+mod tracefs;
+mod urgent;
+mod watchdog;
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use vruntime_trace::recording::{Recording, TraceDatFile};
+
+pub use command::CommandEnded;
+pub use cost::EventCost;
+pub use snapshot::{Snapshot, TaskState};
+
+use self::command::{Running, Starter};
+use self::readers::{Pages, Readers};
+use self::tracefs::Instance;
+pub(crate) use self::tracefs::Mounted;
+use self::urgent::Urgent;
+use self::watchdog::Watchdog;
+use crate::cgroup::own_name;
+use crate::error::Error;
+use crate::work;
+
+/// What is recorded, and for how long.
+#[derive(Clone, Debug, Default)]
+pub struct RecordOptions {
+    /// The longest time; none: until the command ends, or until it is to stop.
+    pub duration: Option<Duration>,
+    /// A program and its arguments, which are recorded until it ends; empty: only what runs anyway.
+    pub command: Vec<OsString>,
+    /// The recording ends when it has so many bytes of events.
+    pub max_bytes: u64,
+    /// Where files without a name can be made: on the file system that the recording will be on.
+    pub folder: PathBuf,
+    /// Whether to measure what an event costs: about a fifth of a second.
+    pub measure_cost: bool,
+}
+
+/// Why a machine was not recorded. [`help`](Self::help) says how to mend it.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// Tracefs cannot be used.
+    #[error("the kernel's events cannot be recorded: {why}")]
+    NoTracefs {
+        /// Why.
+        why: String,
+        /// What is missing.
+        missing: &'static str,
+    },
+    /// The program cannot be started.
+    #[error("cannot run {command}: {cause}")]
+    Command {
+        /// Its name.
+        command: String,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// Something else failed.
+    #[error("{what}: {cause}")]
+    Io {
+        /// What was being done.
+        what: String,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// What measures the cost of an event failed.
+    #[error(transparent)]
+    Measuring(#[from] Error),
+}
+
+impl RecordError {
+    /// What the user can do about it.
+    pub fn help(&self) -> Option<&str> {
+        match self {
+            Self::NoTracefs { missing, .. } => Some(missing),
+            Self::Command { .. } => Some("name a program and its arguments behind `--`"),
+            Self::Measuring(error) => error.help(),
+            Self::Io { .. } => None,
+        }
+    }
+}
+
+/// Why a recording ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// The time was over.
+    Duration,
+    /// The command ended.
+    Command,
+    /// It was asked to stop.
+    Asked,
+    /// It had as many bytes as it may have.
+    Size,
+    /// The files could not be written to.
+    Failed,
+}
+
+/// A recording that has ended: what is known of it. Its pages are in files without names until
+/// [`write`](Self::write).
+#[derive(Debug)]
+pub struct Recorded {
+    /// Why it ended.
+    pub stopped: Stopped,
+    /// How the command ended, if there was one.
+    pub command: Option<CommandEnded>,
+    /// When it began, nanoseconds of CLOCK_MONOTONIC, which the events have, too.
+    pub began_ns: u64,
+    /// When it ended.
+    pub ended_ns: u64,
+    /// Events in the files.
+    pub events: u64,
+    /// Events that the kernel could not keep.
+    pub lost: u64,
+    /// CPUs that the kernel may have.
+    pub cpus: u32,
+    /// The bytes of each CPU's buffer.
+    pub buffer_bytes: u64,
+    /// The names of the events that were recorded, `SYSTEM/NAME`.
+    pub event_names: Vec<String>,
+    /// What an event costs, if that was measured.
+    pub cost: Option<EventCost>,
+    /// This process's threads that recorded, and the watchdog.
+    pub recorder: Vec<i32>,
+    /// The machine before the first event.
+    pub before: Snapshot,
+    /// The machine after the last.
+    pub after: Snapshot,
+    /// What there is to know.
+    pub notes: Vec<String>,
+    file: TraceDatFile,
+    pages: Vec<Pages>,
+}
+
+/// Whether this process may record, so that it is told before anything else is done.
+///
+/// # Errors
+/// If the kernel's events cannot be recorded.
+pub fn may_record() -> Result<(), RecordError> {
+    use rustix::fs::{Access, access};
+
+    let tracefs = Mounted::find("tracefs").map_err(|error| no_tracefs(&error))?;
+    let may = access(tracefs.path.join("instances"), Access::WRITE_OK | Access::EXEC_OK);
+    may.map_err(|error| no_tracefs(&error.into()))
+}
+
+/// Records. `stop` is asked ten times a second whether somebody wants it to end: what there is then is kept.
+///
+/// # Errors
+/// If the kernel's events cannot be recorded, or the command cannot be started.
+pub fn record(options: &RecordOptions, stop: &dyn Fn() -> bool) -> Result<Recorded, RecordError> {
+    let mut notes = crate::clean();
+    let tracefs = Mounted::find("tracefs").map_err(|error| no_tracefs(&error))?;
+    let path = tracefs.path.join("instances").join(own_name());
+    // Before there is anything to remove.
+    let watchdog = Watchdog::start(&path).map_err(io_error("cannot start the process that cleans up"))?;
+    let instance = Instance::make(path).map_err(|error| no_tracefs(&error))?;
+    let refused = |error: io::Error| no_tracefs(&error);
+    instance.write("tracing_on", "0").map_err(refused)?;
+    instance.write("trace_clock", "mono").map_err(refused)?;
+    let cpus = tracefs::cpus(&instance.path);
+    let buffer_bytes = buffer(cpus);
+    instance.write("buffer_size_kb", &(buffer_bytes >> 10).to_string()).map_err(refused)?;
+    let chosen = events::choose(&instance, &mut notes);
+    let cost = if options.measure_cost { cost(&instance, cpus, &chosen)? } else { None };
+    events::enable(&instance, &chosen, true).map_err(refused)?;
+    let formats = events::formats(&instance, &chosen).map_err(io_error("cannot read the formats of events"))?;
+    let page_size = tracefs::page_size(&String::from_utf8_lossy(&formats.header_page))
+        .ok_or_else(|| io_error("the kernel's pages are not understood")(io::Error::other("events/header_page")))?;
+    let mut before = Snapshot::take();
+    let readers = Readers::start(&instance, cpus, page_size, &options.folder)
+        .map_err(io_error(&format!("cannot keep events in {}", options.folder.display())))?;
+    let mut recorder = readers.tids().to_vec();
+    recorder.extend([std::process::id() as i32, watchdog.pid()]);
+    // The command has the priority of this thread as it is now.
+    let starter = Starter::new(&options.command).map_err(io_error("cannot make a thread"))?;
+    let urgent = Urgent::take();
+    // What has come meanwhile; whatever comes from now on has an event.
+    before.complete();
+    instance.write("tracing_on", "1").map_err(refused)?;
+    let began_ns = work::now();
+    let mut running = starter.start()?;
+    let stopped = wait(options, stop, running.as_mut(), &readers, began_ns);
+    instance.write("tracing_on", "0").map_err(refused)?;
+    let ended_ns = work::now();
+    let after = Snapshot::take();
+    let (pages, failed) = readers.finish();
+    drop(urgent);
+    if let Some(error) = failed {
+        if pages.len() < cpus as usize {
+            return Err(io_error(&format!("cannot keep events in {}", options.folder.display()))(error));
+        }
+        notes.push(format!("the events are not complete: {error}"));
+    }
+    let stats: Vec<_> = (0..cpus).map(|cpu| instance.stats(cpu)).collect();
+    let file = TraceDatFile {
+        page_size,
+        formats,
+        names: names(&tracefs.path, &before, &after),
+        clock: instance.read("trace_clock").unwrap_or_default().trim().to_owned(),
+        uname: uname(),
+        version: format!("vruntime {}", env!("CARGO_PKG_VERSION")),
+        stats: stats.iter().map(|stats| stats.text.clone().into_bytes()).collect(),
+        recording: Recording::default(),
+    };
+    // The files of the instance are closed; nothing is left of it before the command is waited for.
+    drop(instance);
+    drop(watchdog);
+    let command = running.map(|running| running.end(&mut notes));
+    Ok(Recorded {
+        stopped,
+        command,
+        began_ns,
+        ended_ns,
+        events: stats.iter().map(|stats| stats.read).sum(),
+        lost: stats.iter().map(|stats| stats.lost).sum(),
+        cpus,
+        buffer_bytes,
+        event_names: chosen.iter().map(|event| event.name.to_owned()).collect(),
+        cost,
+        recorder,
+        before,
+        after,
+        notes,
+        file,
+        pages,
+    })
+}
+
+/// Waits for what ends the recording.
+fn wait(
+    options: &RecordOptions,
+    stop: &dyn Fn() -> bool,
+    mut running: Option<&mut Running>,
+    readers: &Readers,
+    began_ns: u64,
+) -> Stopped {
+    let until = options.duration.map(|duration| began_ns.saturating_add(duration.as_nanos() as u64));
+    loop {
+        let now = work::now();
+        if running.as_mut().is_some_and(|running| running.has_ended()) {
+            return Stopped::Command;
+        }
+        if until.is_some_and(|until| now >= until) {
+            return Stopped::Duration;
+        }
+        if stop() {
+            return Stopped::Asked;
+        }
+        if readers.failed() {
+            return Stopped::Failed;
+        }
+        if readers.bytes() >= options.max_bytes {
+            return Stopped::Size;
+        }
+        let left = until.map_or(u64::MAX, |until| until - now);
+        let look = Duration::from_nanos(left.min(readers::LOOK.as_nanos() as u64));
+        match &running {
+            Some(running) => running.wait(look),
+            None => std::thread::sleep(look),
+        }
+    }
+}
+
+impl Recorded {
+    /// Bytes of events.
+    pub fn bytes(&self) -> u64 {
+        self.pages.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Writes the file, with a section. Returns its size.
+    ///
+    /// # Errors
+    /// If writing fails.
+    pub fn write(mut self, path: &Path, section: Recording) -> io::Result<u64> {
+        self.file.recording = section;
+        let mut out = File::create(path)?;
+        let sizes: Vec<u64> = self.pages.iter().map(|(_, bytes)| *bytes).collect();
+        let mut size = self.file.head(&mut out, &sizes)?;
+        for (pages, _) in &mut self.pages {
+            size += moved(pages, &mut out)?;
+        }
+        out.flush()?;
+        Ok(size)
+    }
+}
+
+/// Moves the content of a file to the end of another, piece by piece: what has been copied is given back to the file
+/// system at once, so that there are never two copies of all.
+fn moved(from: &mut File, to: &mut File) -> io::Result<u64> {
+    use rustix::fs::{FallocateFlags, fallocate};
+
+    const PIECE: u64 = 32 << 20;
+    let mut at = 0;
+    from.seek(SeekFrom::Start(0))?;
+    loop {
+        let copied = io::copy(&mut io::Read::take(&mut *from, PIECE), to)?;
+        if copied == 0 {
+            return Ok(at);
+        }
+        // Where the file system cannot do it, there are two copies for a moment.
+        let _given_back = fallocate(&*from, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, copied);
+        at += copied;
+    }
+}
+
+/// The bytes of each CPU's buffer: more than two seconds of 50,000 events a second, and not more than a 32nd of the
+/// free memory in all.
+fn buffer(cpus: u32) -> u64 {
+    const MOST: u64 = 8 << 20;
+    const LEAST: u64 = 256 << 10;
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let free = line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok()).map_or(0, |kib| kib << 10);
+    (free / 32 / u64::from(cpus.max(1))).clamp(LEAST, MOST)
+}
+
+/// Measures what an event costs, and empties the buffers.
+fn cost(instance: &Instance, cpus: u32, chosen: &[events::Event]) -> Result<Option<EventCost>, RecordError> {
+    let refused = |error: io::Error| no_tracefs(&error);
+    instance.write("tracing_on", "1").map_err(refused)?;
+    let enable = |on| {
+        // A round in which it failed has no events, or some too many: the least of several counts.
+        let _enabled = events::enable(instance, chosen, on);
+    };
+    let cost = cost::measure(instance, cpus, &enable);
+    instance.write("tracing_on", "0").map_err(refused)?;
+    // What is written empties the buffers.
+    instance.write("trace", "").map_err(refused)?;
+    Ok(cost?)
+}
+
+/// Names of threads: what the kernel has kept, and what the snapshots have; a line each.
+fn names(tracefs: &Path, before: &Snapshot, after: &Snapshot) -> Vec<u8> {
+    let kept = fs::read(tracefs.join("saved_cmdlines")).unwrap_or_default();
+    let mut names = std::collections::BTreeMap::new();
+    for line in kept.split(|&byte| byte == b'\n') {
+        let Some(space) = line.iter().position(|&byte| byte == b' ') else { continue };
+        let pid = std::str::from_utf8(&line[..space]).ok().and_then(|pid| pid.parse::<i32>().ok());
+        if let Some(pid) = pid {
+            names.insert(pid, line[space + 1..].to_vec());
+        }
+    }
+    let seen = before.names().chain(after.names());
+    names.extend(seen.map(|(tid, name)| (tid, name.replace('\n', " ").into_bytes())));
+    let mut text = Vec::new();
+    for (pid, name) in names {
+        text.extend_from_slice(format!("{pid} ").as_bytes());
+        text.extend_from_slice(&name);
+        text.push(b'\n');
+    }
+    text
+}
+
+/// As trace-cmd writes it.
+fn uname() -> String {
+    let uname = rustix::system::uname();
+    let of = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
+    [of(uname.sysname()), of(uname.nodename()), of(uname.release()), of(uname.machine())].join(" ")
+}
+
+fn io_error(what: &str) -> impl FnOnce(io::Error) -> RecordError {
+    let what = what.to_owned();
+    move |cause| RecordError::Io { what, cause }
+}
+
+/// Why tracefs cannot be used, and what is missing.
+fn no_tracefs(error: &io::Error) -> RecordError {
+    let root = rustix::process::geteuid().is_root();
+    let missing = match error.kind() {
+        io::ErrorKind::PermissionDenied if root => {
+            "root is not enough here: the kernel is locked down (/sys/kernel/security/lockdown), or this is a container without CAP_SYS_ADMIN \
+             and without tracefs; record on its host"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "run it as root: sudo vruntime record ... (CAP_SYS_ADMIN mounts tracefs; or let a group use it, as root: mount -o \
+             remount,mode=770,gid=GROUP /sys/kernel/tracing)"
+        }
+        io::ErrorKind::NotFound | io::ErrorKind::Unsupported => {
+            "this kernel has no tracefs (CONFIG_FTRACE, CONFIG_EVENT_TRACING), or no instances in it"
+        }
+        _ if root => "mount tracefs: mount -t tracefs tracefs /sys/kernel/tracing",
+        _ => "run it as root: sudo vruntime record ...",
+    };
+    RecordError::NoTracefs { why: error.to_string(), missing }
+}

@@ -1,0 +1,200 @@
+//! Threads that take the pages out of the kernel's buffers and into files.
+//!
+//! A thread has several CPUs and looks after them ten times a second. It moves whole pages by splice, which copies
+//! nothing on the way from the buffer. So it neither wakes for each event nor leaves half-empty pages in the file.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
+
+use super::tracefs::Instance;
+use super::urgent::Urgent;
+
+/// CPUs of one thread.
+const CPUS: usize = 8;
+/// How often a thread looks after its CPUs.
+pub(super) const LOOK: Duration = Duration::from_millis(100);
+/// Pages that are moved at once, at most.
+const AT_ONCE: usize = 16;
+
+/// The pages of one CPU.
+struct Cpu {
+    pages: File,
+    file: File,
+    bytes: u64,
+}
+
+/// What all threads share.
+#[derive(Debug, Default)]
+struct Shared {
+    over: AtomicBool,
+    /// Bytes in all files.
+    bytes: AtomicU64,
+    /// A file could not be written to.
+    failed: AtomicBool,
+}
+
+/// The file with a CPU's pages, and how many bytes are in it.
+pub(super) type Pages = (File, u64);
+
+/// The running threads.
+#[derive(Debug)]
+pub(super) struct Readers {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<io::Result<Vec<Pages>>>>,
+    tids: Vec<i32>,
+}
+
+impl Readers {
+    /// Begins to read an instance's buffers of so many CPUs into nameless files in `folder`.
+    pub(super) fn start(instance: &Instance, cpus: u32, page: u32, folder: &Path) -> io::Result<Self> {
+        let mut all = Vec::new();
+        for cpu in 0..cpus {
+            all.push(Cpu { pages: instance.pages(cpu)?, file: scratch(folder)?, bytes: 0 });
+        }
+        let shared = Arc::new(Shared::default());
+        let mut this = Self { shared, threads: Vec::new(), tids: Vec::new() };
+        while !all.is_empty() {
+            let mine: Vec<Cpu> = all.drain(..all.len().min(CPUS)).collect();
+            let shared = this.shared.clone();
+            let (tell, told) = std::sync::mpsc::channel();
+            let body = move || {
+                let _told = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
+                let _urgent = Urgent::take();
+                let done = read(mine, page as usize, &shared);
+                if done.is_err() {
+                    shared.failed.store(true, Ordering::Relaxed);
+                }
+                done
+            };
+            this.threads.push(thread::Builder::new().name("vruntime-reader".to_owned()).spawn(body)?);
+            this.tids.extend(told.recv());
+        }
+        Ok(this)
+    }
+
+    /// The threads' ids.
+    pub(super) fn tids(&self) -> &[i32] {
+        &self.tids
+    }
+
+    /// Bytes read so far.
+    pub(super) fn bytes(&self) -> u64 {
+        self.shared.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether one of them has ended because of an error.
+    pub(super) fn failed(&self) -> bool {
+        self.shared.failed.load(Ordering::Relaxed)
+    }
+
+    /// Reads the rest and ends: the file of each CPU, and how much is in it. Whatever could be read is there, also if
+    /// it is not all.
+    pub(super) fn finish(mut self) -> (Vec<Pages>, Option<io::Error>) {
+        let (mut files, mut failed) = (Vec::new(), None);
+        self.shared.over.store(true, Ordering::Relaxed);
+        for thread in std::mem::take(&mut self.threads) {
+            thread.thread().unpark();
+            match thread.join() {
+                Ok(Ok(of_thread)) => files.extend(of_thread),
+                Ok(Err(error)) => failed = Some(error),
+                Err(_) => failed = Some(io::Error::other("a reader ended early")),
+            }
+        }
+        (files, failed)
+    }
+}
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        self.shared.over.store(true, Ordering::Relaxed);
+        for thread in &self.threads {
+            thread.thread().unpark();
+        }
+        // The instance cannot be removed before its files are closed.
+        for thread in std::mem::take(&mut self.threads) {
+            let _ended = thread.join();
+        }
+    }
+}
+
+/// A file without a name, which is gone with the process however that ends.
+fn scratch(folder: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags, open};
+
+    match open(folder, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR) {
+        Ok(file) => Ok(file.into()),
+        // Some file systems have no such files: one is made, and its name removed at once.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+            let path = folder.join(format!(".{}", crate::cgroup::own_name()));
+            let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+            std::fs::remove_file(path)?;
+            Ok(file)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A thread: what it has read of each of its CPUs.
+fn read(mut cpus: Vec<Cpu>, page: usize, shared: &Shared) -> io::Result<Vec<Pages>> {
+    let (from, to) = pipe_with(PipeFlags::CLOEXEC)?;
+    loop {
+        // Asked before, so that what comes meanwhile is read below.
+        let over = shared.over.load(Ordering::Relaxed);
+        for cpu in &mut cpus {
+            loop {
+                let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
+                match splice(&cpu.pages, None, &to, None, page * AT_ONCE, flags) {
+                    Ok(0) | Err(Errno::AGAIN) => break,
+                    Ok(moved) => {
+                        let mut left = moved;
+                        while left > 0 {
+                            left -= splice(&from, None, &cpu.file, None, left, SpliceFlags::MOVE)?;
+                        }
+                        cpu.bytes += moved as u64;
+                        shared.bytes.fetch_add(moved as u64, Ordering::Relaxed);
+                    }
+                    Err(Errno::INTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        if over {
+            break;
+        }
+        thread::park_timeout(LOOK);
+    }
+    let mut last = vec![0; page];
+    for cpu in &mut cpus {
+        cpu.rest(&mut last)?;
+        cpu.file.rewind()?;
+    }
+    Ok(cpus.into_iter().map(|cpu| (cpu.file, cpu.bytes)).collect())
+}
+
+impl Cpu {
+    /// Reads what is left: pages that are not full.
+    fn rest(&mut self, page: &mut [u8]) -> io::Result<()> {
+        loop {
+            match self.pages.read(page) {
+                Ok(0) => return Ok(()),
+                Ok(read) => {
+                    // The kernel gives whole pages. Should it not, pages stay where they belong.
+                    page[read..].fill(0);
+                    self.file.write_all(page)?;
+                    self.bytes += page.len() as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

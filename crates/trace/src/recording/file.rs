@@ -1,0 +1,126 @@
+//! The file: `trace.dat` of version 6, by trace-cmd.dat.v6(5).
+
+use std::io::{self, Write};
+
+use super::{OPTION, Recording};
+use crate::read::TRACE_DAT_MAGIC;
+
+/// The options of trace-cmd that are written.
+mod option {
+    pub(super) const CPUSTAT: u16 = 2;
+    pub(super) const TRACECLOCK: u16 = 4;
+    pub(super) const UNAME: u16 = 5;
+    pub(super) const CPUCOUNT: u16 = 8;
+    pub(super) const VERSION: u16 = 9;
+}
+
+/// How the kernel describes its pages and events, as the files of tracefs have it.
+#[derive(Clone, Debug, Default)]
+pub struct Formats {
+    /// `events/header_page`.
+    pub header_page: Vec<u8>,
+    /// `events/header_event`.
+    pub header_event: Vec<u8>,
+    /// `events/ftrace/*/format`.
+    pub ftrace: Vec<Vec<u8>>,
+    /// `events/SYSTEM/*/format` of all that is recorded, by the names of the systems.
+    pub systems: Vec<(String, Vec<Vec<u8>>)>,
+}
+
+/// All of a file but the pages of the CPUs. They follow [`head`](Self::head), one CPU after the other.
+#[derive(Clone, Debug, Default)]
+pub struct TraceDatFile {
+    /// Bytes of a page.
+    pub page_size: u32,
+    /// How pages and events look.
+    pub formats: Formats,
+    /// Names of threads: a line `PID NAME` each.
+    pub names: Vec<u8>,
+    /// What `trace_clock` says: all clocks, the one in use in brackets.
+    pub clock: String,
+    /// `Linux HOST RELEASE MACHINE`.
+    pub uname: String,
+    /// What wrote the file.
+    pub version: String,
+    /// `per_cpu/cpuN/stats` of each CPU.
+    pub stats: Vec<Vec<u8>>,
+    /// The section.
+    pub recording: Recording,
+}
+
+impl TraceDatFile {
+    /// Writes what stands before the pages. `sizes` are the bytes of pages of each CPU: whole pages. The pages
+    /// themselves come next, those of CPU 0 first. Returns how many bytes were written.
+    ///
+    /// # Errors
+    /// If writing fails.
+    pub fn head(&self, out: &mut impl Write, sizes: &[u64]) -> io::Result<u64> {
+        let mut head = Vec::new();
+        head.extend_from_slice(TRACE_DAT_MAGIC);
+        head.extend_from_slice(b"6\0");
+        head.push(u8::from(cfg!(target_endian = "big")));
+        head.push(size_of::<usize>() as u8);
+        head.extend_from_slice(&self.page_size.to_ne_bytes());
+        let long = |head: &mut Vec<u8>, bytes: &[u8]| {
+            head.extend_from_slice(&(bytes.len() as u64).to_ne_bytes());
+            head.extend_from_slice(bytes);
+        };
+        let count = |head: &mut Vec<u8>, count: usize| head.extend_from_slice(&(count as u32).to_ne_bytes());
+        head.extend_from_slice(b"header_page\0");
+        long(&mut head, &self.formats.header_page);
+        head.extend_from_slice(b"header_event\0");
+        long(&mut head, &self.formats.header_event);
+        count(&mut head, self.formats.ftrace.len());
+        for format in &self.formats.ftrace {
+            long(&mut head, format);
+        }
+        count(&mut head, self.formats.systems.len());
+        for (system, formats) in &self.formats.systems {
+            head.extend_from_slice(system.as_bytes());
+            head.push(0);
+            count(&mut head, formats.len());
+            for format in formats {
+                long(&mut head, format);
+            }
+        }
+        // Neither symbols nor formats of printk: no event that is recorded needs them.
+        count(&mut head, 0);
+        count(&mut head, 0);
+        long(&mut head, &self.names);
+        count(&mut head, sizes.len());
+        head.extend_from_slice(b"options  \0");
+        self.options(&mut head, sizes.len());
+        head.extend_from_slice(b"flyrecord\0");
+        let page = u64::from(self.page_size.max(1));
+        let begin = (head.len() as u64 + sizes.len() as u64 * 16).next_multiple_of(page);
+        let mut at = begin;
+        for size in sizes {
+            head.extend_from_slice(&at.to_ne_bytes());
+            head.extend_from_slice(&size.to_ne_bytes());
+            at += size;
+        }
+        head.resize(begin as usize, 0);
+        out.write_all(&head)?;
+        Ok(begin)
+    }
+
+    fn options(&self, head: &mut Vec<u8>, cpus: usize) {
+        let mut option = |id: u16, data: &[u8]| {
+            head.extend_from_slice(&id.to_ne_bytes());
+            head.extend_from_slice(&(data.len() as u32).to_ne_bytes());
+            head.extend_from_slice(data);
+        };
+        let text = |text: &str| [text.as_bytes(), b"\0"].concat();
+        option(option::TRACECLOCK, &text(&self.clock));
+        option(option::UNAME, &text(&self.uname));
+        option(option::VERSION, &text(&self.version));
+        for stats in &self.stats {
+            option(option::CPUSTAT, &[stats, &b"\0"[..]].concat());
+        }
+        option(option::CPUCOUNT, &(cpus as u32).to_ne_bytes());
+        for piece in self.recording.options() {
+            option(OPTION, &piece);
+        }
+        head.extend_from_slice(&0_u16.to_ne_bytes());
+    }
+}
