@@ -1,6 +1,6 @@
 //! A recording, replayed as it was, and what if something were different.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use vruntime_report::{Collector, ReplayCheck, Results};
 use vruntime_sched::class::deadline::SchedError;
@@ -11,7 +11,7 @@ use vruntime_workload::program::{Partition, Workload};
 use crate::check::{Ran, compare};
 use crate::guess::{self, Guess};
 use crate::recorded::rules::Rules;
-use crate::recorded::{self, Coupling, Recorded, Thread, Unfit};
+use crate::recorded::{self, Closed, Coupling, Recorded, Thread, Unfit};
 use crate::recording::{How, Recording, Substitute, finish};
 use crate::{Error, wakers};
 
@@ -136,10 +136,13 @@ impl<'a> Replay<'a> {
 
     /// Makes the programs of a what-if: those in closed loops go on when what was recorded is done. They are not fitted
     /// to a machine yet, for that of a what-if may have more CPUs. The threads `without` are left out.
-    pub fn going_on(&self, without: BTreeSet<usize>) -> Recorded {
+    ///
+    /// `closed`: threads that are in a closed loop, or are not, whatever the recording shows.
+    pub fn going_on(&self, without: BTreeSet<usize>, closed: BTreeMap<usize, Closed>) -> Recorded {
         let how = How { keep_times: self.setup.keep_times, goes_on: true, ..How::default() };
         let coupling = guess::coupling(self.recording, &self.plan, how, &run_all);
-        finish(self.recording.recorder.clone().without(without), &self.plan.config, How { coupling, ..how })
+        let recorder = self.recording.recorder.clone().without(without).with_closed(closed);
+        finish(recorder, &self.plan.config, How { coupling, ..how })
     }
 
     /// Returns what is known of the trace, for a [plan](vruntime_sim::plan::plan).
@@ -174,7 +177,7 @@ impl<'a> Replay<'a> {
     /// A rule fits no task, or asks for what cannot be.
     pub fn what_if(&self, plan: Plan, rules: &Rules, beside: &[&Workload]) -> Result<WhatIf, Error> {
         let removed = rules.removed(&self.recorded.threads);
-        let mut changed = self.going_on(removed);
+        let mut changed = self.going_on(removed, rules.closed(&self.recorded.threads));
         let unfit = fit(&mut changed.workload, &plan.config);
         rules.apply(&mut changed, &self.recorded.threads, plan.config.machine.topology.nr_cpus())?;
         let mut workload = changed.workload;

@@ -1,9 +1,9 @@
 //! Rules applied: to the tasks of a trace, or to those that were written in a file.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::super::{Recorded, Thread};
+use super::super::{Closed, Recorded, Thread};
 use super::copies::multiply;
 use super::{Affinity, Limits, Rule, Rules, Somebody, What, in_file, in_trace};
 use vruntime_workload::Error;
@@ -29,6 +29,13 @@ impl Rules {
     pub fn removed(&self, threads: &[Thread]) -> BTreeSet<usize> {
         let all = in_trace(threads);
         self.rules.iter().filter(|rule| rule.what.remove).flat_map(|rule| rule.who.chosen(&all)).collect()
+    }
+
+    /// Of which threads a rule says that they do more when they get more CPU, or that they do not; the last rule counts.
+    pub fn closed(&self, threads: &[Thread]) -> BTreeMap<usize, Closed> {
+        let all = in_trace(threads);
+        let said = self.rules.iter().filter_map(|rule| Some((rule, rule.what.closed?)));
+        said.flat_map(|(rule, closed)| rule.who.chosen(&all).into_iter().map(move |thread| (thread, closed))).collect()
     }
 
     /// What becomes of the tasks of a trace on a machine of `cpus` CPUs. Those that are to be removed must not be there
@@ -170,6 +177,7 @@ impl Rule {
             return Err(error.with_help("say of whom by comm=, regex= or cgroup="));
         }
         let (key, help) = match (self.what.copies.is_some(), self.what.remove) {
+            _ if self.what.closed.is_some() => ("loop", "in the file, the program of a task says what it does"),
             (true, _) => ("copies", "in the file, `instance` says how many there are of a task"),
             (_, true) => ("remove", "leave the task out of the file, with what waits for it"),
             _ => return Ok(()),

@@ -27,7 +27,7 @@ pub(super) use apply::{free, keep_online, narrow_cpusets};
 
 use std::ops::Range;
 
-use super::Thread;
+use super::{Closed, Thread};
 use vruntime_workload::groups::Limits;
 use vruntime_workload::program::{Group, Policy, Workload};
 use vruntime_workload::{Error, Source};
@@ -46,6 +46,8 @@ struct What {
     group: Option<String>,
     limits: Limits,
     copies: Option<u32>,
+    /// Whether it does more when it gets more CPU.
+    closed: Option<Closed>,
     remove: bool,
 }
 

@@ -93,6 +93,8 @@ impl Rules {
             }
             let said = if &text[word.clone()] == "remove" {
                 Said { key: "remove", key_span: word.clone(), value: "true".to_owned(), span: word }
+            } else if let value @ ("closed" | "open") = &text[word.clone()] {
+                Said { key: "loop", key_span: word.clone(), value: value.to_owned(), span: word }
             } else {
                 pair(text, &word).ok_or_else(|| {
                     error(word.clone(), format!("`{}` is not key=value", &text[word.clone()]), "this word")

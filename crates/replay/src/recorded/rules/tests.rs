@@ -1,6 +1,6 @@
 //! Rules as users write them, and what becomes of a small trace.
 
-use super::super::{Event, Lateness, Left, Named, Recorded, Recorder, What as Happens};
+use super::super::{Closed, Event, Lateness, Left, Named, Recorded, Recorder, What as Happens};
 use super::Rules;
 use vruntime_workload::Error;
 use vruntime_workload::program::{Bandwidth, Group, Op, Policy};
@@ -302,4 +302,17 @@ fn a_rule_reaches_what_a_task_forks_if_it_says_so() {
     assert_eq!(nices("tree=5: nice=7"), ([true, true, true, false], 0));
     assert_eq!(nices("tree=6: nice=7"), ([false, true, true, false], 0));
     assert_eq!(nices("tree=5 pid=6-7: nice=7"), ([false, true, true, false], 0));
+}
+
+#[test]
+fn loops_are_closed_or_open_as_a_rule_says() {
+    let mut rules = Rules::default();
+    rules.add("web-*: closed").unwrap();
+    rules.add("w*: loop=open nice=3").unwrap();
+    let recorded = recorder().finish(&Lateness::default());
+    let closed = rules.closed(&recorded.threads);
+    let named = |index: &usize| recorded.threads[*index].comm.starts_with('w');
+    assert!(!closed.is_empty() && closed.iter().all(|(index, closed)| named(index) && *closed == Closed::No));
+    let error = rules.add("web-*: loop=round").unwrap_err();
+    assert!(error.to_string().contains("`round` is neither closed nor open"), "{error}");
 }

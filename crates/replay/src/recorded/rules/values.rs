@@ -5,6 +5,7 @@ use std::ops::Range;
 use globset::{GlobBuilder, GlobMatcher};
 use regex::RegexBuilder;
 
+use super::super::Closed;
 use super::{Affinity, Limits, What, Who};
 use vruntime_workload::groups::normalize_path;
 use vruntime_workload::limit::{PERIOD_NS, QUOTA_NS, cpu_max};
@@ -14,7 +15,8 @@ use vruntime_workload::program::{CpuMax, Policy};
 /// Keys that say who.
 pub(super) const WHO: [&str; 6] = ["comm", "regex", "pid", "tgid", "tree", "cgroup"];
 /// Keys that say what.
-pub(super) const WHAT: [&str; 9] = ["nice", "policy", "cpus", "group", "weight", "max", "idle", "copies", "remove"];
+pub(super) const WHAT: [&str; 10] =
+    ["nice", "policy", "cpus", "group", "weight", "max", "idle", "copies", "loop", "remove"];
 /// Keys of a group's table.
 pub(super) const LIMITS: [&str; 3] = ["weight", "max", "idle"];
 
@@ -70,6 +72,13 @@ pub(super) fn what(what: &mut What, key: &str, text: &str) -> Result<(), Wrong> 
             what.group = Some(path);
         }
         "copies" => what.copies = Some(number(text, 1, 10_000, "how many there are to be, 1 to 10000")? as u32),
+        "loop" => {
+            what.closed = Some(match text {
+                "closed" => Closed::Yes,
+                "open" => Closed::No,
+                _ => return Err((format!("`{text}` is neither closed nor open"), "closed or open")),
+            });
+        }
         "remove" => what.remove = flag(text)?,
         _ => limits(&mut what.limits, key, text)?,
     }
