@@ -32,7 +32,7 @@ pub(super) struct Causes<'a> {
     pub(super) threads: &'a [Thread],
     pub(super) kept: &'a [bool],
     pub(super) rhythms: &'a [Rhythm],
-    /// Whether wakeups in the context of a thread are interrupts that hit it, where the trace does not tell.
+    /// Whether wakeups in the context of a thread are interrupts that hit it: one that only computes wakes no other.
     pub(super) interrupted: &'a dyn Fn(usize) -> bool,
     /// Every wakeup keeps its recorded time.
     pub(super) keep_times: bool,
@@ -63,13 +63,10 @@ impl Causes<'_> {
         self.kept[thread]
             && self.kept[by]
             && !self.keep_times
+            && !(self.interrupted)(by)
             && match stretch.surely {
-                // A softirq does the work of the task that it interrupts, or of others: not that of one that only computes.
-                Some(_) if stretch.context == Some(Context::Softirq) => {
-                    !self.by_tick(stretch) && !(self.interrupted)(by)
-                }
-                Some(surely) => surely,
-                None => self.rhythms[thread] == Rhythm::Woken && !(self.interrupted)(by),
+                Some(surely) => surely && !self.by_tick(stretch),
+                None => self.rhythms[thread] == Rhythm::Woken,
             }
     }
 

@@ -252,6 +252,8 @@ struct Cpu {
     seen: Seen,
     current: Current,
     since: u64,
+    /// The task that the last switch told of, if another has turned up since.
+    unseen: Option<i32>,
     /// When a task was put on its run queue last.
     enqueued: Option<u64>,
     /// What `sched_stat_runtime` has told of it since then.
@@ -686,6 +688,8 @@ impl Lives {
     }
 
     fn leaves_now(&mut self, at: u64, cpu: usize, prev: Named<'_>, prio: i32, left: Left) {
+        let unseen = self.cpus[cpu].unseen.take();
+        self.counts.broken_switches += u64::from(unseen.is_some_and(|before| before != prev.pid));
         if prev.pid == 0 {
             if let Current::Thread(_) = self.cpus[cpu].current {
                 self.counts.broken_switches += 1;

@@ -33,9 +33,8 @@ pub(super) fn build(
 ) -> Recorded {
     let Lives { threads, groups: marked, hotplug, mut counts, .. } = lives;
     let kept = kept(&threads, how);
-    let mut endless: Vec<Option<usize>> = threads.iter().map(|thread| endless(thread, duration_ns)).collect();
-    let computes: Vec<bool> = endless.iter().map(Option::is_some).collect();
-    let interrupted = |thread: usize| computes[thread] || !kept[thread];
+    let endless: Vec<Option<usize>> = threads.iter().map(|thread| endless(thread, duration_ns)).collect();
+    let interrupted = |thread: usize| endless[thread].is_some() || !kept[thread];
     let mut rhythms = rhythms(&threads, lateness, how, &interrupted);
     counts.sharing = clocks::share_beats(&threads, &mut rhythms, lateness.slack + lateness.timer);
     let paces = threads.iter().map(|thread| clocks::pace(thread, lateness)).collect();
@@ -49,12 +48,6 @@ pub(super) fn build(
     };
     let cycle = Cycle::new(&causes, duration_ns, &|thread| how.closed.get(&thread).copied());
     let wakes = wakes(&causes, &cycle);
-    // A thread that others wait for while it computes has more to do than to compute.
-    for (thread, woken) in wakes.iter().enumerate() {
-        if !woken.is_empty() {
-            endless[thread] = None;
-        }
-    }
     counts.closed = cycle.goes_on.iter().filter(|&&goes_on| goes_on).count() as u64;
 
     let allowed = placing::allowed(&threads, how.cgroups.as_ref());
@@ -456,7 +449,6 @@ impl<'a> Builder<'a> {
     /// Whether a thread that was woken by another for that stretch waits for it.
     fn waits_for(&self, by: usize, woken: usize, stretch: &Stretch, pass: Pass) -> bool {
         follows(&self.cycle, by, woken)
-            && self.endless[by].is_none()
             && match pass {
                 Pass::First => true,
                 Pass::Again => self.cycle.there[by] && self.cycle.there[woken] && stretch.woken > self.cycle.from,

@@ -36,7 +36,10 @@ impl Lives {
         let Cpu { since: had_since, charged, .. } = self.cpus[cpu];
         let free_from = if idle { had_since } else { had_since.saturating_add(charged).min(at) };
         if !idle {
-            self.counts.broken_switches += 1;
+            // It is counted at the next switch, if that is not away from the task that was there before.
+            if let Current::Thread(before) = self.cpus[cpu].current {
+                self.cpus[cpu].unseen.get_or_insert(self.threads[before].pid);
+            }
             self.forget(at, cpu);
         }
         let thread = self.thread(task);
@@ -75,7 +78,8 @@ impl Lives {
         self.cpus[cpu].guess = guess;
     }
 
-    /// Whether the file says that another thread runs on that CPU than the switches do: a switch is missing.
+    /// Whether the file says that another thread runs on that CPU than the switches do, one that was runnable: a switch is
+    /// missing. Some old kernels name a thread that sleeps.
     fn is_replaced(&self, cpu: usize, event: &Event<'_>) -> bool {
         let told = matches!(
             event.what,
@@ -85,10 +89,9 @@ impl Lives {
                 | What::Fork { .. }
                 | What::Charged { .. }
         );
-        match self.cpus[cpu].current {
-            Current::Thread(thread) => told && event.pid > 0 && self.threads[thread].pid != event.pid,
-            Current::Idle | Current::Unknown => false,
-        }
+        let Current::Thread(thread) = self.cpus[cpu].current else { return false };
+        let waits = |pid: i32| self.pids.get(&pid).is_some_and(|&thread| self.threads[thread].waits());
+        told && event.pid > 0 && self.threads[thread].pid != event.pid && waits(event.pid)
     }
 
     /// Nobody knows who runs there. Whoever did left at an unknown time, and only what it was charged for
