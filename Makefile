@@ -33,8 +33,13 @@ setup:
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
+DEMO = --profile demo --no-default-features --features quick-build -p vruntime
+demo: export CARGO_INCREMENTAL = 0
 demo: setup
-	$(CARGO) run --profile demo --features quick-build --quiet -p vruntime -- compare scenarios/demo/demo.toml --repeat 5 --out demo-out
+	@[ -x $${CARGO_TARGET_DIR:-target}/demo/vruntime ] || echo "Building vruntime: DEMO_TIME. Then the demo runs for a second."
+	$(CARGO) build $(DEMO)
+	@echo "Running the demo: a video player, a build and a web service on 8 CPUs, under Linux 6.1 and 6.12, with 5 seeds each"
+	@$(CARGO) run --quiet $(DEMO) -- compare scenarios/demo/demo.toml --repeat 5 --out demo-out
 
 test: setup lint doc unit loom fuzz-corpus
 

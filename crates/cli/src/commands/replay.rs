@@ -154,6 +154,7 @@ impl Plans {
         let guessed = guess::autogroup(&mut says, reading, Some(&machine), &arguments.model, keep_times)?;
         let input = Input {
             name: "replay".to_owned(),
+            example: None,
             folder: PathBuf::new(),
             workload: Workload::default(),
             places: SourceMap::default(),
@@ -174,7 +175,7 @@ impl Plans {
         }
         let machine = arguments.machine.as_deref().unwrap_or(&machine);
         let plan = plan(&input, arguments.kernel.as_deref(), Some(machine), &arguments.model)?;
-        let neighbours = asked.beside.iter().map(|input| format!("beside {}", input.name));
+        let neighbours = asked.beside.iter().map(|input| format!("beside {}", input.title()));
         let changes = rules::changes(&asked.rules, &arguments.model).into_iter().chain(neighbours).collect();
         Ok(Self { as_recorded, guessed, what_if: Some(WhatIf { plan, changes }) })
     }

@@ -51,6 +51,7 @@ pub(crate) fn traced(
     }
     let mut input = Input {
         name,
+        example: None,
         folder: PathBuf::new(),
         workload: Workload::default(),
         places: SourceMap::default(),
