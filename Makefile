@@ -17,6 +17,8 @@ CARGO ?= cargo
 FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 600
 export CARGO_TERM_COLOR ?= auto
+# What makes a second build faster takes gigabytes. CARGO_INCREMENTAL=1 keeps it.
+export CARGO_INCREMENTAL ?= 0
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test unit loom bench wheel python-tools pgo fuzz fuzz-corpus soak doc lint
@@ -34,7 +36,6 @@ setup:
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 DEMO = --profile demo --no-default-features --features quick-build -p vruntime
-demo: export CARGO_INCREMENTAL = 0
 demo: setup
 	@[ -x $${CARGO_TARGET_DIR:-target}/demo/vruntime ] || echo "Building vruntime: DEMO_TIME. Then the demo runs for a second."
 	$(CARGO) build $(DEMO)
