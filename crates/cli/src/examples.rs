@@ -81,7 +81,7 @@ pub(crate) fn suggestion(path: &Path, help: &str) -> String {
             format!("{help} There is an embedded example `{name}`, too; `vruntime example` lists all")
         }
         Some(name) => format!("did you mean the embedded example `{name}`? `vruntime example` lists all"),
-        None if help.ends_with('?') => format!("{help} `vruntime example` lists what runs without a file"),
+        None if !is_name || help.starts_with("did you mean") => help.to_owned(),
         None => format!("{help}; `vruntime example` lists what runs without a file"),
     }
 }
@@ -124,9 +124,6 @@ mod tests {
             "did you mean wob.json? There is an embedded example `web`, too; `vruntime example` lists all"
         );
         assert_eq!(of("else", "name a file"), "name a file; `vruntime example` lists what runs without a file");
-        assert_eq!(
-            of("a/demo", "did you mean b?"),
-            "did you mean b? `vruntime example` lists what runs without a file"
-        );
+        assert_eq!([of("a/demo", "name a file"), of("else", "did you mean b?")], ["name a file", "did you mean b?"]);
     }
 }

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Prints what is around it and what comes from standard input, as if it were a test; fails if there is a file `broken`.
+/// Prints what is around it and what comes from standard input, as a test would. Fails if there is a file `broken`.
 const MAKEFILE: &str = "\
 test:
 \t@echo \"in $$PWD: beside it $$(ls ..), commit $$(git rev-parse HEAD), standard input '$$(cat)'\"
