@@ -47,7 +47,7 @@ impl Example {
         let mut text = String::new();
         for line in embedded(self.file).lines() {
             let named = line.strip_prefix("rtapp = \"").and_then(|rest| rest.strip_suffix('"'));
-            let inlined = named.map(|name| format!("rtapp_inline = '''\n{}'''", embedded(&folder.join(name))));
+            let inlined = named.map(|name| format!("rtapp_inline = '''\n{}'''", embedded(folder.join(name))));
             text.push_str(&inlined.map_or(Cow::Borrowed(line), Cow::Owned));
             text.push('\n');
         }
