@@ -16,6 +16,8 @@ mod hotplug;
 mod machines;
 #[path = "support/recordings.rs"]
 mod recordings;
+#[path = "../../../tests/skip.rs"]
+mod skip;
 
 /// Recordings of a real kernel, beside the readers' tests.
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace/tests/data");
