@@ -123,7 +123,8 @@ fn a_machine_tells_of_frequencies_that_its_trace_does_not_reach() {
     let described = folder.path().join("plat_info.yml");
     std::fs::write(&described, BIG_LITTLE).expect("there is room");
     let whatif = |machine: &str, khz| {
-        let arguments = ["replay", "-", "--recorded-machine", machine, "--machine", "4", "--json"];
+        let arguments =
+            ["replay", "-", "--recorded-machine", machine, "--machine", "4", "--wakeups", "recorded", "--json"];
         permille(&json(&arguments, beats(1, khz).as_bytes()), "beat-7", "what_if")
     };
     let described = described.to_str().expect("it is UTF-8");
@@ -144,7 +145,7 @@ fn a_big_little_machine_and_a_symmetric_one() {
     std::fs::write(&machine, BIG_LITTLE).expect("there is room");
     let machine = machine.to_str().expect("it is UTF-8");
     let text = beats(3, 800_000);
-    let arguments = ["replay", "-", "--recorded-machine", machine, "--machine", "4", "--json"];
+    let arguments = ["replay", "-", "--recorded-machine", machine, "--machine", "4", "--wakeups", "recorded", "--json"];
     let replay = json(&arguments, text.as_bytes());
     let [recorded, whatif] = ["recorded", "what_if"].map(|run| permille(&replay, "beat-7", run));
     assert!(recorded.abs_diff(600) <= 3 && whatif.abs_diff(300) <= 3, "{recorded} and {whatif}");
