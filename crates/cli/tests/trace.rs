@@ -84,7 +84,7 @@ fn standard_input_and_losses() {
 
 #[test]
 fn what_is_no_trace() {
-    insta::assert_snapshot!("no-trace", fails(&["trace", "info", "mix.rtapp.json"], b""));
+    insta::assert_snapshot!("no-trace", fails(&["trace", "info", "README.md"], b""));
     assert!(fails(&["trace", "info", "nowhere.txt"], b"").contains("cannot read nowhere.txt"));
     assert!(fails(&["trace", "info", "-"], b"").contains("no event"));
     assert!(fails(&["trace", "info", "-"], b"\x1f\x8b\x08\0").contains("a file compressed by gzip is not read"));
