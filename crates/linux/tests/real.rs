@@ -321,5 +321,14 @@ fn processes_are_changed_from_outside() {
     let settings = Settings::default();
     all.changes = vec![Change { at: 20 * MS, what: Changed::Tasks { tasks: vec![0], settings, nice: Some(7) } }];
     let measured = of(&apart(all), None);
-    assert_eq!(measured.tasks.iter().map(|task| task.nice).collect::<Vec<_>>(), [7, 0]);
+    // A task without a policy begins with the nice value that this thread has, which is not 0 under `nice`.
+    let own = rustix::process::getpriority_process(None).expect("everybody may ask");
+    // Only root may go below it.
+    let refused = measured.notes.iter().any(|note| note.contains("the kernel refused nice 7"));
+    assert!(!refused || own > 7, "{:?}", measured.notes);
+    let changed = if refused { own } else { 7 };
+    assert_eq!(measured.tasks.iter().map(|task| task.nice).collect::<Vec<_>>(), [changed, own]);
+    // What is inherited is told.
+    let told = measured.notes.iter().any(|note| note.contains(&format!("was started with nice {own}")));
+    assert_eq!(told, own != 0, "{:?}", measured.notes);
 }

@@ -7,6 +7,7 @@ mod here;
 mod kernels;
 mod models;
 mod rtapp;
+mod traces;
 
 use clap::Parser;
 
@@ -21,6 +22,8 @@ enum Xtask {
     /// Run the same files with rt-app itself and with `vruntime real`, and compare their logs
     #[command(name = "rt-app")]
     RtApp(rtapp::RtApp),
+    /// Check what vruntime says of real traces that are not part of the repository
+    Traces(traces::Traces),
 }
 
 fn main() -> miette::Result<()> {
@@ -28,5 +31,6 @@ fn main() -> miette::Result<()> {
         Xtask::Kernels(kernels) => kernels.run(),
         Xtask::Models(models) => models.run(),
         Xtask::RtApp(rtapp) => rtapp.run(),
+        Xtask::Traces(traces) => traces.run(),
     }
 }
