@@ -72,6 +72,8 @@ pub(crate) struct Bench<P: Policy> {
     pub(crate) groups: Vec<GroupId>,
     usage: BTreeMap<GroupId, Usage>,
     pub(crate) group_of: BTreeMap<TaskId, GroupId>,
+    /// What each task asked for, if it did.
+    slices: BTreeMap<TaskId, Option<u64>>,
     asleep: BTreeSet<TaskId>,
     debts: Debts,
     /// Where since the last check a group may have come and gone, as its task was kept from running on its way to user
@@ -84,7 +86,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
     pub(crate) fn new(cpus: u32, name: &str, parents: &[usize]) -> Self {
         let topology = Topology::flat(cpus as usize);
         let config = Config::new(&kernel(name).unwrap(), &topology, 250);
-        let debts = Debts::new(config.tunables.base_slice_ns);
+        let debts = Debts::new(&config);
         let shared = Shared::new(topology, config);
         let mut bench = Self {
             rqs: Rq::all(&shared),
@@ -94,6 +96,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
             groups: vec![GroupId::ROOT],
             usage: BTreeMap::new(),
             group_of: BTreeMap::new(),
+            slices: BTreeMap::new(),
             asleep: BTreeSet::new(),
             debts,
             came_and_went: BTreeSet::new(),
@@ -125,8 +128,24 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
             task
         });
         self.group_of.insert(task, group);
+        self.slices.insert(task, slice);
+        self.debts.joins(task, slice, &self.path(group));
         self.obey();
         task
+    }
+
+    pub(crate) fn move_to(&mut self, task: TaskId, group: usize) {
+        let group = self.groups[group % self.groups.len()];
+        self.with(|s| s.move_group(task, group)).unwrap();
+        self.group_of.insert(task, group);
+        self.debts.joins(task, self.slices[&task], &self.path(group));
+        self.obey();
+    }
+
+    /// The group and all above it, up to the root.
+    fn path(&self, group: GroupId) -> Vec<GroupId> {
+        let above = |&group: &GroupId| (group != GroupId::ROOT).then(|| self.shared.group(group).parent);
+        std::iter::successors(Some(group), above).collect()
     }
 
     pub(crate) fn limit(&mut self, group: usize, limit: Option<Limit>) {
@@ -271,7 +290,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
         for rq in &self.rqs {
             invariants::check(rq, &self.shared).unwrap();
             lags::check_sums(rq);
-            self.debts.check(rq, TICK, anew.contains(&rq.cpu));
+            self.debts.check(rq, anew.contains(&rq.cpu));
             // An idle CPU has nobody to run.
             let waits = rq.tasks.iter().any(|(index, task)| {
                 task.on_rq && !self.asleep.contains(&task.id) && !P::throttled(rq, &self.shared, index)
