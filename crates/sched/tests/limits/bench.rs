@@ -27,6 +27,8 @@ pub(crate) struct Wishes {
     pub(crate) throttled: u64,
     /// Where, since the last check.
     throttled_on: BTreeSet<CpuId>,
+    /// From where to where each task was moved, since the last check.
+    moved: BTreeMap<TaskId, Vec<[CpuId; 2]>>,
 }
 
 impl Host for Wishes {
@@ -49,6 +51,7 @@ impl Host for Wishes {
                 self.throttled += 1;
                 self.throttled_on.insert(cpu);
             }
+            Event::Migrate { task, from, to, .. } => self.moved.entry(task).or_default().push([from, to]),
             _ => {}
         }
     }
@@ -77,7 +80,8 @@ pub(crate) struct Bench<P: Policy> {
     asleep: BTreeSet<TaskId>,
     debts: Debts,
     /// Where since the last check a group may have come and gone, as its task was kept from running on its way to user
-    /// mode, or a task gone and come back, with other CPUs or another weight.
+    /// mode, or a task gone and come back, with other CPUs or another weight. Where tasks were moved twice is in
+    /// `Wishes::moved`: the ticks of all CPUs are at one instant, so that one pulls what the next pulls back.
     came_and_went: BTreeSet<CpuId>,
 }
 
@@ -287,6 +291,8 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
     pub(crate) fn check(&mut self) {
         let mut anew = std::mem::take(&mut self.came_and_went);
         anew.append(&mut self.wishes.throttled_on);
+        let twice = std::mem::take(&mut self.wishes.moved).into_values().filter(|moves| moves.len() > 1);
+        anew.extend(twice.flatten().flatten());
         for rq in &self.rqs {
             invariants::check(rq, &self.shared).unwrap();
             lags::check_sums(rq);
