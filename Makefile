@@ -9,7 +9,7 @@
 #   make wheel   target/wheels/: the Python package with the command in it (needs Python 3.9 or later with venv)
 #   make pgo     target/pgo/vruntime: the command, built for speed from a profile of itself (needs rustup)
 #   make fuzz    the fuzzers, FUZZ_SECONDS each (default 60)
-#   make soak    hotplug, affinity, groups, limits and policies at random times, SOAK_SECONDS (default 600)
+#   make soak    hotplug, affinity, groups, limits and policies at random times, SOAK_SECONDS (default 600), from SOAK_SEED on
 #   make doc     the API documentation, in target/doc/
 #   make lint    formatting and clippy
 

@@ -7,6 +7,7 @@ mod here;
 mod kernels;
 mod models;
 mod rtapp;
+mod seeds;
 
 use clap::Parser;
 
@@ -21,6 +22,8 @@ enum Xtask {
     /// Run the same files with rt-app itself and with `vruntime real`, and compare their logs
     #[command(name = "rt-app")]
     RtApp(rtapp::RtApp),
+    /// Run every test that draws at random under many seeds
+    Seeds(seeds::Seeds),
 }
 
 fn main() -> miette::Result<()> {
@@ -28,5 +31,6 @@ fn main() -> miette::Result<()> {
         Xtask::Kernels(kernels) => kernels.run(),
         Xtask::Models(models) => models.run(),
         Xtask::RtApp(rtapp) => rtapp.run(),
+        Xtask::Seeds(seeds) => seeds.run(),
     }
 }
