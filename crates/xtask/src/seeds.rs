@@ -203,7 +203,7 @@ fn tests() -> miette::Result<Vec<Test>> {
     for ((folder, random), package) in sources.iter().zip(&names) {
         let mut missing: Vec<&Random> = random.iter().collect();
         for (target, binary) in
-            built.iter().filter(|(manifest, _, _)| manifest.parent() == Some(folder)).map(|it| (&it.1, &it.2))
+            built.iter().filter(|(manifest, _, _)| manifest.parent() == Some(folder.as_path())).map(|it| (&it.1, &it.2))
         {
             for path in listed(binary)? {
                 let name = path.rsplit("::").next().unwrap_or(&path);
