@@ -73,7 +73,9 @@ impl Seeds {
             return Err(miette!("no test that draws at random is called so"));
         }
         if self.list {
-            tests.iter().for_each(|test| println!("{:>5} cases  {}", test.cases, test.name));
+            for test in &tests {
+                println!("{:>5} cases  {}", test.cases, test.name);
+            }
             return Ok(());
         }
         eprintln!("{} tests, seeds {} to {last}", tests.len(), self.from);
@@ -234,7 +236,9 @@ fn package(folder: &Path) -> miette::Result<String> {
 fn build(packages: &[String]) -> miette::Result<Vec<(PathBuf, String, PathBuf)>> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut arguments = vec!["test", "--lib", "--tests", "--no-run", "--message-format=json"];
-    packages.iter().for_each(|package| arguments.extend(["--package", package.as_str()]));
+    for package in packages {
+        arguments.extend(["--package", package.as_str()]);
+    }
     let messages = output(command(&cargo, arguments), "cargo")?;
     let lines = messages.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     let binaries = lines.filter_map(|message| {

@@ -78,7 +78,9 @@ impl Traces {
                 }
             }
             wrong += found.len();
-            found.iter().for_each(|difference| println!("{file}: {difference}"));
+            for difference in &found {
+                println!("{file}: {difference}");
+            }
         }
         for known in known::KNOWN.iter().filter(|known| files.iter().all(|file| file != known.file)) {
             println!("{}: is not there ({})", known.file, known.source);

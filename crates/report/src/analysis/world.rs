@@ -520,10 +520,8 @@ impl World {
         let before = self.cpus[cpu as usize].on;
         let differs = before != prev && before != On::Unknown;
         self.faults.broken += u64::from(std::mem::take(&mut self.cpus[cpu as usize].torn) || differs);
-        if differs {
-            if let On::Task(task) = before {
-                self.enter(at, task, State::Unknown, cpu);
-            }
+        if differs && let On::Task(task) = before {
+            self.enter(at, task, State::Unknown, cpu);
         }
         if let On::Task(task) = prev {
             let to = if state.is_runnable() {

@@ -25,7 +25,7 @@ fn without_columns(line: &str) -> String {
 }
 
 fn join(lines: &[String]) -> String {
-    lines.iter().map(|line| format!("{line}\n")).collect()
+    lines.iter().flat_map(|line| [line, "\n"]).collect()
 }
 
 /// Two kinds of pages were made by systrace: the trace in a script by itself, or in a string of a script.
@@ -40,7 +40,7 @@ fn pages(events: &str) -> [String; 2] {
         ),
         format!(
             "{begin}<script>\n  var linuxPerfData = \"\\\n{}\";\n</script>\n{end}",
-            format!("{header}{events}").lines().map(|line| format!("{line}\\n\\\n")).collect::<String>()
+            format!("{header}{events}").lines().flat_map(|line| [line, "\\n\\\n"]).collect::<String>()
         ),
     ]
 }

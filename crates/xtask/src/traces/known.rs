@@ -157,7 +157,7 @@ const JUNO: &str = "lisa-juno6.plat_info.yml";
 /// What a task has in one of the runs of a replay, in thousandths of the trace.
 fn permille(replay: &Value, task: &str, run: &str) -> u64 {
     let tasks = replay["tasks"].as_array().into_iter().flatten();
-    let cpu_ns = tasks.filter(|found| found["name"] == task).filter_map(|found| found[run]["cpu_ns"].as_u64()).next();
+    let cpu_ns = tasks.filter(|found| found["name"] == task).find_map(|found| found[run]["cpu_ns"].as_u64());
     let all = replay["duration_ns"]["recorded"].as_u64().filter(|&ns| ns > 0);
     cpu_ns.zip(all).map_or(0, |(ns, all)| ns * 1000 / all)
 }
