@@ -9,7 +9,7 @@
 #   make wheel   target/wheels/: the Python package with the command in it (needs Python 3.9 or later with venv)
 #   make pgo     target/pgo/vruntime: the command, built for speed from a profile of itself (needs rustup)
 #   make fuzz    the fuzzers, FUZZ_SECONDS each (default 60)
-#   make soak    hotplug, affinity, groups, limits and policies at random times, SOAK_SECONDS (default 600)
+#   make soak    hotplug, affinity, groups, limits and policies at random times, SOAK_SECONDS (default 600), from SOAK_SEED on
 #   make doc     the API documentation, in target/doc/
 #   make lint    formatting and clippy
 
@@ -17,6 +17,8 @@ CARGO ?= cargo
 FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 600
 export CARGO_TERM_COLOR ?= auto
+# What makes a second build faster takes gigabytes. CARGO_INCREMENTAL=1 keeps it.
+export CARGO_INCREMENTAL ?= 0
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test unit loom bench wheel python-tools pgo fuzz fuzz-corpus soak doc lint
@@ -33,25 +35,48 @@ setup:
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
+# What the command was built from is removed, for it takes ten times as much as the command; a change of the sources builds it again.
+DEMO = $(or $(CARGO_TARGET_DIR),target)/demo
+DEMO_BUILD = $(CARGO) build --profile demo --no-default-features --features quick-build -p vruntime
 demo: setup
-	$(CARGO) run --profile demo --features quick-build --quiet -p vruntime -- compare scenarios/demo/demo.toml --repeat 5 --out demo-out
+	@if [ ! -x $(DEMO)/vruntime ] \
+		|| [ -n "$$(find Cargo.toml Cargo.lock crates fidelity scenarios -type f -newer $(DEMO)/vruntime -print -quit)" ]; then \
+		echo "Building vruntime takes 2 to 4 minutes on two idle cores, and longer beside other work. Then the demo runs for a second."; \
+		echo "$(DEMO_BUILD)"; \
+		$(DEMO_BUILD) || exit 1; \
+		rm -rf $(DEMO)/deps $(DEMO)/build $(DEMO)/incremental $(DEMO)/.fingerprint; \
+	fi
+	@echo "Running the demo: a video player, a build and a web service on 8 CPUs, under Linux 6.1 and 6.12, with 5 seeds each"
+	@$(DEMO)/vruntime compare scenarios/demo/demo.toml --repeat 5 --out demo-out
 
 test: setup lint doc unit loom fuzz-corpus
 
 # The example files of Debian's rt-app package are among what is tested; without them that one test has less to read. Pages are
-# loaded in Chromium; without it those tests say so and are skipped. Property tests draw the same cases each time, so that a commit
-# passes or does not; `make soak` draws others.
+# loaded in Chromium; without it those tests say so and are skipped.
+#
+# The seed of what tests draw at random is the first 15 hexadecimal digits of the commit: one commit passes or fails, whatever the day,
+# and the next one tries other cases. Without git (a tarball, or a folder inside another repository) it is a fixed number. It is
+# printed before the tests and after a failure; `PROPTEST_RNG_SEED=N make test` repeats that.
+COMMIT = $(shell [ "$$(git rev-parse --show-toplevel 2>/dev/null)" -ef . ] && git rev-parse --verify --quiet HEAD)
+NO_COMMIT_SEED := 427088507491
+ifndef PROPTEST_RNG_SEED
+PROPTEST_RNG_SEED = $(if $(COMMIT),$(shell echo $$((0x$$(echo $(COMMIT) | cut -c1-15)))),$(NO_COMMIT_SEED))
+SEED_IS = $(if $(COMMIT),of commit $(COMMIT),as this is no git clone)
+endif
+SEED_LINE = random tests draw from PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(or $(SEED_IS),as given)
+
 # Benchmarks that are run once, untimed: what they assert holds.
 ONCE = collector timeline readers writers
 # The Python package is tested with pandas, which its frames are made by, and without.
 unit: export VRUNTIME_PYTHON = $(VENV)/bin/python
-unit: export PROPTEST_RNG_SEED ?= 427088507491
+unit: export PROPTEST_RNG_SEED := $(PROPTEST_RNG_SEED)
 unit: setup python-tools
 	@[ -d /usr/share/doc/rt-app/examples ] || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y rt-app; } \
 		|| echo "no rt-app package here: its examples are not tested"
 	@command -v chromium >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y chromium; } \
 		|| echo "no Chromium here: pages are not loaded in a browser"
-	$(CARGO) test --workspace
+	@echo "$(SEED_LINE)"
+	$(CARGO) test --workspace || { echo "$(SEED_LINE)"; exit 1; }
 	$(CARGO) test --quiet -p vruntime-report -p vruntime-sched -p vruntime-trace $(ONCE:%=--bench %)
 
 lint: setup python-tools
@@ -133,14 +158,16 @@ fuzz-corpus:
 # Every verb of the scheduler at random times, on one thread and on several (1 and 7 of "Always true" in ARCHITECTURE.md), and while CPUs, limits,
 # groups and affinities change whole machines' time (2), EEVDF's lags (3: invariants, limits), idle CPUs beside waiting tasks (4), limits (5)
 # and deadlines (6: changes): new cases each time, all that holds checked after every call, until the time is over or one does not hold. The round that is under way
-# when it is over comes to its end.
+# when it is over comes to its end. Each round has a seed of its own, which is printed: SOAK_SEED and the number of the round. SOAK_SEED=N repeats a soak.
 SOAKED := invariants threads eevdf limits cpusets conservation changes work_conservation deadline realtime rt_groups
 
 soak: setup
 	$(CARGO) test -p vruntime-sched -p vruntime-sim $(SOAKED:%=--test %) --no-run
-	@end=$$(( $$(date +%s) + $(SOAK_SECONDS) )); round=0; \
+	@end=$$(( $$(date +%s) + $(SOAK_SECONDS) )); round=0; first=$(or $(SOAK_SEED),$$(date +%s%3N)); \
 	while [ $$(date +%s) -lt $$end ]; do \
 		round=$$((round + 1)); \
-		SOAK_ROUND=$$round $(CARGO) test --quiet -p vruntime-sched -p vruntime-sim $(SOAKED:%=--test %) || exit 1; \
+		echo "soak: round $$round, SOAK_SEED=$$first: PROPTEST_RNG_SEED=$$((first + round))"; \
+		PROPTEST_RNG_SEED=$$((first + round)) \
+			$(CARGO) test --quiet -p vruntime-sched -p vruntime-sim $(SOAKED:%=--test %) || exit 1; \
 		echo "soak: round $$round passed, $$(( end - $$(date +%s) )) s to go"; \
 	done

@@ -1,5 +1,6 @@
 //! The command line: what can be said, and its help.
 
+mod example;
 mod fidelity;
 #[cfg(target_os = "linux")]
 mod real;
@@ -20,6 +21,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub(crate) use self::example::{ExampleOf, Init};
 pub(crate) use self::fidelity::Fidelity;
 #[cfg(target_os = "linux")]
 pub(crate) use self::fidelity::Suite;
@@ -48,7 +50,9 @@ pub(crate) use self::trace::{Trace, TraceAnalyse, TraceCommand, TraceConvert, Tr
                   kernel and task groups with weights. The same input and seed give the same events to the \
                   nanosecond, on every machine; each run prints a digest of them.",
     after_long_help = "Examples:\n  \
-        vruntime run web.json                              under 6.12 on 8 CPUs\n  \
+        vruntime run demo                                  a workload that the command carries\n  \
+        vruntime init                                      a commented scenario, in scenario.toml\n  \
+        vruntime run web.json                              your own rt-app file, under 6.12 on 8 CPUs\n  \
         vruntime run web.json --kernel 6.1 --machine 'pack:2 core:4' --out out\n                                                     \
         and a trace for ui.perfetto.dev in out/\n  \
         vruntime compare web.json --kernel 6.1 --kernel 6.12 --repeat 5\n                                                     \
@@ -121,6 +125,26 @@ pub(crate) enum Command {
             vruntime compare before.toml after.toml"
     )]
     Compare(Compare),
+    /// List the examples that the command carries, or print one
+    #[command(
+        long_about = "Lists the examples that the command carries, or prints one. Wherever a command reads a workload, the name of an \
+                      example does in place of a file, unless there is a file of that name.",
+        after_long_help = "Examples:\n  \
+            vruntime example\n  \
+            vruntime run web\n  \
+            vruntime compare demo --repeat 5\n  \
+            vruntime example web > web.toml                    a copy to change"
+    )]
+    Example(ExampleOf),
+    /// Write a commented scenario to begin with
+    #[command(
+        long_about = "Writes a scenario that runs as it is: a small web service beside a batch job. Comments explain each part and \
+                      show alternatives.",
+        after_long_help = "Examples:\n  \
+            vruntime init && vruntime run scenario.toml\n  \
+            vruntime init shop.toml"
+    )]
+    Init(Init),
     /// List the kernels there are, or the features and tunables of one
     #[command(after_help = "For example: vruntime kernels --features 6.12")]
     Kernels(Kernels),

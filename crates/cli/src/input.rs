@@ -14,6 +14,7 @@ use vruntime_workload::rtapp::{self, Global, Options};
 use vruntime_workload::scenario::{self, Scenario};
 use vruntime_workload::{Error, Severity, SourceMap, check, nearest};
 
+use crate::examples::{self, Example};
 use crate::interrupt;
 
 /// A file of more bytes than this is refused: no workload is that long, and nothing should fill the memory.
@@ -24,6 +25,8 @@ const MAX_BYTES: u64 = 256 << 20;
 pub(crate) struct Input {
     /// What people call it: the file's stem, or what the scenario says.
     pub(crate) name: String,
+    /// The example that it is, if it is no file.
+    pub(crate) example: Option<&'static Example>,
     /// The folder the file is in; other files are named relative to it.
     pub(crate) folder: PathBuf,
     /// The tasks.
@@ -32,6 +35,14 @@ pub(crate) struct Input {
     pub(crate) places: SourceMap,
     /// What the file says besides.
     pub(crate) says: Says,
+}
+
+impl Input {
+    /// What the head of the results calls it.
+    pub(crate) fn title(&self) -> String {
+        let embedded = if self.example.is_some() { " (embedded example)" } else { "" };
+        format!("{}{embedded}", self.name)
+    }
 }
 
 /// What a file says besides its tasks.
@@ -103,15 +114,22 @@ fn told(input: Input, warnings: Vec<Error>, mut found: Vec<Error>, strict: bool)
 
 fn load(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Told> {
     let from_stdin = path == Path::new("-");
-    let name = if from_stdin { "standard input".to_owned() } else { path.display().to_string() };
+    let example = Example::at(path);
+    let name = match example {
+        Some(example) => format!("example {}", example.name),
+        None if from_stdin => "standard input".to_owned(),
+        None => path.display().to_string(),
+    };
     // Of a file before it is read: traces may be larger than any workload.
     if let Some(kind) = start_of(path).filter(|_| !from_stdin).and_then(|start| trace_in(path, &start)) {
         return Err(is_trace(path, &name, kind));
     }
     let bytes = if from_stdin {
         bounded(io::stdin().lock()).into_diagnostic().wrap_err("cannot read standard input")?
+    } else if let Some(example) = example {
+        example.text().into_bytes()
     } else {
-        contents(path, "name an rt-app file (JSON) or a scenario (TOML); `-` reads standard input")?
+        workload(path)?
     };
     if let Some(kind) = trace_in(path, &bytes[..bytes.len().min(START)]) {
         return Err(is_trace(path, &name, kind));
@@ -130,6 +148,7 @@ fn load(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Told
         None => error,
     })?;
     input.name = printable(&input.name);
+    input.example = example;
     // What the command line says goes before: with a duration nothing is endless.
     input.workload.duration = duration.or(input.workload.duration);
     Ok((input, warnings))
@@ -249,7 +268,8 @@ fn rtapp_file(name: &str, bytes: &[u8], stem: &str, folder: PathBuf, options: &O
         rtapp::parse(name, bytes, &Options { strict: true, ..options.clone() })?;
     }
     let says = Says::RtApp(Box::new(file.global));
-    let input = Input { name: stem.to_owned(), folder, workload: file.workload, places: file.places, says };
+    let input =
+        Input { name: stem.to_owned(), example: None, folder, workload: file.workload, places: file.places, says };
     Ok((input, file.warnings))
 }
 
@@ -259,7 +279,7 @@ fn scenario_file(name: &str, bytes: &[u8], folder: PathBuf, options: &Options) -
     let workload = std::mem::take(&mut scenario.workload);
     let (places, warnings) = (std::mem::take(&mut scenario.places), std::mem::take(&mut scenario.warnings));
     let name = scenario.name.clone();
-    Ok((Input { name, folder, workload, places, says: Says::Scenario(Box::new(scenario)) }, warnings))
+    Ok((Input { name, example: None, folder, workload, places, says: Says::Scenario(Box::new(scenario)) }, warnings))
 }
 
 fn recording_file(name: &str, bytes: &[u8], folder: PathBuf) -> miette::Result<Told> {
@@ -267,7 +287,19 @@ fn recording_file(name: &str, bytes: &[u8], folder: PathBuf) -> miette::Result<T
     let workload = std::mem::take(&mut recording.workload);
     let name = recording.name.clone();
     let says = Says::Recording(Box::new(recording));
-    Ok((Input { name, folder, workload, places: SourceMap::default(), says }, Vec::new()))
+    Ok((Input { name, example: None, folder, workload, places: SourceMap::default(), says }, Vec::new()))
+}
+
+/// The bytes of a workload's file. If there is none, an example may have been meant.
+fn workload(path: &Path) -> miette::Result<Vec<u8>> {
+    let wanted = "name an rt-app file (JSON) or a scenario (TOML); `-` reads standard input";
+    read_file(path).map_err(|error| {
+        let mut help = help_with(path, &error, wanted);
+        if error.kind() == io::ErrorKind::NotFound {
+            help = examples::suggestion(path, &help);
+        }
+        miette!(help = help, "{error}").wrap_err(format!("cannot read {}", path.display()))
+    })
 }
 
 /// The bytes of a file that the user named; `wanted` says what there should be.

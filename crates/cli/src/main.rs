@@ -11,6 +11,7 @@ mod args;
 mod benchmarks;
 mod commands;
 mod complaint;
+mod examples;
 mod input;
 mod interrupt;
 mod located;
@@ -64,6 +65,8 @@ fn main() -> ExitCode {
     let ended = match &arguments.command {
         Command::Run(run) => commands::run(run),
         Command::Compare(compare) => commands::compare(compare),
+        Command::Example(example) => commands::example(example),
+        Command::Init(init) => commands::init(init),
         Command::Kernels(kernels) => commands::kernels(kernels),
         Command::Machines(machines) => commands::machines(machines),
         Command::Fidelity(fidelity) => commands::fidelity(fidelity),

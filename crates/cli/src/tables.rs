@@ -1,18 +1,14 @@
 //! `--tables DIR --format csv|json|parquet`: every table of a command as a file of its own.
 
+#[cfg(feature = "parquet")]
+mod parquet;
+
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use std::sync::Arc;
 
 use miette::{IntoDiagnostic, WrapErr};
-use parquet::basic::{LogicalType, Repetition, Type as Physical};
-use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
-use parquet::errors::Result as ParquetResult;
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::Type;
-use vruntime_report::{Cell, DataTable, Kind};
+use vruntime_report::{Cell, DataTable};
 
 use crate::args::TableFormat;
 
@@ -23,6 +19,7 @@ pub(crate) fn write(folder: &Path, format: TableFormat, prefix: &str, tables: &[
         let ending = match format {
             TableFormat::Csv => "csv",
             TableFormat::Json => "json",
+            #[cfg(feature = "parquet")]
             TableFormat::Parquet => "parquet",
         };
         let path = folder.join(format!("{prefix}{}.{ending}", table.name));
@@ -30,7 +27,8 @@ pub(crate) fn write(folder: &Path, format: TableFormat, prefix: &str, tables: &[
         let written = file.and_then(|file| match format {
             TableFormat::Csv => csv(table, file),
             TableFormat::Json => json(table, file),
-            TableFormat::Parquet => parquet(table, file).map_err(io::Error::other),
+            #[cfg(feature = "parquet")]
+            TableFormat::Parquet => parquet::write(table, file).map_err(io::Error::other),
         });
         written.into_diagnostic().wrap_err_with(|| format!("cannot write {}", path.display()))?;
     }
@@ -59,75 +57,13 @@ fn json(table: &DataTable, mut out: impl Write) -> io::Result<()> {
     out.flush()
 }
 
-/// What a column is in Parquet: every value may be missing.
-fn physical(kind: Kind) -> Physical {
-    match kind {
-        Kind::Text => Physical::BYTE_ARRAY,
-        Kind::Count | Kind::Nanoseconds | Kind::Instant => Physical::INT64,
-        Kind::Share | Kind::Number | Kind::Measure => Physical::DOUBLE,
-    }
-}
-
-fn parquet(table: &DataTable, out: impl Write + Send) -> ParquetResult<()> {
-    let field = |column: &vruntime_report::Column| {
-        let builder = Type::primitive_type_builder(column.key.as_ref(), physical(column.kind));
-        let text = (column.kind == Kind::Text).then_some(LogicalType::String);
-        builder.with_repetition(Repetition::OPTIONAL).with_logical_type(text).build().map(Arc::new)
-    };
-    let fields = table.columns.iter().map(field).collect::<ParquetResult<Vec<_>>>()?;
-    let schema = Type::group_type_builder(table.name).with_fields(fields).build()?;
-    let mut writer = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(WriterProperties::builder().build()))?;
-    let mut group = writer.next_row_group()?;
-    for (index, column) in table.columns.iter().enumerate() {
-        let Some(mut to) = group.next_column()? else { break };
-        let cells = || table.rows.iter().map(|row| &row[index]);
-        let there: Vec<i16> = cells().map(|cell| i16::from(*cell != Cell::Nothing)).collect();
-        match physical(column.kind) {
-            Physical::BYTE_ARRAY => {
-                let text = |cell: &Cell| match cell {
-                    Cell::Text(text) => Some(ByteArray::from(text.as_str())),
-                    Cell::Int(value) => Some(ByteArray::from(value.to_string().as_str())),
-                    Cell::Float(value) | Cell::Measure { value, .. } => {
-                        Some(ByteArray::from(value.to_string().as_str()))
-                    }
-                    Cell::Nothing => None,
-                };
-                let values: Vec<ByteArray> = cells().filter_map(text).collect();
-                to.typed::<ByteArrayType>().write_batch(&values, Some(&there), None)?;
-            }
-            Physical::INT64 => {
-                let whole = |cell: &Cell| match cell {
-                    Cell::Int(value) => Some(*value),
-                    Cell::Float(value) | Cell::Measure { value, .. } => Some(value.round() as i64),
-                    Cell::Text(_) | Cell::Nothing => None,
-                };
-                let values: Vec<i64> = cells().filter_map(whole).collect();
-                to.typed::<Int64Type>().write_batch(&values, Some(&there), None)?;
-            }
-            _ => {
-                let number = |cell: &Cell| match cell {
-                    Cell::Int(value) => Some(*value as f64),
-                    Cell::Float(value) | Cell::Measure { value, .. } => Some(*value),
-                    Cell::Text(_) | Cell::Nothing => None,
-                };
-                let values: Vec<f64> = cells().filter_map(number).collect();
-                to.typed::<DoubleType>().write_batch(&values, Some(&there), None)?;
-            }
-        }
-        to.close()?;
-    }
-    group.close()?;
-    writer.close().map(drop)
-}
-
 #[cfg(test)]
 mod tests {
-    use parquet::file::reader::{FileReader, SerializedFileReader};
-    use parquet::record::Field;
+    use vruntime_report::Kind;
 
     use super::*;
 
-    fn table() -> DataTable {
+    pub(super) fn table() -> DataTable {
         let columns =
             [("task", "Task", Kind::Text), ("delay_ns", "Delay", Kind::Nanoseconds), ("share", "Share", Kind::Share)];
         let mut table = DataTable::new("delays", "Delays", &columns);
@@ -139,7 +75,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back() {
         let folder = tempfile::tempdir().unwrap();
-        for format in [TableFormat::Csv, TableFormat::Json, TableFormat::Parquet] {
+        for format in [TableFormat::Csv, TableFormat::Json] {
             write(folder.path(), format, "x-", &[table()]).unwrap();
         }
         let text = fs::read_to_string(folder.path().join("x-delays.csv")).unwrap();
@@ -151,13 +87,5 @@ mod tests {
         let json: serde_json::Value =
             serde_json::from_str(&fs::read_to_string(folder.path().join("x-delays.json")).unwrap()).unwrap();
         assert_eq!(json, table().json());
-        let reader = SerializedFileReader::new(File::open(folder.path().join("x-delays.parquet")).unwrap()).unwrap();
-        let rows: Vec<Vec<Field>> = reader
-            .get_row_iter(None)
-            .unwrap()
-            .map(|row| row.unwrap().get_column_iter().map(|(_, field)| field.clone()).collect())
-            .collect();
-        assert_eq!(rows[0], [Field::Str("a,\"b\"\nc".to_owned()), Field::Long(7), Field::Double(0.5)]);
-        assert_eq!(rows[1], [Field::Str("d".to_owned()), Field::Null, Field::Null]);
     }
 }

@@ -4,6 +4,9 @@
 mod comparisons;
 #[path = "cli/counts.rs"]
 mod counts;
+#[cfg(unix)]
+#[path = "support/for_all.rs"]
+mod for_all;
 #[path = "cli/runs.rs"]
 mod runs;
 #[path = "cli/scenarios.rs"]

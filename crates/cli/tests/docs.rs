@@ -10,10 +10,10 @@ use assert_cmd::Command;
 mod page;
 #[path = "docs/prose.rs"]
 mod prose;
+#[path = "support/recordings.rs"]
+mod recordings;
 #[path = "docs/replayed.rs"]
 mod replayed;
-#[path = "../../../tests/skip.rs"]
-mod skip;
 
 /// What is shown to be refused: the page, the command, and what is told on standard error.
 const REFUSED: [(&str, &str); 1] = [("historical.md", "run scenarios/demo/demo.toml --kernel 2.6.22")];
@@ -34,8 +34,8 @@ impl Shown {
         self.arguments.join(" ")
     }
 
-    /// The folder in which it can be run: it has the file that is named first. None if that file is the reader's own,
-    /// or if what comes of it is this machine's.
+    /// The folder in which it can be run: it has the file that is named first. None if that file is the reader's own or
+    /// another project's (`cargo xtask traces` has those), or if what comes of it is this machine's.
     fn folder(&self) -> Option<PathBuf> {
         let words: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
         let (["run" | "compare" | "replay", file, ref rest @ ..] | ["trace", "analyse" | "info", file, ref rest @ ..]) =
@@ -48,8 +48,8 @@ impl Shown {
         }
         // A scenario of this repository that is not there is a mistake of the document's, and told by the command.
         let ours = file.starts_with("scenarios/").then(root);
-        let folders = ["crates/cli/tests/data", "../shared/traces"].map(|folder| root().join(folder));
-        ours.or_else(|| folders.into_iter().find(|folder| folder.join(file).exists()))
+        let data = root().join("crates/cli/tests/data");
+        ours.or_else(|| Some(data).filter(|folder| folder.join(file).exists()))
     }
 }
 
@@ -129,10 +129,5 @@ fn documents_print_what_the_command_prints() {
             && !line.contains("--machine host")
     });
     assert_eq!(of_scenarios + refused.len(), commands.count(), "all commands of scenarios are run");
-    // Recordings: one of this crate's, and one that stays outside of the repository.
-    if beside == ["trace"] && !root().join("../shared/traces/lisa-juno6-rtapp.txt").exists() {
-        skip::skip("there is no ../shared/traces/lisa-juno6-rtapp.txt");
-        return;
-    }
-    assert_eq!(beside, ["trace", "replay"]);
+    assert_eq!(beside, ["trace"], "of a recording of this crate's");
 }

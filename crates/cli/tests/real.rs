@@ -2,6 +2,8 @@
 //! machine, or one without root, may not give.
 #![cfg(target_os = "linux")]
 
+#[path = "support/for_all.rs"]
+mod for_all;
 #[path = "../../../tests/skip.rs"]
 mod skip;
 
@@ -182,11 +184,13 @@ fn limits_are_told_with_what_to_do() {
     let text = "duration = \"100ms\"\n[[workload]]\nmodel = \"hackbench -pipe 2 thread 10\"\n\
                 [[task]]\nname = \"u\"\nrun = \"1ms\"\n";
     fs::write(folder.path().join("process.toml"), text).unwrap();
+    let bin = tempfile::tempdir().unwrap();
+    let for_all = for_all::copied(bin.path());
     let few_threads = |file: &str| {
         let scenario = fs::File::open(folder.path().join(file)).unwrap();
         let mut command = std::process::Command::new("setpriv");
         command.args(["--reuid=65533", "--regid=65533", "--clear-groups", "prlimit", "--nproc=9"]);
-        let output = command.arg(&program).args(["real", "-", "--duration", "100ms"]).stdin(scenario).output();
+        let output = command.arg(&for_all).args(["real", "-", "--duration", "100ms"]).stdin(scenario).output();
         // Lines are broken where a terminal ends.
         let words = |text: &str| text.split_whitespace().filter(|&word| word != "│").collect::<Vec<_>>().join(" ");
         output.ok().map(|output| words(&String::from_utf8_lossy(&output.stderr)))

@@ -14,13 +14,13 @@ mod groups;
 mod hotplug;
 #[path = "replay/machines.rs"]
 mod machines;
+#[path = "support/recordings.rs"]
+mod recordings;
 #[path = "../../../tests/skip.rs"]
 mod skip;
 
 /// Recordings of a real kernel, beside the readers' tests.
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace/tests/data");
-/// Larger ones, which are not part of the repository.
-const SHARED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces");
 
 /// A recording of tasks in cgroups, and where they were: see data/README.md.
 const GROUPS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/groups.pftrace");
@@ -212,15 +212,11 @@ fn wakeups_can_keep_their_times() {
     assert!(habits("inferred").len() > 2);
 }
 
-/// Recorded for this project: four spinners of nice 0, 0, 5 and 10 on one CPU. `shared/traces/INDEX.md` has what they
-/// got.
+/// Four spinners of nice 0, 0, 5 and 10 on one CPU: see README.md of the readers' tests.
 #[test]
 fn spinners_of_a_real_kernel_get_their_shares() {
-    let path = format!("{SHARED}/own-618-2cpu-nice.script.txt");
-    if !Path::new(&path).exists() {
-        skip::skip("there is no ../shared/traces/own-618-2cpu-nice.script.txt");
-        return;
-    }
+    let folder = tempfile::tempdir().expect("there is room");
+    let path = recordings::whole("nice", folder.path());
     let replay = json(&["replay", &path, "--json", "--map", "spin: nice=0", "--costs", "vm"], b"");
     for name in ["spin-13423", "spin-13424", "spin-13425", "spin-13426"] {
         let (recorded, replayed) = (permille(&replay, name, "recorded"), permille(&replay, name, "replayed"));

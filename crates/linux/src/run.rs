@@ -21,7 +21,7 @@ use crate::objects::Objects;
 use crate::others::Look;
 use crate::processes::{self, Child};
 use crate::program::{self, Running};
-use crate::{stat, work};
+use crate::{stat, sys, work};
 
 /// From when all are ready to when they begin, nanoseconds: long enough for each to look at its counters and go to
 /// sleep; and so much more for each thread.
@@ -339,6 +339,7 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
     let mut notes = crate::clean();
     let cgroups = cgroups_of(workload, &mut notes);
     left_out(workload, &mut notes);
+    inherited(workload, &begun, &mut notes);
     let processes = if options.threads { Vec::new() } else { processes_of(workload, &begun, &mut notes) };
     let across = processes.len() > 1;
     let shared = Arc::new(Shared::new(workload, options, cgroups, begun.len(), across)?);
@@ -395,6 +396,24 @@ fn left_out(workload: &Workload, notes: &mut Vec<String>) {
     }
     if !workload.sessions.is_empty() {
         notes.push("all threads are of one session: sessions are left out".to_owned());
+    }
+}
+
+/// Tells what tasks inherit from this program that the workload does not say.
+fn inherited(workload: &Workload, begun: &[usize], notes: &mut Vec<String>) {
+    if let Ok(attr) = sys::attr()
+        && begun.iter().any(|&task| workload.tasks[task].settings.policy.is_none())
+    {
+        let policy = match attr.policy {
+            sys::SCHED_OTHER if attr.nice == 0 => None,
+            sys::SCHED_OTHER => Some(format!("with nice {}", attr.nice)),
+            sys::SCHED_BATCH => Some(format!("under SCHED_BATCH, with nice {}", attr.nice)),
+            sys::SCHED_IDLE => Some("under SCHED_IDLE".to_owned()),
+            _ => Some("under a real-time policy".to_owned()),
+        };
+        if let Some(policy) = policy {
+            notes.push(format!("this program was started {policy}: tasks without a policy of their own inherit that"));
+        }
     }
 }
 

@@ -37,13 +37,23 @@ fn of(workload: &Workload, duration: Option<u64>) -> Measured {
 #[test]
 fn a_program_comes_to_its_end_and_is_measured() {
     let ops = vec![Op::Run { work: 3 * MS }, Op::Sleep { time: 2 * MS }];
-    let measured = of(&workload(vec![task("t", Repeat::Times(5), ops)]), None);
-    let [task] = &measured.tasks[..] else { panic!("one task: {measured:?}") };
-    assert!(task.ended);
-    assert_eq!((task.loops, task.loop_work_ns, task.late_ns.len(), task.loop_ns.len()), (5, 15 * MS, 5, 5));
-    assert!(task.cpu_ns >= 15 * MS && task.life_ns >= 25 * MS, "{task:?}");
-    assert!(task.voluntary >= 5, "five sleeps: {task:?}");
-    assert!(measured.elapsed_ns >= 25 * MS && !measured.interrupted);
+    let program = workload(vec![task("t", Repeat::Times(5), ops)]);
+    let mut voluntary = Vec::new();
+    // A task that is preempted as it goes to sleep, until its sleep is over, does not sleep. A busy machine does that to
+    // some runs, and not to all.
+    while voluntary.last().is_none_or(|&switches| switches < 5) {
+        let measured = of(&program, None);
+        let [task] = &measured.tasks[..] else { panic!("one task: {measured:?}") };
+        assert!(task.ended);
+        assert_eq!((task.loops, task.loop_work_ns, task.late_ns.len(), task.loop_ns.len()), (5, 15 * MS, 5, 5));
+        assert!(task.cpu_ns >= 15 * MS && task.life_ns >= 25 * MS, "{task:?}");
+        assert!(measured.elapsed_ns >= 25 * MS && !measured.interrupted);
+        voluntary.push(task.voluntary);
+        assert!(
+            voluntary.len() < 20 || task.voluntary >= 5,
+            "voluntary switches of runs of five sleeps: {voluntary:?}"
+        );
+    }
 }
 
 #[test]
@@ -321,5 +331,14 @@ fn processes_are_changed_from_outside() {
     let settings = Settings::default();
     all.changes = vec![Change { at: 20 * MS, what: Changed::Tasks { tasks: vec![0], settings, nice: Some(7) } }];
     let measured = of(&apart(all), None);
-    assert_eq!(measured.tasks.iter().map(|task| task.nice).collect::<Vec<_>>(), [7, 0]);
+    // A task without a policy begins with the nice value that this thread has, which is not 0 under `nice`.
+    let own = rustix::process::getpriority_process(None).expect("everybody may ask");
+    // Only root may go below it.
+    let refused = measured.notes.iter().any(|note| note.contains("the kernel refused nice 7"));
+    assert!(!refused || own > 7, "{:?}", measured.notes);
+    let changed = if refused { own } else { 7 };
+    assert_eq!(measured.tasks.iter().map(|task| task.nice).collect::<Vec<_>>(), [changed, own]);
+    // What is inherited is told.
+    let told = measured.notes.iter().any(|note| note.contains(&format!("was started with nice {own}")));
+    assert_eq!(told, own != 0, "{:?}", measured.notes);
 }

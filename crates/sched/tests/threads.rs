@@ -2,12 +2,15 @@
 //! in two places, and what must hold of a run queue holds whenever its lock is free.
 
 mod generator;
+#[path = "../../../tests/seed.rs"]
+mod seed;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use generator::Generator;
+use seed::any_seed;
 use vruntime_sched::class::ClassKind;
 use vruntime_sched::class::cfs_2007::Cfs2007;
 use vruntime_sched::class::deadline::{DlAttrs, SchedError};
@@ -400,24 +403,19 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
     }
 }
 
-/// `make soak` numbers its rounds: each has numbers of its own.
-fn round() -> u64 {
-    std::env::var("SOAK_ROUND").ok().and_then(|round| round.parse().ok()).unwrap_or(0)
-}
-
 fn drive<P: Policy<Tunables = Knobs>>(name: &str, seed: u64) {
     drive_under::<P>(kernel(name).unwrap(), seed);
 }
 
 fn drive_under<P: Policy<Tunables = Knobs>>(kernel: Kernel, seed: u64) {
-    let seed = seed + 10_000 * round();
+    let seed = any_seed().wrapping_mul(10_000).wrapping_add(seed);
     let (name, rt_groups) = (kernel.name, kernel.rt_group_sched);
     let world = World::<P>::new(kernel);
     std::thread::scope(|threads| {
         for cpu in (0..CPUS as u32).map(CpuId) {
             let world = &world;
             threads.spawn(move || {
-                let random = Generator::new(seed + u64::from(cpu.0));
+                let random = Generator::new(seed.wrapping_add(u64::from(cpu.0)));
                 let mut cpu = Cpu { world, id: cpu, random, running: Running::Idle, partitions: false };
                 for call in 0..CALLS {
                     cpu.partitions = call >= CALLS / 4 * 3;

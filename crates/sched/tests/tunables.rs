@@ -1,8 +1,11 @@
 //! Tunables compiled in and tunables in memory are the same scheduler: the same calls give the same events.
 
 mod generator;
+#[path = "../../../tests/seed.rs"]
+mod seed;
 
 use generator::Generator;
+use seed::any_seed;
 use vruntime_sched::class::cfs_2007::Cfs2007;
 use vruntime_sched::class::fair::{CfsOrder, EevdfOrder, Fair};
 use vruntime_sched::config::Config;
@@ -56,14 +59,14 @@ impl Host for Recorder {
     }
 }
 
-/// Four CPUs, and the calls that the numbers of `seed` stand for.
+/// Four CPUs, and the calls that the numbers of `seed`, counted from that of the tests, stand for.
 fn events_of<P: Policy>(name: &str, tunables: P::Tunables, seed: u64) -> Vec<(u64, CpuId, Event)> {
     let topology = Topology::flat(4);
     let config = Config::new(&kernel(name).unwrap(), &topology, 250).with_tunables(tunables);
     let shared = Shared::<P>::new(topology, config);
     let mut rqs = Rq::all(&shared);
     let mut host = Recorder::default();
-    let mut random = Generator::new(seed);
+    let mut random = Generator::new(any_seed().wrapping_add(seed));
     let mut tasks: Vec<TaskId> = Vec::new();
     let mut now = 1_000_000;
     let mut groups = vec![GroupId::ROOT];

@@ -1,12 +1,16 @@
 //! The O(1) scheduler with the CPU resource controller: what is guaranteed, classes get; and each part of it is needed.
 
+#[path = "../../../tests/seed.rs"]
+mod seed;
 mod support;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{RngSeed, TestRunner};
+use seed::any_seed;
 use support::history::*;
 use support::*;
 use vruntime_sched::event::{Event, Running};
@@ -241,34 +245,54 @@ fn task_requeueing_helps_few_against_many() {
     assert!(without < 75.0, "{without}");
 }
 
-proptest! {
-    // Of random mixes one in two thousand is short of its guarantee by more than 2 points (docs/cpurc.md): always the
-    // same ones, then (`make unit` says this seed to all property tests; what it says goes before what is said here).
-    #![proptest_config(ProptestConfig {
-        cases: 100,
-        rng_seed: RngSeed::Fixed(0x63_7075_7263),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
-
-    /// Whatever computes has what is guaranteed to it, 5 s after it began.
-    #[test]
-    fn guarantees_are_met(mix in prop::collection::vec((1u32..=60, 1usize..12), 2..5), cpus in 1u32..3) {
-        let sum: u32 = mix.iter().map(|(weight, _)| weight).sum();
-        let guarantees: Vec<u32> = mix.iter().map(|(weight, _)| weight * 100 / sum).collect();
-        let mut tasks = Vec::new();
-        for (index, &(_, count)) in mix.iter().enumerate() {
-            for cpu in 0..cpus {
-                tasks.extend(hogs(count, index + 1).map(|(task, group)| (pinned(task, &[cpu]), group)));
-            }
-        }
-        let workload = classes(&guarantees, tasks);
-        let shares = shares_after(5 * S, &workload, &for_ms(KERNEL, &cpus.to_string(), 1000, 25_000));
-        for (index, &guarantee) in guarantees.iter().enumerate() {
-            let percent = shares.percent(index as u32 + 1) / f64::from(cpus);
-            prop_assert!(percent >= f64::from(guarantee) - 2.0, "{guarantees:?}: {} has {percent}", index + 1);
+/// The share of each class, percent of the machine, from 5 s to 25 s, beside its guarantee: one of (weight, tasks) each,
+/// with so many tasks on every CPU.
+fn guaranteed_and_had(mix: &[(u32, usize)], cpus: u32) -> Vec<(u32, f64)> {
+    let sum: u32 = mix.iter().map(|(weight, _)| weight).sum();
+    let guarantees: Vec<u32> = mix.iter().map(|(weight, _)| weight * 100 / sum).collect();
+    let mut tasks = Vec::new();
+    for (index, &(_, count)) in mix.iter().enumerate() {
+        for cpu in 0..cpus {
+            tasks.extend(hogs(count, index + 1).map(|(task, group)| (pinned(task, &[cpu]), group)));
         }
     }
+    let workload = classes(&guarantees, tasks);
+    let shares = shares_after(5 * S, &workload, &for_ms(KERNEL, &cpus.to_string(), 1000, 25_000));
+    let had = (1..).map(|class| shares.percent(class) / f64::from(cpus));
+    guarantees.into_iter().zip(had).collect()
+}
+
+/// How many of 100 random mixes may be short of a guarantee by more than 2 points. Of 12,000 six were (docs/cpurc.md),
+/// so that three or more of 100 have a chance of 2 in 100,000.
+const SHORT: usize = 2;
+
+/// Whatever computes has what is guaranteed to it, to 2 points, 5 s after it began: in all mixes but a few.
+///
+/// A class falls short between two recalculations. Nothing helps it before it has been hungry at three in a row, or at
+/// one if it starved shortly before. Then it has the CPU until its load is what is guaranteed. That load is an average
+/// over two intervals, so that it makes up for the past in part only. If the class had nothing at all until then, three
+/// intervals of its guarantee, three of nothing, and one of 1.875 times its guarantee would follow each other: 4.875
+/// out of 7. In the 40 intervals here are up to six such turns. The class then lacks 12.75 intervals of 40, which is
+/// less than a third.
+#[test]
+fn guarantees_are_met() {
+    let rng_seed = RngSeed::Fixed(any_seed());
+    let mut runner =
+        TestRunner::new(ProptestConfig { rng_seed, failure_persistence: None, ..ProptestConfig::default() });
+    let mixes = (prop::collection::vec((1u32..=60, 1usize..12), 2..5), 1u32..3);
+    let mut short = Vec::new();
+    for _ in 0..100 {
+        let (mix, cpus) = mixes.new_tree(&mut runner).unwrap().current();
+        let shares = guaranteed_and_had(&mix, cpus);
+        let lacks = |points: &dyn Fn(f64) -> f64| {
+            shares.iter().any(|&(guarantee, had)| had < f64::from(guarantee) - points(f64::from(guarantee)))
+        };
+        assert!(!lacks(&|guarantee| (guarantee / 3.0).max(2.0)), "{cpus} CPUs, {mix:?}: {shares:?}");
+        if lacks(&|_| 2.0) {
+            short.push((cpus, mix, shares));
+        }
+    }
+    assert!(short.len() <= SHORT, "{} of 100 mixes are short, {SHORT} at most: {short:#?}", short.len());
 }
 
 #[test]

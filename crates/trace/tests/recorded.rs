@@ -1,33 +1,28 @@
-//! Traces of real kernels: those kept beside this file were recorded for it (Linux 6.18; `data/README.md`), those of
-//! `../shared/traces` are read where that folder is there.
+//! Traces of real kernels, recorded for these tests (Linux 6.18; `data/README.md`). `cargo xtask traces` checks those of
+//! other projects.
 
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 use vruntime_trace::read::{self, Events, Forked, Kind, Notes, Summary, TextReader};
-use vruntime_trace::{Record, TaskState, Tracepoint};
+use vruntime_trace::{Record, Tracepoint};
 
-#[path = "../../../tests/skip.rs"]
-mod skip;
+#[path = "recorded/dresses.rs"]
+mod dresses;
+#[path = "recorded/whole.rs"]
+mod whole;
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
-/// Where the traces are that stay outside the repository; none if they are not there.
-fn shared(name: &str) -> Option<PathBuf> {
-    let inside = Path::new("shared/traces").join(name);
-    let found =
-        Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join(&inside)).find(|path| path.exists());
-    if found.is_none() {
-        skip::skip(&format!("there is no ../shared/traces/{name}"));
-    }
-    found
-}
-
 /// Everything in a trace, each event as text.
 fn told(path: &Path, line: impl Fn(&Record<'_>) -> String) -> (Vec<String>, Summary, Notes) {
-    let mut events = read::open(path).unwrap();
+    told_by(read::open(path).unwrap(), line)
+}
+
+/// Everything that a reader finds, each event as text.
+fn told_by(mut events: Box<dyn Events>, line: impl Fn(&Record<'_>) -> String) -> (Vec<String>, Summary, Notes) {
     let (mut lines, mut summary) = (Vec::new(), Summary::new());
     while let Some(record) = events.next_record().unwrap() {
         summary.add(&record);
@@ -343,140 +338,6 @@ fn tasks_of_a_recording() {
     assert!(sleeper.tgid.is_some());
     assert!(tasks.iter().any(|task| task.running_at_start));
     assert!(tasks.is_sorted_by(|a, b| a.cpu_ns >= b.cpu_ns));
-}
-
-/// The counts of INDEX.md, by an independent parser.
-#[test]
-fn shared_text_traces_have_the_counts_of_their_index() {
-    type Row = (&'static str, Kind, usize, f64, &'static [(&'static str, u64)]);
-    let rows: [Row; 5] = [
-        (
-            "lisa-juno6-rtapp.txt",
-            Kind::TraceCmdRaw,
-            6,
-            6.676,
-            &[("sched_switch", 1856), ("sched_wakeup", 1068), ("print", 14), ("sched_overutilized", 3)],
-        ),
-        (
-            "trappy-android8-surfaceflinger.html",
-            Kind::Systrace,
-            8,
-            0.738,
-            &[
-                ("sched_switch", 715),
-                ("sched_wakeup", 421),
-                ("cpu_idle", 621),
-                ("cpu_frequency", 104),
-                ("sched_blocked_reason", 31),
-            ],
-        ),
-        (
-            "catapult-android2-systrace.txt",
-            Kind::Ftrace,
-            2,
-            5.000,
-            &[("sched_switch", 11074), ("sched_wakeup", 6827), ("0", 13578)],
-        ),
-        (
-            "own-618-2cpu-nice.script.txt",
-            Kind::PerfScript,
-            2,
-            2.52,
-            &[
-                ("sched_switch", 846),
-                ("sched_wakeup", 120),
-                ("sched_waking", 121),
-                ("sched_wakeup_new", 8),
-                ("sched_migrate_task", 9),
-                ("sched_stat_runtime", 1427),
-            ],
-        ),
-        (
-            "own-618-2cpu-mix.script.txt",
-            Kind::PerfScript,
-            2,
-            3.01,
-            &[
-                ("sched_switch", 3948),
-                ("sched_wakeup", 2205),
-                ("sched_waking", 2210),
-                ("sched_wakeup_new", 6),
-                ("sched_migrate_task", 14),
-                ("sched_stat_runtime", 5213),
-            ],
-        ),
-    ];
-    for (name, kind, cpus, span, counts) in rows {
-        let Some(path) = shared(name) else { continue };
-        let (summary, notes) = summary(&path);
-        without_loss(&notes, kind);
-        assert_eq!(summary.cpus().count(), cpus, "{name}");
-        assert!((summary.clock().span_ns() as f64 / 1e9 - span).abs() < 0.006, "{name}: {}", summary.clock().span_ns());
-        for &(event, count) in counts {
-            assert_eq!(summary.count_of(event), count, "{name}: {event}");
-        }
-    }
-}
-
-#[test]
-fn shared_binary_traces_have_the_counts_of_their_index() {
-    type Row = (&'static str, usize, f64, &'static [(&'static str, u64)]);
-    let rows: [Row; 2] = [
-        (
-            "lisa-juno6-pelt.dat",
-            6,
-            0.428,
-            &[
-                ("sched_switch", 399),
-                ("sched_migrate_task", 28),
-                ("sched_load_cfs_rq", 2437),
-                ("sched_load_se", 364),
-                ("cpu_idle", 474),
-                ("cpu_frequency", 16),
-                ("sched_wakeup", 0),
-            ],
-        ),
-        (
-            "trappy-hmp8-history.dat",
-            8,
-            4.531,
-            &[("sched_switch", 826), ("sched_wakeup", 415), ("sched_stat_runtime", 7981), ("sched_migrate_task", 9)],
-        ),
-    ];
-    for (name, cpus, span, counts) in rows {
-        let Some(path) = shared(name) else { continue };
-        let (summary, notes) = summary(&path);
-        without_loss(&notes, Kind::TraceDat);
-        assert_eq!(notes.cpus, Some(cpus as u32), "{name}");
-        assert!((summary.clock().span_ns() as f64 / 1e9 - span).abs() < 0.001, "{name}: {}", summary.clock().span_ns());
-        assert_eq!(summary.broken_switches(), 0, "{name}");
-        assert_eq!(summary.clock().unordered(), 0, "{name}");
-        for &(event, count) in counts {
-            assert_eq!(summary.count_of(event), count, "{name}: {event}");
-        }
-    }
-}
-
-#[test]
-fn what_is_told_of_shared_traces() {
-    if let Some(path) = shared("own-618-2cpu-nice.script.txt") {
-        let (summary, _) = summary(&path);
-        let spinners: Vec<u64> = summary.tasks().iter().take(4).map(|task| task.cpu_ns / 100_000).collect();
-        assert_eq!(spinners, [10307, 10295, 3363, 1112], "run times of INDEX.md, in 100 us");
-    }
-    if let Some(path) = shared("lisa-juno6-rtapp.txt") {
-        let (states, summary, _) = told(&path, |record| match record.point {
-            Tracepoint::Switch { prev_state, .. } => prev_state.letters().to_owned(),
-            _ => "other".to_owned(),
-        });
-        assert_eq!(summary.tasks().len(), 50);
-        assert!(!states.iter().any(|state| state == TaskState::Unknown.letters()));
-        assert!(states.iter().any(|state| state == "R+"), "4096 on this kernel");
-    }
-    if let Some(path) = shared("catapult-android2-systrace.txt") {
-        let (summary, _) = summary(&path);
-        assert_eq!(summary.clock().strays(), 1, "one line has the time 0.0");
-    }
 }
 
 /// Everything up to any byte: events or an error, and the loss told.

@@ -16,7 +16,7 @@ pub(crate) struct Calibrate {
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools)] // switches of the command line
 pub(crate) struct Real {
-    /// An rt-app file (JSON), a scenario (TOML), or - for standard input
+    /// An rt-app file (JSON), a scenario (TOML), an example by its name (`vruntime example`), or - for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Stop after so long, such as 5s or 500ms; at most 1000000s (default: the file's, else until all tasks have ended)

@@ -69,7 +69,7 @@ pub(crate) struct Replay {
     /// can be repeated
     #[arg(long, value_name = "RULE|FILE")]
     pub(crate) map: Vec<String>,
-    /// What if this workload ran beside it (rt-app JSON or a scenario); can be repeated
+    /// What if this workload ran beside it (rt-app JSON, a scenario or an example); can be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) beside: Vec<PathBuf>,
     /// What ends the sleeps of tasks

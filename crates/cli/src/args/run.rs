@@ -9,7 +9,7 @@ use super::{Options, Reports};
 #[derive(Debug, Args)]
 #[command(mut_arg("hz", |arg| arg.help("Scheduler ticks a second (default: the file's, else 250)")))]
 pub(crate) struct Run {
-    /// An rt-app file (JSON), a scenario (TOML), or - for standard input
+    /// An rt-app file (JSON), a scenario (TOML), an example by its name (`vruntime example`), or - for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// The kernel, such as 6.12, 6.12+NO_RUN_TO_PARITY or what `uname -r` prints; see `vruntime kernels` (default: the
@@ -48,7 +48,7 @@ pub(crate) struct Run {
 
 #[derive(Debug, Args)]
 pub(crate) struct Compare {
-    /// rt-app files (JSON), scenarios (TOML), or traces of real machines
+    /// rt-app files (JSON), scenarios (TOML), examples by their names (`vruntime example`), or traces of real machines
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// A kernel, such as 6.12 or 6.12+NO_RUN_TO_PARITY; give several to compare them (default: the files', else 6.12)

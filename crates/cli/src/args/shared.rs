@@ -109,6 +109,7 @@ pub(crate) enum TableFormat {
     /// An array of objects
     Json,
     /// Apache Parquet
+    #[cfg(feature = "parquet")]
     Parquet,
 }
 

@@ -186,7 +186,7 @@ impl<'a> Ran<'a> {
 
     /// What was run, in words.
     fn what(&self) -> String {
-        let Self { side: Side { file, plan, changes, label, .. }, runs } = self;
+        let Self { side: Side { input, file, plan, changes, label, .. }, runs } = self;
         let ended = self.finished();
         let seconds = self.counted(ended == 0).next().map_or(0, |run| run.outcome.end) as f64 / 1e9;
         let default = if plan.machine_by_default { ", the default" } else { "" };
@@ -195,9 +195,10 @@ impl<'a> Ran<'a> {
             0 if runs.len() == 1 => ", stopped early".to_owned(),
             _ => format!(", {ended} of {} seeds: stopped early", runs.len()),
         };
+        let embedded = if input.example.is_some() { " (embedded example)" } else { "" };
         let with = if changes.is_empty() { String::new() } else { format!(", with {}", changes.join("; ")) };
         format!(
-            "{label}: {} under Linux {} on {}{default}, {seconds} s simulated{stopped}{with}",
+            "{label}: {}{embedded} under Linux {} on {}{default}, {seconds} s simulated{stopped}{with}",
             file,
             plan.kernel,
             machine_words(plan)

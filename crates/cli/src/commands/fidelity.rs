@@ -330,6 +330,7 @@ fn scenario(
     let workload = std::mem::take(&mut recording.workload);
     let input = Input {
         name: recording.name.clone(),
+        example: None,
         folder: PathBuf::new(),
         workload,
         places: SourceMap::default(),

@@ -5,6 +5,7 @@ mod analyses;
 mod calibrate;
 mod compare;
 mod diff;
+mod example;
 mod fidelity;
 mod html;
 mod info;
@@ -26,6 +27,7 @@ pub(crate) use analyses::{Asked, word as analysis_word};
 pub(crate) use calibrate::calibrate;
 pub(crate) use compare::compare;
 pub(crate) use diff::diff;
+pub(crate) use example::{example, init};
 pub(crate) use fidelity::fidelity;
 pub(crate) use info::{completions, kernels, machines};
 #[cfg(target_os = "linux")]

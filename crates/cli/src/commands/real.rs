@@ -69,7 +69,7 @@ pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
     if real.json {
         output::print_json(&json());
     } else {
-        output::print(&report(&input.name, &runs, &results));
+        output::print(&report(&input.title(), &runs, &results));
         if let Some(folder) = &real.out {
             output::print(&left(folder, &runs));
         }

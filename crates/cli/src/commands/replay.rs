@@ -172,7 +172,7 @@ impl<'a> Programs<'a> {
         }
         tell(&replay.plan.notes);
         let what_if = asked.changes(arguments).then(|| what_if(arguments, asked, &replay)).transpose()?;
-        let neighbours = beside.iter().map(|input| format!("beside {}", input.name));
+        let neighbours = beside.iter().map(|input| format!("beside {}", input.title()));
         let changes = rules::changes(rules, &arguments.model).into_iter().chain(neighbours).collect();
         let unreached = rules.unreached(&replay.recorded.threads);
         if unreached > 0 {

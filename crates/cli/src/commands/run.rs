@@ -65,13 +65,13 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     if let (Some((_, options)), Some(analyses)) = (&wanted, runs.first().and_then(|run| run.analyses.as_ref())) {
         check(analyses, options, None)?;
     }
-    leave_reports(run, &input.name, &head(&input.name, &plan, &changes, &runs), &runs)?;
+    leave_reports(run, &input.name, &head(&input.title(), &plan, &changes, &runs), &runs)?;
     if let (Some(at), Some(done)) = (run.debug_at, runs.first()) {
         output::print(&debug(at, &run.task, done)?);
     } else if options.json {
         output::print_json(&runs_json(&input.name, &plan, &changes, &runs));
     } else {
-        output::print(&report(&input.name, &plan, &changes, &runs, wanted.is_some()));
+        output::print(&report(&input.title(), &plan, &changes, &runs, wanted.is_some()));
         if let Some(folder) = &options.out {
             let folder = folder.display();
             let told = format!(

@@ -62,7 +62,7 @@ pub(crate) fn traced(
     tell_left_out(&replay.unfit, &replay.plan.config);
     let workload = replay.going_on(BTreeSet::new(), BTreeMap::new()).workload;
     let says = Says::Trace(replay.trace().clone());
-    let input = Input { name, folder: PathBuf::new(), workload, places: SourceMap::default(), says };
+    let input = Input { name, example: None, folder: PathBuf::new(), workload, places: SourceMap::default(), says };
     let Replay { recorded, plan: as_recorded, .. } = replay;
     let (cpus, jumps) = (recording.cpus(), recording.clock_jumps());
     Ok(Some((input, Traced { file: path.to_owned(), recorded, jumps, guessed, cpus, as_recorded })))

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::for_all;
 use crate::skip;
 use crate::support::*;
 
@@ -123,12 +124,14 @@ fn ctrl_c_compares_nothing_that_is_unequally_long() {
 fn without_threads_it_takes_longer_or_is_told() {
     let out = tempfile::tempdir().unwrap();
     std::fs::set_permissions(out.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let bin = tempfile::tempdir().unwrap();
+    let program = for_all::copied(bin.path());
     let hog = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(hog.path(), r#"{"tasks":{"h":{"run":1000,"loop":-1}}}"#).unwrap();
     let limited = |arguments: &[&str]| {
         let mut command = std::process::Command::new("setpriv");
         command.args(["--reuid=65533", "--regid=65533", "--clear-groups", "prlimit", "--nproc=1"]);
-        command.arg(assert_cmd::cargo::cargo_bin("vruntime")).args(arguments).current_dir(out.path());
+        command.arg(&program).args(arguments).current_dir(out.path());
         command.stdin(std::fs::File::open(hog.path()).unwrap()).output()
     };
     let path = out.path().to_str().expect("it is UTF-8");

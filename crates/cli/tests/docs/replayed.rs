@@ -2,12 +2,11 @@
 //! page.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use serde_json::Value;
 
 use super::page::{Page, range, well};
-use super::{root, skip};
+use super::{recordings, root};
 
 fn replayed(trace: &str, seed: u32, more: &[&str]) -> Value {
     let seed = seed.to_string();
@@ -131,13 +130,8 @@ fn cells_within(json: &Value) -> f64 {
 
 #[test]
 fn figures_of_nice_and_mix() {
-    let [nice, mix] =
-        ["nice", "mix"].map(|which| root().join(format!("../shared/traces/own-618-2cpu-{which}.script.txt")));
-    if ![&nice, &mix].into_iter().all(|path: &PathBuf| path.exists()) {
-        skip::skip("there is no ../shared/traces/own-618-2cpu-*.script.txt");
-        return;
-    }
-    let [nice, mix] = [nice, mix].map(|path| path.display().to_string());
+    let recorded = tempfile::tempdir().expect("there is room");
+    let [nice, mix] = ["nice", "mix"].map(|name| recordings::whole(name, recorded.path()));
     let mut page = Page::open("replay.md");
     let grouped = [&RELEASE[..], &["--autogroup"]].concat();
     let [a, b] = alike(&nice, &RELEASE);

@@ -61,45 +61,98 @@ fn a_trace_of_a_run_is_replayed_under_the_kernel_of_the_run() {
     }
 }
 
-/// Recorded on a Juno board whose large CPUs never came beyond 800 MHz of 1100: what they did was that much less.
-#[test]
-fn a_machine_tells_of_frequencies_that_its_trace_does_not_reach() {
-    let (trace, machine) = (format!("{SHARED}/lisa-juno6-pelt.dat"), format!("{SHARED}/lisa-juno6.plat_info.yml"));
-    if !Path::new(&trace).exists() {
-        skip::skip("there is no ../shared/traces/lisa-juno6-pelt.dat");
-        return;
-    }
-    let whatif = |machine: &str| {
-        let arguments = ["replay", &trace, "--recorded-machine", machine, "--machine", "6", "--json"];
-        permille(&json(&arguments, b""), "sudo-3104", "what_if")
+/// Two little CPUs, 0 and 3, of half the capacity, and two big ones, 1 and 2, as LISA describes machines. The order is that of boards.
+const BIG_LITTLE: &str = "platform-info:
+    conf:
+        cpu-capacities:
+            orig:
+                0: 512
+                1: 1024
+                2: 1024
+                3: 512
+        cpus-count: 4
+        freq-domains:
+        -   - 0
+            - 3
+        -   - 1
+            - 2
+        freqs:
+            0: [400000, 800000]
+            1: [500000, 750000, 1000000]
+            2: [500000, 750000, 1000000]
+            3: [400000, 800000]
+        name: invented
+";
+
+/// A second in which `beat` computes for 6 ms of every 10 on `cpu`, which runs at `khz`.
+fn beats(cpu: u32, khz: u32) -> String {
+    let line = |at: u64, cpu: u32, context: &str, what: &str| {
+        format!("  {context} [{cpu:03}] {}.{:06}: {what}\n", at / 1_000_000, at % 1_000_000)
     };
-    let (known, unknown) = (whatif(&machine), whatif("core:6(capacity=446,1024,1024,446,446,446)"));
-    // Part of it ran before any frequency was told.
-    assert!(known * 10 < unknown * 9, "{known} and {unknown}");
+    let idle = format!("swapper/{cpu}");
+    let mut text: String = (0..4)
+        .map(|cpu| line(u64::from(cpu), cpu, "<idle>-0", &format!("cpu_frequency: state={khz} cpu_id={cpu}")))
+        .collect();
+    for beat in 0..100 {
+        let at = beat * 10_000 + 100;
+        text += &line(at, cpu, "<idle>-0", &format!("sched_waking: comm=beat pid=7 prio=120 target_cpu={cpu:03}"));
+        text += &line(
+            at + 10,
+            cpu,
+            "<idle>-0",
+            &format!(
+                "sched_switch: prev_comm={idle} prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=beat next_pid=7 next_prio=120"
+            ),
+        );
+        text += &line(
+            at + 6010,
+            cpu,
+            "beat-7",
+            &format!(
+                "sched_switch: prev_comm=beat prev_pid=7 prev_prio=120 prev_state=S ==> next_comm={idle} next_pid=0 next_prio=120"
+            ),
+        );
+    }
+    text + &line(1_000_000, cpu, "<idle>-0", &format!("cpu_idle: state=1 cpu_id={cpu}"))
 }
 
-/// Recorded on a Juno board, by LISA: little CPUs do less than half of what big ones do.
+/// CPUs that never came beyond half of their highest frequency did half of the work.
+#[test]
+fn a_machine_tells_of_frequencies_that_its_trace_does_not_reach() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let described = folder.path().join("plat_info.yml");
+    std::fs::write(&described, BIG_LITTLE).expect("there is room");
+    let whatif = |machine: &str, khz| {
+        let arguments =
+            ["replay", "-", "--recorded-machine", machine, "--machine", "4", "--wakeups", "recorded", "--json"];
+        permille(&json(&arguments, beats(1, khz).as_bytes()), "beat-7", "what_if")
+    };
+    let described = described.to_str().expect("it is UTF-8");
+    for (khz, share) in [(500_000, 300), (750_000, 450), (1_000_000, 600)] {
+        let told = whatif(described, khz);
+        assert!(told.abs_diff(share) <= 3, "{told} at {khz} kHz");
+        // Without a description the highest frequency is the highest of the trace.
+        let unknown = whatif("core:4(capacity=512,1024,1024,512)", khz);
+        assert!(unknown.abs_diff(600) <= 3, "{unknown} at {khz} kHz");
+    }
+}
+
+/// Little CPUs do half of what big ones do.
 #[test]
 fn a_big_little_machine_and_a_symmetric_one() {
-    let (trace, machine) = (format!("{SHARED}/lisa-juno6-rtapp.txt"), format!("{SHARED}/lisa-juno6.plat_info.yml"));
-    if !Path::new(&trace).exists() {
-        skip::skip("there is no ../shared/traces/lisa-juno6-rtapp.txt");
-        return;
-    }
-    let arguments = ["replay", &trace, "--recorded-machine", &machine, "--machine", "6", "--json"];
-    let replay = json(&arguments, b"");
-    let ramp = |run: &str| permille(&replay, "ramp-1706", run);
-    // It worked on a little CPU, and 446 / 1024 of that time is what it takes on a big one.
-    assert!(
-        ramp("what_if").abs_diff(ramp("recorded") * 446 / 1024) <= 15,
-        "{} and {}",
-        ramp("recorded"),
-        ramp("what_if")
-    );
+    let folder = tempfile::tempdir().expect("there is room");
+    let machine = folder.path().join("plat_info.yml");
+    std::fs::write(&machine, BIG_LITTLE).expect("there is room");
+    let machine = machine.to_str().expect("it is UTF-8");
+    let text = beats(3, 800_000);
+    let arguments = ["replay", "-", "--recorded-machine", machine, "--machine", "4", "--wakeups", "recorded", "--json"];
+    let replay = json(&arguments, text.as_bytes());
+    let [recorded, whatif] = ["recorded", "what_if"].map(|run| permille(&replay, "beat-7", run));
+    assert!(recorded.abs_diff(600) <= 3 && whatif.abs_diff(300) <= 3, "{recorded} and {whatif}");
     let told = replay["what_if"].as_str().expect("the difference is told");
     assert!(told.starts_with("All tasks together get") && told.contains("instead of"), "{told}");
-    let message = fails(&["replay", &trace, "--recorded-machine", "2"], b"");
+    let message = fails(&["replay", "-", "--recorded-machine", "2"], text.as_bytes());
     // Where a line ends depends on how long the path is.
     let words: Vec<&str> = message.split_whitespace().filter(|word| *word != "│").collect();
-    assert!(words.join(" ").contains("events of 6 CPUs, and the machine has 2"), "{message}");
+    assert!(words.join(" ").contains("events of 4 CPUs, and the machine has 2"), "{message}");
 }

@@ -188,7 +188,7 @@ impl Gaps {
     fn comes(&mut self, at: i64, cpu: u32, on: On) {
         if let On::Task(task) = on {
             if let Some(other) = self.task(task).cpu.filter(|&other| other != cpu) {
-                self.left(at, other, On::Unknown);
+                self.left(at, other, On::Unknown, true);
             }
             *self.task(task) = Task { cpu: Some(cpu), ..Task::default() };
         }
@@ -223,7 +223,7 @@ impl Gaps {
     /// Whoever was on that CPU has left it unseen, and so has `by` come, as long ago as he is charged for: when, if
     /// that is told.
     fn replaced(&mut self, at: i64, cpu: u32, by: On) -> Option<i64> {
-        self.left(at, cpu, by);
+        self.left(at, cpu, by, false);
         let On::Task(task) = by else { return None };
         let since = self.task(task).charged_from?.max(self.cpu(cpu).since).min(at);
         if since < at {
@@ -232,8 +232,8 @@ impl Gaps {
         Some(since)
     }
 
-    /// Whoever was on that CPU has left it unseen; `next` is known to have been there afterwards.
-    fn left(&mut self, at: i64, cpu: u32, next: On) {
+    /// Whoever was on that CPU has left it unseen, and turned up `elsewhere`, or `next` was there afterwards.
+    fn left(&mut self, at: i64, cpu: u32, next: On, elsewhere: bool) {
         let row = self.cpu(cpu);
         let Cpu { on, since, charged, offline, .. } = *row;
         *row = Cpu { since: at, offline, ..Cpu::default() };
@@ -243,7 +243,8 @@ impl Gaps {
             if charged > 0 || self.has_charges {
                 let at = since.saturating_add_unsigned(charged).min(at);
                 self.cpu(cpu).since = at;
-                self.put_in(Step { at, cpu, by: on, irq: false, what: What::Leaves { idle: next == On::Idle } });
+                let what = What::Leaves { idle: next == On::Idle, elsewhere };
+                self.put_in(Step { at, cpu, by: on, irq: false, what });
             }
         }
     }

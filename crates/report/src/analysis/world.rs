@@ -79,9 +79,10 @@ pub(crate) enum What {
     Exit,
     /// Who does it has come to this CPU, and the switch is missing ([`super::gaps`]).
     Arrives,
-    /// He has left it, and the switch is missing; to the idle task, if that is known.
+    /// He has left it, and the switch is missing; to the idle task, if that is known. `elsewhere`: he is on another CPU.
     Leaves {
         idle: bool,
+        elsewhere: bool,
     },
     /// Events of this CPU are missing.
     Lost,
@@ -161,6 +162,8 @@ pub(crate) struct Cpu {
     pub(crate) seen: bool,
     /// Its idle task runs there, and takes nobody.
     pub(crate) offline: bool,
+    /// A task has left it unseen since its last switch. However many have, the next switch is one that does not fit.
+    pub(crate) torn: bool,
 }
 
 /// What is not as it should be in the events.
@@ -207,7 +210,8 @@ pub(crate) struct World {
 impl World {
     /// A machine whose CPUs are all idle at 0.
     pub(crate) fn all_idle(&mut self, cpus: usize) {
-        self.cpus = vec![Cpu { on: On::Idle, since: 0, seen: true, offline: false }; cpus.min(MAX_CPUS as usize)];
+        self.cpus =
+            vec![Cpu { on: On::Idle, since: 0, seen: true, offline: false, torn: false }; cpus.min(MAX_CPUS as usize)];
         self.span = Some((0, 0));
     }
 
@@ -364,7 +368,7 @@ impl World {
     fn set_cpu(&mut self, at: i64, cpu: u32, on: On) {
         let row = &mut self.cpus[cpu as usize];
         let on = if row.offline && on == On::Idle { On::Unknown } else { on };
-        let now = Cpu { on, since: at, seen: true, offline: row.offline };
+        let now = Cpu { on, since: at, seen: true, offline: row.offline, torn: row.torn };
         let was = std::mem::replace(row, now);
         if was.on != on || !was.seen {
             self.cpu_was = Some((cpu, was));
@@ -390,7 +394,7 @@ impl World {
             }
         }
         for cpu in &mut self.cpus {
-            (cpu.on, cpu.since) = (On::Unknown, at);
+            (cpu.on, cpu.since, cpu.torn) = (On::Unknown, at, false);
         }
     }
 
@@ -429,6 +433,7 @@ impl World {
         }
         if what == What::Lost {
             self.faults.losses += 1;
+            self.cpus[cpu as usize].torn = false;
             self.forget(at, cpu);
             return true;
         }
@@ -463,8 +468,9 @@ impl World {
                 self.set_cpu(at, cpu, On::Idle);
             }
             What::Arrives if matches!(self.cpus[cpu as usize].on, On::Idle | On::Unknown) => self.arrive(at, cpu, by),
-            What::Leaves { idle } if self.cpus[cpu as usize].on == by => {
-                self.faults.broken += 1;
+            What::Leaves { idle, elsewhere } if self.cpus[cpu as usize].on == by => {
+                self.faults.broken += u64::from(elsewhere);
+                self.cpus[cpu as usize].torn = !elsewhere;
                 self.forget(at, cpu);
                 if idle && !self.cpus[cpu as usize].offline {
                     self.cpus[cpu as usize].on = On::Idle;
@@ -512,11 +518,10 @@ impl World {
 
     fn switch(&mut self, at: i64, cpu: u32, prev: On, state: TaskState, next: On) {
         let before = self.cpus[cpu as usize].on;
-        if before != prev && before != On::Unknown {
-            self.faults.broken += 1;
-            if let On::Task(task) = before {
-                self.enter(at, task, State::Unknown, cpu);
-            }
+        let differs = before != prev && before != On::Unknown;
+        self.faults.broken += u64::from(std::mem::take(&mut self.cpus[cpu as usize].torn) || differs);
+        if differs && let On::Task(task) = before {
+            self.enter(at, task, State::Unknown, cpu);
         }
         if let On::Task(task) = prev {
             let to = if state.is_runnable() {

@@ -5,8 +5,8 @@
 //! - Who is picked is owed time, or owes none, and so is every group above him on its queue: at every pick. (Where the
 //!   predecessor's group has used up its limit it leaves its queue after the pick, in the same switch, as in the
 //!   kernel; then the average is another.)
-//! - Who joins a queue brings with him no more than two of his slices, or a tick if that is more, of what he is owed or
-//!   owes.
+//! - A task that joins a queue brings along a bounded lag. Up to 6.18 the bound is two of its slices, or a tick if that
+//!   is more. In late releases of 6.18, and from 7.0 on, it is the longest slice on the queue that it left, and a tick.
 //! - Between two changes of a queue that has tasks only (somebody joins or leaves, a weight or a slice is another),
 //!   nobody's debt grows beyond a slice of his own and a tick, and who owed more at the change owes no more than then.
 //!   The one who has the CPU at the change may end his request first, and owes that much more.
@@ -18,11 +18,14 @@
 #![allow(dead_code)] // each test binary uses some of it
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use vruntime_sched::class::fair::Eevdf;
+use vruntime_sched::config::Config;
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::invariants::{Standing, standings};
+use vruntime_sched::kernels::EevdfVersion;
+use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{Policy, Rq};
 
 /// How all stand, by queue; nothing under a policy other than EEVDF.
@@ -64,13 +67,46 @@ struct Base {
     runs: bool,
 }
 
+/// How much a task may owe, or be owed, when it joins a queue.
+#[derive(Debug)]
+struct Bounds {
+    /// The usual slice with every CPU online, ns. With fewer it is shorter, and who comes may have left where it was
+    /// this.
+    usual_slice_ns: u64,
+    tick_ns: u64,
+    /// Whether a lag is limited by the longest slice of a queue (late releases of 6.18, 7.0 and later), and not by the
+    /// task's own.
+    by_longest: bool,
+    /// The longest slice that any task has asked for in each group, or below it, ns.
+    longest: BTreeMap<GroupId, u64>,
+    /// The groups that each task has been in.
+    been_in: BTreeMap<TaskId, BTreeSet<GroupId>>,
+}
+
+impl Bounds {
+    /// The most that a task owes, or is owed, when it joins a queue, ns of CPU time.
+    ///
+    /// The scheduler limits a task's lag when the task leaves a queue. Late kernels limit it to the longest slice on
+    /// that queue, and a tick. The slices on the queue are those of the group's tasks, and of groups below, each of
+    /// which has the shortest slice of its tasks. Some entities may have come and gone within the instant in which the
+    /// task left, unseen. So the bound takes every task that was ever in the group, or below it, to have been there.
+    fn at_joining(&self, standing: &Standing) -> i128 {
+        let usual = self.usual_slice_ns.max(standing.slice_ns);
+        i128::from(if self.by_longest {
+            let been_in = standing.task.and_then(|task| self.been_in.get(&task)).into_iter().flatten();
+            let longest = been_in.filter_map(|group| self.longest.get(group)).copied().max();
+            longest.unwrap_or(0).max(usual) + self.tick_ns
+        } else {
+            (2 * usual).max(self.tick_ns)
+        })
+    }
+}
+
 /// The queues that have tasks only, since each changed last.
 #[derive(Debug)]
 pub(crate) struct Debts {
     queues: BTreeMap<(CpuId, GroupId), BTreeMap<TaskId, Base>>,
-    /// The usual slice with every CPU online, ns. With fewer it is shorter, and who comes may have left where it was
-    /// this.
-    usual_slice_ns: u64,
+    bounds: Bounds,
 }
 
 /// What it owes, in CPU time, and how far that is rounded.
@@ -80,15 +116,33 @@ fn debt(standing: &Standing) -> (i128, i128) {
 }
 
 impl Debts {
-    pub(crate) fn new(usual_slice_ns: u64) -> Self {
-        Self { queues: BTreeMap::new(), usual_slice_ns }
+    /// With every CPU online.
+    pub(crate) fn new(config: &Config<Knobs>) -> Self {
+        let bounds = Bounds {
+            usual_slice_ns: config.tunables.base_slice_ns,
+            tick_ns: config.tunables.tick_ns,
+            by_longest: config.eevdf >= EevdfVersion::V6_18_44,
+            longest: BTreeMap::new(),
+            been_in: BTreeMap::new(),
+        };
+        Self { queues: BTreeMap::new(), bounds }
+    }
+
+    /// Notes that a task is in a group from now on. `slice_ns` is what it asked for, `path` the groups from its own up
+    /// to the root.
+    pub(crate) fn joins(&mut self, task: TaskId, slice_ns: Option<u64>, path: &[GroupId]) {
+        for &group in path {
+            let longest = self.bounds.longest.entry(group).or_default();
+            *longest = slice_ns.unwrap_or(0).max(*longest);
+        }
+        self.bounds.been_in.entry(task).or_default().extend(path.first());
     }
 
     /// Checks what has become of a CPU's debts since the last look. Nothing may have happened in between but at one
     /// instant. All is looked at `anew` if at that instant somebody may have come and gone, or gone and come back: a
     /// group whose last task a limit held back, whose lag is the others' now; a task with other CPUs, which begins a
     /// new request.
-    pub(crate) fn check<P: Policy + 'static>(&mut self, rq: &Rq<P>, tick_ns: u64, anew: bool) {
+    pub(crate) fn check<P: Policy + 'static>(&mut self, rq: &Rq<P>, anew: bool) {
         let Some(queues) = queues(rq) else { return };
         self.queues.retain(|(cpu, queue), _| *cpu != rq.cpu || queues.contains_key(queue));
         for (queue, all) in queues {
@@ -107,7 +161,7 @@ impl Debts {
                 for (task, standing) in tasks.iter().zip(&all) {
                     let base = known.get_mut(task).unwrap();
                     let (owes, rounding) = debt(standing);
-                    let own = i128::from(standing.slice_ns + tick_ns);
+                    let own = i128::from(standing.slice_ns + self.bounds.tick_ns);
                     let most = if base.runs { base.debt.max(0) + own } else { base.debt.max(own) };
                     assert!(
                         owes <= most + rounding,
@@ -125,9 +179,8 @@ impl Debts {
                 && !known.contains_key(&standing.task.unwrap())
             {
                 let (owes, rounding) = debt(standing);
-                let slice = standing.slice_ns.max(self.usual_slice_ns);
-                let most = i128::from((2 * slice).max(tick_ns)) + rounding;
-                assert!(owes.abs() <= most, "it came owing {owes}: {standing:?} of {all:?}");
+                let most = self.bounds.at_joining(standing);
+                assert!(owes.abs() <= most + rounding, "it came owing {owes}, {most} at most: {standing:?} of {all:?}");
             }
             let base = |standing: &Standing| Base {
                 weight: standing.weight,

@@ -27,6 +27,8 @@ pub(crate) struct Wishes {
     pub(crate) throttled: u64,
     /// Where, since the last check.
     throttled_on: BTreeSet<CpuId>,
+    /// From where to where each task was moved, since the last check.
+    moved: BTreeMap<TaskId, Vec<[CpuId; 2]>>,
 }
 
 impl Host for Wishes {
@@ -49,6 +51,7 @@ impl Host for Wishes {
                 self.throttled += 1;
                 self.throttled_on.insert(cpu);
             }
+            Event::Migrate { task, from, to, .. } => self.moved.entry(task).or_default().push([from, to]),
             _ => {}
         }
     }
@@ -72,10 +75,13 @@ pub(crate) struct Bench<P: Policy> {
     pub(crate) groups: Vec<GroupId>,
     usage: BTreeMap<GroupId, Usage>,
     pub(crate) group_of: BTreeMap<TaskId, GroupId>,
+    /// What each task asked for, if it did.
+    slices: BTreeMap<TaskId, Option<u64>>,
     asleep: BTreeSet<TaskId>,
     debts: Debts,
     /// Where since the last check a group may have come and gone, as its task was kept from running on its way to user
-    /// mode, or a task gone and come back, with other CPUs or another weight.
+    /// mode, or a task gone and come back, with other CPUs or another weight. Where tasks were moved twice is in
+    /// `Wishes::moved`: the ticks of all CPUs are at one instant, so that one pulls what the next pulls back.
     came_and_went: BTreeSet<CpuId>,
 }
 
@@ -84,7 +90,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
     pub(crate) fn new(cpus: u32, name: &str, parents: &[usize]) -> Self {
         let topology = Topology::flat(cpus as usize);
         let config = Config::new(&kernel(name).unwrap(), &topology, 250);
-        let debts = Debts::new(config.tunables.base_slice_ns);
+        let debts = Debts::new(&config);
         let shared = Shared::new(topology, config);
         let mut bench = Self {
             rqs: Rq::all(&shared),
@@ -94,6 +100,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
             groups: vec![GroupId::ROOT],
             usage: BTreeMap::new(),
             group_of: BTreeMap::new(),
+            slices: BTreeMap::new(),
             asleep: BTreeSet::new(),
             debts,
             came_and_went: BTreeSet::new(),
@@ -125,8 +132,24 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
             task
         });
         self.group_of.insert(task, group);
+        self.slices.insert(task, slice);
+        self.debts.joins(task, slice, &self.path(group));
         self.obey();
         task
+    }
+
+    pub(crate) fn move_to(&mut self, task: TaskId, group: usize) {
+        let group = self.groups[group % self.groups.len()];
+        self.with(|s| s.move_group(task, group)).unwrap();
+        self.group_of.insert(task, group);
+        self.debts.joins(task, self.slices[&task], &self.path(group));
+        self.obey();
+    }
+
+    /// The group and all above it, up to the root.
+    fn path(&self, group: GroupId) -> Vec<GroupId> {
+        let above = |&group: &GroupId| (group != GroupId::ROOT).then(|| self.shared.group(group).parent);
+        std::iter::successors(Some(group), above).collect()
     }
 
     pub(crate) fn limit(&mut self, group: usize, limit: Option<Limit>) {
@@ -268,10 +291,12 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
     pub(crate) fn check(&mut self) {
         let mut anew = std::mem::take(&mut self.came_and_went);
         anew.append(&mut self.wishes.throttled_on);
+        let twice = std::mem::take(&mut self.wishes.moved).into_values().filter(|moves| moves.len() > 1);
+        anew.extend(twice.flatten().flatten());
         for rq in &self.rqs {
             invariants::check(rq, &self.shared).unwrap();
             lags::check_sums(rq);
-            self.debts.check(rq, TICK, anew.contains(&rq.cpu));
+            self.debts.check(rq, anew.contains(&rq.cpu));
             // An idle CPU has nobody to run.
             let waits = rq.tasks.iter().any(|(index, task)| {
                 task.on_rq && !self.asleep.contains(&task.id) && !P::throttled(rq, &self.shared, index)

@@ -60,10 +60,7 @@ fn random<P: Policy<Tunables = Knobs> + 'static>(cpus: u32, name: &str, parents:
             Step::NoLimit { group } => bench.limit(group as usize, None),
             Step::Move { task: byte, group } => {
                 if let Some(task) = task(byte) {
-                    let group = bench.groups[group as usize % bench.groups.len()];
-                    bench.with(|s| s.move_group(task, group)).unwrap();
-                    bench.group_of.insert(task, group);
-                    bench.obey();
+                    bench.move_to(task, group as usize);
                 }
             }
             Step::Affinity { task: byte, cpus: bits } => {

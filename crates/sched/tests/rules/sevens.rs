@@ -61,6 +61,44 @@ fn who_sleeps_adds_nothing_to_its_debt_in_7_1() {
     }
 }
 
+/// A task that leaves its queue takes along no more of what it owes, or is owed, than a limit. That is two of its own
+/// slices, or a tick; in late releases of 6.18, and from 7.0 on, it is the longest slice on the queue, and a tick. Here
+/// no tick comes for 60 ms, so that both tasks are beyond the limit.
+#[test]
+fn a_lag_is_limited_by_the_longest_slice_of_the_queue_in_7_0() {
+    let own = [("6.12", 6 * MS), ("6.18", 6 * MS), ("6.18.44", 14 * MS), ("7.0", 14 * MS), ("7.1", 14 * MS)];
+    for (name, limit) in own {
+        for owes in [true, false] {
+            let mut machine = Machine::<Eevdf>::with_cpus(name, 2);
+            let there = CpuId(1);
+            let fork = |machine: &mut Machine<Eevdf>, cpu: CpuId, slice| {
+                let affinity = Some(Arc::new([cpu].into_iter().collect()));
+                machine.fork_as(&TaskAttrs { affinity, slice: Some(slice), ..TaskAttrs::default() })
+            };
+            fork(&mut machine, there, MS);
+            let _first = machine.with(|s| s.schedule(there, PrevState::Preempted));
+            let runs = fork(&mut machine, CPU, 3 * MS);
+            machine.schedule(PrevState::Preempted);
+            let waits = fork(&mut machine, CPU, 3 * MS);
+            fork(&mut machine, CPU, 10 * MS);
+            machine.pass(60 * MS);
+            machine.schedule(PrevState::Preempted);
+            let moves = if owes { runs } else { waits };
+            machine.with(|s| s.set_affinity(moves, Some(Arc::new([there].into_iter().collect())), CPU)).unwrap();
+            machine.with(|s| s.update_curr(there));
+            if machine.with(|s| s.running(CPU)).task() == Some(moves) {
+                // The stopper moves the running task.
+                machine.schedule(PrevState::Preempted);
+                machine.with(|s| s.stopper_work(CPU));
+            }
+            let all = standings(&machine.rqs[1]);
+            let lag = all.iter().find(|it| it.task == Some(moves)).unwrap().lag;
+            let expected = if owes { -(limit as i64) } else { limit as i64 };
+            assert!((lag - expected).abs() <= 1, "{name}, owes {owes}: {lag} instead of {expected}");
+        }
+    }
+}
+
 /// What ends a slice by a timer goes by the deadline in 7.1, and a new task's first one is half a slice away. Before,
 /// where HRTICK is switched on, it is a whole slice.
 #[test]

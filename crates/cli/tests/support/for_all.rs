@@ -1,0 +1,19 @@
+//! The command where every user may execute it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Copies the command into `folder`, which it opens to all users: the folder that it was built in may be closed to them.
+/// Returns the path of the copy.
+pub(crate) fn copied(folder: &Path) -> PathBuf {
+    fs::set_permissions(folder, PermissionsExt::from_mode(0o755)).expect("it is ours");
+    let copy = folder.join("vruntime");
+    // Another process writes the copy. What this process has open for writing, a process that another test is about to
+    // begin has open for a moment, too, and a file that is open for writing cannot be executed.
+    let installed =
+        Command::new("install").args(["-m", "0755"]).arg(assert_cmd::cargo::cargo_bin("vruntime")).arg(&copy).status();
+    assert!(installed.as_ref().is_ok_and(std::process::ExitStatus::success), "{installed:?}");
+    copy
+}

@@ -1,0 +1,112 @@
+//! What a trace lacks: recordings of ours are damaged in each way that real ones are, and the commands have to agree on
+//! what is missing.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{DATA, recordings, vruntime};
+
+#[path = "../../../../tests/lacks.rs"]
+mod told;
+
+/// What `trace info` and `trace analyse` both say, and `replay` where it takes the trace; none if it is no trace.
+fn lacks(path: &Path) -> Option<[u64; 3]> {
+    let file = path.display().to_string();
+    let json = |arguments: &[&str]| -> Option<Value> {
+        let output = vruntime(&[arguments, &[&file, "--json"]].concat(), b"");
+        output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
+    };
+    let info = json(&["trace", "info"])?;
+    let analysed = json(&["trace", "analyse"]).expect("what has events is analysed");
+    let replayed = (info["replay"]["possible"] == true)
+        .then(|| json(&["replay", "--as-recorded"]).expect("`trace info` says that it can be replayed"));
+    Some(told::lacks(&info, &analysed, replayed.as_ref()).unwrap_or_else(|error| panic!("{file}: {error}")))
+}
+
+/// `trace info`, `trace analyse` and `replay` say the same of what a trace lacks: recordings as they are.
+#[test]
+fn what_a_trace_lacks_is_counted_alike() {
+    let files = fs::read_dir(DATA).unwrap().map(|entry| entry.unwrap().path());
+    let read: Vec<_> = files.filter(|path| lacks(path).is_some()).collect();
+    assert_eq!(read.len(), 18, "all recordings that are not compressed: {read:?}");
+}
+
+/// Whether a line of perf's is a switch from the idle task.
+fn from_idle(line: &str) -> bool {
+    line.contains("sched:sched_switch: prev_comm=swapper/")
+}
+
+/// Whether a line of perf's is of a wakeup.
+fn wakes(line: &str) -> bool {
+    ["sched:sched_waking:", "sched:sched_wakeup:", "sched:sched_wakeup_new:"].iter().any(|event| line.contains(event))
+}
+
+/// Events that are missing are told, and all commands tell the same.
+#[test]
+fn what_a_damaged_trace_lacks_is_counted_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = fs::read_to_string(recordings::whole("mix", folder.path())).unwrap();
+    let lines: Vec<&str> = whole.lines().collect();
+    let is_switch = |line: &str| line.contains("sched:sched_switch:");
+    let written = |name: &str, kept: &[&str], end: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, kept.join("\n") + end).unwrap();
+        lacks(&path).unwrap()
+    };
+    let before = written("whole.txt", &lines, "\n");
+    // Every 40th of what `gone` names.
+    let without = |name: &str, gone: &dyn Fn(&str) -> bool| {
+        let mut seen = 0;
+        let mut removed = 0;
+        let kept: Vec<&str> = lines
+            .iter()
+            .copied()
+            .filter(|line| {
+                seen += u64::from(gone(line));
+                let goes = gone(line) && seen % 40 == 0;
+                removed += u64::from(goes);
+                !goes
+            })
+            .collect();
+        assert!(removed > 10, "{name}: {removed}");
+        (written(name, &kept, "\n"), removed)
+    };
+    // Who comes from where nobody went.
+    let (found, removed) = without("switches.txt", &|line| is_switch(line) && !from_idle(line));
+    assert!(found[0] > before[0] + removed / 2, "{found:?} of {removed}, {before:?} before");
+    // A machine that records no switch from the idle task.
+    let (found, removed) = without("arrivals.txt", &from_idle);
+    assert!(found[1] > before[1] + removed / 2, "{found:?} of {removed}, {before:?} before");
+    let none: Vec<&str> = lines.iter().copied().filter(|line| !from_idle(line)).collect();
+    let found = written("no-arrivals.txt", &none, "\n");
+    assert!(found[1] > (lines.len() - none.len()) as u64 / 2, "{found:?}");
+    // Wakeups are missing all at once: events of a kind that were not recorded are no damage.
+    let from = lines.len() / 2;
+    let kept: Vec<&str> =
+        lines.iter().enumerate().filter(|(at, line)| *at < from || !wakes(line)).map(|(_, line)| *line).collect();
+    let removed = (lines.len() - kept.len()) as u64;
+    let found = written("wakeups.txt", &kept, "\n");
+    assert!(removed > 1000 && found[2] > before[2] + removed / 4, "{found:?} of {removed}, {before:?} before");
+    // A stretch that the buffer had no room for, told or not.
+    let time = lines[from].split_once("] ").unwrap().1.trim_start().split_once(": ").unwrap().0;
+    let loss = format!("swapper 0/0 [001] {time}: PERF_RECORD_LOST lost 300");
+    for told in [true, false] {
+        let mut kept = lines.clone();
+        kept.drain(from..from + 300);
+        if told {
+            kept.insert(from, &loss);
+        }
+        written("lost.txt", &kept, "\n");
+    }
+    // The last line ends in its middle.
+    let mut kept = lines[..from].to_vec();
+    let last = kept.pop().unwrap();
+    kept.push(&last[..last.len() / 2]);
+    written("cut.txt", &kept, "");
+    // Lines that nobody can read.
+    let mut kept = lines.clone();
+    (0..20).for_each(|at| kept.insert(at * 300, "  ~~ (null) [xyz]"));
+    assert_eq!(written("unreadable.txt", &kept, "\n"), before);
+}

@@ -1,0 +1,259 @@
+//! `cargo xtask seeds`: every test that draws at random, under many seeds.
+//!
+//! `make test` gives such tests one seed, a number of the commit's. This command builds the test binaries once and runs
+//! each of these tests by itself under seed after seed. A test stops at the first seed that it fails under.
+
+mod sources;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use miette::{IntoDiagnostic, WrapErr, miette};
+use serde_json::Value;
+
+use crate::command::{command, output};
+use sources::{Random, random_tests};
+
+/// The variable that both proptest and `tests/seed.rs` read.
+const VARIABLE: &str = "PROPTEST_RNG_SEED";
+
+#[derive(Debug, Args)]
+pub(crate) struct Seeds {
+    /// How many seeds each test runs under
+    #[arg(long, value_name = "N", default_value = "200", value_parser = clap::value_parser!(u64).range(1..))]
+    count: u64,
+    /// The first seed; the others follow it
+    #[arg(long, value_name = "SEED", default_value = "1")]
+    from: u64,
+    /// How many tests run at a time
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=256))]
+    jobs: u32,
+    /// Only tests whose package, binary or name contains this text; can be repeated
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
+    /// Start no run after this time, and report how many seeds each test ran under
+    #[arg(long, value_name = "SECONDS")]
+    seconds: Option<u64>,
+    /// List the tests, and run none
+    #[arg(long)]
+    list: bool,
+}
+
+/// A test that draws at random.
+#[derive(Debug)]
+struct Test {
+    /// As it is printed: `vruntime-sched limits random::no_group…`.
+    name: String,
+    /// As its binary calls it.
+    path: String,
+    binary: PathBuf,
+    /// The folder of its package, which it runs in.
+    folder: PathBuf,
+    cases: u64,
+}
+
+/// What has become of a test.
+#[derive(Debug, Default)]
+struct Progress {
+    seeds: u64,
+    took: Duration,
+    failed: bool,
+}
+
+impl Seeds {
+    pub(crate) fn run(&self) -> miette::Result<()> {
+        let last = self.from.checked_add(self.count - 1).ok_or_else(|| miette!("no seed is beyond {}", u64::MAX))?;
+        let mut tests = tests()?;
+        tests.retain(|test| self.only.is_empty() || self.only.iter().any(|text| test.name.contains(text)));
+        if tests.is_empty() {
+            return Err(miette!("no test that draws at random is called so"));
+        }
+        if self.list {
+            for test in &tests {
+                println!("{:>5} cases  {}", test.cases, test.name);
+            }
+            return Ok(());
+        }
+        eprintln!("{} tests, seeds {} to {last}", tests.len(), self.from);
+        let until = self.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+        // The first seed tells how long each test takes. The quick ones go first, so that a failure is seen early.
+        let mut all: Vec<(Test, Progress)> = self.each(tests, |test| {
+            let mut progress = Progress::default();
+            run_seeds(test, &mut progress, self.from..=self.from, until)?;
+            Ok(progress)
+        })?;
+        all.sort_by_key(|(_, progress)| progress.took);
+        let all = self.each(all, |(test, first)| {
+            let mut progress = Progress { ..*first };
+            if !progress.failed && self.from < last {
+                run_seeds(test, &mut progress, self.from + 1..=last, until)?;
+            }
+            println!("{}", line(test, &progress));
+            Ok(progress)
+        })?;
+        summary(&all.iter().map(|((test, _), progress)| (test, progress)).collect::<Vec<_>>())
+    }
+
+    /// Calls `work` for each item on `jobs` threads, and returns each with its outcome, in the same order.
+    fn each<T: Sync, R: Send>(
+        &self,
+        items: Vec<T>,
+        work: impl Fn(&T) -> miette::Result<R> + Sync,
+    ) -> miette::Result<Vec<(T, R)>> {
+        let next = AtomicUsize::new(0);
+        let done: Mutex<Vec<(usize, miette::Result<R>)>> = Mutex::new(Vec::new());
+        std::thread::scope(|threads| {
+            for _ in 0..self.jobs {
+                threads.spawn(|| {
+                    loop {
+                        let index = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(item) = items.get(index) else { return };
+                        let outcome = work(item);
+                        done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((index, outcome));
+                    }
+                });
+            }
+        });
+        let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        done.sort_by_key(|(index, _)| *index);
+        items.into_iter().zip(done).map(|(item, (_, outcome))| Ok((item, outcome?))).collect()
+    }
+}
+
+/// Runs the test under one seed after another, until one fails or the time is over. Prints what a failure says.
+fn run_seeds(
+    test: &Test,
+    progress: &mut Progress,
+    seeds: std::ops::RangeInclusive<u64>,
+    until: Option<Instant>,
+) -> miette::Result<()> {
+    for seed in seeds {
+        if until.is_some_and(|until| Instant::now() >= until) {
+            break;
+        }
+        let began = Instant::now();
+        let mut run = command(&test.binary.to_string_lossy(), [test.path.as_str(), "--exact"]);
+        run.current_dir(&test.folder);
+        run.env(VARIABLE, seed.to_string()).env("RUST_BACKTRACE", "0");
+        let outcome = run.output().into_diagnostic().wrap_err_with(|| test.binary.display().to_string())?;
+        progress.took += began.elapsed();
+        progress.seeds += 1;
+        let said = String::from_utf8_lossy(&outcome.stdout);
+        if !outcome.status.success() {
+            progress.failed = true;
+            println!("FAILED: {VARIABLE}={seed} {}\n{}", test.name, failure(&said));
+            break;
+        }
+        if !said.contains("1 passed") {
+            return Err(miette!("{} was not run by its name", test.name));
+        }
+    }
+    Ok(())
+}
+
+/// What a failing test said: from the shrunk input on, or all if there is none.
+fn failure(said: &str) -> &str {
+    let from = said.rfind("Test failed: ").or_else(|| said.find("panicked at ")).unwrap_or(0);
+    let said = &said[from..];
+    said[..said.find("\nfailures:\n").unwrap_or(said.len())].trim_end()
+}
+
+fn line(test: &Test, progress: &Progress) -> String {
+    let state = if progress.failed { "FAILED" } else { "ok" };
+    let Progress { seeds, took, .. } = progress;
+    let cases = seeds * test.cases;
+    format!("{state:<6} {seeds:>5} seeds {cases:>9} cases {:>8.1} s  {}", took.as_secs_f64(), test.name)
+}
+
+/// Prints the sums.
+///
+/// # Errors
+/// If a test failed.
+fn summary(all: &[(&Test, &Progress)]) -> miette::Result<()> {
+    let failed = all.iter().filter(|(_, progress)| progress.failed).count();
+    let runs: u64 = all.iter().map(|(_, progress)| progress.seeds).sum();
+    let cases: u64 = all.iter().map(|(test, progress)| progress.seeds * test.cases).sum();
+    let fewest = all.iter().map(|(_, progress)| progress.seeds).min().unwrap_or(0);
+    println!(
+        "{} tests, {failed} failed; {runs} runs, {cases} cases; every test ran under {fewest} seeds or more",
+        all.len()
+    );
+    if failed > 0 {
+        return Err(miette!("{failed} of {} tests failed under some seed", all.len()));
+    }
+    Ok(())
+}
+
+/// Builds the test binaries of all packages that have tests which draw at random, and finds those tests in them.
+fn tests() -> miette::Result<Vec<Test>> {
+    let mut sources: Vec<(PathBuf, Vec<Random>)> = Vec::new();
+    let crates = fs::read_dir("crates").into_diagnostic().wrap_err("run this in the repository's root")?;
+    for folder in crates.flatten().map(|entry| entry.path()) {
+        let found = random_tests(&folder)?;
+        if !found.is_empty() {
+            sources.push((folder.canonicalize().into_diagnostic()?, found));
+        }
+    }
+    let names = sources.iter().map(|(folder, _)| package(folder)).collect::<miette::Result<Vec<String>>>()?;
+    eprintln!("building the tests of {}", names.join(", "));
+    let mut found = Vec::new();
+    let built = build(&names)?;
+    for ((folder, random), package) in sources.iter().zip(&names) {
+        let mut missing: Vec<&Random> = random.iter().collect();
+        for (target, binary) in
+            built.iter().filter(|(manifest, _, _)| manifest.parent() == Some(folder.as_path())).map(|it| (&it.1, &it.2))
+        {
+            for path in listed(binary)? {
+                let name = path.rsplit("::").next().unwrap_or(&path);
+                if let Some(is) = random.iter().find(|is| is.name == name && is.may_be_in(target)) {
+                    missing.retain(|missing| missing.name != is.name);
+                    let (name, binary) = (format!("{package} {target} {path}"), binary.clone());
+                    found.push(Test { name, path, binary, folder: folder.clone(), cases: is.cases });
+                }
+            }
+        }
+        if let Some(missing) = missing.first() {
+            return Err(miette!("{package} has `{}` in its sources, but in no test binary", missing.name));
+        }
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}
+
+/// The name of the package in a folder.
+fn package(folder: &Path) -> miette::Result<String> {
+    let manifest = folder.join("Cargo.toml");
+    let text = fs::read_to_string(&manifest).into_diagnostic().wrap_err_with(|| manifest.display().to_string())?;
+    let line = text.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'));
+    line.map(str::to_owned).ok_or_else(|| miette!("{} names no package", manifest.display()))
+}
+
+/// Builds the test binaries of packages: manifest, target and path of each.
+fn build(packages: &[String]) -> miette::Result<Vec<(PathBuf, String, PathBuf)>> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let mut arguments = vec!["test", "--lib", "--tests", "--no-run", "--message-format=json"];
+    for package in packages {
+        arguments.extend(["--package", package.as_str()]);
+    }
+    let messages = output(command(&cargo, arguments), "cargo")?;
+    let lines = messages.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let binaries = lines.filter_map(|message| {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let binary = text(&message["executable"])?;
+        let is_test = message["profile"]["test"] == true;
+        let manifest = PathBuf::from(text(&message["manifest_path"])?);
+        is_test.then_some((manifest, text(&message["target"]["name"])?, PathBuf::from(binary)))
+    });
+    Ok(binaries.collect())
+}
+
+/// The names of all tests of a binary.
+fn listed(binary: &Path) -> miette::Result<Vec<String>> {
+    let list = output(command(&binary.to_string_lossy(), ["--list", "--format", "terse"]), "cargo")?;
+    let text = String::from_utf8_lossy(&list);
+    Ok(text.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
+}

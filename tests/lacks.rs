@@ -1,0 +1,48 @@
+//! What a trace lacks, as `vruntime trace info`, `trace analyse` and `replay` tell it. The command's tests compare the three for
+//! recordings of ours, `cargo xtask traces` for any others; each has this file as a module.
+
+use serde_json::Value;
+
+const NAMES: [&str; 3] = ["broken_switches", "missing_arrivals", "unwoken"];
+
+/// How many switches away from a task, switches from the idle task and wakeups are missing, by what the commands print with `--json`.
+///
+/// # Errors
+/// If they do not agree, or say nothing of it.
+pub(crate) fn lacks(info: &Value, analysed: &Value, replayed: Option<&Value>) -> Result<[u64; 3], String> {
+    let number = |json: &Value, what: &str| json[what].as_u64().ok_or_else(|| format!("no `{what}` in {json}"));
+    let list =
+        |json: &Value, what: &str| json[what].as_array().cloned().ok_or_else(|| format!("no `{what}` in {json}"));
+    let mut told = [0; 3];
+    for (told, what) in told.iter_mut().zip(NAMES) {
+        *told = number(&analysed["faults"], what)?;
+    }
+    let mut unwoken = 0;
+    for task in list(info, "tasks")? {
+        unwoken += number(&task, NAMES[2])?;
+    }
+    let of_info = [number(&info["loss"], NAMES[0])?, number(&info["loss"], NAMES[1])?, unwoken];
+    if of_info != told {
+        return Err(format!("`trace info` says that {NAMES:?} are {of_info:?}, `trace analyse` {told:?}"));
+    }
+    let Some(replayed) = replayed else { return Ok(told) };
+    let notes = list(replayed, "notes")?;
+    let count = |what: &str| {
+        let number = |note: &Value| {
+            note.as_str()?.split_once(' ').filter(|(_, rest)| rest.starts_with(what))?.0.parse::<u64>().ok()
+        };
+        notes.iter().find_map(number).unwrap_or(0)
+    };
+    let of_replay = [
+        count("switches away from a task are missing"),
+        count("switches from the idle task to another are missing"),
+        count("sleeps were ended by no event"),
+    ];
+    if of_replay != told {
+        return Err(format!("`trace analyse` says that {NAMES:?} are {told:?}, `replay` {of_replay:?}"));
+    }
+    if count("tasks ran when the trace began") > list(info, "cpus")?.len() as u64 {
+        return Err(format!("more tasks ran when the trace began than it has CPUs: {notes:?}"));
+    }
+    Ok(told)
+}
