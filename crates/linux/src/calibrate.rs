@@ -147,8 +147,8 @@ pub fn calibrate(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> {
     Ok(Calibration { host, costs, migrations, idle_exits, timer_slacks, stalls, residents, notes })
 }
 
-/// Measures what matters most with an eighth of the rounds: half a second. Migrations are those of one working set; stalls,
-/// deep idle states and what else the machine does are left out.
+/// Measures what matters most with an eighth of the rounds: half a second. Migrations are those of one working set.
+/// Stalls, deep idle states and what else the machine does are left out.
 ///
 /// # Errors
 /// As [`calibrate`].
