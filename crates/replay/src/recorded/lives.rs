@@ -683,13 +683,15 @@ impl Lives {
     }
 
     fn leaves(&mut self, at: u64, cpu: usize, prev: Named<'_>, prio: i32, left: Left) {
+        let unseen = self.cpus[cpu].unseen.take().is_some_and(|before| before != prev.pid);
+        let broken = self.counts.broken_switches;
         self.leaves_now(at, cpu, prev, prio, left);
+        // One switch was missing at least, however many tasks have turned up since.
+        self.counts.broken_switches = self.counts.broken_switches.max(broken + u64::from(unseen));
         self.cpus[cpu].seen = Seen::Switch;
     }
 
     fn leaves_now(&mut self, at: u64, cpu: usize, prev: Named<'_>, prio: i32, left: Left) {
-        let unseen = self.cpus[cpu].unseen.take();
-        self.counts.broken_switches += u64::from(unseen.is_some_and(|before| before != prev.pid));
         if prev.pid == 0 {
             if let Current::Thread(_) = self.cpus[cpu].current {
                 self.counts.broken_switches += 1;

@@ -62,7 +62,7 @@ impl Lives {
             guess = Some(Guess { woken: None, least });
         }
         since = charged_from.map_or(since, |from| from.max(least)).min(at);
-        self.counts.missing_arrivals += 1;
+        self.counts.missing_arrivals += u64::from(idle);
         if idle && self.idle == 1 {
             // It was not the only idle one all the time, for it was not idle.
             let sole = &mut self.cpus[cpu].sole;
