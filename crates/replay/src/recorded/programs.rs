@@ -357,7 +357,9 @@ impl<'a> Builder<'a> {
             }
             self.work(thread, stretch, Pass::First, &mut current.ops);
         }
-        if self.goes_on && self.cycle.goes_on[thread] && self.endless[thread].is_none() {
+        // A task that sleeps for times of its own goes on in every replay, for no other task sets its pace.
+        let goes_on = self.cycle.goes_on[thread] && (self.goes_on || !self.cycle.driven[thread]);
+        if goes_on && self.endless[thread].is_none() {
             self.last_sleep(thread, &mut current.ops);
             phases.push(current);
             let mut on = phase(phases.len() + 1, Settings::default());
