@@ -1,11 +1,12 @@
-//! What a trace lacks, as `vruntime trace info`, `trace analyse` and `replay` tell it. The command's tests compare the three for
-//! recordings of ours, `cargo xtask traces` for any others; each has this file as a module.
+//! What a trace lacks, as `vruntime trace info`, `trace analyse` and `replay` tell it. The command's tests compare the
+//! three for recordings of ours, `cargo xtask traces` for any others; each has this file as a module.
 
 use serde_json::Value;
 
 const NAMES: [&str; 3] = ["broken_switches", "missing_arrivals", "unwoken"];
 
-/// How many switches away from a task, switches from the idle task and wakeups are missing, by what the commands print with `--json`.
+/// How many switches away from a task, switches from the idle task and wakeups are missing, by what the commands print
+/// with `--json`.
 ///
 /// # Errors
 /// If they do not agree, or say nothing of it.

@@ -39,8 +39,8 @@ fn a_program_comes_to_its_end_and_is_measured() {
     let ops = vec![Op::Run { work: 3 * MS }, Op::Sleep { time: 2 * MS }];
     let program = workload(vec![task("t", Repeat::Times(5), ops)]);
     let mut voluntary = Vec::new();
-    // A task that is preempted as it goes to sleep, until its sleep is over, does not sleep. A busy machine does that to
-    // some runs, and not to all.
+    // A task that is preempted as it goes to sleep, until its sleep is over, does not sleep. A busy machine does that
+    // to some runs, and not to all.
     while voluntary.last().is_none_or(|&switches| switches < 5) {
         let measured = of(&program, None);
         let [task] = &measured.tasks[..] else { panic!("one task: {measured:?}") };

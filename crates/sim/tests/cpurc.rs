@@ -245,8 +245,8 @@ fn task_requeueing_helps_few_against_many() {
     assert!(without < 75.0, "{without}");
 }
 
-/// The share of each class, percent of the machine, from 5 s to 25 s, beside its guarantee: one of (weight, tasks) each,
-/// with so many tasks on every CPU.
+/// The share of each class, percent of the machine, from 5 s to 25 s, beside its guarantee: one of (weight, tasks)
+/// each, with so many tasks on every CPU.
 fn guaranteed_and_had(mix: &[(u32, usize)], cpus: u32) -> Vec<(u32, f64)> {
     let sum: u32 = mix.iter().map(|(weight, _)| weight).sum();
     let guarantees: Vec<u32> = mix.iter().map(|(weight, _)| weight * 100 / sum).collect();

@@ -1,5 +1,5 @@
-//! Traces of real kernels, recorded for these tests (Linux 6.18; `data/README.md`). `cargo xtask traces` checks those of
-//! other projects.
+//! Traces of real kernels, recorded for these tests (Linux 6.18; `data/README.md`). `cargo xtask traces` checks those
+//! of other projects.
 
 use std::io::Cursor;
 use std::path::{Path, PathBuf};

@@ -264,6 +264,22 @@ fn fixture(name: &str) -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
+/// All recordings, each with its name, uncompressed. `compact.pftrace` is none.
+fn recordings() -> impl Iterator<Item = (String, Vec<u8>)> {
+    let entries = std::fs::read_dir(fixture("")).unwrap().map(|entry| entry.unwrap());
+    let files = entries.map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap()));
+    let others = ["README.md", "compact.pftrace", "mix.rtapp.json"];
+    files.filter(move |(name, _)| !others.contains(&name.as_str())).map(|(name, file)| {
+        if !name.ends_with(".zst") {
+            return (name, file);
+        }
+        let mut bytes = Vec::new();
+        let mut decoder = ruzstd::decoding::StreamingDecoder::new(&file[..]).unwrap();
+        std::io::Read::read_to_end(&mut decoder, &mut bytes).unwrap();
+        (name, bytes)
+    })
+}
+
 /// What survives a conversion: everything but processes, and what a file says of tasks beside its events, but for new
 /// names.
 fn lines(bytes: Vec<u8>) -> Vec<String> {
@@ -287,20 +303,16 @@ fn lines(bytes: Vec<u8>) -> Vec<String> {
 
 #[test]
 fn every_recording_converted_to_text_is_the_same() {
-    for entry in std::fs::read_dir(fixture("")).unwrap() {
-        let path = entry.unwrap().path();
-        if path.ends_with("README.md") || path.ends_with("compact.pftrace") {
-            continue;
-        }
-        let mut events = read::open(&path).unwrap();
+    for (name, recording) in recordings() {
+        let mut events = read::from_reader(Cursor::new(recording.clone())).unwrap();
         let mut writer = RecordedText::new(Vec::new(), 2);
         while let Some(record) = events.next_record().unwrap() {
             writer.record(&record);
         }
         let text = writer.finish_writing().unwrap();
-        let (before, after) = (lines(std::fs::read(&path).unwrap()), lines(text));
+        let (before, after) = (lines(recording), lines(text));
         for (after, before) in after.iter().zip(&before) {
-            assert_eq!(after, before, "{}", path.display());
+            assert_eq!(after, before, "{name}");
         }
         assert_eq!(after.len(), before.len());
         assert!(after.len() > 100);
@@ -386,17 +398,13 @@ fn how_many_cpus_there_are_is_known_before_the_first_event() {
 
 #[test]
 fn every_recording_converted_to_perfetto_is_the_same_but_for_what_it_cannot_say() {
-    for entry in std::fs::read_dir(fixture("")).unwrap() {
-        let path = entry.unwrap().path();
-        if path.ends_with("README.md") || path.ends_with("compact.pftrace") {
-            continue;
-        }
-        let mut events = read::open(&path).unwrap();
+    for (name, recording) in recordings() {
+        let mut events = read::from_reader(Cursor::new(recording.clone())).unwrap();
         let mut writer = RecordedPerfetto::new(Vec::new(), 2);
         while let Some(record) = events.next_record().unwrap() {
             writer.record(&record);
         }
-        assert_eq!(writer.omitted(), 0, "{}", path.display());
+        assert_eq!(writer.omitted(), 0, "{name}");
         let perfetto = writer.finish_writing().unwrap();
         // Markers have one name there, and whether a process ended is not said. Of one time, CPUs come in their order.
         let plain = |line: String| {
@@ -408,15 +416,15 @@ fn every_recording_converted_to_perfetto_is_the_same_but_for_what_it_cannot_say(
             let mut words = line.split(' ').map(|word| word.parse::<i64>().unwrap_or(0));
             (words.next(), words.next())
         };
-        let mut before: Vec<String> = lines(std::fs::read(&path).unwrap()).into_iter().map(plain).collect();
+        let mut before: Vec<String> = lines(recording).into_iter().map(plain).collect();
         let mut after: Vec<String> = lines(perfetto).into_iter().map(plain).collect();
         before.sort_by_key(order);
         after.sort_by_key(order);
         for (after, before) in after.iter().zip(&before) {
-            assert_eq!(after, before, "{}", path.display());
+            assert_eq!(after, before, "{name}");
         }
         assert_eq!(after.len(), before.len());
-        assert!(after.len() > 100, "{}: {}", path.display(), after.len());
+        assert!(after.len() > 100, "{name}: {}", after.len());
     }
 }
 

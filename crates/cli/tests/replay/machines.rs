@@ -61,7 +61,8 @@ fn a_trace_of_a_run_is_replayed_under_the_kernel_of_the_run() {
     }
 }
 
-/// Two little CPUs, 0 and 3, of half the capacity, and two big ones, 1 and 2, as LISA describes machines. The order is that of boards.
+/// Two little CPUs, 0 and 3, of half the capacity, and two big ones, 1 and 2, as LISA describes machines. The order is
+/// that of boards.
 const BIG_LITTLE: &str = "platform-info:
     conf:
         cpu-capacities:

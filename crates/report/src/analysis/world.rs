@@ -79,7 +79,8 @@ pub(crate) enum What {
     Exit,
     /// Who does it has come to this CPU, and the switch is missing ([`super::gaps`]).
     Arrives,
-    /// He has left it, and the switch is missing; to the idle task, if that is known. `elsewhere`: he is on another CPU.
+    /// He has left it, and the switch is missing; to the idle task, if that is known. `elsewhere`: he is on another
+    /// CPU.
     Leaves {
         idle: bool,
         elsewhere: bool,

@@ -1,5 +1,5 @@
-//! What older kernels and other tools write. A recording of ours is rewritten as they would have it, and read again: all
-//! events have to be there.
+//! What older kernels and other tools write. A recording of ours is rewritten as they would have it, and read again:
+//! all events have to be there.
 
 use vruntime_trace::TaskState;
 
