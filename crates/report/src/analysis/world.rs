@@ -3,6 +3,7 @@
 //! Recordings and our own runs come down to the same [`Step`]s. A task is an index here: a pid that is given to a
 //! second task gets a second index.
 
+pub(crate) use vruntime_trace::MAX_CPUS;
 use vruntime_trace::{MigrateCause, TaskState};
 
 use super::cgroups::{Cgroups, Told};
@@ -10,8 +11,6 @@ use super::held::Held;
 
 /// The largest pid of any Linux (`PID_MAX_LIMIT`).
 const MAX_PID: i32 = 4_194_304;
-/// The largest NR_CPUS of any architecture.
-pub(crate) const MAX_CPUS: u32 = 8192;
 /// No machine schedules nothing for so long: the clock has jumped.
 const JUMP_NS: i64 = 10_000_000_000;
 /// Names are kept up to this length; the kernel's are at most 15 bytes.

@@ -119,6 +119,8 @@ pub struct Summary {
     missing_arrivals: u64,
     has_tgid: bool,
     finer_than_us: bool,
+    /// One more than the highest CPU that a record names.
+    named_cpus: u32,
 }
 
 impl Summary {
@@ -148,6 +150,7 @@ impl Summary {
             return;
         }
         self.events += 1;
+        self.named_cpus = self.named_cpus.max(record.highest_cpu().saturating_add(1));
         self.count(record.name);
         self.clock.add(cpu, record.at);
         self.finer_than_us |= record.at % 1000 != 0;
@@ -445,6 +448,11 @@ impl Summary {
     /// The CPUs that have events, each with how many.
     pub fn cpus(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.cpus.iter().enumerate().filter(|(_, cpu)| cpu.events > 0).map(|(id, cpu)| (id as u32, cpu.events))
+    }
+
+    /// Returns the number of CPUs that the machine has at least: one more than the highest that an event is of or names.
+    pub fn named_cpus(&self) -> u32 {
+        self.named_cpus
     }
 
     /// How often the trace says that events were lost, and how many it says they were.
