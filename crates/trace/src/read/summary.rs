@@ -51,6 +51,8 @@ pub struct TaskSummary {
     on: Option<u32>,
     /// Since when it has been runnable, while it waits.
     ready: Option<i64>,
+    /// It waits since a wakeup.
+    woken: bool,
     /// From when it was charged time, although it had not come onto a CPU.
     charged_from: Option<i64>,
 }
@@ -99,6 +101,9 @@ const KNOWN: [&[u8]; 14] = [
     b"print",
     b"tracing_mark_write",
 ];
+
+/// The place of `sched_waking` in [`KNOWN`].
+const WAKING: usize = 1;
 
 /// Gathers what is in a trace. Memory: a row for each task, CPU and name of an event, all three bounded.
 #[derive(Clone, Debug, Default)]
@@ -288,6 +293,7 @@ impl Summary {
                     task.asleep = !prev_state.is_runnable();
                     task.on = None;
                     task.ready = prev_state.is_runnable().then_some(record.at);
+                    task.woken = false;
                     task.charged_from = None;
                 }
                 if next.pid != 0
@@ -341,7 +347,7 @@ impl Summary {
             return;
         }
         task.reuses += u64::from(!task.comms.is_empty());
-        (task.asleep, task.ready, task.charged_from) = (false, None, None);
+        (task.asleep, task.ready, task.woken, task.charged_from) = (false, None, false, None);
         if lived && room {
             self.lives += 1;
             self.tasks.push(TaskSummary { pid, newborn: true, ..TaskSummary::default() });
@@ -357,9 +363,11 @@ impl Summary {
     }
 
     fn woken(&mut self, at: i64, wakeup: &Wakeup<'_>, queued: bool) {
+        let first = !queued || self.known[WAKING] == 0;
         if let Some(task) = self.name(wakeup.task, None) {
-            if task.ready.is_none() {
-                (task.ready, task.charged_from) = (Some(at), None);
+            // A task that is woken while it waits since a wakeup has run unseen.
+            if task.ready.is_none() || (first && task.woken) {
+                (task.ready, task.woken, task.charged_from) = (Some(at), true, None);
             }
             task.asleep = false;
             if queued {
@@ -505,7 +513,7 @@ impl TaskSummary {
         self.came += 1;
         let is_stopper = self.comms.last().is_some_and(crate::is_stopper);
         self.unwoken += u64::from(std::mem::take(&mut self.asleep) && !is_stopper);
-        (self.ready, self.charged_from) = (None, None);
+        (self.ready, self.woken, self.charged_from) = (None, false, None);
     }
 
     #[cold]
