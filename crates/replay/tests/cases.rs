@@ -131,3 +131,22 @@ fn cpus_that_events_name_exist() {
         assert_eq!(recording.cpus(), 4);
     }
 }
+
+/// `b` is woken twice before it is seen to run: it has run in between, and has waited since the last wakeup only.
+#[test]
+fn a_wait_begins_with_the_last_wakeup() {
+    let text = "<idle>-0 [000] d..2. 1.000000000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> \
+                next_comm=a next_pid=20 next_prio=120\n\
+                a-20 [000] d..2. 1.001000000: sched_waking: comm=b pid=30 prio=120 target_cpu=003\n\
+                a-20 [000] d..2. 1.101000000: sched_waking: comm=b pid=30 prio=120 target_cpu=003\n\
+                <idle>-0 [003] d..2. 1.101010000: sched_switch: prev_comm=swapper/3 prev_pid=0 prev_prio=120 prev_state=R ==> \
+                next_comm=b next_pid=30 next_prio=120\n\
+                b-30 [003] d..2. 1.102010000: sched_switch: prev_comm=b prev_pid=30 prev_prio=120 prev_state=S ==> \
+                next_comm=swapper/3 next_pid=0 next_prio=120\n\
+                a-20 [000] d..2. 1.202000000: sched_switch: prev_comm=a prev_pid=20 prev_prio=120 prev_state=S ==> \
+                next_comm=swapper/0 next_pid=0 next_prio=120\n";
+    let check = replayed("again.txt", text.as_bytes());
+    let b = task(&check, "b-30");
+    assert_eq!(b.recorded.cpu_ns, 1_000_000);
+    assert_eq!(b.recorded.wakeup.map(|wakeup| (wakeup.count, wakeup.max_ns)), Some((1, 10_000)));
+}
