@@ -44,7 +44,9 @@ pub(crate) fn explain(path: &Path, error: &read::Error) -> miette::Report {
     let wanted = "name a trace: trace.dat, perf.data, a Perfetto trace or ftrace text; `-` reads standard input";
     let help = match error {
         read::Error::Io(error) => input::help_with(path, error, wanted),
-        read::Error::NoEvents { .. } if path != Path::new("-") && input::is_workload(path) => {
+        read::Error::NoEvents { .. } | read::Error::WithoutEvents { .. }
+            if path != Path::new("-") && input::is_workload(path) =>
+        {
             format!("it looks like a workload, which `vruntime run {}` runs", path.display())
         }
         other => other.help().unwrap_or(wanted).to_owned(),

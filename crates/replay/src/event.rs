@@ -7,7 +7,7 @@ use crate::recorded::{self, Left, What};
 /// No machine schedules nothing for so long: the clock has jumped.
 const JUMP_NS: i64 = 10_000_000_000;
 /// The largest NR_CPUS of any architecture.
-pub const MAX_CPUS: usize = 8192;
+pub const MAX_CPUS: usize = vruntime_trace::MAX_CPUS as usize;
 
 /// Times since a trace's beginning.
 #[derive(Clone, Debug, Default)]

@@ -95,7 +95,7 @@ impl Reader {
         }
         self.end = self.end.max(at);
         self.summary.add(record);
-        self.cpus = self.cpus.max(record.cpu as usize + 1);
+        self.cpus = self.cpus.max(record.highest_cpu() as usize + 1);
         if self.cpus <= MAX_CPUS
             && let Some(what) = what(record)
         {
@@ -156,7 +156,7 @@ impl Reader {
         if let Some(machine) = &self.options.machine {
             let said = machine.nr_cpus();
             if cpus > said {
-                let message = format!("{} has events of {cpus} CPUs, and the machine has {said}", recording.name);
+                let message = format!("{} names CPU {}, and the machine has {said} CPUs", recording.name, cpus - 1);
                 return Err(Error::new(message).with_help("describe all CPUs with --recorded-machine"));
             }
             recording.recorder.has_cpus(said);

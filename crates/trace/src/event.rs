@@ -4,6 +4,9 @@
 //! that are reused, names that change, fields that an old kernel did not have: a [`Record`] keeps them as they were
 //! recorded. Names of tracepoints and of their fields are the kernel's.
 
+/// The largest NR_CPUS of any architecture.
+pub const MAX_CPUS: u32 = 8192;
+
 /// One line of a text trace, or one record of a binary one.
 ///
 /// It borrows from the reader's buffer: keep what you need before you ask for the next one.
@@ -33,6 +36,22 @@ impl Record<'_> {
     /// took it, as the kernel's `task_rename` would: what perf makes up of tasks that were there before has time 0.
     pub fn is_told_rename(&self) -> bool {
         self.at > 0 && self.name == b"PERF_RECORD_COMM" && matches!(self.point, Tracepoint::TaskRename { .. })
+    }
+
+    /// The highest CPU that the record names: the CPU it was recorded on, and those in its fields. The machine has this
+    /// CPU, whether or not the trace has events of the CPU. Numbers that no Linux has ([`MAX_CPUS`]) are left out.
+    pub fn highest_cpu(&self) -> u32 {
+        let named = match self.point {
+            Tracepoint::Waking(wakeup) | Tracepoint::Wakeup(wakeup) | Tracepoint::WakeupNew(wakeup) => {
+                [wakeup.target_cpu, None]
+            }
+            Tracepoint::MigrateTask { orig_cpu, dest_cpu, .. } => [Some(orig_cpu), Some(dest_cpu)],
+            Tracepoint::CpuIdle { cpu_id, .. }
+            | Tracepoint::CpuFrequency { cpu_id, .. }
+            | Tracepoint::CpuhpEnter { cpu_id, .. } => [Some(cpu_id), None],
+            _ => [None, None],
+        };
+        named.into_iter().flatten().filter(|&cpu| cpu < MAX_CPUS).fold(self.cpu, u32::max)
     }
 
     /// Whether the scheduler has this CPU from now on, where that may change: at a step of hotplug that this CPU itself

@@ -84,7 +84,9 @@ fn as_text(path: &Path, summary: &Summary, notes: &Notes, needs: &Needs, recorde
     let stretches: Vec<String> = clock.stretches().iter().take(4).map(stretch).collect();
     let cpus: Vec<u32> = summary.cpus().map(|(cpu, _)| cpu).collect();
     let tasks = summary.tasks();
-    let of = notes.cpus.filter(|&count| count as usize > cpus.len()).map(|count| format!(" of {count}"));
+    let of = Some(notes.cpus.unwrap_or(0).max(summary.named_cpus()))
+        .filter(|&count| count as usize > cpus.len())
+        .map(|count| format!(" of {count}"));
     let tells_moves = summary.counts().iter().any(|(name, _)| name == "sched_migrate_task");
     let mut lines = vec![
         format!("{}: {}", path.display(), notes.kind.map_or("no trace", |kind| kind.name())),

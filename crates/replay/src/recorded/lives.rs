@@ -622,6 +622,11 @@ impl Lives {
             };
             let done = by.map_or(0, |(by, _)| self.done(by));
             self.threads[thread].early = Some(Early { cpu: cpu as u32, by, done, context });
+            if let State::Waiting { since, woken: true, .. } = &mut self.threads[thread].state {
+                // How long it waited before is not known.
+                *since = at;
+                self.starts_waiting(thread);
+            }
             return;
         }
         if self.threads[thread].state != State::Asleep {

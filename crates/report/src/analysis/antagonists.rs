@@ -1,7 +1,8 @@
 //! Who delayed whom: for every task that waited on a CPU's run queue, who had that CPU meanwhile, and for how long.
 //!
 //! A wait on a CPU whose task nobody knows (events are lost) is nobody's doing; so is one beside the idle task, while
-//! the CPU wakes up: those are the rows of `(unknown)` and `(idle)`. Where a run of ours, or its text, says that the
+//! the CPU wakes up: those are the rows of `(unknown)` and `(idle)`. A wait in which the task must have run unseen, since
+//! it is woken again, counts as `(unknown)` until the next wakeup. Where a run of ours, or its text, says that the
 //! task waits for the limit of its group and not for a CPU, nobody who has the CPU delays it: that is the row of
 //! `(throttled: /its/group)`.
 
@@ -105,9 +106,12 @@ impl Antagonists {
         }
     }
 
-    /// A wait is over.
-    fn end(&mut self, at: i64, task: u32, cpu: u32) {
-        let shares = std::mem::take(&mut self.wait(task).shares);
+    /// A wait is over. `seen`: an event shows its end.
+    fn end(&mut self, at: i64, task: u32, cpu: u32, seen: bool) {
+        let mut shares = std::mem::take(&mut self.wait(task).shares);
+        if !seen {
+            shares = vec![(By::Unknown, shares.iter().map(|(_, ns)| ns).sum())];
+        }
         for (who, ns) in shares {
             let full = self.pairs.len() >= MOST_PAIRS;
             let key = Some((task, who)).filter(|_| !full || self.pairs.contains_key(&Some((task, who))));
@@ -171,7 +175,7 @@ impl Analysis for Antagonists {
             if change.was.state == State::Waiting {
                 self.leave(at, change.task, change.was, before(change.was.cpu));
                 if change.now.state != State::Waiting {
-                    self.end(at, change.task, change.was.cpu);
+                    self.end(at, change.task, change.was.cpu, world.unseen != Some(change.task));
                 }
             }
             if change.now.state == State::Waiting {
@@ -197,7 +201,7 @@ impl Analysis for Antagonists {
             let on = world.cpus().get(cpu as usize).map_or(On::Unknown, |row| row.on);
             for task in std::mem::take(self.queue(cpu)) {
                 self.book(at, task, on);
-                self.end(at, task, cpu);
+                self.end(at, task, cpu, true);
             }
         }
     }

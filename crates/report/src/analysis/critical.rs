@@ -202,6 +202,7 @@ impl Analysis for CriticalPath {
             match change.was.state {
                 State::Running => self.add(link(Doing::Runs)),
                 State::Waiting if change.now.state == State::Waiting => {}
+                State::Waiting if world.unseen == Some(target) => self.add(link(Doing::Unknown)),
                 State::Waiting => self.add(link(Doing::Waits)),
                 State::Asleep => {
                     let links = self.walk(world, target, change.was.since, at, waker);

@@ -49,6 +49,8 @@ struct Task {
     cpu: Option<u32>,
     /// Since when it waits.
     ready: Option<i64>,
+    /// It waits since a wakeup.
+    woken: bool,
     /// From when it was charged, although nothing tells that it ran.
     charged_from: Option<i64>,
 }
@@ -92,7 +94,7 @@ impl Gaps {
         if self.held.back().is_some_and(|last| last.at.abs_diff(step.at) > HELD_NS) {
             self.over = self.held.len();
         }
-        if step.cpu < MAX_CPUS && !matches!(step.what, What::Told(_)) {
+        if step.cpu < MAX_CPUS && !matches!(step.what, What::Told(_) | What::Named { .. }) {
             self.look(&step);
         }
         self.held.push_back(step);
@@ -163,10 +165,13 @@ impl Gaps {
                 self.cpu(cpu).from_idle = prev == On::Idle;
             }
             What::Waking { task, .. } | What::Woken { task, .. } => {
-                self.has_waking |= matches!(what, What::Waking { .. });
+                let waking = matches!(what, What::Waking { .. });
+                self.has_waking |= waking;
+                let first = waking || !self.has_waking;
                 let task = self.task(task);
-                if task.cpu.is_none() && task.ready.is_none() {
-                    (task.ready, task.charged_from) = (Some(at), None);
+                // A task that is woken while it waits since a wakeup has run unseen.
+                if task.cpu.is_none() && (task.ready.is_none() || (first && task.woken)) {
+                    (task.ready, task.woken, task.charged_from) = (Some(at), true, None);
                 }
             }
             What::Charged { task, ns } => self.charged(at, task, ns),

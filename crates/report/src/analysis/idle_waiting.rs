@@ -156,7 +156,11 @@ impl Analysis for IdleWaiting {
                     self.task(change.task).seen.insert(vruntime_trace::CpuId(change.now.cpu));
                 }
                 self.wait_ends(at, change.task, world);
-                if change.now.state != State::Waiting {
+                if world.unseen == Some(change.task) {
+                    // It has run in between: when it waited, and beside which CPU, is not known.
+                    let it = self.task(change.task);
+                    (it.could, it.might) = (Parts::default(), Parts::default());
+                } else if change.now.state != State::Waiting {
                     self.book(step.at, change.task, change.was.since, change.was.cpu);
                 }
             }

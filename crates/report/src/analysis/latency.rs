@@ -117,6 +117,9 @@ impl Latencies {
 impl Analysis for Latencies {
     fn step(&mut self, step: &Step, world: &World) {
         let at = step.at;
+        if let Some(task) = world.unseen {
+            self.row(task).atom = Atom::None;
+        }
         match step.what {
             What::Switch { prev, state, next } => {
                 if let On::Task(task) = prev {

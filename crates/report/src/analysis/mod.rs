@@ -29,6 +29,7 @@ mod idle_waiting;
 mod latency;
 mod live;
 mod migrations;
+mod names;
 mod overview;
 mod recorded;
 mod runqueue;
@@ -270,6 +271,10 @@ impl Analyses {
     }
 
     fn step(&mut self, step: &Step) {
+        if let What::Named { task, name } = step.what {
+            self.world.rename(task, name);
+            return;
+        }
         let step = Step { at: self.world.time(step.at), ..*step };
         if !self.world.apply(&step) {
             return;
@@ -347,6 +352,10 @@ impl Analyses {
             ),
             (faults.broken, "switches from a task that had not come, so that something is missing before"),
             (faults.unwoken, "times a task ran after a sleep that no event ended"),
+            (
+                faults.unseen,
+                "wakeups of a task that was waiting since a wakeup: it has run in between, and no event tells",
+            ),
             (faults.jumps, "jumps of the clock: no time passes there, and times behind it are moved by as much"),
             (faults.unordered, "events earlier than those before them, taken to be simultaneous"),
             (faults.impossible, "mentions of pids or CPUs that no Linux has"),
@@ -370,6 +379,7 @@ impl Analyses {
                 "broken_switches": faults.broken,
                 "missing_arrivals": self.gaps.arrivals,
                 "unwoken": faults.unwoken,
+                "unseen_runs": faults.unseen,
                 "clock_jumps": faults.jumps,
                 "unordered": faults.unordered,
                 "impossible": faults.impossible,

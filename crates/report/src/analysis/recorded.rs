@@ -8,9 +8,16 @@ use super::world::{On, Step, What, World};
 /// `prio` of real-time and deadline tasks is below this.
 const MAX_RT_PRIO: i32 = 100;
 
-/// What a record is to the analyses: nothing if it is no event. What it says of groups and priorities comes first.
+/// What a record is to the analyses: nothing if it is no event. What it says of names, groups and priorities comes first.
 pub(super) fn steps(world: &mut World, record: &Record<'_>, mut add: impl FnMut(Step)) {
-    if let Some(step) = step(world, record) {
+    let step = step(world, record);
+    for (task, name) in std::mem::take(&mut world.renamed) {
+        // What perf tells besides its events need not have a time.
+        let at = if record.name.starts_with(b"PERF_RECORD_") { world.read_at } else { record.at };
+        add(Step { at, cpu: record.cpu, by: On::Unknown, irq: false, what: What::Named { task, name } });
+    }
+    if let Some(step) = step {
+        world.read_at = step.at;
         let told = |what| Step { by: On::Unknown, irq: false, what: What::Told(what), ..step };
         groups(world, record, |what| add(told(what)));
         add(step);
@@ -83,7 +90,7 @@ fn mark_told(world: &mut World, mark: &Mark<'_>) -> Option<Told> {
 }
 
 fn step(world: &mut World, record: &Record<'_>) -> Option<Step> {
-    // A name is no step, whether the kernel's event tells it or perf besides, which has no time of its own for those
+    // A name alone is no step, whether the kernel's event tells it or perf besides, which has no time of its own for those
     // that were there before.
     if let Tracepoint::TaskRename { task, tgid } = record.point {
         if let (Some(task), Some(tgid)) = (world.task(task.pid, task.comm), tgid) {

@@ -530,5 +530,6 @@ fn in_whose_name_something_happens_is_there() {
     assert_eq!(busy(C), Some(690), "2 of 2.9 ms; of the others nobody knows");
 }
 
+mod cases;
 mod groups;
 mod runs;

@@ -6,6 +6,7 @@
 
 use std::fmt::Write as _;
 
+use super::names::Name;
 use super::world::{On, Step, What, World};
 use super::{Analysis, Options};
 use crate::data::{DataTable, Kind};
@@ -21,8 +22,8 @@ struct Line {
     cpu: u32,
     /// None: the idle task.
     task: Option<u32>,
-    /// Which of its names it had.
-    comm: u8,
+    /// The name it had.
+    comm: Name,
     wait: u64,
     delay: u64,
     run: u64,
@@ -117,8 +118,8 @@ impl TimeHist {
             let name = match line.task {
                 None => "<idle>".to_owned(),
                 Some(task) => match world.tgid(task).filter(|&tgid| tgid != world.pid(task) && tgid > 0) {
-                    Some(tgid) => format!("{}[{}/{tgid}]", world.comm_then(task, line.comm), world.pid(task)),
-                    None => format!("{}[{}]", world.comm_then(task, line.comm), world.pid(task)),
+                    Some(tgid) => format!("{}[{}/{tgid}]", world.comm_of(line.comm), world.pid(task)),
+                    None => format!("{}[{}]", world.comm_of(line.comm), world.pid(task)),
                 },
             };
             let us = line.at.div_euclid(1000);
@@ -176,6 +177,9 @@ impl TimeHist {
 impl Analysis for TimeHist {
     fn step(&mut self, step: &Step, world: &World) {
         let Step { at, cpu, .. } = *step;
+        if let Some(task) = world.unseen {
+            self.task(task).ready = None;
+        }
         match step.what {
             What::Switch { prev, .. } => {
                 if cpu as usize >= self.last.len() {
@@ -188,7 +192,7 @@ impl Analysis for TimeHist {
                     On::Task(task) => (Some(task), self.task(task)),
                     On::Unknown => return,
                 };
-                let comm = who.map_or(0, |task| world.comm_number(task));
+                let comm = who.map_or_else(Name::default, |task| world.comm_now(task));
                 let mut line = Line { at, cpu, task: who, comm, wait: 0, delay: 0, run: 0 };
                 if let Some(came) = came {
                     let since = |then: Option<i64>| then.map_or(0, |then| came.saturating_sub(then).max(0) as u64);
@@ -238,7 +242,7 @@ impl Analysis for TimeHist {
             table.push(vec![
                 line.at.into(),
                 line.cpu.into(),
-                line.task.map_or_else(|| "<idle>".to_owned(), |task| world.comm_then(task, line.comm)).into(),
+                line.task.map_or_else(|| "<idle>".to_owned(), |_| world.comm_of(line.comm)).into(),
                 line.task.map_or(0, |task| world.pid(task)).into(),
                 line.wait.into(),
                 line.delay.into(),

@@ -3,21 +3,17 @@
 //! Recordings and our own runs come down to the same [`Step`]s. A task is an index here: a pid that is given to a
 //! second task gets a second index.
 
+pub(crate) use vruntime_trace::MAX_CPUS;
 use vruntime_trace::{MigrateCause, TaskState};
 
 use super::cgroups::{Cgroups, Told};
 use super::held::Held;
+use super::names::{Name, Names};
 
 /// The largest pid of any Linux (`PID_MAX_LIMIT`).
 const MAX_PID: i32 = 4_194_304;
-/// The largest NR_CPUS of any architecture.
-pub(crate) const MAX_CPUS: u32 = 8192;
 /// No machine schedules nothing for so long: the clock has jumped.
 const JUMP_NS: i64 = 10_000_000_000;
-/// Names are kept up to this length; the kernel's are at most 15 bytes.
-const MAX_COMM: usize = 256;
-/// So many names of a task are told apart; later ones take the place of the last.
-const MAX_COMMS: usize = 8;
 
 /// Who has a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,6 +87,11 @@ pub(crate) enum What {
     Online(bool),
     /// Something of groups, or of what tasks weigh: nothing of who is where. Analyses are told it by itself.
     Told(Told),
+    /// A task has another name from now on. It is no step of an analysis.
+    Named {
+        task: u32,
+        name: Name,
+    },
     /// Anything else: only its time counts.
     Other,
 }
@@ -137,21 +138,10 @@ struct Task {
     class: Option<String>,
     /// What it is called instead of `comm-pid`.
     name: Option<String>,
-    /// Its names, the last one being today's.
-    comms: Vec<Vec<u8>>,
+    /// Its name now, and the name that the latest record read has for it: steps are held back for a while.
+    comm: Name,
+    read: Name,
     span: Span,
-}
-
-impl Task {
-    #[cold]
-    fn rename(&mut self, comm: &[u8]) {
-        let comm = comm[..comm.len().min(MAX_COMM)].to_vec();
-        if self.comms.len() < MAX_COMMS {
-            self.comms.push(comm);
-        } else {
-            self.comms[MAX_COMMS - 1] = comm;
-        }
-    }
 }
 
 /// A CPU, and since when it has been like that.
@@ -176,6 +166,8 @@ pub(crate) struct Faults {
     pub(crate) unwoken: u64,
     pub(crate) losses: u64,
     pub(crate) jumps: u64,
+    /// Tasks that ran unseen: each was woken although it was waiting since a wakeup.
+    pub(crate) unseen: u64,
     /// Events earlier than those before them.
     pub(crate) unordered: u64,
     /// Events of tasks or CPUs no Linux has.
@@ -186,6 +178,11 @@ pub(crate) struct Faults {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct World {
     tasks: Vec<Task>,
+    names: Names,
+    /// Tasks that the last record has under another name than those before.
+    pub(super) renamed: Vec<(u32, Name)>,
+    /// The time of the last record read that is a step.
+    pub(super) read_at: i64,
     /// For each pid its index, plus one; 0: there is none.
     by_pid: Vec<u32>,
     cpus: Vec<Cpu>,
@@ -193,6 +190,9 @@ pub(crate) struct World {
     pub(crate) changes: Vec<Change>,
     /// The CPU whose task the last step changed, as it was before.
     pub(crate) cpu_was: Option<(u32, Cpu)>,
+    /// The task that the last step wakes although it was waiting since a wakeup: the task has run unseen. Its changes
+    /// are two, the end of a wait of unknown length and the beginning of the next wait.
+    pub(crate) unseen: Option<u32>,
     /// The first and the last time.
     pub(crate) span: Option<(i64, i64)>,
     pub(crate) faults: Faults,
@@ -216,7 +216,8 @@ impl World {
         self.span = Some((0, 0));
     }
 
-    /// The index of the task with this pid, which has this name from now on. None for pids no Linux gives, and 0.
+    /// The index of the task with this pid. If it had another name, [`renamed`](Self::renamed) has it with this one: it is
+    /// renamed when the step of the record is due. None for pids no Linux gives, and 0.
     pub(crate) fn task(&mut self, pid: i32, comm: &[u8]) -> Option<u32> {
         self.meet(pid, comm, false)
     }
@@ -238,8 +239,14 @@ impl World {
         }
         let index = self.by_pid[slot] - 1;
         let task = &mut self.tasks[index as usize];
-        if task.comms.last().is_none_or(|last| last != comm) && !comm.is_empty() && comm != b"<...>" {
-            task.rename(comm);
+        if !comm.is_empty() && comm != b"<...>" && !self.names.is(task.read, comm) {
+            let first = task.read == Name::default();
+            task.read = self.names.intern(comm);
+            if first {
+                task.comm = task.read;
+            } else {
+                self.renamed.push((index, task.read));
+            }
         }
         Some(index)
     }
@@ -300,8 +307,9 @@ impl World {
         let Some(rest) = name.strip_prefix(comm).and_then(|rest| rest.strip_prefix('-')) else { return };
         let (pid, mark) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
         let (Ok(pid), true) = (pid.parse(), mark.is_empty() || mark.starts_with(['.', '#'])) else { return };
+        let comm = self.names.intern(comm.as_bytes());
         let task = &mut self.tasks[task as usize];
-        (task.pid, task.comms) = (pid, vec![comm.as_bytes().to_vec()]);
+        (task.pid, task.comm, task.read) = (pid, comm, comm);
         // The second thread of a pid is called like the first in the recording, too; a copy is in no recording.
         task.name = mark.starts_with('#').then(|| name.to_owned());
     }
@@ -321,19 +329,22 @@ impl World {
 
     /// Its name as it is now.
     pub(crate) fn comm(&self, task: u32) -> String {
-        self.comm_then(task, u8::MAX)
+        self.comm_of(self.comm_now(task))
     }
 
-    /// Which of its names a task has now, for [`World::comm_then`].
-    pub(crate) fn comm_number(&self, task: u32) -> u8 {
-        self.tasks[task as usize].comms.len().saturating_sub(1) as u8
+    /// Which name a task has now, for [`World::comm_of`].
+    pub(crate) fn comm_now(&self, task: u32) -> Name {
+        self.tasks[task as usize].comm
     }
 
-    /// Its name as it was.
-    pub(crate) fn comm_then(&self, task: u32, number: u8) -> String {
-        let comms = &self.tasks[task as usize].comms;
-        let comm = comms.get(usize::from(number)).or(comms.last());
-        comm.map_or_else(|| "<...>".to_owned(), |comm| String::from_utf8_lossy(comm).into_owned())
+    /// The text of a name.
+    pub(crate) fn comm_of(&self, name: Name) -> String {
+        self.names.text(name).map_or_else(|| "<...>".to_owned(), |comm| String::from_utf8_lossy(comm).into_owned())
+    }
+
+    /// A task has this name from now on.
+    pub(crate) fn rename(&mut self, task: u32, name: Name) {
+        self.tasks[task as usize].comm = name;
     }
 
     /// `comm-pid`.
@@ -419,6 +430,7 @@ impl World {
     pub(crate) fn apply(&mut self, step: &Step) -> bool {
         self.changes.clear();
         self.cpu_was = None;
+        self.unseen = None;
         let Step { at, cpu, by, what, .. } = *step;
         if cpu >= MAX_CPUS {
             self.faults.impossible += 1;
@@ -482,6 +494,7 @@ impl World {
             | What::Exit
             | What::Arrives
             | What::Leaves { .. }
+            | What::Named { .. }
             | What::Lost
             | What::Other => {}
         }
@@ -542,11 +555,18 @@ impl World {
 
     /// Whether it is a stopper thread.
     pub(crate) fn is_stopper(&self, task: u32) -> bool {
-        self.tasks[task as usize].comms.last().is_some_and(vruntime_trace::is_stopper)
+        self.names.text(self.comm_now(task)).is_some_and(vruntime_trace::is_stopper)
     }
 
     fn wake(&mut self, at: i64, task: u32, target: Option<u32>, placing: bool) {
-        let span = self.state(task);
+        let mut span = self.state(task);
+        // Linux wakes no task that is runnable, but for one that was preempted on its way to sleep.
+        if span.state == State::Waiting && span.woken && at > span.since {
+            self.faults.unseen += 1;
+            self.unseen = Some(task);
+            self.enter(at, task, State::Unknown, span.cpu);
+            span = self.state(task);
+        }
         // One that still runs has not slept; if it is about to, the wakeup that follows tells.
         if matches!(span.state, State::Asleep | State::Unknown) {
             let cpu = target.filter(|&cpu| cpu < MAX_CPUS).unwrap_or(span.cpu);
@@ -556,7 +576,8 @@ impl World {
 
     fn woken(&mut self, at: i64, task: u32, target: Option<u32>, new: bool) {
         let span = self.state(task);
-        if span.state == State::Waiting {
+        // The wakeup is the one that `sched_waking` has announced, if the trace has that.
+        if span.state == State::Waiting && (self.has_waking || !span.woken) {
             let cpu = target.filter(|&cpu| cpu < MAX_CPUS).unwrap_or(span.cpu);
             self.put(task, Span { cpu, placing: false, ..span });
         } else if new && span.state == State::Gone {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
+use super::foreign;
 use super::notes::{Error, Kind, Notes};
 use super::perf_data::{self, PerfData};
 use super::perfetto::{self, PerfettoTrace};
@@ -47,13 +48,6 @@ impl<R: Read> Events for TextReader<R> {
     }
 }
 
-/// What compressed files begin with, what they are called, and what makes a trace of them.
-const COMPRESSED: [(&[u8], &str, &str); 3] = [
-    (b"\x1f\x8b", "a file compressed by gzip", "uncompress it: gunzip FILE"),
-    (b"\x28\xb5\x2f\xfd", "a file compressed by zstd", "uncompress it: unzstd FILE"),
-    (b"\xfd7zXZ\0", "a file compressed by xz", "uncompress it: unxz FILE"),
-];
-
 /// What a file that begins with `bytes` (16 are enough) is read as; text of all kinds is none.
 pub fn detect(bytes: &[u8]) -> Option<Kind> {
     if bytes.starts_with(MAGIC) {
@@ -70,12 +64,7 @@ pub fn detect(bytes: &[u8]) -> Option<Kind> {
 /// Whether a file that begins with `bytes` (16 are enough) is read as text, from its beginning to its end. Others are
 /// read to and fro, or refused.
 pub fn is_text(bytes: &[u8]) -> bool {
-    detect(bytes).is_none() && compressed(bytes).is_none()
-}
-
-/// What a compressed file is called, and what makes a trace of it.
-fn compressed(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
-    COMPRESSED.iter().find(|(magic, ..)| bytes.starts_with(magic)).map(|&(_, what, help)| (what, help))
+    detect(bytes).is_none() && foreign::binary(bytes).is_none()
 }
 
 /// Opens the trace at `path`. What kind it is, its content says.
@@ -83,6 +72,9 @@ fn compressed(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
 /// # Errors
 /// If it cannot be opened, or its header is damaged, or of a kind that is recognised and not read.
 pub fn open(path: &Path) -> Result<Box<dyn Events>, Error> {
+    if path.is_dir() {
+        return Err(foreign::directory(|name| path.join(name).is_file()));
+    }
     from_reader(File::open(path)?)
 }
 
@@ -94,8 +86,8 @@ pub fn from_reader<R: Read + Seek + 'static>(mut reader: R) -> Result<Box<dyn Ev
     let mut first = Vec::new();
     reader.by_ref().take(16).read_to_end(&mut first)?;
     reader.seek(SeekFrom::Start(0))?;
-    if let Some((what, help)) = compressed(&first) {
-        return Err(Error::NotRead { what: what.to_owned(), help });
+    if let Some(error) = foreign::binary(&first) {
+        return Err(error);
     }
     Ok(match detect(&first) {
         Some(Kind::TraceDat) => Box::new(TraceDat::new(reader)?),
@@ -103,21 +95,4 @@ pub fn from_reader<R: Read + Seek + 'static>(mut reader: R) -> Result<Box<dyn Ev
         Some(Kind::Perfetto) => Box::new(PerfettoTrace::new(reader)?),
         _ => Box::new(TextReader::new(reader)),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Cursor;
-
-    use super::*;
-
-    #[test]
-    fn compressed_files_are_told_from_text() {
-        let told =
-            |bytes: &'static [u8]| from_reader(Cursor::new(bytes)).map(|_| ()).map_err(|error| error.to_string());
-        assert_eq!(told(b"\x1f\x8b\x08\0rest"), Err("a file compressed by gzip is not read".to_owned()));
-        assert_eq!(told(b"\x28\xb5\x2f\xfdrest"), Err("a file compressed by zstd is not read".to_owned()));
-        assert_eq!(told(b"\xfd7zXZ\0rest"), Err("a file compressed by xz is not read".to_owned()));
-        assert_eq!(told(b"\x1f"), Ok(()));
-    }
 }

@@ -19,6 +19,7 @@
 mod clock;
 mod descriptions;
 mod events;
+mod foreign;
 mod format;
 mod head;
 mod input;

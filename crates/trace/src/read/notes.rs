@@ -149,6 +149,13 @@ const RELEASE: usize = 64;
 pub enum Error {
     /// The file itself cannot be read.
     Io(io::Error),
+    /// The file is empty.
+    Empty,
+    /// The file is of a kind that is read, and has no event.
+    WithoutEvents {
+        /// What kind.
+        kind: Kind,
+    },
     /// There is not one event in it.
     NoEvents {
         /// How many lines were looked at.
@@ -176,6 +183,8 @@ impl fmt::Display for Error {
             Self::Io(error) => write!(f, "{error}"),
             Self::Damaged { place, expected } => write!(f, "it is damaged at {place}: expected {expected}"),
             Self::NotRead { what, .. } => write!(f, "{what} is not read"),
+            Self::Empty => f.write_str("the file is empty"),
+            Self::WithoutEvents { kind } => write!(f, "there is no event in this {kind}"),
             Self::NoEvents { lines } => {
                 write!(f, "there is no event in its {lines} line{}", if *lines == 1 { "" } else { "s" })
             }
@@ -190,6 +199,14 @@ impl Error {
             Self::Io(_) => None,
             Self::Damaged { .. } => Some("if it was copied, copy it again; nothing can be read without its header"),
             Self::NotRead { help, .. } => Some(help),
+            Self::Empty => Some(
+                "the recording failed, or has not ended; record again: trace-cmd record -e sched -o trace.dat COMMAND, or perf record -a \
+                 -e 'sched:*' COMMAND",
+            ),
+            Self::WithoutEvents { .. } => Some(
+                "nothing was recorded; enable the scheduler's events: trace-cmd record -e sched -o trace.dat COMMAND, or perf record -a \
+                 -e 'sched:*' COMMAND",
+            ),
             Self::NoEvents { .. } => Some(
                 "expected trace.dat, perf.data, a Perfetto trace, ftrace text (/sys/kernel/tracing/trace, trace-cmd report), \
                  systrace HTML, or what perf script prints with the fields comm, tid, cpu, time, event and trace",
@@ -202,7 +219,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io(error) => Some(error),
-            Self::NoEvents { .. } | Self::Damaged { .. } | Self::NotRead { .. } => None,
+            _ => None,
         }
     }
 }

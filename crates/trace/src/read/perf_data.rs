@@ -59,6 +59,8 @@ pub struct PerfData<R> {
     held: Held,
     /// There was a sample.
     began: bool,
+    /// There was a sample, or a loss of some.
+    any: bool,
     notes: Notes,
 }
 
@@ -131,6 +133,7 @@ impl<R: Read + Seek> PerfData<R> {
             comms: BTreeMap::new(),
             held: Held::default(),
             began: false,
+            any: false,
             notes,
         })
     }
@@ -224,7 +227,10 @@ impl<R: Read + Seek> PerfData<R> {
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>, Error> {
         let row = loop {
             if self.held.given == self.held.ready && !self.fill()? {
-                return Ok(None);
+                if self.any || self.notes.unterminated.is_some() || self.notes.not_understood.count > 0 {
+                    return Ok(None);
+                }
+                return Err(Error::WithoutEvents { kind: Kind::PerfData });
             }
             let row = self.held.rows[self.held.given];
             self.held.given += 1;
@@ -237,6 +243,7 @@ impl<R: Read + Seek> PerfData<R> {
             self.renamed(row);
         }
         self.began |= row.kind == kind::SAMPLE;
+        self.any |= row.kind != kind::COMM;
         let bytes = &self.held.bytes[row.start..row.start + row.size];
         let big_endian = self.input.big_endian;
         let int = |offset: usize| number(bytes, offset, 4, big_endian).map_or(-1, |value| value as u32 as i32);

@@ -1,8 +1,10 @@
 //! Perfetto's protobuf traces: the scheduler's events in them, ours and those of real machines.
 //!
-//! A file is packets one after the other. Those with events have a bundle of one CPU's; between CPUs they are in no
-//! order. So the file is read twice: first to find where each CPU's bundles are, then the earliest event of all CPUs
-//! comes next, with one bundle of each in memory.
+//! A file is packets one after the other. A packet with events has a bundle of one CPU's. Only the bundles of one CPU
+//! that one writer made (`trusted_packet_sequence_id`) are in the order of time: several data sources may record a CPU,
+//! each has a writer of its own, and the writers are flushed at different moments. Such bundles are a *lane*. The file is
+//! read twice: first to find where each lane's bundles are, then the earliest event of all lanes comes next, with one
+//! bundle of each in memory.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -32,35 +34,42 @@ mod field {
     pub(super) const PACKET_KEY: u8 = 0x0a;
     pub(super) const FTRACE_EVENTS: u64 = 1;
     pub(super) const PROCESS_TREE: u64 = 2;
-    pub(super) const COMPRESSED_PACKETS: u64 = 50;
+    pub(super) const SEQUENCE_ID: u64 = 10;
     pub(super) const SYSTEM_INFO: u64 = 45;
+    pub(super) const COMPRESSED_PACKETS: u64 = 50;
 }
 
 /// Reads a Perfetto trace, in the order of time.
 #[derive(Debug)]
 pub struct PerfettoTrace<R> {
     input: Input<R>,
-    cpus: Vec<Cpu>,
-    /// The CPUs that have something to tell, the earliest first.
+    /// By CPU.
+    lanes: Vec<Lane>,
+    /// The lanes with an event to come, the earliest first.
     next: BinaryHeap<Reverse<(i64, u32)>>,
-    /// The CPU whose event was handed out last.
+    /// The lane of the last event that the reader returned.
     taken: Option<usize>,
+    /// The running task of each CPU with events (-1: unknown), and its name.
+    runs: Vec<(i32, Vec<u8>)>,
     threads: BTreeMap<i32, Thread>,
     bits: StateBits,
     names: Names,
     notes: Notes,
 }
 
-/// What one CPU has recorded.
+/// Where the bundles of each lane are, by CPU and sequence: offset and length.
+type Places = BTreeMap<(u32, u32), Vec<(u64, u32)>>;
+
+/// The events of one CPU that one data source recorded.
 #[derive(Debug)]
-struct Cpu {
-    id: u32,
+struct Lane {
+    cpu: u32,
+    /// The CPU's place in [`PerfettoTrace::runs`].
+    runs: usize,
     /// Where its bundles are, and how many of them have been read.
     places: Vec<(u64, u32)>,
     read: usize,
     bundle: Bundle,
-    /// Who came last, and what he is called.
-    runs: Option<(i32, Vec<u8>)>,
 }
 
 /// What the process tree says of a thread.
@@ -71,22 +80,23 @@ struct Thread {
 }
 
 impl<R: Read + Seek> PerfettoTrace<R> {
-    /// Finds every CPU's bundles.
+    /// Finds the bundles of every CPU and data source.
     ///
     /// # Errors
     /// If reading fails, if no packet has events, or if packets are compressed.
     pub fn new(reader: R) -> Result<Self, Error> {
         let mut trace = Self {
             input: Input::new(reader)?,
-            cpus: Vec::new(),
+            lanes: Vec::new(),
             next: BinaryHeap::new(),
             taken: None,
+            runs: Vec::new(),
             threads: BTreeMap::new(),
             bits: StateBits::default(),
             names: Names::new(),
             notes: Notes { kind: Some(Kind::Perfetto), ..Notes::default() },
         };
-        let mut places = BTreeMap::new();
+        let mut places = Places::new();
         let mut packet = Vec::new();
         while let Some((place, size)) = trace.packet()? {
             packet.resize(size as usize, 0);
@@ -97,11 +107,15 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         if places.is_empty() {
             return Err(trace.without_events());
         }
-        for (id, places) in places {
-            trace.cpus.push(Cpu { id, places, read: 0, bundle: Bundle::default(), runs: None });
+        for ((cpu, _), places) in places {
+            if trace.lanes.last().is_none_or(|last| last.cpu != cpu) {
+                trace.runs.push((-1, Vec::new()));
+            }
+            let runs = trace.runs.len() - 1;
+            trace.lanes.push(Lane { cpu, runs, places, read: 0, bundle: Bundle::default() });
         }
-        for cpu in 0..trace.cpus.len() {
-            trace.advance(cpu)?;
+        for lane in 0..trace.lanes.len() {
+            trace.advance(lane)?;
         }
         Ok(trace)
     }
@@ -150,18 +164,21 @@ impl<R: Read + Seek> PerfettoTrace<R> {
     }
 
     /// Takes note of what is in a packet.
-    fn index(&mut self, place: u64, packet: &[u8], places: &mut BTreeMap<u32, Vec<(u64, u32)>>) -> Result<(), Error> {
+    fn index(&mut self, place: u64, packet: &[u8], places: &mut Places) -> Result<(), Error> {
+        // The id may come behind the events.
+        let (mut sequence, mut bundles) = (0, Vec::new());
         let mut fields = Message::new(packet);
         for (tag, value) in &mut fields {
+            if let (field::SEQUENCE_ID, Some(id)) = (tag, value.number()) {
+                sequence = id as u32;
+            }
             let Some(bytes) = value.bytes() else { continue };
             match tag {
                 field::FTRACE_EVENTS => {
                     let cpu = Message::new(bytes).find_map(|(tag, value)| value.number().filter(|_| tag == 1));
                     let offset = bytes.as_ptr() as usize - packet.as_ptr() as usize;
                     match u32::try_from(cpu.unwrap_or(0)).ok().filter(|&cpu| cpu < MAX_CPUS) {
-                        Some(cpu) => {
-                            places.entry(cpu).or_default().push((place + offset as u64, bytes.len() as u32));
-                        }
+                        Some(cpu) => bundles.push((cpu, (place + offset as u64, bytes.len() as u32))),
                         None => self.notes.not_understood.add(Place::Byte(place)),
                     }
                 }
@@ -187,6 +204,9 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         if fields.damaged() {
             self.notes.not_understood.add(Place::Byte(place));
         }
+        for (cpu, bundle) in bundles {
+            places.entry((cpu, sequence)).or_default().push(bundle);
+        }
         Ok(())
     }
 
@@ -211,12 +231,12 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         }
     }
 
-    /// Finds what `cpu` tells next, and puts it among the others.
-    fn advance(&mut self, cpu: usize) -> Result<(), Error> {
-        let row = &mut self.cpus[cpu];
+    /// Finds the next event of a lane, and puts the lane among the others.
+    fn advance(&mut self, lane: usize) -> Result<(), Error> {
+        let row = &mut self.lanes[lane];
         loop {
             if let Some(at) = row.bundle.next() {
-                self.next.push(Reverse((at, cpu as u32)));
+                self.next.push(Reverse((at, lane as u32)));
                 return Ok(());
             }
             let Some(&(place, size)) = row.places.get(row.read) else { return Ok(()) };
@@ -229,22 +249,41 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         }
     }
 
+    /// Leaves out the copies that other data sources recorded of the event that comes next, which is of `lane`.
+    fn pass_over_copies(&mut self, at: i64, lane: usize) -> Result<(), Error> {
+        while let Some(&Reverse((time, other))) = self.next.peek() {
+            let (of, copy) = (&self.lanes[lane], &self.lanes[other as usize]);
+            // The lanes of a CPU are neighbours.
+            if time != at || of.cpu != copy.cpu || of.bundle.entry() != copy.bundle.entry() {
+                break;
+            }
+            self.next.pop();
+            self.advance(other as usize)?;
+        }
+        Ok(())
+    }
+
     /// The next event; none at the end.
     ///
     /// # Errors
     /// If reading fails.
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>, Error> {
-        if let Some(cpu) = self.taken.take() {
-            self.advance(cpu)?;
+        if let Some(lane) = self.taken.take() {
+            self.advance(lane)?;
         }
-        let Some(Reverse((at, cpu))) = self.next.pop() else { return Ok(None) };
-        self.taken = Some(cpu as usize);
-        let Cpu { id, bundle, places, read, runs } = &mut self.cpus[cpu as usize];
-        let cpu = *id;
+        let Some(Reverse((at, lane))) = self.next.pop() else { return Ok(None) };
+        self.taken = Some(lane as usize);
+        self.pass_over_copies(at, lane as usize)?;
+        let Lane { cpu, runs, bundle, places, read } = &mut self.lanes[lane as usize];
+        let (cpu, runs) = (*cpu, &mut self.runs[*runs]);
         let (pid, context, name, point) = match bundle.entry() {
             Entry::Lost => {
                 let point = Tracepoint::Lost { events: None };
                 return Ok(Some(Record { at, cpu, pid: -1, tgid: None, comm: b"", context: None, name: LOST, point }));
+            }
+            // Columns of wakeups do not say who ran. The switches of the CPU do, whichever source recorded them.
+            Entry::Event { pid: -1, context, name, point: point @ Tracepoint::Waking(_) } => {
+                (runs.0, context, name, point)
             }
             Entry::Event { pid, context, name, point } => (pid, context, name, point),
             Entry::Numeric { pid, context, tag, message } => {
@@ -263,10 +302,10 @@ impl<R: Read + Seek> PerfettoTrace<R> {
             _ => {}
         }
         let last = thread.map_or(&b""[..], |thread| &thread.comm);
-        let comm: &[u8] = match (&point, runs) {
+        let comm: &[u8] = match &point {
             _ if pid == 0 => b"<idle>",
-            (Tracepoint::Switch { prev, .. }, _) if prev.pid == pid => then(prev.comm, last),
-            (_, Some((runs, comm))) if *runs == pid => then(comm, last),
+            Tracepoint::Switch { prev, .. } if prev.pid == pid => then(prev.comm, last),
+            _ if runs.0 == pid => then(&runs.1, last),
             _ => last,
         };
         let tgid = thread.map(|thread| thread.tgid).filter(|&tgid| tgid > 0);
@@ -289,9 +328,8 @@ impl<R: Read + Seek> Events for PerfettoTrace<R> {
     }
 }
 
-/// Takes note of who runs, and what he is called.
-fn named(runs: &mut Option<(i32, Vec<u8>)>, task: Named<'_>) {
-    let (pid, comm) = runs.get_or_insert_default();
+/// Takes note of the running task and its name.
+fn named((pid, comm): &mut (i32, Vec<u8>), task: Named<'_>) {
     *pid = task.pid;
     comm.clear();
     comm.extend_from_slice(task.comm);

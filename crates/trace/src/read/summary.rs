@@ -51,6 +51,8 @@ pub struct TaskSummary {
     on: Option<u32>,
     /// Since when it has been runnable, while it waits.
     ready: Option<i64>,
+    /// It waits since a wakeup.
+    woken: bool,
     /// From when it was charged time, although it had not come onto a CPU.
     charged_from: Option<i64>,
 }
@@ -100,6 +102,9 @@ const KNOWN: [&[u8]; 14] = [
     b"tracing_mark_write",
 ];
 
+/// The place of `sched_waking` in [`KNOWN`].
+const WAKING: usize = 1;
+
 /// Gathers what is in a trace. Memory: a row for each task, CPU and name of an event, all three bounded.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
@@ -119,6 +124,8 @@ pub struct Summary {
     missing_arrivals: u64,
     has_tgid: bool,
     finer_than_us: bool,
+    /// One more than the highest CPU that a record names.
+    named_cpus: u32,
 }
 
 impl Summary {
@@ -148,6 +155,7 @@ impl Summary {
             return;
         }
         self.events += 1;
+        self.named_cpus = self.named_cpus.max(record.highest_cpu().saturating_add(1));
         self.count(record.name);
         self.clock.add(cpu, record.at);
         self.finer_than_us |= record.at % 1000 != 0;
@@ -285,6 +293,7 @@ impl Summary {
                     task.asleep = !prev_state.is_runnable();
                     task.on = None;
                     task.ready = prev_state.is_runnable().then_some(record.at);
+                    task.woken = false;
                     task.charged_from = None;
                 }
                 if next.pid != 0
@@ -338,7 +347,7 @@ impl Summary {
             return;
         }
         task.reuses += u64::from(!task.comms.is_empty());
-        (task.asleep, task.ready, task.charged_from) = (false, None, None);
+        (task.asleep, task.ready, task.woken, task.charged_from) = (false, None, false, None);
         if lived && room {
             self.lives += 1;
             self.tasks.push(TaskSummary { pid, newborn: true, ..TaskSummary::default() });
@@ -354,9 +363,11 @@ impl Summary {
     }
 
     fn woken(&mut self, at: i64, wakeup: &Wakeup<'_>, queued: bool) {
+        let first = !queued || self.known[WAKING] == 0;
         if let Some(task) = self.name(wakeup.task, None) {
-            if task.ready.is_none() {
-                (task.ready, task.charged_from) = (Some(at), None);
+            // A task that is woken while it waits since a wakeup has run unseen.
+            if task.ready.is_none() || (first && task.woken) {
+                (task.ready, task.woken, task.charged_from) = (Some(at), true, None);
             }
             task.asleep = false;
             if queued {
@@ -447,6 +458,11 @@ impl Summary {
         self.cpus.iter().enumerate().filter(|(_, cpu)| cpu.events > 0).map(|(id, cpu)| (id as u32, cpu.events))
     }
 
+    /// Returns the number of CPUs that the machine has at least: one more than the highest that an event is of or names.
+    pub fn named_cpus(&self) -> u32 {
+        self.named_cpus
+    }
+
     /// How often the trace says that events were lost, and how many it says they were.
     pub fn lost(&self) -> (u64, u64) {
         self.cpus.iter().fold((0, 0), |(losses, lost), cpu| (losses + cpu.losses, cpu.lost.saturating_add(lost)))
@@ -497,7 +513,7 @@ impl TaskSummary {
         self.came += 1;
         let is_stopper = self.comms.last().is_some_and(crate::is_stopper);
         self.unwoken += u64::from(std::mem::take(&mut self.asleep) && !is_stopper);
-        (self.ready, self.charged_from) = (None, None);
+        (self.ready, self.woken, self.charged_from) = (None, false, None);
     }
 
     #[cold]

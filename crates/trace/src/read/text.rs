@@ -5,6 +5,7 @@ use std::io::Read;
 
 use memchr::memmem;
 
+use super::foreign::Foreign;
 use super::head::{Dress, Head, head};
 use super::lines::Lines;
 use super::notes::{self, Error, Kind, Notes, Place};
@@ -31,6 +32,8 @@ pub struct TextReader<R> {
     kind_known: bool,
     /// Whether its columns are what they have to be.
     script: Script,
+    /// Whether it is what another tool printed.
+    foreign: Foreign,
     /// What was found and not given yet: an event by [`begin`](Self::begin), or the one behind a loss, with all losses
     /// before it.
     found: VecDeque<Found>,
@@ -79,6 +82,7 @@ impl<R: Read> TextReader<R> {
             latest: 0,
             kind_known: false,
             script: Script::default(),
+            foreign: Foreign::default(),
             found: VecDeque::new(),
             began: false,
         }
@@ -111,7 +115,7 @@ impl<R: Read> TextReader<R> {
             let Some(found) = self.lines.next()? else {
                 self.script.judge(true)?;
                 if self.events == 0 {
-                    return Err(Error::NoEvents { lines: self.lines.number() });
+                    return Err(self.without_events());
                 }
                 return Ok(None);
             };
@@ -139,6 +143,20 @@ impl<R: Read> TextReader<R> {
                     return Ok(Some(Found { line, start, end: range.end }));
                 }
             }
+        }
+    }
+
+    /// Why nothing is to be read.
+    fn without_events(&self) -> Error {
+        let lines = self.lines.number();
+        if let Some(error) = self.foreign.error() {
+            return error;
+        }
+        match self.header {
+            _ if lines == 0 => Error::Empty,
+            // Any page of HTML is taken to be one of systrace.
+            Some(kind) if kind != Kind::Systrace => Error::WithoutEvents { kind },
+            _ => Error::NoEvents { lines },
         }
     }
 
@@ -240,6 +258,9 @@ impl<R: Read> TextReader<R> {
         let trimmed = trim_start(text);
         if trimmed.is_empty() {
             return None;
+        }
+        if self.events == 0 && self.page == Page::Plain {
+            self.foreign.line(trimmed);
         }
         if let Some((cpu, events)) = lost(trimmed) {
             return Some(Line::Lost { cpu, events });

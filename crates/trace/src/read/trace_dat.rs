@@ -119,7 +119,7 @@ impl<R: Read + Seek> TraceDat<R> {
     /// Reads the header, and the first page of each CPU.
     ///
     /// # Errors
-    /// If reading fails, if the header is damaged, or if the file has what is not read: text of the latency tracers,
+    /// If reading fails, if the header is damaged, if there is no event, or if the file has what is not read: text of the latency tracers,
     /// other compressions than zstd.
     pub fn new(reader: R) -> Result<Self, Error> {
         let mut input = Input::new(reader)?;
@@ -163,6 +163,9 @@ impl<R: Read + Seek> TraceDat<R> {
         let mut trace = Self { input, layout, formats, comms, clock, cpus, next, taken: None, notes };
         for cpu in 0..trace.cpus.len() {
             trace.advance(cpu)?;
+        }
+        if trace.next.is_empty() && trace.notes.unterminated.is_none() && trace.notes.not_understood.count == 0 {
+            return Err(Error::WithoutEvents { kind: Kind::TraceDat });
         }
         Ok(trace)
     }

@@ -20,7 +20,7 @@ pub(super) struct Bundle {
     rows: Vec<Row>,
     given: usize,
     compact: Compact,
-    /// Who came last in columns; the CPU's, so it outlives a bundle.
+    /// The task that came last in columns. It is the lane's, so it outlives a bundle.
     came: Option<Came>,
 }
 
@@ -54,7 +54,7 @@ struct Compact {
 }
 
 /// What is next in a bundle.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) enum Entry<'a> {
     Lost,
     Event {

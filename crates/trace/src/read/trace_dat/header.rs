@@ -6,7 +6,7 @@ use super::{Clock, overrun};
 use crate::read::descriptions::{event_formats, ftrace_formats, header_info};
 use crate::read::format::{Formats, number, until_nul};
 use crate::read::input::Input;
-use crate::read::notes::{self, Error};
+use crate::read::notes::{self, Error, Kind};
 use crate::read::ring::Layout;
 use crate::read::scan::digits;
 use crate::recording::{MAX_BYTES, OPTION, Recording};
@@ -76,6 +76,8 @@ struct Found {
     comms: Vec<u8>,
     clock: Clock,
     buffer: Buffer,
+    /// The machine's own buffer, or an instance's, was described.
+    has_buffer: bool,
     overrun: Option<u64>,
     machine_cpus: Option<u32>,
     release: Option<String>,
@@ -113,7 +115,9 @@ impl Header {
             }
         }
         if found.buffer.cpus.is_empty() {
-            return Err(input.damaged("pages of at least one CPU"));
+            // Version 7 leaves out CPUs without pages.
+            let empty = Error::WithoutEvents { kind: Kind::TraceDat };
+            return Err(if found.has_buffer { empty } else { input.damaged("pages of at least one CPU") });
         }
         if found.formats.len() == 0 {
             return Err(input.damaged("the format of at least one event"));
@@ -311,6 +315,7 @@ fn options_7<R: Read + Seek>(
     for data in buffers {
         // Of several instances the one without a name is the machine's own.
         let buffer = buffer_7(input, &data)?;
+        found.has_buffer = true;
         if let Some((buffer, offset, top)) = buffer
             && (top || found.buffer.cpus.is_empty())
         {

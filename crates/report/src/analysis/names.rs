@@ -1,0 +1,53 @@
+//! The names of tasks, each once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Names are kept up to this length; the kernel's are at most 15 bytes.
+const MAX_COMM: usize = 256;
+/// As many names are told apart; a trace with more is none of a real machine.
+const MAX_NAMES: usize = 1 << 22;
+
+/// A name; by default none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Name(u32);
+
+/// All names.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names {
+    texts: Vec<Arc<[u8]>>,
+    /// The number of each text in `texts`, plus one.
+    numbers: HashMap<Arc<[u8]>, u32>,
+}
+
+fn cut(comm: &[u8]) -> &[u8] {
+    &comm[..comm.len().min(MAX_COMM)]
+}
+
+impl Names {
+    /// Returns the name that has this text.
+    #[cold]
+    pub(super) fn intern(&mut self, comm: &[u8]) -> Name {
+        if let Some(&number) = self.numbers.get(cut(comm)) {
+            return Name(number);
+        }
+        if self.texts.len() >= MAX_NAMES {
+            return Name::default();
+        }
+        let text: Arc<[u8]> = cut(comm).into();
+        self.texts.push(Arc::clone(&text));
+        let number = self.texts.len() as u32;
+        self.numbers.insert(text, number);
+        Name(number)
+    }
+
+    /// Returns the text of a name, if it has one.
+    pub(super) fn text(&self, name: Name) -> Option<&[u8]> {
+        self.texts.get((name.0 as usize).checked_sub(1)?).map(|text| &**text)
+    }
+
+    /// Whether the name has this text.
+    pub(super) fn is(&self, name: Name, comm: &[u8]) -> bool {
+        self.text(name).is_some_and(|text| text == cut(comm))
+    }
+}

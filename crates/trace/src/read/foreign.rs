@@ -1,0 +1,266 @@
+//! Files that are recognised and not read: what they are, and how to get a trace that is read.
+
+use memchr::memmem;
+
+use super::notes::Error;
+use super::scan::{digits, trim_start, word};
+
+/// What a binary file begins with, its name, and how to get a trace that is read.
+const BINARY: [(&[u8], &str, &str); 13] = [
+    (b"\x1f\x8b", "a file compressed by gzip", "uncompress it: gunzip FILE"),
+    (b"\x28\xb5\x2f\xfd", "a file compressed by zstd", "uncompress it: unzstd FILE"),
+    (b"\xfd7zXZ\0", "a file compressed by xz", "uncompress it: unxz FILE"),
+    (b"BZh", "a file compressed by bzip2", "uncompress it: bunzip2 FILE"),
+    (b"\x04\x22\x4d\x18", "a file compressed by lz4", "uncompress it: unlz4 FILE"),
+    (b"PK\x03\x04", "a ZIP archive", "unpack it, and name the trace that it contains"),
+    (b"/* CTF ", CTF, CTF_HELP),
+    // Metadata in packets, and packets of a stream, in both orders of bytes.
+    (b"\x57\x1d\xd1\x75", CTF, CTF_HELP),
+    (b"\x75\xd1\x1d\x57", CTF, CTF_HELP),
+    (b"\xc1\x1f\xfc\xc1", CTF, CTF_HELP),
+    (b"\xc1\xfc\x1f\xc1", CTF, CTF_HELP),
+    (b"\x78\x9c", ZLIB, ZLIB_HELP),
+    (b"\x78\xda", ZLIB, ZLIB_HELP),
+];
+
+const CTF: &str = "a CTF trace (Common Trace Format: LTTng, `perf data convert --to-ctf`)";
+const CTF_HELP: &str = "if it was made from a perf.data, name that file; else record with trace-cmd, perf or Perfetto: \
+                        trace-cmd record -e sched -o trace.dat COMMAND";
+const ZLIB: &str = "a file compressed by zlib";
+const ZLIB_HELP: &str = "uncompress it: zlib-flate -uncompress < FILE > trace.txt";
+const ATRACE: &str = "what `atrace -z` prints";
+const ATRACE_HELP: &str = "capture without -z (atrace sched freq idle > trace.txt), or uncompress it: \
+    python3 -c 'import sys, zlib; sys.stdout.buffer.write(zlib.decompress(sys.stdin.buffer.read().split(b\"TRACE:\\n\", 1)[1]))' \
+    < FILE > trace.txt";
+const TABLE_HELP: &str =
+    "perf made it from a perf.data: name that file, or what `perf script --ns -i perf.data` prints";
+const JSON: &str = "a trace in Chrome's JSON format";
+const JSON_HELP: &str =
+    "record the scheduler's events with Perfetto, trace-cmd or perf instead: perfetto -o FILE -t 10s sched freq idle";
+
+/// Returns the error for a binary file that begins with `bytes` (16 are enough) and is not read.
+pub(super) fn binary(bytes: &[u8]) -> Option<Error> {
+    let &(_, what, help) = BINARY.iter().find(|(magic, ..)| bytes.starts_with(magic))?;
+    Some(not_read(what, help))
+}
+
+/// Returns the error for a directory, which may be a CTF trace. `has` tells whether the directory has such a file.
+pub(super) fn directory(has: impl Fn(&str) -> bool) -> Error {
+    // LTTng has the metadata of each domain in a directory below.
+    if ["metadata", "kernel/metadata", "ust/metadata"].into_iter().any(&has) {
+        return not_read(CTF, CTF_HELP);
+    }
+    if has("data") || has("data.0") {
+        let help = "record into one file: perf record without --threads and --switch-output; or name one file of it";
+        return not_read("a directory of perf.data", help);
+    }
+    not_read("a directory", "name the trace in it: trace.dat, perf.data, a Perfetto trace or ftrace text")
+}
+
+fn not_read(what: &str, help: &'static str) -> Error {
+    Error::NotRead { what: what.to_owned(), help }
+}
+
+/// Recognises the output of tools in the lines of a text that are no events.
+#[derive(Debug, Default)]
+pub(super) struct Foreign {
+    /// What the text is, and what to do.
+    found: Option<(&'static str, &'static str)>,
+    lines: u32,
+    /// The line before was `TRACE:`.
+    atrace: bool,
+}
+
+/// As many lines of a text are looked at.
+const LINES: u32 = 256;
+
+impl Foreign {
+    /// Looks at the next line that is no event. `text` has no blanks before it.
+    #[cold]
+    pub(super) fn line(&mut self, text: &[u8]) {
+        let compressed = self.atrace && matches!(text, [0x78, 0x01 | 0x5e | 0x9c | 0xda, ..]);
+        self.atrace = text == b"TRACE:";
+        self.lines += 1;
+        if self.found.is_some() || self.lines > LINES {
+            return;
+        }
+        self.found = if compressed {
+            Some((ATRACE, ATRACE_HELP))
+        } else if self.lines == 1 && text.starts_with(b"{") && memmem::find(text, b"\"traceEvents\"").is_some() {
+            Some((JSON, JSON_HELP))
+        } else {
+            table(text).map(|what| (what, TABLE_HELP))
+        };
+    }
+
+    /// Returns the error for a text that has no event.
+    pub(super) fn error(&self) -> Option<Error> {
+        self.found.map(|(what, help)| not_read(what, help))
+    }
+}
+
+/// Returns which of perf's tables has such a line.
+fn table(text: &[u8]) -> Option<&'static str> {
+    let has = |words: &[&[u8]]| words.iter().all(|word| memmem::find(text, word).is_some());
+    if has(&[b"task name", b"wait time", b"run time"]) || is_timehist(text) {
+        Some("what `perf sched timehist` prints")
+    } else if has(&[b"sched-in", b"run-time", b"min-run"]) {
+        Some("what `perf sched timehist --summary` prints")
+    } else if has(&[b"Runtime ms", b"Switches", b"delay"]) {
+        Some("what `perf sched latency` prints")
+    } else if is_map(text) {
+        Some("what `perf sched map` prints")
+    } else if text.starts_with(b"# Overhead ") {
+        Some("what `perf report` prints")
+    } else {
+        None
+    }
+}
+
+/// `6064.602899 [0000]  perf[1300]  0.000  0.006  0.027`
+fn is_timehist(text: &[u8]) -> bool {
+    let (time, rest) = word(text);
+    let (cpu, rest) = word(trim_start(rest));
+    let cpu = cpu.strip_prefix(b"[").and_then(|cpu| cpu.strip_suffix(b"]"));
+    let columns = rest.split(u8::is_ascii_whitespace).rev().filter(|column| !column.is_empty()).take(3);
+    is_decimal(time, 6) && cpu.is_some_and(is_number) && columns.filter(|column| is_decimal(column, 3)).count() == 3
+}
+
+/// `*A0        6064.602899 secs A0 => migration/0:18`
+fn is_map(text: &[u8]) -> bool {
+    let mut before: &[u8] = b"";
+    for word in text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()) {
+        if word == b"secs" && is_decimal(before, 6) {
+            return true;
+        }
+        before = word;
+    }
+    false
+}
+
+fn is_number(text: &[u8]) -> bool {
+    digits(text).is_some_and(|(_, length)| length == text.len())
+}
+
+/// Whether it is a number with so many decimals.
+fn is_decimal(text: &[u8], decimals: usize) -> bool {
+    let mut parts = text.splitn(2, |&byte| byte == b'.');
+    parts.next().is_some_and(is_number) && parts.next().is_some_and(|part| part.len() == decimals && is_number(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+    use crate::read::{TextReader, from_reader};
+
+    /// Returns what the reader says of a file without events.
+    fn told(bytes: &[u8]) -> String {
+        let complaint = |error: Error| format!("{error}; {}", error.help().unwrap_or_default());
+        match from_reader(Cursor::new(bytes.to_vec())) {
+            Err(error) => complaint(error),
+            Ok(mut events) => match events.next_record() {
+                Err(error) => complaint(error),
+                Ok(record) => format!("{record:?}"),
+            },
+        }
+    }
+
+    #[test]
+    fn compressed_files_are_told_from_text() {
+        for (bytes, what, help) in [
+            (&b"\x1f\x8b\x08\0rest"[..], "a file compressed by gzip is not read", "gunzip"),
+            (b"\x28\xb5\x2f\xfdrest", "a file compressed by zstd is not read", "unzstd"),
+            (b"\xfd7zXZ\0rest", "a file compressed by xz is not read", "unxz"),
+            (b"BZh9rest", "a file compressed by bzip2 is not read", "bunzip2"),
+            (b"\x04\x22\x4d\x18rest", "a file compressed by lz4 is not read", "unlz4"),
+            (b"PK\x03\x04rest", "a ZIP archive is not read", "unpack"),
+            (b"\x78\x9crest", "a file compressed by zlib is not read", "zlib-flate"),
+        ] {
+            let told = told(bytes);
+            assert!(told.starts_with(what) && told.contains(help), "{told}");
+        }
+        assert!(told(b"\x1f").starts_with("there is no event in its 1 line;"));
+        assert!(told(b"x\n").starts_with("there is no event in its 1 line;"));
+    }
+
+    #[test]
+    fn ctf_has_a_name_and_a_remedy() {
+        for bytes in [
+            &b"/* CTF 1.8 */\ntypealias integer"[..],
+            b"\x57\x1d\xd1\x75rest",
+            b"\x75\xd1\x1d\x57rest",
+            b"\xc1\x1f\xfc\xc1rest",
+            b"\xc1\xfc\x1f\xc1rest",
+        ] {
+            let told = told(bytes);
+            assert!(told.starts_with("a CTF trace") && told.contains("trace-cmd record"), "{told}");
+        }
+        let of = |file: &'static str| directory(move |name| name == file).to_string();
+        assert!(of("metadata").starts_with("a CTF trace"));
+        assert!(of("kernel/metadata").starts_with("a CTF trace"));
+        assert_eq!(of("data.0"), "a directory of perf.data is not read");
+        assert_eq!(of("x"), "a directory is not read");
+    }
+
+    /// Headers, and lines without a header, as perf 6.1 prints them.
+    #[test]
+    fn tables_of_perf_have_a_name_and_a_remedy() {
+        for (text, what) in [
+            (
+                "           time    cpu  task name                       wait time  sch delay   run time\n\
+                 \x20                       [tid/pid]                          (msec)     (msec)     (msec)\n\
+                 --------------- ------  ------------------------------  ---------  ---------  ---------\n",
+                "timehist`",
+            ),
+            ("    6064.611449 [0000]  lto cgu.14[1310/353]                0.000      0.000      8.522 \n", "timehist`"),
+            ("    6064.611449 [0000]  <idle>                              0.000      0.000      8.522\n", "timehist`"),
+            (
+                "Runtime summary\n                          comm  parent   sched-in     run-time    min-run     avg-run\n",
+                "timehist --summary`",
+            ),
+            ("  *A0        6064.602899 secs A0 => migration/0:18\n", "map`"),
+            ("  *B0  D0    6064.613440 secs \n", "map`"),
+            (
+                " ------------------------------\n  Task                  |   Runtime ms  | Switches | Avg delay ms    |\n",
+                "latency`",
+            ),
+            ("# To display the header\n#\n# Overhead  Command  Shared Object  Symbol\n", "perf report`"),
+        ] {
+            let told = told(text.as_bytes());
+            assert!(told.contains(what) && told.contains("perf script --ns"), "{told}");
+        }
+    }
+
+    #[test]
+    fn atrace_compresses_behind_a_line() {
+        for head in ["capturing trace... done\nTRACE:\n", "TRACE:\n", "TRACE:\r\n"] {
+            for flags in [0x01, 0x5e, 0x9c, 0xda] {
+                let bytes = [head.as_bytes(), &[0x78, flags, 0xa5, b'\n', 0x8d]].concat();
+                let told = told(&bytes);
+                assert!(told.starts_with("what `atrace -z` prints is not read") && told.contains("zlib"), "{told}");
+            }
+        }
+        let event =
+            "TRACE:\n# tracer: nop\n a-1 [000] d..2. 1.000001: sched_waking: comm=b pid=2 prio=120 target_cpu=001\n";
+        let mut reader = TextReader::new(event.as_bytes());
+        assert!(reader.next_record().unwrap().is_some(), "without -z it is text");
+    }
+
+    #[test]
+    fn json_of_chrome_has_a_name_and_a_remedy() {
+        let told = told(b"{\"traceEvents\":[{\"name\":\"x\",\"ph\":\"X\"}]}");
+        assert!(told.starts_with("a trace in Chrome's JSON format is not read") && told.contains("perfetto"), "{told}");
+    }
+
+    #[test]
+    fn files_without_events_say_what_they_are() {
+        assert!(told(b"").starts_with("the file is empty; the recording"), "{}", told(b""));
+        let header = "# tracer: nop\n#\n# entries-in-buffer/entries-written: 0/0   #P:2\n#\n";
+        let told_of = |text: &str| told(text.as_bytes());
+        assert!(told_of(header).starts_with("there is no event in this ftrace text; "), "{}", told_of(header));
+        assert!(told_of(header).contains("trace-cmd record"));
+        assert!(told_of("cpus=2\n").starts_with("there is no event in this text of trace-cmd report; "));
+    }
+}
