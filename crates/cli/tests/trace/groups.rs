@@ -242,7 +242,8 @@ fn a_run_without_groups_has_all_in_the_root() {
     }
 }
 
-const SEEDS: u64 = 4;
+/// One replay is up to 0.27 CPUs off by chance alone, so that a mean of few says little.
+const SEEDS: u64 = 16;
 
 /// The text trace of a run is replayed in the groups it had, with their weights and limits.
 #[test]
