@@ -1,6 +1,6 @@
 //! The names of tasks, each once.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Names are kept up to this length; the kernel's are at most 15 bytes.
@@ -17,7 +17,7 @@ pub(crate) struct Name(u32);
 pub(super) struct Names {
     texts: Vec<Arc<[u8]>>,
     /// The number of each text in `texts`, plus one.
-    numbers: HashMap<Arc<[u8]>, u32>,
+    numbers: BTreeMap<Arc<[u8]>, u32>,
 }
 
 fn cut(comm: &[u8]) -> &[u8] {

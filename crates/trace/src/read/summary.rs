@@ -51,8 +51,8 @@ pub struct TaskSummary {
     on: Option<u32>,
     /// Since when it has been runnable, while it waits.
     ready: Option<i64>,
-    /// It waits since a wakeup.
-    woken: bool,
+    /// The wakeup since which it waits, if it does.
+    woken: Option<i64>,
     /// From when it was charged time, although it had not come onto a CPU.
     charged_from: Option<i64>,
 }
@@ -293,7 +293,7 @@ impl Summary {
                     task.asleep = !prev_state.is_runnable();
                     task.on = None;
                     task.ready = prev_state.is_runnable().then_some(record.at);
-                    task.woken = false;
+                    task.woken = None;
                     task.charged_from = None;
                 }
                 if next.pid != 0
@@ -347,7 +347,7 @@ impl Summary {
             return;
         }
         task.reuses += u64::from(!task.comms.is_empty());
-        (task.asleep, task.ready, task.woken, task.charged_from) = (false, None, false, None);
+        (task.asleep, task.ready, task.woken, task.charged_from) = (false, None, None, None);
         if lived && room {
             self.lives += 1;
             self.tasks.push(TaskSummary { pid, newborn: true, ..TaskSummary::default() });
@@ -366,8 +366,8 @@ impl Summary {
         let first = !queued || self.known[WAKING] == 0;
         if let Some(task) = self.name(wakeup.task, None) {
             // A task that is woken while it waits since a wakeup has run unseen.
-            if task.ready.is_none() || (first && task.woken) {
-                (task.ready, task.woken, task.charged_from) = (Some(at), true, None);
+            if task.ready.is_none() || (first && task.woken.is_some()) {
+                (task.ready, task.woken, task.charged_from) = (Some(at), Some(at), None);
             }
             task.asleep = false;
             if queued {
@@ -513,7 +513,7 @@ impl TaskSummary {
         self.came += 1;
         let is_stopper = self.comms.last().is_some_and(crate::is_stopper);
         self.unwoken += u64::from(std::mem::take(&mut self.asleep) && !is_stopper);
-        (self.ready, self.woken, self.charged_from) = (None, false, None);
+        (self.ready, self.woken, self.charged_from) = (None, None, None);
     }
 
     #[cold]
