@@ -79,11 +79,11 @@ fn short_life_at_the_end(exit: bool) -> String {
     text += &switch(0, 0, idle0, "R", hog);
     for ms in (0..2990).step_by(10) {
         let at = ms * 1000;
-        text += &format!(
-            "<idle>-0 [001] d.h2. {}.{:06}000: sched_waking: comm=sh pid=10 prio=120 target_cpu=001\n",
-            at / 1_000_000,
-            at % 1_000_000
+        let (seconds, micros) = (at / 1_000_000, at % 1_000_000);
+        let woken = format!(
+            "<idle>-0 [001] d.h2. {seconds}.{micros:06}000: sched_waking: comm=sh pid=10 prio=120 target_cpu=001\n"
         );
+        text += &woken;
         text += &switch(at + 1, 1, idle1, "R", sh);
         text += &switch(at + 1001, 1, sh, "S", idle1);
     }

@@ -149,22 +149,20 @@ impl ReplayCheck {
             return "Verdict: none. No task had 1 % of a CPU: the recording is too short or too idle.".to_owned();
         };
         let (near, all) = self.tasks_near();
-        let mut line = format!(
-            "Verdict: {verdict}. CPU time of {near} of {} is within 1 point or 5 %; switches differ by {:+.1} %",
-            counted(all as u64, "task", "tasks"),
-            self.all_switches_off().unwrap_or(0.0) * 100.0
-        );
+        let mut parts = vec![
+            format!("CPU time of {near} of {} is within 1 point or 5 %", counted(all as u64, "task", "tasks")),
+            format!("switches differ by {:+.1} %", self.all_switches_off().unwrap_or(0.0) * 100.0),
+        ];
         if let (near, all @ 1..) = self.latencies_near() {
-            line.push_str(&format!("; wakeup latencies of {near} of {} agree", counted(all as u64, "task", "tasks")));
+            parts.push(format!("wakeup latencies of {near} of {} agree", counted(all as u64, "task", "tasks")));
         }
         if let (never @ 1.., ran) = self.never_ran() {
-            line.push_str(&format!("; {never} of {ran} tasks never run"));
+            parts.push(format!("{never} of {ran} tasks never run"));
         }
         if let Some(part) = self.unplaced() {
-            line.push_str(&format!("; {} % of the CPU time has no place, for switches are missing", percent(part)));
+            parts.push(format!("{} % of the CPU time has no place, for switches are missing", percent(part)));
         }
-        line.push('.');
-        line
+        format!("Verdict: {verdict}. {}.", parts.join("; "))
     }
 
     /// What the tasks in closed loops get done in the what-if, by name: those with most CPU time first.

@@ -40,6 +40,7 @@ use super::{Model, Reports};
     }),
     mut_arg("no_autogroup", |arg| arg.help("Put nobody into autogroups, also where --cgroups says so"))
 )]
+#[allow(clippy::struct_excessive_bools)] // switches of the command line
 pub(crate) struct Replay {
     /// The trace, or - for standard input
     #[arg(value_name = "TRACE")]

@@ -351,7 +351,9 @@ fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &Repl
         text.push_str(&fit_text(&remedy, "  "));
         text.push('\n');
     }
-    text.push_str(&format!("\n{}\n", check.check_table(arguments.all)));
+    text.push('\n');
+    text.push_str(&check.check_table(arguments.all));
+    text.push('\n');
     if arguments.verbose {
         text.push_str(&fit_text(&check.summary(), ""));
         text.push_str("\n\n");
@@ -375,7 +377,9 @@ fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &Repl
             text.push_str("\nThe verdict on the replay is poor: do not rely on this what-if.\n");
         }
         for sentence in [check.progress_sentence(), check.what_if_sentence()].into_iter().flatten() {
-            text.push_str(&format!("\n{}\n", fit_text(&sentence, "")));
+            text.push('\n');
+            text.push_str(&fit_text(&sentence, ""));
+            text.push('\n');
         }
     }
     text

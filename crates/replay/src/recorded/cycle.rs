@@ -96,8 +96,8 @@ fn driven(causes: &Causes<'_>, duration_ns: u64, said: &dyn Fn(usize) -> Option<
         outside * 2 <= all && waited <= duration_ns.saturating_sub(born) / 2
     };
     let mut wakes: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); threads.len()];
-    for index in 0..threads.len() {
-        for stretch in 0..threads[index].stretches.len() {
+    for (index, thread) in threads.iter().enumerate() {
+        for stretch in 0..thread.stretches.len() {
             if let Cause::Thread(by) = causes.of(index, stretch) {
                 wakes[by].insert(index);
             }
