@@ -270,7 +270,7 @@ fn recordings() -> impl Iterator<Item = (String, Vec<u8>)> {
     let files = entries.map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap()));
     let others = ["README.md", "compact.pftrace", "mix.rtapp.json"];
     files.filter(move |(name, _)| !others.contains(&name.as_str())).map(|(name, file)| {
-        if !name.ends_with(".zst") {
+        if name.strip_suffix(".zst").is_none() {
             return (name, file);
         }
         let mut bytes = Vec::new();
