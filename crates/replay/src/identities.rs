@@ -8,8 +8,11 @@ use vruntime_workload::program::Workload;
 
 use crate::recorded::Recorded;
 
-/// Returns what the tasks of `workload` are called in a trace: those of the recording as there, the `copies` behind them (up to
-/// that number) like the task they are copied from, under pids of their own. Whoever else is there keeps his name.
+/// Returns what the tasks of `workload` are called in a trace of a run.
+///
+/// A task of the recording keeps its name and pid. A copy has the name of its original, and a pid of its own: `copies`
+/// is the number of tasks, from the first, that are of the recording or copies. Any other task keeps its name. `cpus`
+/// is the number of CPUs of the run.
 pub fn identities(recorded: &Recorded, workload: &Workload, copies: usize, cpus: usize) -> Identities {
     let mut met = BTreeSet::new();
     let mut known = BTreeMap::new();
