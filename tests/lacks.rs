@@ -28,23 +28,25 @@ pub(crate) fn lacks(info: &Value, analysed: &Value, replayed: Option<&Value>) ->
     }
     let Some(replayed) = replayed else { return Ok(told) };
     let notes = list(replayed, "notes")?;
-    let count = |what: &str| {
+    // Notes begin with a number; what follows is another for 1 than for more.
+    let count = |one: &str, more: &str| {
         let number = |note: &Value| {
-            note.as_str()?.split_once(' ').filter(|(_, rest)| rest.starts_with(what))?.0.parse::<u64>().ok()
+            let (number, rest) = note.as_str()?.split_once(' ')?;
+            number.parse::<u64>().ok().filter(|&number| rest.starts_with(if number == 1 { one } else { more }))
         };
         notes.iter().find_map(number).unwrap_or(0)
     };
     let of_replay = [
-        count("switches away from a task are missing"),
-        count("switches from the idle task to another are missing"),
-        count("sleeps were ended by no event"),
+        count("switch away from a task is missing", "switches away from a task are missing"),
+        count("switch from the idle task to another is missing", "switches from the idle task to another are missing"),
+        count("sleep was ended by no event", "sleeps were ended by no event"),
     ];
     // A replay knows of wakeups that reach a task on its way to sleep: such a sleep has an end, which the others miss.
     let agrees = of_replay[..2] == told[..2] && of_replay[2] <= told[2];
     if !agrees {
         return Err(format!("`trace analyse` says that {NAMES:?} are {told:?}, `replay` {of_replay:?}"));
     }
-    if count("tasks ran when the trace began") > list(info, "cpus")?.len() as u64 {
+    if count("task ran when the trace began", "tasks ran when the trace began") > list(info, "cpus")?.len() as u64 {
         return Err(format!("more tasks ran when the trace began than it has CPUs: {notes:?}"));
     }
     Ok(told)

@@ -134,7 +134,7 @@ fn what_cannot_be_replayed_says_what_is_missing() {
     let wakeups = b"  bash-7 [001] 0.000001: sched_waking: comm=make pid=8 prio=120 target_cpu=000\n";
     let message = fails(&["replay", "-"], wakeups);
     assert!(message.contains("sched_switch") && message.contains("trace-cmd record"), "{message}");
-    assert!(fails(&["replay", "-"], b"").contains("no event"));
+    assert!(fails(&["replay", "-"], b"").contains("the file is empty"));
     let message = fails(&["replay", "-", "--map", "nobody: nice=3"], spinners().as_bytes());
     assert!(message.contains("no task of the trace fits this rule") && message.contains("nobody: nice=3"), "{message}");
     assert!(fails(&["replay", "-", "--map", "x: nice=20"], b"").contains("-20 to 19"));

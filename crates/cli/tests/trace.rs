@@ -86,7 +86,7 @@ fn standard_input_and_losses() {
 fn what_is_no_trace() {
     insta::assert_snapshot!("no-trace", fails(&["trace", "info", "README.md"], b""));
     assert!(fails(&["trace", "info", "nowhere.txt"], b"").contains("cannot read nowhere.txt"));
-    assert!(fails(&["trace", "info", "-"], b"").contains("no event"));
+    assert!(fails(&["trace", "info", "-"], b"").contains("the file is empty"));
     assert!(fails(&["trace", "info", "-"], b"\x1f\x8b\x08\0").contains("a file compressed by gzip is not read"));
 }
 
@@ -362,7 +362,7 @@ fn analyses_of_a_real_trace() {
     assert!(!path["tables"]["critical_path"].as_array().unwrap().is_empty(), "{path}");
     assert!(fails(&["trace", "analyse", "perf.data", "critical-path:nobody"], b"").contains("no task with the name"));
     assert!(fails(&["trace", "analyse", "perf.data", "lateness"], b"").contains("there is no analysis `lateness`"));
-    assert!(fails(&["trace", "analyse", "-"], b"").contains("no event"));
+    assert!(fails(&["trace", "analyse", "-"], b"").contains("the file is empty"));
 }
 
 /// What a run's own events say, and what is read from the trace it leaves.

@@ -94,11 +94,14 @@ mod tests {
 
     #[test]
     fn work_is_cpu_time() {
-        let before = cpu_time();
-        assert!(compute(5_000_000, u64::MAX));
-        let took = cpu_time() - before;
+        let once = || {
+            let before = cpu_time();
+            assert!(compute(5_000_000, u64::MAX));
+            cpu_time() - before
+        };
         // Beyond it comes what a hypervisor took meanwhile, however much, which the kernel counts as the thread's where
-        // it is not told.
+        // it is not told. Where the kernel is told, what it took in less than a gap is missing: hence the most of ten.
+        let took = (0..10).map(|_| once()).max().unwrap_or(0);
         assert!(took >= 4_990_000, "{took}");
         let done = busy(u64::MAX, |_, done| done < 5_000_000).expect("there is no end");
         // What it counts are steps shorter than a gap.

@@ -1,5 +1,5 @@
-//! What nothing says of a trace, decided by which replay comes closest to it: whether the machine had autogroups, and how
-//! closely tasks stay together that wake each other.
+//! What nothing says of a trace, decided by which replay comes closest to it: whether the machine had autogroups, and
+//! how closely tasks stay together that wake each other.
 
 use vruntime_report::Results;
 use vruntime_sim::plan::{self, Overrides, Plan, Trace};

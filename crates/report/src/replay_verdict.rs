@@ -27,8 +27,8 @@ const NAMED: usize = 3;
 /// | fair | tasks with 80 % of the CPU time within 2 points or 10 % | | at most 5 % |
 /// | poor | otherwise | | |
 ///
-/// A task is judged if it had 1 % of a CPU. A point is 1 % of one CPU. If 2 % or more of the CPU time in a recording has
-/// no place in it, because switches are missing, the verdict is at most fair.
+/// A task is judged if it had 1 % of a CPU. A point is 1 % of one CPU. If 2 % or more of the CPU time in a recording
+/// has no place in it, because switches are missing, the verdict is at most fair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// A what-if can be as good as the replay, which is close.
@@ -74,8 +74,8 @@ pub struct Progress {
 }
 
 impl ReplayTask {
-    /// How much of its recorded work a task in a closed loop does in the what-if, as a multiple of it. None: it is in no
-    /// closed loop, or there is no what-if.
+    /// How much of its recorded work a task in a closed loop does in the what-if, as a multiple of it. None: it is in
+    /// no closed loop, or there is no what-if.
     ///
     /// Work is CPU time here, so that this holds on CPUs of the recorded speed.
     pub fn progress(&self) -> Option<f64> {
@@ -104,8 +104,8 @@ impl ReplayCheck {
         (self.weighed().filter(|task| self.is_near(task, 1.0, 0.05)).count(), self.weighed().count())
     }
 
-    /// Of the tasks with 100 wakeups or more those of which p50 and p99 of the wakeup latency are within 25 % or 100 us,
-    /// and all.
+    /// Of the tasks with 100 wakeups or more those of which p50 and p99 of the wakeup latency are within 25 % or 100
+    /// us, and all.
     pub fn latencies_near(&self) -> (usize, usize) {
         let near = |a: u64, b: u64| a.abs_diff(b) <= (a / 4).max(100_000);
         let pairs: Vec<bool> = self

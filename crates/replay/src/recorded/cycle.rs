@@ -113,8 +113,8 @@ fn driven(causes: &Causes<'_>, duration_ns: u64, said: &dyn Fn(usize) -> Option<
     driven
 }
 
-/// Whether a thread was still at it when the trace ended: it did not exit, and does not sleep for more than twice as long
-/// as it ever did before.
+/// Whether a thread was still at it when the trace ended: it did not exit, and does not sleep for more than twice as
+/// long as it ever did before.
 fn lasts(thread: &Thread, duration_ns: u64) -> bool {
     let Some(last) = thread.stretches.last() else { return false };
     match last.end {
@@ -136,7 +136,8 @@ fn repeats(thread: &Thread, from: u64) -> bool {
     works && (sleeps >= MIN_SLEEPS || (sleeps == 0 && computes))
 }
 
-/// The threads that go through the recording again from that time on, and those that are there then: what they fork, too.
+/// The threads that go through the recording again from that time on, and those that are there then: what they fork,
+/// too.
 fn going_on(causes: &Causes<'_>, lasts: &[bool], from: u64) -> (Vec<bool>, Vec<bool>) {
     let threads = causes.threads;
     let goes_on: Vec<bool> = (0..threads.len())

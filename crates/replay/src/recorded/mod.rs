@@ -1,8 +1,8 @@
 //! From a recorded trace to programs: what each thread did, as a workload that can be run under another scheduler.
 //!
 //! Give a [`Recorder`] the trace's events in order of time; [`Recorder::finish`] makes a task of every thread. Between
-//! two sleeps a task works for exactly as long as its thread was on a CPU. Each sleep ends as it did in the trace: by another task, by
-//! a timer, or by a device ([`Habit`]).
+//! two sleeps a task works for exactly as long as its thread was on a CPU. Each sleep ends as it did in the trace: by
+//! another task, by a timer, or by a device ([`Habit`]).
 //!
 //! ```
 //! use vruntime_replay::recorded::{Event, Lateness, Left, Named, Recorder, What};
@@ -447,8 +447,8 @@ impl Recorder {
         self
     }
 
-    /// These threads (indices in [`Recorded::threads`]) do more when they get more CPU, or do not, whatever their sleeps
-    /// show.
+    /// These threads (indices in [`Recorded::threads`]) do more when they get more CPU, or do not, whatever their
+    /// sleeps show.
     #[must_use]
     pub fn with_closed(mut self, closed: BTreeMap<usize, Closed>) -> Self {
         self.how.closed = closed;

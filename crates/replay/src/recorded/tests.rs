@@ -298,8 +298,8 @@ fn who_turns_up_elsewhere_has_left() {
     assert_eq!(recorded.counts.broken_switches, 1);
 }
 
-/// Work is the recorded CPU time to the nanosecond, however short a stretch is. Sleeps are shorter by what the timers of
-/// the simulator are late.
+/// Work is the recorded CPU time to the nanosecond, however short a stretch is. Sleeps are shorter by what the timers
+/// of the simulator are late.
 #[test]
 fn work_is_the_recorded_time() {
     let mut script = Script::default();

@@ -1,9 +1,9 @@
 //! Who delayed whom: for every task that waited on a CPU's run queue, who had that CPU meanwhile, and for how long.
 //!
 //! A wait on a CPU whose task nobody knows (events are lost) is nobody's doing; so is one beside the idle task, while
-//! the CPU wakes up: those are the rows of `(unknown)` and `(idle)`. A wait in which the task must have run unseen, since
-//! it is woken again, counts as `(unknown)` until the next wakeup. Where a run of ours, or its text, says that the
-//! task waits for the limit of its group and not for a CPU, nobody who has the CPU delays it: that is the row of
+//! the CPU wakes up: those are the rows of `(unknown)` and `(idle)`. A wait in which the task must have run unseen,
+//! since it is woken again, counts as `(unknown)` until the next wakeup. Where a run of ours, or its text, says that
+//! the task waits for the limit of its group and not for a CPU, nobody who has the CPU delays it: that is the row of
 //! `(throttled: /its/group)`.
 
 use std::collections::BTreeMap;

@@ -8,7 +8,8 @@ use super::world::{On, Step, What, World};
 /// `prio` of real-time and deadline tasks is below this.
 const MAX_RT_PRIO: i32 = 100;
 
-/// What a record is to the analyses: nothing if it is no event. What it says of names, groups and priorities comes first.
+/// What a record is to the analyses: nothing if it is no event. What it says of names, groups and priorities comes
+/// first.
 pub(super) fn steps(world: &mut World, record: &Record<'_>, mut add: impl FnMut(Step)) {
     let step = step(world, record);
     for (task, name) in std::mem::take(&mut world.renamed) {
@@ -90,8 +91,8 @@ fn mark_told(world: &mut World, mark: &Mark<'_>) -> Option<Told> {
 }
 
 fn step(world: &mut World, record: &Record<'_>) -> Option<Step> {
-    // A name alone is no step, whether the kernel's event tells it or perf besides, which has no time of its own for those
-    // that were there before.
+    // A name alone is no step, whether the kernel's event tells it or perf besides, which has no time of its own for
+    // those that were there before.
     if let Tracepoint::TaskRename { task, tgid } = record.point {
         if let (Some(task), Some(tgid)) = (world.task(task.pid, task.comm), tgid) {
             world.set_tgid(task, tgid);

@@ -216,8 +216,8 @@ impl World {
         self.span = Some((0, 0));
     }
 
-    /// The index of the task with this pid. If it had another name, [`renamed`](Self::renamed) has it with this one: it is
-    /// renamed when the step of the record is due. None for pids no Linux gives, and 0.
+    /// The index of the task with this pid. If it had another name, [`renamed`](Self::renamed) has it with this one: it
+    /// is renamed when the step of the record is due. None for pids no Linux gives, and 0.
     pub(crate) fn task(&mut self, pid: i32, comm: &[u8]) -> Option<u32> {
         self.meet(pid, comm, false)
     }

@@ -2,9 +2,9 @@
 //!
 //! A file is packets one after the other. A packet with events has a bundle of one CPU's. Only the bundles of one CPU
 //! that one writer made (`trusted_packet_sequence_id`) are in the order of time: several data sources may record a CPU,
-//! each has a writer of its own, and the writers are flushed at different moments. Such bundles are a *lane*. The file is
-//! read twice: first to find where each lane's bundles are, then the earliest event of all lanes comes next, with one
-//! bundle of each in memory.
+//! each has a writer of its own, and the writers are flushed at different moments. Such bundles are a *lane*. The file
+//! is read twice: first to find where each lane's bundles are, then the earliest event of all lanes comes next, with
+//! one bundle of each in memory.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

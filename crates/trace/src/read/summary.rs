@@ -458,7 +458,8 @@ impl Summary {
         self.cpus.iter().enumerate().filter(|(_, cpu)| cpu.events > 0).map(|(id, cpu)| (id as u32, cpu.events))
     }
 
-    /// Returns the number of CPUs that the machine has at least: one more than the highest that an event is of or names.
+    /// Returns the number of CPUs that the machine has at least: one more than the highest that an event is of or
+    /// names.
     pub fn named_cpus(&self) -> u32 {
         self.named_cpus
     }

@@ -119,8 +119,8 @@ impl<R: Read + Seek> TraceDat<R> {
     /// Reads the header, and the first page of each CPU.
     ///
     /// # Errors
-    /// If reading fails, if the header is damaged, if there is no event, or if the file has what is not read: text of the latency tracers,
-    /// other compressions than zstd.
+    /// If reading fails, if the header is damaged, if there is no event, or if the file has what is not read: text of
+    /// the latency tracers, other compressions than zstd.
     pub fn new(reader: R) -> Result<Self, Error> {
         let mut input = Input::new(reader)?;
         let Header { layout, formats, comms, clock, buffer, overrun, machine_cpus, release, recording } =

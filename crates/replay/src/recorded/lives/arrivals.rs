@@ -78,8 +78,8 @@ impl Lives {
         self.cpus[cpu].guess = guess;
     }
 
-    /// Whether the file says that another thread runs on that CPU than the switches do, one that was runnable: a switch is
-    /// missing. Some old kernels name a thread that sleeps.
+    /// Whether the file says that another thread runs on that CPU than the switches do, one that was runnable: a switch
+    /// is missing. Some old kernels name a thread that sleeps.
     fn is_replaced(&self, cpu: usize, event: &Event<'_>) -> bool {
         let told = matches!(
             event.what,

@@ -31,7 +31,8 @@ impl Rules {
         self.rules.iter().filter(|rule| rule.what.remove).flat_map(|rule| rule.who.chosen(&all)).collect()
     }
 
-    /// Of which threads a rule says that they do more when they get more CPU, or that they do not; the last rule counts.
+    /// Of which threads a rule says that they do more when they get more CPU, or that they do not; the last rule
+    /// counts.
     pub fn closed(&self, threads: &[Thread]) -> BTreeMap<usize, Closed> {
         let all = in_trace(threads);
         let said = self.rules.iter().filter_map(|rule| Some((rule, rule.what.closed?)));
