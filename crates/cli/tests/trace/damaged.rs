@@ -30,7 +30,7 @@ fn lacks(path: &Path) -> Option<[u64; 3]> {
 fn what_a_trace_lacks_is_counted_alike() {
     let files = fs::read_dir(DATA).unwrap().map(|entry| entry.unwrap().path());
     let read: Vec<_> = files.filter(|path| lacks(path).is_some()).collect();
-    assert_eq!(read.len(), 18, "all recordings that are not compressed: {read:?}");
+    assert_eq!(read.len(), 21, "all recordings that are not compressed: {read:?}");
 }
 
 /// Whether a line of perf's is a switch from the idle task.
