@@ -89,13 +89,7 @@ impl Lives {
     ) {
         self.wakeups = true;
         let thread = self.thread(task);
-        // No wakeup concerns a task that waits after one: it had a CPU meanwhile, in events that are missing. How long it
-        // waited before is not known.
-        if let State::Waiting { since, woken: true, .. } = &mut self.threads[thread].state {
-            *since = at;
-            self.starts_waiting(thread);
-            return;
-        }
+        // No task is woken that is runnable: one that seems to wait for a CPU has had it meanwhile, unseen.
         if matches!(self.threads[thread].state, State::Running | State::Waiting { .. }) {
             let by = match waker {
                 Waker::Thread(by) => self.threads[by].stretches.len().checked_sub(1).map(|stretch| (by, stretch)),
@@ -103,6 +97,11 @@ impl Lives {
             };
             let done = by.map_or(0, |(by, _)| self.done(by));
             self.threads[thread].early = Some(Early { cpu: cpu as u32, by, done, context });
+            if let State::Waiting { since, woken: true, .. } = &mut self.threads[thread].state {
+                // How long it waited before is not known.
+                *since = at;
+                self.starts_waiting(thread);
+            }
             return;
         }
         if self.threads[thread].state != State::Asleep {
