@@ -269,9 +269,9 @@ const SHORT: usize = 2;
 /// Whatever computes has what is guaranteed to it, to 2 points, 5 s after it began: in all mixes but a few.
 ///
 /// A class falls short between two recalculations. Nothing helps it before it has been hungry at three in a row, or at
-/// one if it starved shortly before. Its load is an average over two intervals, so that it makes up for the past in part
-/// only. An estimate of the worst turn: three intervals of its guarantee, three of nothing, and one of 1.875 times its
-/// guarantee, which is 4.875 out of 7. The 40 intervals here have room for six such turns, in which the class lacks
+/// one if it starved shortly before. Its load is an average over two intervals, so that it makes up for the past in
+/// part only. An estimate of the worst turn: three intervals of its guarantee, three of nothing, and one of 1.875 times
+/// its guarantee, which is 4.875 out of 7. The 40 intervals here have room for six such turns, in which the class lacks
 /// 12.75 of 40 intervals. The bound of a third is that estimate, not a proof.
 #[test]
 fn guarantees_are_met() {
