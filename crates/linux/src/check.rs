@@ -15,6 +15,9 @@ fn impossible(op: &Op) -> Option<&'static str> {
         Op::WaitForCompletion { .. } | Op::Complete(_) | Op::CompleteAll(_) | Op::ReinitCompletion(_) => {
             Some("a completion of the kernel")
         }
+        Op::PoolRun { .. } | Op::PoolHelp { .. } | Op::PoolSleep { .. } | Op::PoolWait { .. } => {
+            Some("a pool whose members do each other's work")
+        }
         _ => None,
     }
 }

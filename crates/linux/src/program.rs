@@ -188,7 +188,11 @@ impl Running {
             }
             Op::Fork(template) => shared.fork(template),
             // `check` has refused these.
-            Op::WaitEvent { .. }
+            Op::PoolRun { .. }
+            | Op::PoolHelp { .. }
+            | Op::PoolSleep { .. }
+            | Op::PoolWait { .. }
+            | Op::WaitEvent { .. }
             | Op::WakeUp { .. }
             | Op::WaitForCompletion { .. }
             | Op::Complete(_)

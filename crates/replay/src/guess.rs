@@ -1,6 +1,9 @@
 //! What nothing says of a trace, decided by which replay comes closest to it: whether the machine had autogroups, and
 //! how closely tasks stay together that wake each other.
 
+use std::collections::BTreeMap;
+use std::iter;
+
 use vruntime_report::Results;
 use vruntime_sim::plan::{self, Overrides, Plan, Trace};
 
@@ -16,6 +19,9 @@ use crate::replay::Runner;
 const LARGE_PERMILLE: u64 = 10;
 /// With autogroups so much more of all CPU time has to be as it was recorded.
 const BETTER: f64 = 0.02;
+
+/// So many pools are tried, those that used most CPU time.
+const MOST_POOLS: u64 = 4;
 
 /// So much more a wrong share of CPU time counts than as wrong a number of switches.
 const CPU_TIMES: f64 = 3.0;
@@ -57,7 +63,8 @@ pub(crate) fn autogroup(
     let jobs: Vec<_> = replays.iter().map(|(recorded, plan)| (&recorded.workload, plan)).collect();
     let runs = run(&jobs);
     // Why one is refused is told when it counts.
-    let off = |(recorded, _): &(Recorded, Plan), run: Option<&Option<Results>>| Some(off(recorded, run?.as_ref()?));
+    let off =
+        |(recorded, _): &(Recorded, Plan), run: Option<&Option<Results>>| Some(off(recorded, run?.as_ref()?, false));
     let [Some(without), Some(with)] = [off(&replays[0], runs.first()), off(&replays[1], runs.get(1))] else {
         return Ok(None);
     };
@@ -77,36 +84,52 @@ fn sessions_compete(recorded: &Recorded) -> bool {
     large >= 2
 }
 
-/// Returns how closely tasks that wake each other stay together in the replay that comes closest to the recording: by
-/// CPU times, and in a replay as recorded by the number of switches, too.
-pub(crate) fn coupling(recording: &Recording, plan: &Plan, how: How, run: &Runner<'_>) -> Coupling {
+/// Returns how the programs of the replay are made that comes closest to the recording, by CPU times, and in a replay as
+/// recorded by the number of switches, too: how closely tasks that wake each other stay together, and which pools there
+/// are. The rest is as in `how`.
+///
+/// Pools of threads are always there in a what-if. A replay without them keeps recorded times where a thread waited for
+/// the others, so that it is close to the recording and says nothing about other conditions.
+pub(crate) fn nearest(recording: &Recording, plan: &Plan, how: How, run: &Runner<'_>) -> How {
     let cpus = plan.config.machine.topology.nr_cpus() as u32;
-    let replay = |coupling| {
-        let mut recorded = finish(recording.recorder.clone(), &plan.config, How { coupling, ..how });
+    let replay = |how: How| {
+        let mut recorded = finish(recording.recorder.clone(), &plan.config, how);
         recorded::fit(&mut recorded.workload, cpus);
-        recorded
+        (how, recorded)
     };
-    let first = replay(Coupling::default());
-    if first.counts.together == 0 {
-        return Coupling::default();
-    }
-    let rest = Coupling::ALL.into_iter().filter(|&coupling| coupling != Coupling::default());
-    let replays: Vec<(Coupling, Recorded)> = std::iter::once((Coupling::default(), first))
-        .chain(rest.map(|coupling| (coupling, replay(coupling))))
-        .collect();
-    let jobs: Vec<_> = replays.iter().map(|(_, recorded)| (&recorded.workload, plan)).collect();
-    let distance = |recorded: &Recorded, results: &Results| {
-        // Shares of CPU time are what a what-if is asked for; switches only say more about how they come about.
-        CPU_TIMES * off(recorded, results) + if how.goes_on { 0.0 } else { switches_off(recorded, results) }
+    let distances = |replays: &[(How, Recorded)]| -> Vec<(How, f64)> {
+        let jobs: Vec<_> = replays.iter().map(|(_, recorded)| (&recorded.workload, plan)).collect();
+        let runs = run(&jobs);
+        let all = replays.iter().zip(&runs);
+        all.filter_map(|((how, recorded), results)| Some((*how, distance(*how, recorded, results.as_ref()?)))).collect()
     };
-    let runs = run(&jobs);
-    let distances = replays
-        .iter()
-        .zip(&runs)
-        .filter_map(|((coupling, recorded), results)| Some((*coupling, distance(recorded, results.as_ref()?))));
     // Of equally close ones the first.
-    let nearest = distances.reduce(|one, other| if other.1 < one.1 { other } else { one });
-    nearest.map_or_else(Coupling::default, |(coupling, _)| coupling)
+    let nearest = |all: Vec<(How, f64)>| all.into_iter().reduce(|one, other| if other.1 < one.1 { other } else { one });
+
+    let mut first = replay(how);
+    let counts = first.1.counts;
+    if counts.together == 0 && counts.pools == 0 {
+        return how;
+    }
+    if how.goes_on && counts.pools_of_threads != 0 {
+        first = replay(How { pools: counts.pools_of_threads, ..how });
+    }
+    let how = first.0;
+    let rest = Coupling::ALL.into_iter().filter(|&coupling| coupling != how.coupling && counts.together > 0);
+    let replays: Vec<_> = iter::once(first).chain(rest.map(|coupling| replay(How { coupling, ..how }))).collect();
+    let Some(mut best) = nearest(distances(&replays)) else { return how };
+    for pool in (0..counts.pools.min(MOST_POOLS)).filter(|pool| how.pools >> pool & 1 == 0) {
+        let with = |&(how, _): &(How, Recorded)| How { pools: best.0.pools | 1 << pool, ..how };
+        let replays: Vec<_> = replays.iter().map(|how| replay(with(how))).collect();
+        best = nearest(iter::once(best).chain(distances(&replays)).collect()).unwrap_or(best);
+    }
+    best.0
+}
+
+/// How far a replay is from the recording. Shares of CPU time are what a what-if is asked for; switches only say more
+/// about how they come about.
+fn distance(how: How, recorded: &Recorded, results: &Results) -> f64 {
+    CPU_TIMES * off(recorded, results, how.goes_on) + if how.goes_on { 0.0 } else { switches_off(recorded, results) }
 }
 
 /// How many more or fewer switches there are in a replay than in the recording, of all.
@@ -118,15 +141,23 @@ fn switches_off(recorded: &Recorded, results: &Results) -> f64 {
 }
 
 /// How much more or less CPU time than in the recording tasks have in a replay, all together: of all of it, twice what
-/// goes to others.
-fn off(recorded: &Recorded, results: &Results) -> f64 {
+/// goes to others. With `by_name`, tasks of one name count together: who of them does the work is chance.
+fn off(recorded: &Recorded, results: &Results, by_name: bool) -> f64 {
     let replayed = by_task(recorded, results);
-    let (mut off, mut all) = (0, 0);
+    let (mut off, mut all, mut shared) = (0, 0, BTreeMap::<&str, (u64, u64)>::new());
     for thread in &recorded.threads {
         let Some(task) = thread.task else { continue };
         let name = recorded.workload.tasks[task].name.as_str();
-        off += thread.cpu_ns.abs_diff(replayed.get(name).map_or(0, |measure| measure.cpu_ns));
+        let now = replayed.get(name).map_or(0, |measure| measure.cpu_ns);
         all += thread.cpu_ns;
+        match Some(thread.comm.as_str()).filter(|_| by_name) {
+            Some(name) => {
+                let sums = shared.entry(name).or_default();
+                *sums = (sums.0 + thread.cpu_ns, sums.1 + now);
+            }
+            None => off += thread.cpu_ns.abs_diff(now),
+        }
     }
+    off += shared.values().map(|(then, now)| then.abs_diff(*now)).sum::<u64>();
     off as f64 / all.max(1) as f64
 }

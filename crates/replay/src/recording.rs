@@ -26,6 +26,8 @@ pub(crate) struct How {
     pub(crate) keep_times: bool,
     /// How closely tasks that wake each other stay together.
     pub(crate) coupling: Coupling,
+    /// The pools whose members do each other's work, as in [`Recorder::with_pools`].
+    pub(crate) pools: u32,
     /// Closed loops go on when what was recorded is done.
     pub(crate) goes_on: bool,
 }
@@ -35,7 +37,7 @@ pub(crate) struct How {
 pub(crate) fn finish(recorder: Recorder, config: &Config, how: How) -> Recorded {
     let recorder = if how.keep_times { recorder.keep_times() } else { recorder };
     let recorder = if how.goes_on { recorder.going_on() } else { recorder };
-    let recorder = recorder.with_coupling(how.coupling);
+    let recorder = recorder.with_coupling(how.coupling).with_pools(how.pools);
     let mut recorded = recorder.finish(&lateness(config));
     if !config.autogroup {
         recorded.workload.sessions.clear();

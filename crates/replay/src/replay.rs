@@ -45,6 +45,9 @@ pub struct Replay<'a> {
     pub guess: Option<Guess>,
     /// How closely tasks that wake each other stay together: so, the replay comes closest to the recording.
     pub coupling: Coupling,
+    /// The pools of tasks that do each other's work ([`Recorder::with_pools`](crate::recorded::Recorder::with_pools)): so,
+    /// the replay comes closest.
+    pub pools: u32,
     /// What of the programs is left out because the machine or the kernel does not have it.
     pub unfit: LeftOut,
     trace: Trace,
@@ -119,14 +122,15 @@ impl<'a> Replay<'a> {
         let how = How { keep_times: setup.keep_times, ..How::default() };
         let guess = guess::autogroup(&mut trace, recording, &setup.overrides, how, run)?;
         let plan = plan_of(&trace, &setup.overrides)?;
-        let coupling = guess::coupling(recording, &plan, how, run);
-        let mut recorded = finish(recording.recorder.clone(), &plan.config, How { coupling, ..how });
+        let how = guess::nearest(recording, &plan, how, run);
+        let mut recorded = finish(recording.recorder.clone(), &plan.config, how);
         if recorded.workload.tasks.is_empty() {
             let message = format!("nothing but the idle tasks ran in {}", recording.name());
             return Err(Error::new(message).with_help("record while something runs"));
         }
         let unfit = fit(&mut recorded.workload, &plan.config);
-        Ok(Self { recorded, plan, substitute, guess, coupling, unfit, trace, setup, recording })
+        let (coupling, pools) = (how.coupling, how.pools);
+        Ok(Self { recorded, plan, substitute, guess, coupling, pools, unfit, trace, setup, recording })
     }
 
     /// Returns the recording.
@@ -140,9 +144,9 @@ impl<'a> Replay<'a> {
     /// `closed`: threads that are in a closed loop, or are not, whatever the recording shows.
     pub fn going_on(&self, without: BTreeSet<usize>, closed: BTreeMap<usize, Closed>) -> Recorded {
         let how = How { keep_times: self.setup.keep_times, goes_on: true, ..How::default() };
-        let coupling = guess::coupling(self.recording, &self.plan, how, &run_all);
+        let how = guess::nearest(self.recording, &self.plan, how, &run_all);
         let recorder = self.recording.recorder.clone().without(without).with_closed(closed);
-        finish(recorder, &self.plan.config, How { coupling, ..how })
+        finish(recorder, &self.plan.config, how)
     }
 
     /// Returns what is known of the trace, for a [plan](vruntime_sim::plan::plan).

@@ -217,6 +217,13 @@ impl Cpu {
         }
     }
 
+    /// Work that will be left of the running task's operation at `now`, nanoseconds at full speed.
+    pub(crate) fn work_left(&self, now: u64) -> u64 {
+        let elapsed = if self.is_stopped() { 0 } else { now.saturating_sub(self.since).saturating_sub(self.debt) };
+        let done = u128::from(elapsed) * u128::from(self.effective_speed()) / u128::from(UNIT);
+        self.work.saturating_sub(u64::try_from(done).unwrap_or(u64::MAX))
+    }
+
     /// Time the rest of the work takes at today's speed once the debts are paid, rounded up.
     #[inline]
     fn work_time(&self) -> u64 {

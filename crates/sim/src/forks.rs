@@ -60,6 +60,9 @@ fn goes_on(op: &Op) -> bool {
     matches!(
         op,
         Op::Run { .. }
+            | Op::PoolRun { .. }
+            | Op::PoolHelp { .. }
+            | Op::PoolWait { .. }
             | Op::Runtime { .. }
             | Op::Sleep { .. }
             | Op::SleepUntil { .. }

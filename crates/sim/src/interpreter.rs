@@ -58,6 +58,7 @@ impl Code {
         matches!(
             self,
             Self::Run(_)
+                | Self::PoolRun { .. }
                 | Self::Runtime(_)
                 | Self::Mem(_)
                 | Self::PipeRead { .. }
@@ -90,7 +91,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 }
                 Next::Worked => {
                     self.work_ends(cpu, task, code);
-                    Flow::Done
+                    match code {
+                        Code::PoolRun { pool, .. } | Code::PoolHelp { pool, .. } => self.pool_worked(cpu, task, pool),
+                        _ => Flow::Done,
+                    }
                 }
                 Next::Enter => self.enter(cpu, task, code),
                 Next::Sleep => self.go_to_sleep(cpu, task),
@@ -311,6 +315,14 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 self.comes_to_timer(task, period, due);
                 if due > now { self.call(cpu, task, self.core.costs.timer_arm_ns) } else { Flow::Done }
             }
+            Code::PoolRun { pool, work } => self.pool_run(cpu, task, pool, work),
+            Code::PoolHelp { pool, work } => self.pool_help(cpu, task, pool, work),
+            Code::PoolSleep { pool, work } => {
+                let waits = self.pool_waits(task, pool, work);
+                self.call_if(waits, cpu, task)
+            }
+            Code::PoolWait { pool, work } => self.pool_wait(task, pool, work),
+            Code::PoolAgain { pool } => self.pool_again(task, pool),
             Code::Lock(mutex) => self.lock(cpu, task, mutex),
             Code::Unlock(mutex) => {
                 let contended = self.unlock_in_user_mode(task, mutex);
@@ -417,6 +429,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Code::Barrier { barrier, mutex } => return self.arrive(cpu, task, barrier, mutex),
             Code::SemPost(semaphore) => self.post(cpu, semaphore),
             Code::SemWait(semaphore) => return self.wait_semaphore(cpu, task, semaphore),
+            Code::PoolRun { pool, .. } | Code::PoolHelp { pool, .. } => return self.pool_wakes(cpu, task, pool),
+            Code::PoolSleep { pool, .. } => return self.pool_sleep(cpu, task, pool),
             Code::Yield => {
                 sched!(self, cpu).yield_task(CpuId(cpu as u32));
                 let this = &mut self.tasks[task as usize];
@@ -453,6 +467,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             | Code::Run(_)
             | Code::Runtime(_)
             | Code::Mem(_)
+            | Code::PoolWait { .. }
+            | Code::PoolAgain { .. }
             | Code::Lock(_)
             | Code::Sleep(_)
             | Code::SleepUntil(_)

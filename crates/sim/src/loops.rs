@@ -61,7 +61,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let (now, capacity) = (self.core.now, u64::from(self.capacity[cpu]));
         if let Some(this) = self.loop_of(task) {
             let (asked, done) = match code {
-                Code::Run(work) => (work, work),
+                Code::Run(work) | Code::PoolRun { work, .. } => (work, work),
                 Code::Runtime(time) => {
                     // As much as this CPU does in what the task had of that time.
                     let had = time.saturating_sub(this.waited);

@@ -50,6 +50,16 @@ pub(crate) enum Code {
     Run(u64),
     /// CPU time at any capacity.
     Runtime(u64),
+    /// Work of a pool that another member may have done.
+    PoolRun {
+        pool: u32,
+        work: u64,
+    },
+    /// Other members' work, as long as the pool lacks any.
+    PoolHelp {
+        pool: u32,
+        work: u64,
+    },
     /// As `Run`, for memory or a device: rt-app counts it neither as `run` nor as `perf`.
     Mem(u64),
     Sleep(u64),
@@ -62,6 +72,20 @@ pub(crate) enum Code {
     TimerAbsolute {
         timer: u32,
         period: u64,
+    },
+    /// Sleeps until the pool has done enough.
+    PoolSleep {
+        pool: u32,
+        work: u64,
+    },
+    /// Before a sleep and a [`Code::PoolAgain`]: skips both if the pool has done enough.
+    PoolWait {
+        pool: u32,
+        work: u64,
+    },
+    /// Behind a sleep: goes back to it if the pool has not done enough.
+    PoolAgain {
+        pool: u32,
     },
     /// Sleep while a device works.
     Device(u64),
@@ -400,11 +424,20 @@ impl<'a> Compiler<'a> {
         };
         let mutex = |index| check("mutex", index, workload.mutexes.len());
         let condition = |index| check("condition", index, workload.conditions.len());
+        let pool = |index| check("pool", index, workload.pools.len());
         let queue = |index| check("wait queue", index, workload.wait_queues.len());
         let completion = |index| check("completion", index, workload.completions.len());
         let code = match *op {
             Op::Run { work } => Code::Run(work),
             Op::Runtime { time } => Code::Runtime(time),
+            Op::PoolRun { pool: p, work } => Code::PoolRun { pool: pool(p)?, work },
+            Op::PoolHelp { pool: p, work } => Code::PoolHelp { pool: pool(p)?, work },
+            Op::PoolSleep { pool: p, work } => Code::PoolSleep { pool: pool(p)?, work },
+            Op::PoolWait { pool: p, work, time } => {
+                let pool = pool(p)?;
+                self.out.code.extend([Code::PoolWait { pool, work }, Code::Sleep(time)]);
+                Code::PoolAgain { pool }
+            }
             Op::Sleep { time } => Code::Sleep(time),
             Op::SleepUntil { at } => Code::SleepUntil(at),
             Op::Device { time } => Code::Device(time),

@@ -55,6 +55,7 @@ struct Offsets {
     pipes: usize,
     queues: usize,
     completions: usize,
+    pools: usize,
     processes: u32,
     /// The new number of each of its groups.
     groups: Vec<usize>,
@@ -98,6 +99,7 @@ impl Merged {
             pipes: into.pipes.len(),
             queues: into.wait_queues.len(),
             completions: into.completions.len(),
+            pools: into.pools.len(),
             processes: self.processes,
             groups: added.groups.iter().map(|group| self.groups.ensure(&join(base, &group.path))).collect(),
             group: placement.group.as_deref().map(|path| self.groups.ensure(path)),
@@ -127,6 +129,7 @@ impl Merged {
         // A scenario's own tasks name theirs in common (`Merged::queues`), and come without.
         into.wait_queues.extend(added.wait_queues.iter().cloned());
         into.completions.extend(added.completions.iter().cloned());
+        into.pools.extend(added.pools.iter().cloned());
         let last = added.tasks.iter().filter_map(|task| task.process).max();
         self.processes += last.map_or(0, |last| last + 1);
         self.places.append(places, offsets.tasks);
@@ -281,6 +284,10 @@ impl Offsets {
             Op::Barrier(barrier) => Op::Barrier(barrier + self.barriers),
             Op::SemPost(semaphore) => Op::SemPost(semaphore + self.semaphores),
             Op::SemWait(semaphore) => Op::SemWait(semaphore + self.semaphores),
+            Op::PoolRun { pool, work } => Op::PoolRun { pool: pool + self.pools, work },
+            Op::PoolHelp { pool, work } => Op::PoolHelp { pool: pool + self.pools, work },
+            Op::PoolSleep { pool, work } => Op::PoolSleep { pool: pool + self.pools, work },
+            Op::PoolWait { pool, work, time } => Op::PoolWait { pool: pool + self.pools, work, time },
             Op::Fork(task) => Op::Fork(task + self.tasks),
             Op::PipeWrite { pipe, bytes } => Op::PipeWrite { pipe: pipe + self.pipes, bytes },
             Op::PipeRead { pipe, bytes } => Op::PipeRead { pipe: pipe + self.pipes, bytes },

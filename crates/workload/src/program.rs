@@ -51,6 +51,8 @@ pub struct Workload {
     pub wait_queues: Vec<String>,
     /// Completions of the kernel, by name (scenarios; rt-app has none).
     pub completions: Vec<String>,
+    /// Pools of tasks that do each other's work, by name (replays; rt-app and scenarios have none).
+    pub pools: Vec<String>,
     /// When to stop, nanoseconds; none: when every task has ended.
     pub duration: Option<u64>,
     /// How it stops then.
@@ -79,6 +81,7 @@ impl Default for Workload {
             pipes: Vec::new(),
             wait_queues: Vec::new(),
             completions: Vec::new(),
+            pools: Vec::new(),
             duration: None,
             stop: Stop::default(),
             hotplug: Vec::new(),
@@ -410,6 +413,42 @@ pub enum Op {
     Run {
         /// Nanoseconds at capacity 1024.
         work: u64,
+    },
+    /// Work of a pool of tasks, as [`Op::Run`]. What another member has done of it already ([`Op::PoolHelp`]) is not done
+    /// again.
+    PoolRun {
+        /// Index in [`Workload::pools`].
+        pool: usize,
+        /// Nanoseconds at capacity 1024.
+        work: u64,
+    },
+    /// Does work of other members of a pool, until the pool has done `work` more than it had to at this task's last
+    /// `PoolHelp`, `PoolSleep` or `PoolWait`. A task that takes its work from a queue sleeps only when the queue is empty: this stands before such
+    /// a sleep.
+    PoolHelp {
+        /// Index in [`Workload::pools`].
+        pool: usize,
+        /// Nanoseconds at capacity 1024.
+        work: u64,
+    },
+    /// Sleeps until the pool has done `work` more than it had to at this task's last `PoolHelp`, `PoolSleep` or `PoolWait`.
+    /// This is how a task waits until another member finds something for it to do.
+    PoolSleep {
+        /// Index in [`Workload::pools`].
+        pool: usize,
+        /// Nanoseconds at capacity 1024.
+        work: u64,
+    },
+    /// Sleeps for `time` and looks again, until the pool has done `work` more than it had to at this task's last
+    /// `PoolHelp`, `PoolSleep` or `PoolWait`, or no other member has work to do. Does not sleep if the pool has done that already. This
+    /// is how a task polls for what another does.
+    PoolWait {
+        /// Index in [`Workload::pools`].
+        pool: usize,
+        /// Nanoseconds at capacity 1024.
+        work: u64,
+        /// Nanoseconds.
+        time: u64,
     },
     /// Computes until so much time has passed, however fast the CPU and whoever else had it meanwhile (rt-app
     /// `runtime`).

@@ -76,13 +76,9 @@ impl Causes<'_> {
             && self.ticks.is_some_and(|ticks| ticks.since(stretch.woken) <= TICK_NS)
     }
 
-    /// Whether a thread that left its CPU at that time, runnable and after it had run for `ran`, yielded: no tick had
-    /// just come.
+    /// As [`yielded`].
     pub(super) fn yielded(&self, at: u64, ran: u64) -> bool {
-        match self.ticks {
-            Some(ticks) => ticks.since(at) > TICK_NS,
-            None => ran < SLICE_NS,
-        }
+        yielded(self.ticks, at, ran)
     }
 
     /// When an act was.
@@ -92,5 +88,14 @@ impl Causes<'_> {
             Act::Fork(child) => self.threads[child].born.map_or(0, |(at, _)| at),
             Act::Left { at, .. } => at,
         }
+    }
+}
+
+/// Whether a thread that left its CPU at that time, runnable and after it had run for `ran`, yielded: no tick had just
+/// come while it ran.
+pub(super) fn yielded(ticks: Option<Ticks>, at: u64, ran: u64) -> bool {
+    match ticks {
+        Some(ticks) => ticks.since(at) > TICK_NS.min(ran),
+        None => ran < SLICE_NS,
     }
 }

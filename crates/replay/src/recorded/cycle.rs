@@ -9,11 +9,13 @@
 //! go on. Nor does one that was woken mostly by such threads, or that ended.
 
 use std::collections::BTreeSet;
+use std::mem;
 
 use super::Closed;
 use super::causes::{Cause, Causes};
 use super::habits::Rhythm;
 use super::lives::{End, Thread};
+use super::pools::Pools;
 
 /// Fewer sleeps than these show no loop.
 const MIN_SLEEPS: usize = 4;
@@ -29,6 +31,8 @@ pub(super) struct Cycle {
     pub(super) from: u64,
     /// Threads that others drive, which are driven themselves: they do more when they get more CPU.
     pub(super) driven: Vec<bool>,
+    /// The same, if there were no pools.
+    pub(super) by_itself: Vec<bool>,
     /// Threads that go through the recording again.
     pub(super) goes_on: Vec<bool>,
     /// Threads that are there each time: those that go on, and what they fork.
@@ -37,9 +41,15 @@ pub(super) struct Cycle {
 
 impl Cycle {
     /// `said`: what the user says of threads; it goes before what their sleeps show.
-    pub(super) fn new(causes: &Causes<'_>, duration_ns: u64, said: &dyn Fn(usize) -> Option<Closed>) -> Self {
+    pub(super) fn new(
+        causes: &Causes<'_>,
+        pools: &Pools,
+        duration_ns: u64,
+        said: &dyn Fn(usize) -> Option<Closed>,
+    ) -> Self {
         let threads = causes.threads;
-        let driven = driven(causes, duration_ns, said);
+        let by_itself = driven(causes, &Pools::default(), duration_ns, said);
+        let driven = driven(causes, pools, duration_ns, said);
         let closed = |index: usize| {
             said(index).map_or_else(|| driven[index] || paced(causes, index), |said| said == Closed::Yes)
         };
@@ -48,9 +58,19 @@ impl Cycle {
                 causes.kept[index] && !causes.keep_times && closed(index) && lasts(&threads[index], duration_ns)
             })
             .collect();
+        // A member of a pool that had nothing to do for long goes on with the others.
+        let pool_lasts = |index: usize| {
+            pools.of(index).is_some() && (0..threads.len()).any(|other| lasts[other] && pools.are_mates(index, other))
+        };
+        let lasts: Vec<bool> = (0..threads.len())
+            .map(|index| {
+                let ended = threads[index].stretches.last().is_none_or(|last| last.end == End::Exit);
+                lasts[index] || (!ended && causes.kept[index] && closed(index) && pool_lasts(index))
+            })
+            .collect();
         let from = from(causes, &lasts, duration_ns);
         let (goes_on, there) = going_on(causes, &lasts, from);
-        Self { from, driven, goes_on, there }
+        Self { from, driven, by_itself, goes_on, there }
     }
 }
 
@@ -72,45 +92,80 @@ fn paced(causes: &Causes<'_>, index: usize) -> bool {
 }
 
 /// Which threads are driven by others that are driven themselves. A thread is not that is mostly woken from outside, or
-/// by threads that are not driven; nor one that mostly waits for times to pass.
-fn driven(causes: &Causes<'_>, duration_ns: u64, said: &dyn Fn(usize) -> Option<Closed>) -> Vec<bool> {
+/// by threads that are not driven; nor one that mostly waits for times to pass. A pool is as one thread.
+fn driven(causes: &Causes<'_>, pools: &Pools, duration_ns: u64, said: &dyn Fn(usize) -> Option<Closed>) -> Vec<bool> {
     let threads = causes.threads;
     let mut driven: Vec<bool> = (0..threads.len()).map(|index| said(index) != Some(Closed::No)).collect();
-    let is_driven = |index: usize, driven: &[bool]| {
-        let (mut outside, mut all, mut waited) = (0, 0, 0);
-        for stretch in 0..threads[index].stretches.len() {
-            let clocked = match causes.of(index, stretch) {
-                Cause::Start => continue,
-                Cause::Device => false,
-                Cause::Thread(by) => !driven[by],
-                Cause::Timer | Cause::Interrupt => true,
-            };
-            let own =
-                causes.of(index, stretch) == Cause::Timer && !matches!(causes.rhythms[index], Rhythm::Periodic { .. });
-            all += 1;
-            outside += usize::from(clocked && !own);
-            let began = stretch.checked_sub(1).map_or(0, |before| threads[index].stretches[before].ended);
-            waited += if clocked { threads[index].stretches[stretch].woken.saturating_sub(began) } else { 0 };
+    let mut units: Vec<Vec<usize>> = (0..threads.len()).map(|index| vec![index]).collect();
+    for index in (0..threads.len()).rev() {
+        let first = pools.of(index).and_then(|pool| (0..index).find(|&other| pools.of(other) == Some(pool)));
+        if let Some(first) = first {
+            let members = mem::take(&mut units[index]);
+            units[first].extend(members);
         }
-        let born = threads[index].born.map_or(0, |(at, _)| at);
+    }
+    let mut unit_of = vec![0; threads.len()];
+    for (unit, members) in units.iter().enumerate() {
+        for &member in members {
+            unit_of[member] = unit;
+        }
+    }
+    let is_driven = |unit: usize, driven: &[bool]| {
+        let (mut outside, mut all, mut waited) = (0, 0, 0);
+        for &index in &units[unit] {
+            for stretch in 0..threads[index].stretches.len() {
+                let clocked = match causes.of(index, stretch) {
+                    Cause::Start => continue,
+                    Cause::Device => false,
+                    Cause::Thread(by) => unit_of[by] != unit && !driven[by],
+                    Cause::Timer | Cause::Interrupt => true,
+                };
+                let own = causes.of(index, stretch) == Cause::Timer
+                    && !matches!(causes.rhythms[index], Rhythm::Periodic { .. });
+                all += 1;
+                outside += usize::from(clocked && !own);
+                let began = stretch.checked_sub(1).map_or(0, |before| threads[index].stretches[before].ended);
+                waited += if clocked { threads[index].stretches[stretch].woken.saturating_sub(began) } else { 0 };
+            }
+        }
+        let born = units[unit].iter().filter_map(|&index| threads[index].born).map(|(at, _)| at).min().unwrap_or(0);
+        if units[unit].len() > 1 {
+            waited = all_asleep(units[unit].iter().map(|&index| &threads[index]), duration_ns);
+        }
         outside * 2 <= all && waited <= duration_ns.saturating_sub(born) / 2
     };
     let mut wakes: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); threads.len()];
     for (index, thread) in threads.iter().enumerate() {
         for stretch in 0..thread.stretches.len() {
             if let Cause::Thread(by) = causes.of(index, stretch) {
-                wakes[by].insert(index);
+                wakes[unit_of[by]].insert(unit_of[index]);
             }
         }
     }
-    let mut asked: Vec<usize> = (0..threads.len()).collect();
-    while let Some(index) = asked.pop() {
-        if driven[index] && said(index) != Some(Closed::Yes) && !is_driven(index, &driven) {
-            driven[index] = false;
-            asked.extend(wakes[index].iter().copied().filter(|&woken| driven[woken]));
+    let mut asked: Vec<usize> = (0..units.len()).filter(|&unit| !units[unit].is_empty()).collect();
+    while let Some(unit) = asked.pop() {
+        let is = units[unit].iter().any(|&index| driven[index]);
+        if is && units[unit].iter().all(|&index| said(index) != Some(Closed::Yes)) && !is_driven(unit, &driven) {
+            for &index in &units[unit] {
+                driven[index] = false;
+            }
+            asked.extend(wakes[unit].iter().copied());
         }
     }
     driven
+}
+
+/// How long all of these threads were asleep at once, nanoseconds.
+fn all_asleep<'a>(threads: impl Iterator<Item = &'a Thread>, duration_ns: u64) -> u64 {
+    let mut awake: Vec<(u64, u64)> =
+        threads.flat_map(|thread| &thread.stretches).map(|stretch| (stretch.woken, stretch.ended)).collect();
+    awake.sort_unstable();
+    let (mut until, mut asleep) = (0, 0);
+    for (woken, ended) in awake {
+        asleep += woken.saturating_sub(until);
+        until = until.max(ended);
+    }
+    asleep + duration_ns.saturating_sub(until)
 }
 
 /// Whether a thread was still at it when the trace ended: it did not exit, and does not sleep for more than twice as

@@ -1,7 +1,7 @@
 //! Who computes for as long as he is let: how much such a thread still had to do nobody knows, and in a what-if it may
 //! get on faster.
 
-use super::lives::{End, Thread};
+use super::lives::{Act, End, Stretch, Thread};
 
 /// Shorter stretches that end by a sleep are work that was done.
 const LONG_NS: u64 = 100_000_000;
@@ -14,7 +14,10 @@ const LONG_NS: u64 = 100_000_000;
 /// - or it sleeps in the last hundredth, after 100 ms or more, as whoever stops all at once makes his threads do.
 ///
 /// Crumbs may follow, up to a hundredth of the stretch: what it does to be stopped.
-pub(super) fn endless(thread: &Thread, duration_ns: u64) -> Option<usize> {
+///
+/// A thread that gives its CPU away most times when it has it does not compute: it waits, and looks again and again.
+/// `yielded` says of a time when it left its CPU, and of how long it had run, whether it did so.
+pub(super) fn endless(thread: &Thread, duration_ns: u64, yielded: &dyn Fn(u64, u64) -> bool) -> Option<usize> {
     let mut crumbs = 0;
     for (index, stretch) in thread.stretches.iter().enumerate().rev() {
         let waits = stretch.end == End::Trace && thread.waits();
@@ -27,9 +30,15 @@ pub(super) fn endless(thread: &Thread, duration_ns: u64) -> Option<usize> {
                 End::Sleep | End::Device => duration_ns / 100,
             };
             let computes = stretch.work > 0 && crumbs <= length / 100 && duration_ns.saturating_sub(ended) <= late;
-            return computes.then_some(index);
+            return (computes && !yields(stretch, yielded)).then_some(index);
         }
         crumbs += stretch.time;
     }
     None
+}
+
+/// Whether a thread yielded in that stretch at least every other time when it had a CPU.
+fn yields(stretch: &Stretch, yielded: &dyn Fn(u64, u64) -> bool) -> bool {
+    let left = stretch.acts.iter().filter(|(_, act)| matches!(*act, Act::Left { at, ran } if yielded(at, ran)));
+    left.count() as u64 * 2 >= stretch.runs.max(1)
 }

@@ -81,6 +81,15 @@ pub(super) struct Stretch {
     pub(super) prio: i32,
 }
 
+/// A thread was on a CPU without a break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ran {
+    pub(super) since: u64,
+    pub(super) until: u64,
+    /// What it did then, nanoseconds at full speed.
+    pub(super) work: u64,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Asleep; nobody has been seen to wake it.
@@ -134,6 +143,8 @@ pub(super) struct Thread {
     /// It was asleep at the start.
     pub(super) asleep_first: bool,
     pub(super) stretches: Vec<Stretch>,
+    /// When it was on a CPU, in order of time.
+    pub(super) ran: Vec<Ran>,
     pub(super) cpu_ns: u64,
     pub(super) switches: u64,
     pub(super) latencies: Vec<u64>,
@@ -160,6 +171,7 @@ impl Thread {
             born: None,
             asleep_first: false,
             stretches: Vec::new(),
+            ran: Vec::new(),
             cpu_ns: 0,
             switches: 0,
             latencies: Vec::new(),
@@ -541,10 +553,11 @@ impl Lives {
     fn charge(&mut self, cpu: usize, thread: usize, at: u64) {
         let work = self.at_full_speed(cpu, at - self.cpus[cpu].since);
         let this = &mut self.cpus[cpu];
-        let ran = at - this.since;
+        let (since, ran) = (this.since, at - this.since);
         (this.since, this.busy, this.guess) = (at, this.busy + ran, None);
         let this = &mut self.threads[thread];
         this.cpu_ns += ran;
+        this.ran.push(Ran { since, until: at, work });
         if let Some(stretch) = this.stretches.last_mut() {
             stretch.time += ran;
             stretch.work += work;

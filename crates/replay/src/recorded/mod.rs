@@ -27,6 +27,7 @@ mod habits;
 mod lives;
 mod pairs;
 mod placing;
+mod pools;
 mod programs;
 pub mod rules;
 mod sessions;
@@ -230,6 +231,10 @@ pub struct Counts {
     pub together: u64,
     /// Tasks in closed loops, which do more when they get more CPU.
     pub closed: u64,
+    /// What may be pools of tasks that do each other's work, whether it is taken for such or not.
+    pub pools: u64,
+    /// Those of these that are threads of one process: bit N is for the Nth.
+    pub pools_of_threads: u32,
     /// Tasks that were in another group than the root first, as far as that is known of any.
     pub grouped: u64,
     /// Tasks of which nothing says in which group they were: they are in the root.
@@ -323,6 +328,8 @@ struct How {
     cgroups: Option<Cgroups>,
     /// How closely threads that wake each other stay together.
     coupling: Coupling,
+    /// The pools whose members do each other's work: bit N is for the pool that did the (N+1)th most.
+    pools: u32,
     /// Closed loops go on when what was recorded is done.
     goes_on: bool,
     /// What the user says of threads.
@@ -436,6 +443,14 @@ impl Recorder {
     #[must_use]
     pub fn with_coupling(mut self, coupling: Coupling) -> Self {
         self.how.coupling = coupling;
+        self
+    }
+
+    /// Members of these pools do each other's work. Threads of one name and one process, or processes of one name and one
+    /// parent, may be a pool; bit N of `pools` is for the one that used the (N+1)th most CPU time.
+    #[must_use]
+    pub fn with_pools(mut self, pools: u32) -> Self {
+        self.how.pools = pools;
         self
     }
 

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use vruntime_workload::program::{Op, Semaphore};
 
+use super::pools::Pools;
+
 /// How far a waker may get ahead of a thread that works for it, in a replay.
 ///
 /// A trace tells of a wakeup only if it found its thread asleep. It does not tell of data that a thread found while it
@@ -62,6 +64,7 @@ impl Pairs {
         coupling: Coupling,
         wakes: &[BTreeSet<usize>],
         names: &dyn Fn(usize) -> String,
+        pools: &Pools,
         all: &mut Vec<Semaphore>,
     ) -> Self {
         let circles = circles(wakes);
@@ -69,14 +72,19 @@ impl Pairs {
             all.push(Semaphore { name: format!("{}->{}{what}", names(by), names(woken)), initial });
             all.len() - 1
         };
+        // Whichever member of a pool is first to do what it was asked wakes the thread that waits for it.
+        let member = |by: usize| (pools.of(by), if pools.of(by).is_some() { 0 } else { by });
+        let mut shared: BTreeMap<_, usize> = BTreeMap::new();
         let (mut semaphores, mut together) = (BTreeMap::new(), 0);
         let each = wakes.iter().enumerate().flat_map(|(by, woken)| woken.iter().map(move |&woken| (by, woken)));
         for (by, woken) in each {
             let mutual = circles[by] == circles[woken];
             together += usize::from(mutual);
             let initial = u32::from(coupling == Coupling::OneAhead);
-            let wakes = semaphore(by, woken, "", 0);
-            let follows = (mutual && coupling != Coupling::Free).then(|| semaphore(by, woken, " follows", initial));
+            let wakes = *shared.entry((member(by), woken)).or_insert_with(|| semaphore(by, woken, "", 0));
+            // Members of a pool take work from a queue, and not from each other's hands.
+            let closely = mutual && coupling != Coupling::Free && !pools.are_mates(by, woken);
+            let follows = closely.then(|| semaphore(by, woken, " follows", initial));
             semaphores.insert((by, woken), Pair { wakes, follows });
         }
         Self { coupling, together, semaphores }

@@ -13,12 +13,15 @@ use super::habits::{Rhythm, rhythm};
 use super::lives::{Act, End, Lives, Stay, Stretch};
 use super::pairs::Pairs;
 use super::placing::{Allowed, Said};
+use super::pools::Pools;
 use super::sessions::{is_kernel_thread, sessions};
 use super::{Counts, How, Lateness, Recorded, Thread};
-use super::{clocks, lives, placing};
+use super::{causes, clocks, lives, placing};
 
 /// A task that has waited so long beside an idle CPU is confined to its own: any balancer would have moved it.
 const CONFINED_NS: u64 = 20_000_000;
+/// A member of a pool that sleeps for so short a time by itself polls for what the others do.
+const POLL_NS: u64 = 1_000_000;
 /// What an endless task works between two looks at nothing in particular.
 const ENDLESS_NS: u64 = 1_000_000_000;
 
@@ -33,11 +36,12 @@ pub(super) fn build(
 ) -> Recorded {
     let Lives { threads, groups: marked, hotplug, mut counts, .. } = lives;
     let kept = kept(&threads, how);
-    let endless: Vec<Option<usize>> = threads.iter().map(|thread| endless(thread, duration_ns)).collect();
+    let yielded = |at, ran| causes::yielded(ticks, at, ran);
+    let endless: Vec<Option<usize>> = threads.iter().map(|thread| endless(thread, duration_ns, &yielded)).collect();
     let interrupted = |thread: usize| endless[thread].is_some() || !kept[thread];
     let mut rhythms = rhythms(&threads, lateness, how, &interrupted);
     counts.sharing = clocks::share_beats(&threads, &mut rhythms, lateness.slack + lateness.timer);
-    let paces = threads.iter().map(|thread| clocks::pace(thread, lateness)).collect();
+    let paces: Vec<Option<u64>> = threads.iter().map(|thread| clocks::pace(thread, lateness)).collect();
     let causes = Causes {
         threads: &threads,
         kept: &kept,
@@ -46,8 +50,22 @@ pub(super) fn build(
         keep_times: how.keep_times,
         ticks,
     };
-    let cycle = Cycle::new(&causes, duration_ns, &|thread| how.closed.get(&thread).copied());
-    let wakes = wakes(&causes, &cycle);
+    let mut pools = Pools::new(&threads, &partners(&causes), &|thread| {
+        let ended = threads[thread].stretches.last().is_none_or(|last| last.end == End::Exit);
+        !ended
+            && kept[thread]
+            && endless[thread].is_none()
+            && paces[thread].is_none()
+            && !is_kernel_thread(&threads[thread].comm)
+    });
+    counts.pools = pools.len() as u64;
+    counts.pools_of_threads = pools.of_threads();
+    pools.retain(how.pools);
+    let cycle = Cycle::new(&causes, &pools, duration_ns, &|thread| how.closed.get(&thread).copied());
+    if how.goes_on {
+        pools.without(&threads, &|thread| !cycle.goes_on[thread]);
+    }
+    let wakes = wakes(&causes, &cycle, &pools);
     counts.closed = cycle.goes_on.iter().filter(|&&goes_on| goes_on).count() as u64;
 
     let allowed = placing::allowed(&threads, how.cgroups.as_ref());
@@ -55,15 +73,17 @@ pub(super) fn build(
     let forked = forked(&threads, |thread| kept[thread] && endless[thread].is_none());
     let mut next = 0..;
     let numbers: Vec<Option<usize>> = kept.iter().map(|&kept| if kept { next.next() } else { None }).collect();
-    let mut workload = Workload { duration: Some(duration_ns), hotplug, ..Workload::default() };
+    let pool_names = pools.names();
+    let mut workload = Workload { duration: Some(duration_ns), hotplug, pools: pool_names, ..Workload::default() };
     let names = |thread: usize| format!("{}-{}", threads[thread].comm, threads[thread].pid);
     let builder = Builder {
         numbers: &numbers,
         endless: &endless,
-        pairs: Pairs::new(how.coupling, &wakes, &names, &mut workload.semaphores),
+        pairs: Pairs::new(how.coupling, &wakes, &names, &pools, &mut workload.semaphores),
         causes,
         cycle,
         paces,
+        pools,
         held_by_groups: &held_by_groups,
         allowed: &allowed,
         policies: &how.policies,
@@ -166,13 +186,28 @@ impl Names {
     }
 }
 
-/// The threads that each thread wakes, as far as the replay has it so.
-fn wakes(causes: &Causes<'_>, cycle: &Cycle) -> Vec<BTreeSet<usize>> {
+/// The threads that each thread wakes or is woken by.
+fn partners(causes: &Causes<'_>) -> Vec<BTreeSet<usize>> {
+    let mut partners = vec![BTreeSet::new(); causes.threads.len()];
+    for (thread, life) in causes.threads.iter().enumerate() {
+        for stretch in 0..life.stretches.len() {
+            if let Cause::Thread(by) = causes.of(thread, stretch) {
+                partners[by].insert(thread);
+                partners[thread].insert(by);
+            }
+        }
+    }
+    partners
+}
+
+/// The threads that each thread wakes, as far as the replay has it so and they are not of its pool.
+fn wakes(causes: &Causes<'_>, cycle: &Cycle, pools: &Pools) -> Vec<BTreeSet<usize>> {
     let mut wakes = vec![BTreeSet::new(); causes.threads.len()];
     for (thread, life) in causes.threads.iter().enumerate() {
         for stretch in 0..life.stretches.len() {
             if let Cause::Thread(by) = causes.of(thread, stretch)
                 && follows(cycle, by, thread)
+                && !(pools.are_mates(by, thread) && !cycle.by_itself[by])
             {
                 wakes[by].insert(thread);
             }
@@ -187,6 +222,15 @@ fn follows(cycle: &Cycle, by: usize, woken: usize) -> bool {
     cycle.driven[by] || !cycle.driven[woken]
 }
 
+/// What a member of a pool has been told that the pool has to do.
+#[derive(Clone, Copy, Debug, Default)]
+struct Owed {
+    /// It knows of the recording until then.
+    until: u64,
+    /// And of this work besides, which it is told with the next.
+    carried: u64,
+}
+
 struct Builder<'a> {
     causes: Causes<'a>,
     cycle: Cycle,
@@ -197,6 +241,8 @@ struct Builder<'a> {
     endless: &'a [Option<usize>],
     /// How long each thread computes by the clock, if it does.
     paces: Vec<Option<u64>>,
+    /// Which threads do each other's work.
+    pools: Pools,
     /// Threads that a cpuset keeps from some CPU, or a limit from all.
     held_by_groups: &'a [bool],
     /// Where each thread may run, if the machine said it.
@@ -339,6 +385,7 @@ impl<'a> Builder<'a> {
         };
         let mut settings = self.settings(thread, 0);
         let (mut phases, mut current) = (Vec::new(), phase(0, Settings::default()));
+        let mut owed = Owed::default();
         for (index, stretch) in this.stretches.iter().enumerate() {
             let now = self.settings(thread, index);
             if now != settings {
@@ -346,7 +393,7 @@ impl<'a> Builder<'a> {
                 phases.push(mem::replace(&mut current, next));
                 settings = now;
             }
-            self.sleep(thread, index, Pass::First, &mut current.ops);
+            self.sleep(thread, index, Pass::First, &mut owed, &mut current.ops);
             if self.endless[thread] == Some(index) {
                 // What it did to others while it computed was done by interrupts that hit it.
                 let mut rest = phase(phases.len() + 1, Settings::default());
@@ -360,7 +407,7 @@ impl<'a> Builder<'a> {
         // A task that sleeps for times of its own goes on in every replay, for no other task sets its pace.
         let goes_on = self.cycle.goes_on[thread] && (self.goes_on || !self.cycle.driven[thread]);
         if goes_on && self.endless[thread].is_none() {
-            self.last_sleep(thread, &mut current.ops);
+            self.last_sleep(thread, &mut owed, &mut current.ops);
             phases.push(current);
             let mut on = phase(phases.len() + 1, Settings::default());
             on.repeat = Repeat::Forever;
@@ -383,17 +430,41 @@ impl<'a> Builder<'a> {
         {
             self.work(thread, under_way, Pass::Again, ops);
         }
+        let mut owed = Owed { until: self.cycle.from, carried: 0 };
+        if let Some(pool) = self.pools.of(thread) {
+            // What the pool did after the thread was told for the last time is due at the first sleep of the next pass.
+            let mut told = owed;
+            for index in first..this.stretches.len() {
+                self.sleep(thread, index, Pass::Again, &mut told, &mut Vec::new());
+            }
+            self.last_sleep(thread, &mut told, &mut Vec::new());
+            owed.carried = self.pools.work(pool, told.until, self.duration_ns);
+        }
         for (index, stretch) in this.stretches.iter().enumerate().skip(first) {
-            self.sleep(thread, index, Pass::Again, ops);
+            self.sleep(thread, index, Pass::Again, &mut owed, ops);
             self.work(thread, stretch, Pass::Again, ops);
         }
-        self.last_sleep(thread, ops);
+        self.last_sleep(thread, &mut owed, ops);
+    }
+
+    /// What the pool of a thread did until `at`, after what the thread has been told, if it is in a pool.
+    fn owes(&self, thread: usize, at: u64, owed: &mut Owed) -> Option<(usize, u64)> {
+        let pool = self.pools.of(thread)?;
+        let work = self.pools.work(pool, owed.until, at) + mem::take(&mut owed.carried);
+        owed.until = owed.until.max(at);
+        Some((pool, work))
     }
 
     /// The sleep in which a thread is when the recording ends: at least as long as it has been.
-    fn last_sleep(&self, thread: usize, ops: &mut Vec<Op>) {
+    fn last_sleep(&self, thread: usize, owed: &mut Owed, ops: &mut Vec<Op>) {
         let Some(last) = self.life(thread).stretches.last() else { return };
         if matches!(last.end, End::Sleep | End::Device) {
+            // A member of a pool waits for the others, unless it keeps times of its own.
+            if last.end == End::Sleep && self.cycle.by_itself[thread] && self.helps(thread, Some(last), owed, ops) {
+                let rest = self.owes(thread, self.duration_ns, owed);
+                ops.extend(rest.map(|(pool, work)| Op::PoolSleep { pool, work }));
+                return;
+            }
             ops.push(self.nap(self.duration_ns.saturating_sub(last.ended), last.prio));
         }
     }
@@ -406,7 +477,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The sleep before a stretch, if there is one.
-    fn sleep(&self, thread: usize, index: usize, pass: Pass, ops: &mut Vec<Op>) {
+    fn sleep(&self, thread: usize, index: usize, pass: Pass, owed: &mut Owed, ops: &mut Vec<Op>) {
         let this = self.life(thread);
         let stretch = &this.stretches[index];
         let before = index.checked_sub(1).map(|before| &this.stretches[before]);
@@ -414,6 +485,11 @@ impl<'a> Builder<'a> {
         if let Cause::Thread(by) = cause
             && self.waits_for(by, thread, stretch, pass)
         {
+            self.helps(thread, before, owed, ops);
+            if self.by_progress(by, thread) {
+                ops.extend(self.owes(thread, stretch.woken, owed).map(|(pool, work)| Op::PoolSleep { pool, work }));
+                return;
+            }
             self.pairs.wait(by, thread, stretch.early, ops);
             return;
         }
@@ -445,7 +521,29 @@ impl<'a> Builder<'a> {
             }
             _ => recorded,
         };
+        if let Op::Sleep { time } = op
+            && outside
+            && time <= POLL_NS
+            && self.cycle.by_itself[thread]
+            && self.helps(thread, before, owed, ops)
+            && let Some((pool, work)) = self.owes(thread, stretch.woken, owed)
+        {
+            ops.push(Op::PoolWait { pool, work, time });
+            return;
+        }
         ops.push(op);
+    }
+
+    /// Whether a thread is woken when its pool has come so far, whatever the waker does: that one keeps times of its own.
+    fn by_progress(&self, by: usize, woken: usize) -> bool {
+        self.pools.are_mates(by, woken) && !self.cycle.by_itself[by]
+    }
+
+    /// A member of a pool helps the others before it sleeps.
+    fn helps(&self, thread: usize, before: Option<&Stretch>, owed: &mut Owed, ops: &mut Vec<Op>) -> bool {
+        let slept = before.map(|before| before.ended).filter(|&slept| slept > owed.until);
+        ops.extend(slept.and_then(|at| self.owes(thread, at, owed)).map(|(pool, work)| Op::PoolHelp { pool, work }));
+        self.pools.of(thread).is_some()
     }
 
     /// Whether a thread that was woken by another for that stretch waits for it.
@@ -462,7 +560,11 @@ impl<'a> Builder<'a> {
         let pace = self.paces[thread].filter(|&time| clocks::by_the_clock(stretch, time, self.lateness));
         // What comes between is part of the time that a task computes by the clock.
         let work = pace.unwrap_or(stretch.work);
-        let run = |time: u64| if pace.is_some() { Op::Runtime { time } } else { Op::Run { work: time } };
+        let run = |time: u64| match self.pools.of(thread) {
+            _ if pace.is_some() => Op::Runtime { time },
+            Some(pool) => Op::PoolRun { pool, work: time },
+            None => Op::Run { work: time },
+        };
         let place = |at: u64| match pace {
             Some(time) => {
                 (u128::from(at.min(stretch.work)) * u128::from(time) / u128::from(stretch.work.max(1))) as u64
@@ -498,7 +600,10 @@ impl<'a> Builder<'a> {
         match act {
             Act::Wake { thread: woken, stretch } => {
                 let its = &self.life(woken).stretches[stretch];
-                if self.causes.of(woken, stretch) == Cause::Thread(thread) && self.waits_for(thread, woken, its, pass) {
+                if !self.by_progress(thread, woken)
+                    && self.causes.of(woken, stretch) == Cause::Thread(thread)
+                    && self.waits_for(thread, woken, its, pass)
+                {
                     self.pairs.wake(thread, woken, its.early, ops);
                 }
             }

@@ -9,6 +9,7 @@ mod condition;
 mod inherit;
 mod mutex;
 mod pipe;
+mod pool;
 mod queue;
 mod semaphore;
 mod wait;
@@ -19,6 +20,7 @@ pub(crate) use barrier::Barrier;
 pub(crate) use completion::Completion;
 pub(crate) use mutex::{Mutex, mutex_of};
 pub(crate) use pipe::Pipe;
+pub(crate) use pool::Pool;
 pub(crate) use queue::WaitQueue;
 pub(crate) use semaphore::Semaphore;
 pub(crate) use wait::EventQueue;
@@ -37,6 +39,7 @@ pub(crate) struct Objects {
     pub(crate) buffers: u32,
     pub(crate) wait_queues: Vec<EventQueue>,
     pub(crate) completions: Vec<Completion>,
+    pub(crate) pools: Vec<Pool>,
     /// When each timer beat last, or from when on its beats count; none: nobody has used it yet.
     pub(crate) timers: Vec<Option<u64>>,
     /// A mutex that somebody who did not hold it unlocked: (task, mutex).
@@ -56,6 +59,7 @@ impl Objects {
             pipes: workload.pipes.iter().map(Pipe::new).collect(),
             buffers: 0,
             wait_queues: vec![EventQueue::default(); workload.wait_queues.len()],
+            pools: workload.pools.iter().map(|_| Pool::default()).collect(),
             completions: vec![Completion::default(); workload.completions.len()],
             timers: workload.timers.iter().map(|timer| timer.start).collect(),
             stray_unlock: None,

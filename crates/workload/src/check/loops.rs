@@ -68,6 +68,9 @@ pub(super) fn never_ends(task: &Task) -> bool {
 pub(super) fn takes_time(phase: &Phase) -> bool {
     phase.ops.iter().any(|op| match *op {
         Op::Run { work: amount }
+        | Op::PoolRun { work: amount, .. }
+        | Op::PoolHelp { work: amount, .. }
+        | Op::PoolWait { time: amount, .. }
         | Op::Runtime { time: amount }
         | Op::Device { time: amount }
         | Op::Timer { period: amount, .. }

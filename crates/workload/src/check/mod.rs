@@ -210,6 +210,10 @@ fn references_hold(finder: &mut Finder<'_>, classes: &[Class<'_>]) -> bool {
                 Op::SemPost(number) | Op::SemWait(number) => within(number, "semaphore", workload.semaphores.len()),
                 Op::Fork(task) => within(task, "task", workload.tasks.len()),
                 Op::PipeWrite { pipe, .. } | Op::PipeRead { pipe, .. } => within(pipe, "pipe", workload.pipes.len()),
+                Op::PoolRun { pool, .. }
+                | Op::PoolHelp { pool, .. }
+                | Op::PoolSleep { pool, .. }
+                | Op::PoolWait { pool, .. } => within(pool, "pool", workload.pools.len()),
                 Op::WaitEvent { queue, .. } | Op::WakeUp { queue, .. } => {
                     within(queue, "wait queue", workload.wait_queues.len())
                 }

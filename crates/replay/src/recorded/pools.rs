@@ -1,0 +1,195 @@
+//! Pools: tasks that take their work from one queue, so that who does how much of it depends on who gets a CPU.
+//!
+//! The workers of a pool of processes and the threads of a Go program are such tasks. A trace tells how much each did, and
+//! not what it would have done with more or less of a CPU: nothing in it tells of a queue in memory. But it tells when a
+//! member slept. A member that sleeps found nothing in the queue, so that all work which had been asked for by then was
+//! done or taken. A replay with pools therefore lets a member sleep when the pool as a whole has done what it had done by
+//! then in the recording. Until it has, the member helps the others ([`Op::PoolHelp`]).
+//!
+//! [`Op::PoolHelp`]: vruntime_workload::program::Op::PoolHelp
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::lives::{Ran, Thread};
+
+/// The pools of a recording.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pools {
+    /// The pool of each thread, if it is in one.
+    of: Vec<Option<usize>>,
+    pools: Vec<Pool>,
+}
+
+#[derive(Clone, Debug)]
+struct Pool {
+    name: String,
+    /// Its members are threads of one process.
+    of_threads: bool,
+    done: Done,
+}
+
+impl Pools {
+    /// Threads of one name and one process are a pool, as are processes of one name and one parent, if `may` agrees and
+    /// they wake each other, or have a partner in common. `partners` has the threads that each wakes or is woken by. Pools
+    /// that did most come first.
+    pub(super) fn new(threads: &[Thread], partners: &[BTreeSet<usize>], may: &dyn Fn(usize) -> bool) -> Self {
+        let mut kin: BTreeMap<(&str, Option<i32>, Option<usize>), Vec<usize>> = BTreeMap::new();
+        let mut in_process: BTreeMap<(&str, i32), usize> = BTreeMap::new();
+        for thread in threads {
+            if let Some(tgid) = thread.tgid {
+                *in_process.entry((&thread.comm, tgid)).or_default() += 1;
+            }
+        }
+        for (index, thread) in threads.iter().enumerate().filter(|(index, _)| may(*index)) {
+            let process = thread.tgid.filter(|&tgid| in_process.get(&(&thread.comm, tgid)).is_some_and(|&all| all > 1));
+            let parent = thread.born.and_then(|(_, parent)| parent).filter(|_| process.is_none());
+            kin.entry((&thread.comm, process, parent)).or_default().push(index);
+        }
+        let mut this = Self { of: vec![None; threads.len()], pools: Vec::new() };
+        let mut kin: Vec<_> = kin
+            .into_iter()
+            .flat_map(|(name, members)| connected(&members, partners).into_iter().map(move |members| (name, members)))
+            .filter(|(_, members)| members.len() > 1)
+            .collect();
+        kin.sort_by_key(|(_, members)| Reverse(members.iter().map(|&member| threads[member].cpu_ns).sum::<u64>()));
+        for (pool, ((comm, process, _), members)) in kin.into_iter().enumerate() {
+            for &member in &members {
+                this.of[member] = Some(pool);
+            }
+            let ran = members.iter().flat_map(|&member| &threads[member].ran);
+            this.pools.push(Pool { name: comm.to_owned(), of_threads: process.is_some(), done: Done::new(ran) });
+        }
+        this
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.pools.len()
+    }
+
+    /// Those that are threads of one process: bit N is for the Nth.
+    pub(super) fn of_threads(&self) -> u32 {
+        let first = self.pools.iter().take(32).enumerate();
+        first.map(|(number, pool)| u32::from(pool.of_threads) << number).sum()
+    }
+
+    /// Leaves only the pools whose bits are set.
+    pub(super) fn retain(&mut self, keep: u32) {
+        for pool in &mut self.of {
+            *pool = pool.filter(|&pool| pool < 32 && keep >> pool & 1 == 1);
+        }
+    }
+
+    /// Takes threads out of their pools.
+    pub(super) fn without(&mut self, threads: &[Thread], out: &dyn Fn(usize) -> bool) {
+        for (thread, pool) in self.of.iter_mut().enumerate() {
+            *pool = pool.filter(|_| !out(thread));
+        }
+        for (number, pool) in self.pools.iter_mut().enumerate() {
+            let members = threads.iter().zip(&self.of).filter(|(_, of)| **of == Some(number));
+            pool.done = Done::new(members.flat_map(|(thread, _)| &thread.ran));
+        }
+    }
+
+    /// Whether two threads are in one pool.
+    pub(super) fn are_mates(&self, one: usize, other: usize) -> bool {
+        self.of(one).is_some_and(|pool| self.of(other) == Some(pool))
+    }
+
+    /// Returns the names of the pools.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.pools.iter().map(|pool| pool.name.clone()).collect()
+    }
+
+    /// Returns the pool of a thread, if it is in one.
+    pub(super) fn of(&self, thread: usize) -> Option<usize> {
+        self.of.get(thread).copied().flatten()
+    }
+
+    /// Returns what a pool did between two times of the recording.
+    pub(super) fn work(&self, pool: usize, from: u64, until: u64) -> u64 {
+        let done = &self.pools[pool].done;
+        done.until(until).saturating_sub(done.until(from))
+    }
+}
+
+/// Divides threads into those that are connected by partners.
+fn connected(threads: &[usize], partners: &[BTreeSet<usize>]) -> Vec<Vec<usize>> {
+    let mut with: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for &thread in threads {
+        for &partner in partners[thread].iter().chain([&thread]) {
+            with.entry(partner).or_default().push(thread);
+        }
+    }
+    let (mut found, mut left) = (Vec::new(), threads.iter().copied().collect::<BTreeSet<_>>());
+    while let Some(first) = left.pop_first() {
+        let (mut members, mut asked) = (vec![first], vec![first]);
+        while let Some(thread) = asked.pop() {
+            for partner in partners[thread].iter().chain([&thread]) {
+                for other in with.remove(partner).unwrap_or_default() {
+                    if left.remove(&other) {
+                        members.push(other);
+                        asked.push(other);
+                    }
+                }
+            }
+        }
+        members.sort_unstable();
+        found.push(members);
+    }
+    found
+}
+
+/// How much a pool had done at each time.
+#[derive(Clone, Debug, Default)]
+struct Done {
+    /// In order of time: when a member came onto a CPU or left it, what had been done by then, and how fast it went on.
+    /// Work is in [`Done::UNIT`]ths of a nanosecond at full speed, speed in as many of full speed.
+    changes: Vec<(u64, u128, i64)>,
+}
+
+impl Done {
+    const UNIT: u128 = 1 << 20;
+
+    fn new<'a>(ran: impl Iterator<Item = &'a Ran>) -> Self {
+        let mut speeds = Vec::new();
+        for run in ran.filter(|run| run.until > run.since) {
+            let speed = u128::from(run.work) * Self::UNIT / u128::from(run.until - run.since);
+            let speed = i64::try_from(speed).unwrap_or(i64::MAX / 1024);
+            speeds.extend([(run.since, speed), (run.until, -speed)]);
+        }
+        speeds.sort_unstable();
+        let mut changes: Vec<(u64, u128, i64)> = Vec::with_capacity(speeds.len());
+        for (at, change) in speeds {
+            match changes.last_mut() {
+                Some(last) if last.0 == at => last.2 = last.2.saturating_add(change),
+                Some(&mut last) => changes.push((at, Self::after(last, at), last.2.saturating_add(change))),
+                None => changes.push((at, 0, change)),
+            }
+        }
+        Self { changes }
+    }
+
+    fn after((since, done, speed): (u64, u128, i64), at: u64) -> u128 {
+        done + u128::from(at - since) * u128::from(speed.max(0).unsigned_abs())
+    }
+
+    fn until(&self, at: u64) -> u64 {
+        let next = self.changes.partition_point(|change| change.0 <= at);
+        let done = next.checked_sub(1).map_or(0, |last| Self::after(self.changes[last], at));
+        u64::try_from(done / Self::UNIT).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_summed_over_members() {
+        let run = |since, until, work| Ran { since, until, work };
+        let done = Done::new([run(10, 20, 10), run(15, 25, 5), run(30, 40, 10)].iter());
+        assert_eq!([5, 10, 15, 20, 25, 30, 35, 99].map(|at| done.until(at)), [0, 0, 5, 12, 15, 15, 20, 25]);
+    }
+}

@@ -1,0 +1,212 @@
+//! Pools of tasks that do each other's work.
+//!
+//! Threads of a pool take their work from one queue. Who takes how much of it depends on who gets a CPU, and only the
+//! whole is given. Here each member has work of its own. A member that would sleep first helps the others: it takes over
+//! half of what the pool lacks, again and again, until the pool has done as much as it has to by then. The others find
+//! this work done when they come to it. A member that sleeps is woken by whoever brings the pool far enough.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use vruntime_sched::event::PrevState;
+use vruntime_sched::{Policy, Waker};
+use vruntime_trace::Sink;
+
+use crate::interpreter::Flow;
+use crate::machine::Machine;
+use crate::program::Code;
+use crate::task::Next;
+
+/// Less than this is not worth a queue's lock, nanoseconds of work: the member sleeps.
+const LEAST: u64 = 10_000;
+/// A member looks so often whether it has to wake another, nanoseconds of work.
+const CHUNK: u64 = 500_000;
+
+/// A pool.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    /// All work that members have begun, nanoseconds at capacity 1024.
+    begun: u64,
+    /// Work that was taken over and that its owners have not come to yet.
+    taken: u64,
+    members: BTreeMap<u32, Member>,
+    /// Who sleeps until the pool has done how much.
+    waiters: BTreeSet<(u64, u32)>,
+}
+
+#[derive(Debug, Default)]
+struct Member {
+    /// What the pool has to have done before the member goes on.
+    due: u64,
+    /// What the member has to do yet of the work that it is at, behind the part that it has begun.
+    rest: u64,
+}
+
+impl Pool {
+    fn member(&mut self, task: u32) -> &mut Member {
+        self.members.entry(task).or_default()
+    }
+
+    fn owes(&mut self, task: u32, work: u64) -> u64 {
+        let due = &mut self.member(task).due;
+        *due = due.saturating_add(work);
+        *due
+    }
+
+    /// A member sleeps from the start.
+    pub(crate) fn sleeps_first(&mut self, task: u32, work: u64) {
+        let due = self.owes(task, work);
+        self.waiters.insert((due, task));
+    }
+}
+
+impl<P: Policy, S: Sink> Machine<'_, P, S> {
+    /// A member begins work of its own, or finds it done.
+    pub(crate) fn pool_run(&mut self, cpu: usize, task: u32, pool: u32, work: u64) -> Flow {
+        self.objects.pools[pool as usize].member(task).rest = work;
+        self.pool_goes_on(cpu, task, pool)
+    }
+
+    /// A member comes to a sleep, by which the pool has to have done `work` more than by its last one.
+    pub(crate) fn pool_help(&mut self, cpu: usize, task: u32, pool: u32, work: u64) -> Flow {
+        self.objects.pools[pool as usize].owes(task, work);
+        self.pool_helps(cpu, task, pool)
+    }
+
+    /// A member takes work over if the pool lacks any.
+    fn pool_helps(&mut self, cpu: usize, task: u32, pool: u32) -> Flow {
+        let (lacks, _) = self.pool_lacks(task, pool);
+        if lacks < LEAST {
+            return Flow::Done;
+        }
+        let this = &mut self.objects.pools[pool as usize];
+        this.taken = this.taken.saturating_add(lacks / 2);
+        this.member(task).rest = 0;
+        self.pool_works(cpu, task, pool, lacks / 2)
+    }
+
+    /// A member goes on with its own work, as far as nobody has done it.
+    fn pool_goes_on(&mut self, cpu: usize, task: u32, pool: u32) -> Flow {
+        let done = self.pool_done(pool).0;
+        let this = &mut self.objects.pools[pool as usize];
+        let rest = this.members.get(&task).map_or(0, |member| member.rest);
+        let taken = this.taken.min(rest);
+        this.taken -= taken;
+        let rest = rest - taken;
+        if rest == 0 {
+            return Flow::Done;
+        }
+        // Who waits is woken in time, however many work.
+        let next = this.waiters.first().map_or(CHUNK, |(due, _)| due.saturating_sub(done).clamp(LEAST, CHUNK));
+        let chunk = rest.min(next);
+        this.member(task).rest = rest - chunk;
+        self.pool_works(cpu, task, pool, chunk)
+    }
+
+    /// A member has done a part: wakes those that waited for it, and goes on.
+    pub(crate) fn pool_worked(&mut self, cpu: usize, task: u32, pool: u32) -> Flow {
+        let done = self.pool_done(pool).0;
+        if self.objects.pools[pool as usize].waiters.first().is_some_and(|&(due, _)| due <= done) {
+            self.tasks[task as usize].next = Next::Enter;
+            self.charge_call(cpu, self.core.costs.syscall_ns);
+            return Flow::Stage;
+        }
+        self.pool_next(cpu, task, pool)
+    }
+
+    /// A member is in the kernel to wake others.
+    pub(crate) fn pool_wakes(&mut self, cpu: usize, task: u32, pool: u32) -> Flow {
+        let done = self.pool_done(pool).0;
+        while let Some(&(due, waiter)) = self.objects.pools[pool as usize].waiters.first()
+            && due <= done
+        {
+            self.objects.pools[pool as usize].waiters.pop_first();
+            self.wake_from_call(cpu, waiter, Waker::Task);
+        }
+        self.pool_next(cpu, task, pool)
+    }
+
+    fn pool_next(&mut self, cpu: usize, task: u32, pool: u32) -> Flow {
+        let code = self.programs.code[self.tasks[task as usize].pc as usize];
+        if matches!(code, Code::PoolHelp { .. }) {
+            self.pool_helps(cpu, task, pool)
+        } else {
+            self.pool_goes_on(cpu, task, pool)
+        }
+    }
+
+    /// A member comes to a sleep that ends when the pool has done `work` more. Returns whether it has not.
+    pub(crate) fn pool_waits(&mut self, task: u32, pool: u32, work: u64) -> bool {
+        self.objects.pools[pool as usize].owes(task, work);
+        self.pool_lacks(task, pool).0 > 0
+    }
+
+    /// A member goes to sleep until the pool has done enough.
+    pub(crate) fn pool_sleep(&mut self, cpu: usize, task: u32, pool: u32) -> Flow {
+        if self.pool_lacks(task, pool).0 == 0 {
+            return Flow::Done;
+        }
+        let this = &mut self.objects.pools[pool as usize];
+        let due = this.member(task).due;
+        this.waiters.insert((due, task));
+        self.tasks[task as usize].due = self.core.now;
+        self.block(cpu, task, PrevState::Sleeping)
+    }
+
+    /// A member that polls comes to its sleep. It need not sleep if the pool has done enough.
+    pub(crate) fn pool_wait(&mut self, task: u32, pool: u32, work: u64) -> Flow {
+        if !self.pool_waits(task, pool, work) {
+            // Over the sleep and what is behind it.
+            self.tasks[task as usize].pc += 2;
+        }
+        Flow::Done
+    }
+
+    /// A member that polls looks again.
+    pub(crate) fn pool_again(&mut self, task: u32, pool: u32) -> Flow {
+        let (lacks, left) = self.pool_lacks(task, pool);
+        if lacks == 0 || left == 0 {
+            return Flow::Done;
+        }
+        self.tasks[task as usize].pc -= 1;
+        Flow::Stage
+    }
+
+    fn pool_works(&mut self, cpu: usize, task: u32, pool: u32, work: u64) -> Flow {
+        let this = &mut self.objects.pools[pool as usize];
+        this.begun = this.begun.saturating_add(work);
+        let this = &mut self.tasks[task as usize];
+        this.loop_work = this.loop_work.saturating_add(work);
+        this.next = Next::Worked;
+        let this = &mut self.core.cpus[cpu];
+        (this.work, this.unscaled) = (work, false);
+        self.work_begins(task);
+        Flow::Stage
+    }
+
+    /// How much the pool has to do before the member goes on, and how much work its members are at.
+    fn pool_lacks(&self, task: u32, pool: u32) -> (u64, u64) {
+        let (done, left) = self.pool_done(pool);
+        let due = self.objects.pools[pool as usize].members.get(&task).map_or(0, |member| member.due);
+        (due.saturating_sub(done), left)
+    }
+
+    /// How much the pool has done, and how much its members have begun and not done yet.
+    fn pool_done(&self, pool: u32) -> (u64, u64) {
+        let now = self.core.now;
+        let left = |&task: &u32| {
+            let this = &self.tasks[task as usize];
+            let of = match self.programs.code[this.pc as usize] {
+                Code::PoolRun { pool, .. } | Code::PoolHelp { pool, .. } => Some(pool),
+                _ => None,
+            };
+            if this.next != Next::Worked || of != Some(pool) {
+                return 0;
+            }
+            let running = self.core.cpus.iter().find(|cpu| cpu.curr == task);
+            running.map_or(this.work, |cpu| cpu.work_left(now))
+        };
+        let this = &self.objects.pools[pool as usize];
+        let left = this.members.keys().map(left).sum();
+        (this.begun.saturating_sub(left), left)
+    }
+}
