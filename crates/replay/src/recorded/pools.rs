@@ -30,9 +30,10 @@ struct Pool {
 }
 
 impl Pools {
-    /// Threads of one name and one process are a pool, as are processes of one name and one parent, if `may` agrees and
-    /// they wake each other, or have a partner in common. `partners` has the threads that each wakes or is woken by. Pools
-    /// that did most come first.
+    /// Threads of one name and one process are a pool if `may` agrees and they wake each other or have a partner in common.
+    /// Processes of one name and one parent are a pool if they have a partner in common that is none of them: a server and
+    /// its client may have one name, too. `partners` has the threads that each wakes or is woken by. Pools that did most
+    /// come first.
     pub(super) fn new(threads: &[Thread], partners: &[BTreeSet<usize>], may: &dyn Fn(usize) -> bool) -> Self {
         let mut kin: BTreeMap<(&str, Option<i32>, Option<usize>), Vec<usize>> = BTreeMap::new();
         let mut in_process: BTreeMap<(&str, i32), usize> = BTreeMap::new();
@@ -49,7 +50,10 @@ impl Pools {
         let mut this = Self { of: vec![None; threads.len()], pools: Vec::new() };
         let mut kin: Vec<_> = kin
             .into_iter()
-            .flat_map(|(name, members)| connected(&members, partners).into_iter().map(move |members| (name, members)))
+            .flat_map(|(name, members)| {
+                let connected = connected(&members, partners, name.1.is_some());
+                connected.into_iter().map(move |members| (name, members))
+            })
             .filter(|(_, members)| members.len() > 1)
             .collect();
         kin.sort_by_key(|(_, members)| Reverse(members.iter().map(|&member| threads[member].cpu_ns).sum::<u64>()));
@@ -114,11 +118,12 @@ impl Pools {
     }
 }
 
-/// Divides threads into those that are connected by partners.
-fn connected(threads: &[usize], partners: &[BTreeSet<usize>]) -> Vec<Vec<usize>> {
+/// Divides threads into those that are connected by partners; and by each other, if `directly`.
+fn connected(threads: &[usize], partners: &[BTreeSet<usize>], directly: bool) -> Vec<Vec<usize>> {
+    let connects = |partner: &&usize| directly || threads.binary_search(partner).is_err();
     let mut with: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for &thread in threads {
-        for &partner in partners[thread].iter().chain([&thread]) {
+        for &partner in partners[thread].iter().filter(connects).chain([&thread]) {
             with.entry(partner).or_default().push(thread);
         }
     }
@@ -126,7 +131,7 @@ fn connected(threads: &[usize], partners: &[BTreeSet<usize>]) -> Vec<Vec<usize>>
     while let Some(first) = left.pop_first() {
         let (mut members, mut asked) = (vec![first], vec![first]);
         while let Some(thread) = asked.pop() {
-            for partner in partners[thread].iter().chain([&thread]) {
+            for partner in partners[thread].iter().filter(connects).chain([&thread]) {
                 for other in with.remove(partner).unwrap_or_default() {
                     if left.remove(&other) {
                         members.push(other);

@@ -2,7 +2,7 @@
 //!
 //! Threads of a pool take their work from one queue. Who takes how much of it depends on who gets a CPU, and only the
 //! whole is given. Here each member has work of its own. A member that would sleep first helps the others: it takes over
-//! half of what the pool lacks, again and again, until the pool has done as much as it has to by then. The others find
+//! half of what the pool lacks and nobody has begun, again and again, until the pool has done as much as it has to by then. The others find
 //! this work done when they come to it. A member that sleeps is woken by whoever brings the pool far enough.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,14 +74,16 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     /// A member takes work over if the pool lacks any.
     fn pool_helps(&mut self, cpu: usize, task: u32, pool: u32) -> Flow {
-        let (lacks, _) = self.pool_lacks(task, pool);
-        if lacks < LEAST {
+        let (lacks, left) = self.pool_lacks(task, pool);
+        // What the others are at is theirs.
+        let takes = (lacks / 2).min(lacks.saturating_sub(left));
+        if takes < LEAST {
             return Flow::Done;
         }
         let this = &mut self.objects.pools[pool as usize];
-        this.taken = this.taken.saturating_add(lacks / 2);
+        this.taken = this.taken.saturating_add(takes);
         this.member(task).rest = 0;
-        self.pool_works(cpu, task, pool, lacks / 2)
+        self.pool_works(cpu, task, pool, takes)
     }
 
     /// A member goes on with its own work, as far as nobody has done it.

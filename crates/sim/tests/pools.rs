@@ -1,0 +1,123 @@
+//! Pools of tasks that do each other's work.
+
+use proptest::prelude::*;
+use vruntime_report::{Collector, Results};
+use vruntime_sim::{Config, Costs, MachineSpec, parse_topology};
+use vruntime_workload::program::{Op, Phase, Settings, Task, Workload};
+
+const MS: u64 = 1_000_000;
+/// The simulator takes less over from nobody.
+const LEAST: u64 = 10_000;
+
+fn member(name: &str, ops: Vec<Op>) -> Task {
+    Task::new(name, [Phase::times(1, ops)])
+}
+
+fn pinned(task: Task, cpu: u32) -> Task {
+    Task { settings: Settings { cpus: Some(vec![cpu]), ..task.settings }, ..task }
+}
+
+/// Runs tasks of one pool on two CPUs, where kernel work takes no time. Returns when they ended.
+fn run(tasks: Vec<Task>) -> (u64, Results) {
+    let workload =
+        Workload { tasks, pools: vec!["pool".to_owned()], duration: Some(60_000 * MS), ..Workload::default() };
+    let mut machine = MachineSpec::new(parse_topology("2").expect("two CPUs are a machine"));
+    (machine.costs, machine.timer_slack_ns) = (Costs::ZERO, 0);
+    let config = Config::new(vruntime_sched::kernel("6.18").expect("it is offered"), machine);
+    let mut collector = Collector::new(2);
+    let outcome = vruntime_sim::run(&workload, &config, &mut collector).expect("it runs");
+    (outcome.end, collector.into_results())
+}
+
+fn works(work: u64) -> Op {
+    Op::PoolRun { pool: 0, work }
+}
+
+fn helps(work: u64) -> Op {
+    Op::PoolHelp { pool: 0, work }
+}
+
+fn cpu_ns(results: &Results) -> Vec<u64> {
+    results.tasks.iter().map(|task| task.account.cpu_ns).collect()
+}
+
+/// Of 40 ms each, one is to do 30 and the other 10. The one with little to do takes over half of what the other has left.
+#[test]
+fn who_has_nothing_left_helps() {
+    let alone =
+        || vec![pinned(member("much", vec![works(30 * MS)]), 0), pinned(member("little", vec![works(10 * MS)]), 1)];
+    let (end, results) = run(alone());
+    assert_eq!((end, cpu_ns(&results)), (30 * MS, vec![30 * MS, 10 * MS]));
+
+    let mut tasks = alone();
+    tasks[0] = pinned(member("much", (0..30).map(|_| works(MS)).collect()), 0);
+    tasks[1] = pinned(member("little", vec![works(10 * MS), helps(40 * MS)]), 1);
+    let (end, results) = run(tasks);
+    let had = cpu_ns(&results);
+    assert_eq!(had.iter().sum::<u64>(), 40 * MS, "no work is lost, and none is done twice");
+    assert!(end < 21 * MS, "{end}");
+}
+
+/// The pool had done no more when the member went to sleep.
+#[test]
+fn nobody_helps_with_what_was_not_asked_for_yet() {
+    let much = pinned(member("much", (0..30).map(|_| works(MS)).collect()), 0);
+    let little = pinned(member("little", vec![works(10 * MS), helps(20 * MS)]), 1);
+    let (end, results) = run(vec![much, little]);
+    assert_eq!((end, cpu_ns(&results)), (30 * MS, vec![30 * MS, 10 * MS]));
+}
+
+#[test]
+fn who_brings_the_pool_far_enough_wakes_who_waits() {
+    let worker = pinned(member("worker", vec![works(25 * MS)]), 0);
+    let waiter = pinned(member("waiter", vec![Op::PoolSleep { pool: 0, work: 10 * MS }, works(MS)]), 1);
+    let (end, results) = run(vec![worker, waiter]);
+    assert_eq!((end, cpu_ns(&results)), (25 * MS, vec![25 * MS, MS]));
+    let slept = results.tasks[1].account.sleeping_ns;
+    assert!((10 * MS..=10 * MS + LEAST).contains(&slept), "{slept}");
+}
+
+#[test]
+fn who_polls_sleeps_until_the_pool_has_come_so_far() {
+    let poll = |work: u64| vec![Op::PoolWait { pool: 0, work, time: MS }, works(MS)];
+    let slept = |work: u64, others: u64| {
+        let worker = pinned(member("worker", vec![works(others)]), 0);
+        let (_, results) = run(vec![worker, pinned(member("poller", poll(work)), 1)]);
+        results.tasks[1].account.sleeping_ns
+    };
+    assert_eq!(slept(0, 25 * MS), 0, "the pool has done that already");
+    assert_eq!(slept(10 * MS, 25 * MS), 10 * MS);
+    assert_eq!(slept(10 * MS + 1, 25 * MS), 11 * MS);
+    assert_eq!(slept(10 * MS, 5 * MS + 1), 6 * MS, "when nobody has work left it goes on");
+}
+
+proptest! {
+    /// Members with any work, of which each waits for what the pool can do without it: all of them end, and together they
+    /// have done all work, once.
+    #[test]
+    fn all_work_is_done_once(
+        work in prop::collection::vec(prop::collection::vec(1_u64..3_000, 1..8), 2..6),
+        sleeps in any::<bool>(),
+        pins in prop::collection::vec(0_u32..3, 6),
+    ) {
+        // In rounds: a member waits until the pool has done all of the rounds before.
+        let rounds = work.iter().map(Vec::len).max().unwrap_or(0);
+        let of_round = |round: usize| work.iter().filter_map(|own| own.get(round)).sum::<u64>() * 1_000;
+        let tasks: Vec<Task> = work.iter().enumerate().map(|(index, own)| {
+            let mut ops = Vec::new();
+            for round in 0..rounds {
+                ops.extend(own.get(round).map(|&work| works(work * 1_000)));
+                ops.push(helps(of_round(round)));
+                if sleeps {
+                    ops.push(Op::PoolSleep { pool: 0, work: 0 });
+                }
+            }
+            let task = member(&format!("m{index}"), ops);
+            if pins[index] < 2 { pinned(task, pins[index]) } else { task }
+        }).collect();
+        let (end, results) = run(tasks);
+        prop_assert!(end < 60_000 * MS, "they come to an end");
+        let done: u64 = cpu_ns(&results).iter().sum();
+        prop_assert_eq!(done, (0..rounds).map(of_round).sum::<u64>());
+    }
+}
