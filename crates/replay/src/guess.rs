@@ -21,7 +21,7 @@ const LARGE_PERMILLE: u64 = 10;
 const BETTER: f64 = 0.02;
 
 /// So many pools are tried, those that used most CPU time.
-const MOST_POOLS: u64 = 4;
+const MOST_POOLS: usize = 4;
 
 /// So much more a wrong share of CPU time counts than as wrong a number of switches.
 const CPU_TIMES: f64 = 3.0;
@@ -84,13 +84,50 @@ fn sessions_compete(recorded: &Recorded) -> bool {
     large >= 2
 }
 
-/// Returns how the programs of the replay are made that comes closest to the recording, by CPU times, and in a replay as
-/// recorded by the number of switches, too: how closely tasks that wake each other stay together, and which pools there
-/// are. The rest is as in `how`.
+/// What a trace leaves open about the tasks that wake each other, and how it was decided.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Choice {
+    /// How closely tasks stay together that wake each other.
+    pub coupling: Coupling,
+    /// The names of the pools whose members do each other's work.
+    pub pools: Vec<String>,
+    /// What was tried, in this order; empty if the trace leaves nothing open.
+    pub tried: Vec<Tried>,
+}
+
+/// One way to make the programs, and how far its replay is from the recording.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Tried {
+    /// As in [`Choice::coupling`].
+    pub coupling: Coupling,
+    /// As in [`Choice::pools`].
+    pub pools: Vec<String>,
+    /// The CPU time that tasks have more or less than in the recording, of all of it and times three; in a replay as
+    /// recorded, and the switches that there are more or fewer, of all. 0: none.
+    pub distance: f64,
+}
+
+impl Choice {
+    fn new(best: How, tried: &[(How, f64)], names: &[String]) -> Self {
+        let names = |pools: u32| {
+            let chosen = names.iter().enumerate().filter(|(number, _)| *number < 32 && pools >> number & 1 == 1);
+            chosen.map(|(_, name)| name.clone()).collect()
+        };
+        let tried =
+            tried.iter().map(|&(how, distance)| Tried { coupling: how.coupling, pools: names(how.pools), distance });
+        Self { coupling: best.coupling, pools: names(best.pools), tried: tried.collect() }
+    }
+}
+
+/// Returns how the programs of the replay are made that comes closest to the recording, by CPU times, and in a replay
+/// as recorded by the number of switches, too: how closely tasks that wake each other stay together, and which pools
+/// there are. The rest is as in `how`.
 ///
 /// Pools of threads are always there in a what-if. A replay without them keeps recorded times where a thread waited for
 /// the others, so that it is close to the recording and says nothing about other conditions.
-pub(crate) fn nearest(recording: &Recording, plan: &Plan, how: How, run: &Runner<'_>) -> How {
+pub(crate) fn nearest(recording: &Recording, plan: &Plan, how: How, run: &Runner<'_>) -> (How, Choice) {
     let cpus = plan.config.machine.topology.nr_cpus() as u32;
     let replay = |how: How| {
         let mut recorded = finish(recording.recorder.clone(), &plan.config, how);
@@ -103,13 +140,11 @@ pub(crate) fn nearest(recording: &Recording, plan: &Plan, how: How, run: &Runner
         let all = replays.iter().zip(&runs);
         all.filter_map(|((how, recorded), results)| Some((*how, distance(*how, recorded, results.as_ref()?)))).collect()
     };
-    // Of equally close ones the first.
-    let nearest = |all: Vec<(How, f64)>| all.into_iter().reduce(|one, other| if other.1 < one.1 { other } else { one });
 
     let mut first = replay(how);
-    let counts = first.1.counts;
-    if counts.together == 0 && counts.pools == 0 {
-        return how;
+    let (counts, names) = (first.1.counts, first.1.pools.clone());
+    if counts.together == 0 && names.is_empty() {
+        return (how, Choice::new(how, &[], &names));
     }
     if how.goes_on && counts.pools_of_threads != 0 {
         first = replay(How { pools: counts.pools_of_threads, ..how });
@@ -117,13 +152,16 @@ pub(crate) fn nearest(recording: &Recording, plan: &Plan, how: How, run: &Runner
     let how = first.0;
     let rest = Coupling::ALL.into_iter().filter(|&coupling| coupling != how.coupling && counts.together > 0);
     let replays: Vec<_> = iter::once(first).chain(rest.map(|coupling| replay(How { coupling, ..how }))).collect();
-    let Some(mut best) = nearest(distances(&replays)) else { return how };
-    for pool in (0..counts.pools.min(MOST_POOLS)).filter(|pool| how.pools >> pool & 1 == 0) {
-        let with = |&(how, _): &(How, Recorded)| How { pools: best.0.pools | 1 << pool, ..how };
-        let replays: Vec<_> = replays.iter().map(|how| replay(with(how))).collect();
-        best = nearest(iter::once(best).chain(distances(&replays)).collect()).unwrap_or(best);
+    let mut tried = distances(&replays);
+    // Of equally close ones the first.
+    let nearest = |tried: &[(How, f64)]| tried.iter().copied().reduce(|one, two| if two.1 < one.1 { two } else { one });
+    let Some(mut best) = nearest(&tried) else { return (how, Choice::new(how, &[], &names)) };
+    for pool in (0..names.len().min(MOST_POOLS)).filter(|pool| how.pools >> pool & 1 == 0) {
+        let with = |&(how, _): &(How, Recorded)| replay(How { pools: best.0.pools | 1 << pool, ..how });
+        tried.extend(distances(&replays.iter().map(with).collect::<Vec<_>>()));
+        best = nearest(&tried).unwrap_or(best);
     }
-    best.0
+    (best.0, Choice::new(best.0, &tried, &names))
 }
 
 /// How far a replay is from the recording. Shares of CPU time are what a what-if is asked for; switches only say more

@@ -69,7 +69,7 @@ pub mod wakers;
 
 pub use check::{Ran, compare};
 pub use error::Error;
-pub use guess::Guess;
+pub use guess::{Choice, Guess, Tried};
 pub use identities::identities;
 pub use recording::{ReadOptions, Reader, Recording, Substitute};
 pub use replay::{LeftOut, Replay, Run, Runner, Setup, WhatIf, fit};

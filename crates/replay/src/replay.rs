@@ -9,9 +9,9 @@ use vruntime_sim::{Config, Outcome};
 use vruntime_workload::program::{Partition, Workload};
 
 use crate::check::{Ran, compare};
-use crate::guess::{self, Guess};
+use crate::guess::{self, Choice, Guess};
 use crate::recorded::rules::Rules;
-use crate::recorded::{self, Closed, Coupling, Recorded, Thread, Unfit};
+use crate::recorded::{self, Closed, Recorded, Thread, Unfit};
 use crate::recording::{How, Recording, Substitute, finish};
 use crate::{Error, wakers};
 
@@ -43,11 +43,8 @@ pub struct Replay<'a> {
     pub substitute: Option<Substitute>,
     /// Set if nothing says whether autogroup was on, and the replay takes it to have been.
     pub guess: Option<Guess>,
-    /// How closely tasks that wake each other stay together: so, the replay comes closest to the recording.
-    pub coupling: Coupling,
-    /// The pools of tasks that do each other's work ([`Recorder::with_pools`](crate::recorded::Recorder::with_pools)): so,
-    /// the replay comes closest.
-    pub pools: u32,
+    /// What the trace leaves open, as the replay comes closest to the recording.
+    pub choice: Choice,
     /// What of the programs is left out because the machine or the kernel does not have it.
     pub unfit: LeftOut,
     trace: Trace,
@@ -69,6 +66,8 @@ pub struct WhatIf {
     pub unfit: LeftOut,
     /// The semaphores that stand for who woke whom.
     pub semaphores: Vec<String>,
+    /// What the trace leaves open, as a replay that goes on comes closest to the recording.
+    pub choice: Choice,
 }
 
 /// What was left out of the programs of a trace, to fit them to a kernel and a machine.
@@ -122,15 +121,14 @@ impl<'a> Replay<'a> {
         let how = How { keep_times: setup.keep_times, ..How::default() };
         let guess = guess::autogroup(&mut trace, recording, &setup.overrides, how, run)?;
         let plan = plan_of(&trace, &setup.overrides)?;
-        let how = guess::nearest(recording, &plan, how, run);
+        let (how, choice) = guess::nearest(recording, &plan, how, run);
         let mut recorded = finish(recording.recorder.clone(), &plan.config, how);
         if recorded.workload.tasks.is_empty() {
             let message = format!("nothing but the idle tasks ran in {}", recording.name());
             return Err(Error::new(message).with_help("record while something runs"));
         }
         let unfit = fit(&mut recorded.workload, &plan.config);
-        let (coupling, pools) = (how.coupling, how.pools);
-        Ok(Self { recorded, plan, substitute, guess, coupling, pools, unfit, trace, setup, recording })
+        Ok(Self { recorded, plan, substitute, guess, choice, unfit, trace, setup, recording })
     }
 
     /// Returns the recording.
@@ -142,11 +140,11 @@ impl<'a> Replay<'a> {
     /// to a machine yet, for that of a what-if may have more CPUs. The threads `without` are left out.
     ///
     /// `closed`: threads that are in a closed loop, or are not, whatever the recording shows.
-    pub fn going_on(&self, without: BTreeSet<usize>, closed: BTreeMap<usize, Closed>) -> Recorded {
+    pub fn going_on(&self, without: BTreeSet<usize>, closed: BTreeMap<usize, Closed>) -> (Recorded, Choice) {
         let how = How { keep_times: self.setup.keep_times, goes_on: true, ..How::default() };
-        let how = guess::nearest(self.recording, &self.plan, how, &run_all);
+        let (how, choice) = guess::nearest(self.recording, &self.plan, how, &run_all);
         let recorder = self.recording.recorder.clone().without(without).with_closed(closed);
-        finish(recorder, &self.plan.config, how)
+        (finish(recorder, &self.plan.config, how), choice)
     }
 
     /// Returns what is known of the trace, for a [plan](vruntime_sim::plan::plan).
@@ -181,7 +179,7 @@ impl<'a> Replay<'a> {
     /// A rule fits no task, or asks for what cannot be.
     pub fn what_if(&self, plan: Plan, rules: &Rules, beside: &[&Workload]) -> Result<WhatIf, Error> {
         let removed = rules.removed(&self.recorded.threads);
-        let mut changed = self.going_on(removed, rules.closed(&self.recorded.threads));
+        let (mut changed, choice) = self.going_on(removed, rules.closed(&self.recorded.threads));
         let unfit = fit(&mut changed.workload, &plan.config);
         rules.apply(&mut changed, &self.recorded.threads, plan.config.machine.topology.nr_cpus())?;
         let mut workload = changed.workload;
@@ -190,7 +188,7 @@ impl<'a> Replay<'a> {
         for neighbour in beside {
             workload = workload.beside(neighbour);
         }
-        Ok(WhatIf { workload, plan, of_recording, unfit, semaphores })
+        Ok(WhatIf { workload, plan, of_recording, unfit, semaphores, choice })
     }
 
     /// Runs the replay as recorded.

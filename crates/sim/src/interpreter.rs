@@ -206,7 +206,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     /// As [`Self::call`], if the condition asks for the kernel at all.
     #[inline]
-    fn call_if(&mut self, needed: bool, cpu: usize, task: u32) -> Flow {
+    pub(crate) fn call_if(&mut self, needed: bool, cpu: usize, task: u32) -> Flow {
         if needed { self.call(cpu, task, 0) } else { Flow::Done }
     }
 
@@ -317,10 +317,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             }
             Code::PoolRun { pool, work } => self.pool_run(cpu, task, pool, work),
             Code::PoolHelp { pool, work } => self.pool_help(cpu, task, pool, work),
-            Code::PoolSleep { pool, work } => {
-                let waits = self.pool_waits(task, pool, work);
-                self.call_if(waits, cpu, task)
-            }
+            Code::PoolSleep { pool, work } => self.pool_comes_to_sleep(cpu, task, pool, work),
             Code::PoolWait { pool, work } => self.pool_wait(task, pool, work),
             Code::PoolAgain { pool } => self.pool_again(task, pool),
             Code::Lock(mutex) => self.lock(cpu, task, mutex),

@@ -41,7 +41,8 @@ fn cpu_ns(results: &Results) -> Vec<u64> {
     results.tasks.iter().map(|task| task.account.cpu_ns).collect()
 }
 
-/// Of 40 ms each, one is to do 30 and the other 10. The one with little to do takes over half of what the other has left.
+/// Of 40 ms each, one is to do 30 and the other 10. The one with little to do takes over half of what the other has
+/// left.
 #[test]
 fn who_has_nothing_left_helps() {
     let alone =
@@ -92,8 +93,8 @@ fn who_polls_sleeps_until_the_pool_has_come_so_far() {
 }
 
 proptest! {
-    /// Members with any work, of which each waits for what the pool can do without it: all of them end, and together they
-    /// have done all work, once.
+    /// Members with any work, of which each waits for what the pool can do without it: all of them end, and together
+    /// they have done all work, once.
     #[test]
     fn all_work_is_done_once(
         work in prop::collection::vec(prop::collection::vec(1_u64..3_000, 1..8), 2..6),

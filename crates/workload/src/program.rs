@@ -414,8 +414,8 @@ pub enum Op {
         /// Nanoseconds at capacity 1024.
         work: u64,
     },
-    /// Work of a pool of tasks, as [`Op::Run`]. What another member has done of it already ([`Op::PoolHelp`]) is not done
-    /// again.
+    /// Work of a pool of tasks, as [`Op::Run`]. What another member has done of it already ([`Op::PoolHelp`]) is not
+    /// done again.
     PoolRun {
         /// Index in [`Workload::pools`].
         pool: usize,
@@ -423,16 +423,16 @@ pub enum Op {
         work: u64,
     },
     /// Does work of other members of a pool, until the pool has done `work` more than it had to at this task's last
-    /// `PoolHelp`, `PoolSleep` or `PoolWait`. A task that takes its work from a queue sleeps only when the queue is empty: this stands before such
-    /// a sleep.
+    /// `PoolHelp`, `PoolSleep` or `PoolWait`. A task that takes its work from a queue sleeps only when the queue is
+    /// empty: this stands before such a sleep.
     PoolHelp {
         /// Index in [`Workload::pools`].
         pool: usize,
         /// Nanoseconds at capacity 1024.
         work: u64,
     },
-    /// Sleeps until the pool has done `work` more than it had to at this task's last `PoolHelp`, `PoolSleep` or `PoolWait`.
-    /// This is how a task waits until another member finds something for it to do.
+    /// Sleeps until the pool has done `work` more than it had to at this task's last `PoolHelp`, `PoolSleep` or
+    /// `PoolWait`. This is how a task waits until another member finds something for it to do.
     PoolSleep {
         /// Index in [`Workload::pools`].
         pool: usize,
@@ -440,8 +440,8 @@ pub enum Op {
         work: u64,
     },
     /// Sleeps for `time` and looks again, until the pool has done `work` more than it had to at this task's last
-    /// `PoolHelp`, `PoolSleep` or `PoolWait`, or no other member has work to do. Does not sleep if the pool has done that already. This
-    /// is how a task polls for what another does.
+    /// `PoolHelp`, `PoolSleep` or `PoolWait`, or no other member has work to do. Does not sleep if the pool has done
+    /// that already. This is how a task polls for what another does.
     PoolWait {
         /// Index in [`Workload::pools`].
         pool: usize,

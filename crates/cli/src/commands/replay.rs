@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use vruntime_replay::recorded::rules::Rules;
-use vruntime_replay::{Ran, ReadOptions, Recording, Setup, WhatIf, compare, identities, wakers};
+use vruntime_replay::{Choice, Ran, ReadOptions, Recording, Setup, WhatIf, compare, identities, wakers};
 use vruntime_report::{Analyses, ReplayCheck, Verdict, counted, fit_text};
 use vruntime_sched::Topology;
 use vruntime_sim::plan::Overrides;
@@ -270,8 +270,19 @@ fn json(
         fields.insert("notes".to_owned(), json!(notes.all));
         fields.insert("digests".to_owned(), json!(digests));
         fields.insert("runs".to_owned(), ran(arguments, programs, runs));
+        let what_if = programs.what_if.as_ref().map(|what_if| choice(&what_if.choice));
+        let choices = json!({ "replayed": choice(&programs.replay.choice), "what_if": what_if });
+        fields.insert("choices".to_owned(), choices);
     }
     json
+}
+
+/// What the trace leaves open, and what was tried to decide it.
+fn choice(choice: &Choice) -> serde_json::Value {
+    let tried = choice.tried.iter();
+    let tried =
+        tried.map(|way| json!({ "coupling": way.coupling.name(), "pools": way.pools, "distance": way.distance }));
+    json!({ "coupling": choice.coupling.name(), "pools": choice.pools, "tried": tried.collect::<Vec<_>>() })
 }
 
 /// What was run: the replay as recorded, and the what-if if there is one.

@@ -60,7 +60,7 @@ pub(crate) fn traced(
     }
     tell(&replay.plan.notes);
     tell_left_out(&replay.unfit, &replay.plan.config);
-    let workload = replay.going_on(BTreeSet::new(), BTreeMap::new()).workload;
+    let workload = replay.going_on(BTreeSet::new(), BTreeMap::new()).0.workload;
     let says = Says::Trace(replay.trace().clone());
     let input = Input { name, example: None, folder: PathBuf::new(), workload, places: SourceMap::default(), says };
     let Replay { recorded, plan: as_recorded, .. } = replay;

@@ -231,9 +231,7 @@ pub struct Counts {
     pub together: u64,
     /// Tasks in closed loops, which do more when they get more CPU.
     pub closed: u64,
-    /// What may be pools of tasks that do each other's work, whether it is taken for such or not.
-    pub pools: u64,
-    /// Those of these that are threads of one process: bit N is for the Nth.
+    /// Those of [`Recorded::pools`] that are threads of one process: bit N is for the Nth.
     pub pools_of_threads: u32,
     /// Tasks that were in another group than the root first, as far as that is known of any.
     pub grouped: u64,
@@ -304,6 +302,8 @@ pub struct Recorded {
     pub duration_ns: u64,
     /// When the machine's ticks came, if that shows.
     pub ticks: Option<Ticks>,
+    /// The names of what may be pools of tasks that do each other's work, whether it is taken for such or not.
+    pub pools: Vec<String>,
     /// What was odd.
     pub counts: Counts,
 }
@@ -446,8 +446,8 @@ impl Recorder {
         self
     }
 
-    /// Members of these pools do each other's work. Threads of one name and one process, or processes of one name and one
-    /// parent, may be a pool; bit N of `pools` is for the one that used the (N+1)th most CPU time.
+    /// Members of these pools do each other's work. Threads of one name and one process, or processes of one name and
+    /// one parent, may be a pool; bit N of `pools` is for the one that used the (N+1)th most CPU time.
     #[must_use]
     pub fn with_pools(mut self, pools: u32) -> Self {
         self.how.pools = pools;

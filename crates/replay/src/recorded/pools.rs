@@ -1,10 +1,10 @@
 //! Pools: tasks that take their work from one queue, so that who does how much of it depends on who gets a CPU.
 //!
-//! The workers of a pool of processes and the threads of a Go program are such tasks. A trace tells how much each did, and
-//! not what it would have done with more or less of a CPU: nothing in it tells of a queue in memory. But it tells when a
-//! member slept. A member that sleeps found nothing in the queue, so that all work which had been asked for by then was
-//! done or taken. A replay with pools therefore lets a member sleep when the pool as a whole has done what it had done by
-//! then in the recording. Until it has, the member helps the others ([`Op::PoolHelp`]).
+//! The workers of a pool of processes and the threads of a Go program are such tasks. A trace tells how much each did,
+//! and not what it would have done with more or less of a CPU: nothing in it tells of a queue in memory. But it tells
+//! when a member slept. A member that sleeps found nothing in the queue, so that all work which had been asked for by
+//! then was done or taken. A replay with pools therefore lets a member sleep when the pool as a whole has done what it
+//! had done by then in the recording. Until it has, the member helps the others ([`Op::PoolHelp`]).
 //!
 //! [`Op::PoolHelp`]: vruntime_workload::program::Op::PoolHelp
 
@@ -21,6 +21,9 @@ pub(super) struct Pools {
     pools: Vec<Pool>,
 }
 
+/// What members of a pool have in common: a name, and a process or a parent.
+type Kin<'a> = (&'a str, Option<i32>, Option<usize>);
+
 #[derive(Clone, Debug)]
 struct Pool {
     name: String,
@@ -30,12 +33,12 @@ struct Pool {
 }
 
 impl Pools {
-    /// Threads of one name and one process are a pool if `may` agrees and they wake each other or have a partner in common.
-    /// Processes of one name and one parent are a pool if they have a partner in common that is none of them: a server and
-    /// its client may have one name, too. `partners` has the threads that each wakes or is woken by. Pools that did most
-    /// come first.
+    /// Threads of one name and one process are a pool if `may` agrees and they wake each other or have a partner in
+    /// common. Processes of one name and one parent are a pool if they have a partner in common that is none of them: a
+    /// server and its client may have one name, too. `partners` has the threads that each wakes or is woken by. Pools
+    /// that did most come first.
     pub(super) fn new(threads: &[Thread], partners: &[BTreeSet<usize>], may: &dyn Fn(usize) -> bool) -> Self {
-        let mut kin: BTreeMap<(&str, Option<i32>, Option<usize>), Vec<usize>> = BTreeMap::new();
+        let mut kin: BTreeMap<Kin<'_>, Vec<usize>> = BTreeMap::new();
         let mut in_process: BTreeMap<(&str, i32), usize> = BTreeMap::new();
         for thread in threads {
             if let Some(tgid) = thread.tgid {
@@ -65,11 +68,6 @@ impl Pools {
             this.pools.push(Pool { name: comm.to_owned(), of_threads: process.is_some(), done: Done::new(ran) });
         }
         this
-    }
-
-    /// How many there are.
-    pub(super) fn len(&self) -> usize {
-        self.pools.len()
     }
 
     /// Those that are threads of one process: bit N is for the Nth.

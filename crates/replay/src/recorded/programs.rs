@@ -58,7 +58,7 @@ pub(super) fn build(
             && paces[thread].is_none()
             && !is_kernel_thread(&threads[thread].comm)
     });
-    counts.pools = pools.len() as u64;
+    let names_of_pools = pools.names();
     counts.pools_of_threads = pools.of_threads();
     pools.retain(how.pools);
     let cycle = Cycle::new(&causes, &pools, duration_ns, &|thread| how.closed.get(&thread).copied());
@@ -125,7 +125,7 @@ pub(super) fn build(
         told.stays = stays;
         told.latencies = thread.latencies;
     }
-    Recorded { workload, threads: told, busy_ns, duration_ns, ticks, counts }
+    Recorded { workload, threads: told, busy_ns, duration_ns, ticks, pools: names_of_pools, counts }
 }
 
 /// How each thread sleeps.
@@ -207,7 +207,7 @@ fn wakes(causes: &Causes<'_>, cycle: &Cycle, pools: &Pools) -> Vec<BTreeSet<usiz
         for stretch in 0..life.stretches.len() {
             if let Cause::Thread(by) = causes.of(thread, stretch)
                 && follows(cycle, by, thread)
-                && !(pools.are_mates(by, thread) && !cycle.by_itself[by])
+                && (!pools.are_mates(by, thread) || cycle.by_itself[by])
             {
                 wakes[by].insert(thread);
             }
@@ -534,7 +534,8 @@ impl<'a> Builder<'a> {
         ops.push(op);
     }
 
-    /// Whether a thread is woken when its pool has come so far, whatever the waker does: that one keeps times of its own.
+    /// Whether a thread is woken when its pool has come so far, whatever the waker does: that one keeps times of its
+    /// own.
     fn by_progress(&self, by: usize, woken: usize) -> bool {
         self.pools.are_mates(by, woken) && !self.cycle.by_itself[by]
     }

@@ -1,9 +1,10 @@
 //! Pools of tasks that do each other's work.
 //!
 //! Threads of a pool take their work from one queue. Who takes how much of it depends on who gets a CPU, and only the
-//! whole is given. Here each member has work of its own. A member that would sleep first helps the others: it takes over
-//! half of what the pool lacks and nobody has begun, again and again, until the pool has done as much as it has to by then. The others find
-//! this work done when they come to it. A member that sleeps is woken by whoever brings the pool far enough.
+//! whole is given. Here each member has work of its own. A member that would sleep first helps the others: it takes
+//! over half of what the pool lacks and nobody has begun, again and again, until the pool has done as much as it has to
+//! by then. The others find this work done when they come to it. A member that sleeps is woken by whoever brings the
+//! pool far enough.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -137,9 +138,15 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// A member comes to a sleep that ends when the pool has done `work` more. Returns whether it has not.
-    pub(crate) fn pool_waits(&mut self, task: u32, pool: u32, work: u64) -> bool {
+    fn pool_waits(&mut self, task: u32, pool: u32, work: u64) -> bool {
         self.objects.pools[pool as usize].owes(task, work);
         self.pool_lacks(task, pool).0 > 0
+    }
+
+    /// As that: it asks the kernel for the sleep, unless the pool has done enough.
+    pub(crate) fn pool_comes_to_sleep(&mut self, cpu: usize, task: u32, pool: u32, work: u64) -> Flow {
+        let waits = self.pool_waits(task, pool, work);
+        self.call_if(waits, cpu, task)
     }
 
     /// A member goes to sleep until the pool has done enough.
