@@ -9,6 +9,7 @@ mod models;
 mod rtapp;
 mod seeds;
 mod traces;
+mod whatif;
 
 use clap::Parser;
 
@@ -27,6 +28,9 @@ enum Xtask {
     Seeds(seeds::Seeds),
     /// Check what vruntime says of real traces that are not part of the repository
     Traces(traces::Traces),
+    /// Predict what happens to real programs, and measure what does
+    #[command(name = "whatif")]
+    WhatIf(whatif::WhatIf),
 }
 
 fn main() -> miette::Result<()> {
@@ -36,5 +40,6 @@ fn main() -> miette::Result<()> {
         Xtask::RtApp(rtapp) => rtapp.run(),
         Xtask::Seeds(seeds) => seeds.run(),
         Xtask::Traces(traces) => traces.run(),
+        Xtask::WhatIf(what_if) => what_if.run(),
     }
 }

@@ -1,0 +1,162 @@
+//! What is changed, in a replay and for real.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use miette::{IntoDiagnostic, WrapErr, miette};
+
+use super::programs::Group;
+use crate::command::{command, output};
+
+/// The program whose tasks compete with the one that is looked at.
+pub(crate) const HOG: &str = "sha256sum";
+/// As many as the recording has.
+pub(crate) const HOGS: usize = 2;
+/// The group that changes make.
+const GROUP: &str = "vruntime-whatif";
+
+/// A change of the hogs.
+#[derive(Debug)]
+pub(crate) struct Change {
+    /// What it is, for the page.
+    pub(crate) what: &'static str,
+    /// The rule for a replay.
+    pub(crate) rule: &'static str,
+    make: Make,
+}
+
+#[derive(Debug)]
+enum Make {
+    Nice(i32),
+    Removed,
+    /// So many in all.
+    Number(usize),
+    /// On this CPU.
+    Pinned(&'static str),
+    /// In a group of this weight.
+    Weight(u64),
+    /// In a group with this limit, of a CPU and of 100 ms.
+    LimitMs(u64),
+}
+
+/// All there are.
+pub(crate) const CHANGES: &[Change] = &[
+    Change { what: "hogs at nice 10", rule: "comm=sha256sum: nice=10", make: Make::Nice(10) },
+    Change { what: "no hogs", rule: "comm=sha256sum: remove", make: Make::Removed },
+    Change { what: "twice as many hogs", rule: "comm=sha256sum: copies=2", make: Make::Number(4) },
+    Change { what: "hogs on CPU 0", rule: "comm=sha256sum: cpus=0", make: Make::Pinned("0") },
+    Change {
+        what: "hogs in a group of weight 20",
+        rule: "comm=sha256sum: group=/vruntime-whatif weight=20",
+        make: Make::Weight(20),
+    },
+    Change {
+        what: "hogs in a group of half a CPU",
+        rule: "comm=sha256sum: group=/vruntime-whatif max=50ms/100ms",
+        make: Make::LimitMs(50),
+    },
+];
+
+/// The hogs as they really run.
+#[derive(Debug, Default)]
+pub(crate) struct Hogs {
+    hogs: Vec<Group>,
+    folder: Option<PathBuf>,
+}
+
+impl Hogs {
+    pub(crate) fn start(number: usize) -> miette::Result<Self> {
+        let hog = |_| Group::start(HOG, &["/dev/zero"], Path::new("/"));
+        Ok(Self { hogs: (0..number).map(hog).collect::<miette::Result<_>>()?, folder: None })
+    }
+
+    /// Starts them as the change has them.
+    pub(crate) fn changed(change: &Change) -> miette::Result<Self> {
+        let mut hogs = Self::start(match change.make {
+            Make::Removed => 0,
+            Make::Number(number) => number,
+            _ => HOGS,
+        })?;
+        match change.make {
+            Make::Nice(nice) => hogs.each(|pid| {
+                let nice = nice.to_string();
+                output(command("renice", ["-n", &nice, "-p", pid]), "bsdutils")
+            })?,
+            Make::Pinned(cpu) => hogs.each(|pid| output(command("taskset", ["-p", "-c", cpu, pid]), "util-linux"))?,
+            Make::Weight(weight) => {
+                // `cpu.shares` is 1024 where `cpu.weight` is 100.
+                hogs.group(
+                    &[("cpu.weight", weight.to_string())],
+                    &[("cpu.shares", (weight * 1024 / 100).to_string())],
+                )?;
+            }
+            Make::LimitMs(limit) => {
+                let quota = limit * 1000;
+                let old = [("cpu.cfs_period_us", "100000".to_owned()), ("cpu.cfs_quota_us", quota.to_string())];
+                hogs.group(&[("cpu.max", format!("{quota} 100000"))], &old)?;
+            }
+            Make::Removed | Make::Number(_) => {}
+        }
+        Ok(hogs)
+    }
+
+    fn each<T>(&self, change: impl Fn(&str) -> miette::Result<T>) -> miette::Result<()> {
+        self.hogs.iter().try_for_each(|hog| change(&hog.pid().to_string()).map(drop))
+    }
+
+    /// Puts them into a group with these files, of cgroup v2 or v1.
+    fn group(&mut self, new: &[(&str, String)], old: &[(&str, String)]) -> miette::Result<()> {
+        let (root, files) = hierarchy(new, old)?;
+        let folder = root.join(GROUP);
+        let write = |name: &str, text: &str| {
+            let file = folder.join(name);
+            fs::write(&file, text).into_diagnostic().wrap_err_with(|| format!("cannot write {}", file.display()))
+        };
+        if !folder.is_dir() {
+            fs::create_dir(&folder)
+                .into_diagnostic()
+                .wrap_err_with(|| format!("cannot make {}; are you root?", folder.display()))?;
+        }
+        self.folder = Some(folder.clone());
+        for (name, text) in files {
+            write(name, text)?;
+        }
+        self.each(|pid| write("cgroup.procs", pid))
+    }
+}
+
+impl Drop for Hogs {
+    fn drop(&mut self) {
+        self.hogs.clear();
+        if let Some(folder) = &self.folder {
+            // An ended process leaves its group a little later.
+            for _ in 0..100 {
+                if fs::remove_dir(folder).is_ok() {
+                    break;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+        }
+    }
+}
+
+/// Where the controller `cpu` is mounted, and which of these files it has.
+fn hierarchy<'a>(
+    new: &'a [(&'a str, String)],
+    old: &'a [(&'a str, String)],
+) -> miette::Result<(PathBuf, &'a [(&'a str, String)])> {
+    let mounts = fs::read_to_string("/proc/mounts").into_diagnostic()?;
+    let mut mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let found = mounts.find_map(|mount| match mount[..] {
+        [_, folder, "cgroup", options, ..] if options.split(',').any(|option| option == "cpu") => {
+            Some((PathBuf::from(folder), old))
+        }
+        [_, folder, "cgroup2", ..] => {
+            let has = fs::read_to_string(Path::new(folder).join("cgroup.subtree_control")).unwrap_or_default();
+            has.split_whitespace().any(|name| name == "cpu").then(|| (PathBuf::from(folder), new))
+        }
+        _ => None,
+    });
+    found
+        .ok_or_else(|| miette!("no cgroup hierarchy with the controller cpu is mounted; mount one, or leave these out"))
+}

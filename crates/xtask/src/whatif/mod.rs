@@ -1,0 +1,212 @@
+//! `cargo xtask whatif`: predictions beside what really happens.
+//!
+//! A program runs beside two hogs and is recorded. The command predicts from that recording what happens when the hogs
+//! are changed, makes the change, and measures it. What is compared is CPU time, of the program and of the hogs.
+
+mod changes;
+mod page;
+mod programs;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use miette::{IntoDiagnostic, WrapErr, miette};
+use serde_json::Value;
+
+use crate::command::{build, command, output};
+use changes::{CHANGES, Change, HOG, HOGS, Hogs};
+use programs::{PROGRAMS, Program};
+
+/// How long the machine gets used to a change.
+const SETTLES: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Args)]
+pub(crate) struct WhatIf {
+    /// How often each change is really made and measured
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=100))]
+    runs: u32,
+    /// How long each recording is, seconds
+    #[arg(long, value_name = "S", default_value = "2", value_parser = clap::value_parser!(u32).range(1..=60))]
+    seconds: u32,
+    /// Only programs of this name, such as redis; can be repeated
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Write the page to this file [default: print it]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Leave the recordings in this folder
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+    /// Use this command instead of building one
+    #[arg(long, value_name = "FILE")]
+    vruntime: Option<PathBuf>,
+    /// List programs and changes, and run none
+    #[arg(long)]
+    list: bool,
+}
+
+/// CPU time of the program and of the hogs, percent of a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Share {
+    program: f64,
+    hogs: f64,
+}
+
+/// A prediction, and what happened.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    program: &'static Program,
+    change: &'static Change,
+    recorded: Share,
+    /// The replay as recorded.
+    replayed: Share,
+    verdict: String,
+    predicted: Share,
+    /// One for each run.
+    measured: Vec<Share>,
+}
+
+impl WhatIf {
+    pub(crate) fn run(self) -> miette::Result<()> {
+        if self.list {
+            for program in PROGRAMS {
+                println!("{:10} {}", program.name, program.what);
+            }
+            println!("\nChanges:");
+            for change in CHANGES {
+                println!("{:30} --map '{}'", change.what, change.rule);
+            }
+            return Ok(());
+        }
+        if let Some(name) = self.only.iter().find(|name| PROGRAMS.iter().all(|program| program.name != **name)) {
+            let all: Vec<_> = PROGRAMS.iter().map(|program| program.name).collect();
+            return Err(miette!("no program is called {name}; there are {}", all.join(", ")));
+        }
+        let vruntime = self.vruntime.clone().map_or_else(build, Ok)?;
+        let vruntime = fs::canonicalize(&vruntime)
+            .into_diagnostic()
+            .wrap_err_with(|| format!("there is no command {}", vruntime.display()))?;
+        let temporary = tempfile::tempdir().into_diagnostic()?;
+        let folder = self.keep.clone().unwrap_or_else(|| temporary.path().join("recordings"));
+        fs::create_dir_all(&folder).into_diagnostic().wrap_err_with(|| format!("cannot make {}", folder.display()))?;
+        let tool = Tool { vruntime, folder, seconds: self.seconds };
+        let (mut pairs, mut left_out) = (Vec::new(), Vec::new());
+        let chosen = |program: &&Program| self.only.is_empty() || self.only.iter().any(|name| name == program.name);
+        for program in PROGRAMS.iter().filter(chosen) {
+            let lacks = program.lacks();
+            if !lacks.is_empty() {
+                eprintln!("{}: left out; on Debian: apt-get install {}", program.name, lacks.join(" "));
+                left_out.push(format!("{} (needs {})", program.name, lacks.join(", ")));
+                continue;
+            }
+            pairs.extend(
+                self.pairs(program, &tool).wrap_err_with(|| format!("{} could not be measured", program.name))?,
+            );
+        }
+        let page = page::page(&mut pairs, &left_out, self.runs, self.seconds, &page::machine()?);
+        match &self.out {
+            None => print!("{page}"),
+            Some(file) => {
+                fs::write(file, page).into_diagnostic().wrap_err_with(|| format!("cannot write {}", file.display()))?;
+                println!("{} pairs: {}", pairs.len(), file.display());
+            }
+        }
+        Ok(())
+    }
+
+    /// Records a program, predicts each change, and makes it.
+    fn pairs(&self, program: &'static Program, tool: &Tool) -> miette::Result<Vec<Pair>> {
+        let folder = tempfile::tempdir().into_diagnostic()?;
+        let mut running = program.start(folder.path())?;
+        let recording = tool.folder.join(format!("{}.dat", program.name));
+        let recorded = {
+            let _hogs = Hogs::start(HOGS)?;
+            std::thread::sleep(SETTLES);
+            tool.record(&recording)?;
+            tool.measured(&recording, program)?
+        };
+        let mut pairs = Vec::new();
+        for (number, change) in CHANGES.iter().enumerate() {
+            let mut measured = Vec::new();
+            for run in 0..self.runs {
+                running.runs()?;
+                let _hogs = Hogs::changed(change)?;
+                std::thread::sleep(SETTLES);
+                let file = tool.folder.join(format!("{}.{number}.{run}.dat", program.name));
+                tool.record(&file)?;
+                measured.push(tool.measured(&file, program)?);
+            }
+            let (verdict, replayed, predicted) = tool.predicted(&recording, program, change)?;
+            let pair = Pair { program, change, recorded, replayed, verdict, predicted, measured };
+            eprintln!("{}", page::line(&pair));
+            pairs.push(pair);
+        }
+        Ok(pairs)
+    }
+}
+
+/// The command, and where it leaves what it records.
+#[derive(Debug)]
+struct Tool {
+    vruntime: PathBuf,
+    folder: PathBuf,
+    seconds: u32,
+}
+
+impl Tool {
+    fn ask(&self, arguments: &[&str]) -> miette::Result<Value> {
+        let printed = output(command(&self.vruntime.to_string_lossy(), arguments), "rustc")?;
+        serde_json::from_slice(&printed).into_diagnostic().wrap_err("vruntime printed no JSON")
+    }
+
+    /// Records this machine.
+    fn record(&self, file: &Path) -> miette::Result<()> {
+        let duration = format!("{}s", self.seconds);
+        let json =
+            self.ask(&["record", "--json", "--no-calibrate", "--duration", &duration, "-o", &file.to_string_lossy()])?;
+        match json["lost"].as_u64() {
+            Some(0) | None => Ok(()),
+            Some(lost) => Err(miette!("{lost} events were lost in {}", file.display())),
+        }
+    }
+
+    /// What the program and the hogs had in a recording.
+    fn measured(&self, file: &Path, program: &Program) -> miette::Result<Share> {
+        let json = self.ask(&["trace", "analyse", &file.to_string_lossy(), "summary", "--json"])?;
+        let rows = json["tables"]["timehist_summary"].as_array().into_iter().flatten();
+        let rows = rows.filter_map(|row| Some((format!("{}-", row["task"].as_str()?), row["run_ns"].as_u64()?)));
+        share(rows, json["elapsed_ns"].as_u64(), program)
+    }
+
+    /// What a replay says: its verdict, what it is as recorded, and after the change.
+    fn predicted(&self, file: &Path, program: &Program, change: &Change) -> miette::Result<(String, Share, Share)> {
+        let json = self.ask(&["replay", &file.to_string_lossy(), "--json", "--map", change.rule])?;
+        let of = |which: &str| {
+            let tasks = json["tasks"].as_array().into_iter().flatten();
+            let rows = tasks.filter_map(|task| {
+                Some((task["name"].as_str()?.to_owned(), task[which]["cpu_ns"].as_u64().unwrap_or(0)))
+            });
+            share(rows, json["duration_ns"]["recorded"].as_u64(), program)
+        };
+        let verdict = json["verdict"]["verdict"].as_str().unwrap_or("unknown").to_owned();
+        Ok((verdict, of("replayed")?, of("what_if")?))
+    }
+}
+
+/// Sums the CPU time of tasks by whose they are.
+fn share(rows: impl Iterator<Item = (String, u64)>, elapsed: Option<u64>, program: &Program) -> miette::Result<Share> {
+    let elapsed =
+        elapsed.filter(|&elapsed| elapsed > 0).ok_or_else(|| miette!("vruntime did not say how long it is"))?;
+    let mut share = Share::default();
+    for (task, ran) in rows {
+        let part = ran as f64 / elapsed as f64 * 100.0;
+        if task.starts_with(HOG) {
+            share.hogs += part;
+        } else if program.has(&task) {
+            share.program += part;
+        }
+    }
+    Ok(share)
+}
