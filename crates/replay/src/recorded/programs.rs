@@ -70,7 +70,7 @@ pub(super) fn build(
 
     let allowed = placing::allowed(&threads, how.cgroups.as_ref());
     let held_by_groups = placing::held_by_groups(&threads, how.cgroups.as_ref(), &marked, busy_ns.len());
-    let forked = forked(&threads, |thread| kept[thread] && endless[thread].is_none());
+    let forked = forked(&threads, |thread, stretch| kept[thread] && endless[thread].is_none_or(|from| stretch < from));
     let mut next = 0..;
     let numbers: Vec<Option<usize>> = kept.iter().map(|&kept| if kept { next.next() } else { None }).collect();
     let pool_names = pools.names();
@@ -161,13 +161,16 @@ fn kept(threads: &[lives::Thread], how: &How) -> Vec<bool> {
     threads.iter().enumerate().map(is_kept).collect()
 }
 
-/// Which threads begin with a fork by one of those that fork.
-fn forked(threads: &[lives::Thread], forks: impl Fn(usize) -> bool) -> Vec<bool> {
+/// Which threads begin with a fork in the replay. `forks` says of a thread and a stretch whether what the thread does to
+/// others there is replayed.
+fn forked(threads: &[lives::Thread], forks: impl Fn(usize, usize) -> bool) -> Vec<bool> {
     let mut forked = vec![false; threads.len()];
-    let parents = threads.iter().enumerate().filter(|(index, _)| forks(*index)).map(|(_, thread)| thread);
-    for (_, act) in parents.flat_map(|thread| &thread.stretches).flat_map(|stretch| &stretch.acts) {
-        if let Act::Fork(child) = *act {
-            forked[child] = true;
+    for (index, thread) in threads.iter().enumerate() {
+        let stretches = thread.stretches.iter().enumerate().filter(|(stretch, _)| forks(index, *stretch));
+        for (_, act) in stretches.flat_map(|(_, stretch)| &stretch.acts) {
+            if let Act::Fork(child) = *act {
+                forked[child] = true;
+            }
         }
     }
     forked
@@ -609,7 +612,9 @@ impl<'a> Builder<'a> {
                 }
             }
             Act::Fork(child) => {
-                let forks = pass == Pass::First || self.cycle.there[child];
+                // A child that goes on by itself is there already.
+                let again = self.cycle.there[child] && !self.cycle.goes_on[child] && self.endless[child].is_none();
+                let forks = pass == Pass::First || again;
                 ops.extend(self.numbers[child].filter(|_| forks).map(Op::Fork));
             }
             Act::Left { at, ran } => {

@@ -69,7 +69,8 @@ impl Lives {
             return;
         }
         let joined = match self.pids.get(&next.pid).map(|&next| self.threads[next].state) {
-            Some(State::Waiting { since, .. }) => since >= this.since,
+            // The task that left this CPU for it has waited since then, and did not join anybody.
+            Some(State::Waiting { since, woken, .. }) => since > this.since || (woken && since == this.since),
             // Its wakeup is missing.
             Some(State::Asleep | State::Running | State::Gone) | None => true,
         };

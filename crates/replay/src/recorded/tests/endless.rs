@@ -52,3 +52,39 @@ fn who_sleeps_now_and_then_does_not_go_on() {
     });
     assert_eq!(slept, [false, false], "the one for 11 ms, the other long before the end");
 }
+
+/// What a task did before it computes to the end of the trace is replayed, and once.
+#[test]
+fn who_forks_first_and_then_computes_forks_once() {
+    let [parent, child] = [task(5, "a"), task(6, "b")];
+    let mut script = Script::default();
+    script.wake(0, 0, parent).switch(0, 0, Left::Runnable, Some(parent));
+    script.event(MS, 0, What::Fork { parent, child }).event(MS, 0, What::WokenNew { task: child, prio: 120 });
+    script.switch(2 * MS, 0, Left::Sleeping, Some(child)).switch(3 * MS, 0, Left::Sleeping, None);
+    script.wake(4 * MS, 0, parent).switch(4 * MS, 0, Left::Runnable, Some(parent));
+    script.switch(400 * MS, 0, Left::Dead, None);
+    let recorded = script.finish();
+    let of =
+        |pid: i32| recorded.threads.iter().find(|thread| thread.pid == pid).and_then(|thread| thread.task).unwrap();
+    let forks: Vec<&Op> = recorded.workload.tasks[of(5)].phases.iter().flat_map(|phase| &phase.ops).collect();
+    assert_eq!(forks.iter().filter(|op| ***op == Op::Fork(of(6))).count(), 1, "{forks:?}");
+    assert_eq!(recorded.workload.tasks[of(6)].start, None, "it does not begin a second time by itself");
+}
+
+/// Two tasks that have a CPU for a moment and give it away do not compute, even right after a tick.
+#[test]
+fn who_yields_does_not_compute() {
+    let [a, b] = [task(5, "a"), task(6, "b")];
+    let mut script = Script::default();
+    script.wake(0, 1, a).wake(0, 1, b).switch(0, 1, Left::Runnable, Some(a));
+    for turn in 0..2_000_u64 {
+        let next = if turn % 2 == 0 { b } else { a };
+        script.switch((turn + 1) * 100 * US, 1, Left::Runnable, Some(next));
+    }
+    let recorded = script.finish();
+    assert_eq!(recorded.counts.endless, 0);
+    let yields = |task: &vruntime_workload::program::Task| {
+        task.phases.iter().flat_map(|phase| &phase.ops).filter(|op| **op == Op::Yield).count()
+    };
+    assert!(recorded.workload.tasks.iter().all(|task| yields(task) > 900), "{:?}", recorded.workload.tasks);
+}

@@ -1,0 +1,236 @@
+//! Round trips: random programs run on the simulated machine, and the trace of the run is replayed. Both sides are known
+//! exactly here.
+
+#[path = "../../../tests/seed.rs"]
+mod seed;
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{RngSeed, TestRunner};
+use seed::any_seed;
+use vruntime_replay::recorded::Recorded;
+use vruntime_replay::{ReadOptions, Recording, Replay, Setup};
+use vruntime_report::{Collector, Results};
+use vruntime_sim::{Config, MachineSpec, parse_topology};
+use vruntime_trace::FtraceWriter;
+use vruntime_workload::program::{
+    Channel, Mutex, Op, Phase, Pipe, Policy, Repeat, Semaphore, Settings, Task, Timer, TimerMode, Workload,
+};
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+const DURATION: u64 = 500 * MS;
+/// A share of CPU time that is off by less than this is as recorded.
+const NEAR: f64 = 0.01;
+
+/// Programs that real ones are made of. Times are in microseconds.
+#[derive(Clone, Debug)]
+enum Part {
+    Hog {
+        nice: i8,
+    },
+    Sleeper {
+        work: u64,
+        sleep: u64,
+    },
+    Disk {
+        work: u64,
+        time: u64,
+    },
+    Periodic {
+        work: u64,
+        period: u64,
+    },
+    /// Two that hand a token to and fro.
+    Pair {
+        first: u64,
+        second: u64,
+    },
+    /// One writes, another reads.
+    Pipe {
+        writes: u64,
+        reads: u64,
+    },
+    /// So many that need one mutex.
+    Mutex {
+        number: usize,
+        inside: u64,
+        outside: u64,
+    },
+    /// One that starts another again and again, and waits for it.
+    Forks {
+        parent: u64,
+        child: u64,
+    },
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    let work = || 30_u64..3_000;
+    prop_oneof![
+        (-5_i8..10).prop_map(|nice| Part::Hog { nice }),
+        (work(), 200_u64..20_000).prop_map(|(work, sleep)| Part::Sleeper { work, sleep }),
+        (work(), 100_u64..10_000).prop_map(|(work, time)| Part::Disk { work, time }),
+        (work(), 4_000_u64..20_000).prop_map(|(work, period)| Part::Periodic { work, period }),
+        (work(), work()).prop_map(|(first, second)| Part::Pair { first, second }),
+        (work(), work()).prop_map(|(writes, reads)| Part::Pipe { writes, reads }),
+        (2_usize..5, 20_u64..500, work()).prop_map(|(number, inside, outside)| Part::Mutex { number, inside, outside }),
+        (work(), work()).prop_map(|(parent, child)| Part::Forks { parent, child }),
+    ]
+}
+
+#[derive(Clone, Debug)]
+struct System {
+    kernel: &'static str,
+    cpus: u32,
+    parts: Vec<Part>,
+    seed: u64,
+}
+
+fn system() -> impl Strategy<Value = System> {
+    let kernels = prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18"]);
+    let parts = prop::collection::vec(part(), 1..6);
+    (kernels, 1_u32..5, parts, any::<u64>()).prop_map(|(kernel, cpus, parts, seed)| System {
+        kernel,
+        cpus,
+        parts,
+        seed,
+    })
+}
+
+fn workload(parts: &[Part]) -> Workload {
+    let mut all = Workload { duration: Some(DURATION), ..Workload::default() };
+    let run = |work: u64| Op::Run { work: work * US };
+    for (number, part) in parts.iter().enumerate() {
+        let forever = |what: &str, ops: Vec<Op>| Task::new(&format!("{what}{number}"), [Phase::forever(ops)]);
+        match *part {
+            Part::Hog { nice } => {
+                let policy = Some(Policy::Other { nice, slice: None });
+                let hog = forever("hog", vec![run(100_000)]);
+                all.tasks.push(Task { settings: Settings { policy, ..Settings::default() }, ..hog });
+            }
+            Part::Sleeper { work, sleep } => {
+                all.tasks.push(forever("sleeper", vec![run(work), Op::Sleep { time: sleep * US }]));
+            }
+            Part::Disk { work, time } => {
+                all.tasks.push(forever("disk", vec![run(work), Op::Device { time: time * US }]));
+            }
+            Part::Periodic { work, period } => {
+                let timer = Op::Timer { timer: all.timers.len(), period: period * US, mode: TimerMode::Relative };
+                all.timers.push(Timer::new(format!("timer{number}")));
+                all.tasks.push(forever("periodic", vec![run(work), timer]));
+            }
+            Part::Pair { first, second } => {
+                let there = all.semaphores.len();
+                for name in ["there", "back"] {
+                    all.semaphores.push(Semaphore { name: format!("{name}{number}"), initial: 0 });
+                }
+                all.tasks.push(forever("first", vec![run(first), Op::SemPost(there), Op::SemWait(there + 1)]));
+                all.tasks.push(forever("second", vec![Op::SemWait(there), run(second), Op::SemPost(there + 1)]));
+            }
+            Part::Pipe { writes, reads } => {
+                let (pipe, bytes) = (all.pipes.len(), 4096);
+                all.pipes.push(Pipe { name: format!("pipe{number}"), capacity: 65536, kind: Channel::default() });
+                all.tasks.push(forever("writer", vec![run(writes), Op::PipeWrite { pipe, bytes }]));
+                all.tasks.push(forever("reader", vec![Op::PipeRead { pipe, bytes }, run(reads)]));
+            }
+            Part::Mutex { number: sharers, inside, outside } => {
+                let mutex = all.mutexes.len();
+                all.mutexes.push(Mutex { name: format!("mutex{number}"), priority_inheritance: false });
+                for sharer in 0..sharers {
+                    let ops = vec![run(outside), Op::Lock(mutex), run(inside), Op::Unlock(mutex)];
+                    all.tasks.push(forever(&format!("sharer{sharer}of"), ops));
+                }
+            }
+            Part::Forks { parent, child } => {
+                let done = all.semaphores.len();
+                all.semaphores.push(Semaphore { name: format!("done{number}"), initial: 0 });
+                let template = all.tasks.len() + 1;
+                all.tasks.push(forever("parent", vec![run(parent), Op::Fork(template), Op::SemWait(done)]));
+                let child = Task::new(&format!("child{number}"), [Phase::times(1, [run(child), Op::SemPost(done)])]);
+                all.tasks.push(Task { start: None, ..child });
+            }
+        }
+    }
+    all
+}
+
+fn config(system: &System) -> Config {
+    let machine = MachineSpec::new(parse_topology(&system.cpus.to_string()).expect("it is a number of CPUs"));
+    Config { seed: system.seed, ..Config::new(vruntime_sched::kernel(system.kernel).expect("it is offered"), machine) }
+}
+
+/// Runs a system. Returns what its tasks had, and its trace.
+fn simulated(system: &System) -> (Results, Vec<u8>) {
+    let mut sinks = (
+        Collector::new(system.cpus as usize),
+        FtraceWriter::new(Vec::new(), system.cpus).nanoseconds().with_kernel(system.kernel),
+    );
+    vruntime_sim::run(&workload(&system.parts), &config(system), &mut sinks).expect("it runs");
+    (sinks.0.into_results(), sinks.1.finish_writing().expect("memory takes it"))
+}
+
+/// The work that the programs of a recording ask for, and what was recorded, of each task that does what was recorded
+/// and no more, by its own pace.
+fn conserved(recorded: &Recorded) -> Vec<(&str, u64, u64)> {
+    let threads = recorded.threads.iter().filter(|thread| thread.computes_for.is_none());
+    let tasks = threads.filter_map(|thread| Some((&recorded.workload.tasks[thread.task?], thread.cpu_ns)));
+    let tasks = tasks.filter(|(task, _)| task.phases.iter().all(|phase| phase.repeat == Repeat::Times(1)));
+    let work = |task: &Task| {
+        let ops = task.phases.iter().flat_map(|phase| &phase.ops);
+        ops.map(|op| if let Op::Run { work } | Op::PoolRun { work, .. } = *op { work } else { 0 }).sum()
+    };
+    tasks.map(|(task, cpu_ns)| (task.name.as_str(), work(task), cpu_ns)).collect()
+}
+
+/// Of all CPU time, the share that tasks have more or less in the replay as recorded than in the recording.
+fn off(replay: &Replay<'_>) -> f64 {
+    let results = replay.run().expect("it runs").results;
+    let now = |name: &str| results.tasks.iter().find(|task| task.name == name).map_or(0, |task| task.account.cpu_ns);
+    let recorded = &replay.recorded;
+    let threads = recorded.threads.iter().filter_map(|thread| Some((thread.cpu_ns, thread.task?)));
+    let (mut off, mut all) = (0, 0);
+    for (cpu_ns, task) in threads {
+        off += cpu_ns.abs_diff(now(&recorded.workload.tasks[task].name));
+        all += cpu_ns;
+    }
+    off as f64 / all.max(1) as f64
+}
+
+/// Of 100 systems, so many at least have every share of CPU time as recorded, to a hundredth of all. Under two seeds 61
+/// and 66 had. Which hog gets on which CPU is chance, and half a second does not make up for it.
+const NEAR_ONES: usize = 40;
+
+#[test]
+fn most_round_trips_come_home() {
+    let config =
+        ProptestConfig { rng_seed: RngSeed::Fixed(any_seed()), failure_persistence: None, ..ProptestConfig::default() };
+    let mut runner = TestRunner::new(config);
+    let mut far = Vec::new();
+    for _ in 0..100 {
+        let system = system().new_tree(&mut runner).expect("it is never rejected").current();
+        let (_, trace) = simulated(&system);
+        let recording = Recording::from_bytes("trace.txt", &trace, &ReadOptions::default()).expect("it is whole");
+        let off = off(&Replay::new(&recording, &Setup::default()).expect("it is replayed"));
+        if off > NEAR {
+            far.push((off, system));
+        }
+    }
+    far.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let near = 100 - far.len();
+    assert!(near >= NEAR_ONES, "only {near} of 100 are as recorded; the others: {far:#?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
+
+    /// Invariant 8: a replayed task does as much work as its CPU time in the recording, to the nanosecond.
+    #[test]
+    fn work_is_what_was_recorded(system in system()) {
+        let (_, trace) = simulated(&system);
+        let recording = Recording::from_bytes("trace.txt", &trace, &ReadOptions::default()).expect("it is whole");
+        let replay = Replay::new(&recording, &Setup::default()).expect("it is replayed");
+        for (name, work, cpu_ns) in conserved(&replay.recorded) {
+            prop_assert_eq!(work, cpu_ns, "{}", name);
+        }
+    }
+}
