@@ -20,7 +20,7 @@ const LARGE_PERMILLE: u64 = 10;
 /// With autogroups so much more of all CPU time has to be as it was recorded.
 const BETTER: f64 = 0.02;
 
-/// So many pools are tried, those that used most CPU time.
+/// At most this number of pools is tried: those that used most CPU time.
 const MOST_POOLS: usize = 4;
 
 /// So much more a wrong share of CPU time counts than as wrong a number of switches.
@@ -179,7 +179,7 @@ fn switches_off(recorded: &Recorded, results: &Results) -> f64 {
 }
 
 /// How much more or less CPU time than in the recording tasks have in a replay, all together: of all of it, twice what
-/// goes to others. With `by_name`, tasks of one name count together: who of them does the work is chance.
+/// goes to others. With `by_name`, tasks of one name count together: which of them does the work is chance.
 fn off(recorded: &Recorded, results: &Results, by_name: bool) -> f64 {
     let replayed = by_task(recorded, results);
     let (mut off, mut all, mut shared) = (0, 0, BTreeMap::<&str, (u64, u64)>::new());

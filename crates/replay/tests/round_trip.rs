@@ -1,5 +1,5 @@
-//! Round trips: random programs run on the simulated machine, and the trace of the run is replayed. Both sides are known
-//! exactly here.
+//! Round trips: random programs run on the simulated machine, and the trace of the run is replayed. Both sides are
+//! known exactly here.
 
 #[path = "../../../tests/seed.rs"]
 mod seed;
@@ -51,7 +51,7 @@ enum Part {
         writes: u64,
         reads: u64,
     },
-    /// So many that need one mutex.
+    /// N tasks that need one mutex.
     Mutex {
         number: usize,
         inside: u64,
@@ -196,8 +196,8 @@ fn off(replay: &Replay<'_>) -> f64 {
     off as f64 / all.max(1) as f64
 }
 
-/// Of 100 systems, so many at least have every share of CPU time as recorded, to a hundredth of all. Under two seeds 61
-/// and 66 had. Which hog gets on which CPU is chance, and half a second does not make up for it.
+/// At least this number of 100 systems has each share of CPU time as recorded, to a hundredth of all. 61 and 66 had
+/// under two seeds. Which hog gets which CPU is chance, and half a second does not even it out.
 const NEAR_ONES: usize = 40;
 
 #[test]

@@ -6,7 +6,7 @@ use vruntime_sim::{Config, Costs, MachineSpec, parse_topology};
 use vruntime_workload::program::{Op, Phase, Settings, Task, Workload};
 
 const MS: u64 = 1_000_000;
-/// The simulator takes less over from nobody.
+/// A member takes no less than this from the others, nanoseconds.
 const LEAST: u64 = 10_000;
 
 fn member(name: &str, ops: Vec<Op>) -> Task {
@@ -89,7 +89,7 @@ fn who_polls_sleeps_until_the_pool_has_come_so_far() {
     assert_eq!(slept(0, 25 * MS), 0, "the pool has done that already");
     assert_eq!(slept(10 * MS, 25 * MS), 10 * MS);
     assert_eq!(slept(10 * MS + 1, 25 * MS), 11 * MS);
-    assert_eq!(slept(10 * MS, 5 * MS + 1), 6 * MS, "when nobody has work left it goes on");
+    assert_eq!(slept(10 * MS, 5 * MS + 1), 6 * MS, "it goes on when no member has work left");
 }
 
 proptest! {

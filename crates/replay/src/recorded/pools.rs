@@ -1,9 +1,9 @@
-//! Pools: tasks that take their work from one queue, so that who does how much of it depends on who gets a CPU.
+//! Pools: tasks that take their work from one queue. A task with more of a CPU does more of it.
 //!
-//! The workers of a pool of processes and the threads of a Go program are such tasks. A trace tells how much each did,
-//! and not what it would have done with more or less of a CPU: nothing in it tells of a queue in memory. But it tells
-//! when a member slept. A member that sleeps found nothing in the queue, so that all work which had been asked for by
-//! then was done or taken. A replay with pools therefore lets a member sleep when the pool as a whole has done what it
+//! The workers of a pool of processes and the threads of a Go program are such tasks. A trace shows how much each did.
+//! It does not show what the task would have done with more or less of a CPU, because a queue in memory leaves no
+//! event. But the trace shows when a member slept. A member that sleeps found the queue empty: the work that had been
+//! asked for was done or taken. So in a replay with pools, a member sleeps when the pool as a whole has done what it
 //! had done by then in the recording. Until it has, the member helps the others ([`Op::PoolHelp`]).
 //!
 //! [`Op::PoolHelp`]: vruntime_workload::program::Op::PoolHelp

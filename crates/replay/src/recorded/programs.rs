@@ -161,8 +161,8 @@ fn kept(threads: &[lives::Thread], how: &How) -> Vec<bool> {
     threads.iter().enumerate().map(is_kept).collect()
 }
 
-/// Which threads begin with a fork in the replay. `forks` says of a thread and a stretch whether what the thread does to
-/// others there is replayed.
+/// Which threads begin with a fork in the replay. `forks` says of a thread and a stretch whether what the thread does
+/// to others there is replayed.
 fn forked(threads: &[lives::Thread], forks: impl Fn(usize, usize) -> bool) -> Vec<bool> {
     let mut forked = vec![false; threads.len()];
     for (index, thread) in threads.iter().enumerate() {
@@ -225,12 +225,12 @@ fn follows(cycle: &Cycle, by: usize, woken: usize) -> bool {
     cycle.driven[by] || !cycle.driven[woken]
 }
 
-/// What a member of a pool has been told that the pool has to do.
+/// How far the operations of a pool's member follow the pool's progress in the recording.
 #[derive(Clone, Copy, Debug, Default)]
 struct Owed {
-    /// It knows of the recording until then.
+    /// They have the pool's work until this time.
     until: u64,
-    /// And of this work besides, which it is told with the next.
+    /// They lack this work of an earlier time. The next operation adds it.
     carried: u64,
 }
 
@@ -435,7 +435,7 @@ impl<'a> Builder<'a> {
         }
         let mut owed = Owed { until: self.cycle.from, carried: 0 };
         if let Some(pool) = self.pools.of(thread) {
-            // What the pool did after the thread was told for the last time is due at the first sleep of the next pass.
+            // The first sleep of the next pass adds what the pool did after the last one of this pass.
             let mut told = owed;
             for index in first..this.stretches.len() {
                 self.sleep(thread, index, Pass::Again, &mut told, &mut Vec::new());
@@ -450,7 +450,7 @@ impl<'a> Builder<'a> {
         self.last_sleep(thread, &mut owed, ops);
     }
 
-    /// What the pool of a thread did until `at`, after what the thread has been told, if it is in a pool.
+    /// Returns the pool of a thread and what the pool did from `owed.until` to `at`, and moves `owed` on.
     fn owes(&self, thread: usize, at: u64, owed: &mut Owed) -> Option<(usize, u64)> {
         let pool = self.pools.of(thread)?;
         let work = self.pools.work(pool, owed.until, at) + mem::take(&mut owed.carried);

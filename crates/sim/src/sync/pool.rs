@@ -1,10 +1,9 @@
 //! Pools of tasks that do each other's work.
 //!
-//! Threads of a pool take their work from one queue. Who takes how much of it depends on who gets a CPU, and only the
-//! whole is given. Here each member has work of its own. A member that would sleep first helps the others: it takes
-//! over half of what the pool lacks and nobody has begun, again and again, until the pool has done as much as it has to
-//! by then. The others find this work done when they come to it. A member that sleeps is woken by whoever brings the
-//! pool far enough.
+//! The members of a pool take their work from one queue. A member with more of a CPU takes more, so only the total is
+//! given. In the simulator each member has work of its own. Before a member sleeps it helps the others: it takes half
+//! of the work that the pool lacks and that no member has begun, until the pool has done what it has to by then. The
+//! owners skip this work. The member whose work reaches the amount that a sleeper waits for wakes the sleeper.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +29,7 @@ pub(crate) struct Pool {
     /// Work that was taken over and that its owners have not come to yet.
     taken: u64,
     members: BTreeMap<u32, Member>,
-    /// Who sleeps until the pool has done how much.
+    /// Sleeping members, each with the amount of work that the pool has to do first.
     waiters: BTreeSet<(u64, u32)>,
 }
 
@@ -87,7 +86,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.pool_works(cpu, task, pool, takes)
     }
 
-    /// A member goes on with its own work, as far as nobody has done it.
+    /// A member goes on with that part of its own work that no other has done.
     fn pool_goes_on(&mut self, cpu: usize, task: u32, pool: u32) -> Flow {
         let done = self.pool_done(pool).0;
         let this = &mut self.objects.pools[pool as usize];
@@ -98,7 +97,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if rest == 0 {
             return Flow::Done;
         }
-        // Who waits is woken in time, however many work.
+        // The chunk ends where the first sleeper has to be woken.
         let next = this.waiters.first().map_or(CHUNK, |(due, _)| due.saturating_sub(done).clamp(LEAST, CHUNK));
         let chunk = rest.min(next);
         this.member(task).rest = rest - chunk;

@@ -29,7 +29,7 @@ pub(crate) struct Change {
 enum Make {
     Nice(i32),
     Removed,
-    /// So many in all.
+    /// This number of hogs.
     Number(usize),
     /// On this CPU.
     Pinned(&'static str),

@@ -68,7 +68,7 @@ impl Pair {
     }
 }
 
-/// One pair in a line, for who waits.
+/// Returns a pair as one line, which shows progress.
 pub(crate) fn line(pair: &Pair) -> String {
     let (program, hogs) = (pair.program(), pair.hogs());
     format!(
