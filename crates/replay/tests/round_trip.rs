@@ -101,7 +101,7 @@ fn workload(parts: &[Part]) -> Workload {
     let mut all = Workload { duration: Some(DURATION), ..Workload::default() };
     let run = |work: u64| Op::Run { work: work * US };
     for (number, part) in parts.iter().enumerate() {
-        let forever = |what: &str, ops: Vec<Op>| Task::new(&format!("{what}{number}"), [Phase::forever(ops)]);
+        let forever = |what: &str, ops: Vec<Op>| Task::new(format!("{what}{number}"), [Phase::forever(ops)]);
         match *part {
             Part::Hog { nice } => {
                 let policy = Some(Policy::Other { nice, slice: None });
@@ -146,7 +146,7 @@ fn workload(parts: &[Part]) -> Workload {
                 all.semaphores.push(Semaphore { name: format!("done{number}"), initial: 0 });
                 let template = all.tasks.len() + 1;
                 all.tasks.push(forever("parent", vec![run(parent), Op::Fork(template), Op::SemWait(done)]));
-                let child = Task::new(&format!("child{number}"), [Phase::times(1, [run(child), Op::SemPost(done)])]);
+                let child = Task::new(format!("child{number}"), [Phase::times(1, [run(child), Op::SemPost(done)])]);
                 all.tasks.push(Task { start: None, ..child });
             }
         }
