@@ -8,6 +8,8 @@ use super::lives::{Act, End, Stretch, Thread, Waker};
 
 /// What a tick brings about happens within this time.
 const TICK_NS: u64 = 150_000;
+/// A tick may be this much earlier than the time at which ticks usually come.
+const EARLY_NS: u64 = 100_000;
 /// Where ticks are not known, a task that has run for this long may have lost its CPU to one: no kernel has a shorter
 /// slice by default.
 const SLICE_NS: u64 = 700_000;
@@ -95,7 +97,10 @@ impl Causes<'_> {
 /// come while it ran.
 pub(super) fn yielded(ticks: Option<Ticks>, at: u64, ran: u64) -> bool {
     match ticks {
-        Some(ticks) => ticks.since(at) > TICK_NS.min(ran),
+        Some(ticks) => {
+            let (since, until) = (ticks.since(at), ticks.until(at));
+            since > TICK_NS.min(ran) && (until > EARLY_NS || ran <= EARLY_NS)
+        }
         None => ran < SLICE_NS,
     }
 }

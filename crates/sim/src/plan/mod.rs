@@ -81,6 +81,11 @@ impl Ticks {
         let period = 1_000_000_000 / u64::from(self.hz.max(1));
         (at + period - self.phase_ns % period) % period
     }
+
+    /// The time from `at` to the next tick after it; as in [`Self::since`].
+    pub fn until(&self, at: u64) -> u64 {
+        1_000_000_000 / u64::from(self.hz.max(1)) - self.since(at)
+    }
 }
 
 /// What is known of a trace that is to be replayed.
