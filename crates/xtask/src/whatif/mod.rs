@@ -98,12 +98,17 @@ impl WhatIf {
             let lacks = program.lacks();
             if !lacks.is_empty() {
                 eprintln!("{}: left out; on Debian: apt-get install {}", program.name, lacks.join(" "));
-                left_out.push(format!("{} (needs {})", program.name, lacks.join(", ")));
+                left_out.push(format!("{} (this machine lacks {})", program.name, lacks.join(", ")));
                 continue;
             }
-            pairs.extend(
-                self.pairs(program, &tool).wrap_err_with(|| format!("{} could not be measured", program.name))?,
-            );
+            match self.pairs(program, &tool) {
+                Ok(found) => pairs.extend(found),
+                // The others are worth their time all the same.
+                Err(error) => {
+                    eprintln!("{}: {error:?}", program.name);
+                    left_out.push(format!("{} ({error})", program.name));
+                }
+            }
         }
         let page = page::page(&mut pairs, &left_out, self.runs, self.seconds, &page::machine()?);
         match &self.out {

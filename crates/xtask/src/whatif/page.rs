@@ -151,8 +151,7 @@ pub(crate) fn page(pairs: &mut [Pair], left_out: &[String], runs: u32, seconds: 
         let _written = writeln!(page, "- {}: `{}`", change.what, change.rule);
     }
     if !left_out.is_empty() {
-        let _written =
-            writeln!(page, "\nLeft out, because this machine lacks what they need: {}.", left_out.join(", "));
+        let _written = writeln!(page, "\nLeft out: {}.", left_out.join(", "));
     }
     page
 }
