@@ -8,8 +8,7 @@
 //! A thread whose sleeps are mostly ended from outside (timers, packets, users) keeps the recorded times, and does not
 //! go on. Nor does one that was woken mostly by such threads, or that ended.
 
-use std::collections::BTreeSet;
-use std::mem;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Closed;
 use super::causes::{Cause, Causes};
@@ -59,9 +58,9 @@ impl Cycle {
             })
             .collect();
         // A member of a pool that had nothing to do for long goes on with the others.
-        let pool_lasts = |index: usize| {
-            pools.of(index).is_some() && (0..threads.len()).any(|other| lasts[other] && pools.are_mates(index, other))
-        };
+        let lasting: BTreeSet<usize> =
+            (0..threads.len()).filter(|&index| lasts[index]).filter_map(|index| pools.of(index)).collect();
+        let pool_lasts = |index: usize| pools.of(index).is_some_and(|pool| lasting.contains(&pool));
         let lasts: Vec<bool> = (0..threads.len())
             .map(|index| {
                 let ended = threads[index].stretches.last().is_none_or(|last| last.end == End::Exit);
@@ -96,19 +95,14 @@ fn paced(causes: &Causes<'_>, index: usize) -> bool {
 fn driven(causes: &Causes<'_>, pools: &Pools, duration_ns: u64, said: &dyn Fn(usize) -> Option<Closed>) -> Vec<bool> {
     let threads = causes.threads;
     let mut driven: Vec<bool> = (0..threads.len()).map(|index| said(index) != Some(Closed::No)).collect();
-    let mut units: Vec<Vec<usize>> = (0..threads.len()).map(|index| vec![index]).collect();
-    for index in (0..threads.len()).rev() {
-        let first = pools.of(index).and_then(|pool| (0..index).find(|&other| pools.of(other) == Some(pool)));
-        if let Some(first) = first {
-            let members = mem::take(&mut units[index]);
-            units[first].extend(members);
-        }
-    }
-    let mut unit_of = vec![0; threads.len()];
-    for (unit, members) in units.iter().enumerate() {
-        for &member in members {
-            unit_of[member] = unit;
-        }
+    // A unit has the number of its first thread.
+    let mut first_of_pool = BTreeMap::new();
+    let unit_of: Vec<usize> = (0..threads.len())
+        .map(|index| pools.of(index).map_or(index, |pool| *first_of_pool.entry(pool).or_insert(index)))
+        .collect();
+    let mut units: Vec<Vec<usize>> = vec![Vec::new(); threads.len()];
+    for (index, &unit) in unit_of.iter().enumerate() {
+        units[unit].push(index);
     }
     let is_driven = |unit: usize, driven: &[bool]| {
         let (mut outside, mut all, mut waited) = (0, 0, 0);

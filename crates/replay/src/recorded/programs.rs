@@ -73,8 +73,8 @@ pub(super) fn build(
     let forked = forked(&threads, |thread, stretch| kept[thread] && endless[thread].is_none_or(|from| stretch < from));
     let mut next = 0..;
     let numbers: Vec<Option<usize>> = kept.iter().map(|&kept| if kept { next.next() } else { None }).collect();
-    let pool_names = pools.names();
-    let mut workload = Workload { duration: Some(duration_ns), hotplug, pools: pool_names, ..Workload::default() };
+    let mut workload =
+        Workload { duration: Some(duration_ns), hotplug, pools: names_of_pools.clone(), ..Workload::default() };
     let names = |thread: usize| format!("{}-{}", threads[thread].comm, threads[thread].pid);
     let builder = Builder {
         numbers: &numbers,
