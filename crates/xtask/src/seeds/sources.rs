@@ -138,10 +138,8 @@ mod tests {
 
     #[test]
     fn property_tests_are_found_with_their_cases() {
-        let text = "#[test]\nfn plain() {}\nproptest! {\n    #[test]\n    fn usual(x in 0..3) { if x > 1 {} }\n}\n\
-                    proptest! {\n    #![proptest_config(ProptestConfig { cases: 7, ..ProptestConfig::default() })]\n\
-                    /// Says.\n    #[test]\n    fn seven(\n        x in 0..3) {}\n #[test] fn also(x in 0..3) {}\n}\n\
-                    proptest! { #![proptest_config(config(60))]\n #[test] fn sixty(x in 0..3) {} }\n#[test] fn last() {}";
+        // A file of its own: this source would seem to have these tests.
+        let text = include_str!("sources/blocks.txt");
         let found: Vec<(String, u64)> = of_text(text).collect();
         let expected = [("usual", 256), ("seven", 7), ("also", 7), ("sixty", 60)];
         assert_eq!(found, expected.map(|(name, cases)| (name.to_owned(), cases)));
@@ -149,8 +147,7 @@ mod tests {
 
     #[test]
     fn tests_with_a_seed_of_their_own_are_found() {
-        let text = "mod seed;\nfn drive<P>(x: P) { if x { any_seed(); } }\n#[test]\nfn plain() { redrive(1); }\n\
-                    #[test]\nfn draws() { any_seed(); }\n#[test]\nfn drives() { drive::<u8>(3); }\n";
+        let text = include_str!("sources/seeded.txt");
         let found: Vec<(String, u64)> = of_text(text).collect();
         assert_eq!(found, ["draws", "drives"].map(|name| (name.to_owned(), 1)));
     }
