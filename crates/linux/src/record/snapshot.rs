@@ -329,7 +329,8 @@ mod tests {
 
     #[test]
     fn the_clock_of_the_scheduler_is_translated() {
-        let text = "a (7, #threads: 1)\n-----\nse.exec_start                :        494356.879130\nse.vruntime : 1.0\n";
+        let text =
+            "a (7, #threads: 1)\n-----\nse.exec_start                :        494356.879130\nse.vruntime : 1.0\n";
         assert_eq!(exec_start(text), Some(494_356_879_130));
         let clock = SchedClock { ahead: -356_879_130 };
         assert_eq!(clock.last_ran(text), Some(494_000_000_000));
