@@ -270,7 +270,7 @@ fn traces_are_checked_before_they_are_compared() {
     assert!(std::fs::read_to_string(&path).expect("it is there").contains("perf-data.txt replayed as recorded"));
 }
 
-/// A task that waits for its waker's progress waits for a semaphore of ours, which nobody else has heard of.
+/// A task that waits for its waker's progress waits in an inbox, which nobody else has heard of.
 #[test]
 fn notes_do_not_show_how_a_replay_is_made() {
     let line = |at: &str, who: &str, what: &str| format!(" {who} [000] {at}: {what}\n");
@@ -297,16 +297,15 @@ fn notes_do_not_show_how_a_replay_is_made() {
     cc_is_said_to_wait(&output);
 }
 
-/// The note is of what woke it in the trace, and of nothing that is made up for the replay.
+/// The note speaks of tasks, and of nothing that is made up for the replay.
 fn cc_is_said_to_wait(output: &Output) {
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{told}");
-    assert!(told.contains("task `cc-8` waits for the task that woke it in the trace, since"), "{told}");
-    assert!(!told.contains("semaphore"), "{told}");
+    assert!(told.contains("task `cc-8` waits for a task that wakes it, since"), "{told}");
+    assert!(!told.contains("inbox"), "{told}");
 }
 
-/// The waker is a little too late for the replay's end; the what-if, without who waits for it, has no semaphore of that
-/// name.
+/// The waker is a little too late for the replay's end; the what-if is without who waits for it.
 #[test]
 fn notes_do_not_show_it_where_a_rule_removes_tasks() {
     let mut trace = line(0, "0.000000", "<idle>-0", "sched_waking: comm=make pid=7 prio=120 target_cpu=000");

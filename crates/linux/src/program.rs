@@ -192,6 +192,8 @@ impl Running {
             | Op::PoolHelp { .. }
             | Op::PoolSleep { .. }
             | Op::PoolWait { .. }
+            | Op::InboxWait(_)
+            | Op::InboxWake { .. }
             | Op::WaitEvent { .. }
             | Op::WakeUp { .. }
             | Op::WaitForCompletion { .. }

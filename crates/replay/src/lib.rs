@@ -65,7 +65,6 @@ mod recording;
 mod replay;
 #[cfg(test)]
 mod tests;
-pub mod wakers;
 
 pub use check::{Ran, compare};
 pub use error::Error;

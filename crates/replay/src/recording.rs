@@ -146,9 +146,11 @@ impl Reader {
             return Err(Error::new(format!("{name} has events of CPU {}, and no Linux has so many", cpus - 1)));
         }
         self.recorder.has_cpus(cpus);
+        let there = notes.forked.iter().filter(|forked| forked.process > 0);
+        let recorder = self.recorder.with_processes(there.map(|it| (it.thread, (it.process, it.parent))));
         let mut recording = Recording {
             name: self.name,
-            recorder: self.recorder,
+            recorder,
             cpus,
             jumps: self.clock.jumps(),
             release: notes.release.clone(),
@@ -246,6 +248,14 @@ impl Recording {
         let mut cgroups = cgroups.clone();
         cgroups.add_forked(self.forked.iter().map(|forked| (forked.process, forked.thread, forked.parent)));
         self.recorder = self.recorder.with_cgroups(cgroups);
+        self
+    }
+
+    /// Threads are of these processes, which have these parents: (thread, (process, parent)). A trace of ftrace does
+    /// not say it.
+    #[must_use]
+    pub fn with_processes(mut self, processes: impl IntoIterator<Item = (i32, (i32, i32))>) -> Self {
+        self.recorder = self.recorder.with_processes(processes);
         self
     }
 

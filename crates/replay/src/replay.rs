@@ -8,12 +8,12 @@ use vruntime_sim::plan::{self, Input, Overrides, Plan, Trace};
 use vruntime_sim::{Config, Outcome};
 use vruntime_workload::program::{Partition, Workload};
 
+use crate::Error;
 use crate::check::{Ran, compare};
 use crate::guess::{self, Choice, Guess};
 use crate::recorded::rules::Rules;
 use crate::recorded::{self, Closed, Recorded, Thread, Unfit};
 use crate::recording::{How, Recording, Substitute, finish};
-use crate::{Error, wakers};
 
 /// How a trace is replayed as recorded.
 #[derive(Clone, Debug, Default)]
@@ -64,8 +64,6 @@ pub struct WhatIf {
     pub of_recording: usize,
     /// What of the programs is left out because the machine or the kernel does not have it.
     pub unfit: LeftOut,
-    /// The semaphores that stand for who woke whom.
-    pub semaphores: Vec<String>,
     /// What the trace leaves open, as a replay that goes on comes closest to the recording.
     pub choice: Choice,
 }
@@ -184,11 +182,10 @@ impl<'a> Replay<'a> {
         rules.apply(&mut changed, &self.recorded.threads, plan.config.machine.topology.nr_cpus())?;
         let mut workload = changed.workload;
         let of_recording = workload.tasks.len();
-        let semaphores = wakers::semaphores(&workload);
         for neighbour in beside {
             workload = workload.beside(neighbour);
         }
-        Ok(WhatIf { workload, plan, of_recording, unfit, semaphores, choice })
+        Ok(WhatIf { workload, plan, of_recording, unfit, choice })
     }
 
     /// Runs the replay as recorded.
@@ -196,9 +193,7 @@ impl<'a> Replay<'a> {
     /// # Errors
     /// The machine refuses the programs.
     pub fn run(&self) -> Result<Run, Error> {
-        let mut run = run(&self.recorded.workload, &self.plan.config).map_err(|error| Error::refused(error, None))?;
-        wakers::tell(&mut run.outcome.notes, &wakers::semaphores(&self.recorded.workload));
-        Ok(run)
+        run(&self.recorded.workload, &self.plan.config).map_err(|error| Error::refused(error, None))
     }
 
     /// Runs a what-if. `rules` are those that it was made with: what the machine refuses a task is told with the rule
@@ -208,12 +203,10 @@ impl<'a> Replay<'a> {
     /// The machine refuses the programs.
     pub fn run_what_if(&self, what_if: &WhatIf, rules: &Rules) -> Result<Run, Error> {
         let ran = run(&what_if.workload, &what_if.plan.config);
-        let mut run = ran.map_err(|error| {
+        ran.map_err(|error| {
             let rule = self.refused(&error, Some(&what_if.workload), rules);
             Error::refused(error, rule)
-        })?;
-        wakers::tell(&mut run.outcome.notes, &what_if.semaphores);
-        Ok(run)
+        })
     }
 
     /// Sets the recording beside the replay as recorded, and beside a what-if.

@@ -152,21 +152,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         code != Code::Exit
     }
 
-    #[cold]
-    fn no_progress(&self, task: u32) -> Error {
-        let this = &self.tasks[task as usize];
-        let entry = self.programs.entry[this.template as usize];
-        let code = &self.programs.code[entry as usize..=this.pc as usize];
-        let begun = code.iter().filter(|code| matches!(code, Code::Phase { .. })).count();
-        let phases = self.workload.tasks[this.template as usize].phases.iter();
-        let phase = phases.filter(|phase| crate::program::times(phase.repeat) > 0).nth(begun.saturating_sub(1));
-        Error::NoProgress {
-            now: self.core.now,
-            task: self.task_name(task),
-            phase: phase.map(|phase| phase.name.clone()).unwrap_or_default(),
-        }
-    }
-
     /// A task comes round and perhaps no time has passed since the last time. What it does in user mode, such as to
     /// lock a mutex that nobody holds, is too short to be counted; but a loop of nothing else must not stand still for
     /// ever, so of so many rounds each is taken for a tenth of a system call.
@@ -320,6 +305,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Code::PoolSleep { pool, work } => self.pool_comes_to_sleep(cpu, task, pool, work),
             Code::PoolWait { pool, work } => self.pool_wait(task, pool, work),
             Code::PoolAgain { pool } => self.pool_again(task, pool),
+            Code::InboxWait(inbox) => self.inbox_wait(cpu, task, inbox),
+            Code::InboxWake { inbox, follow } => self.inbox_wake(cpu, task, inbox, follow),
             Code::Lock(mutex) => self.lock(cpu, task, mutex),
             Code::Unlock(mutex) => {
                 let contended = self.unlock_in_user_mode(task, mutex);
@@ -403,6 +390,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 self.live -= usize::from(self.is_waited_for(template));
                 self.alive -= 1;
                 self.leaves_to_free(cpu);
+                self.leaves_inbox(cpu, task);
                 self.schedule(cpu, PrevState::Dead);
                 return Flow::Gone;
             }
@@ -428,6 +416,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Code::SemWait(semaphore) => return self.wait_semaphore(cpu, task, semaphore),
             Code::PoolRun { pool, .. } | Code::PoolHelp { pool, .. } => return self.pool_wakes(cpu, task, pool),
             Code::PoolSleep { pool, .. } => return self.pool_sleep(cpu, task, pool),
+            Code::InboxWait(inbox) => return self.inbox_sleep(cpu, task, inbox),
+            Code::InboxWake { inbox, follow } => return self.inbox_post(cpu, task, inbox, follow),
             Code::Yield => {
                 sched!(self, cpu).yield_task(CpuId(cpu as u32));
                 let this = &mut self.tasks[task as usize];
@@ -507,6 +497,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             | Code::Suspend { mutex, .. }
             | Code::Barrier { mutex, .. } => self.lock(cpu, task, mutex),
             Code::SemWait(semaphore) => self.wait_semaphore(cpu, task, semaphore),
+            Code::InboxWake { inbox, .. } => self.inbox_posts_now(cpu, task, inbox),
             Code::WaitEvent { queue, mode, .. } => self.go_on_waiting(cpu, task, queue, mode),
             Code::WaitForCompletion { completion, .. } => self.go_on_completing(cpu, task, completion),
             _ => Flow::Done,
@@ -520,6 +511,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             this.next = Next::Return;
         }
         this.owes_return = true;
+        self.leaves_inbox(cpu, task);
         self.schedule(cpu, state);
         Flow::Gone
     }

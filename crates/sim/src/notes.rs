@@ -6,9 +6,10 @@ use vruntime_sched::Policy;
 use vruntime_trace::Sink;
 
 use crate::cpu::NEVER;
+use crate::error::Error;
 use crate::machine::Machine;
 use crate::moment::Moment;
-use crate::program::Code;
+use crate::program::{Code, times};
 use crate::sync::mutex_of;
 use crate::task::{Life, NOBODY, Next};
 
@@ -67,6 +68,24 @@ pub(crate) fn blocked<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, stuck: bo
     }
 }
 
+impl<P: Policy, S: Sink> Machine<'_, P, S> {
+    /// Why the run is given up: a task takes step after step.
+    #[cold]
+    pub(crate) fn no_progress(&self, task: u32) -> Error {
+        let this = &self.tasks[task as usize];
+        let entry = self.programs.entry[this.template as usize];
+        let code = &self.programs.code[entry as usize..=this.pc as usize];
+        let begun = code.iter().filter(|code| matches!(code, Code::Phase { .. })).count();
+        let phases = self.workload.tasks[this.template as usize].phases.iter();
+        let phase = phases.filter(|phase| times(phase.repeat) > 0).nth(begun.saturating_sub(1));
+        Error::NoProgress {
+            now: self.core.now,
+            task: self.task_name(task),
+            phase: phase.map(|phase| phase.name.clone()).unwrap_or_default(),
+        }
+    }
+}
+
 /// What a sleeping task waits for, if it is anything but time.
 fn waits_for<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, task: u32) -> Option<Waits> {
     let this = &machine.tasks[task as usize];
@@ -91,6 +110,8 @@ fn waits_for<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, task: u32) -> Opti
             Some(Waits::Other(text))
         }
         Code::SemWait(index) => other("semaphore", &workload.semaphores[index as usize].name),
+        Code::InboxWait(_) => Some(Waits::Other("a task that wakes it".to_owned())),
+        Code::InboxWake { inbox, .. } => other("the progress of", &workload.inboxes[inbox as usize]),
         Code::PipeRead { pipe, .. } => other("a message in pipe", &workload.pipes[pipe as usize].name),
         Code::PipeWrite { pipe, .. } => other("room in pipe", &workload.pipes[pipe as usize].name),
         Code::WaitEvent { queue, timeout: NEVER, .. } => other("wait queue", &workload.wait_queues[queue as usize]),

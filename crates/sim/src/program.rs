@@ -8,7 +8,7 @@ use std::sync::Arc;
 use vruntime_sched::class::deadline::{DlAttrs, PeriodLimits, SchedError};
 use vruntime_sched::{CpuMask, Limit, SchedAttr, SchedPolicy};
 use vruntime_workload::program::{
-    Change, Changed, CpuMax, MemRun, Op, Phase, Policy, Repeat, Settings, Task, TimerMode, WaitMode, Workload,
+    Change, Changed, CpuMax, Follow, MemRun, Op, Phase, Policy, Repeat, Settings, Task, TimerMode, WaitMode, Workload,
 };
 
 use crate::costs::Costs;
@@ -108,6 +108,11 @@ pub(crate) enum Code {
     },
     SemPost(u32),
     SemWait(u32),
+    InboxWait(u32),
+    InboxWake {
+        inbox: u32,
+        follow: Follow,
+    },
     /// Between a `Lock` and an `Unlock` of its own.
     Suspend {
         condition: u32,
@@ -425,11 +430,14 @@ impl<'a> Compiler<'a> {
         let mutex = |index| check("mutex", index, workload.mutexes.len());
         let condition = |index| check("condition", index, workload.conditions.len());
         let pool = |index| check("pool", index, workload.pools.len());
+        let inbox = |index| check("inbox", index, workload.inboxes.len());
         let queue = |index| check("wait queue", index, workload.wait_queues.len());
         let completion = |index| check("completion", index, workload.completions.len());
         let code = match *op {
             Op::Run { work } => Code::Run(work),
             Op::Runtime { time } => Code::Runtime(time),
+            Op::InboxWait(index) => Code::InboxWait(inbox(index)?),
+            Op::InboxWake { inbox: index, follow } => Code::InboxWake { inbox: inbox(index)?, follow },
             Op::PoolRun { pool: p, work } => Code::PoolRun { pool: pool(p)?, work },
             Op::PoolHelp { pool: p, work } => Code::PoolHelp { pool: pool(p)?, work },
             Op::PoolSleep { pool: p, work } => Code::PoolSleep { pool: pool(p)?, work },

@@ -143,6 +143,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let waits = match code {
             Code::SleepUntil(at) => at > self.core.now,
             Code::SemWait(semaphore) => self.objects.semaphores[semaphore as usize].count == 0,
+            Code::InboxWait(inbox) => !self.objects.inboxes[inbox as usize].is_full(),
             Code::PoolSleep { work, .. } => work > 0,
             _ => false,
         };
@@ -160,6 +161,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 self.arm_sleep(cpu, task, at);
             }
             Code::SemWait(semaphore) => self.objects.semaphores[semaphore as usize].waiters.push(&mut self.tasks, task),
+            Code::InboxWait(inbox) => self.objects.inboxes[inbox as usize].sleeps_first(task),
             Code::PoolSleep { pool, work } => self.objects.pools[pool as usize].sleeps_first(task, work),
             _ => {}
         }

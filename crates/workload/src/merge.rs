@@ -56,6 +56,7 @@ struct Offsets {
     queues: usize,
     completions: usize,
     pools: usize,
+    inboxes: usize,
     processes: u32,
     /// The new number of each of its groups.
     groups: Vec<usize>,
@@ -100,6 +101,7 @@ impl Merged {
             queues: into.wait_queues.len(),
             completions: into.completions.len(),
             pools: into.pools.len(),
+            inboxes: into.inboxes.len(),
             processes: self.processes,
             groups: added.groups.iter().map(|group| self.groups.ensure(&join(base, &group.path))).collect(),
             group: placement.group.as_deref().map(|path| self.groups.ensure(path)),
@@ -130,6 +132,7 @@ impl Merged {
         into.wait_queues.extend(added.wait_queues.iter().cloned());
         into.completions.extend(added.completions.iter().cloned());
         into.pools.extend(added.pools.iter().cloned());
+        into.inboxes.extend(added.inboxes.iter().cloned());
         let last = added.tasks.iter().filter_map(|task| task.process).max();
         self.processes += last.map_or(0, |last| last + 1);
         self.places.append(places, offsets.tasks);
@@ -284,6 +287,8 @@ impl Offsets {
             Op::Barrier(barrier) => Op::Barrier(barrier + self.barriers),
             Op::SemPost(semaphore) => Op::SemPost(semaphore + self.semaphores),
             Op::SemWait(semaphore) => Op::SemWait(semaphore + self.semaphores),
+            Op::InboxWait(inbox) => Op::InboxWait(inbox + self.inboxes),
+            Op::InboxWake { inbox, follow } => Op::InboxWake { inbox: inbox + self.inboxes, follow },
             Op::PoolRun { pool, work } => Op::PoolRun { pool: pool + self.pools, work },
             Op::PoolHelp { pool, work } => Op::PoolHelp { pool: pool + self.pools, work },
             Op::PoolSleep { pool, work } => Op::PoolSleep { pool: pool + self.pools, work },

@@ -53,6 +53,9 @@ pub struct Workload {
     pub completions: Vec<String>,
     /// Pools of tasks that do each other's work, by name (replays; rt-app and scenarios have none).
     pub pools: Vec<String>,
+    /// Where tasks wait for whichever other wakes them first, by the name of the task that waits there (replays; rt-app
+    /// and scenarios have none).
+    pub inboxes: Vec<String>,
     /// When to stop, nanoseconds; none: when every task has ended.
     pub duration: Option<u64>,
     /// How it stops then.
@@ -81,6 +84,7 @@ impl Default for Workload {
             pipes: Vec::new(),
             wait_queues: Vec::new(),
             completions: Vec::new(),
+            inboxes: Vec::new(),
             pools: Vec::new(),
             duration: None,
             stop: Stop::default(),
@@ -406,6 +410,20 @@ pub enum Policy {
     },
 }
 
+/// How far a task may get ahead of the one that it wakes by [`Op::InboxWake`]. While that one sleeps anywhere else than
+/// at its inbox, has not begun or has ended, there is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follow {
+    /// As far as it gets.
+    Free,
+    /// After the wakeup it goes on when the other comes to the wait that the wakeup is for.
+    Together,
+    /// It wakes the other only when that one sleeps at its inbox.
+    Asleep,
+    /// It wakes the other only when that one has begun all that it was woken for before.
+    OneAhead,
+}
+
 /// One step of a program. Indices are into the lists of [`Workload`]; times are nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
@@ -508,6 +526,16 @@ pub enum Op {
     SemPost(usize),
     /// Decrement a semaphore, waiting while it is 0.
     SemWait(usize),
+    /// Sleep until another task wakes this one by an [`Op::InboxWake`]. Each wait is for one wakeup, in the order in
+    /// which they come, and one that has come already ends the wait at once. One task waits at an inbox.
+    InboxWait(usize),
+    /// Wake the task that waits at an inbox. It does not sleep the next time if it is busy.
+    InboxWake {
+        /// Index in [`Workload::inboxes`].
+        inbox: usize,
+        /// How far this task may get ahead of that one.
+        follow: Follow,
+    },
     /// Sleep until resumed (rt-app `suspend`: a condition and a mutex of one name, its own if it gives none). The mutex
     /// is taken to wait and given back after, so that whoever has it for something else keeps the task out.
     Suspend {

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use miette::miette;
+use vruntime_replay::fit;
 use vruntime_replay::recorded::rules::Rules;
-use vruntime_replay::{fit, wakers};
 use vruntime_report::{Comparison, Variant, fit_text, printable};
 use vruntime_workload::program::Workload;
 
 use super::recording::tell_left_out;
-use super::traced::{Checked, Traced, match_classes, match_groups, snapshots, traced, without_semaphores};
+use super::traced::{Checked, Traced, match_classes, match_groups, snapshots, traced};
 use super::{LEFT, finished, html, leave, leave_results, ran_json, tell_notes};
 use crate::args::{Compare, Options};
 use crate::input::{Input, Says};
@@ -140,7 +140,7 @@ impl Side<'_> {
     }
 
     /// Makes the results of a trace's replays speak of what was recorded: a recording does not say where a loop begins,
-    /// so that loops are the replay's own, as are semaphores; groups are called as in other files.
+    /// so that loops are the replay's own; groups are called as in other files.
     fn call_as_recorded(&self, runs: &mut [Done]) {
         for run in &mut *runs {
             run.results.forget_loops();
@@ -150,7 +150,6 @@ impl Side<'_> {
                 }
             }
         }
-        without_semaphores(runs, &wakers::semaphores(&self.workload));
     }
 }
 

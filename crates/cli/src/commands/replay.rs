@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use vruntime_replay::recorded::rules::Rules;
-use vruntime_replay::{Choice, Ran, ReadOptions, Recording, Setup, WhatIf, compare, identities, wakers};
+use vruntime_replay::{Choice, Ran, ReadOptions, Recording, Setup, WhatIf, compare, identities};
 use vruntime_report::{Analyses, ReplayCheck, Verdict, counted, fit_text};
 use vruntime_sched::Topology;
 use vruntime_sim::plan::Overrides;
@@ -16,7 +16,6 @@ use super::notes::{Notes, notes};
 use super::ran_json;
 use super::recording::{self, guessed, read, tell_left_out, tell_substitute};
 use super::section::Section;
-use super::traced::without_semaphores;
 use crate::args::{Model, Replay, Wakeups};
 use crate::input::Input;
 use crate::places::Places;
@@ -51,15 +50,14 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         recording = recording.with_cgroups(cgroups);
     }
     if let Some(section) = &asked.section {
-        recording = recording.with_policies(section.policies());
+        recording = recording.with_policies(section.policies()).with_processes(section.processes());
     }
     let programs = Programs::new(arguments, &asked, &recording)?;
     let jobs = programs.jobs(folders, watched);
     let runs = simulate::all(&jobs).into_iter();
-    let mut runs = runs
+    let runs = runs
         .map(|run| run.map_err(|failure| programs.refused(failure, &asked.rules)))
         .collect::<miette::Result<Vec<Done>>>()?;
-    without_semaphores(&mut runs, &programs.semaphores());
     super::tell_notes(&runs);
     let mut check = programs.check(&runs);
     let vruntime_replay::Replay { recorded, plan: as_recorded, guess, .. } = &programs.replay;
@@ -209,14 +207,6 @@ impl<'a> Programs<'a> {
             jobs.push(job(workload, *of_recording, plan, of_what_if));
         }
         jobs
-    }
-
-    /// The names of the semaphores that stand for who woke whom. A rule that removes tasks makes other programs, with
-    /// names of their own.
-    fn semaphores(&self) -> Vec<String> {
-        let mut names = wakers::semaphores(&self.replay.recorded.workload);
-        names.extend(self.what_if.iter().flat_map(|what_if| what_if.semaphores.clone()));
-        names
     }
 
     /// The recording beside its replays.

@@ -86,6 +86,10 @@ pub(crate) struct EventCost {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Task {
     pub(crate) tid: i32,
+    #[serde(default)]
+    pid: i32,
+    #[serde(default)]
+    ppid: i32,
     pub(crate) state: String,
     policy: String,
     #[serde(default)]
@@ -226,6 +230,11 @@ impl Section {
             }
         }
         all
+    }
+
+    /// The process of each thread and the parent of that process: (thread, (process, parent)).
+    pub(crate) fn processes(&self) -> impl Iterator<Item = (i32, (i32, i32))> {
+        self.tasks.values().filter(|task| task.pid > 0).map(|task| (task.tid, (task.pid, task.ppid)))
     }
 
     /// The policies and slices that tasks had when the recording began, by their ids. Events only have priorities.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use miette::miette;
 use serde_json::{Value, json};
 use vruntime_replay::recorded::Recorded;
-use vruntime_replay::{Ran, ReadOptions, Replay, Setup, compare, wakers};
+use vruntime_replay::{Ran, ReadOptions, Replay, Setup, compare};
 use vruntime_report::{ReplayCheck, counted};
 use vruntime_workload::SourceMap;
 use vruntime_workload::cgroups::Cgroups;
@@ -47,7 +47,7 @@ pub(crate) fn traced(
         recording = recording.with_cgroups(cgroups);
     }
     if let Some(section) = &section {
-        recording = recording.with_policies(section.policies());
+        recording = recording.with_policies(section.policies()).with_processes(section.processes());
     }
     let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("trace").to_owned();
     let overrides = overrides_of_trace(None, model);
@@ -202,13 +202,6 @@ fn made_for(path: &str) -> Option<&str> {
 fn comm(name: &str) -> String {
     let end = name.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|&end| end <= 15).last();
     name[..end.unwrap_or(0)].to_owned()
-}
-
-/// Says what tasks of a replay wait for as people know it.
-pub(super) fn without_semaphores(runs: &mut [Done], semaphores: &[String]) {
-    for run in runs {
-        wakers::tell(&mut run.outcome.notes, semaphores);
-    }
 }
 
 #[cfg(test)]

@@ -137,6 +137,8 @@ impl Stay {
 pub(super) struct Thread {
     pub(super) pid: i32,
     pub(super) tgid: Option<i32>,
+    /// The parent of its process, if something besides the events says it.
+    pub(super) ppid: Option<i32>,
     pub(super) comm: String,
     /// When it was forked, and by whom if that is known; none: it was there at the start.
     pub(super) born: Option<(u64, Option<usize>)>,
@@ -167,6 +169,7 @@ impl Thread {
         Self {
             pid,
             tgid: None,
+            ppid: None,
             comm: String::from_utf8_lossy(comm).into_owned(),
             born: None,
             asleep_first: false,

@@ -334,6 +334,8 @@ struct How {
     goes_on: bool,
     /// What the user says of threads.
     closed: BTreeMap<usize, Closed>,
+    /// The process of threads, and the parent of that process, by the ids of the threads.
+    processes: BTreeMap<i32, (i32, i32)>,
     /// The policies of threads when the recording began, by their ids.
     policies: BTreeMap<i32, Policy>,
 }
@@ -475,6 +477,13 @@ impl Recorder {
     #[must_use]
     pub fn with_policies(mut self, policies: BTreeMap<i32, Policy>) -> Self {
         self.how.policies = policies;
+        self
+    }
+
+    /// Threads are of these processes, which have these parents, by their ids. Events of ftrace only have threads.
+    #[must_use]
+    pub fn with_processes(mut self, processes: impl IntoIterator<Item = (i32, (i32, i32))>) -> Self {
+        self.how.processes.extend(processes);
         self
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vruntime_workload::program::{Op, Semaphore};
+use vruntime_workload::program::{Follow, Op};
 
 use super::pools::Pools;
 
@@ -39,55 +39,54 @@ impl Coupling {
             Self::Free => "free",
         }
     }
+
+    const fn follow(self) -> Follow {
+        match self {
+            Self::Together => Follow::Together,
+            Self::Asleep => Follow::Asleep,
+            Self::OneAhead => Follow::OneAhead,
+            Self::Free => Follow::Free,
+        }
+    }
 }
 
-/// The semaphores of each pair of a waker and a thread that it wakes.
+/// Where threads wait for those that wake them.
+///
+/// A thread waits for whichever of its wakers comes first: a server for any of its clients, `make` for any of its
+/// children. Under other conditions they come in another order than in the trace.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pairs {
-    coupling: Coupling,
     together: usize,
-    semaphores: BTreeMap<(usize, usize), Pair>,
-}
-
-/// What two threads tell each other of which the first wakes the second.
-#[derive(Clone, Copy, Debug)]
-struct Pair {
-    /// The second waits for the progress of the first, and of no other.
-    wakes: usize,
-    /// The first waits for the progress of the second, if they work for each other.
-    follows: Option<usize>,
+    /// The inbox of each thread that others wake.
+    inboxes: BTreeMap<usize, usize>,
+    /// How each thread follows each that it wakes.
+    follow: BTreeMap<(usize, usize), Follow>,
 }
 
 impl Pairs {
-    /// Makes semaphores in `all`, with the `names` of the threads. `wakes` has the threads that each thread wakes.
+    /// Makes inboxes in `all`, with the `names` of the threads. `wakes` has the threads that each thread wakes.
     pub(super) fn new(
         coupling: Coupling,
         wakes: &[BTreeSet<usize>],
         names: &dyn Fn(usize) -> String,
         pools: &Pools,
-        all: &mut Vec<Semaphore>,
+        all: &mut Vec<String>,
     ) -> Self {
         let circles = circles(wakes);
-        let mut semaphore = |by: usize, woken: usize, what: &str, initial: u32| {
-            all.push(Semaphore { name: format!("{}->{}{what}", names(by), names(woken)), initial });
-            all.len() - 1
-        };
-        // Whichever member of a pool is first to do what it was asked wakes the thread that waits for it.
-        let member = |by: usize| (pools.of(by), if pools.of(by).is_some() { 0 } else { by });
-        let mut shared: BTreeMap<_, usize> = BTreeMap::new();
-        let (mut semaphores, mut together) = (BTreeMap::new(), 0);
+        let mut this = Self::default();
         let each = wakes.iter().enumerate().flat_map(|(by, woken)| woken.iter().map(move |&woken| (by, woken)));
         for (by, woken) in each {
             let mutual = circles[by] == circles[woken];
-            together += usize::from(mutual);
-            let initial = u32::from(coupling == Coupling::OneAhead);
-            let wakes = *shared.entry((member(by), woken)).or_insert_with(|| semaphore(by, woken, "", 0));
+            this.together += usize::from(mutual);
+            this.inboxes.entry(woken).or_insert_with(|| {
+                all.push(names(woken));
+                all.len() - 1
+            });
             // Members of a pool take work from a queue, and not from each other's hands.
-            let closely = mutual && coupling != Coupling::Free && !pools.are_mates(by, woken);
-            let follows = closely.then(|| semaphore(by, woken, " follows", initial));
-            semaphores.insert((by, woken), Pair { wakes, follows });
+            let closely = mutual && !pools.are_mates(by, woken);
+            this.follow.insert((by, woken), if closely { coupling.follow() } else { Follow::Free });
         }
-        Self { coupling, together, semaphores }
+        this
     }
 
     /// Returns how many of the pairs stay together, whatever the coupling.
@@ -95,27 +94,16 @@ impl Pairs {
         self.together
     }
 
-    /// What `woken` does to sleep until `by` wakes it. `early`: it was woken when it had not gone to sleep yet, so that
-    /// the waker did not follow it.
-    pub(super) fn wait(&self, by: usize, woken: usize, early: bool, ops: &mut Vec<Op>) {
-        let Some(pair) = self.semaphores.get(&(by, woken)) else { return };
-        let follows = pair.follows.filter(|_| !early).map(Op::SemPost);
-        let waits = Op::SemWait(pair.wakes);
-        match self.coupling {
-            Coupling::OneAhead => ops.extend(std::iter::once(waits).chain(follows)),
-            _ => ops.extend(follows.into_iter().chain([waits])),
-        }
+    /// What `woken` does to sleep until one of those that wake it does so.
+    pub(super) fn wait(&self, woken: usize, ops: &mut Vec<Op>) {
+        ops.extend(self.inboxes.get(&woken).map(|&inbox| Op::InboxWait(inbox)));
     }
 
-    /// What `by` does to wake `woken`; `early` as in [`Self::wait`].
+    /// What `by` does to wake `woken`. `early`: it was woken when it had not gone to sleep yet, so that the waker did
+    /// not follow it.
     pub(super) fn wake(&self, by: usize, woken: usize, early: bool, ops: &mut Vec<Op>) {
-        let Some(pair) = self.semaphores.get(&(by, woken)) else { return };
-        let follows = pair.follows.filter(|_| !early).map(Op::SemWait);
-        let wakes = Op::SemPost(pair.wakes);
-        match self.coupling {
-            Coupling::Together => ops.extend(std::iter::once(wakes).chain(follows)),
-            _ => ops.extend(follows.into_iter().chain([wakes])),
-        }
+        let Some((&inbox, &follow)) = self.inboxes.get(&woken).zip(self.follow.get(&(by, woken))) else { return };
+        ops.push(Op::InboxWake { inbox, follow: if early { Follow::Free } else { follow } });
     }
 }
 

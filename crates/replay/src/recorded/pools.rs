@@ -21,8 +21,8 @@ pub(super) struct Pools {
     pools: Vec<Pool>,
 }
 
-/// What members of a pool have in common: a name, and a process or a parent.
-type Kin<'a> = (&'a str, Option<i32>, Option<usize>);
+/// What members of a pool have in common: a name, and a process or a parent process.
+type Kin<'a> = (&'a str, Option<i32>, Option<i32>);
 
 #[derive(Clone, Debug)]
 struct Pool {
@@ -47,7 +47,11 @@ impl Pools {
         }
         for (index, thread) in threads.iter().enumerate().filter(|(index, _)| may(*index)) {
             let process = thread.tgid.filter(|&tgid| in_process.get(&(&thread.comm, tgid)).is_some_and(|&all| all > 1));
-            let parent = thread.born.and_then(|(_, parent)| parent).filter(|_| process.is_none());
+            let forked_by = || {
+                let parent = &threads[thread.born?.1?];
+                Some(parent.tgid.unwrap_or(parent.pid))
+            };
+            let parent = thread.ppid.or_else(forked_by).filter(|_| process.is_none());
             kin.entry((&thread.comm, process, parent)).or_default().push(index);
         }
         let mut this = Self { of: vec![None; threads.len()], pools: Vec::new() };

@@ -34,7 +34,8 @@ pub(super) fn build(
     lateness: &Lateness,
     how: &How,
 ) -> Recorded {
-    let Lives { threads, groups: marked, hotplug, mut counts, .. } = lives;
+    let Lives { mut threads, groups: marked, hotplug, mut counts, .. } = lives;
+    add_processes(&mut threads, &how.processes);
     let kept = kept(&threads, how);
     let yielded = |at, ran| causes::yielded(ticks, at, ran);
     let endless: Vec<Option<usize>> = threads.iter().map(|thread| endless(thread, duration_ns, &yielded)).collect();
@@ -79,7 +80,7 @@ pub(super) fn build(
     let builder = Builder {
         numbers: &numbers,
         endless: &endless,
-        pairs: Pairs::new(how.coupling, &wakes, &names, &pools, &mut workload.semaphores),
+        pairs: Pairs::new(how.coupling, &wakes, &names, &pools, &mut workload.inboxes),
         causes,
         cycle,
         paces,
@@ -186,6 +187,20 @@ impl Names {
         let seen = self.0.entry(name.clone()).or_default();
         *seen += 1;
         if *seen > 1 { format!("{name}.{seen}") } else { name }
+    }
+}
+
+/// Adds what is known of processes besides the events. An id that two threads had one after the other says nothing.
+fn add_processes(threads: &mut [lives::Thread], processes: &BTreeMap<i32, (i32, i32)>) {
+    let mut users: BTreeMap<i32, usize> = BTreeMap::new();
+    for thread in &*threads {
+        *users.entry(thread.pid).or_default() += 1;
+    }
+    for thread in threads.iter_mut().filter(|thread| users.get(&thread.pid) == Some(&1)) {
+        if let Some(&(process, parent)) = processes.get(&thread.pid) {
+            thread.tgid.get_or_insert(process);
+            thread.ppid = Some(parent);
+        }
     }
 }
 
@@ -493,7 +508,7 @@ impl<'a> Builder<'a> {
                 ops.extend(self.owes(thread, stretch.woken, owed).map(|(pool, work)| Op::PoolSleep { pool, work }));
                 return;
             }
-            self.pairs.wait(by, thread, stretch.early, ops);
+            self.pairs.wait(thread, ops);
             return;
         }
         // Its life begins there, unless it began before the trace.

@@ -1,12 +1,17 @@
 //! Small traces, and the programs they become.
 
 use super::*;
-use vruntime_workload::program::{Bandwidth, Changed, Clamps, Cpuset, Op, Partition, Phase, Policy, Repeat};
+use vruntime_workload::program::{Bandwidth, Changed, Clamps, Cpuset, Follow, Op, Partition, Phase, Policy, Repeat};
 
 mod endless;
 mod habits;
 mod hotplug;
 mod start;
+
+/// A wakeup that nobody follows.
+fn wake(inbox: usize) -> Op {
+    Op::InboxWake { inbox, follow: Follow::Free }
+}
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -201,7 +206,7 @@ fn who_came_unseen_has_worked_since_his_charges_say() {
     assert_eq!(recorded.counts.charged_ns, 9 * MS);
     let runs: Vec<Op> = ops(&recorded, 5).into_iter().filter(|op| !matches!(op, Op::SleepUntil { .. })).collect();
     let run = |ms: u64| Op::Run { work: ms * MS };
-    assert_eq!(runs, [run(4), run(2), Op::SemPost(0), run(2), run(4), run(5)]);
+    assert_eq!(runs, [run(4), run(2), wake(0), run(2), run(4), run(5)]);
 }
 
 /// Both switches between two tasks are missing: each has what it was charged for.

@@ -6,6 +6,7 @@
 mod barrier;
 mod completion;
 mod condition;
+mod inbox;
 mod inherit;
 mod mutex;
 mod pipe;
@@ -18,6 +19,7 @@ use vruntime_workload::program::Workload;
 
 pub(crate) use barrier::Barrier;
 pub(crate) use completion::Completion;
+pub(crate) use inbox::Inbox;
 pub(crate) use mutex::{Mutex, mutex_of};
 pub(crate) use pipe::Pipe;
 pub(crate) use pool::Pool;
@@ -40,6 +42,9 @@ pub(crate) struct Objects {
     pub(crate) wait_queues: Vec<EventQueue>,
     pub(crate) completions: Vec<Completion>,
     pub(crate) pools: Vec<Pool>,
+    pub(crate) inboxes: Vec<Inbox>,
+    /// The inbox that instances of each of the workload's tasks wait at; empty if there are no inboxes.
+    pub(crate) owners: Vec<Option<u32>>,
     /// When each timer beat last, or from when on its beats count; none: nobody has used it yet.
     pub(crate) timers: Vec<Option<u64>>,
     /// A mutex that somebody who did not hold it unlocked: (task, mutex).
@@ -59,6 +64,8 @@ impl Objects {
             pipes: workload.pipes.iter().map(Pipe::new).collect(),
             buffers: 0,
             wait_queues: vec![EventQueue::default(); workload.wait_queues.len()],
+            inboxes: workload.inboxes.iter().map(|_| Inbox::default()).collect(),
+            owners: inbox::owners(workload),
             pools: workload.pools.iter().map(|_| Pool::default()).collect(),
             completions: vec![Completion::default(); workload.completions.len()],
             timers: workload.timers.iter().map(|timer| timer.start).collect(),

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use vruntime_workload::UniqueNames;
 use vruntime_workload::program::{Changed, Op, Phase, Workload};
 
-/// Who there are to be of each task and of each semaphore: the first is the old one.
+/// Who there are to be of each task and of each inbox: the first is the old one.
 struct Plan<'a> {
     /// How many of each task.
     copies: &'a [u32],
     /// The second of each task, if there is one; the others follow.
     second_task: Vec<usize>,
-    /// The same of semaphores, and who waits for each.
-    second_semaphore: Vec<usize>,
+    /// The same of inboxes, and who waits at each.
+    second_inbox: Vec<usize>,
     waiter: Vec<Option<usize>>,
 }
 
@@ -23,11 +23,11 @@ pub(super) fn multiply(workload: &mut Workload, copies: &[u32]) {
     if copies.iter().all(|&count| count == 1) {
         return;
     }
-    let mut waiter = vec![None; workload.semaphores.len()];
+    let mut waiter = vec![None; workload.inboxes.len()];
     for (index, task) in workload.tasks.iter().enumerate() {
         for op in task.phases.iter().flat_map(|phase| &phase.ops) {
-            if let Op::SemWait(semaphore) = op {
-                waiter[*semaphore] = Some(index);
+            if let Op::InboxWait(inbox) = op {
+                waiter[*inbox] = Some(index);
             }
         }
     }
@@ -44,7 +44,7 @@ pub(super) fn multiply(workload: &mut Workload, copies: &[u32]) {
     let plan = Plan {
         copies,
         second_task: seconds(&mut copies.iter().copied(), workload.tasks.len()),
-        second_semaphore: seconds(&mut waiter.iter().map(of_waiter), workload.semaphores.len()),
+        second_inbox: seconds(&mut waiter.iter().map(of_waiter), workload.inboxes.len()),
         waiter,
     };
     let mut names = UniqueNames::default();
@@ -77,12 +77,9 @@ pub(super) fn multiply(workload: &mut Workload, copies: &[u32]) {
             tasks.extend(added);
         }
     }
-    for semaphore in 0..plan.waiter.len() {
-        for copy in 1..of_waiter(&plan.waiter[semaphore]) {
-            let old = &workload.semaphores[semaphore];
-            let name = format!("{}#{}", old.name, copy + 1);
-            let new = vruntime_workload::program::Semaphore { name, ..old.clone() };
-            workload.semaphores.push(new);
+    for inbox in 0..plan.waiter.len() {
+        for copy in 1..of_waiter(&plan.waiter[inbox]) {
+            workload.inboxes.push(format!("{}#{}", workload.inboxes[inbox], copy + 1));
         }
     }
 }
@@ -91,8 +88,10 @@ impl Plan<'_> {
     /// The program of that copy of a task.
     fn phases(&self, phases: &Arc<[Phase]>, task: usize, copy: u32) -> Arc<[Phase]> {
         let concerned = |op: &Op| match op {
-            Op::SemWait(_) => copy > 0,
-            Op::SemPost(semaphore) => copy > 0 || self.waiter[*semaphore].is_some_and(|waiter| self.copies[waiter] > 1),
+            Op::InboxWait(_) => copy > 0,
+            Op::InboxWake { inbox, .. } => {
+                copy > 0 || self.waiter[*inbox].is_some_and(|waiter| self.copies[waiter] > 1)
+            }
             Op::Fork(child) => copy > 0 || self.copies[*child] > 1,
             _ => false,
         };
@@ -117,12 +116,11 @@ impl Plan<'_> {
             own.into_iter().chain(rest)
         };
         match *op {
-            Op::SemWait(semaphore) => vec![Op::SemWait(nth(semaphore, self.second_semaphore[semaphore], copy))],
-            Op::SemPost(semaphore) => {
-                let others = self.waiter[semaphore].map_or(1, |waiter| self.copies[waiter]);
-                targets(others)
-                    .map(|copy| Op::SemPost(nth(semaphore, self.second_semaphore[semaphore], copy)))
-                    .collect()
+            Op::InboxWait(inbox) => vec![Op::InboxWait(nth(inbox, self.second_inbox[inbox], copy))],
+            Op::InboxWake { inbox, follow } => {
+                let others = self.waiter[inbox].map_or(1, |waiter| self.copies[waiter]);
+                let wake = |copy| Op::InboxWake { inbox: nth(inbox, self.second_inbox[inbox], copy), follow };
+                targets(others).map(wake).collect()
             }
             Op::Fork(child) => {
                 targets(self.copies[child]).map(|copy| Op::Fork(nth(child, self.second_task[child], copy))).collect()

@@ -3,7 +3,7 @@
 use super::super::{Closed, Event, Lateness, Left, Named, Recorded, Recorder, What as Happens};
 use super::Rules;
 use vruntime_workload::Error;
-use vruntime_workload::program::{Bandwidth, Group, Op, Policy};
+use vruntime_workload::program::{Bandwidth, Follow, Group, Op, Policy};
 
 const MS: u64 = 1_000_000;
 const IDLE: Named<'static> = Named { pid: 0, comm: b"swapper/0" };
@@ -117,21 +117,27 @@ fn who_is_removed_wakes_nobody_and_others_keep_their_times() {
     assert_eq!(ops(&changed, "web server-6")[..2], first);
 }
 
+/// A wakeup that nobody follows.
+fn wake(inbox: usize) -> Op {
+    Op::InboxWake { inbox, follow: Follow::Free }
+}
+
 #[test]
 fn copies_wake_copies() {
     let changed = applied(&["tgid=5: copies=3"]).unwrap();
-    assert_eq!((changed.workload.tasks.len(), changed.workload.semaphores.len()), (7, 3));
-    let posts =
-        |name: &str| ops(&changed, name).into_iter().filter(|op| matches!(op, Op::SemPost(_))).collect::<Vec<_>>();
+    assert_eq!((changed.workload.tasks.len(), changed.workload.inboxes.len()), (7, 3));
+    let posts = |name: &str| {
+        ops(&changed, name).into_iter().filter(|op| matches!(op, Op::InboxWake { .. })).collect::<Vec<_>>()
+    };
     for (number, name) in ["", "#2", "#3"].into_iter().enumerate() {
-        assert_eq!(posts(&format!("web-client-5{name}")), vec![Op::SemPost(number); 9]);
-        assert_eq!(ops(&changed, &format!("web server-6{name}"))[0], Op::SemWait(number));
+        assert_eq!(posts(&format!("web-client-5{name}")), vec![wake(number); 9]);
+        assert_eq!(ops(&changed, &format!("web server-6{name}"))[0], Op::InboxWait(number));
     }
     // Only the server: its client wakes all of them. Only the client: just one of them wakes the server.
     let changed = applied(&["web server: copies=3"]).unwrap();
-    assert_eq!(ops(&changed, "web-client-5")[2..5], [0, 1, 2].map(Op::SemPost));
+    assert_eq!(ops(&changed, "web-client-5")[2..5], [0, 1, 2].map(wake));
     let changed = applied(&["web-client: copies=2"]).unwrap();
-    let posts = |name: &str| ops(&changed, name).iter().filter(|op| matches!(op, Op::SemPost(_))).count();
+    let posts = |name: &str| ops(&changed, name).iter().filter(|op| matches!(op, Op::InboxWake { .. })).count();
     assert_eq!((posts("web-client-5"), posts("web-client-5#2")), (9, 0));
 }
 

@@ -29,3 +29,28 @@ fn who_was_there_is_where_he_was() {
     let (there, asleep) = (Some(Before::Runnable(1)), Some(Before::Asleep(0)));
     assert_eq!(["a", "b", "c", "d"].map(before), [there, there, asleep, None]);
 }
+
+/// Three workers of one name that one task wakes by turns. They were forked before the trace began, so that no event
+/// says by whom.
+#[test]
+fn workers_of_one_parent_are_told_from_others() {
+    let (main, workers) = (task(50, "main"), [60, 70, 80].map(|pid| task(pid, "w")));
+    let pools = |processes: &[(i32, (i32, i32))]| {
+        let mut script = Script::default();
+        for round in 1..30 {
+            let at = round * 10 * MS;
+            let worker = workers[round as usize % 3];
+            script.wake(at, 0, main).switch(at + US, 0, Left::Runnable, Some(main));
+            script.wake(at + MS, 0, worker).switch(at + MS + US, 0, Left::Sleeping, Some(worker));
+            script.switch(at + 3 * MS, 0, Left::Sleeping, None);
+        }
+        script.recorder = std::mem::take(&mut script.recorder).with_processes(processes.iter().copied());
+        let recorded = script.finish();
+        (recorded.pools.len(), recorded.threads.iter().filter_map(|thread| thread.tgid).collect::<Vec<_>>())
+    };
+    let parent = |of: [i32; 3]| [0, 1, 2].map(|worker| (60 + 10 * worker, (6 + worker, of[worker as usize])));
+    assert_eq!(pools(&parent([5, 5, 9])).0, 1, "two of one parent");
+    assert_eq!(pools(&parent([4, 5, 9])).0, 0, "each has a parent of its own");
+    // An id that the events do not have says nothing.
+    assert_eq!(pools(&[(61, (4, 5))]), pools(&[]));
+}

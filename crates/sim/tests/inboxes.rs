@@ -1,0 +1,126 @@
+//! Inboxes: a task waits for whichever other wakes it first.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use vruntime_report::{Collector, Results};
+use vruntime_sim::{Config, Costs, MachineSpec, parse_topology};
+use vruntime_workload::program::{Follow, Op, Phase, Settings, Task, Workload};
+
+const MS: u64 = 1_000_000;
+const ALL: [Follow; 4] = [Follow::Free, Follow::Together, Follow::Asleep, Follow::OneAhead];
+
+/// A task on a CPU of its own.
+fn task(name: &str, cpu: u32, ops: Vec<Op>) -> Task {
+    let task = Task::new(name, [Phase::times(1, ops)]);
+    Task { settings: Settings { cpus: Some(vec![cpu]), ..task.settings }, ..task }
+}
+
+fn run(work: u64) -> Op {
+    Op::Run { work: work * MS }
+}
+
+fn wake(inbox: usize, follow: Follow) -> Op {
+    Op::InboxWake { inbox, follow }
+}
+
+/// Runs tasks on four CPUs, where kernel work takes no time. Returns when they ended, what they did and what is said.
+fn simulate(tasks: Vec<Task>, inboxes: usize) -> (u64, Results, Vec<String>) {
+    let inboxes = (0..inboxes).map(|inbox| format!("inbox {inbox}")).collect();
+    let workload = Workload { tasks, inboxes, duration: Some(60_000 * MS), ..Workload::default() };
+    let mut machine = MachineSpec::new(parse_topology("4").expect("four CPUs are a machine"));
+    (machine.costs, machine.timer_slack_ns) = (Costs::ZERO, 0);
+    let config = Config::new(vruntime_sched::kernel("6.18").expect("it is offered"), machine);
+    let mut collector = Collector::new(4);
+    let outcome = vruntime_sim::run(&workload, &config, &mut collector).expect("it runs");
+    (outcome.end, collector.into_results(), outcome.notes)
+}
+
+/// When each task ended, milliseconds: it did nothing but run and sleep in its inbox or before others'.
+fn ends(tasks: Vec<Task>, inboxes: usize) -> Vec<u64> {
+    let (_, results, notes) = simulate(tasks, inboxes);
+    assert_eq!(notes, Vec::<String>::new());
+    let ended = |task: &vruntime_report::TaskResult| (task.account.cpu_ns + task.account.sleeping_ns) / MS;
+    results.tasks.iter().map(ended).collect()
+}
+
+/// The server was written down as waiting for the slow client first.
+#[test]
+fn the_first_to_come_is_served_first() {
+    let server = task("server", 0, vec![Op::InboxWait(0), run(1), Op::InboxWait(0), run(1)]);
+    let slow = task("slow", 1, vec![run(20), wake(0, Follow::Free)]);
+    let quick = task("quick", 2, vec![run(3), wake(0, Follow::Free)]);
+    assert_eq!(ends(vec![server, slow, quick], 1), [21, 20, 3]);
+}
+
+#[test]
+fn what_comes_while_the_owner_is_busy_is_kept() {
+    let server = task("server", 0, vec![run(10), Op::InboxWait(0), run(1), Op::InboxWait(0), run(1)]);
+    let client = task("client", 1, vec![wake(0, Follow::Free), wake(0, Follow::Free), run(1)]);
+    assert_eq!(ends(vec![server, client], 1), [12, 1]);
+}
+
+/// The owner works 10 ms for each wakeup; a client that does nothing else wakes it three times.
+#[test]
+fn wakers_get_as_far_ahead_as_they_may() {
+    let server = || task("server", 0, (0..3).flat_map(|_| [Op::InboxWait(0), run(10)]).collect());
+    let end = |follow| {
+        let client = (0..3).flat_map(|_| [wake(0, follow)]).chain([run(1)]).collect();
+        ends(vec![server(), task("client", 1, client)], 1)
+    };
+    assert_eq!(end(Follow::Free), [30, 1], "all at once");
+    assert_eq!(end(Follow::OneAhead), [30, 11], "the third when the second is begun");
+    assert_eq!(end(Follow::Together), [30, 21], "it goes on when the third is begun");
+    assert_eq!(end(Follow::Asleep), [30, 21], "the third when the second is done");
+}
+
+/// Each follows the other, and works only when the other has woken it.
+#[test]
+fn nobody_follows_one_that_sleeps_elsewhere() {
+    for follow in ALL {
+        let one = task("one", 0, vec![wake(1, follow), wake(1, follow), Op::InboxWait(0), run(1)]);
+        let other = task("other", 1, vec![wake(0, follow), wake(0, follow), Op::InboxWait(1), run(1)]);
+        assert!(ends(vec![one, other], 2).into_iter().all(|end| end <= 2), "{follow:?}");
+        // Nor one that has ended, or has not begun.
+        let late = Task { start: Some(30 * MS), ..task("late", 2, vec![Op::InboxWait(0), run(1)]) };
+        let client =
+            task("client", 1, vec![wake(0, follow), run(1), wake(0, follow), run(40), wake(0, follow), run(1)]);
+        let (_, results, notes) = simulate(vec![late, client], 1);
+        assert_eq!((notes, results.tasks[1].account.sleeping_ns), (Vec::new(), 0), "{follow:?}");
+    }
+}
+
+#[test]
+fn who_is_never_woken_is_told() {
+    let (_, _, notes) = simulate(vec![task("server", 0, vec![run(1), Op::InboxWait(0)])], 1);
+    let told = "task `server` waits for a task that wakes it, since 1 ms, and was not woken";
+    assert_eq!(notes.last().map(String::as_str), Some(told));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Tasks that wake each other at random, as often as they wait. All get to their end, whatever follows whom.
+    #[test]
+    fn everybody_comes_to_the_end(
+        rounds in prop::collection::vec((0..5_usize, 1..5_usize, 0..4_usize, 0..3_u64), 1..60),
+    ) {
+        let mut programs: Vec<Vec<Op>> = vec![Vec::new(); 5];
+        // In this order they could happen one after the other: a wakeup, and the wait that it ends.
+        for (by, apart, follow, work) in rounds {
+            let woken = (by + apart) % 5;
+            programs[by].extend([wake(woken, ALL[follow]), run(work)]);
+            programs[woken].extend([Op::InboxWait(woken), run(1)]);
+        }
+        let worked = |ops: &Vec<Op>| ops.iter().map(|op| if let Op::Run { work } = op { *work } else { 0 }).sum::<u64>();
+        let expected: Vec<u64> = programs.iter().map(worked).collect();
+        let tasks = programs.into_iter().enumerate().map(|(number, ops)| {
+            let phases: Arc<[Phase]> = [Phase::times(1, ops)].into();
+            Task { phases, ..Task::new(format!("task{number}"), []) }
+        });
+        let (_, results, notes) = simulate(tasks.collect(), 5);
+        prop_assert_eq!(notes, Vec::<String>::new());
+        let had: Vec<u64> = results.tasks.iter().map(|task| task.account.cpu_ns).collect();
+        prop_assert_eq!(had, expected);
+    }
+}
