@@ -294,8 +294,8 @@ mod tests {
         assert!(taken.cgroups.contains(&line), "{line}");
     }
 
-    /// The kernel's clock excludes the time that the hypervisor stole from that CPU, so that the times of two CPUs cannot
-    /// be compared on a real machine. What is compared here is one sleeper with itself.
+    /// The kernel's clock excludes the time that the hypervisor stole from that CPU, so that the times of two CPUs
+    /// cannot be compared on a real machine. What is compared here is one sleeper with itself.
     #[test]
     fn sleepers_do_not_run() {
         let (tell, told) = std::sync::mpsc::channel();
