@@ -175,6 +175,12 @@ mod tests {
         assert_eq!(pool("a:b"), "a:b");
     }
 
+    /// A thread's name that no other process has: all of the machine is looked at, and another one may run these tests
+    /// at the same time.
+    fn own_name(word: &str) -> String {
+        format!("{word}-{}", std::process::id())
+    }
+
     /// A thread that wakes every 5 ms to compute for 1 ms is seen as that, and is not if it is ours.
     #[test]
     fn what_another_thread_did_is_seen() {
@@ -190,7 +196,7 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(5));
             }
         };
-        let other = std::thread::Builder::new().name("vr-other".to_owned()).spawn(body).unwrap();
+        let other = std::thread::Builder::new().name(own_name("other")).spawn(body).unwrap();
         let began = work::now();
         let before = Look::now();
         let from = rounds.load(std::sync::atomic::Ordering::Relaxed);
@@ -206,7 +212,8 @@ mod tests {
             skip::skip("this kernel has no schedstats");
             return;
         };
-        let found = seen.iter().find(|resident| resident.name == "vr-other").unwrap_or_else(|| panic!("{seen:?}"));
+        let found =
+            seen.iter().find(|resident| resident.name == own_name("other")).unwrap_or_else(|| panic!("{seen:?}"));
         // It sleeps 5 ms at least; what it works is cut where something else preempts it. A sleep that is over before
         // the thread has left the CPU is none, so that half of the rounds are asked for.
         let longest = elapsed / (ROUNDS / 2);
@@ -214,7 +221,7 @@ mod tests {
         // It was born with this thread's, which is not 0 under `nice`.
         let nice = rustix::process::getpriority_process(None).unwrap() as i8;
         assert_eq!(found.policy, Policy::Other { nice, slice: None });
-        assert!(!not_ours.unwrap().iter().any(|resident| resident.name == "vr-other"));
+        assert!(!not_ours.unwrap().iter().any(|resident| resident.name == own_name("other")));
         assert!(seen.is_sorted_by(|a, b| a.taken() >= b.taken()), "{seen:?}");
     }
 
@@ -238,14 +245,21 @@ mod tests {
     fn what_ended_meanwhile_is_not_forgotten() {
         const WORKED_NS: u64 = 200_000_000;
         let before = Look::now();
-        let body = || while work::cpu_time() < WORKED_NS {};
-        std::thread::Builder::new().name("vr-gone".to_owned()).spawn(body).unwrap().join().unwrap();
+        let body = || {
+            while work::cpu_time() < WORKED_NS {}
+            rustix::thread::gettid().as_raw_nonzero().get()
+        };
+        let tid = std::thread::Builder::new().name(own_name("gone")).spawn(body).unwrap().join().unwrap();
+        // A thread that was joined is listed until it has left the CPU for the last time.
+        while std::path::Path::new(&format!("/proc/self/task/{tid}")).exists() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let seen = before.since(&|_, _| false);
         let Some(busy) = seen.busy else {
             skip::skip("this kernel does not tell how long CPUs were idle");
             return;
         };
-        assert!(!seen.residents.iter().flatten().any(|resident| resident.name == "vr-gone"));
+        assert!(!seen.residents.iter().flatten().any(|resident| resident.name == own_name("gone")));
         // Idle time is told to 10 ms, of each look.
         let took = busy * seen.elapsed as f64;
         assert!(took >= WORKED_NS as f64 / 2.0, "{took} of {}", seen.elapsed);
