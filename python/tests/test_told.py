@@ -167,6 +167,8 @@ class Interrupted(unittest.TestCase):
 
     def _interrupt(self, call, commands, how=os.kill, told="interrupted\n"):
         program = (
+            # What a shell starts in the background ignores the signal, and whatever that starts does.
+            "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
             "import vruntime\n"
             "hogs = {'tasks': {'hog': {'instance': 64, 'loop': -1, 'run': 100, 'sleep': 100}}}\n"
             "print('begins', flush=True)\n"
@@ -183,11 +185,10 @@ class Interrupted(unittest.TestCase):
         ) as python:
             try:
                 self.assertEqual(python.stdout.readline(), "begins\n")
-                while len(_children(python.pid)) < commands:
+                # Before a command handles the signal, it would end without a word.
+                while len(started := _children(python.pid)) < commands or not all(map(_handles_interrupts, started)):
                     self.assertIsNone(python.poll())
                     time.sleep(0.01)
-                time.sleep(0.2)
-                started = _children(python.pid)
                 how(python.pid, signal.SIGINT)
                 self.assertEqual(python.communicate(timeout=60)[0], told)
                 # Those whose parent was killed are on their way.
@@ -208,6 +209,17 @@ def _runs(pid):
             return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
+
+
+def _handles_interrupts(pid):
+    """Whether this is a command that has begun, and not yet a copy of the interpreter that starts it."""
+    try:
+        with open(f"/proc/{pid}/status") as status:
+            handled = next(line.split()[1] for line in status if line.startswith("SigCgt:"))
+        command = not os.path.samefile(f"/proc/{pid}/exe", sys.executable)
+    except OSError:
+        return False
+    return command and bool(int(handled, 16) >> (signal.SIGINT - 1) & 1)
 
 
 def _children(pid):

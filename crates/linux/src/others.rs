@@ -19,7 +19,8 @@ use crate::{sys, work};
 #[derive(Debug)]
 pub(crate) struct Look {
     at: u64,
-    seen: BTreeMap<i32, Schedstat>,
+    /// The account of each thread, and when it was read: on a busy machine it takes long to read them all.
+    seen: BTreeMap<i32, (u64, Schedstat)>,
     /// How long all CPUs together have been idle, nanoseconds.
     idle: Option<u64>,
     /// CPUs that are online.
@@ -32,31 +33,34 @@ impl Look {
         let mut seen = BTreeMap::new();
         each_task(|task| {
             if let Ok(account) = task.schedstat() {
-                seen.insert(task.tid, account);
+                seen.insert(task.tid, (work::now(), account));
             }
         });
         // What looking takes is not of what comes between two looks.
-        seen.extend(this_thread());
+        seen.extend(this_thread().map(|(this, account)| (this, (work::now(), account))));
         let online = Machine::this().online;
         Self { at: work::now(), seen, idle: idle(), online }
     }
 
     /// What has run since, but for the tasks that are `ours` (process, thread).
     pub(crate) fn since(&self, ours: &dyn Fn(i32, i32) -> bool) -> Others {
-        let elapsed = work::now().saturating_sub(self.at).max(1);
+        // What the CPUs were idle comes between the two times, whatever else has a CPU meanwhile.
         let idle = idle().zip(self.idle).map(|(now, before)| now.saturating_sub(before));
+        let elapsed = work::now().saturating_sub(self.at).max(1);
         let busy = idle.map(|idle| self.online.len() as f64 - idle as f64 / elapsed as f64);
-        Others { residents: self.residents(elapsed, ours), busy, elapsed }
+        Others { residents: self.residents(ours), busy, elapsed }
     }
 
     /// None if the kernel keeps no such accounts (no schedstats): this thread itself would have had no CPU then.
-    fn residents(&self, elapsed: u64, ours: &dyn Fn(i32, i32) -> bool) -> Option<Vec<Resident>> {
+    fn residents(&self, ours: &dyn Fn(i32, i32) -> bool) -> Option<Vec<Resident>> {
         let (this, own) = this_thread().filter(|(_, account)| account.pcount > 0)?;
+        let asked = work::now();
         let mut found = Vec::new();
         each_task(|task| {
             let account = if task.tid == this { Some(own.clone()) } else { task.schedstat().ok() };
             if let Some(account) = account.filter(|_| !ours(task.pid, task.tid)) {
-                found.extend(self.of(task, &account, elapsed));
+                let at = if task.tid == this { asked } else { work::now() };
+                found.extend(self.of(task, &account, at));
             }
         });
         // Workers of one CPU's pool stand in for each other, and look alike.
@@ -65,9 +69,10 @@ impl Look {
         Some(found)
     }
 
-    /// What that task did in `elapsed` nanoseconds, if anything, when its account says `now`.
-    fn of(&self, task: &Task, now: &Schedstat, elapsed: u64) -> Option<Resident> {
-        let (ran, times) = self.seen.get(&task.tid).map_or((0, 0), |seen| (seen.sum_exec_runtime, seen.pcount));
+    /// What that task did since it was seen, if anything, when its account says `now` at this time.
+    fn of(&self, task: &Task, now: &Schedstat, at: u64) -> Option<Resident> {
+        let seen = self.seen.get(&task.tid);
+        let (from, ran, times) = seen.map_or((self.at, 0, 0), |(at, seen)| (*at, seen.sum_exec_runtime, seen.pcount));
         let (ran, times) = (now.sum_exec_runtime.saturating_sub(ran), now.pcount.saturating_sub(times));
         if ran == 0 || times == 0 {
             return None;
@@ -98,7 +103,7 @@ impl Look {
             name: pool(&stat.comm).to_owned(),
             policy,
             cpus: (!all).then_some(cpus),
-            period: (elapsed / times).max(1),
+            period: (at.saturating_sub(from) / times).max(1),
             work: ran / times,
         };
         Some(resident)
@@ -170,6 +175,12 @@ mod tests {
         assert_eq!(pool("a:b"), "a:b");
     }
 
+    /// A thread's name that no other process has: all of the machine is looked at, and another one may run these tests
+    /// at the same time.
+    fn own_name(word: &str) -> String {
+        format!("{word}-{}", std::process::id())
+    }
+
     /// A thread that wakes every 5 ms to compute for 1 ms is seen as that, and is not if it is ours.
     #[test]
     fn what_another_thread_did_is_seen() {
@@ -185,14 +196,15 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(5));
             }
         };
-        let other = std::thread::Builder::new().name("vr-other".to_owned()).spawn(body).unwrap();
+        let other = std::thread::Builder::new().name(own_name("other")).spawn(body).unwrap();
+        let began = work::now();
         let before = Look::now();
         let from = rounds.load(std::sync::atomic::Ordering::Relaxed);
         while rounds.load(std::sync::atomic::Ordering::Relaxed) < from + ROUNDS {
             std::thread::sleep(Duration::from_millis(5));
         }
         let seen = before.since(&|_, _| false);
-        let (elapsed, seen) = (seen.elapsed, seen.residents);
+        let (elapsed, seen) = (work::now() - began, seen.residents);
         let not_ours = before.since(&|pid, _| pid == std::process::id() as i32).residents;
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         other.join().unwrap();
@@ -200,7 +212,8 @@ mod tests {
             skip::skip("this kernel has no schedstats");
             return;
         };
-        let found = seen.iter().find(|resident| resident.name == "vr-other").unwrap_or_else(|| panic!("{seen:?}"));
+        let found =
+            seen.iter().find(|resident| resident.name == own_name("other")).unwrap_or_else(|| panic!("{seen:?}"));
         // It sleeps 5 ms at least; what it works is cut where something else preempts it. A sleep that is over before
         // the thread has left the CPU is none, so that half of the rounds are asked for.
         let longest = elapsed / (ROUNDS / 2);
@@ -208,27 +221,47 @@ mod tests {
         // It was born with this thread's, which is not 0 under `nice`.
         let nice = rustix::process::getpriority_process(None).unwrap() as i8;
         assert_eq!(found.policy, Policy::Other { nice, slice: None });
-        assert!(!not_ours.unwrap().iter().any(|resident| resident.name == "vr-other"));
+        assert!(!not_ours.unwrap().iter().any(|resident| resident.name == own_name("other")));
         assert!(seen.is_sorted_by(|a, b| a.taken() >= b.taken()), "{seen:?}");
     }
 
-    /// A thread that computes and ends between the looks is nobody's, and has been there all the same.
+    #[test]
+    fn what_nobody_accounts_for_is_what_is_left() {
+        let resident = |period, work| {
+            let policy = Policy::Other { nice: 0, slice: None };
+            Resident { name: "d".to_owned(), policy, cpus: None, period, work }
+        };
+        let residents = Some(vec![resident(10_000_000, 2_500_000), resident(1_000_000, 500_000)]);
+        let others = Others { residents, busy: Some(1.5), elapsed: 200_000_000 };
+        assert_eq!(others.unseen(0), Some(0.75));
+        assert_eq!(others.unseen(50_000_000), Some(0.5));
+        assert_eq!(others.unseen(200_000_000), Some(0.0), "accounts are finer than the idle time");
+        assert_eq!(Others { busy: None, ..others }.unseen(0), None);
+    }
+
+    /// A thread that computes and ends between the looks is nobody's, and has been there all the same. How much of it
+    /// is left when the residents are subtracted is not asked: the accounts are read a little earlier and later.
     #[test]
     fn what_ended_meanwhile_is_not_forgotten() {
         const WORKED_NS: u64 = 200_000_000;
         let before = Look::now();
-        let body = || while work::cpu_time() < WORKED_NS {};
-        std::thread::Builder::new().name("vr-gone".to_owned()).spawn(body).unwrap().join().unwrap();
+        let body = || {
+            while work::cpu_time() < WORKED_NS {}
+            rustix::thread::gettid().as_raw_nonzero().get()
+        };
+        let tid = std::thread::Builder::new().name(own_name("gone")).spawn(body).unwrap().join().unwrap();
+        // A thread that was joined is listed until it has left the CPU for the last time.
+        while std::path::Path::new(&format!("/proc/self/task/{tid}")).exists() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let seen = before.since(&|_, _| false);
-        let Some(unseen) = seen.unseen(0) else {
+        let Some(busy) = seen.busy else {
             skip::skip("this kernel does not tell how long CPUs were idle");
             return;
         };
-        assert!(!seen.residents.iter().flatten().any(|resident| resident.name == "vr-gone"));
+        assert!(!seen.residents.iter().flatten().any(|resident| resident.name == own_name("gone")));
         // Idle time is told to 10 ms, of each look.
-        let took = unseen * seen.elapsed as f64;
+        let took = busy * seen.elapsed as f64;
         assert!(took >= WORKED_NS as f64 / 2.0, "{took} of {}", seen.elapsed);
-        let known = seen.unseen(WORKED_NS).unwrap();
-        assert!((unseen - known - WORKED_NS as f64 / seen.elapsed as f64).abs() < 1e-9 || known == 0.0);
     }
 }
