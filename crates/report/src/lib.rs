@@ -61,6 +61,7 @@ mod result_tables;
 mod results;
 mod schedstat;
 mod shares;
+mod spread;
 mod table;
 mod throttles;
 mod units;
