@@ -146,6 +146,8 @@ pub(super) struct Thread {
     /// When it was on a CPU, in order of time.
     pub(super) ran: Vec<Ran>,
     pub(super) cpu_ns: u64,
+    /// How long it waited for a CPU until it ran.
+    pub(super) waited_ns: u64,
     pub(super) switches: u64,
     pub(super) latencies: Vec<u64>,
     pub(super) stay: Option<Stay>,
@@ -173,6 +175,7 @@ impl Thread {
             stretches: Vec::new(),
             ran: Vec::new(),
             cpu_ns: 0,
+            waited_ns: 0,
             switches: 0,
             latencies: Vec::new(),
             stay: None,
@@ -285,7 +288,7 @@ pub(super) struct Lives {
     cpus: Vec<Cpu>,
     idle: usize,
     /// The trace has wakeups.
-    wakeups: bool,
+    pub(super) wakeups: bool,
     /// How long any CPU was idle.
     any_idle: u64,
     now: u64,
@@ -652,6 +655,7 @@ impl Lives {
         let this = &mut self.threads[thread];
         match this.state {
             State::Waiting { since, woken, beside_idle, own_idle } => {
+                this.waited_ns += at - since;
                 if woken {
                     this.latencies.push(at - since);
                 }
