@@ -180,13 +180,15 @@ class Replays(unittest.TestCase):
             ("wakeups", "recorded"): "--wakeups=recorded",
             ("rules", ("a: nice=1", path("r.toml"))): "--map=a: nice=1 --map=r.toml",
             ("autogroup", False): "--no-autogroup",
+            ("repeat", 3): "--repeat=3",
             ("html", path("p.html")): "--html=p.html",
         }.items():
             name, value = options
             with mock.patch("vruntime._replay.command", side_effect=InterruptedError) as command:
                 with self.subTest(name), self.assertRaises(InterruptedError):
                     vruntime.replay("t.dat", **{name: value})
-                self.assertEqual(" ".join(command.call_args[0]), f"replay t.dat --json {said}")
+                asked = [word for word in command.call_args[0] if word != "--repeat=1"]
+                self.assertEqual(" ".join(asked), f"replay t.dat --json {said}")
         for wrong in ({"recorded_kernel": 6.1}, {"recorded_machine": True}, {"cgroups": ["a"]}, {"preempt": ["full"]}):
             with self.subTest(wrong), self.assertRaises(TypeError):
                 vruntime.replay("t.dat", **wrong)
@@ -196,6 +198,7 @@ class Replays(unittest.TestCase):
             vruntime.run(HOGS, machine=1, duration="1s", out=folder)
             trace = pathlib.Path(folder, "trace.perfetto-trace")
             replay = vruntime.replay(trace, kernel="6.1")
+            several = vruntime.replay(trace, kernel="6.1", repeat=2)
         self.assertEqual(len(replay.tasks), 2)
         for task in replay.tasks:
             for which in (task.recorded, task.replayed, task.what_if):
@@ -205,6 +208,9 @@ class Replays(unittest.TestCase):
         self.assertIn(replay.check["summary"], str(replay))
         self.assertTrue(any("sleep by a clock" in note for note in replay.notes), replay.notes)
         self.assertIn("<th>what if</th>", replay._repr_html_())
+        self.assertEqual(several.json["verdict"]["of_seeds"], [replay.json["verdict"]["verdict"]] * 2)
+        self.assertTrue(all(cell["what_if"] for cell in several.json["over_seeds"] if cell["metric"] == "share"))
+        self.assertNotIn("over_seeds", replay.json)
         with self.assertRaisesRegex(TypeError, "`beside` is"):
             vruntime.replay(trace, beside=HOGS)
 

@@ -17,6 +17,7 @@ from ._options import (
     kernel_name,
     machine_name,
     model,
+    numbers_of,
     path,
     rules_of,
     several,
@@ -102,6 +103,7 @@ def replay(
     beside: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
     wakeups: str | None = None,
     duration: Time | None = None,
+    repeat: int = 1,
     seed: int | None = None,
     hz: int | None = None,
     preempt: str | None = None,
@@ -125,6 +127,8 @@ def replay(
     :param beside: what if these workloads ran beside it.
     :param wakeups: what ends sleeps: ``"inferred"``, what seems to have, or ``"recorded"``, their recorded times.
     :param duration: read only so much of the trace.
+    :param repeat: so many replays and what-ifs, each with the next seed: all is of their mean then, and
+        ``json["over_seeds"]`` has the spread.
 
     All else is as in :func:`vruntime.run`.
     """
@@ -142,6 +146,7 @@ def replay(
         html=html,
     )
     said += rules_of(rules)
+    said += numbers_of(repeat=repeat)
     said += [f"--beside={path(file, 'what runs beside it')}" for file in several(beside, "beside")]
     answer = command("replay", path(trace, "a trace"), "--json", *said)
     return Replay(answer.json(), answer.told)

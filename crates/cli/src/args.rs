@@ -32,7 +32,7 @@ pub(crate) use self::record::Record;
 pub(crate) use self::replay::{Replay, Wakeups};
 pub(crate) use self::reproduce::{Reproduce, Which};
 pub(crate) use self::run::{Compare, Run};
-pub(crate) use self::shared::{Model, Options, Reports, TableFormat, Tables};
+pub(crate) use self::shared::{Model, Options, Reports, Seeds, TableFormat, Tables};
 pub(crate) use self::trace::{Trace, TraceAnalyse, TraceCommand, TraceConvert, TraceFormat, TraceInfo};
 
 /// The Linux CPU scheduler as a library: run, compare and trust what-ifs.

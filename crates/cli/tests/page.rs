@@ -257,7 +257,7 @@ fn a_replay_fits_the_screen_and_the_paper() {
     drawn(&dom, 7);
     let beyond: i32 = attributes(&dom, "data-beyond")[0].parse().unwrap();
     assert!(beyond <= 1, "{beyond} pixels of the table are out of sight");
-    assert_eq!(attributes(&dom, "data-groups"), ["CPU 3,Switches 3,p50 3,p99 3,CPU time 3"]);
+    assert_eq!(attributes(&dom, "data-groups"), ["CPU 3,Waited 3,Switches 3,p50 3,p99 3"]);
     assert_eq!(attributes(&dom, "data-labels"), ["CPU: recorded"], "what a head says by itself");
     let begin = attributes(&dom, "data-begin")[0];
     assert!(begin.split(',').count() == 3 && begin.split(',').all(|part| part == "0"), "{begin}");
@@ -564,10 +564,50 @@ fn a_replay_in_groups_has_bars_of_them() {
     };
     assert!(capped(0).0 < 0.25 && capped(0).1 < 0.25, "{:?}", capped(0));
     assert!(capped(1).0 > 0.5 && capped(1).1 > 0.5, "{:?}", capped(1));
-    assert_eq!((&bars[2]["title"], bars.len()), (&"CPU time of tasks".into(), 3));
+    assert_eq!(
+        (&bars[2]["title"], &bars[3]["title"], bars.len()),
+        (&"CPU time of tasks".into(), &"Progress".into(), 4)
+    );
+    // How much more the one without its limit gets done, in the summary, beside the recording's speed, and in a table.
+    let progress = bars[3]["rows"].as_array().expect("rows").iter().find(|row| row["name"] == "capped");
+    let progress = progress.expect("it has a bar");
+    assert!(progress["share"].as_f64().is_some_and(|times| times > 2.0) && progress["mark"] == 1.0, "{progress}");
+    assert!(progress["text"].as_str().is_some_and(|text| text.contains("times as fast, done after 1.")), "{progress}");
+    assert!(text.contains("<li>Verdict: ") && text.contains("<li>Progress: "), "both are in the summary");
+    let tables = data["tables"].as_array().expect("tables").iter();
+    let table = tables.clone().find(|table| table["title"] == "Progress of what is in closed loops").expect("a table");
+    let heads: Vec<_> = table["tables"][0]["table"]["columns"].as_array().expect("columns").iter().collect();
+    let groups: Vec<_> = heads.iter().filter_map(|head| head["group"].as_str()).collect();
+    let expected = [["CPU"; 2], ["Waited"; 2], ["Rounds/s"; 2], ["Progress"; 2]].concat();
+    assert_eq!(groups, expected, "beside CPU time and waiting");
     let Some(dom) = load(&page, false) else { return };
     assert_eq!(attributes(&dom, "data-errors"), ["0"], "{:?}", attributes(&dom, "data-error"));
     assert!(dom.contains("<h3>replayed as recorded</h3>") && dom.contains("/vr-capped"), "both runs have bars");
+    assert!(dom.contains("<h2>Progress</h2>"), "it has a heading");
+}
+
+/// Of several seeds there is a table with the spread; charts are of the first.
+#[test]
+fn a_replay_of_several_seeds_says_what_is_chance() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let html = page.display().to_string();
+    well(&["replay", "perf-data.txt", "--kernel", "6.1", "--repeat", "3", "--html", &html], "");
+    let script = r#"
+        const box = [...document.querySelectorAll("section")].find(part => part.querySelector("h2")?.textContent.startsWith("Mean of 3 seeds"));
+        document.body.dataset.heads = [...box.querySelectorAll("th")].map(head => head.textContent).join();
+        const cells = row => [...row.cells].map(cell => cell.textContent).join("|");
+        document.body.dataset.rows = [...box.querySelectorAll("tbody tr")].slice(0, 2).map(cells).join("\n");
+    "#;
+    let Some(dom) = used(&page, script) else { return };
+    drawn(&dom, 7);
+    assert_eq!(attributes(&dom, "data-heads"), ["Of,Metric,Recorded,Replayed,What if,Change,Spread"]);
+    let rows = attributes(&dom, "data-rows")[0];
+    assert!(
+        rows.starts_with("lto cgu.07-12677|CPU %|82.30|") && rows.contains(" ±") && !rows.contains("NaN"),
+        "{rows}"
+    );
+    assert!(dom.contains("seeds 1 to 3"), "the head says which");
 }
 
 /// How busy CPUs were has one figure, whether a table, the JSON or the page says it: what is not known of a recording

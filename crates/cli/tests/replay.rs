@@ -16,6 +16,8 @@ mod hotplug;
 mod machines;
 #[path = "support/recordings.rs"]
 mod recordings;
+#[path = "replay/repeats.rs"]
+mod repeats;
 #[path = "../../../tests/skip.rs"]
 mod skip;
 

@@ -32,6 +32,10 @@ pub(crate) fn by_task(recorded: &Recorded, results: &Results) -> BTreeMap<String
         let name = first(&task.name).unwrap_or_else(|| task.name.clone());
         let sum = measured.entry(name).or_default();
         sum.cpu_ns += measure.cpu_ns;
+        sum.run_delay_ns = match (sum.run_delay_ns, measure.run_delay_ns) {
+            (Some(one), Some(other)) => Some(one + other),
+            (one, other) => one.or(other),
+        };
         sum.switches += measure.switches;
         sum.wakeup = sum.wakeup.or(measure.wakeup);
     }
@@ -42,6 +46,9 @@ pub(crate) fn by_task(recorded: &Recorded, results: &Results) -> BTreeMap<String
 /// workload is `changed`. `cpus`: how many the recorded machine has.
 pub fn compare(recorded: &Recorded, changed: Option<&Workload>, runs: &[Ran<'_>], cpus: usize) -> ReplayCheck {
     let measured: Vec<_> = runs.iter().map(|run| by_task(recorded, run.results)).collect();
+    let kept: BTreeSet<&str> =
+        changed.into_iter().flat_map(|workload| &workload.tasks).map(|task| task.name.as_str()).collect();
+    let groups_of = runs.last().map(|run| groups_of(run.results)).unwrap_or_default();
     let tasks = recorded.threads.iter().filter_map(|thread| {
         let name = &recorded.workload.tasks[thread.task?].name;
         Some(ReplayTask {
@@ -49,12 +56,15 @@ pub fn compare(recorded: &Recorded, changed: Option<&Workload>, runs: &[Ran<'_>]
             comm: thread.comm.clone(),
             habit: thread.habit.name().to_owned(),
             cgroup: thread.cgroup.clone(),
+            group: groups_of.get(name.as_str()).map(|&path| path.to_owned()),
             confined: thread.confined,
             computes_for: thread.computes_for,
             closed: thread.closed,
+            removed: changed.is_some() && !kept.contains(name.as_str()),
             rounds: thread.rounds,
             recorded: ReplayMeasure {
                 cpu_ns: thread.cpu_ns,
+                run_delay_ns: thread.waited_ns,
                 switches: thread.switches,
                 wakeup: latency_of(&thread.latencies),
             },
@@ -68,6 +78,7 @@ pub fn compare(recorded: &Recorded, changed: Option<&Workload>, runs: &[Ran<'_>]
         changed.into_iter().flat_map(|workload| &workload.tasks).filter(|task| !known.contains(task.name.as_str()));
     let added = added.map(|task| ReplayTask {
         name: task.name.clone(),
+        group: groups_of.get(task.name.as_str()).map(|&path| path.to_owned()),
         what_if: measured.get(1).map(|run| run.get(&task.name).copied().unwrap_or_default()),
         ..ReplayTask::default()
     });
@@ -84,9 +95,16 @@ pub fn compare(recorded: &Recorded, changed: Option<&Workload>, runs: &[Ran<'_>]
         what_if_cpus: runs.get(1).map(busy),
         charged_ns: recorded.counts.charged_ns,
         elapsed_ns: (recorded.duration_ns, end(0), end(1)),
+        seeds: Vec::new(),
     };
     check.sort();
     check
+}
+
+/// Returns the path of the group in which each task of a run was in the end.
+fn groups_of(results: &Results) -> BTreeMap<&str, &str> {
+    let path = |group: usize| results.groups.get(group).map(|group| group.path.as_str());
+    results.tasks.iter().filter_map(|task| Some((task.name.as_str(), path(task.group)?))).collect()
 }
 
 /// The groups of all runs, and what the trace gave them: every thread counts for each group while it was in it.

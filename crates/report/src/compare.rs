@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use crate::data::{Cell, Column, DataTable, Kind};
 use crate::results::Results;
+use crate::spread::{self, Spread};
 use crate::table::{grid, wrap};
-use crate::units::three;
 use metrics::{IDLE_WAITS, Index, Metric, Subject};
-use rows::{Row, Spread};
+use rows::Row;
 
 /// One of the things compared: a kernel, a machine, a file, or a combination.
 #[derive(Clone, Debug)]
@@ -143,25 +143,10 @@ impl Comparison {
         // fewer.
         let comparable = !(self.unfinished && row.metric.grows());
         let Some((base, other)) = row.pair(other).filter(|_| comparable) else { return String::new() };
-        let text = if row.metric.unit == "% of a CPU" {
-            let points = format!("{:+.2} pp", other.mean - base.mean);
-            if ["+0.00 pp", "-0.00 pp"].contains(&points.as_str()) { "0 pp".to_owned() } else { points }
-        } else if base.is(other) {
-            "0 %".to_owned()
-        } else if base.mean == 0.0 {
-            "from 0".to_owned()
-        } else {
-            let ratio = other.mean / base.mean;
-            match format!("{:+.1} %", (ratio - 1.0) * 100.0) {
-                _ if ratio >= 10.0 => format!("x{}", three(ratio)),
-                none if ["+0.0 %", "-0.0 %"].contains(&none.as_str()) => "0 %".to_owned(),
-                percent => percent,
-            }
-        };
-        let within = self.repeats() > 1 && !base.apart(other) && !base.is(other);
+        let text = spread::change(base, other, row.metric.unit == "% of a CPU", self.repeats() > 1);
         // Against another column than the first.
         let elsewhere = if row.cells[0].is_none() { ELSEWHERE } else { "" };
-        format!("{}{text}{elsewhere}", if within { "~" } else { "" })
+        text + elsewhere
     }
 
     /// Every metric of every class and group: for each variant the mean over its runs, and the range of them.
@@ -337,13 +322,7 @@ fn columns_of(subject: Subject<'_>) -> (Option<&str>, Option<&str>) {
 }
 
 fn value(metric: &Metric, cell: Option<Spread>) -> String {
-    let Some(spread) = cell else { return "-".to_owned() };
-    let mean = (metric.format)(spread.mean);
-    if spread.min.to_bits() == spread.max.to_bits() {
-        return mean;
-    }
-    let half = (metric.format)((spread.max - spread.min) / 2.0);
-    format!("{mean} ±{half}")
+    cell.map_or_else(|| "-".to_owned(), |spread| spread.text(metric.format))
 }
 
 /// A value for a page: sorted by what it is, read as [`value`] has it.

@@ -224,6 +224,17 @@ impl DataTable {
         (table, left_out)
     }
 
+    /// Removes the columns whose keys are so.
+    pub(crate) fn remove(&mut self, is_spare: impl Fn(&str) -> bool) {
+        let kept: Vec<bool> = self.columns.iter().map(|column| !is_spare(&column.key)).collect();
+        let (mut of_columns, kept) = (kept.iter(), &kept);
+        self.columns.retain(|_| of_columns.next().is_none_or(|kept| *kept));
+        for row in &mut self.rows {
+            let mut of_row = kept.iter();
+            row.retain(|_| of_row.next().is_none_or(|kept| *kept));
+        }
+    }
+
     fn heads(&self) -> Vec<&str> {
         self.columns.iter().map(|column| column.head.as_ref()).collect()
     }

@@ -54,13 +54,17 @@ mod procfs;
 mod psi;
 mod replay;
 mod replay_groups;
+mod replay_over;
+mod replay_progress;
 mod replay_tables;
+mod replay_text;
 mod replay_verdict;
 mod reproduced;
 mod result_tables;
 mod results;
 mod schedstat;
 mod shares;
+mod spread;
 mod table;
 mod throttles;
 mod units;
@@ -81,7 +85,8 @@ pub use printable::{printable, printable_json, printable_text};
 pub use procfs::{proc_pid_sched, proc_schedstat, sched_debug};
 pub use replay::{ReplayCheck, ReplayMeasure, ReplayTask, latency_of};
 pub use replay_groups::{ReplayGroup, ReplayGroupMeasure};
-pub use replay_verdict::{Progress as ReplayProgress, Verdict};
+pub use replay_progress::Progress as ReplayProgress;
+pub use replay_verdict::Verdict;
 pub use reproduced::{Chart, Claim, FigureTable, Reproduced, Series};
 pub use results::{
     Account, BalanceCount, ClassResult, Conservation, CpuResult, DeadlineCount, GroupResult, GroupVisits, IdleWaits,

@@ -4,16 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::busy::ReplayRun;
 use crate::latency::{HUNDRED, Latency, Recorder, SEVERAL};
 use crate::printable::printable;
 use crate::replay_groups::ReplayGroup;
+use crate::replay_over::Each;
+use crate::replay_progress::Progress;
 use crate::results::TaskResult;
-use crate::table::grid;
-use crate::units::{count, counted, percent, time};
+use crate::units::{counted, percent, time};
 
-/// Rows unless all are asked for: the largest tasks.
-const SHOWN: usize = 15;
 /// A task counts in the summary if it had so much of a CPU, in thousandths.
 const LARGE_PERMILLE: u64 = 5;
 
@@ -25,6 +23,8 @@ const UNPLACED: f64 = 0.02;
 pub struct ReplayMeasure {
     /// Time on a CPU, nanoseconds.
     pub cpu_ns: u64,
+    /// How long it waited for a CPU, nanoseconds; none if the trace tells no waits from sleeps.
+    pub run_delay_ns: Option<u64>,
     /// How often it left one.
     pub switches: u64,
     /// From wakeups until it ran.
@@ -33,7 +33,13 @@ pub struct ReplayMeasure {
 
 impl From<&TaskResult> for ReplayMeasure {
     fn from(task: &TaskResult) -> Self {
-        Self { cpu_ns: task.account.cpu_ns, switches: task.account.switches(), wakeup: task.wakeup_latency }
+        let account = &task.account;
+        Self {
+            cpu_ns: account.cpu_ns,
+            run_delay_ns: (!account.unmeasured.waits).then_some(account.run_delay_ns),
+            switches: account.switches(),
+            wakeup: task.wakeup_latency,
+        }
     }
 }
 
@@ -48,12 +54,16 @@ pub struct ReplayTask {
     pub habit: String,
     /// The cgroup it was in last, if the trace, or what came with it, tells of any.
     pub cgroup: Option<String>,
+    /// The task group or autogroup in which it is at the end of the what-if, or of the replay if there is no what-if.
+    pub group: Option<String>,
     /// The CPU it is confined to, if it is taken to be.
     pub confined: Option<u32>,
     /// How long it computes between two sleeps if it looks at the clock for that, nanoseconds.
     pub computes_for: Option<u64>,
     /// Whether it is in a closed loop: it does more when it gets more CPU.
     pub closed: bool,
+    /// Whether a rule removes it, so that the what-if does not have it.
+    pub removed: bool,
     /// How often it was woken in the recording.
     pub rounds: u64,
     /// What the trace says.
@@ -72,9 +82,6 @@ impl ReplayTask {
     }
 }
 
-/// What is beside each other in a row; the first is missing of who was not there.
-type Pair = (Option<ReplayMeasure>, ReplayMeasure);
-
 /// A recording and its replays, task by task and CPU by CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplayCheck {
@@ -90,6 +97,9 @@ pub struct ReplayCheck {
     pub charged_ns: u64,
     /// How long each is, nanoseconds: recording, replay, what-if.
     pub elapsed_ns: (u64, u64, u64),
+    /// What each of several seeds gave; the rest is then the mean over them.
+    /// Empty of one seed. See [`ReplayCheck::over`].
+    pub seeds: Vec<Self>,
 }
 
 /// What is told of these times; none if there are none.
@@ -105,10 +115,6 @@ pub(crate) fn share(ns: u64, of: u64) -> f64 {
     if of == 0 { 0.0 } else { ns as f64 / of as f64 }
 }
 
-fn latency(measure: &ReplayMeasure, pick: fn(&Latency) -> u64) -> String {
-    measure.wakeup.as_ref().map_or_else(|| "-".to_owned(), |latency| time(pick(latency) as f64))
-}
-
 impl ReplayCheck {
     /// The largest tasks first; of equally large ones by name.
     pub fn sort(&mut self) {
@@ -117,69 +123,6 @@ impl ReplayCheck {
             _ => task.recorded.cpu_ns,
         };
         self.tasks.sort_by(|a, b| (most(b), &a.name).cmp(&(most(a), &b.name)));
-    }
-
-    fn shown(&self, all: bool) -> &[ReplayTask] {
-        &self.tasks[..if all { self.tasks.len() } else { self.tasks.len().min(SHOWN) }]
-    }
-
-    fn rest(&self, all: bool) -> String {
-        let more = self.tasks.len() - self.shown(all).len();
-        match more {
-            0 => String::new(),
-            1 => "and 1 smaller task (--all shows it)\n".to_owned(),
-            more => format!("and {more} smaller tasks (--all shows them)\n"),
-        }
-    }
-
-    fn rows(&self, all: bool, of: (u64, u64), pair: fn(&ReplayTask) -> Option<Pair>) -> Vec<Vec<String>> {
-        let row = |task: &ReplayTask| {
-            let (a, b) = pair(task)?;
-            let before = |text: fn(&ReplayMeasure, u64) -> String| a.map_or_else(|| "-".to_owned(), |a| text(&a, of.0));
-            Some(vec![
-                task.name.clone(),
-                before(|a, of| percent(share(a.cpu_ns, of))),
-                percent(share(b.cpu_ns, of.1)),
-                before(|a, _| count(a.switches as f64)),
-                count(b.switches as f64),
-                before(|a, _| latency(a, |latency| latency.p50_ns)),
-                latency(&b, |latency| latency.p50_ns),
-                before(|a, _| latency(a, |latency| latency.p99_ns)),
-                latency(&b, |latency| latency.p99_ns),
-            ])
-        };
-        self.shown(all).iter().filter_map(row).collect()
-    }
-
-    /// How busy each CPU was in two runs; the machine of a what-if may have more or fewer.
-    fn cpu_rows(&self, before: ReplayRun, behind: ReplayRun) -> Vec<Vec<String>> {
-        let runs = [before, behind].map(|run| self.busy(run));
-        let cpus = runs.iter().map(Vec::len).max().unwrap_or(0);
-        let told = |busy: &Vec<f64>, cpu| busy.get(cpu).map_or_else(|| "-".to_owned(), |&share| percent(share));
-        (0..cpus)
-            .map(|cpu| std::iter::once(cpu.to_string()).chain(runs.iter().map(|run| told(run, cpu))).collect())
-            .collect()
-    }
-
-    /// The recording beside the replay as recorded.
-    pub fn check_table(&self, all: bool) -> String {
-        let of = (self.elapsed_ns.0, self.elapsed_ns.1);
-        let head = ["task", "CPU %", "replay", "switches", "replay", "p50", "replay", "p99", "replay"];
-        let rows = self.rows(all, of, |task| (!task.is_added()).then_some((Some(task.recorded), task.replayed)));
-        let cpus = self.cpu_rows(ReplayRun::Recorded, ReplayRun::Replayed);
-        let cpus = grid(&["CPU", "busy %", "replay"], 1, cpus);
-        format!("{}{}\n{cpus}{}", grid(&head, 1, rows), self.rest(all), self.groups_text())
-    }
-
-    /// The replay as recorded beside the what-if, if there is one.
-    pub fn what_if_table(&self, all: bool) -> Option<String> {
-        self.what_if_cpus.as_ref()?;
-        let of = (self.elapsed_ns.1, self.elapsed_ns.2);
-        let head = ["task", "CPU %", "what if", "switches", "what if", "p50", "what if", "p99", "what if"];
-        let rows = self.rows(all, of, |task| Some(((!task.is_added()).then_some(task.replayed), task.what_if?)));
-        let cpus = self.cpu_rows(ReplayRun::Replayed, ReplayRun::WhatIf);
-        let cpus = grid(&["CPU", "busy %", "what if"], 1, cpus);
-        Some(format!("{}{}\n{cpus}{}", grid(&head, 1, rows), self.rest(all), self.groups_what_if()))
     }
 
     /// What the what-if changes, in a sentence.
@@ -204,7 +147,9 @@ impl ReplayCheck {
         if added > 0.0 {
             text.extend([", and those beside them ", &percent(added)]);
         }
-        let shares = recorded().filter_map(|task| both(task).map(|both| (both.1 - both.0, both, task)));
+        let each = Each::new(self);
+        let shares = recorded().filter(|task| each.is_certain(task, |run| Some(run.cpu_ns)));
+        let shares = shares.filter_map(|task| both(task).map(|both| (both.1 - both.0, both, task)));
         if let Some((by, (before, behind, ..), task)) = shares.max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))
             && by.abs() >= 0.001
         {
@@ -218,7 +163,8 @@ impl ReplayCheck {
         }
         let waits = self.large().filter_map(|task| {
             let (before, behind) = (task.replayed.wakeup?, task.what_if?.wakeup?);
-            let enough = before.count.min(behind.count) >= HUNDRED;
+            let enough =
+                before.count.min(behind.count) >= HUNDRED && each.is_certain(task, |run| Some(run.wakeup?.p99_ns));
             let (before, behind) = (before.p99_ns, behind.p99_ns);
             let (by, before, behind) = (before.abs_diff(behind), time(before as f64), time(behind as f64));
             // What is written alike is no change to tell.
@@ -385,6 +331,7 @@ impl ReplayCheck {
         let measure = |measure: &ReplayMeasure| {
             json!({
                 "cpu_ns": measure.cpu_ns,
+                "run_delay_ns": measure.run_delay_ns,
                 "switches": measure.switches,
                 "wakeups": measure.wakeup.map_or(0, |latency| latency.count),
                 "wakeup_latency_p50_ns": measure.wakeup.map(|latency| latency.p50_ns),
@@ -396,19 +343,23 @@ impl ReplayCheck {
             .iter()
             .map(|task| {
                 let there = |found: &ReplayMeasure| (!task.is_added()).then(|| measure(found));
-                json!({
+                let mut json = json!({
                     "name": task.name,
                     "sleeps": (!task.is_added()).then_some(&task.habit),
                     "cgroup": task.cgroup,
+                    "group": task.group,
                     "confined_to": task.confined,
                     "computes_for_ns": task.computes_for,
                     "closed": task.closed,
                     "rounds": task.rounds,
-                    "progress": task.progress(),
                     "recorded": there(&task.recorded),
                     "replayed": there(&task.replayed),
                     "what_if": task.what_if.as_ref().map(measure),
-                })
+                });
+                for (name, value) in Progress::fields_of(self.progress_of_task(task).as_ref()) {
+                    json[name] = value;
+                }
+                json
             })
             .collect();
         let (recorded, replayed): (Vec<u64>, Vec<u64>) = self.cpus.iter().copied().unzip();
@@ -433,8 +384,10 @@ impl ReplayCheck {
             "groups": self.groups_json(),
             "tasks": tasks,
         });
-        for (name, value) in self.verdict_json() {
-            json[name] = value;
+        json["verdict"] = self.verdict_json();
+        json["progress"] = self.progress_json();
+        if let Some(over_seeds) = self.over_seeds_json() {
+            json["over_seeds"] = over_seeds;
         }
         json
     }
@@ -445,8 +398,8 @@ mod tests {
     use super::*;
 
     fn check(replayed: u64, switches: u64) -> ReplayCheck {
-        let measure =
-            |cpu_ns, switches| ReplayMeasure { cpu_ns, switches, wakeup: latency_of(&[1_000, 2_000, 500_000]) };
+        let wakeup = latency_of(&[1_000, 2_000, 500_000]);
+        let measure = |cpu_ns, switches| ReplayMeasure { cpu_ns, switches, wakeup, ..ReplayMeasure::default() };
         ReplayCheck {
             tasks: vec![
                 ReplayTask { name: "small-2".to_owned(), ..ReplayTask::default() },
@@ -464,6 +417,7 @@ mod tests {
             what_if_cpus: Some(vec![replayed / 2, 0]),
             charged_ns: 0,
             elapsed_ns: (1_000_000_000, 1_000_000_000, 1_000_000_000),
+            seeds: Vec::new(),
         }
     }
 
@@ -600,7 +554,9 @@ mod tests {
         assert_eq!(check.tasks[0].name, "web-1");
         let table = check.check_table(false);
         assert!(table.contains("40.00") && table.contains("40.30") && table.contains("500 us"), "{table}");
+        assert!(table.lines().all(|line| line.chars().count() <= 100), "it fits a terminal: {table}");
         let table = check.what_if_table(false).unwrap();
+        assert!(table.lines().all(|line| line.chars().count() <= 100), "it fits a terminal: {table}");
         assert!(table.contains("20.15") && table.lines().last().unwrap().starts_with('1'), "{table}");
         assert_eq!(check.json()["tasks"][0]["what_if"]["switches"], 105);
         assert_eq!(

@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 use crate::data::{Cell, DataTable, Kind};
 use crate::printable::printable;
 use crate::replay::ReplayCheck;
+use crate::replay_progress::Progress;
 use crate::results::{GroupResult, Results};
-use crate::table::{fit_text, grid};
+use crate::table::grid;
 use crate::units::{counted, percent, time};
 
 /// What one run gave a task group, groups below it included.
@@ -126,9 +127,9 @@ impl ReplayCheck {
                 throttled(group.replayed),
             ]
         });
-        let table = grid(&["group", "CPU %", "replay", "entitled", "waited", "throttled"], 1, rows);
-        let told = "CPU % is of the recording; replay, entitled, waited and throttled are of the replay";
-        format!("\n{table}{}\n", fit_text(told, ""))
+        let head =
+            ["group", "CPU % recorded", "CPU % replayed", "entitled replayed", "waited replayed", "throttled replayed"];
+        format!("\n{}", grid(&head, 1, rows))
     }
 
     /// The groups of the replay as recorded beside those of the what-if, and what limits did in both; empty if there
@@ -150,7 +151,15 @@ impl ReplayCheck {
                 waited(group.what_if),
             ]
         });
-        let head = ["group", "CPU %", "what if", "entitled", "what if", "waited", "what if"];
+        let head = [
+            "group",
+            "CPU % replayed",
+            "CPU % what if",
+            "entitled replayed",
+            "entitled what if",
+            "waited replayed",
+            "waited what if",
+        ];
         let mut text = format!("\n{}", grid(&head, 1, rows));
         let has_limit = |measure: Measure| measure.is_some_and(|measure| measure.throttled.is_some());
         let limited = self.groups.iter().filter(|group| has_limit(group.replayed) || has_limit(group.what_if));
@@ -158,7 +167,7 @@ impl ReplayCheck {
             .map(|group| vec![group.path.clone(), throttled(group.replayed), throttled(group.what_if)])
             .collect();
         if !rows.is_empty() {
-            text.extend(["\n", &grid(&["limited group", "throttled", "what if"], 1, rows)]);
+            text.extend(["\n", &grid(&["limited group", "throttled replayed", "throttled what if"], 1, rows)]);
         }
         text
     }
@@ -213,7 +222,16 @@ impl ReplayCheck {
         };
         let group = |group: &ReplayGroup| {
             let (replayed, what_if) = (group.replayed.as_ref().map(measure), group.what_if.as_ref().map(measure));
-            json!({ "path": group.path, "recorded_cpu_ns": group.recorded_ns, "replayed": replayed, "what_if": what_if })
+            let mut json = json!({
+                "path": group.path,
+                "recorded_cpu_ns": group.recorded_ns,
+                "replayed": replayed,
+                "what_if": what_if,
+            });
+            for (name, value) in Progress::fields_of(self.progress_of_group(group).as_ref()) {
+                json[name] = value;
+            }
+            json
         };
         self.groups.iter().map(group).collect()
     }

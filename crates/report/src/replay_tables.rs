@@ -11,10 +11,13 @@ use crate::units::percent;
 impl ReplayCheck {
     /// Tasks, groups and CPUs, recorded, replayed and what if.
     pub fn tables(&self) -> Vec<DataTable> {
-        let measures: [Head; 15] = [
+        let measures: [Head; 18] = [
             ("recorded_cpu", "CPU: recorded", Kind::Share),
             ("replayed_cpu", "CPU: replayed", Kind::Share),
             ("what_if_cpu", "CPU: what if", Kind::Share),
+            ("recorded_run_delay_ns", "Waited: recorded", Kind::Nanoseconds),
+            ("replayed_run_delay_ns", "Waited: replayed", Kind::Nanoseconds),
+            ("what_if_run_delay_ns", "Waited: what if", Kind::Nanoseconds),
             ("recorded_switches", "Switches: recorded", Kind::Count),
             ("replayed_switches", "Switches: replayed", Kind::Count),
             ("what_if_switches", "Switches: what if", Kind::Count),
@@ -39,6 +42,7 @@ impl ReplayCheck {
             };
             let mut row: Vec<Cell> = vec![task.name.as_str().into(), task.habit.as_str().into()];
             row.extend(all(&|run, of| (run.cpu_ns as f64 / of.max(1) as f64).into()));
+            row.extend(all(&|run, _| run.run_delay_ns.into()));
             row.extend(all(&|run, _| run.switches.into()));
             row.extend(all(&|run, _| run.wakeup.map(|latency| latency.p50_ns).into()));
             row.extend(all(&|run, _| run.wakeup.map(|latency| latency.p99_ns).into()));
@@ -60,19 +64,33 @@ impl ReplayCheck {
         }
         let mut tables = vec![tasks];
         tables.extend(self.groups_table());
+        tables.extend(self.progress_table());
         tables.push(cpus);
+        tables.extend(self.over_seeds_table());
         tables
     }
 
+    /// As [`ReplayCheck::tables`], for a page: without CPU times that are there as shares, and of several seeds with
+    /// what [`ReplayCheck::tables`] has of each in other words.
+    pub fn page_tables(&self) -> Vec<DataTable> {
+        let mut tables = self.tables();
+        tables.retain(|table| table.name != "replay_over_seeds");
+        for table in tables.iter_mut().filter(|table| table.name == "replay_tasks") {
+            table.remove(|key| key.ends_with("_cpu_ns"));
+        }
+        self.over_seeds_page().into_iter().chain(tables).collect()
+    }
+
     /// What to draw bars of: groups against what they were entitled to in each run, if there are any; the largest tasks
-    /// against what was recorded.
+    /// against what was recorded; what is in closed loops against the speed of the recording.
     pub fn share_bars(&self) -> Vec<Bars> {
         let (replayed, what_if) = (self.elapsed_ns.1, self.elapsed_ns.2);
         let groups = [
             self.group_bars("replayed as recorded", replayed, |group| group.replayed),
             self.group_bars("what if", what_if, |group| group.what_if),
         ];
-        groups.into_iter().filter(|bars| !bars.rows.is_empty()).chain([self.task_bars()]).collect()
+        let all = groups.into_iter().chain([self.task_bars(), self.progress_bars()]);
+        all.filter(|bars| !bars.rows.is_empty()).collect()
     }
 
     /// CPU time of the groups in one run; the mark is what they were entitled to in it.
@@ -125,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_replay_as_tables() {
-        let measure = |cpu_ns| ReplayMeasure { cpu_ns, switches: 3, wakeup: None };
+        let measure = |cpu_ns| ReplayMeasure { cpu_ns, switches: 3, ..ReplayMeasure::default() };
         let check = ReplayCheck {
             tasks: vec![
                 ReplayTask {
@@ -156,6 +174,7 @@ mod tests {
             what_if_cpus: Some(vec![200, 0]),
             charged_ns: 0,
             elapsed_ns: (1000, 1000, 1000),
+            seeds: Vec::new(),
         };
         let tables = check.tables();
         let row = tables[0].json()[0].clone();

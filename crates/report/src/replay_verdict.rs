@@ -1,23 +1,17 @@
-//! How far a replay can be trusted, in a word; and how much faster what was recorded gets done in a what-if.
+//! How far a replay can be trusted, in a word.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::{Value, json};
 
 use crate::latency::HUNDRED;
-use crate::printable::printable;
 use crate::replay::{ReplayCheck, ReplayTask, share};
 use crate::units::{counted, percent};
 
 /// A task is judged if it had at least this much of a CPU, in thousandths.
-const JUDGED_PERMILLE: u64 = 10;
-/// A change of progress below this is none.
-const CHANGED: f64 = 0.01;
+pub(crate) const JUDGED_PERMILLE: u64 = 10;
 /// What the limits of shares leave to the rounding of fractions.
 const ROUNDING: f64 = 1e-9;
-/// At most so many names are in the sentence about progress.
-const NAMED: usize = 3;
 
 /// How well a replay as recorded reproduces the recording.
 ///
@@ -53,34 +47,6 @@ impl Verdict {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-/// What the tasks of one name that are in closed loops get done.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Progress {
-    /// Their name.
-    pub comm: String,
-    /// How many there are.
-    pub tasks: usize,
-    /// How often they were woken in a second of the recording, together.
-    pub recorded_rounds_per_s: f64,
-    /// The same in the what-if.
-    pub what_if_rounds_per_s: f64,
-    /// How much of the recorded work they do in the what-if, as a multiple of it.
-    pub progress: f64,
-    /// Their CPU time in the recording, nanoseconds.
-    pub cpu_ns: u64,
-}
-
-impl ReplayTask {
-    /// How much of its recorded work a task in a closed loop does in the what-if, as a multiple of it. None: it is in
-    /// no closed loop, or there is no what-if.
-    ///
-    /// Work is CPU time here, so that this holds on CPUs of the recorded speed.
-    pub fn progress(&self) -> Option<f64> {
-        let what_if = self.what_if.filter(|_| self.closed && self.recorded.cpu_ns > 0)?;
-        Some(what_if.cpu_ns as f64 / self.recorded.cpu_ns as f64)
     }
 }
 
@@ -143,7 +109,8 @@ impl ReplayCheck {
         })
     }
 
-    /// The verdict with the numbers that decided it, in a line.
+    /// The verdict with the numbers that decided it, in a line; of several seeds the verdict on their mean, and how
+    /// many seeds have which verdict by themselves.
     pub fn verdict_line(&self) -> String {
         let Some(verdict) = self.verdict() else {
             return "Verdict: none. No task had 1 % of a CPU: the recording is too short or too idle.".to_owned();
@@ -162,63 +129,27 @@ impl ReplayCheck {
         if let Some(part) = self.unplaced() {
             parts.push(format!("{} % of the CPU time has no place, for switches are missing", percent(part)));
         }
-        format!("Verdict: {verdict}. {}.", parts.join("; "))
+        let seeds = self.verdicts_of_seeds().map_or_else(String::new, |seeds| format!(" Of the seeds, {seeds}."));
+        format!("Verdict: {verdict}. {}.{seeds}", parts.join("; "))
     }
 
-    /// What the tasks in closed loops get done in the what-if, by name: those with most CPU time first.
-    pub fn progress(&self) -> Vec<Progress> {
-        let mut names: BTreeMap<&str, (usize, u64, u64, f64, f64)> = BTreeMap::new();
-        for task in self.tasks.iter().filter(|task| !task.is_added()) {
-            let (Some(what_if), Some(progress)) = (task.what_if, task.progress()) else { continue };
-            let (tasks, recorded, now, rounds, rounds_now) = names.entry(&task.comm).or_default();
-            *tasks += 1;
-            *recorded += task.recorded.cpu_ns;
-            *now += what_if.cpu_ns;
-            *rounds += task.rounds as f64;
-            *rounds_now += task.rounds as f64 * progress;
-        }
-        let (of, what_if_of) = (self.elapsed_ns.0.max(1) as f64 / 1e9, self.elapsed_ns.2.max(1) as f64 / 1e9);
-        let mut all: Vec<Progress> = names
-            .into_iter()
-            .map(|(comm, (tasks, recorded, now, rounds, rounds_now))| Progress {
-                comm: comm.to_owned(),
-                tasks,
-                recorded_rounds_per_s: rounds / of,
-                what_if_rounds_per_s: rounds_now / what_if_of,
-                progress: now as f64 / recorded.max(1) as f64 * of / what_if_of,
-                cpu_ns: recorded,
-            })
-            .collect();
-        all.sort_by(|a, b| (b.cpu_ns, &a.comm).cmp(&(a.cpu_ns, &b.comm)));
-        all
+    /// How many of several seeds have which verdict by themselves; none of one seed.
+    fn verdicts_of_seeds(&self) -> Option<String> {
+        let count = |verdict| self.seeds.iter().filter(|seed| seed.verdict() == Some(verdict)).count();
+        let all = [Verdict::Good, Verdict::Fair, Verdict::Poor].map(|verdict| (count(verdict), verdict));
+        let there = all.iter().filter(|(count, _)| *count > 0).map(|(count, verdict)| match count {
+            1 => format!("1 is {verdict}"),
+            count => format!("{count} are {verdict}"),
+        });
+        let there: Vec<String> = there.collect();
+        (!there.is_empty()).then(|| there.join(", "))
     }
 
-    /// What the largest programs in closed loops get done, in a sentence; none if nothing changes for them.
-    pub fn progress_sentence(&self) -> Option<String> {
-        let least = self.elapsed_ns.0 / 1000 * JUDGED_PERMILLE;
-        let seconds = self.elapsed_ns.0 as f64 / 1e9;
-        let told: Vec<String> = self
-            .progress()
-            .iter()
-            .filter(|one| one.cpu_ns >= least && (one.progress - 1.0).abs() >= CHANGED)
-            .take(NAMED)
-            .map(|one| {
-                let done = if one.progress > 1.0 {
-                    format!("the recorded {seconds:.3} s of its work are done after {:.3} s", seconds / one.progress)
-                } else {
-                    format!("{:.0} % of its recorded work is done", one.progress * 100.0)
-                };
-                format!("{} gets on {:.2} times as fast ({done})", printable(&one.comm), one.progress)
-            })
-            .collect();
-        (!told.is_empty()).then(|| format!("Progress: {}.", told.join("; ")))
-    }
-
-    /// Verdict and progress for `--json`.
-    pub(crate) fn verdict_json(&self) -> [(&'static str, Value); 2] {
+    /// The verdict for `--json`.
+    pub(crate) fn verdict_json(&self) -> Value {
         let (near, all) = self.tasks_near();
         let (latencies, of) = self.latencies_near();
-        let verdict = json!({
+        json!({
             "verdict": self.verdict().map(Verdict::name),
             "line": self.verdict_line(),
             "tasks_near": near,
@@ -226,21 +157,8 @@ impl ReplayCheck {
             "switches_off": self.all_switches_off(),
             "latencies_near": latencies,
             "latencies": of,
-        });
-        let progress: Vec<Value> = self
-            .progress()
-            .iter()
-            .map(|one| {
-                json!({
-                    "comm": one.comm,
-                    "tasks": one.tasks,
-                    "recorded_rounds_per_s": one.recorded_rounds_per_s,
-                    "what_if_rounds_per_s": one.what_if_rounds_per_s,
-                    "progress": one.progress,
-                })
-            })
-            .collect();
-        [("verdict", verdict), ("progress", progress.into())]
+            "of_seeds": self.seeds.iter().map(|seed| seed.verdict().map(Verdict::name)).collect::<Vec<_>>(),
+        })
     }
 }
 
@@ -251,7 +169,7 @@ mod tests {
 
     /// Two tasks with a tenth and a half of a CPU; `replayed` and `switches` are of the second.
     fn check(replayed: u64, switches: u64, what_if: Option<u64>) -> ReplayCheck {
-        let measure = |cpu_ns, switches| ReplayMeasure { cpu_ns, switches, wakeup: None };
+        let measure = |cpu_ns, switches| ReplayMeasure { cpu_ns, switches, ..ReplayMeasure::default() };
         let task = |name: &str, recorded: ReplayMeasure, replayed: ReplayMeasure| ReplayTask {
             name: format!("{name}-1"),
             comm: name.to_owned(),
@@ -295,7 +213,7 @@ mod tests {
     fn progress_is_a_multiple_of_the_recorded_work() {
         let faster = check(5_000, 10, Some(10_000));
         let [large, small] = &faster.progress()[..] else { panic!("two names") };
-        assert_eq!((large.comm.as_str(), large.progress, small.progress), ("large", 2.0, 10.0));
+        assert_eq!((large.of.as_str(), large.progress, small.progress), ("large", 2.0, 10.0));
         assert!((large.recorded_rounds_per_s - 1e6).abs() < 1.0 && (large.what_if_rounds_per_s - 2e6).abs() < 1.0);
         let sentence = faster.progress_sentence().unwrap();
         assert!(sentence.starts_with("Progress: large gets on 2.00 times as fast"), "{sentence}");

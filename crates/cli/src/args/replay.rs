@@ -4,12 +4,15 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{Model, Reports};
+use super::{Model, Reports, Seeds};
 
 // What all commands that simulate can be told is said here of a trace.
 #[derive(Debug, Args)]
 #[command(
-    mut_arg("seed", |arg| arg.help("Seed of all replays; 0 shifts neither starts nor ticks (default: 1)")),
+    mut_arg("seed", |arg| arg.help("Seed of the (first) replay and what-if; 0 shifts neither starts nor ticks (default: 1)")),
+    mut_arg("repeat", |arg| {
+        arg.help("Run so many times, each with the next seed, and tell the spread; the programs are made once")
+    }),
     mut_arg("hz", |arg| arg.help("Scheduler ticks a second (default: as many as the trace shows, else 250)")),
     mut_arg("preempt", |arg| {
         arg.help("Preemption model, which says where tasks are preempted in system calls (default: voluntary)")
@@ -79,6 +82,8 @@ pub(crate) struct Replay {
     /// Read only so much of the trace, such as 5s; at most 1000000s
     #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_length, allow_hyphen_values = true)]
     pub(crate) duration: Option<u64>,
+    #[command(flatten)]
+    pub(crate) seeds: Seeds,
     #[command(flatten)]
     pub(crate) model: Model,
     /// Leave traces of the replay and of the what-if in this folder

@@ -56,6 +56,21 @@ pub(crate) struct Model {
     pub(crate) threads_max: Option<usize>,
 }
 
+/// How many runs there are.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct Seeds {
+    /// Run so many times, each with the next seed, and tell the spread
+    #[arg(long, value_name = "N", default_value = "1", value_parser = number(1..=1000u16), allow_negative_numbers = true)]
+    pub(crate) repeat: u16,
+}
+
+impl Seeds {
+    /// Returns the seed of each run, from this one on.
+    pub(crate) fn from(self, first: u64) -> impl Iterator<Item = u64> {
+        (0..self.repeat).map(move |index| first.wrapping_add(u64::from(index)))
+    }
+}
+
 /// Everything that decides how a workload is run.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Options {
@@ -63,9 +78,8 @@ pub(crate) struct Options {
     /// ended)
     #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_length, allow_hyphen_values = true)]
     pub(crate) duration: Option<u64>,
-    /// Run so many times, each with the next seed, and tell the spread
-    #[arg(long, value_name = "N", default_value = "1", value_parser = number(1..=1000u16), allow_negative_numbers = true)]
-    pub(crate) repeat: u16,
+    #[command(flatten)]
+    pub(crate) seeds: Seeds,
     #[command(flatten)]
     pub(crate) model: Model,
     /// Leave results, traces and digests in this folder

@@ -12,7 +12,7 @@ use vruntime_workload::program::Workload;
 
 use super::recording::tell_left_out;
 use super::traced::{Checked, Traced, match_classes, match_groups, snapshots, traced};
-use super::{LEFT, finished, html, leave, leave_results, ran_json, tell_notes};
+use super::{LEFT, finished, html, leave, leave_results, of_seeds, ran_json, tell_notes};
 use crate::args::{Compare, Options};
 use crate::input::{Input, Says};
 use crate::places::Places;
@@ -53,14 +53,14 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
         input::suspect(ends.map_or_else(Vec::new, |end| located::too_late(input, end)), options.strict)?;
     }
     let mut runs = run(&sides, &traces, &rules, compare)?;
-    let replays = runs.split_off(sides.len() * usize::from(options.repeat));
+    let replays = runs.split_off(sides.len() * usize::from(options.seeds.repeat));
     let checks = replays.into_iter().zip(&traces).map(|(run, trace)| trace.check(&run)).collect();
-    for (side, runs) in sides.iter().zip(runs.chunks_mut(usize::from(options.repeat))) {
+    for (side, runs) in sides.iter().zip(runs.chunks_mut(usize::from(options.seeds.repeat))) {
         if matches!(side.input.says, Says::Trace(_)) {
             side.call_as_recorded(runs);
         }
     }
-    let ran = sides.iter().zip(runs.chunks(usize::from(options.repeat))).map(|(side, runs)| Ran { side, runs });
+    let ran = sides.iter().zip(runs.chunks(usize::from(options.seeds.repeat))).map(|(side, runs)| Ran { side, runs });
     let compared = Compared::new(ran.collect(), checks)?;
     let json = compared.json();
     if let Some(out) = &options.out {
@@ -103,12 +103,15 @@ fn check_folders(sides: &[Side<'_>], compare: &Compare) -> miette::Result<()> {
 
 /// The runs of every side, a seed each, and then the replay of each trace as recorded.
 fn run(sides: &[Side<'_>], traces: &[Traced], rules: &Rules, compare: &Compare) -> miette::Result<Vec<Done>> {
-    let repeat = compare.options.repeat;
-    let of_sides = sides.iter().flat_map(|side| (0..repeat).map(|index| side.job(index, compare)));
+    let seeds = compare.options.seeds;
+    let of_sides = sides.iter().flat_map(|side| {
+        let numbered = seeds.from(side.plan.config.seed).enumerate();
+        numbered.map(|(index, seed)| side.job(index == 0, seed, compare))
+    });
     let jobs: Vec<Job<'_>> = of_sides.chain(traces.iter().map(Traced::job)).collect();
     let runs = simulate::all(&jobs).into_iter().enumerate();
     let runs = runs.map(|(job, run)| {
-        run.map_err(|failure| match sides.get(job / usize::from(repeat)) {
+        run.map_err(|failure| match sides.get(job / usize::from(seeds.repeat)) {
             Some(side) if side.what_if => rules::report(rules, side.input, failure),
             Some(side) => located::report(side.input, failure),
             None => failure.into(),
@@ -123,10 +126,8 @@ impl Side<'_> {
         Some(compare.options.out.as_ref()?.join(folder_name(&self.label)))
     }
 
-    /// Its run with so many seeds before. The first is the one of which there are traces and charts.
-    fn job(&self, index: u16, compare: &Compare) -> Job<'_> {
-        let is_first = index == 0;
-        let seed = self.plan.config.seed.wrapping_add(u64::from(index));
+    /// Its run with that seed. The first is the one of which there are traces and charts.
+    fn job(&self, is_first: bool, seed: u64, compare: &Compare) -> Job<'_> {
         let config = vruntime_sim::Config { seed, ..self.plan.config.clone() };
         Job {
             analyse: (is_first && compare.reports.html.is_some()).then(|| match self.input.says {
@@ -176,11 +177,7 @@ impl<'a> Ran<'a> {
     /// What was run, for `--json`.
     fn json(&self) -> serde_json::Value {
         let Self { side, runs } = self;
-        let mut json = ran_json(&side.label, side.path, &side.input.name, &side.plan, &side.changes, runs);
-        if let serde_json::Value::Object(fields) = &mut json {
-            fields.insert("finished".to_owned(), self.finished().into());
-        }
-        json
+        ran_json(&side.label, side.path, &side.input.name, &side.plan, &side.changes, runs)
     }
 
     /// What was run, in words.
@@ -288,14 +285,8 @@ impl<'a> Compared<'a> {
         let Self { ran, comparison, checks, .. } = self;
         let options = &compare.options;
         let mut lines: Vec<String> = ran.iter().map(|ran| fit_text(&ran.what(), "")).collect();
-        if options.repeat > 1 {
-            let seeds = if self.unfinished {
-                "the seed that got furthest".to_owned()
-            } else if self.interrupted() {
-                "mean of the seeds that came to their end".to_owned()
-            } else {
-                format!("mean of {} seeds", options.repeat)
-            };
+        if options.seeds.repeat > 1 {
+            let seeds = of_seeds(self.runs(), options.seeds.repeat);
             lines.push(format!("{seeds}, ± half the spread, ~ change within the spread"));
         }
         let table = if compare.all { comparison.whole_table() } else { comparison.table() };

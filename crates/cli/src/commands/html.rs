@@ -148,9 +148,13 @@ pub(crate) fn replay_page(
     watched: [Option<&Analyses>; 3],
 ) -> Page {
     let mut page = Page::new(title, lead);
+    page.say(check.verdict_line());
     page.say(check.summary());
     if let Some(sentence) = check.what_if_sentence() {
         page.say(format!("what if: {sentence}"));
+    }
+    if let Some(sentence) = check.progress_sentence() {
+        page.say(sentence);
     }
     for ((run, label), analyses) in REPLAYED.into_iter().zip(watched) {
         say_of(&mut page, label, check.busy_sentence(run), analyses);
@@ -169,7 +173,7 @@ pub(crate) fn replay_page(
         page.bars(bars);
     }
     charts(&mut page, &watched);
-    for table in check.tables() {
+    for table in check.page_tables() {
         let title = table.title.clone();
         page.tables(TableGroup { title, sub: String::new(), tables: vec![(String::new(), table)] });
     }

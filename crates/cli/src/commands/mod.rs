@@ -105,9 +105,22 @@ fn ran_json(label: &str, file: &Path, name: &str, plan: &Plan, changes: &[String
     let mut json = run_json(&run_info(plan, changes, name, duration), observed.collect());
     if let Value::Object(fields) = &mut json {
         fields.insert("label".to_owned(), label.into());
+        fields.insert("finished".to_owned(), finished(runs).into());
         fields.insert("file".to_owned(), file.display().to_string().into());
     }
     json
+}
+
+/// What the figures of several seeds are, in words. `runs` are those of all sides, of which each has `seeds`.
+fn of_seeds<'a>(runs: impl Iterator<Item = &'a Done>, seeds: u16) -> String {
+    let ended: Vec<bool> = runs.map(|run| !run.outcome.interrupted).collect();
+    if !ended.contains(&true) {
+        "the seed that got furthest".to_owned()
+    } else if ended.contains(&false) {
+        "mean of the seeds that came to their end".to_owned()
+    } else {
+        format!("mean of {seeds} seeds")
+    }
 }
 
 /// A line a run: the seed and the digest.

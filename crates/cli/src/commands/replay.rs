@@ -7,16 +7,17 @@ use vruntime_replay::recorded::rules::Rules;
 use vruntime_replay::{Choice, Ran, ReadOptions, Recording, Setup, WhatIf, compare, identities};
 use vruntime_report::{Analyses, ReplayCheck, Verdict, counted, fit_text};
 use vruntime_sched::Topology;
+use vruntime_sim::Config;
 use vruntime_sim::plan::Overrides;
 use vruntime_workload::cgroups::Cgroups;
 use vruntime_workload::program::Workload;
 
 use super::html;
 use super::notes::{Notes, notes};
-use super::ran_json;
 use super::recording::{self, guessed, read, tell_left_out, tell_substitute};
 use super::section::Section;
-use crate::args::{Model, Replay, Wakeups};
+use super::{of_seeds, ran_json};
+use crate::args::{Model, Replay, Seeds, Wakeups};
 use crate::input::Input;
 use crate::places::Places;
 use crate::plan::{Plan, machine_words, overrides_of_trace, report_of_trace, tell};
@@ -53,13 +54,13 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         recording = recording.with_policies(section.policies()).with_processes(section.processes());
     }
     let programs = Programs::new(arguments, &asked, &recording)?;
-    let jobs = programs.jobs(folders, watched);
+    let jobs = programs.jobs(folders, watched, arguments.seeds);
     let runs = simulate::all(&jobs).into_iter();
     let runs = runs
         .map(|run| run.map_err(|failure| programs.refused(failure, &asked.rules)))
         .collect::<miette::Result<Vec<Done>>>()?;
     super::tell_notes(&runs);
-    let mut check = programs.check(&runs);
+    let mut check = programs.check(&by_side(&runs, arguments));
     let vruntime_replay::Replay { recorded, plan: as_recorded, guess, .. } = &programs.replay;
     let mut notes = notes(recorded, recording.clock_jumps(), as_recorded.config.tick_phase.is_some());
     if recording.release().is_none() && arguments.recorded_kernel.is_none() {
@@ -75,12 +76,17 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     if arguments.json {
         output::print_json(&json(arguments, &programs, &check, &notes, &runs));
     } else {
-        output::print(&text(arguments, &programs, &notes, &check));
+        output::print(&text(arguments, &programs, &notes, &check, &runs));
         if let Some(folder) = &arguments.out {
             output::print(&format!("\n{}\n", fit_text(&where_traces_are(arguments, &programs, folder), "")));
         }
     }
     Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
+}
+
+/// The runs of the replay as recorded, and those of the what-if if there is one: a seed each.
+fn by_side<'a>(runs: &'a [Done], arguments: &Replay) -> Vec<&'a [Done]> {
+    runs.chunks(usize::from(arguments.seeds.repeat)).collect()
 }
 
 /// Whether all can be written that the command is to leave: its reports, and traces in these folders.
@@ -188,34 +194,51 @@ impl<'a> Programs<'a> {
         Ok(Self { replay, what_if, changes })
     }
 
-    /// The runs, each with the folder for its traces: as recorded, and the what-if if there is one.
-    fn jobs(&self, folders: [Option<PathBuf>; 2], watched: bool) -> Vec<Job<'_>> {
+    /// The runs: as recorded, each seed, and then the what-if, if there is one. The first seed is the one of which
+    /// there are traces, in these folders, and charts.
+    fn jobs(&self, folders: [Option<PathBuf>; 2], watched: bool, seeds: Seeds) -> Vec<Job<'_>> {
         let vruntime_replay::Replay { recorded, plan, .. } = &self.replay;
-        let job = |workload, of_recording, plan: &Plan, traces: Option<PathBuf>| {
+        let jobs = |workload, of_recording, plan: &Plan, traces: Option<PathBuf>| {
             let cpus = plan.config.machine.topology.nr_cpus();
-            Job {
-                identities: traces.is_some().then(|| identities(recorded, workload, of_recording, cpus)),
-                traces,
-                analyse: watched.then(html::watch_replayed),
-                overview: true,
-                ..Job::new(workload, plan.config.clone(), &plan.kernel)
-            }
+            let numbered = seeds.from(plan.config.seed).enumerate();
+            let job = |(index, seed): (usize, u64)| {
+                let traces = traces.clone().filter(|_| index == 0);
+                Job {
+                    identities: traces.is_some().then(|| identities(recorded, workload, of_recording, cpus)),
+                    traces,
+                    analyse: (watched && index == 0).then(html::watch_replayed),
+                    overview: true,
+                    ..Job::new(workload, Config { seed, ..plan.config.clone() }, &plan.kernel)
+                }
+            };
+            numbered.map(job).collect::<Vec<_>>()
         };
         let [of_replayed, of_what_if] = folders;
-        let mut jobs = vec![job(&recorded.workload, recorded.workload.tasks.len(), plan, of_replayed)];
+        let mut all = jobs(&recorded.workload, recorded.workload.tasks.len(), plan, of_replayed);
         if let Some(WhatIf { workload, plan, of_recording, .. }) = &self.what_if {
-            jobs.push(job(workload, *of_recording, plan, of_what_if));
+            all.extend(jobs(workload, *of_recording, plan, of_what_if));
         }
-        jobs
+        all
     }
 
-    /// The recording beside its replays.
-    fn check(&self, runs: &[Done]) -> ReplayCheck {
-        let runs = runs.iter().map(|run| Ran { results: &run.results, end: run.outcome.end });
-        let runs: Vec<Ran<'_>> = runs.collect();
+    /// The recording beside its replays. Those seeds count that came to their end on both sides, or, where Ctrl-C left
+    /// none, the one that got furthest.
+    fn check(&self, sides: &[&[Done]]) -> ReplayCheck {
         let Self { replay, what_if, .. } = self;
         let what_if = what_if.as_ref().map(|what_if| &what_if.workload);
-        compare(&replay.recorded, what_if, &runs, replay.recording().cpus())
+        let seeds = sides.iter().map(|side| side.len()).min().unwrap_or(0);
+        let of_seed = |seed: usize| sides.iter().filter_map(move |side| side.get(seed));
+        let ended = |seed: &usize| of_seed(*seed).all(|run| !run.outcome.interrupted);
+        let mut counted: Vec<usize> = (0..seeds).filter(ended).collect();
+        if counted.is_empty() {
+            // The first of those that got furthest.
+            counted.extend((0..seeds).rev().max_by_key(|&seed| of_seed(seed).map(|run| run.outcome.end).sum::<u64>()));
+        }
+        let check = |seed: usize| {
+            let ran = of_seed(seed).map(|run| Ran { results: &run.results, end: run.outcome.end });
+            compare(&replay.recorded, what_if, &ran.collect::<Vec<Ran<'_>>>(), replay.recording().cpus())
+        };
+        ReplayCheck::over(counted.into_iter().map(check).collect()).unwrap_or_default()
     }
 
     /// Why a run failed: what the kernel refuses a task is told with the rule that gives the task its policy.
@@ -282,8 +305,8 @@ fn ran(arguments: &Replay, programs: &Programs<'_>, runs: &[Done]) -> serde_json
     let plans = std::iter::once(("replayed", &replay.plan, &[][..])).chain(what_if);
     let file = &arguments.file;
     let name = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("trace");
-    let each = plans.zip(runs.chunks(1));
-    each.map(|((label, plan, changes), run)| ran_json(label, file, name, plan, changes, run)).collect()
+    let each = plans.zip(by_side(runs, arguments));
+    each.map(|((label, plan, changes), runs)| ran_json(label, file, name, plan, changes, runs)).collect()
 }
 
 /// Where `--out` has left the traces, and what they are good for.
@@ -307,10 +330,12 @@ fn leave_reports(
     runs: &[Done],
 ) -> miette::Result<()> {
     if let Some(path) = &arguments.reports.html {
-        let [replayed, what_if] = [0, 1].map(|run| runs.get(run).and_then(|done| done.analyses.as_deref()));
+        let sides = by_side(runs, arguments);
+        let first = |side: usize| sides.get(side).and_then(|runs| runs.first()?.analyses.as_deref());
+        let [replayed, what_if] = [0, 1].map(first);
         let watched = [recording, replayed, what_if];
         let title = format!("Replay of {}", html::short(&arguments.file));
-        html::write(&html::replay_page(&title, &lead(programs), check, notes, watched), path)?;
+        html::write(&html::replay_page(&title, &lead(arguments, programs), check, notes, watched), path)?;
     }
     if let Some(folder) = &arguments.reports.tables.folder {
         crate::tables::write(folder, arguments.reports.tables.format, "", &check.tables())?;
@@ -318,12 +343,21 @@ fn leave_reports(
     Ok(())
 }
 
+/// `seed 1`, or `seeds 1 to 5`.
+fn seeds(first: u64, seeds: Seeds) -> String {
+    match seeds.from(first).last().filter(|last| *last != first) {
+        Some(last) => format!("seeds {first} to {last}"),
+        None => format!("seed {first}"),
+    }
+}
+
 /// What the page says first: what was run.
-fn lead(programs: &Programs<'_>) -> String {
+fn lead(arguments: &Replay, programs: &Programs<'_>) -> String {
     let Programs { replay: vruntime_replay::Replay { plan, .. }, what_if, changes } = programs;
     let Plan { kernel, costs, config, .. } = plan;
     let machine = machine_words(plan);
-    let mut lead = format!("Replayed as recorded: {machine} under {kernel} (costs: {costs}, seed {}).", config.seed);
+    let seeds = seeds(config.seed, arguments.seeds);
+    let mut lead = format!("Replayed as recorded: {machine} under {kernel} (costs: {costs}, {seeds}).");
     if let Some(WhatIf { plan, .. }) = what_if {
         lead.extend([" What if: ", &machine_words(plan), " under ", &plan.kernel]);
         for change in changes {
@@ -335,17 +369,17 @@ fn lead(programs: &Programs<'_>) -> String {
 }
 
 /// What is printed.
-fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &ReplayCheck) -> String {
+fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &ReplayCheck, runs: &[Done]) -> String {
     let Programs { replay, what_if, changes } = programs;
     let vruntime_replay::Replay { recorded, plan: as_recorded, .. } = replay;
     let head = format!(
-        "{}: {:.3} s on {}, replayed as recorded under {} (costs: {}, seed {})",
+        "{}: {:.3} s on {}, replayed as recorded under {} (costs: {}, {})",
         arguments.file.display(),
         recorded.duration_ns as f64 / 1e9,
         machine_words(as_recorded),
         as_recorded.kernel,
         as_recorded.costs,
-        as_recorded.config.seed,
+        seeds(as_recorded.config.seed, arguments.seeds),
     );
     let mut text = format!("{}\n{}\n", fit_text(&head, ""), fit_text(&check.verdict_line(), ""));
     for remedy in remedies(arguments, replay, check) {
@@ -353,8 +387,13 @@ fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &Repl
         text.push('\n');
     }
     text.push('\n');
-    text.push_str(&check.check_table(arguments.all));
-    text.push('\n');
+    let several = arguments.seeds.repeat > 1;
+    // Of several seeds one table has all runs.
+    if !several {
+        text.extend([&check.check_table(arguments.all), "\n"]);
+    } else if what_if.is_none() {
+        text.extend([&over_seeds(arguments, check, runs), "\n"]);
+    }
     if arguments.verbose {
         text.push_str(&fit_text(&check.summary(), ""));
         text.push_str("\n\n");
@@ -364,7 +403,8 @@ fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &Repl
         text.push_str(&fit_text(note, "  "));
         text.push('\n');
     }
-    if let (Some(WhatIf { plan, .. }), Some(table)) = (what_if, check.what_if_table(arguments.all)) {
+    let table = || if several { Some(over_seeds(arguments, check, runs)) } else { check.what_if_table(arguments.all) };
+    if let Some((WhatIf { plan, .. }, table)) = what_if.as_ref().and_then(|what_if| Some((what_if, table()?))) {
         let head = format!("\nWhat if: {} under {}\n", machine_words(plan), plan.kernel);
         text.push_str(&head);
         for change in changes {
@@ -384,6 +424,13 @@ fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &Repl
         }
     }
     text
+}
+
+/// The table of several seeds, and what its figures are.
+fn over_seeds(arguments: &Replay, check: &ReplayCheck, runs: &[Done]) -> String {
+    let seeds = of_seeds(runs.iter(), arguments.seeds.repeat);
+    let change = if check.what_if_cpus.is_some() { ", ~ change within the spread" } else { "" };
+    format!("{seeds}, ± half the spread{change}\n\n{}", check.over_seeds_text(arguments.all))
 }
 
 /// What would make the replay better, if its verdict is not good.

@@ -39,8 +39,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
         asked if index == 0 && run.reports.html.is_some() => Some(html::watch(asked.clone())),
         asked => asked.clone(),
     };
-    let job = |index: u16| {
-        let seed = plan.config.seed.wrapping_add(u64::from(index));
+    let job = |(index, seed): (u16, u64)| {
         let config = vruntime_sim::Config { seed, debug_at: run.debug_at, ..plan.config.clone() };
         Job {
             traces: options.out.clone().filter(|_| index == 0),
@@ -51,7 +50,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
             ..Job::new(&input.workload, config, &plan.kernel)
         }
     };
-    let jobs: Vec<Job<'_>> = (0..options.repeat).map(job).collect();
+    let jobs: Vec<Job<'_>> = (0..).zip(options.seeds.from(plan.config.seed)).map(job).collect();
     let changes = rules::changes(&rules, &options.model);
     let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>();
     let runs = runs.map_err(|failure| rules::report(&rules, &input, failure))?;

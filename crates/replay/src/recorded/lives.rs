@@ -3,6 +3,8 @@
 mod arrivals;
 mod wakeups;
 
+pub(super) use arrivals::Stay;
+
 use std::collections::BTreeMap;
 
 use arrivals::Guess;
@@ -112,26 +114,6 @@ impl State {
     }
 }
 
-/// Where a thread has been since it last came to another CPU.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Stay {
-    pub(super) cpu: u32,
-    /// In which stretch it came there.
-    pub(super) stretch: usize,
-    /// How long it has waited there.
-    pub(super) waited: u64,
-    /// And how long of that another CPU was idle.
-    pub(super) beside_idle: u64,
-    /// And how long its own was.
-    pub(super) own_idle: u64,
-}
-
-impl Stay {
-    fn new(cpu: usize, stretch: usize) -> Self {
-        Self { cpu: cpu as u32, stretch, waited: 0, beside_idle: 0, own_idle: 0 }
-    }
-}
-
 /// A thread's life.
 #[derive(Clone, Debug)]
 pub(super) struct Thread {
@@ -148,6 +130,8 @@ pub(super) struct Thread {
     /// When it was on a CPU, in order of time.
     pub(super) ran: Vec<Ran>,
     pub(super) cpu_ns: u64,
+    /// How long it waited for a CPU until it ran.
+    pub(super) waited_ns: u64,
     pub(super) switches: u64,
     pub(super) latencies: Vec<u64>,
     pub(super) stay: Option<Stay>,
@@ -176,6 +160,7 @@ impl Thread {
             stretches: Vec::new(),
             ran: Vec::new(),
             cpu_ns: 0,
+            waited_ns: 0,
             switches: 0,
             latencies: Vec::new(),
             stay: None,
@@ -288,7 +273,7 @@ pub(super) struct Lives {
     cpus: Vec<Cpu>,
     idle: usize,
     /// The trace has wakeups.
-    wakeups: bool,
+    pub(super) wakeups: bool,
     /// How long any CPU was idle.
     any_idle: u64,
     now: u64,
@@ -655,6 +640,7 @@ impl Lives {
         let this = &mut self.threads[thread];
         match this.state {
             State::Waiting { since, woken, beside_idle, own_idle } => {
+                this.waited_ns += at - since;
                 if woken {
                     this.latencies.push(at - since);
                 }

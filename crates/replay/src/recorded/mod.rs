@@ -283,6 +283,9 @@ pub struct Thread {
     pub confined: Option<u32>,
     /// Time on a CPU.
     pub cpu_ns: u64,
+    /// How long it was runnable and waited for a CPU until it ran, nanoseconds. None: the trace has no wakeups, so that
+    /// it tells no waits from sleeps.
+    pub waited_ns: Option<u64>,
     /// How often it left one.
     pub switches: u64,
     /// From each wakeup until it ran, nanoseconds, in order of time.

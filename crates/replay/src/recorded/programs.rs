@@ -34,7 +34,7 @@ pub(super) fn build(
     lateness: &Lateness,
     how: &How,
 ) -> Recorded {
-    let Lives { mut threads, groups: marked, hotplug, mut counts, .. } = lives;
+    let Lives { mut threads, groups: marked, hotplug, mut counts, wakeups, .. } = lives;
     add_processes(&mut threads, &how.processes);
     let kept = kept(&threads, how);
     let yielded = |at, ran| causes::yielded(ticks, at, ran);
@@ -124,6 +124,7 @@ pub(super) fn build(
     for ((told, thread), stays) in told.iter_mut().zip(threads).zip(cgroups) {
         told.cgroup = stays.last().map(|(path, _)| path.clone());
         told.stays = stays;
+        told.waited_ns = wakeups.then_some(thread.waited_ns);
         told.latencies = thread.latencies;
     }
     Recorded { workload, threads: told, busy_ns, duration_ns, ticks, pools: names_of_pools, counts }
@@ -313,7 +314,7 @@ impl<'a> Builder<'a> {
         counts.deadline += u64::from(this.stretches.iter().any(|stretch| stretch.prio < 0));
     }
 
-    /// What is told of a thread, but for its groups and latencies.
+    /// What is told of a thread, but for its groups and its waits.
     fn told(&self, thread: usize) -> Thread {
         let this = self.life(thread);
         let only = |confined: Confined| (confined.cpus.len() == 1).then(|| confined.cpus[0]);
@@ -331,6 +332,7 @@ impl<'a> Builder<'a> {
             stays: Vec::new(),
             confined: self.confined(thread).and_then(only),
             cpu_ns: this.cpu_ns,
+            waited_ns: None,
             switches: this.switches,
             latencies: Vec::new(),
         }

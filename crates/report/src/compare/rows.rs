@@ -6,42 +6,11 @@ use super::metrics::{ENERGY, Family, Index, Metric, OF_CLASSES, OF_GROUPS, Subje
 use super::{Comparison, Variant, value};
 use crate::printable::printable;
 use crate::results::{Account, GroupResult, Results};
+use crate::spread::{Spread, certain};
 use crate::table::name_of;
 
 /// Tasks of a class that has less of a CPU in every variant do not lead: what they see is chance more often than not.
 const NEXT_TO_NOTHING: f64 = 0.001;
-
-/// Mean and range over a variant's runs.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Spread {
-    pub(super) mean: f64,
-    pub(super) min: f64,
-    pub(super) max: f64,
-}
-
-impl Spread {
-    fn of(values: &[f64]) -> Option<Self> {
-        let first = *values.first()?;
-        let (min, max) = values.iter().fold((first, first), |(min, max), &value| (min.min(value), max.max(value)));
-        Some(Self { mean: values.iter().sum::<f64>() / values.len() as f64, min, max })
-    }
-
-    /// Whether nothing differs at all.
-    pub(super) fn is(self, other: Self) -> bool {
-        self.mean.to_bits() == other.mean.to_bits()
-    }
-
-    /// Whether the ranges share no value: what separates them is more than chance between seeds.
-    pub(super) fn apart(self, other: Self) -> bool {
-        self.max < other.min || other.max < self.min
-    }
-}
-
-/// What is certain of a change: the near ends of the two ranges; none if they share a value.
-pub(super) fn certain(base: Spread, other: Spread) -> Option<(f64, f64)> {
-    let ends = if base.max < other.min { (base.max, other.min) } else { (base.min, other.max) };
-    base.apart(other).then_some(ends)
-}
 
 pub(super) struct Row<'a> {
     pub(super) subject: Subject<'a>,

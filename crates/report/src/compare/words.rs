@@ -2,8 +2,9 @@
 
 use super::Comparison;
 use super::metrics::{Family, Subject};
-use super::rows::{Row, Spread, certain};
+use super::rows::Row;
 use crate::printable::printable;
+use crate::spread::{Spread, certain};
 use crate::table::wrap;
 use crate::units::three;
 

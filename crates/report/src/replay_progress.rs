@@ -1,0 +1,441 @@
+//! What tasks in closed loops get done in a what-if: by name, by task, and by task group.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::data::{Cell, DataTable, Kind};
+use crate::page::{Bar, Bars};
+use crate::printable::printable;
+use crate::replay::{ReplayCheck, ReplayMeasure, ReplayTask, share};
+use crate::replay_groups::ReplayGroup;
+use crate::replay_verdict::JUDGED_PERMILLE;
+use crate::table::grid;
+use crate::units::{count, percent, time};
+
+/// A change of progress below this is none.
+const CHANGED: f64 = 0.01;
+/// At most so many names are in the sentence about progress, and as many groups.
+const NAMED: usize = 3;
+
+/// What tasks that are in closed loops get done in a what-if.
+///
+/// Work is CPU time here, so that this holds on CPUs of the recorded speed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// The name that the tasks share, the name of one task, or the path of their group.
+    pub of: String,
+    /// How many tasks there are.
+    pub tasks: usize,
+    /// How often they were woken in a second of the recording, together.
+    pub recorded_rounds_per_s: f64,
+    /// The same in the what-if.
+    pub what_if_rounds_per_s: f64,
+    /// How much of the recorded work they do in the what-if, as a multiple of it.
+    pub progress: f64,
+    /// When the recorded work is done in the what-if, nanoseconds after its start, if it goes evenly. None: not before
+    /// the what-if ends.
+    pub done_ns: Option<u64>,
+    /// Their CPU time in the recording, nanoseconds.
+    pub cpu_ns: u64,
+}
+
+impl Progress {
+    /// How far the tasks get, in words; `range` is what stands behind their speed.
+    fn words(&self, recorded_ns: u64, range: &str) -> String {
+        let done = match self.done_ns {
+            Some(done_ns) => format!(
+                "the recorded {:.3} s of its work are done after {:.3} s",
+                recorded_ns as f64 / 1e9,
+                done_ns as f64 / 1e9
+            ),
+            None => format!("{:.0} % of its recorded work is done", self.progress * 100.0),
+        };
+        format!("{} gets on {:.2}{range} times as fast ({done})", printable(&self.of), self.progress)
+    }
+
+    fn fields(&self) -> [(&'static str, Value); 4] {
+        [
+            ("recorded_rounds_per_s", json!(self.recorded_rounds_per_s)),
+            ("what_if_rounds_per_s", json!(self.what_if_rounds_per_s)),
+            ("progress", json!(self.progress)),
+            ("work_done_ns", json!(self.done_ns)),
+        ]
+    }
+
+    /// Returns the fields of JSON that one task or group has; all are null if nothing of it is in a closed loop.
+    pub(crate) fn fields_of(progress: Option<&Self>) -> [(&'static str, Value); 4] {
+        progress.map_or_else(|| Self::default().fields().map(|(name, _)| (name, Value::Null)), Self::fields)
+    }
+}
+
+/// Finds in a seed what a name or a path gets done.
+type Find = dyn Fn(&ReplayCheck, &str) -> Option<Progress>;
+
+/// One that gets on: what the table says of it.
+struct Row {
+    name: String,
+    /// CPU time and waiting as the replay has them, and as the what-if has: parts of the time.
+    cpu: [f64; 2],
+    waited_ns: [Option<u64>; 2],
+    progress: Progress,
+}
+
+impl ReplayTask {
+    /// Whether it is in the task group `path`, or in one below.
+    pub(crate) fn is_in(&self, path: &str) -> bool {
+        path == "/"
+            || self
+                .group
+                .as_deref()
+                .and_then(|group| group.strip_prefix(path))
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+}
+
+impl ReplayCheck {
+    /// What these tasks get done in the what-if; those that are in no closed loop do not count. None: no task is in
+    /// one, or there is no what-if.
+    fn progress_of<'a>(&self, of: &str, tasks: impl Iterator<Item = &'a ReplayTask>) -> Option<Progress> {
+        let (mut recorded_ns, mut what_if_ns, mut rounds, mut rounds_now, mut count) = (0, 0, 0.0, 0.0, 0);
+        for task in tasks.filter(|task| task.closed && !task.removed && task.recorded.cpu_ns > 0) {
+            let what_if = task.what_if?;
+            count += 1;
+            recorded_ns += task.recorded.cpu_ns;
+            what_if_ns += what_if.cpu_ns;
+            rounds += task.rounds as f64;
+            rounds_now += task.rounds as f64 * what_if.cpu_ns as f64 / task.recorded.cpu_ns as f64;
+        }
+        let (seconds, what_if_seconds) = (self.elapsed_ns.0.max(1) as f64 / 1e9, self.elapsed_ns.2.max(1) as f64 / 1e9);
+        let progress = what_if_ns as f64 / recorded_ns.max(1) as f64 * seconds / what_if_seconds;
+        let done_ns = (self.elapsed_ns.0 as f64 / progress) as u64;
+        (count > 0).then(|| Progress {
+            of: of.to_owned(),
+            tasks: count,
+            recorded_rounds_per_s: rounds / seconds,
+            what_if_rounds_per_s: rounds_now / what_if_seconds,
+            progress,
+            done_ns: Some(done_ns).filter(|&ns| progress > 0.0 && ns <= self.elapsed_ns.2),
+            cpu_ns: recorded_ns,
+        })
+    }
+
+    /// What the tasks in closed loops get done in the what-if, by name: those with most CPU time first.
+    pub fn progress(&self) -> Vec<Progress> {
+        let mut names: BTreeMap<&str, Vec<&ReplayTask>> = BTreeMap::new();
+        for task in self.tasks.iter().filter(|task| !task.is_added()) {
+            names.entry(&task.comm).or_default().push(task);
+        }
+        let all = names.into_iter().filter_map(|(comm, tasks)| self.progress_of(comm, tasks.into_iter()));
+        let mut all: Vec<Progress> = all.collect();
+        all.sort_by(|a, b| (b.cpu_ns, &a.of).cmp(&(a.cpu_ns, &b.of)));
+        all
+    }
+
+    /// What the tasks of one name get done.
+    fn progress_of_name(&self, comm: &str) -> Option<Progress> {
+        self.progress_of(comm, self.tasks.iter().filter(|task| !task.is_added() && task.comm == comm))
+    }
+
+    /// What a task gets done in the what-if. None: it is in no closed loop, or there is no what-if.
+    pub fn progress_of_task(&self, task: &ReplayTask) -> Option<Progress> {
+        self.progress_of(&task.name, std::iter::once(task))
+    }
+
+    /// What the tasks of a group, and of those below it, get done in the what-if. None: none of them is in a closed
+    /// loop, or there is no what-if.
+    pub fn progress_of_group(&self, group: &ReplayGroup) -> Option<Progress> {
+        self.progress_of(&group.path, self.tasks.iter().filter(|task| task.is_in(&group.path)))
+    }
+
+    /// What the groups get done that have more in closed loops than the tasks of one name, those with most CPU time
+    /// first. The root has everything; of groups with the same tasks the innermost is there. Sessions have no names to
+    /// tell of.
+    fn groups_that_get_on(&self) -> Vec<Progress> {
+        let names = self.progress();
+        let groups = self.groups.iter().filter(|group| group.path != "/" && !group.path.starts_with("/autogroup"));
+        let same = |one: &Progress, other: &Progress| (one.tasks, one.cpu_ns) == (other.tasks, other.cpu_ns);
+        let mut all: Vec<Progress> = groups
+            .filter_map(|group| self.progress_of_group(group))
+            .filter(|group| !names.iter().any(|name| same(name, group)))
+            .collect();
+        all.sort_by(|a, b| (b.cpu_ns, &b.of).cmp(&(a.cpu_ns, &a.of)));
+        all.dedup_by(|one, kept| same(one, kept));
+        all
+    }
+
+    /// Whether so much work gets on faster or slower that it is worth a sentence.
+    fn changes(&self, progress: &Progress) -> bool {
+        let least = self.elapsed_ns.0 / 1000 * JUDGED_PERMILLE;
+        progress.cpu_ns >= least && (progress.progress - 1.0).abs() >= CHANGED
+    }
+
+    /// What the largest programs in closed loops get done, and the largest groups with several of them, in a sentence;
+    /// none if nothing changes for them.
+    pub fn progress_sentence(&self) -> Option<String> {
+        let (names, groups) = (self.progress(), self.groups_that_get_on());
+        let name = |seed: &Self, of: &str| seed.progress_of_name(of);
+        let group = |seed: &Self, of: &str| seed.progress_of_group(seed.groups.iter().find(|group| group.path == of)?);
+        let told = |all: Vec<Progress>, find: &Find| {
+            let with_spread = all.into_iter().filter(|one| self.changes(one)).map(|one| {
+                let spread = self.spread_of_progress(|seed| find(seed, &one.of));
+                (one, spread)
+            });
+            // Faster with one seed and slower with another is chance.
+            let certain = with_spread.filter(|(_, spread)| spread.is_none_or(|all| all.min > 1.0 || all.max < 1.0));
+            let told = certain.take(NAMED).map(|(one, spread)| {
+                let half = spread.map(|all| format!(" ±{:.2}", (all.max - all.min) / 2.0)).unwrap_or_default();
+                one.words(self.elapsed_ns.0, &half)
+            });
+            told.collect::<Vec<String>>()
+        };
+        let told = [told(names, &name), told(groups, &group)].concat();
+        (!told.is_empty()).then(|| format!("Progress: {}.", told.join("; ")))
+    }
+
+    /// Every task and every group with something in a closed loop, the largest first.
+    fn progress_rows(&self, tasks: &[ReplayTask]) -> Vec<Row> {
+        let (of, what_if_of) = (self.elapsed_ns.1, self.elapsed_ns.2);
+        let of_task = |task: &ReplayTask| {
+            let (progress, runs) = (self.progress_of_task(task)?, [task.replayed, task.what_if?]);
+            let cpu = [share(runs[0].cpu_ns, of), share(runs[1].cpu_ns, what_if_of)];
+            let waited_ns = runs.map(|run: ReplayMeasure| run.run_delay_ns);
+            Some(Row { name: task.name.clone(), cpu, waited_ns, progress })
+        };
+        let of_group = |group: &ReplayGroup| {
+            let (progress, runs) = (self.progress_of_group(group)?, [group.replayed, group.what_if]);
+            let cpu = |run: usize, of| runs[run].map_or(0.0, |run| share(run.cpu_ns, of));
+            let waited_ns = runs.map(|run| run.map(|run| run.run_delay_ns));
+            Some(Row {
+                name: format!("group {}", group.path),
+                cpu: [cpu(0, of), cpu(1, what_if_of)],
+                waited_ns,
+                progress,
+            })
+        };
+        tasks.iter().filter_map(of_task).chain(self.groups.iter().filter_map(of_group)).collect()
+    }
+
+    /// How fast these tasks and all groups get on in the what-if, beside CPU time and waiting; empty if nothing is in a
+    /// closed loop.
+    pub(crate) fn progress_text(&self, tasks: &[ReplayTask]) -> String {
+        let waited = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| time(ns as f64));
+        let row = |row: Row| {
+            let Row { name, cpu, waited_ns, progress } = row;
+            vec![
+                name,
+                percent(cpu[0]),
+                percent(cpu[1]),
+                waited(waited_ns[0]),
+                waited(waited_ns[1]),
+                count(progress.recorded_rounds_per_s),
+                count(progress.what_if_rounds_per_s),
+                format!("{:.2}", progress.progress),
+                waited(progress.done_ns),
+            ]
+        };
+        let rows: Vec<Vec<String>> = self.progress_rows(tasks).into_iter().map(row).collect();
+        let head = [
+            "progress of",
+            "CPU % replayed",
+            "CPU % what if",
+            "waited replayed",
+            "waited what if",
+            "rounds/s recorded",
+            "rounds/s what if",
+            "times as fast",
+            "work done after",
+        ];
+        if rows.is_empty() { String::new() } else { format!("\n{}", grid(&head, 1, rows)) }
+    }
+
+    /// [`Self::progress_text`] of everything, as data; none if there is nothing.
+    pub(crate) fn progress_table(&self) -> Option<DataTable> {
+        const NS: Kind = Kind::Nanoseconds;
+        let heads: [(&'static str, &'static str, Kind); 10] = [
+            ("task", "Task", Kind::Text),
+            ("group", "Group", Kind::Text),
+            ("replayed_cpu", "CPU: replayed", Kind::Share),
+            ("what_if_cpu", "CPU: what if", Kind::Share),
+            ("replayed_run_delay_ns", "Waited: replayed", NS),
+            ("what_if_run_delay_ns", "Waited: what if", NS),
+            ("recorded_rounds_per_s", "Rounds/s: recorded", Kind::Number),
+            ("what_if_rounds_per_s", "Rounds/s: what if", Kind::Number),
+            ("progress", "Progress: times as fast", Kind::Number),
+            ("work_done_ns", "Progress: recorded work done after", NS),
+        ];
+        let mut table = DataTable::new("replay_progress", "Progress of what is in closed loops", &heads);
+        for Row { name, cpu, waited_ns, progress } in self.progress_rows(&self.tasks) {
+            let group = name != progress.of;
+            let mut row: Vec<Cell> = vec![
+                (!group).then_some(progress.of.as_str()).into(),
+                group.then_some(progress.of.as_str()).into(),
+                cpu[0].into(),
+                cpu[1].into(),
+            ];
+            row.extend(waited_ns.map(Cell::from));
+            row.extend(
+                [progress.recorded_rounds_per_s, progress.what_if_rounds_per_s, progress.progress].map(Cell::from),
+            );
+            row.push(progress.done_ns.into());
+            table.push(row);
+        }
+        (!table.rows.is_empty()).then_some(table)
+    }
+
+    /// How many times as fast programs and groups in closed loops get on, as bars; the mark is the speed of the
+    /// recording. Those too small to judge are left out.
+    pub(crate) fn progress_bars(&self) -> Bars {
+        let least = self.elapsed_ns.0 / 1000 * JUDGED_PERMILLE;
+        let all = self.progress().into_iter().chain(self.groups_that_get_on());
+        let rows = all.filter(|one| one.cpu_ns >= least);
+        let rows = rows.map(|one| Bar {
+            name: if one.tasks > 1 && !one.of.starts_with('/') {
+                format!("{} x{}", one.of, one.tasks)
+            } else {
+                one.of.clone()
+            },
+            share: one.progress,
+            mark: Some(1.0),
+            text: match one.done_ns {
+                Some(ns) => format!("{:.2} times as fast, done after {}", one.progress, time(ns as f64)),
+                None => format!("{:.2} times as fast, not done at the end", one.progress),
+            },
+        });
+        Bars {
+            title: "Progress".to_owned(),
+            entry: "Progress".to_owned(),
+            sub: "How many times as fast as in the recording the work of closed loops gets on in the what-if, and when the \
+                  recorded work is done; the mark is 1. Work is CPU time."
+                .to_owned(),
+            rows: rows.collect(),
+            ..Bars::default()
+        }
+    }
+
+    /// What is in closed loops, by name, for `--json`.
+    pub(crate) fn progress_json(&self) -> Value {
+        let one = |one: &Progress| {
+            let mut json = json!({ "comm": one.of, "tasks": one.tasks });
+            for (name, value) in one.fields() {
+                json[name] = value;
+            }
+            json
+        };
+        self.progress().iter().map(one).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A second; in the what-if each task has twice the CPU time, and `idle` half of it.
+    fn check() -> ReplayCheck {
+        let measure = |cpu_ns| ReplayMeasure { cpu_ns, run_delay_ns: Some(cpu_ns / 10), ..ReplayMeasure::default() };
+        let task = |name: &str, group: &str, recorded: u64, what_if: u64| ReplayTask {
+            name: format!("{name}-1"),
+            comm: name.to_owned(),
+            habit: "woken".to_owned(),
+            closed: true,
+            rounds: 10,
+            group: Some(group.to_owned()),
+            recorded: measure(recorded),
+            replayed: measure(recorded),
+            what_if: Some(measure(what_if)),
+            ..ReplayTask::default()
+        };
+        let group = |path: &str| ReplayGroup {
+            path: path.to_owned(),
+            replayed: Some(crate::ReplayGroupMeasure { cpu_ns: 300_000_000, ..Default::default() }),
+            what_if: Some(crate::ReplayGroupMeasure { cpu_ns: 600_000_000, run_delay_ns: 7, ..Default::default() }),
+            ..ReplayGroup::default()
+        };
+        ReplayCheck {
+            tasks: vec![
+                task("server", "/web/app", 200_000_000, 400_000_000),
+                task("client", "/web", 100_000_000, 200_000_000),
+                task("hog", "/webby", 500_000_000, 250_000_000),
+                ReplayTask { closed: false, ..task("clock", "/web", 50_000_000, 50_000_000) },
+            ],
+            groups: ["/", "/web", "/webby"].map(group).into(),
+            what_if_cpus: Some(vec![900_000_000]),
+            elapsed_ns: (1_000_000_000, 1_000_000_000, 1_000_000_000),
+            ..ReplayCheck::default()
+        }
+    }
+
+    #[test]
+    fn tasks_and_groups_have_rounds_and_a_time_at_which_their_work_is_done() {
+        let check = check();
+        let server = check.progress_of_task(&check.tasks[0]).unwrap();
+        assert_eq!((server.recorded_rounds_per_s, server.what_if_rounds_per_s), (10.0, 20.0));
+        assert_eq!((server.progress, server.done_ns), (2.0, Some(500_000_000)));
+        let hog = check.progress_of_task(&check.tasks[2]).unwrap();
+        assert_eq!((hog.progress, hog.done_ns), (0.5, None), "half of it is done at the end");
+        assert_eq!(check.progress_of_task(&check.tasks[3]), None, "it keeps its times");
+        let web = check.progress_of_group(&check.groups[1]).unwrap();
+        assert_eq!((web.tasks, web.progress, web.recorded_rounds_per_s), (2, 2.0, 20.0), "/webby is another group");
+        let root = check.progress_of_group(&check.groups[0]).unwrap();
+        assert_eq!((root.tasks, root.progress), (3, 850.0 / 800.0));
+        let json = check.json();
+        assert_eq!(
+            (&json["tasks"][0]["work_done_ns"], &json["tasks"][2]["work_done_ns"]),
+            (&500_000_000.into(), &Value::Null)
+        );
+        assert_eq!(
+            (&json["groups"][1]["progress"], &json["groups"][1]["what_if_rounds_per_s"]),
+            (&2.0.into(), &40.0.into())
+        );
+        assert_eq!(json["tasks"][3]["progress"], Value::Null);
+    }
+
+    #[test]
+    fn of_groups_with_the_same_tasks_the_innermost_is_told() {
+        let mut check = check();
+        check.tasks.iter_mut().for_each(|task| task.group = task.group.as_ref().map(|path| format!("/slice{path}")));
+        for path in ["/slice", "/slice/web", "/slice/web/none", "/autogroup-7"] {
+            check.groups.push(ReplayGroup { path: path.to_owned(), ..ReplayGroup::default() });
+        }
+        check.tasks.remove(2);
+        let told = |check: &ReplayCheck| check.groups_that_get_on().into_iter().map(|one| one.of).collect::<Vec<_>>();
+        assert_eq!(told(&check), ["/slice/web"]);
+        check.tasks[0].removed = true;
+        assert_eq!((told(&check), check.progress().len()), (Vec::<String>::new(), 1), "only the client is left");
+    }
+
+    #[test]
+    fn a_group_of_several_programs_is_in_the_sentence() {
+        let sentence = check().progress_sentence().unwrap();
+        assert_eq!(
+            sentence,
+            "Progress: hog gets on 0.50 times as fast (50 % of its recorded work is done); server gets on 2.00 times as fast (the \
+             recorded 1.000 s of its work are done after 0.500 s); client gets on 2.00 times as fast (the recorded 1.000 s of its \
+             work are done after 0.500 s); /web gets on 2.00 times as fast (the recorded 1.000 s of its work are done after 0.500 s)."
+        );
+    }
+
+    #[test]
+    fn progress_stands_beside_cpu_time_and_waiting() {
+        let check = check();
+        let text = check.progress_text(&check.tasks);
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        let row = |name: &str| rows.iter().find(|row| row.contains(&name)).map(|row| row.join(" "));
+        assert_eq!(row("server-1").as_deref(), Some("server-1 20.00 40.00 20.0 ms 40.0 ms 10 20 2.00 500 ms"));
+        assert_eq!(row("hog-1").as_deref(), Some("hog-1 50.00 25.00 50.0 ms 25.0 ms 10 5 0.50 -"));
+        assert_eq!(row("/web").as_deref(), Some("group /web 30.00 60.00 0 ns 7 ns 20 40 2.00 500 ms"));
+        assert_eq!(row("clock-1"), None);
+        let table = check.progress_table().unwrap().json();
+        assert_eq!((&table[0]["task"], &table[0]["group"]), (&"server-1".into(), &Value::Null));
+        assert_eq!(
+            (&table[4]["task"], &table[4]["group"], &table[4]["progress"]),
+            (&Value::Null, &"/web".into(), &2.0.into())
+        );
+        let bars = check.progress_bars();
+        let names: Vec<&str> = bars.rows.iter().map(|row| row.name.as_str()).collect();
+        assert_eq!(names, ["hog", "server", "client", "/web"], "in /webby there is only the hog");
+        assert_eq!(bars.rows[1].text, "2.00 times as fast, done after 500 ms");
+        let alone = ReplayCheck { tasks: Vec::new(), groups: Vec::new(), ..check };
+        assert_eq!((alone.progress_text(&[]).as_str(), alone.progress_table()), ("", None));
+    }
+}
