@@ -594,7 +594,8 @@ fn a_replay_of_several_seeds_says_what_is_chance() {
     let html = page.display().to_string();
     well(&["replay", "perf-data.txt", "--kernel", "6.1", "--repeat", "3", "--html", &html], "");
     let script = r#"
-        const box = [...document.querySelectorAll("section")].find(part => part.querySelector("h2")?.textContent.startsWith("Mean of 3 seeds"));
+        const isMean = part => part.querySelector("h2")?.textContent.startsWith("Mean of 3 seeds");
+        const box = [...document.querySelectorAll("section")].find(isMean);
         document.body.dataset.heads = [...box.querySelectorAll("th")].map(head => head.textContent).join();
         const cells = row => [...row.cells].map(cell => cell.textContent).join("|");
         document.body.dataset.rows = [...box.querySelectorAll("tbody tr")].slice(0, 2).map(cells).join("\n");

@@ -70,8 +70,8 @@ impl ReplayCheck {
         tables
     }
 
-    /// As [`ReplayCheck::tables`], for a page: without CPU times that are there as shares, and of several seeds with
-    /// what [`ReplayCheck::tables`] has of each in other words.
+    /// As [`ReplayCheck::tables`], for a page: without CPU times that are there as shares. Of several seeds the first
+    /// table has a row a figure.
     pub fn page_tables(&self) -> Vec<DataTable> {
         let mut tables = self.tables();
         tables.retain(|table| table.name != "replay_over_seeds");

@@ -109,8 +109,8 @@ impl ReplayCheck {
         })
     }
 
-    /// The verdict with the numbers that decided it, in a line; of several seeds the verdict on their mean, and how
-    /// many seeds have which verdict by themselves.
+    /// The verdict with the numbers that decided it, in a line. Of several seeds it is on their mean, with the number
+    /// of seeds that have each verdict.
     pub fn verdict_line(&self) -> String {
         let Some(verdict) = self.verdict() else {
             return "Verdict: none. No task had 1 % of a CPU: the recording is too short or too idle.".to_owned();

@@ -55,7 +55,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     }
     let programs = Programs::new(arguments, &asked, &recording)?;
     let jobs = programs.jobs(folders, watched, arguments.seeds);
-    let runs = simulate::all(&jobs).into_iter();
+    let runs = run(&jobs, usize::from(arguments.seeds.repeat)).into_iter();
     let runs = runs
         .map(|run| run.map_err(|failure| programs.refused(failure, &asked.rules)))
         .collect::<miette::Result<Vec<Done>>>()?;
@@ -82,6 +82,16 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         }
     }
     Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
+}
+
+/// Does all jobs, of which each side has these seeds, and returns them in their order. The sides of a seed run next to
+/// each other, so that Ctrl-C leaves seeds that are whole.
+fn run(jobs: &[Job<'_>], seeds: usize) -> Vec<Result<Done, Failure>> {
+    let order = (0..seeds).flat_map(|seed| (seed..jobs.len()).step_by(seeds));
+    let (places, jobs): (Vec<usize>, Vec<Job<'_>>) = order.map(|place| (place, jobs[place].clone())).unzip();
+    let mut runs: Vec<_> = places.into_iter().zip(simulate::all(&jobs)).collect();
+    runs.sort_by_key(|(place, _)| *place);
+    runs.into_iter().map(|(_, run)| run).collect()
 }
 
 /// The runs of the replay as recorded, and those of the what-if if there is one: a seed each.
@@ -194,8 +204,8 @@ impl<'a> Programs<'a> {
         Ok(Self { replay, what_if, changes })
     }
 
-    /// The runs: as recorded, each seed, and then the what-if, if there is one. The first seed is the one of which
-    /// there are traces, in these folders, and charts.
+    /// The runs: as recorded, each seed, and then the what-if, if there is one. Of the first seed there are traces, in
+    /// these folders, and charts.
     fn jobs(&self, folders: [Option<PathBuf>; 2], watched: bool, seeds: Seeds) -> Vec<Job<'_>> {
         let vruntime_replay::Replay { recorded, plan, .. } = &self.replay;
         let jobs = |workload, of_recording, plan: &Plan, traces: Option<PathBuf>| {
@@ -428,7 +438,14 @@ fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &Repl
 
 /// The table of several seeds, and what its figures are.
 fn over_seeds(arguments: &Replay, check: &ReplayCheck, runs: &[Done]) -> String {
-    let seeds = of_seeds(runs.iter(), arguments.seeds.repeat);
+    let mut seeds = of_seeds(runs.iter(), arguments.seeds.repeat);
+    if runs.iter().any(|run| run.outcome.interrupted) {
+        let sides = by_side(runs, arguments);
+        let whole = (0..sides[0].len()).filter(|&seed| sides.iter().all(|side| !side[seed].outcome.interrupted));
+        let whole = whole.count();
+        let what = if whole == 0 { "the seed that got furthest" } else { "mean of the seeds that came to their end" };
+        seeds = format!("{whole} of {} seeds, stopped early: {what}", arguments.seeds.repeat);
+    }
     let change = if check.what_if_cpus.is_some() { ", ~ change within the spread" } else { "" };
     format!("{seeds}, ± half the spread{change}\n\n{}", check.over_seeds_text(arguments.all))
 }

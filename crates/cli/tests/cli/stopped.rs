@@ -1,5 +1,6 @@
 //! Ctrl-C.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -107,6 +108,36 @@ fn ctrl_c_leaves_no_values_of_a_side_without_a_finished_run() {
     }
     assert!(json["runs"][0]["finished"].as_u64() > Some(0) && json["runs"][1]["finished"] == 0, "{json:#}");
     assert!(json["cells"].as_array().unwrap().iter().all(|cell| cell["values"][1]["mean"].is_null()), "{json:#}");
+}
+
+/// Of a replay with several seeds those count that came to their end on both sides: they run side by side.
+#[test]
+fn ctrl_c_leaves_whole_seeds_of_a_replay() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.txt");
+    let mut text = String::new();
+    let mut prev = ("swapper/0", 0);
+    for slice in 0..50_000 {
+        let next = if slice % 2 == 0 { ("a", 5) } else { ("b", 6) };
+        let (at, (prev_comm, prev_pid), (comm, pid)) = (slice * 4, prev, next);
+        let _ = writeln!(
+            text,
+            " {prev_comm}-{prev_pid} [000] {}.{:03}000: sched_switch: prev_comm={prev_comm} prev_pid={prev_pid} prev_prio=120 \
+             prev_state=R ==> next_comm={comm} next_pid={pid} next_prio=120",
+            at / 1000,
+            at % 1000
+        );
+        prev = next;
+    }
+    fs::write(&trace, text).unwrap();
+    let file = trace.display().to_string();
+    let printed = stopped(&["replay", &file, "--map", "a: nice=5", "--repeat", "1000"], "what-if/trace.txt");
+    let told = printed.lines().find(|line| line.ends_with("~ change within the spread")).expect("a line");
+    let whole: u32 = told.split(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("{told}"));
+    assert!(whole < 1000 && told.contains(" of 1000 seeds, stopped early: "), "{told}");
+    assert!(whole == 0 || told.contains("mean of the seeds that came to their end"), "{told}");
+    let row = printed.lines().find(|line| line.starts_with("a-5 ")).expect("a row");
+    assert!(row.contains(" pp"), "both sides have values: {row}");
 }
 
 /// Of a comparison that is stopped, what has come to its end is compared; where nothing has, nothing stands out.

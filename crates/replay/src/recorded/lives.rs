@@ -1,13 +1,13 @@
 //! What each thread did, put together from the events of all CPUs: stretches of work between two sleeps.
 
 mod arrivals;
+mod stay;
 mod wakeups;
-
-pub(super) use arrivals::Stay;
 
 use std::collections::BTreeMap;
 
 use arrivals::Guess;
+pub(super) use stay::Stay;
 use wakeups::Early;
 
 use super::placing::{Marked, Move};

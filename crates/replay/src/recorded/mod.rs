@@ -17,6 +17,7 @@
 //! let recorded = recorder.finish(&Lateness::default());
 //! assert_eq!(recorded.workload.tasks[0].phases[0].ops, [Op::SleepUntil { at: 1_000 }, Op::Run { work: 8_000 }]);
 //! assert_eq!((recorded.threads[0].cpu_ns, &recorded.threads[0].latencies[..]), (8_000, &[500][..]));
+//! assert_eq!(recorded.threads[0].waited_ns, Some(500));
 //! ```
 
 mod causes;
