@@ -272,7 +272,7 @@ fn traces_are_checked_before_they_are_compared() {
     assert!(std::fs::read_to_string(&path).expect("it is there").contains("perf-data.txt replayed as recorded"));
 }
 
-/// A task that waits for its waker's progress waits in an inbox, which nobody else has heard of.
+/// A task that waits for its waker's progress waits in an inbox. No user knows that word.
 #[test]
 fn notes_do_not_show_how_a_replay_is_made() {
     let line = |at: &str, who: &str, what: &str| format!(" {who} [000] {at}: {what}\n");
@@ -307,7 +307,7 @@ fn cc_is_said_to_wait(output: &Output) {
     assert!(!told.contains("inbox"), "{told}");
 }
 
-/// The waker is a little too late for the replay's end; the what-if is without who waits for it.
+/// The waker is a little too late for the replay's end; the what-if lacks the task that waits for it.
 #[test]
 fn notes_do_not_show_it_where_a_rule_removes_tasks() {
     let mut trace = line(0, "0.000000", "<idle>-0", "sched_waking: comm=make pid=7 prio=120 target_cpu=000");

@@ -100,7 +100,7 @@ fn who_is_never_woken_is_told() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Tasks that wake each other at random, as often as they wait. All get to their end, whatever follows whom.
+    /// Tasks that wake each other at random, as often as they wait. Each task ends, whichever follows which.
     #[test]
     fn everybody_comes_to_the_end(
         rounds in prop::collection::vec((0..5_usize, 1..5_usize, 0..4_usize, 0..3_u64), 1..60),

@@ -8,7 +8,7 @@ mod habits;
 mod hotplug;
 mod start;
 
-/// A wakeup that nobody follows.
+/// A wakeup after which the waker goes on.
 fn wake(inbox: usize) -> Op {
     Op::InboxWake { inbox, follow: Follow::Free }
 }

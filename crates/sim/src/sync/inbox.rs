@@ -1,8 +1,8 @@
 //! Inboxes: where a task waits for whichever other task wakes it first, and how far those may get ahead of it.
 //!
-//! A wakeup that finds the owner busy is kept, and the owner does not sleep the next time. Who wakes an owner and has
-//! to [follow](Follow) it sleeps meanwhile. Nobody follows an owner that sleeps elsewhere, has not begun or has ended:
-//! two tasks that wait for each other's progress would never wake up.
+//! A wakeup that finds the owner busy is kept, and the owner does not sleep the next time. A task that wakes an owner
+//! and has to [follow](Follow) it sleeps meanwhile. It does not follow an owner that sleeps elsewhere, has not begun or
+//! has ended: two tasks that wait for each other's progress would never wake up.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -22,15 +22,16 @@ pub(crate) struct Inbox {
     posted: u64,
     /// Waits so far that are over.
     taken: u64,
-    /// Who waits, in order of arrival. There are several where the owner is forked again and again.
+    /// Tasks that wait, in order of arrival. There are several if the owner is forked again and again.
     sleepers: VecDeque<u32>,
-    /// Who waits before a wakeup.
+    /// Tasks that wait before they wake the owner.
     posters: VecDeque<(Follow, u32)>,
-    /// Those of them that were told to go on and have not done so yet.
+    /// Posters that may go on and have not woken the owner yet.
     promised: BTreeSet<u32>,
-    /// Who waits behind a wakeup, with its number: until the owner comes to the wait that it is for.
+    /// Tasks that wait after they woke the owner, with the number of that wakeup: each waits until the owner comes to
+    /// the wait that the wakeup is for.
     followers: VecDeque<(u64, u32)>,
-    /// Who waited here last.
+    /// The task that waited here last.
     owner: u32,
 }
 
@@ -54,7 +55,7 @@ impl Inbox {
         self.taken + self.sleepers.len() as u64
     }
 
-    /// Whether the owner is as far as a task that wakes it in this way has to wait for.
+    /// Whether the owner is far enough for a task that follows it in this way to wake it.
     fn lets(&self, follow: Follow) -> bool {
         let promised = self.promised.len() as u64;
         match follow {
@@ -64,7 +65,7 @@ impl Inbox {
         }
     }
 
-    /// The next who may go on: one that waits behind its wakeup, or before it.
+    /// Takes the next task that may go on: a follower, else a poster. `all`: however far the owner is.
     fn next(&mut self, all: bool) -> Option<u32> {
         let arrivals = self.arrivals();
         if let Some(&(number, task)) = self.followers.front()
@@ -82,7 +83,7 @@ impl Inbox {
         Some(task)
     }
 
-    /// The owner sleeps here from the start, unless somebody has woken it already.
+    /// The owner sleeps here from the start.
     pub(crate) fn sleeps_first(&mut self, task: u32) {
         self.owner = task;
         self.sleepers.push_back(task);
@@ -104,7 +105,7 @@ pub(crate) fn owners(workload: &Workload) -> Vec<Option<u32>> {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// The owner comes to wait. It enters the kernel to sleep, or to wake who waits for that.
+    /// The owner comes to wait. It enters the kernel to sleep, or to wake tasks that wait for its arrival.
     pub(crate) fn inbox_wait(&mut self, cpu: usize, task: u32, inbox: u32) -> Flow {
         let this = &mut self.objects.inboxes[inbox as usize];
         this.owner = task;
@@ -165,7 +166,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.block_here(cpu, task)
     }
 
-    /// A task that waited before or behind its wakeup is back.
+    /// A poster or a follower is back.
     pub(crate) fn inbox_posts_now(&mut self, cpu: usize, task: u32, inbox: u32) -> Flow {
         if self.objects.inboxes[inbox as usize].promised.remove(&task) {
             self.inbox_delivers(cpu, inbox);
@@ -195,8 +196,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         this.sleepers.is_empty() && owner.life != Life::Runnable
     }
 
-    /// The running task of `cpu` leaves it to sleep or for ever: nobody goes on following it, unless it waits at its
-    /// inbox.
+    /// The running task of `cpu` goes to sleep or ends. Unless it waits at its inbox, its followers and posters go on.
     #[inline]
     pub(crate) fn leaves_inbox(&mut self, cpu: usize, task: u32) {
         if self.objects.inboxes.is_empty() {

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use vruntime_workload::UniqueNames;
 use vruntime_workload::program::{Changed, Op, Phase, Workload};
 
-/// Who there are to be of each task and of each inbox: the first is the old one.
+/// The copies of each task and of each inbox: the first is the original.
 struct Plan<'a> {
     /// How many of each task.
     copies: &'a [u32],
     /// The second of each task, if there is one; the others follow.
     second_task: Vec<usize>,
-    /// The same of inboxes, and who waits at each.
+    /// The same of inboxes, and the task that waits at each.
     second_inbox: Vec<usize>,
     waiter: Vec<Option<usize>>,
 }

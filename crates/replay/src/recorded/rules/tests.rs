@@ -117,7 +117,7 @@ fn who_is_removed_wakes_nobody_and_others_keep_their_times() {
     assert_eq!(ops(&changed, "web server-6")[..2], first);
 }
 
-/// A wakeup that nobody follows.
+/// A wakeup after which the waker goes on.
 fn wake(inbox: usize) -> Op {
     Op::InboxWake { inbox, follow: Follow::Free }
 }

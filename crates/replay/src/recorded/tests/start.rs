@@ -31,7 +31,7 @@ fn who_was_there_is_where_he_was() {
 }
 
 /// Three workers of one name that one task wakes by turns. They were forked before the trace began, so that no event
-/// says by whom.
+/// names their parent.
 #[test]
 fn workers_of_one_parent_are_told_from_others() {
     let (main, workers) = (task(50, "main"), [60, 70, 80].map(|pid| task(pid, "w")));
