@@ -131,17 +131,18 @@ pgo: setup
 	cp $(PGO)/$(HOST)/release/vruntime $(PGO)/vruntime
 	@echo "$(PGO)/vruntime"
 
-# Every input the fuzzers have kept, and then new ones for FUZZ_SECONDS. Needs nightly; tests of the crates read the same corpus
-# without it, so a machine that has none loses only the search for new inputs.
+# Every input the fuzzers have kept, and then new ones for FUZZ_SECONDS. The fuzzers need a nightly toolchain, g++ and cargo-fuzz. A
+# machine that has no nightly, or cannot install the others, loses only the search for new inputs: plain tests read the same corpus.
 fuzz: FUZZ_LIMIT = -max_total_time=$(FUZZ_SECONDS)
 fuzz: setup
-	@if ! rustup toolchain list 2>/dev/null | grep -q nightly; then \
-		echo "no nightly toolchain (rustup toolchain install nightly): the plain tests read the corpus instead"; \
+	@plain() { \
+		echo "$$1: the plain tests read the corpus instead"; \
 		$(CARGO) test -p vruntime-workload -p vruntime-trace -p vruntime --test hostile; \
 		exit; \
-	fi; \
-	command -v c++ >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y g++; } || exit 1; \
-	command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz || exit 1; \
+	}; \
+	rustup toolchain list 2>/dev/null | grep -q nightly || plain "no nightly toolchain (rustup toolchain install nightly)"; \
+	command -v c++ >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y g++; } || plain "no g++"; \
+	command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz || plain "no cargo-fuzz"; \
 	for target in fuzz/fuzz_targets/*.rs; do \
 		target=$$(basename $$target .rs); \
 		echo "fuzzing $$target: $(FUZZ_LIMIT)"; \
