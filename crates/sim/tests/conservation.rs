@@ -80,7 +80,8 @@ fn tasks(cpus: usize) -> impl Strategy<Value = Vec<Task>> {
             |(index, (phases, settings, start, forever, forks)): (usize, (Vec<_>, Settings, u64, bool, bool))| {
                 let build_phase = |(mut ops, times, settings): (Vec<Op>, u64, Option<Settings>)| {
                     if forks && index < last {
-                        ops.push(Op::Fork(last));
+                        // Where costs are zero, a loop of a few nanoseconds would fork more tasks than there may be.
+                        ops.extend([Op::Run { work: 20_000 }, Op::Fork(last)]);
                     }
                     let settings = settings.unwrap_or_default();
                     Phase { settings, ..phase(ops, Repeat::Times(times)) }
