@@ -18,7 +18,7 @@ fn impossible(op: &Op) -> Option<&'static str> {
         Op::PoolRun { .. } | Op::PoolHelp { .. } | Op::PoolSleep { .. } | Op::PoolWait { .. } => {
             Some("a pool whose members do each other's work")
         }
-        Op::InboxWait(_) | Op::InboxWake { .. } => Some("an inbox"),
+        Op::InboxWait { .. } | Op::InboxWake { .. } => Some("an inbox"),
         _ => None,
     }
 }

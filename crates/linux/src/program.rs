@@ -192,7 +192,7 @@ impl Running {
             | Op::PoolHelp { .. }
             | Op::PoolSleep { .. }
             | Op::PoolWait { .. }
-            | Op::InboxWait(_)
+            | Op::InboxWait { .. }
             | Op::InboxWake { .. }
             | Op::WaitEvent { .. }
             | Op::WakeUp { .. }

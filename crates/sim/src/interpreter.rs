@@ -305,8 +305,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Code::PoolSleep { pool, work } => self.pool_comes_to_sleep(cpu, task, pool, work),
             Code::PoolWait { pool, work } => self.pool_wait(task, pool, work),
             Code::PoolAgain { pool } => self.pool_again(task, pool),
-            Code::InboxWait(inbox) => self.inbox_wait(cpu, task, inbox),
-            Code::InboxWake { inbox, follow } => self.inbox_wake(cpu, task, inbox, follow),
+            Code::InboxWait { inbox, answers } => self.inbox_wait(cpu, task, inbox, answers),
+            Code::InboxWake { inbox, from, follow } => self.inbox_wake(cpu, task, inbox, from, follow),
             Code::Lock(mutex) => self.lock(cpu, task, mutex),
             Code::Unlock(mutex) => {
                 let contended = self.unlock_in_user_mode(task, mutex);
@@ -416,8 +416,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Code::SemWait(semaphore) => return self.wait_semaphore(cpu, task, semaphore),
             Code::PoolRun { pool, .. } | Code::PoolHelp { pool, .. } => return self.pool_wakes(cpu, task, pool),
             Code::PoolSleep { pool, .. } => return self.pool_sleep(cpu, task, pool),
-            Code::InboxWait(inbox) => return self.inbox_sleep(cpu, task, inbox),
-            Code::InboxWake { inbox, follow } => return self.inbox_post(cpu, task, inbox, follow),
+            Code::InboxWait { inbox, answers } => return self.inbox_sleep(cpu, task, inbox, answers),
+            Code::InboxWake { inbox, from, follow } => return self.inbox_post(cpu, task, inbox, from, follow),
             Code::Yield => {
                 sched!(self, cpu).yield_task(CpuId(cpu as u32));
                 let this = &mut self.tasks[task as usize];
@@ -497,7 +497,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             | Code::Suspend { mutex, .. }
             | Code::Barrier { mutex, .. } => self.lock(cpu, task, mutex),
             Code::SemWait(semaphore) => self.wait_semaphore(cpu, task, semaphore),
-            Code::InboxWake { inbox, .. } => self.inbox_posts_now(cpu, task, inbox),
+            Code::InboxWake { inbox, from, .. } => self.inbox_posts_now(cpu, task, inbox, from),
             Code::WaitEvent { queue, mode, .. } => self.go_on_waiting(cpu, task, queue, mode),
             Code::WaitForCompletion { completion, .. } => self.go_on_completing(cpu, task, completion),
             _ => Flow::Done,

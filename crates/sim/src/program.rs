@@ -14,6 +14,7 @@ use vruntime_workload::program::{
 use crate::costs::Costs;
 use crate::cpu::NEVER;
 use crate::error::{Error, GroupError, Who};
+use crate::sync::answers::{Answers, NO_ANSWERS};
 
 /// Loops without end.
 pub(crate) const FOREVER: u64 = u64::MAX;
@@ -108,9 +109,14 @@ pub(crate) enum Code {
     },
     SemPost(u32),
     SemWait(u32),
-    InboxWait(u32),
+    InboxWait {
+        inbox: u32,
+        /// Index in [`Programs::answers`] or [`NO_ANSWERS`].
+        answers: u32,
+    },
     InboxWake {
         inbox: u32,
+        from: u32,
         follow: Follow,
     },
     /// Between a `Lock` and an `Unlock` of its own.
@@ -183,6 +189,8 @@ pub(crate) struct Programs {
     pub(crate) initial: Vec<u32>,
     /// For each of the workload's changes what it gives to tasks, an index into `settings`.
     pub(crate) changes: Vec<u32>,
+    /// Of each phase with waits for several wakers.
+    pub(crate) answers: Vec<Answers>,
     /// What the user should know.
     pub(crate) notes: Vec<String>,
 }
@@ -411,8 +419,22 @@ impl<'a> Compiler<'a> {
         self.out.code.push(Code::Phase { loops });
         let back = self.out.code.len() as u32;
         self.out.code.push(Code::Loop);
+        let mut waits: BTreeMap<usize, Vec<(u32, u32)>> = BTreeMap::new();
         for op in &phase.ops {
+            if let Op::InboxWait { inbox, from } = *op {
+                waits.entry(inbox).or_default().push((self.out.code.len() as u32, from as u32));
+            }
             self.op(task, op)?;
+        }
+        for waits in waits.values() {
+            let Some(all) = Answers::new(waits) else { continue };
+            let index = self.out.answers.len() as u32;
+            self.out.answers.push(all);
+            for &(at, _) in waits {
+                if let Code::InboxWait { answers, .. } = &mut self.out.code[at as usize] {
+                    *answers = index;
+                }
+            }
         }
         self.out.code.push(Code::LoopEnd { back });
         Ok(())
@@ -436,8 +458,10 @@ impl<'a> Compiler<'a> {
         let code = match *op {
             Op::Run { work } => Code::Run(work),
             Op::Runtime { time } => Code::Runtime(time),
-            Op::InboxWait(index) => Code::InboxWait(inbox(index)?),
-            Op::InboxWake { inbox: index, follow } => Code::InboxWake { inbox: inbox(index)?, follow },
+            Op::InboxWait { inbox: index, .. } => Code::InboxWait { inbox: inbox(index)?, answers: NO_ANSWERS },
+            Op::InboxWake { inbox: index, from, follow } => {
+                Code::InboxWake { inbox: inbox(index)?, from: from as u32, follow }
+            }
             Op::PoolRun { pool: p, work } => Code::PoolRun { pool: pool(p)?, work },
             Op::PoolHelp { pool: p, work } => Code::PoolHelp { pool: pool(p)?, work },
             Op::PoolSleep { pool: p, work } => Code::PoolSleep { pool: pool(p)?, work },

@@ -23,6 +23,7 @@ use crate::cpu::NEVER;
 use crate::host::SLEEPERS;
 use crate::machine::{Machine, sched};
 use crate::program::Code;
+use crate::sync::inbox::Wait;
 use crate::task::{Life, Next, Task, Timeout};
 
 /// A task's timer.
@@ -143,7 +144,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let waits = match code {
             Code::SleepUntil(at) => at > self.core.now,
             Code::SemWait(semaphore) => self.objects.semaphores[semaphore as usize].count == 0,
-            Code::InboxWait(inbox) => !self.objects.inboxes[inbox as usize].is_full(),
+            Code::InboxWait { inbox, answers } => {
+                let wait = Wait { answers, at: pc };
+                !self.objects.inboxes[inbox as usize].is_full(task, wait, &self.programs)
+            }
             Code::PoolSleep { work, .. } => work > 0,
             _ => false,
         };
@@ -161,7 +165,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 self.arm_sleep(cpu, task, at);
             }
             Code::SemWait(semaphore) => self.objects.semaphores[semaphore as usize].waiters.push(&mut self.tasks, task),
-            Code::InboxWait(inbox) => self.objects.inboxes[inbox as usize].sleeps_first(task),
+            Code::InboxWait { inbox, .. } => self.objects.inboxes[inbox as usize].sleeps_first(task),
             Code::PoolSleep { pool, work } => self.objects.pools[pool as usize].sleeps_first(task, work),
             _ => {}
         }

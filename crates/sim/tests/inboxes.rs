@@ -20,8 +20,13 @@ fn run(work: u64) -> Op {
     Op::Run { work: work * MS }
 }
 
+/// All wakers are alike for the one that waits.
+fn wait(inbox: usize) -> Op {
+    Op::InboxWait { inbox, from: 0 }
+}
+
 fn wake(inbox: usize, follow: Follow) -> Op {
-    Op::InboxWake { inbox, follow }
+    Op::InboxWake { inbox, from: 0, follow }
 }
 
 /// Runs tasks on four CPUs, where kernel work takes no time. Returns when they ended, what they did and what is said.
@@ -47,15 +52,32 @@ fn ends(tasks: Vec<Task>, inboxes: usize) -> Vec<u64> {
 /// The server was written down as waiting for the slow client first.
 #[test]
 fn the_first_to_come_is_served_first() {
-    let server = task("server", 0, vec![Op::InboxWait(0), run(1), Op::InboxWait(0), run(1)]);
+    let server = task("server", 0, vec![wait(0), run(1), wait(0), run(1)]);
     let slow = task("slow", 1, vec![run(20), wake(0, Follow::Free)]);
     let quick = task("quick", 2, vec![run(3), wake(0, Follow::Free)]);
     assert_eq!(ends(vec![server, slow, quick], 1), [21, 20, 3]);
 }
 
+/// Who comes first gets its own answer, which was written down as the second.
+#[test]
+fn each_waker_gets_its_own_answers() {
+    let answer = |from, work, inbox| [Op::InboxWait { inbox: 0, from }, run(work), wake(inbox, Follow::Free)];
+    let answers = [answer(1, 10, 1), answer(2, 1, 2), answer(1, 20, 1), answer(2, 2, 2)];
+    let asks = |from| Op::InboxWake { inbox: 0, from, follow: Follow::Free };
+    let client = |from: usize, cpu, first| {
+        let ops = vec![run(first), asks(from), wait(from), run(0), asks(from), wait(from), run(1)];
+        task(&format!("client {from}"), cpu, ops)
+    };
+    let server = || task("server", 0, answers.concat());
+    // The quick client is answered at 4 ms and, before the slow one comes at 20 ms, asks again. That answer ends the
+    // loop: it waits for those of the slow one, 30 ms and 50 ms.
+    assert_eq!(ends(vec![server(), client(1, 1, 20), client(2, 2, 3)], 3), [52, 51, 53]);
+    assert_eq!(ends(vec![server(), client(1, 1, 3), client(2, 2, 20)], 3), [36, 34, 37]);
+}
+
 #[test]
 fn what_comes_while_the_owner_is_busy_is_kept() {
-    let server = task("server", 0, vec![run(10), Op::InboxWait(0), run(1), Op::InboxWait(0), run(1)]);
+    let server = task("server", 0, vec![run(10), wait(0), run(1), wait(0), run(1)]);
     let client = task("client", 1, vec![wake(0, Follow::Free), wake(0, Follow::Free), run(1)]);
     assert_eq!(ends(vec![server, client], 1), [12, 1]);
 }
@@ -63,7 +85,7 @@ fn what_comes_while_the_owner_is_busy_is_kept() {
 /// The owner works 10 ms for each wakeup; a client that does nothing else wakes it three times.
 #[test]
 fn wakers_get_as_far_ahead_as_they_may() {
-    let server = || task("server", 0, (0..3).flat_map(|_| [Op::InboxWait(0), run(10)]).collect());
+    let server = || task("server", 0, (0..3).flat_map(|_| [wait(0), run(10)]).collect());
     let end = |follow| {
         let client = (0..3).flat_map(|_| [wake(0, follow)]).chain([run(1)]).collect();
         ends(vec![server(), task("client", 1, client)], 1)
@@ -78,11 +100,11 @@ fn wakers_get_as_far_ahead_as_they_may() {
 #[test]
 fn nobody_follows_one_that_sleeps_elsewhere() {
     for follow in ALL {
-        let one = task("one", 0, vec![wake(1, follow), wake(1, follow), Op::InboxWait(0), run(1)]);
-        let other = task("other", 1, vec![wake(0, follow), wake(0, follow), Op::InboxWait(1), run(1)]);
+        let one = task("one", 0, vec![wake(1, follow), wake(1, follow), wait(0), run(1)]);
+        let other = task("other", 1, vec![wake(0, follow), wake(0, follow), wait(1), run(1)]);
         assert!(ends(vec![one, other], 2).into_iter().all(|end| end <= 2), "{follow:?}");
         // Nor one that has ended, or has not begun.
-        let late = Task { start: Some(30 * MS), ..task("late", 2, vec![Op::InboxWait(0), run(1)]) };
+        let late = Task { start: Some(30 * MS), ..task("late", 2, vec![wait(0), run(1)]) };
         let client =
             task("client", 1, vec![wake(0, follow), run(1), wake(0, follow), run(40), wake(0, follow), run(1)]);
         let (_, results, notes) = simulate(vec![late, client], 1);
@@ -92,33 +114,46 @@ fn nobody_follows_one_that_sleeps_elsewhere() {
 
 #[test]
 fn who_is_never_woken_is_told() {
-    let (_, _, notes) = simulate(vec![task("server", 0, vec![run(1), Op::InboxWait(0)])], 1);
+    let (_, _, notes) = simulate(vec![task("server", 0, vec![run(1), wait(0)])], 1);
     let told = "task `server` waits for a task that wakes it, since 1 ms, and was not woken";
     assert_eq!(notes.last().map(String::as_str), Some(told));
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+/// A phase of five tasks that goes round `loops` times: wakeups at random, and as often waits. `by` is the order in
+/// which these could happen one after the other.
+fn programs(by: &[(usize, usize, usize, u64)], loops: u64, answers: bool) -> Vec<Task> {
+    let mut programs: Vec<Vec<Op>> = vec![Vec::new(); 5];
+    for &(waker, apart, follow, work) in by {
+        let woken = (waker + apart) % 5;
+        let from = if answers { waker } else { 0 };
+        programs[waker].extend([Op::InboxWake { inbox: woken, from, follow: ALL[follow] }, run(work)]);
+        programs[woken].extend([Op::InboxWait { inbox: woken, from }, run(1)]);
+    }
+    let tasks = programs.into_iter().enumerate().map(|(number, ops)| {
+        let phases: Arc<[Phase]> = [Phase::times(loops, ops)].into();
+        Task { phases, ..Task::new(format!("task{number}"), []) }
+    });
+    tasks.collect()
+}
 
-    /// Tasks that wake each other at random, as often as they wait. Each task ends, whichever follows which.
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// Tasks that wake each other at random, as often as they wait. Each task ends, whichever follows which, and has
+    /// done all that it had to do.
     #[test]
     fn everybody_comes_to_the_end(
-        rounds in prop::collection::vec((0..5_usize, 1..5_usize, 0..4_usize, 0..3_u64), 1..60),
+        by in prop::collection::vec((0..5_usize, 1..5_usize, 0..4_usize, 0..3_u64), 1..60),
+        loops in 1..4_u64,
+        answers in any::<bool>(),
     ) {
-        let mut programs: Vec<Vec<Op>> = vec![Vec::new(); 5];
-        // In this order they could happen one after the other: a wakeup, and the wait that it ends.
-        for (by, apart, follow, work) in rounds {
-            let woken = (by + apart) % 5;
-            programs[by].extend([wake(woken, ALL[follow]), run(work)]);
-            programs[woken].extend([Op::InboxWait(woken), run(1)]);
-        }
-        let worked = |ops: &Vec<Op>| ops.iter().map(|op| if let Op::Run { work } = op { *work } else { 0 }).sum::<u64>();
-        let expected: Vec<u64> = programs.iter().map(worked).collect();
-        let tasks = programs.into_iter().enumerate().map(|(number, ops)| {
-            let phases: Arc<[Phase]> = [Phase::times(1, ops)].into();
-            Task { phases, ..Task::new(format!("task{number}"), []) }
-        });
-        let (_, results, notes) = simulate(tasks.collect(), 5);
+        let tasks = programs(&by, loops, answers);
+        let worked = |task: &Task| {
+            let work = |op: &Op| if let Op::Run { work } = op { *work } else { 0 };
+            task.phases.iter().flat_map(|phase| &phase.ops).map(work).sum::<u64>() * loops
+        };
+        let expected: Vec<u64> = tasks.iter().map(worked).collect();
+        let (_, results, notes) = simulate(tasks, 5);
         prop_assert_eq!(notes, Vec::<String>::new());
         let had: Vec<u64> = results.tasks.iter().map(|task| task.account.cpu_ns).collect();
         prop_assert_eq!(had, expected);

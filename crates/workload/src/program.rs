@@ -526,13 +526,25 @@ pub enum Op {
     SemPost(usize),
     /// Decrement a semaphore, waiting while it is 0.
     SemWait(usize),
-    /// Sleep until another task wakes this one by an [`Op::InboxWake`]. Each wait is for one wakeup, in the order in
-    /// which they come, and one that has come already ends the wait at once. One task waits at an inbox.
-    InboxWait(usize),
+    /// Sleep until another task wakes this one by an [`Op::InboxWake`]. Each wait is for one wakeup, and one that has
+    /// come already ends the wait at once. One task waits at an inbox.
+    ///
+    /// What the task does after a wait, up to the next wait or the end of the loop, is an answer to one waker. In a
+    /// phase that has waits for several wakers, the task answers the one that came first: it goes on behind its next
+    /// wait for that one. In each loop of the phase it comes to each wait once, and to the last one last; wakers that
+    /// come for more wait for the next loop.
+    InboxWait {
+        /// Index in [`Workload::inboxes`].
+        inbox: usize,
+        /// The waker that the answer is for.
+        from: usize,
+    },
     /// Wake the task that waits at an inbox. It does not sleep the next time if it is busy.
     InboxWake {
         /// Index in [`Workload::inboxes`].
         inbox: usize,
+        /// Which waker this is, for [`Op::InboxWait`].
+        from: usize,
         /// How far this task may get ahead of that one.
         follow: Follow,
     },

@@ -53,7 +53,8 @@ impl Coupling {
 /// Where threads wait for those that wake them.
 ///
 /// A thread waits for whichever of its wakers comes first: a server for any of its clients, `make` for any of its
-/// children. Under other conditions they come in another order than in the trace.
+/// children. Under other conditions they come in another order than in the trace. Whoever comes gets the next answer
+/// that the same thread got in the recording.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pairs {
     together: usize,
@@ -94,16 +95,16 @@ impl Pairs {
         self.together
     }
 
-    /// What `woken` does to sleep until one of those that wake it does so.
-    pub(super) fn wait(&self, woken: usize, ops: &mut Vec<Op>) {
-        ops.extend(self.inboxes.get(&woken).map(|&inbox| Op::InboxWait(inbox)));
+    /// What `woken` does to sleep until one of those that wake it does so; in the recording `by` did.
+    pub(super) fn wait(&self, by: usize, woken: usize, ops: &mut Vec<Op>) {
+        ops.extend(self.inboxes.get(&woken).map(|&inbox| Op::InboxWait { inbox, from: by }));
     }
 
     /// What `by` does to wake `woken`. `early`: it was woken when it had not gone to sleep yet, so that the waker did
     /// not follow it.
     pub(super) fn wake(&self, by: usize, woken: usize, early: bool, ops: &mut Vec<Op>) {
         let Some((&inbox, &follow)) = self.inboxes.get(&woken).zip(self.follow.get(&(by, woken))) else { return };
-        ops.push(Op::InboxWake { inbox, follow: if early { Follow::Free } else { follow } });
+        ops.push(Op::InboxWake { inbox, from: by, follow: if early { Follow::Free } else { follow } });
     }
 }
 

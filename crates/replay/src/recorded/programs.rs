@@ -510,7 +510,7 @@ impl<'a> Builder<'a> {
                 ops.extend(self.owes(thread, stretch.woken, owed).map(|(pool, work)| Op::PoolSleep { pool, work }));
                 return;
             }
-            self.pairs.wait(thread, ops);
+            self.pairs.wait(by, thread, ops);
             return;
         }
         // Its life begins there, unless it began before the trace.

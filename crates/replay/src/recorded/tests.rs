@@ -8,9 +8,14 @@ mod habits;
 mod hotplug;
 mod start;
 
-/// A wakeup after which the waker goes on.
+/// A wait for the first thread of the recording.
+fn wait(inbox: usize) -> Op {
+    Op::InboxWait { inbox, from: 0 }
+}
+
+/// A wakeup by that thread, after which it goes on.
 fn wake(inbox: usize) -> Op {
-    Op::InboxWake { inbox, follow: Follow::Free }
+    Op::InboxWake { inbox, from: 0, follow: Follow::Free }
 }
 
 const US: u64 = 1_000;

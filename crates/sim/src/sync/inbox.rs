@@ -4,7 +4,7 @@
 //! and has to [follow](Follow) it sleeps meanwhile. It does not follow an owner that sleeps elsewhere, has not begun or
 //! has ended: two tasks that wait for each other's progress would never wake up.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use vruntime_sched::event::PrevState;
 use vruntime_sched::{Policy, Waker};
@@ -13,6 +13,8 @@ use vruntime_workload::program::{Follow, Op, Workload};
 
 use crate::interpreter::Flow;
 use crate::machine::Machine;
+use crate::program::{Code, Programs};
+use crate::sync::answers::{Given, NO_ANSWERS};
 use crate::task::{Life, NOBODY, Next};
 
 /// An inbox.
@@ -20,6 +22,10 @@ use crate::task::{Life, NOBODY, Next};
 pub(crate) struct Inbox {
     /// Wakeups so far.
     posted: u64,
+    /// The wakers of those that no wait has taken yet.
+    kept: VecDeque<u32>,
+    /// How far each task that waits here for several wakers is.
+    given: BTreeMap<u32, Given>,
     /// Waits so far that are over.
     taken: u64,
     /// Tasks that wait, in order of arrival. There are several if the owner is forked again and again.
@@ -39,6 +45,8 @@ impl Default for Inbox {
     fn default() -> Self {
         Self {
             posted: 0,
+            kept: VecDeque::new(),
+            given: BTreeMap::new(),
             taken: 0,
             sleepers: VecDeque::new(),
             posters: VecDeque::new(),
@@ -50,9 +58,40 @@ impl Default for Inbox {
 }
 
 impl Inbox {
-    /// How often the owner has come to wait.
-    fn arrivals(&self) -> u64 {
-        self.taken + self.sleepers.len() as u64
+    /// Whether the owner has done all that was before that wakeup, or sleeps because it can do nothing of it.
+    fn has_come_to(&self, number: u64) -> bool {
+        self.taken >= number || !self.sleepers.is_empty()
+    }
+
+    /// Finds a wakeup that no wait has taken and that `task`, at its wait, has an answer to. Returns its position, and
+    /// where the task goes on.
+    fn finds(&self, task: u32, wait: Wait, programs: &Programs) -> Option<(usize, u32)> {
+        if wait.answers == NO_ANSWERS {
+            return (!self.kept.is_empty()).then_some((0, wait.at));
+        }
+        let all = &programs.answers;
+        let next = |&from: &u32| match self.given.get(&task) {
+            Some(given) => given.next(wait.answers, from, all),
+            None => Given::default().next(wait.answers, from, all),
+        };
+        self.kept.iter().enumerate().find_map(|(position, from)| next(from).map(|at| (position, at)))
+    }
+
+    /// As [`Self::finds`], and takes it. Returns where the task goes on.
+    fn takes(&mut self, task: u32, wait: Wait, programs: &Programs) -> Option<u32> {
+        let (position, at) = self.finds(task, wait, programs)?;
+        let from = self.kept.remove(position)?;
+        if wait.answers != NO_ANSWERS {
+            self.given.entry(task).or_default().give(wait.answers, from, &programs.answers);
+        }
+        self.taken += 1;
+        Some(at)
+    }
+
+    /// A wakeup comes that nobody sleeps for.
+    fn keep(&mut self, from: u32) {
+        self.posted += 1;
+        self.kept.push_back(from);
     }
 
     /// Whether the owner is far enough for a task that follows it in this way to wake it.
@@ -61,15 +100,15 @@ impl Inbox {
         match follow {
             Follow::Free | Follow::Together => true,
             Follow::Asleep => self.sleepers.len() as u64 > promised,
-            Follow::OneAhead => self.taken >= self.posted + promised,
+            // An owner that sleeps here has begun all that it can.
+            Follow::OneAhead => self.taken >= self.posted + promised || (promised == 0 && !self.sleepers.is_empty()),
         }
     }
 
     /// Takes the next task that may go on: a follower, else a poster. `all`: however far the owner is.
     fn next(&mut self, all: bool) -> Option<u32> {
-        let arrivals = self.arrivals();
         if let Some(&(number, task)) = self.followers.front()
-            && (all || number <= arrivals)
+            && (all || self.has_come_to(number))
         {
             self.followers.pop_front();
             return Some(task);
@@ -89,10 +128,19 @@ impl Inbox {
         self.sleepers.push_back(task);
     }
 
-    /// Whether a wakeup is there that no wait has taken.
-    pub(crate) fn is_full(&self) -> bool {
-        self.posted > self.taken
+    /// Whether a wakeup is there for a task at its wait.
+    pub(crate) fn is_full(&self, task: u32, wait: Wait, programs: &Programs) -> bool {
+        self.finds(task, wait, programs).is_some()
     }
+}
+
+/// A [`Code::InboxWait`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
+    /// Index in [`Programs::answers`] or [`NO_ANSWERS`].
+    pub(crate) answers: u32,
+    /// Where it is in the code.
+    pub(crate) at: u32,
 }
 
 /// The inbox that instances of each task wait at; none: they wait at none.
@@ -100,37 +148,36 @@ pub(crate) fn owners(workload: &Workload) -> Vec<Option<u32>> {
     if workload.inboxes.is_empty() {
         return Vec::new();
     }
-    let inbox = |op: &Op| if let Op::InboxWait(inbox) = *op { Some(inbox as u32) } else { None };
+    let inbox = |op: &Op| if let Op::InboxWait { inbox, .. } = *op { Some(inbox as u32) } else { None };
     workload.tasks.iter().map(|task| task.phases.iter().flat_map(|phase| &phase.ops).find_map(inbox)).collect()
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// The owner comes to wait. It enters the kernel to sleep, or to wake tasks that wait for its arrival.
-    pub(crate) fn inbox_wait(&mut self, cpu: usize, task: u32, inbox: u32) -> Flow {
+    pub(crate) fn inbox_wait(&mut self, cpu: usize, task: u32, inbox: u32, answers: u32) -> Flow {
+        let at = &mut self.tasks[task as usize].pc;
+        let wait = Wait { answers, at: *at };
         let this = &mut self.objects.inboxes[inbox as usize];
         this.owner = task;
-        let quick = this.is_full() && this.followers.is_empty() && this.posters.is_empty();
-        this.taken += u64::from(quick);
-        self.call_if(!quick, cpu, task)
+        let alone = this.followers.is_empty() && this.posters.is_empty();
+        let taken = if alone { this.takes(task, wait, &self.programs) } else { None };
+        *at = taken.unwrap_or(*at);
+        self.call_if(taken.is_none(), cpu, task)
     }
 
     /// As that, in the kernel.
-    pub(crate) fn inbox_sleep(&mut self, cpu: usize, task: u32, inbox: u32) -> Flow {
+    pub(crate) fn inbox_sleep(&mut self, cpu: usize, task: u32, inbox: u32, answers: u32) -> Flow {
+        let sleeper = &mut self.tasks[task as usize];
         let this = &mut self.objects.inboxes[inbox as usize];
-        let full = this.is_full();
-        if full {
-            this.taken += 1;
+        let taken = this.takes(task, Wait { answers, at: sleeper.pc }, &self.programs);
+        if let Some(at) = taken {
+            sleeper.pc = at;
         } else {
             this.sleepers.push_back(task);
-            let this = &mut self.tasks[task as usize];
-            (this.woken, this.due) = (false, self.core.now);
+            (sleeper.woken, sleeper.due) = (false, self.core.now);
         }
-        let mut wakes = false;
-        while let Some(other) = self.objects.inboxes[inbox as usize].next(false) {
-            self.wake_from_call(cpu, other, Waker::Task);
-            wakes = true;
-        }
-        if full {
+        let wakes = self.inbox_lets_go(cpu, inbox);
+        if taken.is_some() {
             Flow::Done
         } else if wakes {
             self.tasks[task as usize].next = Next::Sleep;
@@ -141,25 +188,27 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// A task wakes the owner.
-    pub(crate) fn inbox_wake(&mut self, cpu: usize, task: u32, inbox: u32, follow: Follow) -> Flow {
+    pub(crate) fn inbox_wake(&mut self, cpu: usize, task: u32, inbox: u32, from: u32, follow: Follow) -> Flow {
         let away = self.inbox_is_left(inbox);
         let this = &mut self.objects.inboxes[inbox as usize];
         let kept = this.sleepers.is_empty() && (away || (follow != Follow::Together && this.lets(follow)));
-        this.posted += u64::from(kept);
+        if kept {
+            this.keep(from);
+        }
         self.call_if(!kept, cpu, task)
     }
 
     /// As that, in the kernel.
-    pub(crate) fn inbox_post(&mut self, cpu: usize, task: u32, inbox: u32, follow: Follow) -> Flow {
+    pub(crate) fn inbox_post(&mut self, cpu: usize, task: u32, inbox: u32, from: u32, follow: Follow) -> Flow {
         let away = self.inbox_is_left(inbox);
         let this = &mut self.objects.inboxes[inbox as usize];
         if !away && !this.lets(follow) {
             this.posters.push_back((follow, task));
             return self.block_here(cpu, task);
         }
-        self.inbox_delivers(cpu, inbox);
+        self.inbox_delivers(cpu, inbox, from);
         let this = &mut self.objects.inboxes[inbox as usize];
-        if away || follow != Follow::Together || this.posted <= this.arrivals() {
+        if away || follow != Follow::Together || this.has_come_to(this.posted) {
             return Flow::Done;
         }
         this.followers.push_back((this.posted, task));
@@ -167,21 +216,40 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// A poster or a follower is back.
-    pub(crate) fn inbox_posts_now(&mut self, cpu: usize, task: u32, inbox: u32) -> Flow {
+    pub(crate) fn inbox_posts_now(&mut self, cpu: usize, task: u32, inbox: u32, from: u32) -> Flow {
         if self.objects.inboxes[inbox as usize].promised.remove(&task) {
-            self.inbox_delivers(cpu, inbox);
+            self.inbox_delivers(cpu, inbox, from);
         }
         Flow::Done
     }
 
     /// A wakeup arrives.
-    fn inbox_delivers(&mut self, cpu: usize, inbox: u32) {
+    fn inbox_delivers(&mut self, cpu: usize, inbox: u32, from: u32) {
         let this = &mut self.objects.inboxes[inbox as usize];
-        this.posted += 1;
-        if let Some(owner) = this.sleepers.pop_front() {
-            this.taken += 1;
-            self.wake_from_call(cpu, owner, Waker::Task);
+        this.keep(from);
+        for position in 0..this.sleepers.len() {
+            let owner = this.sleepers[position];
+            let at = &mut self.tasks[owner as usize].pc;
+            let Code::InboxWait { answers, .. } = self.programs.code[*at as usize] else { continue };
+            if let Some(goes_on) = this.takes(owner, Wait { answers, at: *at }, &self.programs) {
+                *at = goes_on;
+                this.sleepers.remove(position);
+                self.wake_from_call(cpu, owner, Waker::Task);
+                return;
+            }
         }
+        // If the owner sleeps, it has no answer to this yet. Another may be what it waits for.
+        self.inbox_lets_go(cpu, inbox);
+    }
+
+    /// Wakes the followers and posters that need not wait any longer. Returns whether there were any.
+    fn inbox_lets_go(&mut self, cpu: usize, inbox: u32) -> bool {
+        let mut wakes = false;
+        while let Some(other) = self.objects.inboxes[inbox as usize].next(false) {
+            self.wake_from_call(cpu, other, Waker::Task);
+            wakes = true;
+        }
+        wakes
     }
 
     fn block_here(&mut self, cpu: usize, task: u32) -> Flow {

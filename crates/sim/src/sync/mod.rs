@@ -3,10 +3,11 @@
 //! As on Linux, what need not wait does not enter the kernel: an uncontended lock, a signal nobody waits for, a
 //! semaphore above 0 take no time at all.
 
+pub(crate) mod answers;
 mod barrier;
 mod completion;
 mod condition;
-mod inbox;
+pub(crate) mod inbox;
 mod inherit;
 mod mutex;
 mod pipe;

@@ -214,7 +214,9 @@ fn references_hold(finder: &mut Finder<'_>, classes: &[Class<'_>]) -> bool {
                 | Op::PoolHelp { pool, .. }
                 | Op::PoolSleep { pool, .. }
                 | Op::PoolWait { pool, .. } => within(pool, "pool", workload.pools.len()),
-                Op::InboxWait(inbox) | Op::InboxWake { inbox, .. } => within(inbox, "inbox", workload.inboxes.len()),
+                Op::InboxWait { inbox, .. } | Op::InboxWake { inbox, .. } => {
+                    within(inbox, "inbox", workload.inboxes.len())
+                }
                 Op::WaitEvent { queue, .. } | Op::WakeUp { queue, .. } => {
                     within(queue, "wait queue", workload.wait_queues.len())
                 }

@@ -26,7 +26,7 @@ pub(super) fn multiply(workload: &mut Workload, copies: &[u32]) {
     let mut waiter = vec![None; workload.inboxes.len()];
     for (index, task) in workload.tasks.iter().enumerate() {
         for op in task.phases.iter().flat_map(|phase| &phase.ops) {
-            if let Op::InboxWait(inbox) = op {
+            if let Op::InboxWait { inbox, .. } = op {
                 waiter[*inbox] = Some(index);
             }
         }
@@ -88,7 +88,7 @@ impl Plan<'_> {
     /// The program of that copy of a task.
     fn phases(&self, phases: &Arc<[Phase]>, task: usize, copy: u32) -> Arc<[Phase]> {
         let concerned = |op: &Op| match op {
-            Op::InboxWait(_) => copy > 0,
+            Op::InboxWait { .. } => copy > 0,
             Op::InboxWake { inbox, .. } => {
                 copy > 0 || self.waiter[*inbox].is_some_and(|waiter| self.copies[waiter] > 1)
             }
@@ -116,10 +116,12 @@ impl Plan<'_> {
             own.into_iter().chain(rest)
         };
         match *op {
-            Op::InboxWait(inbox) => vec![Op::InboxWait(nth(inbox, self.second_inbox[inbox], copy))],
-            Op::InboxWake { inbox, follow } => {
+            Op::InboxWait { inbox, from } => {
+                vec![Op::InboxWait { inbox: nth(inbox, self.second_inbox[inbox], copy), from }]
+            }
+            Op::InboxWake { inbox, from, follow } => {
                 let others = self.waiter[inbox].map_or(1, |waiter| self.copies[waiter]);
-                let wake = |copy| Op::InboxWake { inbox: nth(inbox, self.second_inbox[inbox], copy), follow };
+                let wake = |copy| Op::InboxWake { inbox: nth(inbox, self.second_inbox[inbox], copy), from, follow };
                 targets(others).map(wake).collect()
             }
             Op::Fork(child) => {

@@ -117,9 +117,9 @@ fn who_is_removed_wakes_nobody_and_others_keep_their_times() {
     assert_eq!(ops(&changed, "web server-6")[..2], first);
 }
 
-/// A wakeup after which the waker goes on.
+/// A wakeup by the client, after which it goes on.
 fn wake(inbox: usize) -> Op {
-    Op::InboxWake { inbox, follow: Follow::Free }
+    Op::InboxWake { inbox, from: 1, follow: Follow::Free }
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn copies_wake_copies() {
     };
     for (number, name) in ["", "#2", "#3"].into_iter().enumerate() {
         assert_eq!(posts(&format!("web-client-5{name}")), vec![wake(number); 9]);
-        assert_eq!(ops(&changed, &format!("web server-6{name}"))[0], Op::InboxWait(number));
+        assert_eq!(ops(&changed, &format!("web server-6{name}"))[0], Op::InboxWait { inbox: number, from: 1 });
     }
     // Only the server: its client wakes all of them. Only the client: just one of them wakes the server.
     let changed = applied(&["web server: copies=3"]).unwrap();

@@ -42,7 +42,7 @@ fn who_is_woken_by_others_depends_on_them_however_regular_that_is() {
     let habits = |recorded: &Recorded| (habit(recorded, 5), habit(recorded, 6));
     let recorded = pipeline(true, 1, 2 * MS);
     assert_eq!(habits(&recorded), (Habit::Periodic, Habit::Woken));
-    assert_eq!(ops(&recorded, 6)[..2], [Op::InboxWait(0), Op::Run { work: 5 * MS }]);
+    assert_eq!(ops(&recorded, 6)[..2], [wait(0), Op::Run { work: 5 * MS }]);
     assert_eq!(ops(&recorded, 5)[1..4], [Op::Run { work: 3 * MS }, wake(0), Op::Run { work: 3 * MS }]);
     assert_eq!(habits(&pipeline(true, 0, 2 * MS)), (Habit::Periodic, Habit::Woken));
     // Where interrupts are not told: a timer goes off where it was set, and that was another CPU.
@@ -78,7 +78,7 @@ fn closed_loops_go_on() {
     assert_eq!((sleeper.len(), sleeper[0].repeat, sleeper[1].repeat), (2, Repeat::Times(1), Repeat::Forever));
     let count = |phase: &Phase, wanted: &dyn Fn(&Op) -> bool| phase.ops.iter().filter(|op| wanted(op)).count();
     let posts = |phase: &Phase| count(phase, &|op| matches!(op, Op::InboxWake { .. }));
-    let waits = |phase: &Phase| count(phase, &|op| matches!(op, Op::InboxWait(_)));
+    let waits = |phase: &Phase| count(phase, &|op| matches!(op, Op::InboxWait { .. }));
     for pass in 0..2 {
         assert_eq!((posts(&sleeper[pass]), waits(&waiter[pass])), (20, 20), "in pass {pass}");
     }
@@ -205,7 +205,7 @@ fn interrupts_keep_their_times_and_wakers_are_waited_for() {
     assert_eq!((habit(&recorded, 5), habit(&recorded, 6)), (Habit::Recorded, Habit::Woken));
     let first = [Op::SleepUntil { at: 3 * MS }, Op::Run { work: 100 * US }, wake(0), Op::Run { work: 300 * US }];
     assert_eq!(ops(&recorded, 5)[..4], first);
-    assert_eq!(ops(&recorded, 6)[..2], [Op::InboxWait(0), Op::Run { work: 203 * US }]);
+    assert_eq!(ops(&recorded, 6)[..2], [wait(0), Op::Run { work: 203 * US }]);
     let count = |pid: i32, of: &Op| ops(&recorded, pid).iter().filter(|op| *op == of).count();
-    assert_eq!((count(5, &wake(0)), count(6, &Op::InboxWait(0))), (9, 9), "nobody waits for what does not come");
+    assert_eq!((count(5, &wake(0)), count(6, &wait(0))), (9, 9), "nobody waits for what does not come");
 }

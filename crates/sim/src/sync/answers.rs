@@ -1,0 +1,79 @@
+//! Answers: what a task does for one of several wakers, from a wait at its inbox to the next.
+//!
+//! A task that was written down as it answered certain wakers in a certain order answers them in the order in which
+//! they come. It gives each waker its answers in the order in which they were written down. The last answer of a loop
+//! comes last, for the loop ends behind it.
+
+use std::collections::BTreeMap;
+
+/// [`crate::program::Code::InboxWait`]: there are no waits for several wakers, and the task goes on where it is.
+pub(crate) const NO_ANSWERS: u32 = u32::MAX;
+
+/// The waits of a phase that has some for several wakers.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    /// Where in the code the waits for each waker are, in order.
+    waits: BTreeMap<u32, Vec<u32>>,
+    last: u32,
+    count: u32,
+}
+
+impl Answers {
+    /// Returns nothing if all waits are for one waker. `waits`: where each is in the code, and for which waker.
+    pub(crate) fn new(waits: &[(u32, u32)]) -> Option<Self> {
+        let &(last, from) = waits.last()?;
+        if waits.iter().all(|&(_, other)| other == from) {
+            return None;
+        }
+        let mut this = Self { waits: BTreeMap::new(), last, count: waits.len() as u32 };
+        for &(at, from) in waits {
+            this.waits.entry(from).or_default().push(at);
+        }
+        Some(this)
+    }
+}
+
+/// How far a task is in a loop of such a phase.
+#[derive(Clone, Debug)]
+pub(crate) struct Given {
+    /// Index of the phase's [`Answers`].
+    answers: u32,
+    /// Answers given, and those of them for each waker.
+    count: u32,
+    each: BTreeMap<u32, u32>,
+}
+
+impl Default for Given {
+    fn default() -> Self {
+        Self { answers: NO_ANSWERS, count: 0, each: BTreeMap::new() }
+    }
+}
+
+impl Given {
+    /// Where the answer is that a task gives next to that waker, in this loop or, if all of this one are given, in the
+    /// next. `index`: of the answers in `all`.
+    pub(crate) fn next(&self, index: u32, from: u32, all: &[Answers]) -> Option<u32> {
+        let answers = &all[index as usize];
+        let (count, given) = if self.is_over(index, answers) {
+            (0, 0)
+        } else {
+            (self.count, self.each.get(&from).copied().unwrap_or(0))
+        };
+        let at = *answers.waits.get(&from)?.get(given as usize)?;
+        (at != answers.last || count + 1 == answers.count).then_some(at)
+    }
+
+    /// The answer that [`Self::next`] has found is given.
+    pub(crate) fn give(&mut self, index: u32, from: u32, all: &[Answers]) {
+        if self.is_over(index, &all[index as usize]) {
+            *self = Self { answers: index, ..Self::default() };
+        }
+        self.count += 1;
+        *self.each.entry(from).or_default() += 1;
+    }
+
+    /// Whether the next answer is the first of a loop.
+    fn is_over(&self, index: u32, answers: &Answers) -> bool {
+        self.answers != index || self.count == answers.count
+    }
+}
