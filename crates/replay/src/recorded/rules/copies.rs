@@ -1,7 +1,8 @@
 //! Tasks multiplied. Copies that wake each other do so among themselves: the second copy of a server waits for the
-//! second copy of its client. A task that is not copied so often wakes all that nobody else does; nobody is woken twice
-//! as often as in the trace.
+//! second copy of its client. A server that is not copied so often as its clients answers all of them: it does for each
+//! copy what it did for the original. A client that is not copied so often as its server wakes all copies of it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use vruntime_workload::UniqueNames;
@@ -16,6 +17,10 @@ struct Plan<'a> {
     /// The same of inboxes, and the task that waits at each.
     second_inbox: Vec<usize>,
     waiter: Vec<Option<usize>>,
+    /// The task that wakes others under that number ([`Op::InboxWake`]).
+    wakers: BTreeMap<usize, usize>,
+    /// No number of a waker is as large.
+    numbers: usize,
 }
 
 /// Makes `copies[task]` of each task; the numbers are at least 1.
@@ -23,11 +28,15 @@ pub(super) fn multiply(workload: &mut Workload, copies: &[u32]) {
     if copies.iter().all(|&count| count == 1) {
         return;
     }
-    let mut waiter = vec![None; workload.inboxes.len()];
+    let (mut waiter, mut wakers) = (vec![None; workload.inboxes.len()], BTreeMap::new());
     for (index, task) in workload.tasks.iter().enumerate() {
         for op in task.phases.iter().flat_map(|phase| &phase.ops) {
-            if let Op::InboxWait { inbox, .. } = op {
-                waiter[*inbox] = Some(index);
+            match *op {
+                Op::InboxWait { inbox, .. } => waiter[inbox] = Some(index),
+                Op::InboxWake { from, .. } => {
+                    wakers.insert(from, index);
+                }
+                _ => {}
             }
         }
     }
@@ -46,6 +55,8 @@ pub(super) fn multiply(workload: &mut Workload, copies: &[u32]) {
         second_task: seconds(&mut copies.iter().copied(), workload.tasks.len()),
         second_inbox: seconds(&mut waiter.iter().map(of_waiter), workload.inboxes.len()),
         waiter,
+        numbers: wakers.last_key_value().map_or(0, |(last, _)| last + 1),
+        wakers,
     };
     let mut names = UniqueNames::default();
     for task in &workload.tasks {
@@ -88,7 +99,7 @@ impl Plan<'_> {
     /// The program of that copy of a task.
     fn phases(&self, phases: &Arc<[Phase]>, task: usize, copy: u32) -> Arc<[Phase]> {
         let concerned = |op: &Op| match op {
-            Op::InboxWait { .. } => copy > 0,
+            Op::InboxWait { from, .. } => copy > 0 || self.wakers_of(*from) > self.copies[task],
             Op::InboxWake { inbox, .. } => {
                 copy > 0 || self.waiter[*inbox].is_some_and(|waiter| self.copies[waiter] > 1)
             }
@@ -99,7 +110,7 @@ impl Plan<'_> {
             return Arc::clone(phases);
         }
         let phase = |phase: &Phase| Phase {
-            ops: phase.ops.iter().flat_map(|op| self.ops(op, task, copy)).collect(),
+            ops: self.answers(&phase.ops, task, copy),
             name: phase.name.clone(),
             settings: phase.settings.clone(),
             repeat: phase.repeat,
@@ -107,25 +118,70 @@ impl Plan<'_> {
         phases.iter().map(phase).collect()
     }
 
-    fn ops(&self, op: &Op, task: usize, copy: u32) -> Vec<Op> {
+    /// What that copy of a task does in a phase: for each copy of a client what it does for the original.
+    fn answers(&self, ops: &[Op], task: usize, copy: u32) -> Vec<Op> {
+        let waits = |op: &Op| matches!(op, Op::InboxWait { .. });
+        let (before, rest) = ops.split_at(ops.iter().position(waits).unwrap_or(ops.len()));
+        let mut out: Vec<Op> = before.iter().flat_map(|op| self.ops(op, task, copy, None)).collect();
+        let mut rest = rest;
+        while let Some(Op::InboxWait { from, .. }) = rest.first() {
+            let end = rest[1..].iter().position(waits).map_or(rest.len(), |next| next + 1);
+            let (answer, others) = rest.split_at(end);
+            rest = others;
+            let (clients, own) = (self.wakers_of(*from), self.copies[task]);
+            let mut of: Vec<Option<u32>> = vec![None];
+            if clients > own {
+                of = (copy..clients).step_by(own as usize).map(Some).collect();
+                // The last answer of a loop ends it: that is the original's.
+                of.rotate_left(usize::from(rest.is_empty()));
+            }
+            for client in of {
+                out.extend(answer.iter().flat_map(|op| self.ops(op, task, copy, client)));
+            }
+        }
+        out
+    }
+
+    /// How many copies there are of the task that wakes others under that number.
+    fn wakers_of(&self, from: usize) -> u32 {
+        self.wakers.get(&from).map_or(1, |&waker| self.copies[waker])
+    }
+
+    /// The number of that copy of a waker, for a task that has `others` copies.
+    fn number(&self, from: usize, copy: u32, others: u32) -> usize {
+        from + (copy / others) as usize * self.numbers
+    }
+
+    /// `client`: what is done for that copy of a client alone.
+    fn ops(&self, op: &Op, task: usize, copy: u32, client: Option<u32>) -> Vec<Op> {
         let nth = |first: usize, second: usize, copy: u32| if copy == 0 { first } else { second + copy as usize - 1 };
+        let own = self.copies[task];
         // Which copies of another a copy of this task is there for.
         let targets = |others: u32| {
-            let own = (copy < others).then_some(copy);
-            let rest = if copy == 0 { self.copies[task]..others.max(self.copies[task]) } else { 0..0 };
-            own.into_iter().chain(rest)
+            if let Some(client) = client.filter(|_| others > own) {
+                return client % others..client % others + 1;
+            }
+            copy % others..copy % others + 1
         };
+        // As it comes first, it also stands in for the copies of this task that the others have none of.
+        let more = |others: u32| if copy == 0 && client.is_none() { own..others.max(own) } else { 0..0 };
         match *op {
             Op::InboxWait { inbox, from } => {
+                let from = self.number(from, client.unwrap_or(copy), own);
                 vec![Op::InboxWait { inbox: nth(inbox, self.second_inbox[inbox], copy), from }]
             }
             Op::InboxWake { inbox, from, follow } => {
                 let others = self.waiter[inbox].map_or(1, |waiter| self.copies[waiter]);
+                let from = self.number(from, copy, others);
                 let wake = |copy| Op::InboxWake { inbox: nth(inbox, self.second_inbox[inbox], copy), from, follow };
-                targets(others).map(wake).collect()
+                targets(others).chain(more(others)).map(wake).collect()
             }
             Op::Fork(child) => {
-                targets(self.copies[child]).map(|copy| Op::Fork(nth(child, self.second_task[child], copy))).collect()
+                let others = self.copies[child];
+                let own = (copy < others).then_some(copy);
+                let rest = if copy == 0 { self.copies[task]..others.max(self.copies[task]) } else { 0..0 };
+                let fork = |copy| Op::Fork(nth(child, self.second_task[child], copy));
+                own.into_iter().chain(rest).map(fork).collect()
             }
             _ => vec![op.clone()],
         }

@@ -133,12 +133,28 @@ fn copies_wake_copies() {
         assert_eq!(posts(&format!("web-client-5{name}")), vec![wake(number); 9]);
         assert_eq!(ops(&changed, &format!("web server-6{name}"))[0], Op::InboxWait { inbox: number, from: 1 });
     }
-    // Only the server: its client wakes all of them. Only the client: just one of them wakes the server.
+    // Only the server: its client wakes all of them.
     let changed = applied(&["web server: copies=3"]).unwrap();
     assert_eq!(ops(&changed, "web-client-5")[2..5], [0, 1, 2].map(wake));
+}
+
+#[test]
+fn a_server_answers_each_copy_of_its_client() {
+    let once = ops(&applied(&[]).unwrap(), "web server-6");
     let changed = applied(&["web-client: copies=2"]).unwrap();
-    let posts = |name: &str| ops(&changed, name).iter().filter(|op| matches!(op, Op::InboxWake { .. })).count();
-    assert_eq!((posts("web-client-5"), posts("web-client-5#2")), (9, 0));
+    let twice = ops(&changed, "web server-6");
+    let wakers = |name: &str| {
+        let from = |op| if let Op::InboxWake { inbox: 0, from, .. } = op { Some(from) } else { None };
+        ops(&changed, name).into_iter().filter_map(from).collect::<Vec<_>>()
+    };
+    assert_eq!((wakers("web-client-5"), wakers("web-client-5#2")), (vec![1; 9], vec![3; 9]));
+    for from in [1, 3] {
+        assert_eq!(twice.iter().filter(|op| **op == Op::InboxWait { inbox: 0, from }).count(), 9);
+    }
+    let work = |ops: &[Op]| ops.iter().map(|op| if let Op::Run { work } = op { *work } else { 0 }).sum::<u64>();
+    assert_eq!(work(&twice), 2 * work(&once));
+    let last = twice.iter().rfind(|op| matches!(op, Op::InboxWait { .. }));
+    assert_eq!(last, Some(&Op::InboxWait { inbox: 0, from: 1 }), "the loop ends behind the answer to the original");
 }
 
 #[test]
