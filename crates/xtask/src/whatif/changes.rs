@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use miette::{IntoDiagnostic, WrapErr, miette};
 
-use super::programs::Group;
+use super::programs::{Group, Program};
 use crate::command::{command, output};
 
 /// The program whose tasks compete with the one that is looked at.
@@ -15,18 +15,18 @@ pub(crate) const HOGS: usize = 2;
 /// The group that changes make.
 const GROUP: &str = "vruntime-whatif";
 
-/// A change of the hogs.
+/// A change of the hogs, or of the program's clients.
 #[derive(Debug)]
 pub(crate) struct Change {
     /// What it is, for the page.
     pub(crate) what: &'static str,
-    /// The rule for a replay.
-    pub(crate) rule: &'static str,
-    make: Make,
+    /// The rules for a replay.
+    pub(crate) rules: &'static [&'static str],
+    pub(super) make: Make,
 }
 
 #[derive(Debug)]
-enum Make {
+pub(super) enum Make {
     Nice(i32),
     Removed,
     /// This number of hogs.
@@ -37,41 +37,49 @@ enum Make {
     Weight(u64),
     /// In a group with this limit, of a CPU and of 100 ms.
     LimitMs(u64),
+    /// Beside as many hogs, `sh` runs this too in the program's folder.
+    Client(&'static str),
 }
 
-/// All there are.
-pub(crate) const CHANGES: &[Change] = &[
-    Change { what: "hogs at nice 10", rule: "comm=sha256sum: nice=10", make: Make::Nice(10) },
-    Change { what: "no hogs", rule: "comm=sha256sum: remove", make: Make::Removed },
-    Change { what: "twice as many hogs", rule: "comm=sha256sum: copies=2", make: Make::Number(4) },
-    Change { what: "hogs on CPU 0", rule: "comm=sha256sum: cpus=0", make: Make::Pinned("0") },
+/// Those of the hogs.
+pub(super) const OF_HOGS: &[Change] = &[
+    Change { what: "hogs at nice 10", rules: &["comm=sha256sum: nice=10"], make: Make::Nice(10) },
+    Change { what: "no hogs", rules: &["comm=sha256sum: remove"], make: Make::Removed },
+    Change { what: "twice as many hogs", rules: &["comm=sha256sum: copies=2"], make: Make::Number(4) },
+    Change { what: "hogs on CPU 0", rules: &["comm=sha256sum: cpus=0"], make: Make::Pinned("0") },
     Change {
         what: "hogs in a group of weight 20",
-        rule: "comm=sha256sum: group=/vruntime-whatif weight=20",
+        rules: &["comm=sha256sum: group=/vruntime-whatif weight=20"],
         make: Make::Weight(20),
     },
     Change {
         what: "hogs in a group of half a CPU",
-        rule: "comm=sha256sum: group=/vruntime-whatif max=50ms/100ms",
+        rules: &["comm=sha256sum: group=/vruntime-whatif max=50ms/100ms"],
         make: Make::LimitMs(50),
     },
 ];
 
-/// The hogs as they really run.
+/// All that there are of a program.
+pub(crate) fn changes(program: &'static Program) -> impl Iterator<Item = &'static Change> {
+    OF_HOGS.iter().chain(&program.clients)
+}
+
+/// The hogs as they really run, and clients that were added.
 #[derive(Debug, Default)]
 pub(crate) struct Hogs {
     hogs: Vec<Group>,
+    clients: Vec<Group>,
     folder: Option<PathBuf>,
 }
 
 impl Hogs {
     pub(crate) fn start(number: usize) -> miette::Result<Self> {
         let hog = |_| Group::start(HOG, &["/dev/zero"], Path::new("/"));
-        Ok(Self { hogs: (0..number).map(hog).collect::<miette::Result<_>>()?, folder: None })
+        Ok(Self { hogs: (0..number).map(hog).collect::<miette::Result<_>>()?, clients: Vec::new(), folder: None })
     }
 
     /// Starts them as the change has them.
-    pub(crate) fn changed(change: &Change) -> miette::Result<Self> {
+    pub(crate) fn changed(change: &Change, folder: &Path) -> miette::Result<Self> {
         let mut hogs = Self::start(match change.make {
             Make::Removed => 0,
             Make::Number(number) => number,
@@ -95,6 +103,7 @@ impl Hogs {
                 let old = [("cpu.cfs_period_us", "100000".to_owned()), ("cpu.cfs_quota_us", quota.to_string())];
                 hogs.group(&[("cpu.max", format!("{quota} 100000"))], &old)?;
             }
+            Make::Client(script) => hogs.clients.push(Group::start("sh", &["-c", script], folder)?),
             Make::Removed | Make::Number(_) => {}
         }
         Ok(hogs)
@@ -128,6 +137,7 @@ impl Hogs {
 impl Drop for Hogs {
     fn drop(&mut self) {
         self.hogs.clear();
+        self.clients.clear();
         if let Some(folder) = &self.folder {
             // An ended process leaves its group a little later.
             for _ in 0..100 {

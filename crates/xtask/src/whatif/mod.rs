@@ -16,7 +16,7 @@ use miette::{IntoDiagnostic, WrapErr, miette};
 use serde_json::Value;
 
 use crate::command::{build, command, output};
-use changes::{CHANGES, Change, HOG, HOGS, Hogs};
+use changes::{Change, HOG, HOGS, Hogs, changes};
 use programs::{PROGRAMS, Program};
 
 /// How long the machine gets used to a change.
@@ -75,8 +75,9 @@ impl WhatIf {
                 println!("{:10} {}", program.name, program.what);
             }
             println!("\nChanges:");
-            for change in CHANGES {
-                println!("{:30} --map '{}'", change.what, change.rule);
+            for (change, name) in all_changes() {
+                let rules: Vec<_> = change.rules.iter().map(|rule| format!("--map '{rule}'")).collect();
+                println!("{:30} {}{name}", change.what, rules.join(" "));
             }
             return Ok(());
         }
@@ -133,11 +134,11 @@ impl WhatIf {
             tool.measured(&recording, program)?
         };
         let mut pairs = Vec::new();
-        for (number, change) in CHANGES.iter().enumerate() {
+        for (number, change) in changes(program).enumerate() {
             let mut measured = Vec::new();
             for run in 0..self.runs {
                 running.runs()?;
-                let _hogs = Hogs::changed(change)?;
+                let _hogs = Hogs::changed(change, folder.path())?;
                 std::thread::sleep(SETTLES);
                 let file = tool.folder.join(format!("{}.{number}.{run}.dat", program.name));
                 tool.record(&file)?;
@@ -150,6 +151,12 @@ impl WhatIf {
         }
         Ok(pairs)
     }
+}
+
+/// Every change once, and of which program it is if not of all.
+fn all_changes() -> impl Iterator<Item = (&'static Change, String)> {
+    let of_all = changes::OF_HOGS.iter().map(|change| (change, String::new()));
+    of_all.chain(PROGRAMS.iter().flat_map(|program| Some((program.clients.as_ref()?, format!(" ({})", program.name)))))
 }
 
 /// The command, and where it leaves what it records.
@@ -187,7 +194,10 @@ impl Tool {
 
     /// What a replay says: its verdict, what it is as recorded, and after the change.
     fn predicted(&self, file: &Path, program: &Program, change: &Change) -> miette::Result<(String, Share, Share)> {
-        let json = self.ask(&["replay", &file.to_string_lossy(), "--json", "--map", change.rule])?;
+        let file = file.to_string_lossy();
+        let mut arguments = vec!["replay", &file, "--json"];
+        arguments.extend(change.rules.iter().flat_map(|rule| ["--map", rule]));
+        let json = self.ask(&arguments)?;
         let of = |which: &str| {
             let tasks = json["tasks"].as_array().into_iter().flatten();
             let rows = tasks.filter_map(|task| {

@@ -105,7 +105,7 @@ pub(crate) fn page(pairs: &mut [Pair], left_out: &[String], runs: u32, seconds: 
         "# What-ifs, really run\n\n\
          `cargo xtask whatif --runs {runs} --seconds {seconds} --out docs/what-if.md` has written this page on {machine}.\n\
          It records each program for {seconds} s beside two hogs (`sha256sum /dev/zero`), predicts from the recording what\n\
-         happens when the hogs are changed, and makes each change {runs} times.\n\n\
+         happens when the hogs or the clients are changed, and makes each change {runs} times.\n\n\
          **{near} of {} predictions are near**: CPU time of the program and of the hogs is within 10 % of the measured mean, or\n\
          within what the {runs} runs measured. {astray} go the wrong way although the effect is larger than the runs differ.\n\n\
          CPU time is in percent of a CPU. *Replayed* is the replay of the recording as it was, which should be as *recorded*.\n\
@@ -147,8 +147,8 @@ pub(crate) fn page(pairs: &mut [Pair], left_out: &[String], runs: u32, seconds: 
         let _written = writeln!(page, "- {name}: {what}");
     }
     page.push_str("\nChanges, as rules of [`--map`](replay.md#rules---map):\n\n");
-    for change in super::CHANGES {
-        let _written = writeln!(page, "- {}: `{}`", change.what, change.rule);
+    for (change, name) in super::all_changes() {
+        let _written = writeln!(page, "- {}{name}: `{}`", change.what, change.rules.join("`, `"));
     }
     if !left_out.is_empty() {
         let _written = writeln!(page, "\nLeft out: {}.", left_out.join(", "));
@@ -158,14 +158,15 @@ pub(crate) fn page(pairs: &mut [Pair], left_out: &[String], runs: u32, seconds: 
 
 #[cfg(test)]
 mod tests {
-    use super::super::{CHANGES, PROGRAMS};
+    use super::super::PROGRAMS;
+    use super::super::changes::OF_HOGS;
     use super::*;
 
     fn pair(predicted: [f64; 2], measured: &[[f64; 2]]) -> Pair {
         let share = |[program, hogs]: [f64; 2]| Share { program, hogs };
         Pair {
             program: &PROGRAMS[0],
-            change: &CHANGES[0],
+            change: &OF_HOGS[0],
             recorded: share([50.0, 150.0]),
             replayed: share([50.0, 150.0]),
             verdict: "good".to_owned(),

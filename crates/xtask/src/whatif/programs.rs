@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use miette::{IntoDiagnostic, WrapErr, miette};
 
+use super::changes::{Change, Make};
+
 /// A program that runs until it is stopped.
 #[derive(Debug)]
 pub(crate) struct Program {
@@ -21,6 +23,8 @@ pub(crate) struct Program {
     pub(crate) begins_s: u64,
     /// What `sh` runs in an empty folder.
     script: &'static str,
+    /// Twice its clients, if they are processes of their own.
+    pub(crate) clients: Option<Change>,
 }
 
 /// All there are.
@@ -33,6 +37,11 @@ pub(crate) const PROGRAMS: &[Program] = &[
         begins_s: 2,
         script: "redis-server --port 0 --unixsocket $PWD/socket --save '' & sleep 0.5
                  exec redis-benchmark -s $PWD/socket -c 50 -n 1000000000 -t get,set",
+        clients: Some(Change {
+            what: "twice the clients",
+            rules: &["comm=redis-benchmark: copies=2"],
+            make: Make::Client("exec redis-benchmark -s $PWD/socket -c 50 -n 1000000000 -t get,set"),
+        }),
     },
     Program {
         name: "pgbench",
@@ -45,6 +54,11 @@ pub(crate) const PROGRAMS: &[Program] = &[
                  runuser -u postgres -- $bin/postgres -D data -k $PWD/data -c listen_addresses= -c fsync=off & sleep 2
                  runuser -u postgres -- createdb -h $PWD/data b; runuser -u postgres -- pgbench -h $PWD/data -i -s 2 -q b
                  exec runuser -u postgres -- pgbench -h $PWD/data -c 4 -j 2 -S -T 100000 b",
+        clients: Some(Change {
+            what: "twice the clients",
+            rules: &["comm=pgbench: copies=2", "comm=postgres: copies=2"],
+            make: Make::Client("exec runuser -u postgres -- pgbench -h $PWD/data -c 4 -j 2 -S -T 100000 b"),
+        }),
     },
     Program {
         name: "hackbench",
@@ -53,6 +67,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
         tasks: &["hackbench"],
         begins_s: 1,
         script: "exec hackbench -g 1 -l 100000000",
+        clients: None,
     },
     Program {
         name: "pool",
@@ -68,6 +83,7 @@ if __name__ == "__main__":
         while True: pool.map(work, range(64), chunksize=1)
 END
 exec python3 pool.py"#,
+        clients: None,
     },
     Program {
         name: "go",
@@ -90,6 +106,7 @@ func main() {
 }
 END
 HOME=$PWD GOFLAGS=-mod=mod go build -o goserver main.go && exec ./goserver"#,
+        clients: None,
     },
     Program {
         name: "make",
@@ -103,6 +120,7 @@ printf 'int f%s(int n){double s=0;for(int i=0;i<n;i++)s+=sqrt(rand());return pri
 done
 printf 'all: $(patsubst %%.c,%%.o,$(wildcard *.c))\n%%.o: %%.c\n\tgcc -O2 -c $< -o $@\n' >Makefile
 while :; do make -s -B -j4; done"#,
+        clients: None,
     },
     Program {
         name: "java",
@@ -118,12 +136,13 @@ public class Pool { public static void main(String[] arguments) throws Exception
   for (int i = 0; i < 10; i++) sum.update(data); sum.digest(); } catch (Exception error) {} free.release(); }); } } }
 END
 javac Pool.java && exec java Pool"#,
+        clients: None,
     },
     Program {
         name: "node",
         what: "a Node.js HTTP server and a client with 8 connections",
         needs: &[("node", "nodejs")],
-        tasks: &["node", "libuv", "MainThread"],
+        tasks: &["node", "libuv", "MainThread", "client"],
         begins_s: 3,
         script: r"cat >server.js <<'END'
 const http = require('http'), crypto = require('crypto');
@@ -131,11 +150,17 @@ const server = http.createServer((ask, reply) => reply.end(crypto.createHash('sh
 server.listen('socket');
 END
 cat >client.js <<'END'
+process.title = 'client';
 const http = require('http'), agent = new http.Agent({ keepAlive: true, maxSockets: 8 });
 function ask() { http.get({ socketPath: 'socket', agent }, reply => { reply.resume(); reply.on('end', ask); }).on('error', () => setTimeout(ask, 10)); }
 for (let i = 0; i < 8; i++) ask();
 END
 node server.js & sleep 1; exec node client.js",
+        clients: Some(Change {
+            what: "twice the clients",
+            rules: &["comm=client: copies=2"],
+            make: Make::Client("exec node client.js"),
+        }),
     },
     Program {
         name: "pigz",
@@ -144,6 +169,7 @@ node server.js & sleep 1; exec node client.js",
         tasks: &["pigz"],
         begins_s: 1,
         script: "exec pigz -p 3 </dev/zero >/dev/null",
+        clients: None,
     },
     Program {
         name: "sysbench",
@@ -152,6 +178,7 @@ node server.js & sleep 1; exec node client.js",
         tasks: &["sysbench"],
         begins_s: 2,
         script: "exec sysbench threads --threads=8 --time=100000 run",
+        clients: None,
     },
 ];
 
