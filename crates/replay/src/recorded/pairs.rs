@@ -60,6 +60,9 @@ pub(super) struct Pairs {
     together: usize,
     /// The inbox of each thread that others wake.
     inboxes: BTreeMap<usize, usize>,
+    /// What each thread is as a waker ([`Op::InboxWake`]): itself, or its pool. Which member of a pool comes to do a
+    /// piece of work is chance.
+    wakers: Vec<usize>,
     /// How each thread follows each that it wakes.
     follow: BTreeMap<(usize, usize), Follow>,
 }
@@ -74,7 +77,8 @@ impl Pairs {
         all: &mut Vec<String>,
     ) -> Self {
         let circles = circles(wakes);
-        let mut this = Self::default();
+        let waker = |thread: usize| pools.of(thread).map_or(thread, |pool| wakes.len() + pool);
+        let mut this = Self { wakers: (0..wakes.len()).map(waker).collect(), ..Self::default() };
         let each = wakes.iter().enumerate().flat_map(|(by, woken)| woken.iter().map(move |&woken| (by, woken)));
         for (by, woken) in each {
             let mutual = circles[by] == circles[woken];
@@ -97,14 +101,15 @@ impl Pairs {
 
     /// What `woken` does to sleep until one of those that wake it does so; in the recording `by` did.
     pub(super) fn wait(&self, by: usize, woken: usize, ops: &mut Vec<Op>) {
-        ops.extend(self.inboxes.get(&woken).map(|&inbox| Op::InboxWait { inbox, from: by }));
+        ops.extend(self.inboxes.get(&woken).map(|&inbox| Op::InboxWait { inbox, from: self.wakers[by] }));
     }
 
     /// What `by` does to wake `woken`. `early`: it was woken when it had not gone to sleep yet, so that the waker did
     /// not follow it.
     pub(super) fn wake(&self, by: usize, woken: usize, early: bool, ops: &mut Vec<Op>) {
         let Some((&inbox, &follow)) = self.inboxes.get(&woken).zip(self.follow.get(&(by, woken))) else { return };
-        ops.push(Op::InboxWake { inbox, from: by, follow: if early { Follow::Free } else { follow } });
+        let follow = if early { Follow::Free } else { follow };
+        ops.push(Op::InboxWake { inbox, from: self.wakers[by], follow });
     }
 }
 

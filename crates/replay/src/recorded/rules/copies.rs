@@ -17,8 +17,8 @@ struct Plan<'a> {
     /// The same of inboxes, and the task that waits at each.
     second_inbox: Vec<usize>,
     waiter: Vec<Option<usize>>,
-    /// The task that wakes others under that number ([`Op::InboxWake`]).
-    wakers: BTreeMap<usize, usize>,
+    /// How many copies there are of each waker ([`Op::InboxWake`]): of a pool as many as of each of its members.
+    wakers: BTreeMap<usize, u32>,
     /// No number of a waker is as large.
     numbers: usize,
 }
@@ -34,7 +34,8 @@ pub(super) fn multiply(workload: &mut Workload, copies: &[u32]) {
             match *op {
                 Op::InboxWait { inbox, .. } => waiter[inbox] = Some(index),
                 Op::InboxWake { from, .. } => {
-                    wakers.insert(from, index);
+                    let count = wakers.entry(from).or_insert(copies[index]);
+                    *count = copies[index].min(*count);
                 }
                 _ => {}
             }
@@ -142,9 +143,9 @@ impl Plan<'_> {
         out
     }
 
-    /// How many copies there are of the task that wakes others under that number.
+    /// How many copies there are of that waker.
     fn wakers_of(&self, from: usize) -> u32 {
-        self.wakers.get(&from).map_or(1, |&waker| self.copies[waker])
+        self.wakers.get(&from).copied().unwrap_or(1)
     }
 
     /// The number of that copy of a waker, for a task that has `others` copies.
