@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use vruntime_workload::program::{
-    Bandwidth, Changed, Clamps, GroupChange, Hotplug, Op, Policy, Repeat, RtBandwidth, RtRuntime, WaitMode,
+    Bandwidth, Changed, Clamps, GroupChange, Hotplug, Op, Policy, Repeat, RtBandwidth, RtRuntime, TimerMode, WaitMode,
 };
 use vruntime_workload::rtapp::Options;
 use vruntime_workload::scenario::{self, Machine, Preempt, Scenario};
@@ -73,6 +73,35 @@ run = "1ms"
     assert_eq!(set, [("base_slice_ns", 700_000), ("migration_cost_ns", 1)]);
     let error = scenario.error_at(scenario.set[0].name.span.clone(), "unknown tunable", "here", "try another");
     assert_eq!(error.location(), Some((16, 1)));
+}
+
+/// Each instance waits for a timer of its own, whose beats are counted from its start.
+#[test]
+fn a_period_makes_a_periodic_job() {
+    let task = "[[task]]\nname = \"job\"\ninstance = 2\nstart = \"3ms\"\nperiod = \"100ms\"\n";
+    for (policy, work) in [("", "run = \"20ms\""), ("policy = \"SCHED_FIFO\"\n", "steps = [{ run = \"20ms\" }]")] {
+        let workload = read(&format!("{TASK}{task}{policy}{work}\n{task}run = \"1ms\"\n")).workload;
+        let timers: Vec<Option<u64>> = workload.timers.iter().map(|timer| timer.start).collect();
+        assert_eq!(timers, [Some(3_000_000); 4]);
+        for (index, task) in workload.tasks[1..3].iter().enumerate() {
+            let timer = Op::Timer { timer: index, period: 100_000_000, mode: TimerMode::Absolute };
+            assert_eq!(task.phases[0].ops, [Op::Run { work: 20_000_000 }, timer], "{policy}");
+        }
+    }
+    let wrong =
+        |rest: &str| scenario::parse("t", format!("{TASK}{rest}\n").as_bytes(), &Options::default(), &mut files);
+    let told = |rest: &str| wrong(rest).map(|_| ()).unwrap_err().to_string();
+    assert!(told("period = \"10ms\"\nsleep = \"1ms\"").contains("both `sleep` and `period`"));
+    assert!(told("period = \"0ms\"").contains("`period`"));
+    assert!(told("[[task]]\nname = \"u\"\nperiod = \"1ms\"").contains("a `period` and no work"));
+    let change = "duration = \"1s\"\n[[change]]\nat = \"1ms\"\ntask = \"t\"\nperiod = \"1ms\"\n";
+    let error = scenario::parse(
+        "t",
+        format!("{}{TASK}{}", &change[..16], &change[16..]).as_bytes(),
+        &Options::default(),
+        &mut files,
+    );
+    assert!(error.unwrap_err().to_string().contains("`period` without a policy"));
 }
 
 #[test]

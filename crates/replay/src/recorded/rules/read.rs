@@ -5,7 +5,7 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
 use super::values::{self, LIMITS, WHAT, WHO, Wrong};
-use super::{Limits, Rule, Rules, What, Who};
+use super::{GroupRule, Limits, Rule, Rules, What, Who};
 use vruntime_workload::groups::normalize_path;
 use vruntime_workload::{Error, Source};
 use vruntime_workload::{did_you_mean, nearest};
@@ -113,7 +113,7 @@ impl Rules {
     }
 
     /// Adds the rules of a TOML file: a `[[rule]]` table each, with the same keys; `[groups."/path"]` with `weight`,
-    /// `max` and `idle`.
+    /// `max`, `burst` and `idle`.
     ///
     /// # Errors
     /// It is not UTF-8 or not TOML, or a rule is wrong as in [`Rules::add`].
@@ -224,7 +224,7 @@ impl Rules {
                 .map_err(|(why, expected)| wrong(said.span.clone(), why, expected))?;
             text.extend([" ", said.key, "=", &said.value]);
         }
-        self.groups.push((path, limits, text));
+        self.groups.push(GroupRule { path, limits, source: source.clone(), span: key.span(), text });
         Ok(())
     }
 
@@ -237,7 +237,7 @@ impl Rules {
             None => rule.who.cgroup.is_some(),
         };
         if *limits != Limits::default() && !names_groups {
-            let message = "`weight`, `max` and `idle` are a group's, and it names none";
+            let message = "`weight`, `max`, `burst` and `idle` are a group's, and it names none";
             return Err(error(message).with_help(
                 "add group=/name, the group to put these tasks in, or say cgroup=/name of whom; for one task there is nice",
             ));

@@ -15,10 +15,10 @@ use vruntime_workload::program::{CpuMax, Policy};
 /// Keys that say who.
 pub(super) const WHO: [&str; 6] = ["comm", "regex", "pid", "tgid", "tree", "cgroup"];
 /// Keys that say what.
-pub(super) const WHAT: [&str; 10] =
-    ["nice", "policy", "cpus", "group", "weight", "max", "idle", "copies", "loop", "remove"];
+pub(super) const WHAT: [&str; 11] =
+    ["nice", "policy", "cpus", "group", "weight", "max", "burst", "idle", "copies", "loop", "remove"];
 /// Keys of a group's table.
-pub(super) const LIMITS: [&str; 3] = ["weight", "max", "idle"];
+pub(super) const LIMITS: [&str; 4] = ["weight", "max", "burst", "idle"];
 
 /// A compiled pattern may take so much memory.
 const REGEX_BYTES: usize = 1 << 20;
@@ -90,6 +90,7 @@ pub(super) fn limits(limits: &mut Limits, key: &str, text: &str) -> Result<(), W
     match key {
         "weight" => limits.weight = Some(number(text, 1, 10_000, "a weight, 1 to 10000 (cpu.weight)")? as u32),
         "idle" => limits.idle = Some(flag(text)?),
+        "burst" => limits.burst = Some(burst(text)?),
         _ => limits.max = Some(max(text)?),
     }
     Ok(())
@@ -175,10 +176,17 @@ fn cpus(text: &str) -> Result<Vec<u32>, Wrong> {
     Ok(cpus)
 }
 
+/// Returns a burst in nanoseconds: a time with its unit, or microseconds as in `cpu.max.burst`.
+fn burst(text: &str) -> Result<u64, Wrong> {
+    const EXPECTED: &str = "a time such as 20ms, or microseconds as in cpu.max.burst; at most the quota";
+    let us = text.parse::<u64>().ok().map(|us| us.saturating_mul(1000));
+    let burst = us.or_else(|| parse_duration(text).ok());
+    burst.ok_or_else(|| (format!("`{text}` is no burst"), EXPECTED))
+}
+
 /// What the kernel takes of [`cpu_max`].
 fn max(text: &str) -> Result<CpuMax, Wrong> {
-    const EXPECTED: &str =
-        "max, QUOTA/PERIOD such as 20ms/100ms (1 ms or more, of 1 ms to 1 s), or CPUs such as 500m, 0.5 or 2";
+    const EXPECTED: &str = "max, QUOTA/PERIOD such as 20ms/100ms (1 ms or more, of 1 ms to 1 s), or CPUs such as 500m, 0.5, 2 or 500m/10ms";
     let wrong = || (format!("`{text}` is no limit"), EXPECTED);
     match cpu_max(text).ok_or_else(wrong)? {
         CpuMax::Limited(limit) if limit.quota > *QUOTA_NS.end() => {
