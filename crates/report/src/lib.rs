@@ -90,7 +90,7 @@ pub use replay_verdict::Verdict;
 pub use reproduced::{Chart, Claim, FigureTable, Reproduced, Series};
 pub use results::{
     Account, BalanceCount, ClassResult, Conservation, CpuResult, DeadlineCount, GroupResult, GroupVisits, IdleWaits,
-    LimitResult, MigrationCount, Pressure, Results, Stall, TaskResult, Unmeasured, WorstIdleWait,
+    LimitResult, MigrationCount, Pressure, Response, Results, Stall, TaskResult, Unmeasured, WorstIdleWait,
 };
 pub use schedstat::SchedStat;
 pub use table::{WIDTH, fit_text, grid, measured_table, results_table, set_width};

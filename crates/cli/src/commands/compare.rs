@@ -135,6 +135,7 @@ impl Side<'_> {
                 _ => html::watch(None),
             }),
             overview: is_first,
+            target: compare.options.model.target,
             traces: self.folder(compare).filter(|_| is_first),
             ..Job::new(&self.workload, config, &self.plan.kernel)
         }

@@ -47,6 +47,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
             detect: run.detect,
             analyse: watched(index),
             overview: index == 0 && run.reports.html.is_some(),
+            target: options.model.target,
             ..Job::new(&input.workload, config, &plan.kernel)
         }
     };
