@@ -68,7 +68,6 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
             (class.name.as_str(), Class { entry, migrations: Causes(class.migrations) })
         })),
         groups: Map(results.groups.iter().map(|group| {
-            let path = if group.path == "/" { "/" } else { group.path.trim_start_matches('/') };
             let json = Group {
                 weight: group.weight,
                 idle: group.idle,
@@ -86,7 +85,7 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
                 limit: group.limit.map(Limit::new),
                 rt: RtThrottled::new(group),
             };
-            (path, json)
+            (group.path.as_str(), json)
         })),
         cpus: results.cpus.iter().map(Cpu::new).collect(),
         machine: Machine {

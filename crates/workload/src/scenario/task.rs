@@ -8,6 +8,7 @@ use crate::error::Problems;
 use crate::groups::{GroupTree, normalize_path};
 use crate::merge::{Merged, Placement};
 use crate::place::{ClassSite, PhaseSite, SourceMap};
+use crate::policy;
 use crate::program::{Op, Phase, Policy, Repeat, Settings, Task, Timer, TimerMode, Workload};
 use crate::rtapp::PolicyName;
 use crate::suggest::did_you_mean;
@@ -128,24 +129,32 @@ fn policy_of_task(fields: &mut Fields<'_, '_>) -> Policy {
 }
 
 fn policy_beside(fields: &mut Fields<'_, '_>, other_period: Period) -> Policy {
-    let names = PolicyName::ALL.iter().map(|(name, _)| *name);
-    let written = fields.get("policy").is_some();
-    let named = fields.string("policy", "the name of a policy, such as \"SCHED_OTHER\"").and_then(|(name, span)| {
-        let policy = PolicyName::from_name(name);
-        if policy.is_none() {
-            let help = did_you_mean(name, names);
-            fields.bad(span, format!("unknown policy `{name}`"), "expected the name of a policy", help);
-        }
-        policy
+    let is_given = fields.get("policy").is_some();
+    let named = fields.string("policy", "a policy, such as \"SCHED_OTHER\" or \"fifo:50\"").and_then(|(name, span)| {
+        let policy = policy::written(name);
+        let names = PolicyName::ALL.iter().map(|(name, _)| *name);
+        policy.map_err(|why| fields.bad(span, why, "expected a policy", did_you_mean(name, names))).ok()
     });
-    // Under a policy that is not known nobody knows what belongs there.
-    let is_known = named.is_some() || !written;
-    let policy = named.unwrap_or(PolicyName::Other);
+    // Under an unknown policy no key is out of place.
+    let is_known = named.is_some() || !is_given;
+    let policy = named.map_or(PolicyName::Other, |written| written.name);
+    let (in_name, times_in_name) = named.map_or((None, None), |written| (written.priority, written.times));
+    for (key, given) in [
+        ("priority", in_name.is_some()),
+        ("runtime", times_in_name.is_some()),
+        ("deadline", times_in_name.is_some()),
+        ("period", times_in_name.is_some()),
+    ] {
+        if let (true, Some(value)) = (given, fields.get(key)) {
+            let message = format!("`{key}` is given twice, in `policy` and alone");
+            fields.bad(value.span(), message, "the second", "keep one of them");
+        }
+    }
     let nice = fields.integer("nice", -20..=19, "a nice value");
     let priority = fields.integer("priority", 1..=99, "a real-time priority");
     let slice = fields.duration("slice");
     let times = ["runtime", "deadline", "period"].map(|key| fields.duration(key));
-    let [runtime, deadline, period] = times;
+    let [runtime, deadline, period] = times_in_name.map_or(times, |times| times.map(Some));
     let (reclaim, overrun) = (fields.boolean("reclaim"), fields.boolean("overrun"));
     let fair = matches!(policy, PolicyName::Other | PolicyName::Batch);
     let realtime = matches!(policy, PolicyName::Fifo | PolicyName::RoundRobin);
@@ -171,7 +180,7 @@ fn policy_beside(fields: &mut Fields<'_, '_>, other_period: Period) -> Policy {
         }
     }
     let nice = nice.unwrap_or(0) as i8;
-    let priority = priority.unwrap_or(10) as u8;
+    let priority = in_name.unwrap_or(priority.unwrap_or(10) as u8);
     match policy {
         PolicyName::Other => Policy::Other { nice, slice: custom_slice(fields, slice) },
         PolicyName::Batch => Policy::Batch { nice, slice: custom_slice(fields, slice) },

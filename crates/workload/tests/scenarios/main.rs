@@ -104,6 +104,63 @@ fn a_period_makes_a_periodic_job() {
     assert!(error.unwrap_err().to_string().contains("`period` without a policy"));
 }
 
+/// The kernel's spelling with keys beside it, and the short one with its parameters.
+#[test]
+fn both_spellings_of_a_policy_are_read() {
+    let policy = |text: &str| read(&format!("{TASK}{text}\n")).workload.tasks[0].settings.policy;
+    for text in ["policy = \"SCHED_FIFO\"\npriority = 50", "policy = \"fifo:50\"", "policy = \"fifo\"\npriority = 50"] {
+        assert_eq!(policy(text), Some(Policy::Fifo { priority: 50 }), "{text}");
+    }
+    let dated = policy("policy = \"deadline:2ms/9ms/10ms\"");
+    assert_eq!(dated, policy("policy = \"SCHED_DEADLINE\"\nruntime = \"2ms\"\ndeadline = \"9ms\"\nperiod = \"10ms\""));
+    let told = |text: &str| refused(&format!("{TASK}{text}\n"));
+    assert!(told("policy = \"fifo:50\"\npriority = 3").contains("`priority` is given twice"));
+    assert!(told("policy = \"fifo:100\"").contains("1 to 99"));
+    let json = |policy: &str| {
+        let text = format!("{{ \"tasks\" : {{ \"t\" : {{ {policy}, \"run\" : 1 }} }} }}");
+        vruntime_workload::rtapp::parse("t.json", text.as_bytes(), &Options::default()).unwrap().workload.tasks[0]
+            .settings
+            .policy
+    };
+    assert_eq!(json("\"policy\" : \"rr:5\""), json("\"policy\" : \"SCHED_RR\", \"priority\" : 5"));
+}
+
+/// With and without quotes, with and without `kernel.`, and -1.
+#[test]
+fn sysctls_have_their_prefix_or_not() {
+    for name in ["sched_rt_runtime_us", "\"kernel.sched_rt_runtime_us\"", "kernel.sched_rt_runtime_us"] {
+        let scenario = read(&format!("[set]\n{name} = -1\n{TASK}"));
+        let set: Vec<_> = scenario.set.iter().map(|one| (one.name.value.as_str(), one.value.value)).collect();
+        assert_eq!(set, [(name.trim_matches('"'), -1)]);
+    }
+}
+
+/// Files of cgroups, and what others call these, lead to the key.
+#[test]
+fn names_of_limits_lead_to_the_key() {
+    for (key, help) in [
+        ("cpu.weight = 200", "`weight`"),
+        ("\"cpu.weight\" = 200", "`weight`"),
+        ("cpu.max = \"max\"", "`max`"),
+        ("cpu.max.burst = 5", "`burst`"),
+        ("shares = 512", "`weight`: 1024 shares"),
+        ("cpu.shares = 512", "`weight`: 1024 shares"),
+        ("quota = 50000", "`max`, quota and period"),
+        ("period = 100000", "`max`, quota and period"),
+        ("limit = \"500m\"", "`max`, which takes a limit"),
+        ("request = \"500m\"", "`weight`: requests"),
+    ] {
+        let text = format!("[groups.\"/a\"]\n{key}\n{TASK}group = \"/a\"\n");
+        let error = scenario::parse("t", text.as_bytes(), &Options::default(), &mut files).unwrap_err();
+        assert!(error.help().is_some_and(|told| told.contains(help)), "{key}: {:?}", error.help());
+    }
+}
+
+/// Why a scenario is refused.
+fn refused(text: &str) -> String {
+    scenario::parse("t", text.as_bytes(), &Options::default(), &mut files).map(|_| ()).unwrap_err().to_string()
+}
+
 #[test]
 fn what_is_not_said_is_left_open() {
     let scenario = read(TASK);

@@ -43,6 +43,8 @@ struct Affinity(Option<Vec<u32>>);
 struct What {
     nice: Option<i8>,
     policy: Option<Policy>,
+    /// The priority of `policy`, where it stands beside it; none once the rule is complete.
+    priority: Option<u8>,
     cpus: Option<Affinity>,
     group: Option<String>,
     limits: Limits,

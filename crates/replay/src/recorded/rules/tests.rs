@@ -129,6 +129,29 @@ fn a_rule_sets_burst_and_period() {
     assert!(wrong("web*: group=/a max=1 burst=much").contains("`much` is no burst"));
 }
 
+/// The kernel's spelling with `priority=`, and the short one; the names of cgroup files.
+#[test]
+fn both_spellings_are_rules() {
+    let fifo = Some(Policy::Fifo { priority: 50 });
+    for rule in ["policy=fifo:50", "policy=SCHED_FIFO priority=50", "priority=50 policy=fifo", "policy=SCHED_FIFO:50"] {
+        assert_eq!(policy(&applied(&[&format!("web-client: {rule}")]).unwrap(), "web-client-5"), fifo, "{rule}");
+    }
+    let limited = |rule: &str| applied(&[rule]).unwrap().workload.groups;
+    assert_eq!(
+        limited("web*: group=/a cpu.weight=50 cpu.max=20000 100000 cpu.max.burst=4000"),
+        limited("web*: group=/a weight=50 max=20ms/100ms burst=4ms")
+    );
+    let wrong = |rule: &str| {
+        let error = applied(&[rule]).unwrap_err();
+        format!("{error} {}", error.help().unwrap_or_default())
+    };
+    assert!(wrong("web*: policy=SCHED_FIFO").contains("needs a priority"));
+    assert!(wrong("web*: policy=fifo:50 priority=4").contains("given twice"));
+    assert!(wrong("web*: policy=batch priority=4").contains("without a real-time policy"));
+    assert!(wrong("web*: group=/a max=1 cpu.max=2").contains("said twice"));
+    assert!(wrong("web*: group=/a shares=512").contains("1024 shares of cgroup v1"));
+}
+
 /// The second of two rules for one limit counts. That is told of different values only.
 #[test]
 fn two_rules_for_one_limit_are_known() {
