@@ -81,7 +81,7 @@ pub use frequency::CpuFrequency;
 pub use json::{RunInfo, observed_json, run_json};
 pub use latency::Latency;
 pub use page::{Bar, Bars, Page, TableGroup};
-pub use printable::{printable, printable_json, printable_text};
+pub use printable::{obeyed, printable, printable_json, printable_text};
 pub use procfs::{proc_pid_sched, proc_schedstat, sched_debug};
 pub use replay::{ReplayCheck, ReplayMeasure, ReplayTask, latency_of};
 pub use replay_groups::{ReplayGroup, ReplayGroupMeasure};
