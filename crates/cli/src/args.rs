@@ -267,6 +267,9 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct Kernels {
+    /// A kernel to show alone, with its features and tunables
+    #[arg(value_name = "KERNEL", conflicts_with = "features")]
+    pub(crate) kernel: Option<String>,
     /// Features and tunables of this kernel; without a name, all features and the kernels that have them
     #[arg(long, value_name = "KERNEL", num_args = 0..=1, default_missing_value = "")]
     pub(crate) features: Option<String>,

@@ -221,10 +221,11 @@ fn head(name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> String {
         with.extend(["  with ", change, "\n"]);
     }
     format!(
-        "{name} under Linux {} on {}{default}\n{} Hz, costs {}, {} s simulated{stopped}\n{with}",
+        "{name} under Linux {} on {}{default}\n{} Hz, preempt {}, costs {}, {} s simulated{stopped}\n{with}",
         plan.kernel,
         machine_words(plan),
         config.machine.hz,
+        config.preempt.name(),
         plan.costs,
         end as f64 / 1e9,
     )
