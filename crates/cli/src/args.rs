@@ -146,7 +146,7 @@ pub(crate) enum Command {
     )]
     Init(Init),
     /// List the kernels there are, or the features and tunables of one
-    #[command(after_help = "For example: vruntime kernels --features 6.12")]
+    #[command(after_help = "For example: vruntime kernels 6.12")]
     Kernels(Kernels),
     /// List example machines and how to describe your own, or draw one
     #[command(after_help = "For example: vruntime machines 'pack:2 core:4 pu:2'")]
