@@ -198,6 +198,7 @@ class Results(unittest.TestCase):
             ("autogroup", False): "--no-autogroup",
             ("rt_group_sched", True): "--rt-group-sched",
             ("group_switches", True): "--group-switches",
+            ("target", "100ms"): "--target=100ms",
             ("threads_max", 9): "--threads-max=9",
             ("detect", True): "--detect",
             ("analyse", ("latency", "runqueue")): "--analyse=latency,runqueue",

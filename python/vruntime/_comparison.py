@@ -181,6 +181,7 @@ def compare(
     autogroup: bool | None = None,
     rt_group_sched: bool = False,
     group_switches: bool = False,
+    target: Time | None = None,
     threads_max: int | None = None,
     cgroups: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
     out: str | os.PathLike[str] | None = None,
@@ -214,5 +215,6 @@ def compare(
     said += [f"--cgroups={os.fspath(file)}" for file in several(cgroups, "cgroups")]
     said += numbers_of(repeat=repeat) + switches(strict=strict)
     said += arguments(out=out, html=html, duration=None if duration is None else time(duration))
+    said += arguments(target=None if target is None else time(target))
     answer = command("compare", *(file for file, _ in sources), "--json", *said, input=inputs[0] if inputs else None)
     return Comparison(answer.json(), answer.told)

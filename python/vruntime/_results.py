@@ -102,6 +102,11 @@ class TaskResult(_Entry):
         """How long each loop of a phase took."""
         return Latency._of(self.json["loop_duration_us"])
 
+    @property
+    def response_us(self) -> Latency | None:
+        """From when its rounds were due until they were done."""
+        return Latency._of(self.json.get("response_us"))
+
 
 class Groups(Mapping[str, "GroupResult"]):
     """By path: the root group is ``/``. Of others the first slash can be left out."""

@@ -46,6 +46,7 @@ def run(
     autogroup: bool | None = None,
     rt_group_sched: bool = False,
     group_switches: bool = False,
+    target: Time | None = None,
     threads_max: int | None = None,
     detect: bool = False,
     analyse: str | Iterable[str] | None = None,
@@ -76,6 +77,8 @@ def run(
     :param autogroup: whether the tasks of the root group are in autogroups, one a session.
     :param rt_group_sched: real-time tasks are scheduled by groups.
     :param group_switches: the scheduler counts switches away from the tasks of each group.
+    :param target: the response time to meet, as ``duration``: ``response_us.above_target`` of tasks and classes is the
+        share of rounds above it.
     :param threads_max: so many tasks may be alive at a time besides the workload's own.
     :param detect: look for CPUs that stay idle while tasks wait elsewhere: :attr:`Seed.detected`.
     :param analyse: analyses of the events, such as ``"latency"`` and ``"antagonists"``: :attr:`Seed.analyses`.
@@ -102,6 +105,7 @@ def _asked(workload: Workload, **options: Any) -> tuple[list[str], str | None]:
         kernel=None if options["kernel"] is None else kernel_name(options["kernel"]),
         machine=None if options["machine"] is None else machine_name(options["machine"]),
         duration=None if options["duration"] is None else time(options["duration"]),
+        target=None if options["target"] is None else time(options["target"]),
         analyse=",".join(texts(options["analyse"], "analyse")) or None,
         out=options["out"],
         html=options["html"],

@@ -146,7 +146,7 @@ pub(crate) enum Command {
     )]
     Init(Init),
     /// List the kernels there are, or the features and tunables of one
-    #[command(after_help = "For example: vruntime kernels --features 6.12")]
+    #[command(after_help = "For example: vruntime kernels 6.12")]
     Kernels(Kernels),
     /// List example machines and how to describe your own, or draw one
     #[command(after_help = "For example: vruntime machines 'pack:2 core:4 pu:2'")]
@@ -267,6 +267,9 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct Kernels {
+    /// A kernel to show alone, with its features and tunables
+    #[arg(value_name = "KERNEL", conflicts_with = "features")]
+    pub(crate) kernel: Option<String>,
     /// Features and tunables of this kernel; without a name, all features and the kernels that have them
     #[arg(long, value_name = "KERNEL", num_args = 0..=1, default_missing_value = "")]
     pub(crate) features: Option<String>,

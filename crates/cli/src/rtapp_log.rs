@@ -164,7 +164,7 @@ fn header(policy: Option<Policy>) -> String {
 
 /// A name as a part of a file's.
 fn safe(name: &str) -> String {
-    let safe = |c: char| if c == '/' || c.is_control() { '_' } else { c };
+    let safe = |c: char| if c == '/' || vruntime_report::obeyed(c) { '_' } else { c };
     name.chars().map(safe).collect()
 }
 
@@ -172,6 +172,11 @@ fn safe(name: &str) -> String {
 mod tests {
     use super::*;
     use vruntime_workload::rtapp::{self, Options};
+
+    #[test]
+    fn names_of_files_are_shown_as_they_are() {
+        assert_eq!(safe("a/b\u{202e}c\u{1b}d\u{200f}.log"), "a_b_c_d_.log");
+    }
 
     /// Rows that rt-app 1.0 wrote on a real machine (`docs/rt-app.md` has the file), from the times they stand for.
     #[test]

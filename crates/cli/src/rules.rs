@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use vruntime_replay::recorded::rules::Rules;
+use vruntime_replay::recorded::rules::{Overruled, Rules};
 use vruntime_sched::kernels::negative;
 use vruntime_sim::Error;
 use vruntime_workload::program::{Group, Workload};
@@ -51,12 +51,20 @@ pub(crate) fn tell_idle_groups(rules: &Rules, groups: &[Group], whose: &str) {
     }
 }
 
+/// Notes each limit that two rules set.
+pub(crate) fn note_overruled(rules: &Rules, groups: &[Group]) {
+    for Overruled { group, key, first, second } in rules.overruled(groups) {
+        output::note(&format!("two rules set `{key}` of group {group}: '{second}' counts, '{first}' does not"));
+    }
+}
+
 /// What becomes of the tasks and groups of a file.
 pub(crate) fn applied(rules: &Rules, input: &Input, file: &Path) -> miette::Result<Workload> {
     tell_idle_groups(rules, &input.workload.groups, "file");
     let mut workload = input.workload.clone();
     let name = if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() };
     rules.apply_to(&mut workload, &name)?;
+    note_overruled(rules, &workload.groups);
     Ok(workload)
 }
 

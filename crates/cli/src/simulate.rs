@@ -19,7 +19,7 @@ use vruntime_sim::run_dyn as simulated;
 #[cfg(not(feature = "quick-build"))]
 use vruntime_sim::run_watched as simulated;
 use vruntime_sim::{Config, Outcome, Progress};
-use vruntime_trace::{Digest, FtraceWriter, Identities, PerfettoOptions, PerfettoWriter, Relay, Sink};
+use vruntime_trace::{Digest, FtraceWriter, Identities, PerfettoOptions, PerfettoWriter, Relay, Wants};
 use vruntime_workload::program::Workload;
 use vruntime_workload::rtapp::Global;
 
@@ -45,6 +45,8 @@ pub(crate) struct Job<'a> {
     pub(crate) analyse: Option<(Vec<AnalysisKind>, AnalysisOptions)>,
     /// Whether to watch for the charts of a page.
     pub(crate) overview: bool,
+    /// The response time above which rounds are counted, nanoseconds.
+    pub(crate) target: Option<u64>,
     /// The kernel's name in the traces.
     pub(crate) kernel: String,
     /// What a recording calls the tasks, for the traces.
@@ -62,6 +64,7 @@ impl<'a> Job<'a> {
             detect: false,
             analyse: None,
             overview: false,
+            target: None,
             kernel: kernel.to_owned(),
             identities: None,
         }
@@ -193,13 +196,13 @@ fn one_in<'scope>(
     let mut ftrace = ftrace.transpose().map_err(|error| no_thread(&error))?;
     let watchers = (
         (Digest::default(), job.config.debug_at.map(SchedStat::new)),
-        Collector::new(cpus),
+        Collector::new(cpus).with_target(job.target),
         log.transpose().map_err(Failure::Output)?,
         (job.detect.then(Detector::new), job.analyse.as_ref().map(|(kinds, options)| watched(job, kinds, options))),
     );
-    let wants_loops = watchers.wants_loops();
+    let wants = Wants::of(&watchers);
     let mut watchers = Observer::new(scope, watchers, spare).map_err(|error| no_thread(&error))?;
-    let mut sink = Relay::new(wants_loops, |batch| {
+    let mut sink = Relay::new(wants, |batch| {
         let batch = Arc::new(batch);
         watchers.hear(&batch);
         if let Some(perfetto) = &mut perfetto {

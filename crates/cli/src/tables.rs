@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use miette::{IntoDiagnostic, WrapErr};
-use vruntime_report::{Cell, DataTable};
+use vruntime_report::{Cell, DataTable, printable_text};
 
 use crate::args::TableFormat;
 
@@ -42,12 +42,20 @@ fn csv(table: &DataTable, out: impl Write) -> io::Result<()> {
     for row in &table.rows {
         writer.write_record(row.iter().map(|cell| match cell {
             Cell::Nothing => String::new(),
-            Cell::Text(text) => text.clone(),
+            Cell::Text(text) => inert(text),
             Cell::Int(value) => value.to_string(),
             Cell::Float(value) | Cell::Measure { value, .. } => value.to_string(),
         }))?;
     }
     writer.flush()
+}
+
+/// A text that a spreadsheet shows and does not execute: behind a `'` if it begins like a formula and is no number.
+/// Characters that a terminal obeys are escaped.
+fn inert(text: &str) -> String {
+    let safe = printable_text(text);
+    let formula = safe.starts_with(['=', '+', '-', '@', '\t']) && safe.parse::<f64>().is_err();
+    if formula { format!("'{safe}") } else { safe }
 }
 
 /// An array of an object a row.
@@ -70,6 +78,27 @@ mod tests {
         table.push(vec!["a,\"b\"\nc".into(), 7_u64.into(), 0.5.into()]);
         table.push(vec!["d".into(), None::<u64>.into(), None::<f64>.into()]);
         table
+    }
+
+    #[test]
+    fn names_in_csv_are_neither_formulas_nor_commands() {
+        for (text, cell) in [
+            ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"),
+            ("+SUM(A1)", "'+SUM(A1)"),
+            ("-x", "'-x"),
+            ("@x", "'@x"),
+            ("-5", "-5"),
+            ("+1.5", "+1.5"),
+            ("a=b", "a=b"),
+            ("a\u{202e}b\u{1b}[31m", "a\\u{202e}b\\u{1b}[31m"),
+        ] {
+            let mut table = DataTable::new("t", "T", &[("task", "Task", Kind::Text), ("ns", "Ns", Kind::Count)]);
+            table.push(vec![text.into(), (-5_i32).into()]);
+            let mut written = Vec::new();
+            csv(&table, &mut written).unwrap();
+            let mut rows = csv::Reader::from_reader(&written[..]);
+            assert_eq!(rows.records().next().unwrap().unwrap(), vec![cell, "-5"]);
+        }
     }
 
     #[test]

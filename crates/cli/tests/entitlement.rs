@@ -45,7 +45,7 @@ fn what_groups_are_entitled_to_is_what_they_get() {
         let file = folder.path().join("groups.toml");
         fs::write(&file, scenario).unwrap();
         let run = json(&["run", file.to_str().unwrap(), "--json"]);
-        let group = &run["observed"][0]["groups"]["a"];
+        let group = &run["observed"][0]["groups"]["/a"];
         let of = |field: &str| group[field].as_f64().expect("a number") / 4.0;
         assert!((of("cpu_s") - part).abs() < 0.005, "{what}: got {}, by hand {part}", of("cpu_s"));
         assert!((of("entitled_s") - part).abs() < 0.005, "{what}: entitled to {}, by hand {part}", of("entitled_s"));
@@ -76,7 +76,7 @@ fn who_asks_for_little_is_entitled_to_no_more() {
         let file = folder.path().join("little.toml");
         fs::write(&file, scenario).unwrap();
         let run = json(&["run", file.to_str().unwrap(), "--json"]);
-        let of = |field: &str| run["observed"][0]["groups"]["a"][field].as_f64().expect("a number");
+        let of = |field: &str| run["observed"][0]["groups"]["/a"][field].as_f64().expect("a number");
         assert!((of("cpu_s") - entitled).abs() < 1e-4, "{what}: got {}", of("cpu_s"));
         assert!((of("entitled_s") - entitled).abs() < 1e-4, "{what}: entitled to {}", of("entitled_s"));
     }
@@ -100,7 +100,7 @@ fn whose_sleeps_begin_late_is_entitled_to_what_it_missed() {
         let file = folder.path().join("late.toml");
         fs::write(&file, workload(sleep)).unwrap();
         let run = json(&["run", file.to_str().unwrap(), "--json"]);
-        let group = &run["observed"][0]["groups"]["a"];
+        let group = &run["observed"][0]["groups"]["/a"];
         ["cpu_s", "entitled_s"].map(|field| group[field].as_f64().expect("a number"))
     };
     let [got, entitled] = of("'timer': { 'ref': 't', 'period': 10000 }");
@@ -125,9 +125,9 @@ fn classes_are_entitled_to_their_guarantees() {
     fs::write(&file, scenario).unwrap();
     let run = json(&["run", file.to_str().unwrap(), "--json"]);
     let groups = &run["observed"][0]["groups"];
-    let entitled = |group: &str| groups[group]["entitled_s"].as_f64().expect("a number");
+    let entitled = |group: &str| groups[&format!("/{group}")]["entitled_s"].as_f64().expect("a number");
     assert!((entitled("a") - 12.0).abs() < 0.1 && (entitled("b") - 2.0).abs() < 0.1, "{groups}");
-    assert_eq!(groups["a"]["guarantee"], 60, "{groups}");
+    assert_eq!(groups["/a"]["guarantee"], 60, "{groups}");
     let table = well(&["run", file.to_str().unwrap()]);
     assert!(table.lines().any(|line| line.starts_with("/a ") && line.contains("60 %")), "{table}");
 }

@@ -70,7 +70,7 @@ fn a_group_without_tasks_of_its_own_is_changed() {
     let shop = "../../../../scenarios/limits/shop.toml";
     let limit = |map: &[&str]| {
         let json = json(&[&["run", shop, "--duration", "300ms", "--json"], map].concat());
-        json["observed"][0]["groups"]["shop"]["cpu_s"].as_f64().expect("a number")
+        json["observed"][0]["groups"]["/shop"]["cpu_s"].as_f64().expect("a number")
     };
     let (before, after) = (limit(&[]), limit(&["--map", "cgroup=/shop: max=500m"]));
     assert!(before > 0.4 && after < 0.2, "{before} s, then {after} s");
@@ -126,7 +126,7 @@ fn a_comparison_of_a_file_with_what_if() {
     let [before, after] = [0, 1].map(|side| share["values"][side]["mean"].as_f64().expect("a number"));
     assert!((22.0..28.0).contains(&before) && (47.0..53.0).contains(&after), "{share}");
     let told = well(&what_if);
-    let lead = "the what-if: groups under Linux 6.12 on 2 CPUs, 0.2 s simulated, with cgroup=/iron: weight=300";
+    let lead = "the what-if: groups under Linux 6.12 on 2 CPUs, preempt voluntary, 0.2 s simulated, with cgroup=/iron: weight=300";
     assert!(told.lines().any(|line| line == lead), "{told}");
     let trace = "../../../trace/tests/data/ftrace.txt";
     let told = fails(&["compare", trace, "groups.toml", "--map", "cgroup=/iron: weight=300"]);

@@ -5,7 +5,7 @@ use vruntime_trace::{CpuId, Running, SchedPolicy};
 use crate::collector::DETAILED_TASKS;
 use crate::cputime::Spent;
 use crate::latency::Recorder;
-use crate::results::{Account, CpuResult, CpusetResult, LimitResult, MigrationCount};
+use crate::results::{Account, CpuResult, CpusetResult, LimitResult, MigrationCount, Response};
 use crate::throttles::BoundBy;
 
 /// Where a task is in its life.
@@ -113,14 +113,32 @@ pub(crate) struct Detail {
     pub(crate) wakeup_latency: Recorder,
     pub(crate) sleep_return: Recorder,
     pub(crate) loop_duration: Recorder,
+    pub(crate) response: Recorder,
+    /// Rounds that took longer than the target.
+    pub(crate) above_target: u64,
 }
 
 impl Detail {
     /// Puts what waits into the histograms.
     pub(crate) fn settle(&mut self) {
-        for recorder in [&mut self.wakeup_latency, &mut self.sleep_return, &mut self.loop_duration] {
+        let Self { wakeup_latency, sleep_return, loop_duration, response, above_target: _ } = self;
+        for recorder in [wakeup_latency, sleep_return, loop_duration, response] {
             recorder.settle();
         }
+    }
+
+    /// Adds what another has.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.wakeup_latency.merge(&other.wakeup_latency);
+        self.sleep_return.merge(&other.sleep_return);
+        self.loop_duration.merge(&other.loop_duration);
+        self.response.merge(&other.response);
+        self.above_target += other.above_target;
+    }
+
+    /// Returns how long rounds took; none if there was no round.
+    pub(crate) fn response(&self) -> Option<Response> {
+        Some(Response { times: self.response.latency()?, above_target: self.above_target })
     }
 }
 

@@ -27,7 +27,7 @@ use waits::{Bound, Holds, waits, waits_no_more};
 
 /// The first so many tasks have their own latency histograms; the times of later ones are kept for their class only.
 ///
-/// A task's three histograms take about 30 KB, so this bounds them to about 30 MB however many tasks there are.
+/// A task's four histograms take about 40 KB, so this bounds them to about 40 MB however many tasks there are.
 pub const DETAILED_TASKS: usize = 1024;
 
 /// Turns an event stream into [`Results`](crate::Results). Memory grows with tasks, groups and CPUs, not with time.
@@ -52,6 +52,8 @@ pub struct Collector {
     /// Switches away from each group as the scheduler counted them, by group id; empty if it did not.
     counted_switches: Vec<u64>,
     unexplained: u64,
+    /// The response time above which rounds are counted, nanoseconds.
+    target: Option<u64>,
     now: u64,
     finished: bool,
 }
@@ -60,6 +62,12 @@ impl Collector {
     /// For a machine of so many CPUs; one that has never an event counts as idle throughout.
     pub fn new(cpus: usize) -> Self {
         Self { cpus: vec![Cpu::default(); cpus], ..Self::default() }
+    }
+
+    /// Counts the rounds whose response time is above `target` nanoseconds.
+    #[must_use]
+    pub fn with_target(self, target: Option<u64>) -> Self {
+        Self { target, ..self }
     }
 
     #[inline]
@@ -501,6 +509,17 @@ impl Sink for Collector {
             Event::Deadline { task, what } => self.deadline(at, cpu, task, what),
             Event::MoveGroup { task, group } => self.move_group(at, task, group),
         }
+    }
+
+    fn wants_rounds(&self) -> bool {
+        true
+    }
+
+    fn round_end(&mut self, _at: u64, task: TaskId, response: u64) {
+        let above = self.target.is_some_and(|target| response > target);
+        let detail = self.detail(task);
+        detail.response.record(response);
+        detail.above_target += u64::from(above);
     }
 
     fn stolen(&mut self, at: u64, cpu: CpuId, waits: bool) {

@@ -11,8 +11,8 @@ use crate::cputime::CpuTimes;
 use crate::frequency::CpuFrequency;
 use crate::latency::Latency;
 use crate::results::{
-    Account, CpuResult, CpusetResult, GroupResult, IdleWaits, LimitResult, MigrationCount, Pressure, Results, Stall,
-    TaskResult,
+    Account, CpuResult, CpusetResult, GroupResult, IdleWaits, LimitResult, MigrationCount, Pressure, Response, Results,
+    Stall, TaskResult,
 };
 
 /// What was run: the head of the JSON. The names are those of the recordings.
@@ -55,18 +55,19 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
         digest: format!("{digest:016x}"),
         tasks: Map(results.tasks.iter().map(|task| {
             let more = More::new(&task.account, results);
-            let latencies = Latencies::new(task.wakeup_latency, task.sleep_return, task.loop_duration);
+            let latencies = Latencies::new(task.wakeup_latency, task.sleep_return, task.loop_duration)
+                .with_response(task.response, results.target_ns);
             let entry = Entry { tasks: None, counts: Counts::new(&task.account), latencies, more };
             (task.name.as_str(), Task { entry, attributes: Attributes::new(task) })
         })),
         classes: Map(results.classes.iter().map(|class| {
             let more = More::new(&class.account, results);
-            let latencies = Latencies::new(class.wakeup_latency, class.sleep_return, class.loop_duration);
+            let latencies = Latencies::new(class.wakeup_latency, class.sleep_return, class.loop_duration)
+                .with_response(class.response, results.target_ns);
             let entry = Entry { tasks: Some(class.tasks), counts: Counts::new(&class.account), latencies, more };
             (class.name.as_str(), Class { entry, migrations: Causes(class.migrations) })
         })),
         groups: Map(results.groups.iter().map(|group| {
-            let path = if group.path == "/" { "/" } else { group.path.trim_start_matches('/') };
             let json = Group {
                 weight: group.weight,
                 idle: group.idle,
@@ -84,7 +85,7 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
                 limit: group.limit.map(Limit::new),
                 rt: RtThrottled::new(group),
             };
-            (path, json)
+            (group.path.as_str(), json)
         })),
         cpus: results.cpus.iter().map(Cpu::new).collect(),
         machine: Machine {
@@ -245,6 +246,19 @@ struct Latencies {
     wakeup_latency_us: Option<Percentiles>,
     wakeup_to_run_us: Option<Percentiles>,
     loop_duration_us: Option<Percentiles>,
+    response_us: Option<ResponseTimes>,
+}
+
+/// From when rounds were due until they were done.
+#[derive(Serialize)]
+struct ResponseTimes {
+    #[serde(flatten)]
+    times: Percentiles,
+    /// The target, and the share of rounds above it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    above_target: Option<f64>,
 }
 
 impl Latencies {
@@ -253,7 +267,17 @@ impl Latencies {
             wakeup_latency_us: sleep_return.map(Percentiles::new),
             wakeup_to_run_us: wakeup.map(Percentiles::new),
             loop_duration_us: loops.map(Percentiles::new),
+            response_us: None,
         }
+    }
+
+    fn with_response(self, response: Option<Response>, target: Option<u64>) -> Self {
+        let response_us = response.map(|response| ResponseTimes {
+            times: Percentiles::new(response.times),
+            target: target.map(micros),
+            above_target: target.map(|_| response.above()),
+        });
+        Self { response_us, ..self }
     }
 }
 

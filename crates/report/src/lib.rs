@@ -81,7 +81,7 @@ pub use frequency::CpuFrequency;
 pub use json::{RunInfo, observed_json, run_json};
 pub use latency::Latency;
 pub use page::{Bar, Bars, Page, TableGroup};
-pub use printable::{printable, printable_json, printable_text};
+pub use printable::{obeyed, printable, printable_json, printable_text};
 pub use procfs::{proc_pid_sched, proc_schedstat, sched_debug};
 pub use replay::{ReplayCheck, ReplayMeasure, ReplayTask, latency_of};
 pub use replay_groups::{ReplayGroup, ReplayGroupMeasure};
@@ -90,7 +90,7 @@ pub use replay_verdict::Verdict;
 pub use reproduced::{Chart, Claim, FigureTable, Reproduced, Series};
 pub use results::{
     Account, BalanceCount, ClassResult, Conservation, CpuResult, DeadlineCount, GroupResult, GroupVisits, IdleWaits,
-    LimitResult, MigrationCount, Pressure, Results, Stall, TaskResult, Unmeasured, WorstIdleWait,
+    LimitResult, MigrationCount, Pressure, Response, Results, Stall, TaskResult, Unmeasured, WorstIdleWait,
 };
 pub use schedstat::SchedStat;
 pub use table::{WIDTH, fit_text, grid, measured_table, results_table, set_width};

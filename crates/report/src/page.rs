@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::analysis::Analyses;
 use crate::assets::{UPLOT_CSS, UPLOT_JS, UPLOT_LICENSE};
 use crate::data::{Cell, Column, DataTable, Kind};
+use crate::printable::obeyed;
 
 const TEMPLATE: &str = include_str!("../assets/page.html");
 const STYLE: &str = include_str!("../assets/page.css");
@@ -282,7 +283,7 @@ fn escape(text: &str) -> String {
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
-            c if c.is_control() && c != '\n' => safe.extend(c.escape_default()),
+            c if obeyed(c) && c != '\n' => safe.extend(c.escape_default()),
             c => safe.push(c),
         }
     }

@@ -2,9 +2,13 @@
 
 use std::fmt::Write as _;
 
-/// Whether a terminal obeys a character rather than shows it: controls, and those that turn the direction of writing.
-fn obeyed(character: char) -> bool {
-    character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// Whether a terminal obeys a character rather than shows it: controls, separators of lines, and characters that set
+/// the direction of writing.
+pub fn obeyed(character: char) -> bool {
+    const DIRECTIONS: [char; 3] = ['\u{61c}', '\u{200e}', '\u{200f}'];
+    character.is_control()
+        || DIRECTIONS.contains(&character)
+        || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A name on one line: characters that would break a table, or speak to a terminal, are written as Rust escapes them.
@@ -55,6 +59,7 @@ mod tests {
     fn nothing_speaks_to_the_terminal() {
         assert_eq!(printable("\u{e4}b\tc\u{9b}d\u{202e}e\u{7f}"), "\u{e4}b\\tc\\u{9b}d\\u{202e}e\\u{7f}");
         assert_eq!(printable_text("a\n\tb\u{7}"), "a\n\tb\\u{7}");
+        assert_eq!(printable("a\u{200f}\u{2028}b\u{61c}\u{200d}"), "a\\u{200f}\\u{2028}b\\u{61c}\u{200d}");
         let json = printable_json("{\n \"a\": \"\u{9b}2J\"\n}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap(), serde_json::json!({ "a": "\u{9b}2J" }));
         assert_eq!(json, "{\n \"a\": \"\\u009b2J\"\n}");

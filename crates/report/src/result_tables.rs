@@ -3,7 +3,7 @@
 use crate::data::{Cell, DataTable, Kind};
 use crate::latency::Latency;
 use crate::page::{Bar, Bars};
-use crate::results::{Account, ClassResult, LimitResult, Results, late};
+use crate::results::{Account, ClassResult, LimitResult, Response, Results, late};
 use crate::units::percent;
 
 pub(crate) type Head = (&'static str, &'static str, Kind);
@@ -45,6 +45,15 @@ const LATENCY: [Head; 7] = [
     ("late_max_ns", "Late: max", Kind::Nanoseconds),
 ];
 
+const RESPONSE: [Head; 6] = [
+    ("rounds", "Rounds", Kind::Count),
+    ("response_p50_ns", "Response: p50", Kind::Nanoseconds),
+    ("response_p90_ns", "Response: p90", Kind::Nanoseconds),
+    ("response_p99_ns", "Response: p99", Kind::Nanoseconds),
+    ("response_max_ns", "Response: max", Kind::Nanoseconds),
+    ("above_target", "Above the target", Kind::Share),
+];
+
 /// What one or `tasks` tasks got, and how long a loop of theirs takes.
 fn account(account: &Account, tasks: usize, loops: Option<Latency>, results: &Results) -> Vec<Cell> {
     vec![
@@ -78,6 +87,19 @@ fn latency(wakeup: Option<Latency>, sleep_return: Option<Latency>) -> Vec<Cell> 
     ]
 }
 
+/// How long rounds took, in the columns of [`RESPONSE`].
+fn response(response: Option<Response>, target: Option<u64>) -> Vec<Cell> {
+    let times = response.map(|response| response.times);
+    vec![
+        times.map(|times| times.count).into(),
+        times.map(|times| times.p50_ns).into(),
+        times.map(|times| times.p90_ns).into(),
+        times.map(|times| times.p99_ns).into(),
+        times.map(|times| times.max_ns).into(),
+        target.and(response).map(|response| response.above()).into(),
+    ]
+}
+
 /// None of nothing.
 pub(crate) fn ratio(part: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| part as f64 / of as f64)
@@ -107,11 +129,12 @@ impl Results {
     /// Tasks, classes, groups, CPUs: every number of them that is a column.
     pub fn tables(&self) -> Vec<DataTable> {
         let names: [Head; 2] = [("class", "Tasks", Kind::Text), ("tasks", "Number", Kind::Count)];
-        let mut classes = table("classes", "Classes of tasks", &[&names, &ACCOUNT, &LATENCY]);
+        let mut classes = table("classes", "Classes of tasks", &[&names, &ACCOUNT, &LATENCY, &RESPONSE]);
         for class in &self.classes {
             let name = vec![class.name.as_str().into(), class.tasks.into()];
             let account = account(&class.account, class.tasks, class.loop_duration, self);
-            classes.push([name, account, latency(class.wakeup_latency, class.sleep_return)].concat());
+            let latency = latency(class.wakeup_latency, class.sleep_return);
+            classes.push([name, account, latency, response(class.response, self.target_ns)].concat());
         }
         let names: [Head; 7] = [
             ("task", "Task", Kind::Text),
@@ -122,7 +145,7 @@ impl Results {
             ("rt_priority", "RT priority", Kind::Count),
             ("nice", "Nice", Kind::Count),
         ];
-        let mut tasks = table("tasks", "Tasks", &[&names, &ACCOUNT, &LATENCY]);
+        let mut tasks = table("tasks", "Tasks", &[&names, &ACCOUNT, &LATENCY, &RESPONSE]);
         for task in &self.tasks {
             let group = self.groups.get(task.group).map_or("/", |group| group.path.as_str());
             let class = self.classes.get(task.class).map_or("", |class| class.name.as_str());
@@ -136,7 +159,8 @@ impl Results {
                 i32::from(task.nice).into(),
             ];
             let account = account(&task.account, 1, task.loop_duration, self);
-            tasks.push([name, account, latency(task.wakeup_latency, task.sleep_return)].concat());
+            let latency = latency(task.wakeup_latency, task.sleep_return);
+            tasks.push([name, account, latency, response(task.response, self.target_ns)].concat());
         }
         let mut tables = vec![classes, tasks];
         tables.extend(self.deadlines_table());

@@ -183,6 +183,24 @@ pub struct TaskResult {
     pub sleep_return: Option<Latency>,
     /// Duration of its loops.
     pub loop_duration: Option<Latency>,
+    /// How long its rounds took, from when they were due; none if it had none, or if nobody measured them.
+    pub response: Option<Response>,
+}
+
+/// Response times of rounds ([`Sink::round_end`](vruntime_trace::Sink::round_end)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// From when a round was due until it was done.
+    pub times: Latency,
+    /// How many rounds took longer than [`Results::target_ns`]; 0 if there is no target.
+    pub above_target: u64,
+}
+
+impl Response {
+    /// Returns the share of rounds that took longer than the target, 0 to 1.
+    pub fn above(&self) -> f64 {
+        self.above_target as f64 / self.times.count.max(1) as f64
+    }
 }
 
 /// All tasks of one class: instances of the same program.
@@ -200,6 +218,8 @@ pub struct ClassResult {
     pub sleep_return: Option<Latency>,
     /// Duration of loops, over all its tasks.
     pub loop_duration: Option<Latency>,
+    /// How long rounds took, over all its tasks.
+    pub response: Option<Response>,
     /// Moves by cause.
     pub migrations: MigrationCount,
 }
@@ -481,6 +501,8 @@ pub(crate) const fn cause_name(cause: MigrateCause) -> &'static str {
 pub struct Results {
     /// Length of the run, nanoseconds.
     pub elapsed_ns: u64,
+    /// The response time above which rounds are counted, nanoseconds; none if there is no target.
+    pub target_ns: Option<u64>,
     /// By task id.
     pub tasks: Vec<TaskResult>,
     /// In order of first appearance.

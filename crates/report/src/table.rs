@@ -171,6 +171,7 @@ fn longest(head: &[&str], rows: &[Vec<String>], breaks: impl Fn(usize, &str) -> 
 /// CPUs.
 pub fn results_table(results: &Results) -> String {
     let mut text = classes(results);
+    text.push_str(&responses(results));
     if results.tasks.iter().any(|task| (task.policy, task.nice) != (SchedPolicy::Normal, 0)) {
         text.push('\n');
         text.push_str(&policies(results));
@@ -221,6 +222,7 @@ pub fn results_table(results: &Results) -> String {
 /// As [`results_table`], of what a real kernel told: it does not tell what CPUs did, nor what groups were entitled to.
 pub fn measured_table(results: &Results) -> String {
     let mut text = classes(results);
+    text.push_str(&responses(results));
     if results.tasks.iter().any(|task| (task.policy, task.nice) != (SchedPolicy::Normal, 0)) {
         text.push('\n');
         text.push_str(&policies(results));
@@ -326,6 +328,28 @@ fn classes(results: &Results) -> String {
     let head = ["tasks", "CPU %", "wait %", "late p50", "p99", "max", "switch/s", "migrations", "loops", "loop p50"];
     let mut text = grid(&head, 1, rows);
     more(&mut text, results.classes.len(), "class of tasks", "classes of tasks");
+    text
+}
+
+/// How long the rounds of each class took, from when they were due until they were done; empty if nobody measured them.
+fn responses(results: &Results) -> String {
+    let known = || results.classes.iter().filter_map(|class| Some((class, class.response?)));
+    let rows = known().take(ROWS).map(|(class, response)| {
+        let times = response.times;
+        let mut row = vec![name_of(&class.name, class.tasks), count(times.count as f64)];
+        row.extend([times.p50_ns, times.p90_ns, times.p99_ns, times.max_ns].map(|ns| time(ns as f64)));
+        row.extend(results.target_ns.map(|_| percent(response.above())));
+        row
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let above = results.target_ns.map(|target| format!("above {} %", time(target as f64)));
+    let mut head = vec!["tasks", "rounds", "response p50", "p90", "p99", "max"];
+    head.extend(above.as_deref());
+    let mut text = format!("\n{}", grid(&head, 1, rows));
+    more(&mut text, known().count(), "class of tasks", "classes of tasks");
     text
 }
 

@@ -261,10 +261,11 @@ pub fn has_feature(kernel: &str, feature: Feature) -> bool {
 /// ```
 /// use vruntime_sched::kernels::negative;
 /// assert_eq!(negative("sched_rt_runtime_us", -1), Some(u64::MAX));
+/// assert_eq!(negative("kernel.sched_rt_runtime_us", -1), Some(u64::MAX));
 /// assert_eq!(negative("base_slice_ns", -1), None);
 /// ```
 pub fn negative(name: &str, value: i64) -> Option<u64> {
-    match (name, value) {
+    match (name.strip_prefix("kernel.").unwrap_or(name), value) {
         ("sched_rt_runtime_us", -1) => Some(u64::MAX),
         ("sched_rr_timeslice_ms", ..0) => Some(0),
         _ => None,

@@ -214,6 +214,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         notes.extend(energy::note(config));
         notes.extend((!P::LIMITS).then(|| unkept_limits(workload)).flatten());
         let loops = sink.wants_loops().then(Vec::new);
+        let rounds = sink.wants_rounds().then(Vec::new);
         let governed = spec.frequencies.is_some() || !spec.idle_states.is_empty();
         let preempt_full = config.preempt == Preempt::Full;
         let long = governed || preempt_full || host.is_some() || loops.is_some();
@@ -256,6 +257,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             notes,
             plugged: 0,
             loops,
+            rounds,
             own,
             debug_at: config.debug_at,
             debug: None,

@@ -87,6 +87,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                         self.error = Some(self.no_progress(task));
                         return;
                     }
+                    self.round_reaches(task, code);
                     self.fetch(cpu, task, code)
                 }
                 Next::Worked => {
@@ -112,10 +113,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 Flow::Done => {
                     this.pc += 1;
                     this.next = Next::Fetch;
+                    self.round_begins(task, code);
                 }
                 Flow::Stage => {}
             }
-            let next = this.next;
+            let next = self.tasks[task as usize].next;
             let user = next.in_user_mode();
             let this = &self.core.cpus[cpu];
             let owes = this.debt > 0 || this.work > 0;
@@ -506,6 +508,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     /// The task sleeps until woken.
     pub(crate) fn block(&mut self, cpu: usize, task: u32, state: PrevState) -> Flow {
+        self.round_blocks(task);
         let this = &mut self.tasks[task as usize];
         if this.next != Next::ReturnLock {
             this.next = Next::Return;

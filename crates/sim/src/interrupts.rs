@@ -204,6 +204,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let now = self.core.now;
         self.core.cpus[cpu].settle(now);
         self.tasks[task as usize].life = Life::Runnable;
+        self.round_wakes(task);
         self.born(task, parent, cpu);
         if was_there {
             sched!(self, cpu).wake_new_in_place(TaskId(task));
@@ -227,6 +228,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     /// Code on `cpu` wakes `task`, if it sleeps; if it is only about to, it will not.
     pub(crate) fn wake(&mut self, task: u32, cpu: usize, waker: Waker) {
+        self.round_wakes(task);
         let sleeper = &mut self.tasks[task as usize];
         if sleeper.life == Life::Asleep {
             sleeper.life = Life::Runnable;

@@ -73,6 +73,7 @@ pub mod plan;
 mod program;
 mod rcu;
 mod rng;
+mod rounds;
 mod sleepers;
 pub mod stalls;
 mod switch;

@@ -42,6 +42,7 @@ use crate::messages::Way;
 use crate::program::{Programs, times};
 use crate::rcu::GracePeriods;
 use crate::rng::Rng;
+use crate::rounds::Round;
 use crate::sleepers::Sleepers;
 use crate::stalls::Stalls;
 use crate::sync::Objects;
@@ -111,6 +112,8 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) plugged: usize,
     /// For each task the loop it is in, if an observer wants to know.
     pub(crate) loops: Option<Vec<Loop>>,
+    /// The round of each task, if an observer wants response times.
+    pub(crate) rounds: Option<Vec<Round>>,
     /// How many of the workload's tasks are its own; those after them are the machine's.
     pub(crate) own: usize,
     /// Draws how late interrupts come.
@@ -190,6 +193,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let id = if per_cpu { sched.new_kthread(&attrs, on) } else { sched.new_task(&attrs, on) };
         debug_assert_eq!(id.index(), self.tasks.len(), "tasks are counted in order of creation");
         self.tasks.push(Task::new(template as u32, instance, self.programs.entry[template], times(task.repeat)));
+        self.round_of_new_task();
         let initial = &self.programs.settings[self.programs.initial[template] as usize];
         if initial.util_min.or(initial.util_max).is_some() {
             let initial = initial.clone();

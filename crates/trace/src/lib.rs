@@ -30,7 +30,7 @@ pub use ftrace::{FtraceWriter, Mark, RecordedText};
 pub use identity::{Identities, Identity};
 pub use names::{is_stopper, stopper_pid, task_pid};
 pub use perfetto::{PerfettoOptions, PerfettoWriter, RecordedPerfetto};
-pub use relay::{Batch, Relay};
+pub use relay::{Batch, Relay, Wants};
 pub use sink::{
     CpusetInfo, Digest, DomainInfo, EnergyInfo, GroupInfo, LoopTimes, MachineInfo, NoSink, Sink, TaskInfo, Totals,
 };

@@ -19,6 +19,7 @@ enum Call {
     Event(u64, CpuId, Event),
     Stays(u64, CpuId),
     Stolen(u64, CpuId, bool),
+    RoundEnd(u64, TaskId, u64),
     Rare(Box<Rare>),
 }
 
@@ -100,9 +101,24 @@ impl Batch {
                 Call::Event(at, cpu, event) => sink.event(*at, *cpu, event),
                 Call::Stays(at, cpu) => sink.stays(*at, *cpu),
                 Call::Stolen(at, cpu, waits) => sink.stolen(*at, *cpu, *waits),
+                Call::RoundEnd(at, task, response) => sink.round_end(*at, *task, *response),
                 Call::Rare(rare) => rare.tell(sink),
             }
         }
+    }
+}
+
+/// Which calls of a [`Sink`] a run makes only on request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wants {
+    loops: bool,
+    rounds: bool,
+}
+
+impl Wants {
+    /// Returns what `sink` wants.
+    pub fn of(sink: &impl Sink) -> Self {
+        Self { loops: sink.wants_loops(), rounds: sink.wants_rounds() }
     }
 }
 
@@ -110,14 +126,14 @@ impl Batch {
 #[derive(Debug)]
 pub struct Relay<F> {
     calls: Vec<Call>,
-    wants_loops: bool,
+    wants: Wants,
     pass_on: F,
 }
 
 impl<F: FnMut(Batch)> Relay<F> {
-    /// On behalf of sinks that want to hear of loops, or not ([`Sink::wants_loops`]).
-    pub fn new(wants_loops: bool, pass_on: F) -> Self {
-        Self { calls: Vec::with_capacity(BATCH), wants_loops, pass_on }
+    /// Creates a relay that wants what the sinks behind it want.
+    pub fn new(wants: Wants, pass_on: F) -> Self {
+        Self { calls: Vec::with_capacity(BATCH), wants, pass_on }
     }
 
     /// Passes on what is there.
@@ -172,10 +188,17 @@ impl<F: FnMut(Batch)> Sink for Relay<F> {
         self.keep_rare(Rare::Affinity(at, task, cpus.cloned()));
     }
     fn wants_loops(&self) -> bool {
-        self.wants_loops
+        self.wants.loops
     }
     fn loop_end(&mut self, at: u64, task: TaskId, duration: u64, times: &LoopTimes) {
         self.keep_rare(Rare::LoopEnd(at, task, duration, *times));
+    }
+    fn wants_rounds(&self) -> bool {
+        self.wants.rounds
+    }
+    #[inline]
+    fn round_end(&mut self, at: u64, task: TaskId, response: u64) {
+        self.keep(Call::RoundEnd(at, task, response));
     }
     #[inline]
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
@@ -242,6 +265,12 @@ mod tests {
         fn loop_end(&mut self, at: u64, task: TaskId, duration: u64, times: &LoopTimes) {
             self.heard(format_args!("{at} {task:?} {duration} {times:?}"));
         }
+        fn wants_rounds(&self) -> bool {
+            true
+        }
+        fn round_end(&mut self, at: u64, task: TaskId, response: u64) {
+            self.heard(format_args!("{at} {task:?} round {response}"));
+        }
         fn event(&mut self, at: u64, cpu: CpuId, event: &Event) {
             self.heard(format_args!("{at} {cpu:?} {event:?}"));
         }
@@ -261,7 +290,7 @@ mod tests {
 
     /// Calls everything there is, `rounds` times, with something else in each field.
     fn call(sink: &mut impl Sink, rounds: u64) {
-        assert!(sink.wants_loops());
+        assert!(sink.wants_loops() && sink.wants_rounds());
         let cpus = |list: &[u32]| list.iter().copied().map(CpuId).collect::<CpuMask>();
         let domain = DomainInfo {
             level: "MC",
@@ -301,6 +330,7 @@ mod tests {
             let times =
                 LoopTimes { asked: 1, run: 2, work: 3, period: 4, slack: -5, cumulative_slack: -6, wakeup_latency: 7 };
             sink.loop_end(at, TaskId(7), 8, &times);
+            sink.round_end(at, TaskId(7), 9);
             sink.event(at, CpuId(9), &Event::LoopEnd { task: TaskId(10), duration: 11, work: 12 });
             sink.stays(at, CpuId(13));
             sink.stolen(at, CpuId(14), true);
@@ -315,7 +345,7 @@ mod tests {
         let rounds = BATCH as u64;
         call(&mut direct, rounds);
         let mut batches = Vec::new();
-        call(&mut Relay::new(true, |batch| batches.push(batch)), rounds);
+        call(&mut Relay::new(Wants::of(&Listener::default()), |batch| batches.push(batch)), rounds);
         assert!(batches.len() > 2 && batches.iter().all(|Batch(calls)| calls.len() <= BATCH));
         for batch in &batches {
             batch.tell(&mut later);

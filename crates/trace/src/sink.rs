@@ -212,6 +212,14 @@ pub trait Sink {
     /// The workload's `task` completed a loop that began `duration` ago; called right after its [`Event::LoopEnd`], and
     /// only if [`Sink::wants_loops`] says so when the run begins.
     fn loop_end(&mut self, _at: u64, _task: TaskId, _duration: u64, _times: &LoopTimes) {}
+    /// Whether [`Sink::round_end`] shall be called: gathering response times costs a little time.
+    fn wants_rounds(&self) -> bool {
+        false
+    }
+    /// `task` completed a round: `response` nanoseconds have passed since the round was due. A round lasts from the end
+    /// of a wait (for a timer, for another task, for data) to the beginning of the next. Called only if
+    /// [`Sink::wants_rounds`] says so when the run begins.
+    fn round_end(&mut self, _at: u64, _task: TaskId, _response: u64) {}
     /// Something happened on `cpu`.
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event);
     /// `cpu` rescheduled, and the task that had it goes on: there is no event for that.
@@ -241,6 +249,13 @@ impl<S: Sink + ?Sized> Sink for &mut S {
     }
     fn loop_end(&mut self, at: u64, task: TaskId, duration: u64, times: &LoopTimes) {
         (**self).loop_end(at, task, duration, times);
+    }
+    fn wants_rounds(&self) -> bool {
+        (**self).wants_rounds()
+    }
+    #[inline]
+    fn round_end(&mut self, at: u64, task: TaskId, response: u64) {
+        (**self).round_end(at, task, response);
     }
     fn machine(&mut self, info: &MachineInfo<'_>) {
         (**self).machine(info);
@@ -292,6 +307,14 @@ impl<S: Sink> Sink for Option<S> {
     fn loop_end(&mut self, at: u64, task: TaskId, duration: u64, times: &LoopTimes) {
         if let Some(sink) = self {
             sink.loop_end(at, task, duration, times);
+        }
+    }
+    fn wants_rounds(&self) -> bool {
+        self.as_ref().is_some_and(Sink::wants_rounds)
+    }
+    fn round_end(&mut self, at: u64, task: TaskId, response: u64) {
+        if let Some(sink) = self {
+            sink.round_end(at, task, response);
         }
     }
     fn machine(&mut self, info: &MachineInfo<'_>) {
@@ -371,6 +394,13 @@ macro_rules! tuple_sink {
             }
             fn loop_end(&mut self, at: u64, task: TaskId, duration: u64, times: &LoopTimes) {
                 $(self.$index.loop_end(at, task, duration, times);)+
+            }
+            fn wants_rounds(&self) -> bool {
+                $(self.$index.wants_rounds())||+
+            }
+            #[inline]
+            fn round_end(&mut self, at: u64, task: TaskId, response: u64) {
+                $(self.$index.round_end(at, task, response);)+
             }
             fn machine(&mut self, info: &MachineInfo<'_>) {
                 $(self.$index.machine(info);)+

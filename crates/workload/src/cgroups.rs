@@ -590,7 +590,7 @@ mod tests {
         );
         assert_eq!((cgroups.hierarchy, cgroups.of(7)), (0, Some("/cpu/web")));
         let max = CpuMax::Limited(Bandwidth { quota: 150_000_000, period: 100_000_000, burst: 0 });
-        let web = Limits { weight: Some(300), idle: Some(true), max: Some(CpuMax::Unlimited) };
+        let web = Limits { weight: Some(300), idle: Some(true), max: Some(CpuMax::Unlimited), burst: None };
         let expected = [("/cpu", Limits { weight: Some(100), max: Some(max), ..Limits::default() }), ("/cpu/web", web)];
         assert_eq!(cgroups.groups, expected.map(|(path, limits)| (path.to_owned(), limits)).into());
     }

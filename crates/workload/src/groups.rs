@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::program::{CpuMax, Group};
+use crate::limit::QUOTA_NS;
+use crate::program::{Bandwidth, CpuMax, Group};
 
 /// `cpu.weight` of a new group.
 pub const DEFAULT_WEIGHT: u32 = 100;
@@ -47,6 +48,8 @@ pub struct Limits {
     pub idle: Option<bool>,
     /// `cpu.max`.
     pub max: Option<CpuMax>,
+    /// `cpu.max.burst`, nanoseconds.
+    pub burst: Option<u64>,
 }
 
 /// The groups of a workload while it is put together.
@@ -118,7 +121,8 @@ impl GroupTree {
         self.groups.iter().map(|group| group.path.clone()).collect()
     }
 
-    /// Sets what `limits` states of a group. As in the kernel, writing `cpu.idle` resets the weight.
+    /// Sets what `limits` states of a group. As in the kernel, writing `cpu.idle` resets the weight, and writing
+    /// `cpu.max` keeps the burst. Lowers the burst to the quota, the longest burst that the kernel takes.
     pub fn limit(&mut self, index: usize, limits: Limits) {
         let group = self.get_mut(index);
         if let Some(idle) = limits.idle {
@@ -126,10 +130,16 @@ impl GroupTree {
             group.weight = DEFAULT_WEIGHT;
         }
         group.weight = limits.weight.unwrap_or(group.weight);
+        let kept = group.max.map_or(0, |max| max.burst);
         match limits.max {
             Some(CpuMax::Unlimited) => group.max = None,
-            Some(CpuMax::Limited(limit)) => group.max = Some(limit),
+            Some(CpuMax::Limited(limit)) => {
+                group.max = Some(Bandwidth { burst: if limit.burst > 0 { limit.burst } else { kept }, ..limit });
+            }
             None => {}
+        }
+        if let Some(max) = &mut group.max {
+            max.burst = limits.burst.unwrap_or(max.burst).min(max.quota).min(QUOTA_NS.end().saturating_sub(max.quota));
         }
     }
 

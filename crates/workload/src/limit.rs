@@ -14,16 +14,21 @@ const DEFAULT_PERIOD_NS: u64 = 100_000_000;
 /// A whole number from here on is a quota in microseconds, as `cpu.max` takes it alone: below, the kernel takes none.
 const LEAST_US: u64 = 1000;
 
-/// The limit that `20ms/100ms`, `20ms`, `200000 100000`, `200000` (us), `500m`, `0.5`, `2` (CPUs), `max` or `max
-/// 100000` names, whether or not the kernel takes such a quota and period; none: it is none of these.
+/// Returns the limit that `20ms/100ms`, `20ms`, `200000 100000`, `200000` (us), `500m`, `0.5`, `2` (CPUs), `500m/10ms`
+/// (CPUs, and the period), `max` or `max 100000` names. Returns none if the text has another form. Does not check
+/// whether the kernel takes such a quota and period.
 pub fn cpu_max(text: &str) -> Option<CpuMax> {
     let text = text.trim();
     let us = |text: &str| Some(text.parse::<u64>().ok()?.saturating_mul(1000));
     // `500m` is half a CPU here, and never minutes.
     let time = |text: &str| if text.trim_end().ends_with('m') { None } else { parse_duration(text).ok() };
     let (quota, period) = if let Some((quota, period)) = text.split_once('/') {
-        (Some(time(quota)?), time(period)?)
-    } else if let Some(quota) = millicores(text).or_else(|| cpus(text)).or_else(|| time(text)) {
+        let period = time(period)?;
+        let quota = quota.trim_end();
+        (Some(millicores(quota, period).or_else(|| cpus(quota, period)).or_else(|| time(quota))?), period)
+    } else if let Some(quota) =
+        millicores(text, DEFAULT_PERIOD_NS).or_else(|| cpus(text, DEFAULT_PERIOD_NS)).or_else(|| time(text))
+    {
         (Some(quota), DEFAULT_PERIOD_NS)
     } else {
         let mut words = text.split_whitespace();
@@ -40,15 +45,15 @@ pub fn cpu_max(text: &str) -> Option<CpuMax> {
     Some(quota.map_or(CpuMax::Unlimited, |quota| CpuMax::Limited(Bandwidth { quota, period, burst: 0 })))
 }
 
-/// The quota of `500m`, as Kubernetes writes half a CPU.
-fn millicores(text: &str) -> Option<u64> {
-    scaled(text.strip_suffix('m')?.trim_end(), DEFAULT_PERIOD_NS / 1000)
+/// Returns the quota of `500m`, as Kubernetes writes half a CPU, in each `period`.
+fn millicores(text: &str, period: u64) -> Option<u64> {
+    period.is_multiple_of(1000).then(|| scaled(text.strip_suffix('m')?.trim_end(), period / 1000))?
 }
 
-/// The quota of so many CPUs, `2` or `0.5`.
-fn cpus(text: &str) -> Option<u64> {
-    let quota = scaled(text, DEFAULT_PERIOD_NS)?;
-    (text.contains('.') || quota < LEAST_US * DEFAULT_PERIOD_NS).then_some(quota)
+/// Returns the quota of N CPUs, `2` or `0.5`, in each `period`.
+fn cpus(text: &str, period: u64) -> Option<u64> {
+    let quota = scaled(text, period)?;
+    (text.contains('.') || quota < LEAST_US.saturating_mul(period)).then_some(quota)
 }
 
 #[cfg(test)]
@@ -69,6 +74,10 @@ mod tests {
             ("2", (200.0, 100)),
             ("999", (99_900.0, 100)),
             ("1000", (1.0, 100)),
+            ("500m/10ms", (5.0, 10)),
+            ("1500m / 20ms", (30.0, 20)),
+            ("0.5/10ms", (5.0, 10)),
+            ("2/10ms", (20.0, 10)),
         ] {
             let quota = (ms.0 * 1e6) as u64;
             let limit = Bandwidth { quota, period: ms.1 * 1_000_000, burst: 0 };
@@ -90,8 +99,11 @@ mod tests {
             "99999999999999999999",
             "max max",
             "20ms 100ms",
-            // Half a CPU has no period of its own, and half an hour is none.
-            "500m/100ms",
+            // A minute is no period, and neither is a count of CPUs.
+            "500m/1m",
+            "500m/100",
+            "500m/1.5us",
+            "20000/100ms",
             "0.00000001m",
         ] {
             assert_eq!(cpu_max(text), None, "{text}");

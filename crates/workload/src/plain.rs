@@ -6,10 +6,13 @@ const QUOTED: usize = 80;
 /// A whole message.
 const MESSAGE: usize = 2000;
 
-/// Whether a character is one that a terminal obeys rather than shows: controls, and those that turn the direction of
-/// writing.
+/// Whether a terminal obeys a character rather than shows it: controls, separators of lines, and characters that set
+/// the direction of writing.
 fn obeyed(character: char) -> bool {
-    character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    const DIRECTIONS: [char; 3] = ['\u{61c}', '\u{200e}', '\u{200f}'];
+    character.is_control()
+        || DIRECTIONS.contains(&character)
+        || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// The character, or a sign that stands for one that cannot be shown.

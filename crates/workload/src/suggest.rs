@@ -48,6 +48,28 @@ pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     if text.is_empty() { "nothing".to_owned() } else { text }
 }
 
+/// What cgroup v1, Docker and Kubernetes call a group's weight and limit, and the key to write.
+const LIMITS_BY_OTHER_NAMES: [(&[&str], &str); 4] = [
+    (
+        &["shares", "cpu.shares", "cpu_shares"],
+        "write `weight`: 1024 shares of cgroup v1 are weight 100, so that 512 shares are weight 50",
+    ),
+    (
+        &["quota", "cpu.cfs_quota_us", "cpu_quota", "period", "cpu.cfs_period_us", "cpu_period"],
+        "write `max`, quota and period together: \"50ms/100ms\"",
+    ),
+    (&["limit", "limits", "cpu_limit"], "write `max`, which takes a limit of Kubernetes: \"500m\" or \"2\""),
+    (
+        &["request", "requests", "cpu_request"],
+        "write `weight`: requests of Kubernetes are weights in the same proportion, 1 CPU 100 and 500m 50",
+    ),
+];
+
+/// Returns which key to write for a group's weight or limit that is called as elsewhere; none if it is not known.
+pub fn limit_by_other_name(name: &str) -> Option<&'static str> {
+    LIMITS_BY_OTHER_NAMES.iter().find(|(names, _)| names.contains(&name)).map(|(_, help)| *help)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -241,7 +241,7 @@ fn a_key_given_at_the_top_level_and_in_scenario_is_told_with_both_places() {
 fn what_follows_from_an_error_is_not_told_beside_it() {
     let task = |keys: &str| lines(scenario_file, &format!("[[task]]\nname = \"a\"\nrun = \"1ms\"\n{keys}"));
     let one = |line, message: &str| vec![(line, message.to_owned())];
-    assert_eq!(task("policy = \"fifo\"\npriority = 30\n"), one(4, "unknown policy `fifo`"));
+    assert_eq!(task("policy = \"ffo\"\npriority = 30\n"), one(4, "unknown policy `ffo`"));
     assert_eq!(task("policy = \"fair\"\nnice = 3\nruntime = \"1ms\"\n"), one(4, "unknown policy `fair`"));
     assert_eq!(task("policy = \"SCHED_FIFO\"\npriority = 100\n"), one(5, "`priority` is out of range"));
     assert_eq!(task("policy = 3\npriority = 30\n"), one(4, "`policy` is a whole number"));
@@ -251,17 +251,17 @@ fn what_follows_from_an_error_is_not_told_beside_it() {
     assert_eq!(task(changed), one(4, "`nice` is out of range"));
 
     let rtapp = |keys: &str| lines(rtapp_file, &format!("{{ \"tasks\" : {{ \"a\" : {{ {keys}, \"run\" : 10 }} }} }}"));
-    assert_eq!(rtapp("\"policy\" : \"fifo\", \"priority\" : 50"), one(1, "unknown policy `fifo`"));
+    assert_eq!(rtapp("\"policy\" : \"ffo\", \"priority\" : 50"), one(1, "unknown policy `ffo`"));
     assert_eq!(rtapp("\"policy\" : \"SCHED_FIFO\", \"priority\" : 100"), one(1, "`priority` is out of range"));
     let dated = "\"policy\" : \"SCHED_DEADLINE\", \"dl-runtime\" : \"x\", \"dl-period\" : 9";
     assert_eq!(rtapp(dated), one(1, "`dl-runtime` is a string"));
     let global =
-        "{ \"global\" : { \"default_policy\" : \"rr\" }, \"tasks\" : { \"a\" : { \"priority\" : 50, \"run\" : 1 } } }";
-    assert_eq!(lines(rtapp_file, global), one(1, "unknown policy `rr`"));
+        "{ \"global\" : { \"default_policy\" : \"rrr\" }, \"tasks\" : { \"a\" : { \"priority\" : 50, \"run\" : 1 } } }";
+    assert_eq!(lines(rtapp_file, global), one(1, "unknown policy `rrr`"));
     // A phase that names another policy is looked at again.
-    let phases = "\"policy\" : \"fifo\", \"phases\" : { \"p\" : { \"policy\" : \"SCHED_FIFO\", \"priority\" : 100 } }";
+    let phases = "\"policy\" : \"ffo\", \"phases\" : { \"p\" : { \"policy\" : \"SCHED_FIFO\", \"priority\" : 100 } }";
     let found = rtapp(phases).into_iter().map(|(_, message)| message).collect::<Vec<_>>();
-    assert_eq!(found, ["unknown policy `fifo`", "`priority` is out of range"]);
+    assert_eq!(found, ["unknown policy `ffo`", "`priority` is out of range"]);
 }
 
 #[test]

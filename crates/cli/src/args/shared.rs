@@ -50,6 +50,9 @@ pub(crate) struct Model {
     /// Have the scheduler count switches away from the tasks of each group; `nr_switches_counted` with --json
     #[arg(long)]
     pub(crate) group_switches: bool,
+    /// Response time to meet: tables and JSON tell the share of rounds above it
+    #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_length, allow_hyphen_values = true)]
+    pub(crate) target: Option<u64>,
     /// So many tasks may be alive at a time, besides as many as the workload itself has: a fork beyond that ends the
     /// run with an error (default: the file's, else 262144)
     #[arg(long, value_name = "N", value_parser = number(1..=1_usize << 22), allow_negative_numbers = true)]

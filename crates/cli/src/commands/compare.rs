@@ -13,7 +13,7 @@ use vruntime_workload::program::Workload;
 use super::recording::tell_left_out;
 use super::traced::{Checked, Traced, match_classes, match_groups, snapshots, traced};
 use super::{LEFT, finished, html, leave, leave_results, of_seeds, ran_json, tell_notes};
-use crate::args::{Compare, Options};
+use crate::args::{Compare, Model, Options};
 use crate::input::{Input, Says};
 use crate::places::Places;
 use crate::plan::{Plan, host_words, kernels_of, machine_words, plan, tell_large_limits};
@@ -31,7 +31,8 @@ struct Side<'a> {
     plan: Plan,
     /// What to call groups of a trace that other files have, too.
     groups: BTreeMap<String, String>,
-    /// Whether it is what the rules of `--map` make of the file.
+    /// Whether it is what the rules of `--map` make of the file. Without rules: whether it has the command line's
+    /// features and settings.
     what_if: bool,
     /// What is not as the file and the kernel have it.
     changes: Vec<String>,
@@ -135,6 +136,7 @@ impl Side<'_> {
                 _ => html::watch(None),
             }),
             overview: is_first,
+            target: compare.options.model.target,
             traces: self.folder(compare).filter(|_| is_first),
             ..Job::new(&self.workload, config, &self.plan.kernel)
         }
@@ -194,10 +196,11 @@ impl<'a> Ran<'a> {
         let embedded = if input.example.is_some() { " (embedded example)" } else { "" };
         let with = if changes.is_empty() { String::new() } else { format!(", with {}", changes.join("; ")) };
         format!(
-            "{label}: {}{embedded} under Linux {} on {}{default}, {seconds} s simulated{stopped}{with}",
+            "{label}: {}{embedded} under Linux {} on {}{default}, preempt {}, {seconds} s simulated{stopped}{with}",
             file,
             plan.kernel,
-            machine_words(plan)
+            machine_words(plan),
+            plan.config.preempt.name()
         )
     }
 }
@@ -394,9 +397,32 @@ fn sides<'a>(
             }
         }
     }
+    if let [only] = &mut sides[..]
+        && !of_kernel.is_empty()
+    {
+        // Features and settings are the change then.
+        let model = Model { feature: Vec::new(), set: Vec::new(), ..compare.options.model.clone() };
+        let kernel = compare.kernel.first().cloned().or_else(|| kernels_of(only.input).into_iter().next());
+        let mut plan = plan(only.input, kernel.as_deref(), compare.machine.first().map(String::as_str), &model)?;
+        plan.config.duration = compare.options.duration;
+        plan.config.strict = compare.options.strict;
+        only.what_if = true;
+        let as_it_is = Side {
+            input: only.input,
+            path: only.path,
+            file: only.file.clone(),
+            workload: only.workload.clone(),
+            plan,
+            groups: only.groups.clone(),
+            what_if: false,
+            changes: Vec::new(),
+            label: String::new(),
+        };
+        sides.insert(0, as_it_is);
+    }
     if sides.len() < 2 {
         let help = "give two kernels (--kernel 6.1 --kernel 6.12), two machines (--machine 4 --machine 8), \
-                    two files, or a what-if (--map 'cgroup=/app: weight=200')";
+                    two files, a feature or setting (--feature NO_RUN_TO_PARITY), or a what-if (--map 'cgroup=/app: weight=200')";
         return Err(miette!(help = help, "there is nothing to compare with"));
     }
     label(&mut sides, compare);
@@ -431,7 +457,12 @@ fn label(sides: &mut [Side<'_>], compare: &Compare) {
             parts.push(host(side));
         }
         if what_ifs {
-            parts.push(if side.what_if { "the what-if" } else { "the file" }.to_owned());
+            parts.push(match (side.what_if, compare.map.is_empty()) {
+                (true, true) => side.changes.join(", "),
+                (false, true) => "default".to_owned(),
+                (true, false) => "the what-if".to_owned(),
+                (false, false) => "the file".to_owned(),
+            });
         }
         side.label = if parts.is_empty() { format!("#{}", index + 1) } else { parts.join(", ") };
     }

@@ -2,7 +2,7 @@
 
 use clap::CommandFactory;
 use serde_json::{Map, Value, json};
-use vruntime_report::grid;
+use vruntime_report::{fit_text, grid};
 use vruntime_sched::features::{FEATURES, Feature, FeatureRow};
 use vruntime_sched::kernels::{KernelRow, has_feature};
 use vruntime_sched::{Kernel, PolicyKind, kernels as rows};
@@ -12,7 +12,8 @@ use crate::args::{Arguments, Completions, Kernels, Machines};
 use crate::{Ended, machine, output, plan};
 
 pub(crate) fn kernels(kernels: &Kernels) -> miette::Result<Ended> {
-    match (&kernels.features, kernels.json) {
+    let one = kernels.kernel.as_ref().or(kernels.features.as_ref());
+    match (one, kernels.json) {
         (None, false) => output::print(&table()),
         (None, true) => output::print_json(&rows().iter().map(kernel_json).collect()),
         (Some(name), false) => output::print(&features(name)?),
@@ -54,7 +55,7 @@ fn table() -> String {
     let lines =
         rows().iter().map(|row| vec![row.name.to_owned(), policy(row.policy).to_owned(), row.change.to_owned()]);
     let table = grid(&["kernel", "policy", "what changed, and why"], 3, lines);
-    format!("{table}\nfeatures and tunables of one: vruntime kernels --features 6.12\n")
+    format!("{table}\nfeatures and tunables of one: vruntime kernels 6.12\n")
 }
 
 /// Every feature, the kernels that have it, and what it does.
@@ -68,7 +69,7 @@ fn all_features() -> String {
         vec![row.name.to_owned(), kernels, what(row)]
     });
     let table = grid(&["feature (--feature NAME, NO_NAME)", "kernels", "what"], 3, lines);
-    format!("{table}\nwhich are on in one: vruntime kernels --features 6.12\n")
+    format!("{table}\nwhich are on in one: vruntime kernels 6.12\n")
 }
 
 fn what(row: &FeatureRow) -> String {
@@ -91,7 +92,9 @@ fn features(name: &str) -> miette::Result<String> {
         let state = if row.kernels.is_none() { format!("{state}, ours") } else { state.to_owned() };
         vec![row.name.to_owned(), state, what(row)]
     });
-    let mut text = format!("Linux {name}, {}\n\n", policy(kernel.policy));
+    let change = rows().iter().find(|row| row.name == kernel.name).map_or("", |row| row.change);
+    let head = format!("Linux {name}, {}: {change}", policy(kernel.policy));
+    let mut text = format!("{}\n\n", fit_text(&head, ""));
     if kernel.policy == PolicyKind::O1 && !has_classes(&kernel) {
         text.push_str("it has no features to switch: they came with CFS\n");
     } else {

@@ -182,6 +182,7 @@ pub(crate) fn results_of(workload: &Workload, measured: &Measured) -> Results {
                 wakeup_latency: None,
                 sleep_return: None,
                 loop_duration: None,
+                response: None,
                 migrations: MigrationCount::default(),
             });
             results.classes.len() - 1
@@ -206,6 +207,7 @@ pub(crate) fn results_of(workload: &Workload, measured: &Measured) -> Results {
             wakeup_latency: None,
             sleep_return: latency_of(&task.late_ns),
             loop_duration: latency_of(&task.loop_ns),
+            response: None,
         });
     }
     for (class, (late, loops)) in results.classes.iter_mut().zip(late.iter().zip(&loops)) {

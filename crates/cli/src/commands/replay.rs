@@ -54,7 +54,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         recording = recording.with_policies(section.policies()).with_processes(section.processes());
     }
     let programs = Programs::new(arguments, &asked, &recording)?;
-    let jobs = programs.jobs(folders, watched, arguments.seeds);
+    let jobs = programs.jobs(folders, watched, arguments.seeds, arguments.model.target);
     let runs = run(&jobs, usize::from(arguments.seeds.repeat)).into_iter();
     let runs = runs
         .map(|run| run.map_err(|failure| programs.refused(failure, &asked.rules)))
@@ -200,13 +200,16 @@ impl<'a> Programs<'a> {
             ));
         }
         rules::tell_idle_groups(rules, &replay.recorded.workload.groups, "trace");
+        if let Some(what_if) = &what_if {
+            rules::note_overruled(rules, &what_if.workload.groups);
+        }
         tell_left_out(&replay.unfit, &replay.plan.config);
         Ok(Self { replay, what_if, changes })
     }
 
     /// The runs: as recorded, each seed, and then the what-if, if there is one. Of the first seed there are traces, in
     /// these folders, and charts.
-    fn jobs(&self, folders: [Option<PathBuf>; 2], watched: bool, seeds: Seeds) -> Vec<Job<'_>> {
+    fn jobs(&self, folders: [Option<PathBuf>; 2], watched: bool, seeds: Seeds, target: Option<u64>) -> Vec<Job<'_>> {
         let vruntime_replay::Replay { recorded, plan, .. } = &self.replay;
         let jobs = |workload, of_recording, plan: &Plan, traces: Option<PathBuf>| {
             let cpus = plan.config.machine.topology.nr_cpus();
@@ -218,6 +221,7 @@ impl<'a> Programs<'a> {
                     traces,
                     analyse: (watched && index == 0).then(html::watch_replayed),
                     overview: true,
+                    target,
                     ..Job::new(workload, Config { seed, ..plan.config.clone() }, &plan.kernel)
                 }
             };

@@ -47,6 +47,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
             detect: run.detect,
             analyse: watched(index),
             overview: index == 0 && run.reports.html.is_some(),
+            target: options.model.target,
             ..Job::new(&input.workload, config, &plan.kernel)
         }
     };
@@ -220,10 +221,11 @@ fn head(name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> String {
         with.extend(["  with ", change, "\n"]);
     }
     format!(
-        "{name} under Linux {} on {}{default}\n{} Hz, costs {}, {} s simulated{stopped}\n{with}",
+        "{name} under Linux {} on {}{default}\n{} Hz, preempt {}, costs {}, {} s simulated{stopped}\n{with}",
         plan.kernel,
         machine_words(plan),
         config.machine.hz,
+        config.preempt.name(),
         plan.costs,
         end as f64 / 1e9,
     )

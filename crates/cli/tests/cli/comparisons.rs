@@ -55,3 +55,16 @@ fn files_of_one_name_have_columns_and_folders_of_their_own() {
     let both = well(&["compare", &before, &after, "--kernel", "6.1", "--kernel", "6.12", "--duration", "100ms"]);
     assert!(both.starts_with("before/app, 6.1: before/app under Linux 6.1 on 2 CPUs"), "{both}");
 }
+
+/// Features and settings alone are compared with the kernel as it is.
+#[test]
+fn a_feature_is_compared_with_the_default() {
+    let both = json(&["compare", "beat.json", "--feature", "NO_RUN_TO_PARITY", "--json"]);
+    assert_eq!(both["variants"], serde_json::json!(["default", "feature NO_RUN_TO_PARITY"]));
+    let [default, without] = [0, 1].map(|side| both["runs"][side]["changes"].clone());
+    assert!(default.as_array().is_none_or(Vec::is_empty), "{default}");
+    assert_eq!(without, serde_json::json!(["feature NO_RUN_TO_PARITY"]));
+    let table = well(&["compare", "beat.json", "--set", "base_slice_ns=9000000"]);
+    assert!(table.contains("base_slice_ns = 9000000: beat under Linux 6.12"), "{table}");
+    assert!(table.contains(", preempt voluntary, "), "{table}");
+}

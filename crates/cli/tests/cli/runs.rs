@@ -51,7 +51,7 @@ fn the_fields_are_those_of_the_recordings() {
 fn groups_get_what_they_are_entitled_to() {
     let run = json(&["run", "groups.toml", "--kernel", "6.12", "--json"]);
     let groups = &run["observed"][0]["groups"];
-    let got = |group: &str, field: &str| groups[group][field].as_f64().unwrap();
+    let got = |group: &str, field: &str| groups[&format!("/{group}")][field].as_f64().unwrap();
     assert!((got("gold", "entitled_s") - 0.15).abs() < 1e-6, "{groups}");
     assert!((got("gold", "cpu_s") - 0.15).abs() < 0.005, "{groups}");
     assert!((got("iron", "cpu_s") - 0.05).abs() < 0.005, "{groups}");
@@ -246,4 +246,62 @@ fn the_kernels_files_can_be_read_in_the_last_nanosecond() {
     assert!(text.starts_with("Sched Debug Version"), "{text}");
     let late = fails(&["run", "beat.json", "--duration", "100ms", "--debug-at", "100ms"]);
     assert!(late.contains("--debug-at"), "{late}");
+}
+
+/// A pod with less than it asks for: nothing is late for its timer, and every round takes longer than its period.
+#[test]
+fn response_times_are_told_of_tasks_that_work_in_rounds() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pod.toml");
+    let pod = |period: &str| {
+        format!(
+            "machine = \"4\"\nduration = \"2s\"\n[groups.\"/pod\"]\nmax = \"500m\"\n[[task]]\nname = \"web\"\n\
+             instance = 4\ngroup = \"/pod\"\nrun = \"20ms\"\nperiod = \"{period}\"\n"
+        )
+    };
+    fs::write(&file, pod("100ms")).unwrap();
+    let file = file.to_str().unwrap();
+    let run = json(&["run", file, "--target", "150ms", "--json"]);
+    let web = &run["observed"][0]["classes"]["web"];
+    let response = |of: &serde_json::Value, key: &str| of["response_us"][key].as_f64().expect("a number");
+    assert!(web["wakeup_latency_us"]["p99"].as_f64().unwrap() < 100.0, "{web}");
+    assert!(response(web, "p50") > 200e3 && response(web, "p99") > response(web, "p90"), "{web}");
+    assert_eq!(response(web, "target"), 150e3);
+    assert!((0.7..1.0).contains(&response(web, "above_target")), "{web}");
+    assert!(run["observed"][0]["tasks"]["web-3"]["response_us"]["count"].as_u64().unwrap() > 5, "{web}");
+    let table = well(&["run", file, "--target", "150ms"]);
+    let head = table.lines().find(|line| line.contains("response p50")).expect("a table of them");
+    assert!(head.contains("rounds") && head.contains("p90") && head.contains("above 150 ms %"), "{table}");
+    let compared = well(&["compare", file, "--map", "cgroup=/pod: max=1", "--target", "150ms"]);
+    for row in ["response p50", "response p99", "response max", "above target %"] {
+        assert!(compared.contains(row), "{row}: {compared}");
+    }
+    let page = folder.path().join("page.html");
+    well(&["run", file, "--html", page.to_str().unwrap()]);
+    assert!(fs::read_to_string(page).unwrap().contains("Response: p99"));
+}
+
+/// A file of lstopo has the capacities that Linux told, and what is not taken from it is told.
+#[test]
+fn what_an_lstopo_file_has_and_is_not_simulated_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("machine.xml");
+    let text = "<topology version=\"3.0\"><object type=\"Machine\"><object type=\"Core\"><object type=\"PU\" os_index=\"0\"/></object>\
+        <object type=\"Core\"><object type=\"PU\" os_index=\"2\"/></object><object type=\"PCIDev\"/></object>\
+        <cpukind cpuset=\"0x00000001\"><info name=\"LinuxCapacity\" value=\"512\"/></cpukind></topology>";
+    fs::write(&file, text).unwrap();
+    let output = vruntime(&["run", "beat.json", "--machine", file.to_str().unwrap(), "--json"]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("the file has the CPUs 0,2") && told.contains("1 PCIDev"), "{told}");
+    let machine = json(&["machines", file.to_str().unwrap(), "--json"]);
+    assert!(machine.to_string().contains("512"), "{machine}");
+}
+
+#[test]
+fn one_kernel_is_shown_alone() {
+    let alone = well(&["kernels", "6.12"]);
+    assert_eq!(alone, well(&["kernels", "--features", "6.12"]));
+    assert!(alone.starts_with("Linux 6.12, EEVDF: ") && alone.contains("RUN_TO_PARITY"), "{alone}");
+    assert_eq!(json(&["kernels", "6.12", "--json"])["kernel"], "6.12");
+    assert!(well(&["run", "beat.json", "--preempt", "full"]).contains(" Hz, preempt full, costs"));
 }

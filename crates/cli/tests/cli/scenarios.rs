@@ -58,15 +58,15 @@ fn limits_hold_and_are_told() {
     for kernel in ["6.1", "6.6", "6.12", "6.18"] {
         let run = json(&["run", file, "--kernel", kernel, "--json"]);
         let groups = &run["observed"][0]["groups"];
-        let of = |group: &str, field: &str| groups[group][field].as_f64().unwrap_or(f64::NAN);
-        let usage = |group: &str| groups[group]["cpu.stat"]["usage_usec"].as_f64().unwrap_or(f64::NAN);
+        let of = |group: &str, field: &str| groups[&format!("/{group}")][field].as_f64().unwrap_or(f64::NAN);
+        let usage = |group: &str| groups[&format!("/{group}")]["cpu.stat"]["usage_usec"].as_f64().unwrap_or(f64::NAN);
         assert!((49.0..=50.0).contains(&of("shop", "nr_periods")), "{kernel} {groups}");
         assert!(of("shop", "nr_throttled") >= 48.0, "{kernel} {groups}");
         // 51 quotas of 150 ms, and what two CPUs may overrun.
         assert!(usage("shop") <= 51.0 * 150e3 + 2.0 * 9e3, "{kernel} {groups}");
         assert!(usage("shop") >= 48.0 * 150e3, "{kernel} {groups}");
         assert!(usage("shop/web") <= 51.0 * 60e3 + 30e3 + 2.0 * 9e3, "{kernel} {groups}");
-        assert!(groups["shop/batch"].get("nr_periods").is_none(), "{kernel} {groups}");
+        assert!(groups["/shop/batch"].get("nr_periods").is_none(), "{kernel} {groups}");
         let inside = usage("shop/web") + usage("shop/batch");
         assert!((usage("shop") - inside).abs() <= 2.0, "{kernel} {groups}");
     }
@@ -115,7 +115,7 @@ fn a_thundering_herd_costs_what_exclusive_waiters_save() {
 #[test]
 fn changes_are_made_and_told() {
     let run = json(&["run", "../../../../scenarios/limits/night.toml", "--json"]);
-    let build = &run["observed"][0]["groups"]["build"];
+    let build = &run["observed"][0]["groups"]["/build"];
     let cpu = build["cpu_s"].as_f64().unwrap();
     // Half a CPU for two seconds, then all that the player leaves of two.
     assert!((4.4..4.8).contains(&cpu), "{build}");

@@ -37,7 +37,7 @@ impl Marked {
         });
         // What an idle group would weigh does not count.
         let weight = (!idle).then_some(weight);
-        Self { at, path: path.to_owned(), limits: Limits { weight, idle: Some(idle), max: Some(max) } }
+        Self { at, path: path.to_owned(), limits: Limits { weight, idle: Some(idle), max: Some(max), burst: None } }
     }
 }
 
@@ -136,7 +136,7 @@ fn give(marked: &[Marked], groups: &mut GroupTree) -> Vec<Change> {
             continue;
         }
         let group = groups.ensure(&path);
-        let Limits { weight, idle, max } = one.limits;
+        let Limits { weight, idle, max, .. } = one.limits;
         match seen.insert(group, idle) {
             None => groups.limit(group, one.limits),
             Some(was) => {

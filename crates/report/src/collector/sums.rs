@@ -30,6 +30,7 @@ impl Collector {
             loadavg,
             counted_switches,
             unexplained,
+            target,
             now,
             ..
         } = self;
@@ -51,6 +52,7 @@ impl Collector {
         }
         Results {
             elapsed_ns: now,
+            target_ns: target,
             tasks: tasks.into_iter().map(TaskResult::from).collect(),
             classes: class_results,
             groups,
@@ -83,6 +85,7 @@ fn class_results(classes: &mut [Class], tasks: &mut [Task]) -> Vec<ClassResult> 
             wakeup_latency: None,
             sleep_return: None,
             loop_duration: None,
+            response: None,
             migrations: class.migrations,
         })
         .collect();
@@ -92,16 +95,14 @@ fn class_results(classes: &mut [Class], tasks: &mut [Task]) -> Vec<ClassResult> 
         results[class].account.add(&task.account);
         if let Some(detail) = &mut task.detail {
             detail.settle();
-            let sum = &mut classes[class].detail;
-            sum.wakeup_latency.merge(&detail.wakeup_latency);
-            sum.sleep_return.merge(&detail.sleep_return);
-            sum.loop_duration.merge(&detail.loop_duration);
+            classes[class].detail.merge(detail);
         }
     }
     for (result, class) in results.iter_mut().zip(classes) {
         result.wakeup_latency = class.detail.wakeup_latency.latency();
         result.sleep_return = class.detail.sleep_return.latency();
         result.loop_duration = class.detail.loop_duration.latency();
+        result.response = class.detail.response();
     }
     results
 }
@@ -122,6 +123,7 @@ impl From<Task> for TaskResult {
             wakeup_latency: detail.wakeup_latency.latency(),
             sleep_return: detail.sleep_return.latency(),
             loop_duration: detail.loop_duration.latency(),
+            response: detail.response(),
         }
     }
 }

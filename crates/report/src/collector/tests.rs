@@ -225,7 +225,7 @@ fn autogroups_are_entitled_by_their_nice_value() {
     assert!(entitled.abs_diff(8000 * 3121 / 4145) <= 20, "{entitled}");
     assert_eq!(results.groups.iter().map(|group| group.weight).collect::<Vec<u32>>(), [100, 305, 100]);
     let json = crate::observed_json(&results, 1, 0);
-    assert_eq!((&json["groups"]["autogroup-a"]["nice"], json["groups"]["/"].get("nice")), (&(-5).into(), None));
+    assert_eq!((&json["groups"]["/autogroup-a"]["nice"], json["groups"]["/"].get("nice")), (&(-5).into(), None));
 }
 
 /// What a host takes is neither user nor system time, and what is owed is paid when the CPU is back; tasks are charged
@@ -475,7 +475,7 @@ fn a_limit_of_a_group_is_booked_as_in_cpu_stat() {
         LimitResult { max, nr_periods: 6, nr_throttled: 4, throttled_ns: 228, nr_bursts: 1, burst_ns: 7_000 };
     assert_eq!((results.groups[0].limit, results.groups[1].limit), (None, Some(expected)));
     let json = crate::observed_json(&results, 1, 0);
-    let group = &json["groups"]["q"];
+    let group = &json["groups"]["/q"];
     assert_eq!((&group["nr_periods"], &group["nr_throttled"], &group["burst_usec"]), (&6.into(), &4.into(), &7.into()));
     assert!(json["groups"]["/"].get("nr_periods").is_none());
     let text = crate::results_table(&results);
@@ -625,6 +625,9 @@ fn cpu_time_in_the_words_of_proc_stat() {
     let groups: Vec<_> = results.groups.iter().map(|group| (group.cpu_ns, group.system_ns)).collect();
     assert_eq!(groups, [(500, 37), (300, 35)]);
     let json = crate::observed_json(&results, 0, 0);
-    assert_eq!(json["groups"]["g"]["cpu.stat"], serde_json::json!({"usage_usec": 0, "user_usec": 0, "system_usec": 0}));
+    assert_eq!(
+        json["groups"]["/g"]["cpu.stat"],
+        serde_json::json!({"usage_usec": 0, "user_usec": 0, "system_usec": 0})
+    );
     assert_eq!(json["cpus"][0]["stat_s"]["softirq"], 7e-9);
 }

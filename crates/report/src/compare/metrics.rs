@@ -29,7 +29,7 @@ pub(super) struct Metric {
 impl Metric {
     /// Whether it grows with the length of the run.
     pub(super) fn grows(&self) -> bool {
-        matches!(self.unit, "count" | "J") || [IDLE_WAITS, LATE_MAX].contains(&self.key)
+        matches!(self.unit, "count" | "J") || [IDLE_WAITS, LATE_MAX, RESPONSE_MAX].contains(&self.key)
     }
 }
 
@@ -105,7 +105,7 @@ pub(super) enum Family {
     Energy,
 }
 
-pub(super) const OF_CLASSES: [Metric; 10] = [
+pub(super) const OF_CLASSES: [Metric; 15] = [
     Metric {
         name: "CPU %",
         phrase: "CPU time",
@@ -219,6 +219,68 @@ pub(super) const OF_CLASSES: [Metric; 10] = [
         least: SEVERAL,
     },
     Metric {
+        name: "response p50",
+        phrase: "median response time",
+        key: "response_p50",
+        unit: "ns",
+        family: Family::Latency,
+        read: Read::Class(|_, class| class.response.map(|response| response.times.p50_ns as f64)),
+        format: time,
+        floor: 50_000.0,
+        samples: rounds,
+        least: SEVERAL,
+    },
+    Metric {
+        name: "response p90",
+        phrase: "90th percentile of response times",
+        key: "response_p90",
+        unit: "ns",
+        family: Family::Latency,
+        read: Read::Class(|_, class| class.response.map(|response| response.times.p90_ns as f64)),
+        format: time,
+        floor: 100_000.0,
+        samples: rounds,
+        least: SEVERAL,
+    },
+    Metric {
+        name: "response p99",
+        phrase: "99th percentile of response times",
+        key: "response_p99",
+        unit: "ns",
+        family: Family::Latency,
+        read: Read::Class(|_, class| class.response.map(|response| response.times.p99_ns as f64)),
+        format: time,
+        floor: 100_000.0,
+        samples: rounds,
+        least: HUNDRED,
+    },
+    Metric {
+        name: "response max",
+        phrase: "longest response time",
+        key: RESPONSE_MAX,
+        unit: "ns",
+        family: Family::Latency,
+        read: Read::Class(|_, class| class.response.map(|response| response.times.max_ns as f64)),
+        format: time,
+        floor: 500_000.0,
+        samples: rounds,
+        least: SEVERAL,
+    },
+    Metric {
+        name: "above target %",
+        phrase: "share of rounds above the target",
+        key: "above_target",
+        unit: "% of rounds",
+        family: Family::Latency,
+        read: Read::Class(|results, class| {
+            results.target_ns.and(class.response).map(|response| response.above() * 100.0)
+        }),
+        format: percentage,
+        floor: 1.0,
+        samples: rounds,
+        least: SEVERAL,
+    },
+    Metric {
         name: "idle waits",
         phrase: "time spent waiting beside an idle CPU, beyond a balance interval,",
         key: IDLE_WAITS,
@@ -304,3 +366,9 @@ pub(super) const ENERGY: Metric = Metric {
 /// Hardly ever other than 0, and then left out.
 pub(super) const IDLE_WAITS: &str = "idle_waits";
 const LATE_MAX: &str = "late_max";
+const RESPONSE_MAX: &str = "response_max";
+
+/// How many rounds the tasks of a class had.
+fn rounds(class: &ClassResult) -> u64 {
+    class.response.map_or(0, |response| response.times.count)
+}

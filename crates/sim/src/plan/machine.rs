@@ -17,7 +17,7 @@ use crate::frequency::{Frequencies, FrequencyDomain, Governor};
 use crate::idle::{self, IdleDepth, IdleState};
 use crate::stalls::Stall;
 use crate::topology::{
-    self, EXAMPLES, ParseTopologyError, parse_lstopo, parse_topology, with_capacities, with_distances,
+    self, EXAMPLES, Lstopo, ParseTopologyError, parse_topology, read_lstopo, with_capacities, with_distances,
 };
 
 /// A machine, and what is known of it besides its shape: read in a description, or measured.
@@ -45,6 +45,8 @@ pub struct Machine {
     pub stalls: Option<Stall>,
     /// What it runs besides any workload; none: the threads of the kernel that the costs speak of.
     pub residents: Option<Vec<Resident>>,
+    /// What its description says and the simulator does not take as it is, a sentence each.
+    pub ignored: Vec<String>,
 }
 
 impl Machine {
@@ -62,6 +64,7 @@ impl Machine {
             idle_depths: Vec::new(),
             stalls: None,
             residents: None,
+            ignored: Vec::new(),
         }
     }
 
@@ -89,10 +92,10 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// See [`parse_lstopo`]; with the place in the file.
+    /// See [`read_lstopo`]; with the place in the file.
     pub fn from_lstopo(name: &str, text: &str) -> Result<Self, Error> {
-        let topology = parse_lstopo(text).map_err(|error| unreadable(error, name, text))?;
-        Ok(Self::new(name, topology))
+        let Lstopo { topology, notes } = read_lstopo(text).map_err(|error| unreadable(error, name, text))?;
+        Ok(Self { ignored: notes, ..Self::new(name, topology) })
     }
 }
 
@@ -132,11 +135,14 @@ pub(super) struct Chosen {
     pub(super) name: String,
     pub(super) by_default: bool,
     pub(super) spec: MachineSpec,
+    /// [`Machine::ignored`].
+    pub(super) ignored: Vec<String>,
 }
 
 impl Chosen {
     fn new(machine: Machine) -> Self {
-        Self { name: machine.name, by_default: false, spec: MachineSpec::new(machine.topology) }
+        let spec = MachineSpec::new(machine.topology);
+        Self { name: machine.name, by_default: false, spec, ignored: machine.ignored }
     }
 }
 

@@ -217,8 +217,9 @@ struct Charges {
 
 impl Planner<'_> {
     fn plan(mut self, loader: &mut Loader<'_>) -> Result<Plan, Error> {
-        let machine::Chosen { name: machine, by_default: machine_by_default, mut spec } =
-            machine::choose(self.input, self.overrides.machine.as_ref(), loader)?;
+        let chosen = machine::choose(self.input, self.overrides.machine.as_ref(), loader)?;
+        let machine::Chosen { name: machine, by_default: machine_by_default, mut spec, ignored } = chosen;
+        self.notes.extend(ignored.into_iter().map(Note::MachineIgnored));
         if self.speeds_up_nobody(&spec.topology) {
             self.notes.push(Note::NoSiblings);
         }

@@ -45,6 +45,8 @@ pub enum Note {
     },
     /// What is said of two busy threads of a core, on a machine whose cores have one each.
     NoSiblings,
+    /// What the description of a machine says and the simulator does not take as it is.
+    MachineIgnored(String),
     /// Under which preemption model a recording was made is not known, or it is not offered.
     Preempt {
         /// What it says.
@@ -85,6 +87,7 @@ impl fmt::Display for Note {
             Self::NoSiblings => f.write_str(
                 "smt_speedup has no effect: no core of this machine has two threads (a topology such as \"core:4 pu:2\" gives them)",
             ),
+            Self::MachineIgnored(what) => f.write_str(what),
             Self::Preempt { recorded: None, instead } => {
                 write!(f, "no preemption model was recorded: {} is simulated", instead.name())
             }

@@ -1,5 +1,7 @@
 //! Machines that `lstopo --of xml` (or `hwloc-gather-topology`) wrote down, hwloc 1.x and 2.x.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use roxmltree::{Document, Node};
 use vruntime_sched::{CpuPlace, Topology};
 
@@ -25,12 +27,31 @@ struct Walk {
     cpus: Vec<(u32, Above)>,
 }
 
-/// A machine from lstopo's XML. CPUs are ordered by the operating system's index.
+/// A machine of a file of lstopo.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lstopo {
+    /// Its CPUs.
+    pub topology: Topology,
+    /// What the file says and the simulator does not take as it is, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Returns the machine of lstopo's XML, without the notes about it: see [`read_lstopo`].
+///
+/// # Errors
+///
+/// As [`read_lstopo`].
+pub fn parse_lstopo(text: &str) -> Result<Topology, ParseTopologyError> {
+    Ok(read_lstopo(text)?.topology)
+}
+
+/// Returns the machine of lstopo's XML. CPUs and NUMA nodes have the order of the operating system's indexes. CPUs have
+/// the capacities that Linux told hwloc (`LinuxCapacity`).
 ///
 /// # Errors
 ///
 /// When the text is no XML or has no PUs; the offset is a byte's.
-pub fn parse_lstopo(text: &str) -> Result<Topology, ParseTopologyError> {
+pub fn read_lstopo(text: &str) -> Result<Lstopo, ParseTopologyError> {
     // lstopo writes a DOCTYPE; nothing of it is fetched or expanded.
     let options = roxmltree::ParsingOptions { allow_dtd: true, nodes_limit: 1 << 20 };
     let document = Document::parse_with_options(text, options).map_err(|error| {
@@ -54,8 +75,25 @@ pub fn parse_lstopo(text: &str) -> Result<Topology, ParseTopologyError> {
         return Err(ParseTopologyError::too_large(0, 0));
     }
     walk.cpus.sort_by_key(|(index, _)| *index);
-    let mut ids = std::collections::BTreeMap::new();
-    let mut counts = [0u32; 5];
+    if let Some(pair) = walk.cpus.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        let message = format!("two PUs have the os_index {}", pair[0].0);
+        let help = "write the file with `lstopo --of xml FILE`, of one machine";
+        return Err(ParseTopologyError::new(0, 0, message, help));
+    }
+    let mut notes = Vec::new();
+    let indexes: Vec<u32> = walk.cpus.iter().map(|(index, _)| *index).collect();
+    if indexes.last().is_some_and(|last| *last as usize >= indexes.len()) {
+        notes.push(format!(
+            "the file has the CPUs {}: they are numbered 0 to {} here, in this order",
+            list(&indexes),
+            indexes.len() - 1
+        ));
+    }
+    let capacities = capacities(root, &mut notes);
+    notes.extend(ignored(root));
+    let node_ranks = ranks(walk.cpus.iter().filter_map(|(_, above)| above.node));
+    let mut ids = BTreeMap::new();
+    let mut counts = [0u32; 4];
     let mut id = |kind: usize, key: Option<u32>| {
         *ids.entry((kind, key)).or_insert_with(|| {
             counts[kind] += 1;
@@ -71,12 +109,91 @@ pub fn parse_lstopo(text: &str) -> Result<Topology, ParseTopologyError> {
             cluster: id(1, above.l2.or(above.core).or(Some(u32::MAX - index))),
             llc,
             package: id(3, above.package),
-            node: id(4, above.node),
-            capacity: 1024,
+            node: above.node.and_then(|node| node_ranks.get(&node).copied()).unwrap_or(0),
+            capacity: capacities.get(&index).copied().unwrap_or(1024),
         }
     });
     let places: Vec<CpuPlace> = places.collect();
-    Topology::new(places, distances(root)).map_err(|error| ParseTopologyError::contradiction(&error, 0))
+    let topology = Topology::new(places, distances(root, node_ranks.len()))
+        .map_err(|error| ParseTopologyError::contradiction(&error, 0))?;
+    Ok(Lstopo { topology, notes })
+}
+
+/// The place of each number among all of them, in ascending order.
+fn ranks(numbers: impl Iterator<Item = u32>) -> BTreeMap<u32, u32> {
+    numbers.collect::<BTreeSet<u32>>().into_iter().zip(0..).collect()
+}
+
+/// CPUs as Linux writes them: `0-3,6`.
+fn list(cpus: &[u32]) -> String {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for &cpu in cpus {
+        match runs.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(cpu) => *last = cpu,
+            _ => runs.push((cpu, cpu)),
+        }
+    }
+    let run = |&(first, last): &(u32, u32)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    runs.iter().map(run).collect::<Vec<_>>().join(",")
+}
+
+/// hwloc's bitmap, words of 32 bits from the highest on: `0xf`, `0x1,,0x3`.
+fn bitmap(text: &str) -> Vec<u32> {
+    let mut cpus = Vec::new();
+    for (word, digits) in text.split(',').rev().enumerate().take(MAX_CPUS / 32) {
+        // An empty word is 0. `0xf...f`, all CPUs above, names no CPU.
+        let bits = u32::from_str_radix(digits.trim().trim_start_matches("0x"), 16).unwrap_or(0);
+        cpus.extend((0..32).filter(|bit| bits >> bit & 1 == 1).map(|bit| word as u32 * 32 + bit));
+    }
+    cpus
+}
+
+/// The capacity of each CPU by its os_index, of the kinds of CPUs that tell it.
+fn capacities(root: Node<'_, '_>, notes: &mut Vec<String>) -> BTreeMap<u32, u32> {
+    let mut capacities = BTreeMap::new();
+    let mut untold = Vec::new();
+    let kinds = || root.children().filter(|child| child.has_tag_name("cpukind"));
+    for kind in kinds() {
+        let cpus = bitmap(kind.attribute("cpuset").unwrap_or(""));
+        let info = |name: &str| {
+            let infos = kind.children().filter(|child| child.has_tag_name("info"));
+            infos.filter(|info| info.attribute("name") == Some(name)).find_map(|info| info.attribute("value"))
+        };
+        let capacity = info("LinuxCapacity").and_then(|value| value.parse::<u32>().ok());
+        match capacity.filter(|capacity| (1..=1024).contains(capacity)) {
+            Some(capacity) => capacities.extend(cpus.into_iter().map(|cpu| (cpu, capacity))),
+            None => {
+                let name = info("CoreType").unwrap_or("of one kind");
+                untold.push(format!("{} {name}", list(&cpus)));
+            }
+        }
+    }
+    if !untold.is_empty() && kinds().count() > 1 {
+        notes.push(format!(
+            "the file tells kinds of CPUs ({}) and no capacity of them (LinuxCapacity): they are taken for CPUs of capacity 1024; `capacities` of a \
+             scenario's [machine] sets others",
+            untold.join("; ")
+        ));
+    }
+    capacities
+}
+
+/// What the file has and the simulator does not: a sentence, if there is any.
+fn ignored(root: Node<'_, '_>) -> Option<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for element in root.descendants() {
+        let name = match (element.tag_name().name(), element.attribute("type")) {
+            ("object", Some(kind @ ("Group" | "L4Cache" | "L5Cache" | "MemCache" | "PCIDev" | "OSDev"))) => kind,
+            // Latencies between NUMA nodes are read.
+            ("distances2", kind) if !kind.is_some_and(is_numa) => "distances2",
+            // hwloc writes those of locality and capacity of every machine.
+            ("memattr", _) if !matches!(element.attribute("name"), Some("Capacity" | "Locality")) => "memattr",
+            _ => continue,
+        };
+        *counts.entry(name).or_default() += 1;
+    }
+    let named = counts.iter().map(|(name, count)| format!("{count} {name}")).collect::<Vec<_>>();
+    (!named.is_empty()).then(|| format!("the simulator ignores these objects of the file: {}", named.join(", ")))
 }
 
 impl Walk {
@@ -85,14 +202,21 @@ impl Walk {
         self.next
     }
 
+    /// The number of a NUMA node: the operating system's, or else the next.
+    fn node(&mut self, element: Node<'_, '_>) -> u32 {
+        let index = element.attribute("os_index").and_then(|index| index.parse().ok());
+        index.unwrap_or_else(|| self.fresh())
+    }
+
     /// Walks the objects; a list instead of recursion, because a file may nest as deep as it likes.
     fn descend(&mut self, root: Node<'_, '_>) {
         let mut stack = vec![(root, Above::default())];
         while let Some((element, mut above)) = stack.pop() {
             // In hwloc 2 a NUMA node is a child (of kind memory) of the object whose memory it is.
             let memory = |child: &Node<'_, '_>| child.attribute("type").is_some_and(is_numa) && !has_objects(*child);
-            if element.children().any(|child| memory(&child)) {
-                above.node = Some(self.fresh());
+            // With several, such as HBM beside DRAM, the first is the one that Linux schedules by.
+            if let Some(node) = element.children().find(memory) {
+                above.node = Some(self.node(node));
             }
             match element.attribute("type").unwrap_or("") {
                 "Package" | "Socket" => above.package = Some(self.fresh()),
@@ -100,7 +224,7 @@ impl Walk {
                 "Core" => above.core = Some(self.fresh()),
                 "L3Cache" => above.l3 = Some(self.fresh()),
                 "L2Cache" => above.l2 = Some(self.fresh()),
-                kind if is_numa(kind) && has_objects(element) => above.node = Some(self.fresh()),
+                kind if is_numa(kind) && has_objects(element) => above.node = Some(self.node(element)),
                 // hwloc 1: one type for all caches.
                 "Cache" => match element.attribute("depth") {
                     Some("3") => above.l3 = Some(self.fresh()),
@@ -132,21 +256,28 @@ fn has_objects(element: Node<'_, '_>) -> bool {
     objects(element).next().is_some()
 }
 
-/// hwloc 2's `<distances2 type="NUMANode">` of latencies, if the file has one.
-fn distances(root: Node<'_, '_>) -> Option<Vec<Vec<u32>>> {
+/// hwloc 2's `<distances2 type="NUMANode">` of latencies, if the file has one of `nodes` nodes: a row a node, by the
+/// nodes' os_index.
+fn distances(root: Node<'_, '_>, nodes: usize) -> Option<Vec<Vec<u32>>> {
     let table = root
         .descendants()
         .find(|element| element.has_tag_name("distances2") && element.attribute("type").is_some_and(is_numa))?;
     let size: usize = table.attribute("nbobjs")?.parse().ok()?;
-    let values: Vec<u32> = table
-        .children()
-        .filter(|child| child.has_tag_name("u64values"))
-        .filter_map(|child| child.text())
-        .flat_map(str::split_whitespace)
-        .filter_map(|value| value.parse().ok())
-        .collect();
-    (size > 0 && size <= MAX_CPUS && values.len() == size * size)
-        .then(|| values.chunks(size).map(<[u32]>::to_vec).collect())
+    let numbers = |name: &'static str| {
+        let children = table.children().filter(move |child| child.has_tag_name(name));
+        let words = children.filter_map(|child| child.text()).flat_map(str::split_whitespace);
+        words.filter_map(|word| word.parse::<u32>().ok()).collect::<Vec<u32>>()
+    };
+    let (values, indexes) = (numbers("u64values"), numbers("indexes"));
+    if size == 0 || size > MAX_CPUS || size != nodes || values.len() != size * size {
+        return None;
+    }
+    // Nodes are listed as the file has them; without indexes in ascending order.
+    let mut order: Vec<usize> = (0..size).collect();
+    if indexes.len() == size {
+        order.sort_by_key(|&row| indexes[row]);
+    }
+    Some(order.iter().map(|&row| order.iter().map(|&column| values[row * size + column]).collect()).collect())
 }
 
 fn line_offset(text: &str, position: roxmltree::TextPos) -> usize {
@@ -205,6 +336,56 @@ mod tests {
             machine.cpus().iter().map(|p| (p.core, p.cluster, p.llc)).collect::<Vec<_>>(),
             [(0, 0, 0), (1, 1, 0)]
         );
+    }
+
+    /// Siblings 0 and 4, 1 and 5; nodes that alternate, listed the other way round; kinds of CPUs.
+    const HYBRID: &str = r#"<topology version="3.0"><object type="Machine">
+        <object type="Package"><object type="NUMANode" os_index="1"/><object type="L3Cache">
+            <object type="Core"><object type="PU" os_index="1"/><object type="PU" os_index="5"/></object></object></object>
+        <object type="Package"><object type="NUMANode" os_index="0"/><object type="L3Cache">
+            <object type="Core"><object type="PU" os_index="0"/><object type="PU" os_index="4"/></object></object></object>
+        <object type="Package"><object type="NUMANode" os_index="3"/><object type="Group"><object type="L3Cache">
+            <object type="Core"><object type="PU" os_index="40"/></object></object></object></object>
+        <object type="OSDev" name="sda"/></object>
+        <distances2 type="NUMANode" nbobjs="3" indexing="os"><indexes length="6">1 0 3</indexes>
+            <u64values length="27">10 21 31 21 10 41 31 41 10</u64values></distances2>
+        <cpukind cpuset="0x00000033"><info name="LinuxCapacity" value="718"/></cpukind>
+        <cpukind cpuset="0x00000100,0x0"><info name="LinuxCapacity" value="997"/></cpukind></topology>"#;
+
+    #[test]
+    fn a_file_keeps_its_order_and_its_capacities() {
+        let Lstopo { topology, notes } = read_lstopo(HYBRID).unwrap();
+        let column = |of: fn(&CpuPlace) -> u32| topology.cpus().iter().map(of).collect::<Vec<_>>();
+        assert_eq!(column(|p| p.core), [0, 1, 0, 1, 2]);
+        assert_eq!(column(|p| p.node), [0, 1, 0, 1, 2]);
+        assert_eq!(column(|p| p.capacity), [718, 718, 718, 718, 997]);
+        let distances = [(0, 1), (0, 2), (1, 2)].map(|(a, b)| topology.distance(a, b));
+        assert_eq!(distances, [21, 41, 31]);
+        assert_eq!(
+            notes,
+            [
+                "the file has the CPUs 0-1,4-5,40: they are numbered 0 to 4 here, in this order",
+                "the simulator ignores these objects of the file: 1 Group, 1 OSDev",
+            ]
+        );
+    }
+
+    #[test]
+    fn kinds_without_capacities_are_told() {
+        let types = HYBRID.replace("LinuxCapacity\" value=\"718", "CoreType\" value=\"IntelAtom");
+        let Lstopo { topology, notes } = read_lstopo(&types).unwrap();
+        assert_eq!(topology.cpus().iter().map(|p| p.capacity).collect::<Vec<_>>(), [1024, 1024, 1024, 1024, 997]);
+        assert!(notes[1].contains("0-1,4-5 IntelAtom") && notes[1].contains("LinuxCapacity"), "{notes:?}");
+        assert_eq!(read_lstopo(TWO_NODES).unwrap().notes, Vec::<String>::new());
+        let twice = HYBRID.replace("os_index=\"40\"", "os_index=\"4\"");
+        assert!(read_lstopo(&twice).unwrap_err().message.contains("two PUs have the os_index 4"));
+    }
+
+    #[test]
+    fn bitmaps_have_their_highest_word_first() {
+        assert_eq!(bitmap("0x00000005"), [0, 2]);
+        assert_eq!(bitmap("0x1,,0x80000000"), [31, 64]);
+        assert!(bitmap("").is_empty());
     }
 
     #[test]

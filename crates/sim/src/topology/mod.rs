@@ -10,7 +10,7 @@ mod synthetic;
 pub use error::ParseTopologyError;
 pub use examples::{EXAMPLES, Example, example};
 pub use host::{from_sysfs, host};
-pub use lstopo::parse_lstopo;
+pub use lstopo::{Lstopo, parse_lstopo, read_lstopo};
 pub use qemu::parse_qemu_smp;
 pub use synthetic::parse_synthetic;
 

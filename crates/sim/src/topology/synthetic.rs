@@ -54,11 +54,13 @@ pub(super) enum Level {
 /// Levels: `numa` (`node`), `pack` (`package`, `socket`), `die`, `group`, `l5` to `l1` (caches), `cluster` (of cores
 /// that share a mid-level cache), `core`, `pu` (hardware thread). `[numa]` after a level attaches a NUMA node to each
 /// of its objects. Attributes stand in parentheses: `capacity=N` (1 to 1024, our own, comma-separated for each object
-/// in turn) after `core` or `pu` sets the CPUs' computing power; hwloc's `size=` (of caches), `memory=`,
-/// `memorysidecachesize=` (of everything else) and `indexes=` are accepted and change nothing. A bare number is that
-/// many `pu`. `pu` may be left out: one for each core.
+/// in turn) after `core` or `pu` sets the CPUs' computing power; hwloc's `size=` (of caches), `memory=` and
+/// `memorysidecachesize=` (of everything else) are accepted and change nothing. A bare number is that many `pu`. `pu`
+/// may be left out: one for each core.
 ///
-/// CPUs are numbered in the order of the description, as hwloc does: the threads of one core are neighbours.
+/// CPUs are numbered in the order of the description, as hwloc does: the threads of one core are neighbours. `indexes=`
+/// behind `pu` numbers them otherwise: `indexes=0,4,1,5` in turn, `indexes=2*2:1*2` by hwloc's loops of step and
+/// number, `indexes=core:pu` by levels, the first fastest. `indexes=` behind any other level changes nothing.
 ///
 /// Without an `l3` the innermost of `die`, `pack`, `numa` and `machine` that is named shares the last-level cache.
 ///
@@ -78,6 +80,8 @@ struct Word {
     /// A NUMA node hangs on each object of this level.
     memory: bool,
     capacity: Vec<u32>,
+    /// The value of `indexes=`, with its place.
+    indexes: Option<(String, usize)>,
     offset: usize,
     len: usize,
 }
@@ -109,6 +113,7 @@ fn scan(text: &str) -> Result<Vec<Word>, ParseTopologyError> {
                     count: 1,
                     memory: true,
                     capacity: Vec::new(),
+                    indexes: None,
                     offset,
                     len: end + 1,
                 }),
@@ -122,6 +127,12 @@ fn scan(text: &str) -> Result<Vec<Word>, ParseTopologyError> {
             };
             let level = words.last().map_or(Level::Machine, |word| word.level);
             let capacity = attributes(&rest[1..end], offset + 1, level)?;
+            if let (Some(word), Some(value)) = (words.last_mut(), indexes(&rest[1..end])) {
+                word.indexes = Some((
+                    value.to_owned(),
+                    text.len() - rest.len() + 1 + (value.as_ptr() as usize - rest[1..].as_ptr() as usize),
+                ));
+            }
             if !capacity.is_empty()
                 && let Some(word) = words.last_mut()
             {
@@ -147,7 +158,8 @@ fn scan(text: &str) -> Result<Vec<Word>, ParseTopologyError> {
 }
 
 fn word(word: &str, offset: usize) -> Result<Word, ParseTopologyError> {
-    let make = |level, count, len| Word { level, count, memory: false, capacity: Vec::new(), offset, len };
+    let make =
+        |level, count, len| Word { level, count, memory: false, capacity: Vec::new(), indexes: None, offset, len };
     let (name, number) = match word.split_once(':') {
         Some((name, number)) => (name, number),
         None if word.starts_with(|c: char| c.is_ascii_digit()) => ("pu", word),
@@ -234,6 +246,72 @@ fn attributes(text: &str, offset: usize, level: Level) -> Result<Vec<u32>, Parse
         }
     }
     Ok(capacities)
+}
+
+/// The value of `indexes=` among attributes.
+fn indexes(text: &str) -> Option<&str> {
+    text.split_whitespace().find_map(|part| part.strip_prefix("indexes="))
+}
+
+/// The number of each leaf by its place in the description, which `indexes=` of the innermost level says.
+fn numbers(words: &[Word], total: usize, value: &str) -> Result<Vec<usize>, String> {
+    let numbers: Vec<usize> = if value.bytes().all(|byte| byte.is_ascii_digit() || byte == b',') {
+        let numbers: Result<Vec<usize>, _> = value.split(',').map(str::parse).collect();
+        numbers.map_err(|_| format!("`{value}` is no list of numbers"))?
+    } else {
+        let loops = if value.starts_with(|c: char| c.is_ascii_digit()) {
+            let number = |text: &str| text.parse::<usize>().ok().filter(|number| *number > 0);
+            let read = |part: &str| part.split_once('*').and_then(|(step, nb)| Some((number(step)?, number(nb)?)));
+            value.split(':').map(read).collect::<Option<Vec<_>>>().ok_or("a loop is STEP*NUMBER, such as 2*2:1*2")?
+        } else {
+            by_levels(words, total, value)?
+        };
+        in_loops(loops, total)?
+    };
+    let mut seen = vec![false; total];
+    for &number in &numbers {
+        match seen.get_mut(number) {
+            None => return Err(format!("there is no CPU {number}: the description has {total}, 0 to {}", total - 1)),
+            Some(true) => return Err(format!("CPU {number} is there twice")),
+            Some(seen) => *seen = true,
+        }
+    }
+    if numbers.len() == total { Ok(numbers) } else { Err(format!("{} numbers for {total} CPUs", numbers.len())) }
+}
+
+/// Counts through nested loops, the first fastest; a missing innermost step is added as hwloc adds it.
+fn in_loops(mut loops: Vec<(usize, usize)>, total: usize) -> Result<Vec<usize>, String> {
+    let counted = loops.iter().try_fold(1_usize, |product, (_, nb)| product.checked_mul(*nb));
+    let counted = counted.filter(|counted| *counted <= total && total.is_multiple_of(*counted));
+    let counted = counted.ok_or_else(|| format!("its loops do not count the {total} CPUs"))?;
+    if counted < total {
+        if loops.iter().map(|(step, _)| *step).min() != Some(total / counted) {
+            return Err(format!("its loops count {counted} CPUs, and there are {total}"));
+        }
+        loops.push((1, total / counted));
+    }
+    let number = |leaf: usize| {
+        let add =
+            |(sum, unit): (usize, usize), &(step, nb): &(usize, usize)| (sum + leaf / step % nb * unit, unit * nb);
+        loops.iter().fold((0, 1), add).0
+    };
+    Ok((0..total).map(number).collect())
+}
+
+/// The loops of `core:pu`: one for each level that it names.
+fn by_levels(words: &[Word], total: usize, value: &str) -> Result<Vec<(usize, usize)>, String> {
+    let width = |index: usize| words[..=index].iter().map(|word| word.count).product::<usize>();
+    let place = |name: &str| {
+        let (_, level) = NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+        words.iter().position(|word| word.level == *level)
+    };
+    let named = |name: &str| place(name).ok_or_else(|| format!("the description has no level `{name}`"));
+    let places = value.split(':').map(named).collect::<Result<Vec<usize>, String>>()?;
+    let each = |&place: &usize| {
+        let above = places.iter().filter(|other| **other < place).max();
+        (total / width(place), width(place) / above.map_or(1, |above| width(*above)))
+    };
+    Ok(places.iter().map(each).collect())
 }
 
 /// Whether it is a number of bytes as hwloc writes it: `32MB`, `1GiB`, `65536`.
@@ -331,7 +409,16 @@ fn build(text: &str, words: &[Word]) -> Result<Topology, ParseTopologyError> {
             capacity,
         }
     };
-    let cpus = (0..total).map(place).collect();
+    let mut cpus: Vec<CpuPlace> = (0..total).map(place).collect();
+    if let Some(Word { indexes: Some((value, offset)), level: Level::Pu, .. }) = words.last() {
+        let numbers = numbers(words, total, value).map_err(|why| {
+            let help = "number every CPU once: indexes=0,2,1,3, indexes=2*2:1*2 or indexes=core:pu";
+            ParseTopologyError::new(*offset, value.len(), format!("`{value}` numbers no CPUs: {why}"), help)
+        })?;
+        let mut numbered: Vec<(usize, CpuPlace)> = numbers.into_iter().zip(cpus).collect();
+        numbered.sort_by_key(|(number, _)| *number);
+        cpus = numbered.into_iter().map(|(_, place)| place).collect();
+    }
     Topology::new(cpus, None).map_err(|error| ParseTopologyError::contradiction(&error, text.len()))
 }
 
@@ -387,6 +474,38 @@ mod tests {
         assert_eq!(column(text, |p| p.capacity), [1024, 512, 1024, 512]);
         let error = parse_synthetic("core:4(capacity=2000)").unwrap_err();
         assert_eq!((error.offset, error.len), (7, 13));
+    }
+
+    /// As `lstopo -i "pack:1 core:2 pu:2(indexes=...)" --only pu` numbers them.
+    #[test]
+    fn indexes_number_the_cpus() {
+        for (indexes, cores) in [
+            ("0,1,2,3", [0, 0, 1, 1]),
+            ("0,2,1,3", [0, 1, 0, 1]),
+            ("2*2:1*2", [0, 1, 0, 1]),
+            ("2*2", [0, 1, 0, 1]),
+            ("core:pu", [0, 1, 0, 1]),
+            ("core", [0, 1, 0, 1]),
+            ("pu:core", [0, 0, 1, 1]),
+            ("3,1,2,0", [1, 0, 1, 0]),
+        ] {
+            assert_eq!(column(&format!("core:2 pu:2(indexes={indexes})"), |p| p.core), cores, "{indexes}");
+        }
+        let siblings = column("pack:2 core:2 pu:2(indexes=pack:core:pu)", |p| p.core);
+        assert_eq!(siblings, [0, 2, 1, 3, 0, 2, 1, 3]);
+        for (indexes, why) in [
+            ("0,1,2", "3 numbers for 4 CPUs"),
+            ("0,1,2,4", "no CPU 4"),
+            ("0,1,1,2", "CPU 1 is there twice"),
+            ("1*3", "do not count the 4 CPUs"),
+            ("1*2", "count 2 CPUs"),
+            ("2*2:x", "STEP*NUMBER"),
+            ("die:core", "no level `die`"),
+        ] {
+            let error = parse_synthetic(&format!("core:2 pu:2(indexes={indexes})")).unwrap_err();
+            assert!(error.message.contains(why), "{indexes}: {error}");
+            assert_eq!(error.offset, 20, "{indexes}");
+        }
     }
 
     #[test]

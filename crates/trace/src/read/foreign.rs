@@ -69,6 +69,8 @@ pub(super) struct Foreign {
     lines: u32,
     /// The line before was `TRACE:`.
     atrace: bool,
+    /// The first line begins an object or an array of JSON.
+    json: bool,
 }
 
 /// As many lines of a text are looked at.
@@ -81,12 +83,13 @@ impl Foreign {
         let compressed = self.atrace && matches!(text, [0x78, 0x01 | 0x5e | 0x9c | 0xda, ..]);
         self.atrace = text == b"TRACE:";
         self.lines += 1;
+        self.json |= self.lines == 1 && matches!(text.first(), Some(b'{' | b'['));
         if self.found.is_some() || self.lines > LINES {
             return;
         }
         self.found = if compressed {
             Some((ATRACE, ATRACE_HELP))
-        } else if self.lines == 1 && text.starts_with(b"{") && memmem::find(text, b"\"traceEvents\"").is_some() {
+        } else if self.json && is_chrome(text) {
             Some((JSON, JSON_HELP))
         } else {
             table(text).map(|what| (what, TABLE_HELP))
@@ -115,6 +118,12 @@ fn table(text: &[u8]) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+/// Whether a line of JSON is of Chrome's format: an object with all events, or a list of them, in one line or in many.
+fn is_chrome(text: &[u8]) -> bool {
+    let has = |word: &[u8]| memmem::find(text, word).is_some();
+    has(b"\"traceEvents\"") || has(b"\"ph\"") && (has(b"\"ts\"") || has(b"\"pid\""))
 }
 
 /// `6064.602899 [0000]  perf[1300]  0.000  0.006  0.027`
@@ -250,8 +259,16 @@ mod tests {
 
     #[test]
     fn json_of_chrome_has_a_name_and_a_remedy() {
-        let told = told(b"{\"traceEvents\":[{\"name\":\"x\",\"ph\":\"X\"}]}");
-        assert!(told.starts_with("a trace in Chrome's JSON format is not read") && told.contains("perfetto"), "{told}");
+        for text in [
+            "{\"traceEvents\":[{\"name\":\"x\",\"ph\":\"X\"}]}",
+            "{\n  \"traceEvents\": [\n",
+            "[{\"name\":\"x\",\"ph\":\"X\",\"ts\":1}]",
+            "[\n{\"pid\":1,\"ph\":\"B\",\"name\":\"x\"},\n",
+        ] {
+            let told = told(text.as_bytes());
+            assert!(told.starts_with("a trace in Chrome's JSON format is not read"), "{text}: {told}");
+            assert!(told.contains("perfetto"), "{told}");
+        }
     }
 
     #[test]

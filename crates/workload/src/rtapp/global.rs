@@ -3,6 +3,7 @@
 use super::json::{Kind, Member, Value};
 use super::read;
 use crate::error::Problems;
+use crate::policy::{Written, written};
 use crate::suggest::did_you_mean;
 
 /// A scheduling policy by name, without its parameters.
@@ -213,7 +214,7 @@ impl Global {
             }
             "calibration" => self.calibration = calibration(problems, value).unwrap_or(self.calibration),
             "default_policy" => {
-                let named = policy(problems, key, value);
+                let named = policy_name(problems, key, value);
                 self.policy_unknown = named.is_none();
                 self.default_policy = named.unwrap_or(self.default_policy);
             }
@@ -237,16 +238,28 @@ fn text(problems: &mut Problems, key: &str, value: &Value, target: &mut String) 
 }
 
 /// A policy by its name.
-pub(super) fn policy(problems: &mut Problems, key: &str, value: &Value) -> Option<PolicyName> {
+/// Reads a policy, perhaps with its parameters.
+pub(super) fn policy(problems: &mut Problems, key: &str, value: &Value) -> Option<Written> {
     let name = read::string(problems, key, value, "the name of a policy, such as \"SCHED_OTHER\"")?;
-    let policy = PolicyName::from_name(name);
-    if policy.is_none() {
-        let error = problems
-            .new_error(value.span.clone(), format!("unknown policy `{name}`"), "expected the name of a policy")
-            .with_help(did_you_mean(name, PolicyName::ALL.iter().map(|(name, _)| *name)));
-        problems.error(error);
-    }
+    let policy = written(name);
     policy
+        .map_err(|why| {
+            let names = PolicyName::ALL.iter().map(|(name, _)| *name);
+            let error = problems.new_error(value.span.clone(), why, "expected a policy");
+            problems.error(error.with_help(did_you_mean(name, names)));
+        })
+        .ok()
+}
+
+/// Reads the name of a policy, without parameters.
+fn policy_name(problems: &mut Problems, key: &str, value: &Value) -> Option<PolicyName> {
+    let policy = policy(problems, key, value)?;
+    if policy.priority.is_some() || policy.times.is_some() {
+        let message = format!("`{key}` names a policy with a parameter");
+        let error = problems.new_error(value.span.clone(), message, "expected the name alone");
+        problems.error(error.with_help("give each task its own `policy` and `priority`"));
+    }
+    Some(policy.name)
 }
 
 fn calibration(problems: &mut Problems, value: &Value) -> Option<Calibration> {

@@ -110,7 +110,12 @@ impl Current {
         if let Some(value) = given.get("policy") {
             match global::policy(problems, "policy", value) {
                 // Another policy begins with its own defaults.
-                Some(name) => *self = Self::new(name),
+                Some(written) => {
+                    *self = Self::new(written.name);
+                    self.rt_priority = written.priority.unwrap_or(self.rt_priority);
+                    [self.runtime, self.deadline, self.period] =
+                        written.times.map_or([None; 3], |times| times.map(Some));
+                }
                 None => self.unknown = true,
             }
         }

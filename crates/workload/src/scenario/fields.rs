@@ -6,7 +6,7 @@ use toml::Spanned as TomlSpanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::{Error, Problems};
-use crate::suggest::did_you_mean;
+use crate::suggest::{did_you_mean, limit_by_other_name};
 use crate::units::{parse_duration, parse_length};
 
 pub(super) type Value<'a> = TomlSpanned<DeValue<'a>>;
@@ -20,6 +20,19 @@ pub(super) struct Fields<'a, 'p> {
     pub(super) span: Range<usize>,
     table: Option<&'a DeTable<'a>>,
     asked: Vec<&'static str>,
+}
+
+/// The keys of a table behind the name that leads to it, such as `cpu.max.burst`.
+fn dotted(table: &DeTable<'_>, prefix: &str) -> Vec<String> {
+    let mut keys = Vec::new();
+    for (key, value) in table {
+        let name = format!("{prefix}.{}", key.get_ref());
+        match value.get_ref() {
+            DeValue::Table(inner) => keys.extend(dotted(inner, &name)),
+            _ => keys.push(name),
+        }
+    }
+    keys
 }
 
 /// What a value is, with an article.
@@ -98,7 +111,10 @@ impl<'a, 'p> Fields<'a, 'p> {
         let Some(table) = self.table else { return };
         for (key, value) in table.iter().filter(|(key, _)| !self.asked.contains(&key.get_ref().as_ref())) {
             let name = key.get_ref();
-            let help = self.of_a_file(name, value).unwrap_or_else(|| did_you_mean(name, self.asked.iter().copied()));
+            let help = self
+                .of_a_file(name, value)
+                .or_else(|| self.of_others(name))
+                .unwrap_or_else(|| did_you_mean(name, self.asked.iter().copied()));
             let label = format!("{} has no such key", self.place);
             let error = self.problems.new_error(key.span(), format!("unknown key `{name}`"), label).with_help(help);
             self.problems.error(error);
@@ -109,6 +125,13 @@ impl<'a, 'p> Fields<'a, 'p> {
     /// quotes lead to no table.
     fn of_a_file(&self, name: &str, value: &Value<'_>) -> Option<String> {
         let asked = |key: &str| self.asked.contains(&key);
+        // Without quotes `cpu.weight` is a table `cpu`.
+        if let ("cpu" | "cpuset", DeValue::Table(table)) = (name, value.get_ref()) {
+            let keys: Vec<String> = dotted(table, name);
+            let helps = keys.iter().filter_map(|key| self.of_a_file(key, value).or_else(|| self.of_others(key)));
+            let helps: Vec<String> = helps.collect();
+            return (!helps.is_empty()).then(|| helps.join("; "));
+        }
         let bare = ["cpu.", "cpuset."].iter().find_map(|controller| name.strip_prefix(controller)).unwrap_or(name);
         if asked(bare) {
             return Some(format!("here it is `{bare}`"));
@@ -121,6 +144,14 @@ impl<'a, 'p> Fields<'a, 'p> {
         let text = self.problems.source.text().get(value.span());
         let value = text.filter(|text| text.len() <= 40 && !text.contains('\n')).unwrap_or("...");
         asked(table).then(|| format!("write it without quotes: {bare} = {value}"))
+    }
+
+    /// What to write for what cgroup v1, Docker and Kubernetes call a group's weight and limit.
+    fn of_others(&self, name: &str) -> Option<String> {
+        if !self.asked.contains(&"weight") || !self.asked.contains(&"max") {
+            return None;
+        }
+        limit_by_other_name(name).map(str::to_owned)
     }
 
     /// Tells that `key` is something else than `expected`.

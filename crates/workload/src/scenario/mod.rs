@@ -415,6 +415,13 @@ fn numbers(fields: &mut Fields<'_, '_>, place: &str, value: &Value<'_>, least: i
         if place == "[costs]" && key.get_ref() == "profile" {
             continue;
         }
+        // Without quotes `kernel.sched_rt_runtime_us` is a table `kernel`.
+        if let ("[set]", "kernel", DeValue::Table(_)) = (place, key.get_ref().as_ref(), value.get_ref()) {
+            let mut sysctls = numbers(fields, "[set.kernel]", value, least);
+            sysctls.iter_mut().for_each(|setting| setting.name.value.insert_str(0, "kernel."));
+            settings.extend(sysctls);
+            continue;
+        }
         if let Some(number) = fields.integer_in(key.get_ref(), value, least..=i64::MAX, "a whole number") {
             settings.push(Setting {
                 name: Spanned { value: key.get_ref().to_string(), span: key.span() },

@@ -8,7 +8,8 @@ use crate::error::Problems;
 use crate::groups::{GroupTree, normalize_path};
 use crate::merge::{Merged, Placement};
 use crate::place::{ClassSite, PhaseSite, SourceMap};
-use crate::program::{Op, Phase, Policy, Repeat, Settings, Task, Workload};
+use crate::policy;
+use crate::program::{Op, Phase, Policy, Repeat, Settings, Task, Timer, TimerMode, Workload};
 use crate::rtapp::PolicyName;
 use crate::suggest::did_you_mean;
 
@@ -24,7 +25,10 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
     let left = max_tasks.saturating_sub(merged.workload.tasks.len() as u64);
     let limit = i64::try_from(left).unwrap_or(i64::MAX);
     let instances = fields.integer("instance", 1..=limit, "a number of tasks").unwrap_or(1);
-    let policy = policy(&mut fields);
+    let policy = policy_of_task(&mut fields);
+    // Under SCHED_DEADLINE it is the period of the reservation, and the program says when a job begins.
+    let periodic = !matches!(policy, Policy::Deadline { .. });
+    let period = if periodic { fields.length("period") } else { None };
     let cpus = cpus(&mut fields);
     let group = group_path(&mut fields);
     let session = session::name(&mut fields);
@@ -45,6 +49,16 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
             "write what `run`, `sleep` and `exec` say as steps: steps = [{ run = \"1ms\" }, { sleep = \"4ms\" }]";
         fields.bad(written.span(), message, "expected one of them", help);
     }
+    if let (Some(value), Some(_), Some(_)) = (fields.get("sleep"), sleep, period) {
+        let message = "this task has both `sleep` and `period`".to_owned();
+        let help = "`sleep` counts from the end of the work, `period` from one beginning of the work to the next: keep one of them";
+        fields.bad(value.span(), message, "expected one of them", help);
+    }
+    if let (Some(value), Some(_), None, None) = (fields.get("period"), period, written, run) {
+        let message = "a task with a `period` and no work".to_owned();
+        fields.bad(value.span(), message, "nothing is done in each period", "add run = \"1ms\", or steps");
+        return fields.finish();
+    }
     let ops = match written {
         Some(written) => step::parse_all(&mut fields, written, &mut merged.queues, &mut merged.completions),
         None => short,
@@ -64,9 +78,18 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
     let mut groups = GroupTree::new();
     let group = group.map(|path| groups.ensure(&path));
     let settings = Settings { policy: Some(policy), cpus, nodes: None, group, util_min, util_max };
-    let sites = [PhaseSite { span: span.clone(), ops: vec![span.clone(); ops.len()] }].into();
-    let phases: Arc<[Phase]> =
-        [Phase { name: name.to_owned(), repeat: Repeat::Times(1), settings: Settings::default(), ops }].into();
+    let sites =
+        [PhaseSite { span: span.clone(), ops: vec![span.clone(); ops.len() + usize::from(period.is_some())] }].into();
+    let program = |ops| -> Arc<[Phase]> {
+        [Phase { name: name.to_owned(), repeat: Repeat::Times(1), settings: Settings::default(), ops }].into()
+    };
+    let phases = program(ops.clone());
+    // Each instance waits for a timer of its own.
+    let timer =
+        |instance: i64| period.map(|period| Op::Timer { timer: instance as usize, period, mode: TimerMode::Absolute });
+    let timers = (0..if period.is_some() { instances } else { 0 })
+        .map(|_| Timer { name: format!("period:{name}"), start: Some(start) })
+        .collect();
     let tasks = (0..instances).map(|instance| Task {
         name: if instances > 1 { format!("{name}-{instance}") } else { name.to_owned() },
         class: name.to_owned(),
@@ -75,35 +98,63 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
         session: None,
         process: None,
         settings: settings.clone(),
-        phases: Arc::clone(&phases),
+        phases: timer(instance)
+            .map_or_else(|| Arc::clone(&phases), |timer| program(ops.iter().cloned().chain([timer]).collect())),
         repeat: u64::try_from(loops).map_or(Repeat::Forever, Repeat::Times),
     });
-    let workload = Workload { tasks: tasks.collect(), groups: groups.into_groups(), ..Workload::default() };
+    let tasks = tasks.collect();
+    let workload = Workload { tasks, timers, groups: groups.into_groups(), ..Workload::default() };
     let tasks = 0..workload.tasks.len();
     let places = SourceMap { sites: vec![ClassSite { tasks, source, span, start: start_place, phases: sites }] };
     let placement = Placement { session, background, ..Placement::default() };
     merged.add(&workload, places, &placement);
 }
 
+/// What a `period` is for where the policy is not SCHED_DEADLINE.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Period {
+    /// The time between two beginnings of a task's work.
+    OfWork,
+    Nothing,
+}
+
+/// Reads the policy of a change, with its parameters.
 pub(super) fn policy(fields: &mut Fields<'_, '_>) -> Policy {
-    let names = PolicyName::ALL.iter().map(|(name, _)| *name);
-    let written = fields.get("policy").is_some();
-    let named = fields.string("policy", "the name of a policy, such as \"SCHED_OTHER\"").and_then(|(name, span)| {
-        let policy = PolicyName::from_name(name);
-        if policy.is_none() {
-            let help = did_you_mean(name, names);
-            fields.bad(span, format!("unknown policy `{name}`"), "expected the name of a policy", help);
-        }
-        policy
+    policy_beside(fields, Period::Nothing)
+}
+
+/// Reads the policy of a task, with its parameters.
+fn policy_of_task(fields: &mut Fields<'_, '_>) -> Policy {
+    policy_beside(fields, Period::OfWork)
+}
+
+fn policy_beside(fields: &mut Fields<'_, '_>, other_period: Period) -> Policy {
+    let is_given = fields.get("policy").is_some();
+    let named = fields.string("policy", "a policy, such as \"SCHED_OTHER\" or \"fifo:50\"").and_then(|(name, span)| {
+        let policy = policy::written(name);
+        let names = PolicyName::ALL.iter().map(|(name, _)| *name);
+        policy.map_err(|why| fields.bad(span, why, "expected a policy", did_you_mean(name, names))).ok()
     });
-    // Under a policy that is not known nobody knows what belongs there.
-    let is_known = named.is_some() || !written;
-    let policy = named.unwrap_or(PolicyName::Other);
+    // Under an unknown policy no key is out of place.
+    let is_known = named.is_some() || !is_given;
+    let policy = named.map_or(PolicyName::Other, |written| written.name);
+    let (in_name, times_in_name) = named.map_or((None, None), |written| (written.priority, written.times));
+    for (key, given) in [
+        ("priority", in_name.is_some()),
+        ("runtime", times_in_name.is_some()),
+        ("deadline", times_in_name.is_some()),
+        ("period", times_in_name.is_some()),
+    ] {
+        if let (true, Some(value)) = (given, fields.get(key)) {
+            let message = format!("`{key}` is given twice, in `policy` and alone");
+            fields.bad(value.span(), message, "the second", "keep one of them");
+        }
+    }
     let nice = fields.integer("nice", -20..=19, "a nice value");
     let priority = fields.integer("priority", 1..=99, "a real-time priority");
     let slice = fields.duration("slice");
     let times = ["runtime", "deadline", "period"].map(|key| fields.duration(key));
-    let [runtime, deadline, period] = times;
+    let [runtime, deadline, period] = times_in_name.map_or(times, |times| times.map(Some));
     let (reclaim, overrun) = (fields.boolean("reclaim"), fields.boolean("overrun"));
     let fair = matches!(policy, PolicyName::Other | PolicyName::Batch);
     let realtime = matches!(policy, PolicyName::Fifo | PolicyName::RoundRobin);
@@ -114,7 +165,7 @@ pub(super) fn policy(fields: &mut Fields<'_, '_>) -> Policy {
         ("priority", priority.is_some(), realtime),
         ("runtime", runtime.is_some(), dated),
         ("deadline", deadline.is_some(), dated),
-        ("period", period.is_some(), dated),
+        ("period", period.is_some(), dated || other_period == Period::OfWork),
         ("reclaim", reclaim.is_some(), dated),
         ("overrun", overrun.is_some(), dated),
     ];
@@ -129,7 +180,7 @@ pub(super) fn policy(fields: &mut Fields<'_, '_>) -> Policy {
         }
     }
     let nice = nice.unwrap_or(0) as i8;
-    let priority = priority.unwrap_or(10) as u8;
+    let priority = in_name.unwrap_or(priority.unwrap_or(10) as u8);
     match policy {
         PolicyName::Other => Policy::Other { nice, slice: custom_slice(fields, slice) },
         PolicyName::Batch => Policy::Batch { nice, slice: custom_slice(fields, slice) },

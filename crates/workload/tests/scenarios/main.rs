@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use vruntime_workload::program::{
-    Bandwidth, Changed, Clamps, GroupChange, Hotplug, Op, Policy, Repeat, RtBandwidth, RtRuntime, WaitMode,
+    Bandwidth, Changed, Clamps, GroupChange, Hotplug, Op, Policy, Repeat, RtBandwidth, RtRuntime, TimerMode, WaitMode,
 };
 use vruntime_workload::rtapp::Options;
 use vruntime_workload::scenario::{self, Machine, Preempt, Scenario};
@@ -73,6 +73,92 @@ run = "1ms"
     assert_eq!(set, [("base_slice_ns", 700_000), ("migration_cost_ns", 1)]);
     let error = scenario.error_at(scenario.set[0].name.span.clone(), "unknown tunable", "here", "try another");
     assert_eq!(error.location(), Some((16, 1)));
+}
+
+/// Each instance waits for a timer of its own, whose beats are counted from its start.
+#[test]
+fn a_period_makes_a_periodic_job() {
+    let task = "[[task]]\nname = \"job\"\ninstance = 2\nstart = \"3ms\"\nperiod = \"100ms\"\n";
+    for (policy, work) in [("", "run = \"20ms\""), ("policy = \"SCHED_FIFO\"\n", "steps = [{ run = \"20ms\" }]")] {
+        let workload = read(&format!("{TASK}{task}{policy}{work}\n{task}run = \"1ms\"\n")).workload;
+        let timers: Vec<Option<u64>> = workload.timers.iter().map(|timer| timer.start).collect();
+        assert_eq!(timers, [Some(3_000_000); 4]);
+        for (index, task) in workload.tasks[1..3].iter().enumerate() {
+            let timer = Op::Timer { timer: index, period: 100_000_000, mode: TimerMode::Absolute };
+            assert_eq!(task.phases[0].ops, [Op::Run { work: 20_000_000 }, timer], "{policy}");
+        }
+    }
+    let wrong =
+        |rest: &str| scenario::parse("t", format!("{TASK}{rest}\n").as_bytes(), &Options::default(), &mut files);
+    let told = |rest: &str| wrong(rest).map(|_| ()).unwrap_err().to_string();
+    assert!(told("period = \"10ms\"\nsleep = \"1ms\"").contains("both `sleep` and `period`"));
+    assert!(told("period = \"0ms\"").contains("`period`"));
+    assert!(told("[[task]]\nname = \"u\"\nperiod = \"1ms\"").contains("a `period` and no work"));
+    let change = "duration = \"1s\"\n[[change]]\nat = \"1ms\"\ntask = \"t\"\nperiod = \"1ms\"\n";
+    let error = scenario::parse(
+        "t",
+        format!("{}{TASK}{}", &change[..16], &change[16..]).as_bytes(),
+        &Options::default(),
+        &mut files,
+    );
+    assert!(error.unwrap_err().to_string().contains("`period` without a policy"));
+}
+
+/// The kernel's spelling with keys beside it, and the short one with its parameters.
+#[test]
+fn both_spellings_of_a_policy_are_read() {
+    let policy = |text: &str| read(&format!("{TASK}{text}\n")).workload.tasks[0].settings.policy;
+    for text in ["policy = \"SCHED_FIFO\"\npriority = 50", "policy = \"fifo:50\"", "policy = \"fifo\"\npriority = 50"] {
+        assert_eq!(policy(text), Some(Policy::Fifo { priority: 50 }), "{text}");
+    }
+    let dated = policy("policy = \"deadline:2ms/9ms/10ms\"");
+    assert_eq!(dated, policy("policy = \"SCHED_DEADLINE\"\nruntime = \"2ms\"\ndeadline = \"9ms\"\nperiod = \"10ms\""));
+    let told = |text: &str| refused(&format!("{TASK}{text}\n"));
+    assert!(told("policy = \"fifo:50\"\npriority = 3").contains("`priority` is given twice"));
+    assert!(told("policy = \"fifo:100\"").contains("1 to 99"));
+    let json = |policy: &str| {
+        let text = format!("{{ \"tasks\" : {{ \"t\" : {{ {policy}, \"run\" : 1 }} }} }}");
+        vruntime_workload::rtapp::parse("t.json", text.as_bytes(), &Options::default()).unwrap().workload.tasks[0]
+            .settings
+            .policy
+    };
+    assert_eq!(json("\"policy\" : \"rr:5\""), json("\"policy\" : \"SCHED_RR\", \"priority\" : 5"));
+}
+
+/// With and without quotes, with and without `kernel.`, and -1.
+#[test]
+fn sysctls_have_their_prefix_or_not() {
+    for name in ["sched_rt_runtime_us", "\"kernel.sched_rt_runtime_us\"", "kernel.sched_rt_runtime_us"] {
+        let scenario = read(&format!("[set]\n{name} = -1\n{TASK}"));
+        let set: Vec<_> = scenario.set.iter().map(|one| (one.name.value.as_str(), one.value.value)).collect();
+        assert_eq!(set, [(name.trim_matches('"'), -1)]);
+    }
+}
+
+/// Files of cgroups, and what others call these, lead to the key.
+#[test]
+fn names_of_limits_lead_to_the_key() {
+    for (key, help) in [
+        ("cpu.weight = 200", "`weight`"),
+        ("\"cpu.weight\" = 200", "`weight`"),
+        ("cpu.max = \"max\"", "`max`"),
+        ("cpu.max.burst = 5", "`burst`"),
+        ("shares = 512", "`weight`: 1024 shares"),
+        ("cpu.shares = 512", "`weight`: 1024 shares"),
+        ("quota = 50000", "`max`, quota and period"),
+        ("period = 100000", "`max`, quota and period"),
+        ("limit = \"500m\"", "`max`, which takes a limit"),
+        ("request = \"500m\"", "`weight`: requests"),
+    ] {
+        let text = format!("[groups.\"/a\"]\n{key}\n{TASK}group = \"/a\"\n");
+        let error = scenario::parse("t", text.as_bytes(), &Options::default(), &mut files).unwrap_err();
+        assert!(error.help().is_some_and(|told| told.contains(help)), "{key}: {:?}", error.help());
+    }
+}
+
+/// Why a scenario is refused.
+fn refused(text: &str) -> String {
+    scenario::parse("t", text.as_bytes(), &Options::default(), &mut files).map(|_| ()).unwrap_err().to_string()
 }
 
 #[test]

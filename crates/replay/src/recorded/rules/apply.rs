@@ -1,16 +1,17 @@
 //! Rules applied: to the tasks of a trace, or to those that were written in a file.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::super::{Closed, Recorded, Thread};
 use super::copies::multiply;
-use super::{Affinity, Limits, Rule, Rules, Somebody, What, in_file, in_trace};
-use vruntime_workload::Error;
+use super::{Affinity, GroupRule, Limits, Rule, Rules, Somebody, What, in_file, in_trace};
 use vruntime_workload::cgroups::COMMAND;
 use vruntime_workload::groups::GroupTree;
 use vruntime_workload::nearest;
 use vruntime_workload::program::{Changed, Cpuset, Group, Phase, Policy, Settings, Task, Workload};
+use vruntime_workload::{Error, Source};
 
 /// So many tasks a what-if may have: as many as an rt-app file.
 const MAX_TASKS: u64 = 1 << 21;
@@ -123,16 +124,20 @@ impl Rules {
         for (rule, tasks) in self.rules.iter().zip(chosen) {
             let group = rule.what.group.as_deref().map(|path| {
                 let index = groups.ensure(path);
-                write(&mut groups, index, rule.what.limits);
-                index
+                (index, write(&mut groups, index, rule.what.limits))
             });
+            if let Some((_, Err(refused))) = group {
+                return Err(refused.error(&rule.source, rule.span_of("burst")));
+            }
+            let group = group.map(|(index, _)| index);
             // Of groups that are there already.
             if let (None, Some(glob)) = (group, &rule.who.cgroup)
                 && rule.what.limits != Limits::default()
             {
                 let paths = groups.paths().into_iter().enumerate().skip(1);
                 for (index, _) in paths.filter(|(_, path)| glob.is_match(path)) {
-                    write(&mut groups, index, rule.what.limits);
+                    write(&mut groups, index, rule.what.limits)
+                        .map_err(|refused| refused.error(&rule.source, rule.span_of("burst")))?;
                 }
             }
             for &task in tasks {
@@ -150,9 +155,9 @@ impl Rules {
                 return Err(error.at(rule.span.clone(), "with this rule").with_help("lower `copies`"));
             }
         }
-        for (path, limits, _) in &self.groups {
+        for GroupRule { path, limits, source, span, .. } in &self.groups {
             let index = groups.ensure(path);
-            write(&mut groups, index, *limits);
+            write(&mut groups, index, *limits).map_err(|refused| refused.error(source, span.clone()))?;
         }
         workload.groups = groups.into_groups();
         stay(workload, &placed);
@@ -244,13 +249,41 @@ fn list(names: &BTreeSet<&str>) -> String {
     shown.join(", ")
 }
 
-/// Gives a group what a rule says of it. A burst stays, as it does when `cpu.max` is written; above the quota the
-/// kernel has none.
-fn write(groups: &mut GroupTree, index: usize, limits: Limits) {
-    let burst = groups.get_mut(index).max.map_or(0, |max| max.burst);
+/// Why a group cannot have a burst.
+#[derive(Clone, Debug)]
+enum RefusedBurst {
+    /// The group at this path has no limit.
+    NoLimit(String),
+    /// The quota of the group at this path is shorter: nanoseconds.
+    AboveQuota(String, u64),
+}
+
+impl RefusedBurst {
+    fn error(self, source: &Source, span: Range<usize>) -> Error {
+        let (message, label, help) = match self {
+            Self::NoLimit(path) => (
+                format!("a burst without a limit: group `{path}` has no `max`"),
+                "there is no quota to exceed",
+                "set `max` as well: max=20ms/100ms burst=10ms",
+            ),
+            Self::AboveQuota(path, quota) => (
+                format!("the burst is above the quota of group `{path}`, {} us", quota / 1000),
+                "the kernel refuses it (EINVAL)",
+                "a burst is at most one quota; lower it, or raise `max`",
+            ),
+        };
+        Error::new(source, message).at(span, label).with_help(help)
+    }
+}
+
+/// Sets what a rule says of a group.
+fn write(groups: &mut GroupTree, index: usize, limits: Limits) -> Result<(), RefusedBurst> {
     groups.limit(index, limits);
-    if let (Some(_), Some(max)) = (limits.max, &mut groups.get_mut(index).max) {
-        max.burst = burst.min(max.quota);
+    let group = groups.get_mut(index);
+    match (limits.burst, group.max) {
+        (Some(burst), None) if burst > 0 => Err(RefusedBurst::NoLimit(group.path.clone())),
+        (Some(burst), Some(max)) if burst > max.quota => Err(RefusedBurst::AboveQuota(group.path.clone(), max.quota)),
+        _ => Ok(()),
     }
 }
 

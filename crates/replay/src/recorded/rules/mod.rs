@@ -25,6 +25,7 @@ mod who;
 
 pub(super) use apply::{free, keep_online, narrow_cpusets};
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::{Closed, Thread};
@@ -42,6 +43,8 @@ struct Affinity(Option<Vec<u32>>);
 struct What {
     nice: Option<i8>,
     policy: Option<Policy>,
+    /// The priority of `policy`, where it stands beside it; none once the rule is complete.
+    priority: Option<u8>,
     cpus: Option<Affinity>,
     group: Option<String>,
     limits: Limits,
@@ -66,6 +69,15 @@ struct Rule {
 }
 
 impl Rule {
+    /// Whether the rule sets limits of the group at `path`: the group it puts tasks in, or else each that it names.
+    fn limits_group(&self, path: &str) -> bool {
+        self.what.limits != Limits::default()
+            && match &self.what.group {
+                Some(group) => group == path,
+                None => self.who.cgroup.as_ref().is_some_and(|glob| glob.is_match(path)),
+            }
+    }
+
     /// Where it says that, or whom it is about.
     fn span_of(&self, key: &str) -> Range<usize> {
         let said = self.spans.iter().find(|(said, _)| said == key);
@@ -78,8 +90,32 @@ impl Rule {
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     rules: Vec<Rule>,
-    /// Each with its path, and as it is in a line.
-    groups: Vec<(String, Limits, String)>,
+    groups: Vec<GroupRule>,
+}
+
+/// What a table `[groups."/path"]` says.
+#[derive(Clone, Debug)]
+struct GroupRule {
+    path: String,
+    limits: Limits,
+    source: Source,
+    /// The bytes of the path.
+    span: Range<usize>,
+    /// The table in a line.
+    text: String,
+}
+
+/// Two rules that set the same limit of the same group: the second counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overruled {
+    /// The group's path.
+    pub group: String,
+    /// `weight`, `max`, `burst` or `idle`.
+    pub key: &'static str,
+    /// The rule that does not count, in a line.
+    pub first: String,
+    /// The rule that counts, in a line.
+    pub second: String,
 }
 
 impl Rules {
@@ -135,7 +171,7 @@ impl Rules {
 
     /// The groups that have a table of their own (`[groups."/path"]`).
     pub fn groups(&self) -> impl Iterator<Item = &str> {
-        self.groups.iter().map(|(path, ..)| path.as_str())
+        self.groups.iter().map(|group| group.path.as_str())
     }
 
     /// Of [`Rules::groups`] those in which nobody is: no rule puts a task there or below, and none of the trace's
@@ -153,6 +189,41 @@ impl Rules {
     /// Each rule in a line, and each group that has a table of its own.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         let rules = self.rules.iter().map(|rule| rule.text.as_str());
-        rules.chain(self.groups.iter().map(|(_, _, text)| text.as_str()))
+        rules.chain(self.groups.iter().map(|group| group.text.as_str()))
     }
+
+    /// Returns the limits that more than one rule sets to different values, of `groups`: all that there are once the
+    /// rules are applied.
+    pub fn overruled(&self, groups: &[Group]) -> Vec<Overruled> {
+        let mut overruled = Vec::new();
+        for group in groups.iter().filter(|group| group.path != "/") {
+            let mut set: BTreeMap<&'static str, (Limits, &str)> = BTreeMap::new();
+            let by_rules = self.rules.iter().filter(|rule| rule.limits_group(&group.path));
+            let by_rules = by_rules.map(|rule| (rule.what.limits, rule.text.as_str()));
+            let by_tables = self.groups.iter().filter(|table| table.path == group.path);
+            let by_tables = by_tables.map(|table| (table.limits, table.text.as_str()));
+            for (limits, second) in by_rules.chain(by_tables) {
+                for (key, only) in each(limits) {
+                    let before = set.insert(key, (only, second));
+                    if let Some((_, first)) = before.filter(|(before, _)| *before != only) {
+                        let (first, second) = (first.to_owned(), second.to_owned());
+                        overruled.push(Overruled { group: group.path.clone(), key, first, second });
+                    }
+                }
+            }
+        }
+        overruled
+    }
+}
+
+/// Returns each limit that `limits` sets by its key, and alone.
+fn each(limits: Limits) -> impl Iterator<Item = (&'static str, Limits)> {
+    let Limits { weight, idle, max, burst } = limits;
+    let all = [
+        ("weight", weight.is_some(), Limits { weight, ..Limits::default() }),
+        ("idle", idle.is_some(), Limits { idle, ..Limits::default() }),
+        ("max", max.is_some(), Limits { max, ..Limits::default() }),
+        ("burst", burst.is_some(), Limits { burst, ..Limits::default() }),
+    ];
+    all.into_iter().filter(|(_, set, _)| *set).map(|(key, _, only)| (key, only))
 }

@@ -5,10 +5,10 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
 use super::values::{self, LIMITS, WHAT, WHO, Wrong};
-use super::{Limits, Rule, Rules, What, Who};
+use super::{GroupRule, Limits, Rule, Rules, What, Who};
 use vruntime_workload::groups::normalize_path;
 use vruntime_workload::{Error, Source};
-use vruntime_workload::{did_you_mean, nearest};
+use vruntime_workload::{did_you_mean, limit_by_other_name, nearest};
 
 /// What a rule looks like.
 const FORM: &str = "a rule is WHO: WHAT, such as 'batch-*: group=/batch weight=50'; docs/replay.md lists what there is";
@@ -84,7 +84,7 @@ impl Rules {
         while index < actions.len() {
             let mut word = actions[index].clone();
             index += 1;
-            if text[word.clone()].starts_with("max=")
+            if ["max=", "cpu.max="].iter().any(|key| text[word.clone()].starts_with(key))
                 && let Some(next) =
                     actions.get(index).filter(|next| text[(*next).clone()].bytes().all(|byte| byte.is_ascii_digit()))
             {
@@ -101,19 +101,20 @@ impl Rules {
                         .with_help(FORM)
                 })?
             };
-            if keys.contains(&said.key) {
+            let key = values::of_file(said.key);
+            if keys.contains(&key) {
                 let message = format!("`{}` is said twice", said.key);
                 return Err(error(said.key_span, message, "the second").with_help("leave one of them out"));
             }
             rule.say(&said, true)?;
-            keys.push(said.key);
+            keys.push(key);
         }
         debug_assert!(!what_text.is_empty());
         self.push(rule)
     }
 
     /// Adds the rules of a TOML file: a `[[rule]]` table each, with the same keys; `[groups."/path"]` with `weight`,
-    /// `max` and `idle`.
+    /// `max`, `burst` and `idle`.
     ///
     /// # Errors
     /// It is not UTF-8 or not TOML, or a rule is wrong as in [`Rules::add`].
@@ -215,21 +216,27 @@ impl Rules {
         let mut text = format!("[groups.\"{path}\"]");
         for (key, value) in table {
             let said = said(source, key, value)?;
-            if !LIMITS.contains(&said.key) {
-                let help = did_you_mean(said.key, LIMITS);
+            let limit = values::of_file(said.key);
+            if !LIMITS.contains(&limit) {
+                let help = limit_by_other_name(said.key).map(str::to_owned);
+                let help = help.unwrap_or_else(|| did_you_mean(said.key, LIMITS));
                 return Err(wrong(said.key_span, format!("unknown key `{}`", said.key), "groups have no such key")
                     .with_help(help));
             }
-            values::limits(&mut limits, said.key, &said.value)
+            values::limits(&mut limits, limit, &said.value)
                 .map_err(|(why, expected)| wrong(said.span.clone(), why, expected))?;
             text.extend([" ", said.key, "=", &said.value]);
         }
-        self.groups.push((path, limits, text));
+        self.groups.push(GroupRule { path, limits, source: source.clone(), span: key.span(), text });
         Ok(())
     }
 
     /// Takes a rule that is complete in itself.
-    fn push(&mut self, rule: Rule) -> Result<(), Error> {
+    fn push(&mut self, mut rule: Rule) -> Result<(), Error> {
+        let key = if rule.what.policy.is_some() { "policy" } else { "priority" };
+        let priority = rule.what.priority.take();
+        rule.what.policy =
+            values::with_priority(rule.what.policy, priority).map_err(|wrong| rule.wrong(wrong, rule.span_of(key)))?;
         let What { group, limits, remove, .. } = &rule.what;
         let error = |message: &str| Error::new(&rule.source, message).at(rule.span.clone(), "this rule");
         let names_groups = match group.as_deref() {
@@ -237,7 +244,7 @@ impl Rules {
             None => rule.who.cgroup.is_some(),
         };
         if *limits != Limits::default() && !names_groups {
-            let message = "`weight`, `max` and `idle` are a group's, and it names none";
+            let message = "`weight`, `max`, `burst` and `idle` are a group's, and it names none";
             return Err(error(message).with_help(
                 "add group=/name, the group to put these tasks in, or say cgroup=/name of whom; for one task there is nice",
             ));
@@ -260,16 +267,18 @@ impl Rule {
 
     /// Takes what is said of who, or if `also_what` of what.
     fn say(&mut self, said: &Said<'_>, also_what: bool) -> Result<(), Error> {
+        let what = values::of_file(said.key);
         let result = if WHO.contains(&said.key) {
             values::who(&mut self.who, said.key, &said.value)
-        } else if also_what && WHAT.contains(&said.key) {
-            values::what(&mut self.what, said.key, &said.value)
+        } else if also_what && WHAT.contains(&what) {
+            values::what(&mut self.what, what, &said.value)
         } else {
-            let help = did_you_mean(said.key, WHAT.into_iter().chain(WHO));
+            let help = limit_by_other_name(said.key).map(str::to_owned);
+            let help = help.unwrap_or_else(|| did_you_mean(said.key, WHAT.into_iter().chain(WHO)));
             let error = Error::new(&self.source, format!("unknown key `{}`", said.key));
             return Err(error.at(said.key_span.clone(), "rules have no such key").with_help(help));
         };
-        self.spans.push((said.key.to_owned(), said.span.clone()));
+        self.spans.push((what.to_owned(), said.span.clone()));
         result.map_err(|wrong| self.wrong(wrong, said.span.clone()))
     }
 }
@@ -306,7 +315,7 @@ fn colon(text: &str) -> Option<usize> {
     let begins = |at: usize| {
         let rest = text[at + 1..].trim_start();
         let key = rest.split(|c: char| c == '=' || c.is_whitespace()).next().unwrap_or_default();
-        WHAT.contains(&key)
+        WHAT.contains(&values::of_file(key))
     };
     let spaced = |at: usize| text[at + 1..].is_empty() || text[at + 1..].starts_with(char::is_whitespace);
     let last = |which: &dyn Fn(usize) -> bool| colons.iter().rev().copied().find(|&at| which(at));

@@ -109,6 +109,64 @@ fn what_a_rule_does() {
     );
 }
 
+/// `500m/10ms` is half a CPU in periods of 10 ms; a burst is a time, or microseconds.
+#[test]
+fn a_rule_sets_burst_and_period() {
+    let limit = |rule: &str| {
+        let recorded = applied(&[rule])?;
+        Ok::<_, Error>(recorded.workload.groups.last().and_then(|group| group.max))
+    };
+    let expected = |quota_ms: u64, period_ms: u64, burst_ms: u64| {
+        let ms = |ms: u64| ms * 1_000_000;
+        Some(Bandwidth { quota: ms(quota_ms), period: ms(period_ms), burst: ms(burst_ms) })
+    };
+    assert_eq!(limit("web*: group=/a max=500m/10ms burst=4ms").unwrap(), expected(5, 10, 4));
+    assert_eq!(limit("web*: group=/a burst=4000 max=20000 100000").unwrap(), expected(20, 100, 4));
+    assert_eq!(limit("web*: group=/a max=max burst=0").unwrap(), None);
+    let wrong = |rule: &str| limit(rule).unwrap_err().to_string();
+    assert!(wrong("web*: group=/a burst=4ms").contains("without a limit: group `/a`"));
+    assert!(wrong("web*: group=/a max=20ms/100ms burst=21ms").contains("above the quota of group `/a`, 20000 us"));
+    assert!(wrong("web*: group=/a max=1 burst=much").contains("`much` is no burst"));
+}
+
+/// The kernel's spelling with `priority=`, and the short one; the names of cgroup files.
+#[test]
+fn both_spellings_are_rules() {
+    let fifo = Some(Policy::Fifo { priority: 50 });
+    for rule in ["policy=fifo:50", "policy=SCHED_FIFO priority=50", "priority=50 policy=fifo", "policy=SCHED_FIFO:50"] {
+        assert_eq!(policy(&applied(&[&format!("web-client: {rule}")]).unwrap(), "web-client-5"), fifo, "{rule}");
+    }
+    let limited = |rule: &str| applied(&[rule]).unwrap().workload.groups;
+    assert_eq!(
+        limited("web*: group=/a cpu.weight=50 cpu.max=20000 100000 cpu.max.burst=4000"),
+        limited("web*: group=/a weight=50 max=20ms/100ms burst=4ms")
+    );
+    let wrong = |rule: &str| {
+        let error = applied(&[rule]).unwrap_err();
+        format!("{error} {}", error.help().unwrap_or_default())
+    };
+    assert!(wrong("web*: policy=SCHED_FIFO").contains("needs a priority"));
+    assert!(wrong("web*: policy=fifo:50 priority=4").contains("given twice"));
+    assert!(wrong("web*: policy=batch priority=4").contains("without a real-time policy"));
+    assert!(wrong("web*: group=/a max=1 cpu.max=2").contains("said twice"));
+    assert!(wrong("web*: group=/a shares=512").contains("1024 shares of cgroup v1"));
+}
+
+/// The second of two rules for one limit counts. That is told of different values only.
+#[test]
+fn two_rules_for_one_limit_are_known() {
+    let texts = ["web*: group=/a max=1 weight=20", "logger*: group=/b max=2", "web*: group=/a max=3 weight=20"];
+    let mut rules = Rules::default();
+    for text in texts {
+        rules.add(text).unwrap();
+    }
+    rules.add_file("map.toml", b"[groups.\"/b\"]\nburst = \"1ms\"\nmax = \"500m\"\n").unwrap();
+    let overruled = rules.overruled(&applied(&texts).unwrap().workload.groups);
+    let told: Vec<_> = overruled.iter().map(|one| (one.group.as_str(), one.key, one.first.as_str())).collect();
+    assert_eq!(told, [("/a", "max", texts[0]), ("/b", "max", texts[1])]);
+    assert!(overruled[0].second == texts[2] && overruled[1].second.starts_with("[groups."), "{overruled:?}");
+}
+
 #[test]
 fn who_is_removed_wakes_nobody_and_others_keep_their_times() {
     let changed = applied(&["web-client: remove"]).unwrap();

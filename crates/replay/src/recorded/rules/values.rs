@@ -10,15 +10,26 @@ use super::{Affinity, Limits, What, Who};
 use vruntime_workload::groups::normalize_path;
 use vruntime_workload::limit::{PERIOD_NS, QUOTA_NS, cpu_max};
 use vruntime_workload::parse_duration;
+use vruntime_workload::policy::{EXPECTED, written};
 use vruntime_workload::program::{CpuMax, Policy};
+use vruntime_workload::rtapp::PolicyName;
 
 /// Keys that say who.
 pub(super) const WHO: [&str; 6] = ["comm", "regex", "pid", "tgid", "tree", "cgroup"];
 /// Keys that say what.
-pub(super) const WHAT: [&str; 10] =
-    ["nice", "policy", "cpus", "group", "weight", "max", "idle", "copies", "loop", "remove"];
+pub(super) const WHAT: [&str; 12] =
+    ["nice", "policy", "priority", "cpus", "group", "weight", "max", "burst", "idle", "copies", "loop", "remove"];
 /// Keys of a group's table.
-pub(super) const LIMITS: [&str; 3] = ["weight", "max", "idle"];
+pub(super) const LIMITS: [&str; 4] = ["weight", "max", "burst", "idle"];
+
+/// Returns the key that a file of cgroup v2 has here: `weight` for `cpu.weight`; of others the name itself.
+pub(super) fn of_file(name: &str) -> &str {
+    match name.strip_prefix("cpu.") {
+        Some("max.burst") => "burst",
+        Some(key) if LIMITS.contains(&key) => key,
+        _ => name,
+    }
+}
 
 /// A compiled pattern may take so much memory.
 const REGEX_BYTES: usize = 1 << 20;
@@ -64,6 +75,7 @@ pub(super) fn what(what: &mut What, key: &str, text: &str) -> Result<(), Wrong> 
     match key {
         "nice" => what.nice = Some(nice(text)?),
         "policy" => what.policy = Some(policy(text)?),
+        "priority" => what.priority = Some(number(text, 1, 99, "a real-time priority, 1 to 99")? as u8),
         "cpus" if text == "all" => what.cpus = Some(Affinity(None)),
         "cpus" => what.cpus = Some(Affinity(Some(cpus(text)?))),
         "group" => {
@@ -90,6 +102,7 @@ pub(super) fn limits(limits: &mut Limits, key: &str, text: &str) -> Result<(), W
     match key {
         "weight" => limits.weight = Some(number(text, 1, 10_000, "a weight, 1 to 10000 (cpu.weight)")? as u32),
         "idle" => limits.idle = Some(flag(text)?),
+        "burst" => limits.burst = Some(burst(text)?),
         _ => limits.max = Some(max(text)?),
     }
     Ok(())
@@ -112,43 +125,46 @@ fn nice(text: &str) -> Result<i8, Wrong> {
     number(text, -20, 19, "a nice value, -20 to 19").map(|nice| nice as i8)
 }
 
+/// Returns a policy. A real-time one without a priority has priority 0 until [`with_priority`] gives it the rule's.
 fn policy(text: &str) -> Result<Policy, Wrong> {
-    const EXPECTED: &str = "other, batch, idle, fifo:50, rr:10 or deadline:2ms/10ms/10ms";
-    let (name, rest) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
-    let wrong = || (format!("`{text}` is no policy"), EXPECTED);
-    let priority = || {
-        let text =
-            rest.ok_or_else(|| (format!("`{text}` needs a priority"), "a priority of 1 to 99, such as fifo:50"))?;
-        number(text, 1, 99, "a priority of 1 to 99, such as fifo:50").map(|priority| priority as u8)
-    };
-    let plain = |policy| if rest.is_none() { Ok(policy) } else { Err(wrong()) };
-    match name {
-        "other" | "normal" => plain(Policy::Other { nice: 0, slice: None }),
-        "batch" => plain(Policy::Batch { nice: 0, slice: None }),
-        "idle" => plain(Policy::Idle),
-        "fifo" => Ok(Policy::Fifo { priority: priority()? }),
-        "rr" => Ok(Policy::RoundRobin { priority: priority()? }),
-        "deadline" => {
+    let written = written(text).map_err(|why| (why, EXPECTED))?;
+    let priority = written.priority.unwrap_or(0);
+    Ok(match written.name {
+        PolicyName::Other => Policy::Other { nice: 0, slice: None },
+        PolicyName::Batch => Policy::Batch { nice: 0, slice: None },
+        PolicyName::Idle => Policy::Idle,
+        PolicyName::Fifo => Policy::Fifo { priority },
+        PolicyName::RoundRobin => Policy::RoundRobin { priority },
+        PolicyName::Deadline => {
             let expected = "deadline:RUNTIME/DEADLINE/PERIOD with 1024ns <= runtime <= deadline <= period";
-            let wrong = |why: String| (format!("`{text}` is no policy: {why}"), expected);
-            let times = rest
-                .unwrap_or_default()
-                .split('/')
-                .map(parse_duration)
-                .collect::<Result<Vec<u64>, _>>()
-                .map_err(wrong)?;
-            let (runtime, deadline, period) = match times[..] {
-                [runtime, period] => (runtime, period, period),
-                [runtime, deadline, period] => (runtime, deadline, period),
-                _ => return Err(wrong("it takes three times".to_owned())),
-            };
+            let wrong = |why: &str| (format!("`{text}` is no policy: {why}"), expected);
+            let [runtime, deadline, period] = written.times.ok_or_else(|| wrong("it takes three times"))?;
             if runtime < 1024 || runtime > deadline || deadline > period {
-                return Err(wrong("the kernel refuses these parameters".to_owned()));
+                return Err(wrong("the kernel refuses these parameters"));
             }
-            Ok(Policy::Deadline { runtime, deadline, period, reclaim: false, overrun: false })
+            Policy::Deadline { runtime, deadline, period, reclaim: false, overrun: false }
         }
-        _ => Err(wrong()),
-    }
+    })
+}
+
+/// Gives a rule's policy the priority that stands beside it.
+pub(super) fn with_priority(policy: Option<Policy>, priority: Option<u8>) -> Result<Option<Policy>, Wrong> {
+    const EXPECTED: &str = "a priority of 1 to 99, such as fifo:50, or `priority=50` beside the policy";
+    let Some(known @ (Policy::Fifo { priority: own } | Policy::RoundRobin { priority: own })) = policy else {
+        return match priority {
+            None => Ok(policy),
+            Some(_) => Err(("`priority` without a real-time policy".to_owned(), "policy=fifo or policy=rr beside it")),
+        };
+    };
+    let priority = match (own, priority) {
+        (0, None) => return Err(("the policy needs a priority".to_owned(), EXPECTED)),
+        (0, Some(priority)) | (priority, None) => priority,
+        (_, Some(_)) => return Err(("the priority is given twice".to_owned(), "it in the policy or as `priority`")),
+    };
+    Ok(Some(match known {
+        Policy::Fifo { .. } => Policy::Fifo { priority },
+        _ => Policy::RoundRobin { priority },
+    }))
 }
 
 /// `1,4-7`, the ends included.
@@ -175,10 +191,17 @@ fn cpus(text: &str) -> Result<Vec<u32>, Wrong> {
     Ok(cpus)
 }
 
+/// Returns a burst in nanoseconds: a time with its unit, or microseconds as in `cpu.max.burst`.
+fn burst(text: &str) -> Result<u64, Wrong> {
+    const EXPECTED: &str = "a time such as 20ms, or microseconds as in cpu.max.burst; at most the quota";
+    let us = text.parse::<u64>().ok().map(|us| us.saturating_mul(1000));
+    let burst = us.or_else(|| parse_duration(text).ok());
+    burst.ok_or_else(|| (format!("`{text}` is no burst"), EXPECTED))
+}
+
 /// What the kernel takes of [`cpu_max`].
 fn max(text: &str) -> Result<CpuMax, Wrong> {
-    const EXPECTED: &str =
-        "max, QUOTA/PERIOD such as 20ms/100ms (1 ms or more, of 1 ms to 1 s), or CPUs such as 500m, 0.5 or 2";
+    const EXPECTED: &str = "max, QUOTA/PERIOD such as 20ms/100ms (1 ms or more, of 1 ms to 1 s), or CPUs such as 500m, 0.5, 2 or 500m/10ms";
     let wrong = || (format!("`{text}` is no limit"), EXPECTED);
     match cpu_max(text).ok_or_else(wrong)? {
         CpuMax::Limited(limit) if limit.quota > *QUOTA_NS.end() => {

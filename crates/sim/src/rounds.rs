@@ -1,0 +1,151 @@
+//! Response times, gathered only for an observer that wants them ([`Sink::wants_rounds`]).
+//!
+//! A *round* is what a task does between two waits. It is due when the timer or the sleep that the task waited for was
+//! due, or when another task or a device woke the task. It is done when the task begins its next wait, or ends. Waits
+//! for a mutex, for a device and for room in a pipe belong to the round. A read of a pipe that finds bytes continues
+//! the round. Any other wait that finds what it waits for begins a round that is due at once.
+
+use vruntime_sched::Policy;
+use vruntime_sched::ids::TaskId;
+use vruntime_trace::Sink;
+
+use crate::cpu::NEVER;
+use crate::machine::Machine;
+use crate::program::Code;
+use crate::task::Next;
+
+/// The round of a task.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Round {
+    /// When it was due, nanoseconds.
+    due: u64,
+    /// When the task was last woken since its wait began, nanoseconds; [`NEVER`] if it was not.
+    woken: u64,
+    /// Whether a round is under way; otherwise the task waits.
+    open: bool,
+    /// Whether the task has done anything in the round.
+    worked: bool,
+    /// Whether the task has not run yet.
+    fresh: bool,
+}
+
+/// What an instruction is to a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Work,
+    Wait,
+    /// Ends the task.
+    Exit,
+    /// Neither takes time nor waits.
+    Nothing,
+}
+
+impl Code {
+    fn part(self) -> Part {
+        match self {
+            Self::Sleep(_)
+            | Self::SleepUntil(_)
+            | Self::Timer { .. }
+            | Self::TimerAbsolute { .. }
+            | Self::PoolSleep { .. }
+            | Self::Wait { .. }
+            | Self::Sync { .. }
+            | Self::Barrier { .. }
+            | Self::SemWait(_)
+            | Self::InboxWait(_)
+            | Self::Suspend { .. }
+            | Self::WaitEvent { .. }
+            | Self::WaitForCompletion { .. } => Part::Wait,
+            Self::Exit => Part::Exit,
+            Self::Settings(_)
+            | Self::Phase { .. }
+            | Self::Loop
+            | Self::LoopEnd { .. }
+            | Self::Repeat { .. }
+            | Self::PoolWait { .. }
+            | Self::PoolAgain { .. }
+            | Self::Lock(_)
+            | Self::Unlock(_)
+            | Self::PipeRead { .. } => Part::Nothing,
+            _ => Part::Work,
+        }
+    }
+}
+
+impl<P: Policy, S: Sink> Machine<'_, P, S> {
+    /// A task was created.
+    pub(crate) fn round_of_new_task(&mut self) {
+        let due = self.core.now;
+        if let Some(rounds) = &mut self.rounds {
+            rounds.push(Round { due, woken: NEVER, open: true, worked: false, fresh: true });
+        }
+    }
+
+    /// The task comes to an instruction.
+    #[inline]
+    pub(crate) fn round_reaches(&mut self, task: u32, code: Code) {
+        let Some(round) = self.rounds.as_mut().and_then(|rounds| rounds.get_mut(task as usize)) else { return };
+        round.fresh = false;
+        match code.part() {
+            Part::Work => round.worked = true,
+            Part::Wait => self.round_ends(task),
+            // The end of the run cuts a round off.
+            Part::Exit if self.core.now < self.stop_at => self.round_ends(task),
+            Part::Exit | Part::Nothing => {}
+        }
+    }
+
+    /// The task blocks in an instruction.
+    #[inline]
+    pub(crate) fn round_blocks(&mut self, task: u32) {
+        if self.rounds.is_some()
+            && let Code::PipeRead { .. } = self.programs.code[self.tasks[task as usize].pc as usize]
+        {
+            self.round_ends(task);
+        }
+    }
+
+    /// Somebody wakes the task.
+    #[inline]
+    pub(crate) fn round_wakes(&mut self, task: u32) {
+        let now = self.core.now;
+        if let Some(round) = self.rounds.as_mut().and_then(|rounds| rounds.get_mut(task as usize)) {
+            if round.fresh {
+                round.due = now;
+            } else if self.tasks[task as usize].next != Next::ReturnLock {
+                round.woken = now;
+            }
+        }
+    }
+
+    /// An instruction is done: if it was a wait, a round begins.
+    #[inline]
+    pub(crate) fn round_begins(&mut self, task: u32, code: Code) {
+        let Some(round) = self.rounds.as_mut().and_then(|rounds| rounds.get_mut(task as usize)) else { return };
+        let reads = matches!(code, Code::PipeRead { .. });
+        if round.open || !(reads || code.part() == Part::Wait) {
+            return;
+        }
+        let timer_due = self.tasks[task as usize].due;
+        let due = match code {
+            Code::Sleep(_) | Code::SleepUntil(_) | Code::TimerAbsolute { .. } => timer_due,
+            // A late task starts the beat of such a timer anew.
+            Code::Timer { .. } if round.woken != NEVER => timer_due,
+            _ => round.woken,
+        };
+        let due = due.min(self.core.now);
+        *round = Round { due, woken: NEVER, open: true, worked: reads, fresh: false };
+    }
+
+    /// The task begins to wait, or ends.
+    fn round_ends(&mut self, task: u32) {
+        let now = self.core.now;
+        let Some(round) = self.rounds.as_mut().and_then(|rounds| rounds.get_mut(task as usize)) else { return };
+        let done = round.open && round.worked;
+        let response = now.saturating_sub(round.due);
+        (round.open, round.worked, round.woken) = (false, false, NEVER);
+        if done {
+            self.core.sink.round_end(now, TaskId(task), response);
+        }
+    }
+}
