@@ -52,7 +52,7 @@ impl Code {
             | Self::Sync { .. }
             | Self::Barrier { .. }
             | Self::SemWait(_)
-            | Self::InboxWait(_)
+            | Self::InboxWait { .. }
             | Self::Suspend { .. }
             | Self::WaitEvent { .. }
             | Self::WaitForCompletion { .. } => Part::Wait,
