@@ -13,6 +13,7 @@ mod commands;
 mod complaint;
 mod examples;
 mod input;
+mod inputs;
 mod interrupt;
 mod located;
 mod machine;

@@ -26,7 +26,7 @@ use vruntime_workload::rtapp::Global;
 use crate::apart::Observer;
 use crate::benchmarks::{self, Output};
 use crate::rtapp_log::RtAppLog;
-use crate::{interrupt, located};
+use crate::{inputs, interrupt, located};
 
 /// One run to do.
 #[derive(Clone, Debug)]
@@ -262,7 +262,7 @@ fn watched(job: &Job<'_>, kinds: &[AnalysisKind], options: &AnalysisOptions) -> 
 fn create(folder: &Path, name: &str) -> miette::Result<File> {
     let path = folder.join(name);
     fs::create_dir_all(folder)
-        .and_then(|()| File::create(&path))
+        .and_then(|()| inputs::create(&path))
         .into_diagnostic()
         .wrap_err_with(|| format!("cannot write {}", path.display()))
 }

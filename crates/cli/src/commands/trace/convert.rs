@@ -1,6 +1,5 @@
 //! `vruntime trace convert`: a recorded trace in another format.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -11,7 +10,7 @@ use super::thousands;
 use crate::args::{TraceConvert, TraceFormat};
 use crate::places::Places;
 use crate::trace_file::{ROUND, explain, open};
-use crate::{Ended, interrupt, output};
+use crate::{Ended, inputs, interrupt, output};
 
 /// What writes the events.
 enum Writer {
@@ -87,8 +86,8 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
     let release = events.notes().release.clone();
     let cannot = || format!("cannot write {}", out.display());
     let file: Box<dyn Write> = match file {
-        Some(out) => Box::new(File::create(out).into_diagnostic().wrap_err_with(cannot)?),
-        None => Box::new(io::stdout()),
+        Some(out) => Box::new(inputs::create(out).into_diagnostic().wrap_err_with(cannot)?),
+        None => Box::new(output::stdout().map_err(|error| output::cannot_print(&error))?),
     };
     let mut writer = match format {
         TraceFormat::Text => {
@@ -127,6 +126,7 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
         Ok(()) => {}
         // A reader that went away is no error.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe && out == Path::new("-") => return Ok(ended),
+        Err(error) if out == Path::new("-") => return Err(output::cannot_print(&error)),
         Err(error) => return Err(error).into_diagnostic().wrap_err_with(cannot),
     }
     let notes = events.notes();
