@@ -15,10 +15,14 @@ pub(crate) fn record(path: &Path) {
     READ.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
 }
 
-/// Creates a file, or empties it. Fails if it is a file that the command has read.
-pub(crate) fn create(path: &Path) -> io::Result<File> {
-    refuse(Inputs::all(&[]).same_as(path))?;
-    File::create(path)
+/// Fails if a path names a file that the command has read.
+pub(crate) fn check_output(path: &Path) -> io::Result<()> {
+    refuse(Inputs::all(&[]).same_as(path))
+}
+
+/// Whether standard output writes to that file.
+pub(crate) fn is_stdout(path: &Path) -> bool {
+    of_stdout().is_some_and(|stdout| of_path(path) == Some(stdout))
 }
 
 /// Fails if standard output is a file that the command has read, as after `vruntime run a.toml >> a.toml`.

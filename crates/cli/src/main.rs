@@ -19,6 +19,7 @@ mod located;
 mod machine;
 mod machine_file;
 mod output;
+mod output_file;
 mod places;
 mod plan;
 mod rtapp_log;

@@ -4,15 +4,15 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use miette::{IntoDiagnostic, WrapErr, miette};
 
 use crate::args::{Options, Reports, Tables};
 use crate::commands::LEFT;
-use crate::inputs::{self, Inputs};
-use crate::{rtapp_log, tables};
+use crate::inputs::Inputs;
+use crate::{output_file, rtapp_log, tables};
 
 /// What a command will write.
 #[derive(Debug, Default)]
@@ -277,8 +277,7 @@ fn cannot(path: &Path) -> String {
 
 /// Writes a file whose place was looked at.
 pub(crate) fn write(path: &Path, text: &str) -> miette::Result<()> {
-    let written = inputs::create(path).and_then(|mut file| file.write_all(text.as_bytes()));
-    written.into_diagnostic().wrap_err_with(|| cannot(path))
+    output_file::write(path, text.as_bytes()).into_diagnostic().wrap_err_with(|| cannot(path))
 }
 
 #[cfg(test)]

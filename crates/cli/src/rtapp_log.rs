@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -116,7 +116,9 @@ impl RtAppLog {
         // The machine's own threads are in no log of rt-app's.
         let Some(header) = self.headers.get(class) else { return };
         let path = self.folder.join(format!("{}-{}-{task}.log", self.basename, safe(class)));
-        let done = inputs::create(&path).and_then(|mut file| file.write_all(format!("{header}{COLUMNS}").as_bytes()));
+        let done = inputs::check_output(&path)
+            .and_then(|()| File::create(&path))
+            .and_then(|mut file| file.write_all(format!("{header}{COLUMNS}").as_bytes()));
         self.tasks[task].path = Some(path);
         self.keep(done);
     }

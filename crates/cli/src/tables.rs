@@ -11,7 +11,7 @@ use miette::{IntoDiagnostic, WrapErr};
 use vruntime_report::{Cell, DataTable};
 
 use crate::args::TableFormat;
-use crate::inputs;
+use crate::output_file::OutputFile;
 
 /// The names of all tables that a command writes: before the run, they tell which files `--tables` may replace.
 const NAMES: [&str; 32] = [
@@ -70,12 +70,14 @@ pub(crate) fn write(folder: &Path, format: TableFormat, prefix: &str, tables: &[
     for table in tables {
         debug_assert!(NAMES.contains(&table.name), "`{}` is missing in NAMES", table.name);
         let path = folder.join(file_name(prefix, table.name, format));
-        let file = inputs::create(&path).map(BufWriter::new);
-        let written = file.and_then(|file| match format {
-            TableFormat::Csv => csv(table, file),
-            TableFormat::Json => json(table, file),
-            #[cfg(feature = "parquet")]
-            TableFormat::Parquet => parquet::write(table, file).map_err(io::Error::other),
+        let written = OutputFile::create(&path).map(BufWriter::new).and_then(|mut file| {
+            match format {
+                TableFormat::Csv => csv(table, &mut file)?,
+                TableFormat::Json => json(table, &mut file)?,
+                #[cfg(feature = "parquet")]
+                TableFormat::Parquet => parquet::write(table, &mut file).map_err(io::Error::other)?,
+            }
+            file.into_inner()?.keep()
         });
         written.into_diagnostic().wrap_err_with(|| format!("cannot write {}", path.display()))?;
     }

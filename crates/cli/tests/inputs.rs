@@ -210,3 +210,46 @@ fn what_is_not_written_may_be_read() {
         assert!(folder.path().join("tasks.json").exists());
     }
 }
+
+/// A write that fails, as on a full disk, leaves the file that was there, and nothing else.
+#[test]
+fn what_is_not_whole_has_no_name() {
+    let folder = inputs();
+    let lines = [
+        ("run w.json --html o/page.html", "o/page.html"),
+        ("run w.json --out o", "o/trace.txt"),
+        ("run w.json --out o", "o/results.json"),
+        ("run w.json --tables o --format json", "o/tasks.json"),
+        ("run w.json --tables o", "o/tasks.csv"),
+        ("compare w.json --kernel 6.6 --kernel 6.12 --out o", "o/6.6/trace.perfetto-trace"),
+        ("replay t.txt --html o/page.html", "o/page.html"),
+        ("trace convert t.txt o/c.txt", "o/c.txt"),
+        ("trace convert t.txt o/c.pftrace", "o/c.pftrace"),
+    ];
+    for (line, target) in lines {
+        for before in [Some("before"), None] {
+            let target = folder.path().join(target);
+            fs::create_dir_all(target.parent().unwrap()).unwrap();
+            if let Some(before) = before {
+                fs::write(&target, before).unwrap();
+            }
+            // No file may have more than 512 bytes: writing more fails, for the signal is ignored.
+            let limited = format!("trap '' XFSZ; ulimit -f 1; exec \"$0\" {line}");
+            let mut command = Command::new("sh");
+            command.current_dir(folder.path()).args(["-c", &limited, env!("CARGO_BIN_EXE_vruntime")]);
+            let output = command.output().unwrap();
+            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(1), "{line}: {told}");
+            assert!(told.contains("cannot write"), "{line}: {told}");
+            assert_eq!(fs::read_to_string(&target).ok().as_deref(), before, "{line}: {told}");
+            for (path, bytes) in contents(&folder.path().join("o")) {
+                assert!(
+                    bytes.len() < 512 && !path.display().to_string().contains(".part"),
+                    "{line}: {}",
+                    path.display()
+                );
+            }
+            fs::remove_dir_all(folder.path().join("o")).unwrap();
+        }
+    }
+}
