@@ -15,7 +15,7 @@ use vruntime_workload::scenario::{self, Scenario};
 use vruntime_workload::{Error, Severity, SourceMap, check, nearest};
 
 use crate::examples::{self, Example};
-use crate::interrupt;
+use crate::{inputs, interrupt};
 
 /// A file of more bytes than this is refused: no workload is that long, and nothing should fill the memory.
 const MAX_BYTES: u64 = 256 << 20;
@@ -125,6 +125,7 @@ fn load(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Told
         return Err(is_trace(path, &name, kind));
     }
     let bytes = if from_stdin {
+        inputs::record(path);
         bounded(io::stdin().lock()).into_diagnostic().wrap_err("cannot read standard input")?
     } else if let Some(example) = example {
         example.text().into_bytes()
@@ -357,6 +358,7 @@ fn names_in(folder: &Path) -> Vec<String> {
 
 /// The bytes of a file.
 pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    inputs::record(path);
     bounded(interrupt::reading(|| fs::File::open(path))?)
 }
 

@@ -1,14 +1,18 @@
 //! What goes to standard output and standard error.
 
 use std::collections::BTreeSet;
+#[cfg(unix)]
+use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::{env, process};
 
+use miette::miette;
 use vruntime_report::{printable_json, printable_text};
 use vruntime_workload::plain;
 
 use crate::complaint::{self, Told};
+use crate::inputs;
 
 /// Tables fit the terminal; anywhere else a row is a line, however long.
 pub(crate) fn fit_tables() {
@@ -34,19 +38,44 @@ pub(crate) fn print(text: &str) {
 }
 
 fn write(text: &str) {
-    flush(io::stdout().lock().write_all(text.as_bytes()));
+    let written = inputs::check_stdout().and_then(|()| stdout()?.write_all(text.as_bytes()));
+    flush(written);
 }
 
-/// What was written to standard output is there, or the program ends.
+/// Returns standard output as a file. [`io::Stdout`] takes the error of a descriptor that cannot be written for
+/// success.
+#[cfg(unix)]
+pub(crate) fn stdout() -> io::Result<File> {
+    use std::os::fd::AsFd;
+
+    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
+}
+
+/// Returns standard output.
+#[cfg(not(unix))]
+pub(crate) fn stdout() -> io::Result<io::Stdout> {
+    Ok(io::stdout())
+}
+
+/// Ends the program with an error if standard output did not take everything.
 pub(crate) fn flush(written: io::Result<()>) {
     match written.and_then(|()| io::stdout().flush()) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::BrokenPipe => process::exit(0),
         Err(error) => {
-            note(&format!("cannot write to standard output: {error}"));
+            complain(&cannot_print(&error));
             process::exit(1);
         }
     }
+}
+
+/// Returns what to tell if standard output takes no more.
+pub(crate) fn cannot_print(error: &io::Error) -> miette::Report {
+    let help = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space there, or send standard output elsewhere",
+        _ => "send standard output to a file or to a pipe",
+    };
+    miette!(help = help, "cannot write to standard output: {error}")
 }
 
 /// Prints JSON, a line at its end.

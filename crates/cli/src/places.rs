@@ -11,6 +11,8 @@ use miette::{IntoDiagnostic, WrapErr, miette};
 
 use crate::args::{Options, Reports, Tables};
 use crate::commands::LEFT;
+use crate::inputs::Inputs;
+use crate::{output_file, rtapp_log, tables};
 
 /// What a command will write.
 #[derive(Debug, Default)]
@@ -18,6 +20,8 @@ pub(crate) struct Places {
     files: Vec<Named>,
     /// They are made if need be.
     folders: Vec<Named>,
+    /// Files in those folders whose names the command derives, as far as they are known before the run.
+    derived: Vec<Named>,
     /// What the command reads, over which it must not write.
     inputs: Vec<PathBuf>,
 }
@@ -53,6 +57,49 @@ impl Places {
         self
     }
 
+    /// The folder of `--tables`: `prefixes` are what the names of its files begin with.
+    pub(crate) fn tables(self, asked: &Tables, prefixes: &[String]) -> Self {
+        let Some(folder) = &asked.folder else { return self };
+        let names = prefixes.iter().flat_map(|prefix| tables::file_names(prefix, asked.format));
+        let paths: Vec<PathBuf> = names.map(|name| folder.join(name)).collect();
+        self.folder("--tables", Some(folder), &[]).derived("--tables", paths)
+    }
+
+    /// The folder of `--rtapp-log`.
+    pub(crate) fn rtapp_log(self, folder: Option<&Path>) -> Self {
+        // The run decides which tasks there are; only a file that is there can be an input.
+        let there = folder.map_or_else(Vec::new, rtapp_log::logs_in);
+        self.folder("--rtapp-log", folder, &[]).derived("--rtapp-log", there)
+    }
+
+    fn derived(mut self, option: &'static str, paths: Vec<PathBuf>) -> Self {
+        self.derived.extend(paths.into_iter().map(|path| Named { path, option, kind: "folder" }));
+        self
+    }
+
+    /// Checks that no output is a file that the command has read, or will read. Called a second time when the inputs
+    /// were read: only then are the files known that a scenario, a machine or a rule names.
+    pub(crate) fn check_inputs(&self) -> miette::Result<()> {
+        let inputs = Inputs::all(&self.inputs);
+        for named in self.files.iter().chain(&self.derived) {
+            let Some(input) = inputs.same_as(&named.path) else { continue };
+            let path = named.path.display();
+            let another = named.another();
+            return Err(if input.is_at(&named.path) {
+                miette!(help = another, "{path} would be written over itself")
+            } else {
+                miette!(help = another, "{path} would be written over {}: they are one file", input.name())
+            });
+        }
+        match inputs.same_as_stdout() {
+            Some(input) => {
+                let help = "send standard output to another file";
+                Err(miette!(help = help, "standard output would be written over {}", input.name()))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Whether all of it can be written, and what is read be read.
     pub(crate) fn check(&self) -> miette::Result<()> {
         if self.inputs.iter().filter(|input| *input == Path::new("-")).count() > 1 {
@@ -61,12 +108,8 @@ impl Places {
         }
         self.folders.iter().try_for_each(folder)?;
         self.apart()?;
-        self.files.iter().try_for_each(|named| {
-            if self.inputs.iter().any(|input| is_same(input, &named.path)) {
-                return Err(miette!(help = named.another(), "{} would be written over itself", named.path.display()));
-            }
-            self.file_can_be(named)
-        })
+        self.check_inputs()?;
+        self.files.iter().try_for_each(|named| self.file_can_be(named))
     }
 
     /// Whether no two of them are one: of two options that name one file the second would write over the first.
@@ -145,14 +188,8 @@ impl Reports {
 impl Tables {
     /// These, too.
     pub(crate) fn places(&self, places: Places) -> Places {
-        places.folder("--tables", self.folder.as_deref(), &[])
+        places.tables(self, &[String::new()])
     }
-}
-
-/// Whether two names are of one file that is there. Devices and pipes may be read and written.
-fn is_same(one: &Path, other: &Path) -> bool {
-    let there = |path: &Path| fs::canonicalize(path).ok().filter(|path| path.is_file());
-    there(one).is_some_and(|one| there(other) == Some(one))
 }
 
 /// The one name that a place has among all that name it, as far as it is there.
@@ -240,7 +277,7 @@ fn cannot(path: &Path) -> String {
 
 /// Writes a file whose place was looked at.
 pub(crate) fn write(path: &Path, text: &str) -> miette::Result<()> {
-    fs::write(path, text).into_diagnostic().wrap_err_with(|| cannot(path))
+    output_file::write(path, text.as_bytes()).into_diagnostic().wrap_err_with(|| cannot(path))
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ use vruntime_trace::{CpuId, Event, LoopTimes, Sink, TaskId, TaskInfo};
 use vruntime_workload::program::{Policy, Workload};
 use vruntime_workload::rtapp::{Calibration, Global};
 
+use crate::inputs;
+
 /// What rt-app finds when it calibrates itself on a machine of today.
 const NS_PER_LOOP: u64 = 15;
 /// A task's rows go to its file when there are so many bytes of them.
@@ -22,6 +24,18 @@ const ALL_BYTES: usize = 64 << 20;
 
 const COLUMNS: &str = "#idx     perf      run   period           start             end          rel_st      slack \
                        c_duration   c_period     wu_lat\n";
+
+/// Returns the files in a folder that have the name of a log.
+pub(crate) fn logs_in(folder: &Path) -> Vec<PathBuf> {
+    let is_log = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".log"));
+        name.and_then(|name| name.rsplit_once('-')).is_some_and(|(_, index)| index.parse::<usize>().is_ok())
+    };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut logs: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_log).collect();
+    logs.sort();
+    logs
+}
 
 /// Writes the logs.
 #[derive(Debug)]
@@ -102,7 +116,9 @@ impl RtAppLog {
         // The machine's own threads are in no log of rt-app's.
         let Some(header) = self.headers.get(class) else { return };
         let path = self.folder.join(format!("{}-{}-{task}.log", self.basename, safe(class)));
-        let done = File::create(&path).and_then(|mut file| file.write_all(format!("{header}{COLUMNS}").as_bytes()));
+        let done = inputs::check_output(&path)
+            .and_then(|()| File::create(&path))
+            .and_then(|mut file| file.write_all(format!("{header}{COLUMNS}").as_bytes()));
         self.tasks[task].path = Some(path);
         self.keep(done);
     }

@@ -1,6 +1,6 @@
 //! Runs what was planned: several runs at once, one thread each, every run exactly as it would be alone.
 
-use std::fs::{self, File};
+use std::fs;
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,7 @@ use vruntime_workload::rtapp::Global;
 
 use crate::apart::Observer;
 use crate::benchmarks::{self, Output};
+use crate::output_file::OutputFile;
 use crate::rtapp_log::RtAppLog;
 use crate::{interrupt, located};
 
@@ -220,9 +221,9 @@ fn one_in<'scope>(
     let ((digest, stat), collector, log, (detector, analyses)) = watchers.end();
     let (perfetto, ftrace) = (perfetto.map(Observer::end), ftrace.map(Observer::end));
     outcome.notes.extend(perfetto.as_ref().and_then(|writer| left_out(writer.omitted())));
-    let written = perfetto.map_or(Ok(()), |writer| writer.finish_writing().map(drop));
+    let written = perfetto.map_or(Ok(()), |writer| writer.finish_writing()?.keep());
     written
-        .and_then(|()| ftrace.map_or(Ok(()), |writer| writer.finish_writing().map(drop)))
+        .and_then(|()| ftrace.map_or(Ok(()), |writer| writer.finish_writing()?.keep()))
         .into_diagnostic()
         .wrap_err("cannot write a trace")
         .and_then(|()| {
@@ -262,10 +263,10 @@ fn watched(job: &Job<'_>, kinds: &[AnalysisKind], options: &AnalysisOptions) -> 
     if job.overview { analyses.with_overview() } else { analyses }
 }
 
-fn create(folder: &Path, name: &str) -> miette::Result<File> {
+fn create(folder: &Path, name: &str) -> miette::Result<OutputFile> {
     let path = folder.join(name);
     fs::create_dir_all(folder)
-        .and_then(|()| File::create(&path))
+        .and_then(|()| OutputFile::create(&path))
         .into_diagnostic()
         .wrap_err_with(|| format!("cannot write {}", path.display()))
 }

@@ -3,7 +3,7 @@
 #[cfg(feature = "parquet")]
 mod parquet;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -11,24 +11,73 @@ use miette::{IntoDiagnostic, WrapErr};
 use vruntime_report::{Cell, DataTable, printable_text};
 
 use crate::args::TableFormat;
+use crate::output_file::OutputFile;
+
+/// The names of all tables that a command writes: before the run, they tell which files `--tables` may replace.
+const NAMES: [&str; 32] = [
+    "antagonists",
+    "averages",
+    "cells",
+    "classes",
+    "comparison",
+    "cpus",
+    "critical_path",
+    "critical_path_longest",
+    "deadlines",
+    "diff",
+    "events",
+    "frequencies",
+    "group_usage",
+    "group_weights",
+    "groups",
+    "idle_waits",
+    "idle_while_waiting",
+    "latency",
+    "migrations",
+    "migrations_by_task",
+    "over_seeds",
+    "replay_cpus",
+    "replay_groups",
+    "replay_over_seeds",
+    "replay_progress",
+    "replay_tasks",
+    "runqueue",
+    "runqueue_over_time",
+    "tasks",
+    "throttling",
+    "timehist",
+    "timehist_summary",
+];
+
+/// Returns the names of the files that [`write`] may write.
+pub(crate) fn file_names(prefix: &str, format: TableFormat) -> impl Iterator<Item = String> {
+    NAMES.into_iter().map(move |name| file_name(prefix, name, format))
+}
+
+fn file_name(prefix: &str, name: &str, format: TableFormat) -> String {
+    let ending = match format {
+        TableFormat::Csv => "csv",
+        TableFormat::Json => "json",
+        #[cfg(feature = "parquet")]
+        TableFormat::Parquet => "parquet",
+    };
+    format!("{prefix}{name}.{ending}")
+}
 
 /// Writes each table as `DIR/PREFIXNAME.csv`, or whatever the format is.
 pub(crate) fn write(folder: &Path, format: TableFormat, prefix: &str, tables: &[DataTable]) -> miette::Result<()> {
     fs::create_dir_all(folder).into_diagnostic().wrap_err_with(|| format!("cannot make {}", folder.display()))?;
     for table in tables {
-        let ending = match format {
-            TableFormat::Csv => "csv",
-            TableFormat::Json => "json",
-            #[cfg(feature = "parquet")]
-            TableFormat::Parquet => "parquet",
-        };
-        let path = folder.join(format!("{prefix}{}.{ending}", table.name));
-        let file = File::create(&path).map(BufWriter::new);
-        let written = file.and_then(|file| match format {
-            TableFormat::Csv => csv(table, file),
-            TableFormat::Json => json(table, file),
-            #[cfg(feature = "parquet")]
-            TableFormat::Parquet => parquet::write(table, file).map_err(io::Error::other),
+        debug_assert!(NAMES.contains(&table.name), "`{}` is missing in NAMES", table.name);
+        let path = folder.join(file_name(prefix, table.name, format));
+        let written = OutputFile::create(&path).map(BufWriter::new).and_then(|mut file| {
+            match format {
+                TableFormat::Csv => csv(table, &mut file)?,
+                TableFormat::Json => json(table, &mut file)?,
+                #[cfg(feature = "parquet")]
+                TableFormat::Parquet => parquet::write(table, &mut file).map_err(io::Error::other)?,
+            }
+            file.into_inner()?.keep()
         });
         written.into_diagnostic().wrap_err_with(|| format!("cannot write {}", path.display()))?;
     }
@@ -74,7 +123,7 @@ mod tests {
     pub(super) fn table() -> DataTable {
         let columns =
             [("task", "Task", Kind::Text), ("delay_ns", "Delay", Kind::Nanoseconds), ("share", "Share", Kind::Share)];
-        let mut table = DataTable::new("delays", "Delays", &columns);
+        let mut table = DataTable::new("latency", "Delays", &columns);
         table.push(vec!["a,\"b\"\nc".into(), 7_u64.into(), 0.5.into()]);
         table.push(vec!["d".into(), None::<u64>.into(), None::<f64>.into()]);
         table
@@ -107,14 +156,14 @@ mod tests {
         for format in [TableFormat::Csv, TableFormat::Json] {
             write(folder.path(), format, "x-", &[table()]).unwrap();
         }
-        let text = fs::read_to_string(folder.path().join("x-delays.csv")).unwrap();
+        let text = fs::read_to_string(folder.path().join("x-latency.csv")).unwrap();
         let mut rows = csv::Reader::from_reader(text.as_bytes());
         assert_eq!(rows.headers().unwrap(), vec!["task", "delay_ns", "share"]);
         let rows: Vec<csv::StringRecord> = rows.records().map(Result::unwrap).collect();
         assert_eq!(rows[0], vec!["a,\"b\"\nc", "7", "0.5"]);
         assert_eq!(rows[1], vec!["d", "", ""]);
         let json: serde_json::Value =
-            serde_json::from_str(&fs::read_to_string(folder.path().join("x-delays.json")).unwrap()).unwrap();
+            serde_json::from_str(&fs::read_to_string(folder.path().join("x-latency.json")).unwrap()).unwrap();
         assert_eq!(json, table().json());
     }
 }

@@ -9,7 +9,7 @@ use miette::{IntoDiagnostic, WrapErr, miette};
 use vruntime_trace::read::{self, Events, TextReader};
 use vruntime_workload::cgroups::Cgroups;
 
-use crate::{input, interrupt};
+use crate::{input, inputs, interrupt};
 
 /// Events between two looks for Ctrl-C.
 pub(crate) const ROUND: u64 = 1 << 16;
@@ -17,6 +17,7 @@ pub(crate) const ROUND: u64 = 1 << 16;
 /// Opens a file, or standard input if it is `-`. Text is read as it comes; a binary file is read to and fro, so that it
 /// is kept first.
 pub(crate) fn open(path: &Path) -> miette::Result<Box<dyn Events>> {
+    inputs::record(path);
     if path == Path::new("-") {
         let mut first = Vec::new();
         io::stdin().lock().take(16).read_to_end(&mut first).into_diagnostic()?;

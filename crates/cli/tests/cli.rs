@@ -152,14 +152,44 @@ fn a_fork_bomb_is_stopped_and_told_how_to_go_on() {
 #[cfg(target_os = "linux")]
 #[test]
 fn what_cannot_be_written_is_told() {
-    for arguments in [&["--help"][..], &["help", "trace"], &["run", "--help"], &["--version"], &["kernels"]] {
-        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("it is there");
-        let program = Command::cargo_bin("vruntime").expect("cargo has built it");
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace/tests/data/ftrace-tgid.txt");
+    let helps = [&["--help"][..], &["help", "trace"], &["run", "--help"], &["--version"]];
+    let results = [
+        &["kernels"][..],
+        &["kernels", "--json"],
+        &["run", "beat.json", "--duration", "1s"],
+        &["run", "beat.json", "--duration", "1s", "--json"],
+        &["compare", "beat.json", "--duration", "1s", "--kernel", "6.6", "--kernel", "6.12"],
+        &["trace", "info", trace],
+        &["trace", "convert", trace, "-", "--to", "text"],
+        &["trace", "convert", trace, "-", "--to", "perfetto"],
+        &["completions", "bash"],
+        &["init", "-"],
+    ];
+    let program = Command::cargo_bin("vruntime").expect("cargo has built it");
+    let refused = |arguments: &[&str], stdout: fs::File, why: &str| {
         let mut command = std::process::Command::new(program.get_program());
-        let output = command.args(arguments).stdout(full).output().expect("it runs");
+        command.current_dir(data("")).env("VRUNTIME_MESSAGES", "json").args(arguments).stdout(stdout);
+        let output = command.output().expect("it runs");
         let told = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {told}");
-        assert!(told.starts_with("note: cannot write to standard output"), "{arguments:?}: {told}");
+        let last = serde_json::from_str::<serde_json::Value>(told.lines().last().unwrap_or_default());
+        let last = last.unwrap_or_else(|_| panic!("{arguments:?}: {told}"));
+        assert_eq!(last["level"], "error", "{arguments:?}: {told}");
+        let message = last["message"].as_str().unwrap_or_default();
+        assert!(
+            message.starts_with("cannot write to standard output") && message.contains(why),
+            "{arguments:?}: {told}"
+        );
+        assert!(last["help"].as_str().is_some_and(|help| help.contains("standard output")), "{arguments:?}: {told}");
+    };
+    for arguments in helps.iter().chain(&results) {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("it is there");
+        refused(arguments, full, "No space left on device");
+    }
+    for arguments in results {
+        // A descriptor that is only for reading.
+        refused(arguments, fs::File::open("/dev/null").expect("it is there"), "Bad file descriptor");
     }
 }
 

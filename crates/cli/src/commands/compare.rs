@@ -95,7 +95,10 @@ fn refuse_rules_of_traces(rules: &Rules, compare: &Compare) -> miette::Result<()
 
 /// Whether the folders can be written that `--out` promises.
 fn check_folders(sides: &[Side<'_>], compare: &Compare) -> miette::Result<()> {
-    let mut places = Places::default().reads(read_files(compare));
+    let prefixes: Vec<String> = sides.iter().map(|side| format!("{}-", folder_name(&side.label))).collect();
+    let mut places = compare.reports.places(Places::default().reads(read_files(compare)));
+    places = places.tables(&compare.reports.tables, &prefixes);
+    places = places.folder("--out", compare.options.out.as_deref(), &["comparison.json"]);
     for folder in sides.iter().filter_map(|side| side.folder(compare)) {
         places = places.folder("--out", Some(&folder), &LEFT);
     }

@@ -55,8 +55,9 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
     }
     let judged = match &fidelity.against {
         Some(dir) => again::compare(&files, dir, fidelity)?,
-        None => simulated(files, fidelity)?,
+        None => simulated(files, fidelity, &places)?,
     };
+    places.check_inputs()?;
     show(&judged, fidelity)?;
     Ok(if judged.interrupted { Ended::Interrupted } else { Ended::Well })
 }
@@ -122,8 +123,9 @@ fn meant(part: &str, names: &BTreeSet<&str>) -> String {
 }
 
 /// Compares the recordings in `files` with what is simulated.
-fn simulated(files: Files, fidelity: &Fidelity) -> miette::Result<Judged> {
+fn simulated(files: Files, fidelity: &Fidelity, places: &Places) -> miette::Result<Judged> {
     let given = fidelity.costs.as_deref().map(given).transpose()?;
+    places.check_inputs()?;
     let mut scenarios = Vec::new();
     let mut skipped: Vec<String> = Vec::new();
     let mut notes: Vec<String> = Vec::new();

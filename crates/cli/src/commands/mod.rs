@@ -47,6 +47,7 @@ use serde_json::{Value, json};
 use vruntime_report::{Results, counted, observed_json, run_json, spread_json};
 
 use crate::benchmarks::Output;
+use crate::places;
 use crate::plan::{Plan, run_info};
 use crate::simulate::Done;
 
@@ -132,10 +133,8 @@ fn digests(runs: &[Done]) -> String {
 /// Writes a file into a folder, which is made if need be.
 fn leave(folder: &Path, name: &str, text: &str) -> miette::Result<()> {
     let path = folder.join(name);
-    fs::create_dir_all(folder)
-        .and_then(|()| fs::write(&path, text))
-        .into_diagnostic()
-        .wrap_err_with(|| format!("cannot write {}", path.display()))
+    fs::create_dir_all(folder).into_diagnostic().wrap_err_with(|| format!("cannot write {}", path.display()))?;
+    places::write(&path, text)
 }
 
 /// What `leave_results` and a run's traces are called.

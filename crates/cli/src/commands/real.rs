@@ -28,8 +28,10 @@ use crate::{Ended, complaint, input, interrupt, located, output};
 pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
     let files: &[&str] = if real.no_trace { &["results.json"] } else { &["results.json", "trace.txt", "cgroups.txt"] };
     let places = Places::default().reads([&real.file]).folder("--out", real.out.as_deref(), files);
-    places.folder("--rtapp-log", real.rtapp_log.as_deref(), &[]).check()?;
+    let places = places.rtapp_log(real.rtapp_log.as_deref());
+    places.check()?;
     let input = input::read_real(&real.file, real.duration, real.strict)?;
+    places.check_inputs()?;
     let ends = real.duration.or(input.workload.duration);
     input::suspect(ends.map_or_else(Vec::new, |end| located::too_late(&input, end)), real.strict)?;
     let trace = real.out.as_ref().filter(|_| !real.no_trace).map(|folder| folder.join("trace.txt"));

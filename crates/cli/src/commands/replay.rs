@@ -31,7 +31,8 @@ const TRACES: [&str; 2] = ["trace.perfetto-trace", "trace.txt"];
 pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     // What is wrong on the command line is told before a long file is read.
     let folders = ["replayed", "what-if"].map(|run| arguments.out.as_ref().map(|folder| folder.join(run)));
-    check_places(arguments, &folders)?;
+    let places = places(arguments, &folders);
+    places.check()?;
     let asked = Asked::read(arguments)?;
     let watched = arguments.reports.html.is_some();
     let analyses = || {
@@ -54,6 +55,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         recording = recording.with_policies(section.policies()).with_processes(section.processes());
     }
     let programs = Programs::new(arguments, &asked, &recording)?;
+    places.check_inputs()?;
     let jobs = programs.jobs(folders, watched, arguments.seeds, arguments.model.target);
     let runs = run(&jobs, usize::from(arguments.seeds.repeat)).into_iter();
     let runs = runs
@@ -99,14 +101,14 @@ fn by_side<'a>(runs: &'a [Done], arguments: &Replay) -> Vec<&'a [Done]> {
     runs.chunks(usize::from(arguments.seeds.repeat)).collect()
 }
 
-/// Whether all can be written that the command is to leave: its reports, and traces in these folders.
-fn check_places(arguments: &Replay, folders: &[Option<PathBuf>]) -> miette::Result<()> {
+/// Returns what the command will write: its reports, and traces in these folders.
+fn places(arguments: &Replay, folders: &[Option<PathBuf>]) -> Places {
     let inputs = std::iter::once(&arguments.file).chain(&arguments.cgroups).chain(&arguments.beside);
     let mut places = Places::default();
     for folder in folders.iter().flatten() {
         places = places.folder("--out", Some(folder), &TRACES);
     }
-    arguments.reports.places(places.reads(inputs)).check()
+    arguments.reports.places(places.reads(inputs))
 }
 
 /// What the command line names besides the trace.

@@ -18,14 +18,16 @@ use crate::{Ended, input, located, output, rules, simulate, tables};
 
 pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let options = &run.options;
-    let places = options.places().folder("--rtapp-log", run.rtapp_log.as_deref(), &[]);
-    run.reports.places(places.reads([&run.file])).check()?;
+    let places = options.places().rtapp_log(run.rtapp_log.as_deref());
+    let places = run.reports.places(places.reads([&run.file]));
+    places.check()?;
     let rules = rules::read(&run.map)?;
     let mut input = input::read(&run.file, options.duration, options.strict)?;
     if !rules.is_empty() {
         input.workload = rules::applied(&rules, &input, &run.file)?;
     }
     let mut plan = plan(&input, run.kernel.as_deref(), run.machine.as_deref(), &options.model)?;
+    places.check_inputs()?;
     rules.check_cpus(plan.config.machine.topology.nr_cpus())?;
     plan.config.duration = options.duration;
     plan.config.strict = options.strict;

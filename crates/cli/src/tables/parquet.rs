@@ -87,7 +87,7 @@ mod tests {
     fn what_is_written_is_read_back() {
         let folder = tempfile::tempdir().unwrap();
         super::super::write(folder.path(), TableFormat::Parquet, "x-", &[table()]).unwrap();
-        let reader = SerializedFileReader::new(File::open(folder.path().join("x-delays.parquet")).unwrap()).unwrap();
+        let reader = SerializedFileReader::new(File::open(folder.path().join("x-latency.parquet")).unwrap()).unwrap();
         let rows: Vec<Vec<Field>> = reader
             .get_row_iter(None)
             .unwrap()

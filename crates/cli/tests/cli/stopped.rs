@@ -28,7 +28,12 @@ fn stopped_in(folder: &Path, args: &[&str], once: &str) -> String {
         .spawn()
         .unwrap();
     // Once a trace is being written the run has begun, and before that the handler was installed.
-    let begun = || fs::metadata(folder.join(once)).is_ok_and(|file| file.len() > 100_000);
+    // It is written under a temporary name beside it.
+    let begun = || {
+        let beside = folder.join(once);
+        let files = beside.parent().and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
+        files.filter_map(|file| file.metadata().ok()).any(|file| file.is_file() && file.len() > 100_000)
+    };
     for _ in 0..600 {
         if begun() {
             break;

@@ -19,6 +19,7 @@ use super::Files;
 use crate::args::{Fidelity, Suite};
 use crate::commands::leave;
 use crate::commands::real::results_of;
+use crate::places::Places;
 use crate::{complaint, interrupt, output};
 
 /// How much of the suite, and how often.
@@ -105,6 +106,10 @@ pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miett
         }
         return Err(miette!(help = super::meant(part, &names), "no scenario of the suite has `{part}` in its name"));
     }
+    let folder = folder.join(format!("linux-{}", crate::plan::series(&host.kernel)));
+    let files: Vec<String> = suite.values().map(|file| format!("{}.json", file.name)).collect();
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    Places::default().folder("--record", Some(&folder), &files).check()?;
     if host.preempt.is_none() {
         output::note(&format!(
             "the recordings do not say the preemption model, which is not known: {}",
@@ -116,7 +121,6 @@ pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miett
     let scenarios = counted(suite.len() as u64, "scenario", "scenarios");
     let runs = counted(u64::from(extent.runs), "run", "runs");
     output::note(&format!("{scenarios}, {runs} of {} s each: {time} s", extent.seconds));
-    let kernel = crate::plan::series(&host.kernel);
     for mut file in suite.into_values() {
         let name = file.name.clone();
         output::note(&format!("{name} for real"));
@@ -139,7 +143,7 @@ pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miett
             }
             file.observed.push(observed_of(&parsed.workload, &results_of(&parsed.workload, &measured), &measured));
         }
-        leave(&folder.join(format!("linux-{kernel}")), &format!("{name}.json"), &file.text()?)?;
+        leave(&folder, &format!("{name}.json"), &file.text()?)?;
     }
     Ok(true)
 }

@@ -1,6 +1,5 @@
 //! `vruntime trace convert`: a recorded trace in another format.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -9,14 +8,37 @@ use vruntime_trace::{Record, RecordedPerfetto, RecordedText, Tracepoint};
 
 use super::thousands;
 use crate::args::{TraceConvert, TraceFormat};
+use crate::output_file::OutputFile;
 use crate::places::Places;
 use crate::trace_file::{ROUND, explain, open};
 use crate::{Ended, interrupt, output};
 
+/// What takes the trace.
+enum Out {
+    File(OutputFile),
+    Stdout(Box<dyn Write>),
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.write(bytes),
+            Self::Stdout(stdout) => stdout.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.flush(),
+            Self::Stdout(stdout) => stdout.flush(),
+        }
+    }
+}
+
 /// What writes the events.
 enum Writer {
-    Text(RecordedText<Box<dyn Write>>),
-    Perfetto(Box<RecordedPerfetto<Box<dyn Write>>>),
+    Text(RecordedText<Out>),
+    Perfetto(Box<RecordedPerfetto<Out>>),
 }
 
 impl Writer {
@@ -54,10 +76,11 @@ impl Writer {
     }
 
     fn finish(self) -> io::Result<()> {
-        match self {
-            Self::Text(writer) => writer.finish_writing().map(drop),
-            Self::Perfetto(writer) => writer.finish_writing().map(drop),
-        }
+        let out = match self {
+            Self::Text(writer) => writer.finish_writing()?,
+            Self::Perfetto(writer) => writer.finish_writing()?,
+        };
+        if let Out::File(file) = out { file.keep() } else { Ok(()) }
     }
 }
 
@@ -86,9 +109,9 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
     let cpus = events.notes().cpus.unwrap_or(0);
     let release = events.notes().release.clone();
     let cannot = || format!("cannot write {}", out.display());
-    let file: Box<dyn Write> = match file {
-        Some(out) => Box::new(File::create(out).into_diagnostic().wrap_err_with(cannot)?),
-        None => Box::new(io::stdout()),
+    let file = match file {
+        Some(out) => Out::File(OutputFile::create(out).into_diagnostic().wrap_err_with(cannot)?),
+        None => Out::Stdout(Box::new(output::stdout().map_err(|error| output::cannot_print(&error))?)),
     };
     let mut writer = match format {
         TraceFormat::Text => {
@@ -127,6 +150,7 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
         Ok(()) => {}
         // A reader that went away is no error.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe && out == Path::new("-") => return Ok(ended),
+        Err(error) if out == Path::new("-") => return Err(output::cannot_print(&error)),
         Err(error) => return Err(error).into_diagnostic().wrap_err_with(cannot),
     }
     let notes = events.notes();

@@ -1,0 +1,98 @@
+//! Files that appear when they are complete: a full disk leaves none that only looks complete.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::TempPath;
+
+use crate::inputs;
+
+/// A file that is written under a temporary name in its own folder. [`OutputFile::keep`] renames it; without that, it
+/// is removed, and an earlier file stays.
+#[derive(Debug)]
+pub(crate) struct OutputFile {
+    file: File,
+    /// The temporary name and the name to be; none if the file is written in place.
+    renamed: Option<(TempPath, PathBuf)>,
+}
+
+impl OutputFile {
+    /// Begins a file. Fails if `path` names a file that the command has read.
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        inputs::check_output(path)?;
+        match replaceable(path).and_then(|(path, there)| temporary(path, there.as_ref()).ok()) {
+            Some(file) => Ok(file),
+            None => Ok(Self { file: File::create(path)?, renamed: None }),
+        }
+    }
+
+    /// Gives the file its name, when everything is written.
+    pub(crate) fn keep(self) -> io::Result<()> {
+        let Self { mut file, renamed } = self;
+        file.flush()?;
+        drop(file);
+        renamed.map_or(Ok(()), |(temporary, path)| temporary.persist(path).map_err(|error| error.error))
+    }
+}
+
+impl Write for OutputFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Writes a whole file.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OutputFile::create(path)?;
+    file.write_all(bytes)?;
+    file.keep()
+}
+
+fn temporary(path: PathBuf, there: Option<&fs::Metadata>) -> io::Result<OutputFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".vruntime-").suffix(".part");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+
+        // As for every new file, the umask decides.
+        builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (file, temporary) = builder.tempfile_in(folder)?.into_parts();
+    if let Some(there) = there {
+        file.set_permissions(there.permissions())?;
+    }
+    Ok(OutputFile { file, renamed: Some((temporary, path)) })
+}
+
+/// Returns the file that a rename may replace, and what is there. None if other names, an owner or an open descriptor
+/// of the file that is there would be lost: devices, pipes, hard links, files of others, standard output.
+fn replaceable(path: &Path) -> Option<(PathBuf, Option<fs::Metadata>)> {
+    if ["/dev", "/proc"].iter().any(|open| path.starts_with(open)) {
+        return None;
+    }
+    if path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        return Some((path.to_owned(), None));
+    }
+    let path = fs::canonicalize(path).ok()?;
+    let there = fs::metadata(&path).ok()?;
+    (there.is_file() && is_only_ours(&there) && !inputs::is_stdout(&path)).then_some((path, Some(there)))
+}
+
+#[cfg(unix)]
+fn is_only_ours(there: &fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+
+    there.nlink() == 1 && there.uid() == rustix::process::geteuid().as_raw()
+}
+
+#[cfg(not(unix))]
+fn is_only_ours(_there: &fs::Metadata) -> bool {
+    true
+}
