@@ -302,9 +302,9 @@ pub(crate) struct Diff {
     /// Only this CPU
     #[arg(long, value_name = "CPU", value_parser = number(0..=u32::MAX), allow_negative_numbers = true)]
     pub(crate) cpu: Option<u32>,
-    /// Compare at most so many events of each CPU; the time it takes grows with its square
-    #[arg(long, value_name = "N", default_value = "10000", value_parser = number(1..=usize::MAX), allow_negative_numbers = true)]
-    pub(crate) limit: usize,
+    /// Compare the first N events of each CPU only [default: compare all]; exit with 2 if events are left out
+    #[arg(long, value_name = "N", value_parser = number(1..=usize::MAX), allow_negative_numbers = true)]
+    pub(crate) limit: Option<usize>,
     /// Events shown before and after what differs
     #[arg(long, value_name = "N", default_value = "3", value_parser = number(0..=usize::MAX), allow_negative_numbers = true)]
     pub(crate) context: usize,
@@ -314,7 +314,7 @@ pub(crate) struct Diff {
     /// Events shown of each place, at most
     #[arg(long, value_name = "N", default_value = "40", value_parser = number(1..=usize::MAX), allow_negative_numbers = true)]
     pub(crate) lines: usize,
-    /// Print an array of {cpu, events, alike, shift_ns, first_divergence} instead of text
+    /// Print an array of {cpu, events, not_compared, alike, alike_is_lower_bound, shift_ns, first_divergence} as JSON
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]

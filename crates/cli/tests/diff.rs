@@ -105,8 +105,11 @@ fn the_table_of_cpus_is_a_file() {
     assert_eq!(code, Some(2), "{err}");
     let csv = fs::read_to_string(out.path().join("diff.csv")).expect("it is there");
     let rows: Vec<&str> = csv.lines().collect();
-    assert_eq!(rows[0], "cpu,events_a,events_b,alike,share_alike,until_event,parts_at_ns,shift_ns");
-    assert!(rows[1].starts_with("0,3,3,1,0.33") && rows[1].ends_with(",1,4000000,0") && rows.len() == 2, "{csv}");
+    assert_eq!(
+        rows[0],
+        "cpu,events_a,events_b,alike,share_alike,until_event,parts_at_ns,shift_ns,not_compared_a,not_compared_b,alike_is_lower_bound"
+    );
+    assert!(rows[1].starts_with("0,3,3,1,0.33") && rows[1].ends_with(",1,4000000,0,0,0,0") && rows.len() == 2, "{csv}");
 }
 
 #[test]
@@ -186,4 +189,47 @@ fn ctrl_c_ends_it() {
     let output = child.wait_with_output().expect("it ends");
     assert!(gone, "it went on");
     assert_eq!((output.status.code(), output.stdout.len()), (Some(130), 0), "{output:?}");
+}
+
+/// All events are compared unless `--limit` says otherwise; then what is not compared is no proof that traces agree.
+#[test]
+fn nothing_is_called_the_same_that_was_not_compared() {
+    let turns = |last: &'static str| -> Vec<(&str, f64)> {
+        let turns = (0..12_000_u32).map(|turn| (["two", "one"][turn as usize % 2], 1.0 + f64::from(turn) / 1e3));
+        turns.chain([(last, 20.0)]).collect()
+    };
+    let (a, b) = (trace(&turns("two")), trace(&turns("three")));
+    let (code, out, err) = diff(&a, &b, &[]);
+    assert_eq!(code, Some(2), "{out}{err}");
+    assert!(out.contains("A   19000.000000  switch one (R) -> two"), "{out}");
+    assert_eq!(diff(&a, &a, &[]).0, Some(0));
+    assert_eq!(diff(&a, &a, &["--limit", "12001"]).0, Some(0), "the limit leaves nothing out");
+    for b in [&a, &b] {
+        let (code, out, err) = diff(&a, b, &["--limit", "10000"]);
+        assert_eq!(code, Some(2), "{out}{err}");
+        assert!(
+            !out.contains("The same") && out.contains("Not compared because of --limit: 2001 events of A, 2001"),
+            "{out}"
+        );
+    }
+    let (code, out, _) = diff(&a, &a, &["--limit", "10000", "--json"]);
+    let json: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((code, json[0]["not_compared"][0].as_u64()), (Some(2), Some(2001)));
+}
+
+/// Long traces that have little in common are compared to their end. What the search may have missed is told.
+#[test]
+fn long_traces_that_differ_all_along_are_compared() {
+    let turns = |of: [&'static str; 5]| -> Vec<(&str, f64)> {
+        (0..30_000_u32).map(|turn| (of[turn as usize % 5], 1.0 + f64::from(turn) / 1e3)).collect()
+    };
+    let a = trace(&turns(["two", "one", "two", "three", "one"]));
+    let b = trace(&turns(["two", "one", "three", "two", "three"]));
+    let (code, out, err) = diff(&a, &b, &["--json"]);
+    let json: Value = serde_json::from_str(&out).expect("JSON");
+    let alike = json[0]["alike"].as_u64().expect("a number");
+    assert_eq!((code, json[0]["alike_is_lower_bound"].as_bool()), (Some(2), Some(true)), "{err}");
+    assert!((2..30_000).contains(&alike) && json[0]["first_divergence"]["after"] == 2, "{out}");
+    let (_, out, _) = diff(&a, &b, &[]);
+    assert!(out.contains("`alike` is a lower bound on CPU 0"), "{out}");
 }

@@ -1,10 +1,11 @@
 //! `vruntime diff`: where two traces part, and what is alike after that.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::Path;
 
+use imara_diff::Token;
 use miette::miette;
 use serde_json::{Value, json};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
@@ -17,23 +18,50 @@ use crate::places::Places;
 use crate::trace_file::{ROUND, explain, open};
 use crate::{Ended, interrupt, output, tables};
 
-/// One event, without its time: what two traces have in common or not.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Step(String);
+/// The texts of both traces' events, without their times. Events are equal if their texts are, so that a lane has the
+/// number of each text only.
+#[derive(Debug, Default)]
+struct Steps {
+    texts: Vec<String>,
+    numbers: HashMap<String, u32>,
+}
+
+impl Steps {
+    /// Returns the number of a text.
+    fn number(&mut self, text: String) -> miette::Result<u32> {
+        if let Some(&number) = self.numbers.get(&text) {
+            return Ok(number);
+        }
+        let help = "compare less: --task, --cpu or --limit";
+        let number = u32::try_from(self.texts.len())
+            .map_err(|_| miette!(help = help, "the traces have 2^32 different events"))?;
+        self.texts.push(text.clone());
+        self.numbers.insert(text, number);
+        Ok(number)
+    }
+
+    fn text(&self, number: u32) -> &str {
+        self.texts.get(number as usize).map_or("", String::as_str)
+    }
+}
 
 /// What happened on one CPU.
 #[derive(Debug, Default)]
 struct Lane {
     /// Nanoseconds since the trace's beginning.
     times: Vec<i64>,
-    steps: Vec<Step>,
+    steps: Vec<u32>,
+    /// Events beyond `--limit`.
+    not_compared: usize,
 }
 
 /// A trace as far as it is compared.
 #[derive(Debug, Default)]
 struct Side {
     lanes: BTreeMap<u32, Lane>,
+    /// Events that are compared, and those beyond `--limit`.
     events: usize,
+    not_compared: usize,
 }
 
 /// Names of tasks. Who has the pid and the name of somebody in the other trace is the same one, as in a recording and
@@ -91,22 +119,28 @@ impl Names {
 
 pub(crate) fn diff(diff: &Diff) -> miette::Result<Ended> {
     diff.tables.places(Places::default().reads([&diff.a, &diff.b])).check()?;
-    let mut names = Names::default();
-    let Some(one) = side(&diff.a, diff, &mut names)? else { return Ok(Ended::Interrupted) };
+    let (mut names, mut steps) = (Names::default(), Steps::default());
+    let Some(one) = side(&diff.a, diff, &mut names, &mut steps)? else { return Ok(Ended::Interrupted) };
     has_events(&diff.a, &one, diff, &names)?;
     let mut names = Names::beside(names);
-    let Some(other) = side(&diff.b, diff, &mut names)? else { return Ok(Ended::Interrupted) };
+    let Some(other) = side(&diff.b, diff, &mut names, &mut steps)? else { return Ok(Ended::Interrupted) };
     has_events(&diff.b, &other, diff, &names)?;
-    let Some(lanes) = compare(&one, &other) else { return Ok(Ended::Interrupted) };
+    let Some(lanes) = compare(&one, &other, steps.texts.len()) else { return Ok(Ended::Interrupted) };
     if let Some(folder) = &diff.tables.folder {
         tables::write(folder, diff.tables.format, "", &[table(&lanes)])?;
     }
     if diff.json {
-        output::print_json(&json!(lanes.iter().map(Compared::json).collect::<Vec<Value>>()));
+        output::print_json(&json!(lanes.iter().map(|lane| lane.json(&steps)).collect::<Vec<Value>>()));
     } else {
-        output::print(&text(diff, &one, &other, &lanes));
+        output::print(&text(diff, &steps, [&one, &other], &lanes));
     }
-    Ok(if lanes.iter().all(|lane| lane.first.is_none()) { Ended::Well } else { Ended::Detected })
+    Ok(if lanes.iter().any(|lane| lane.first.is_some()) {
+        Ended::Detected
+    } else if one.not_compared + other.not_compared > 0 {
+        Ended::NotMet
+    } else {
+        Ended::Well
+    })
 }
 
 /// Whether there is anything to compare in a trace, and if not, what is in the way.
@@ -131,7 +165,7 @@ fn has_events(path: &Path, side: &Side, diff: &Diff, names: &Names) -> miette::R
 }
 
 /// Reads what is compared of a trace; none after Ctrl-C.
-fn side(path: &Path, diff: &Diff, names: &mut Names) -> miette::Result<Option<Side>> {
+fn side(path: &Path, diff: &Diff, names: &mut Names, steps: &mut Steps) -> miette::Result<Option<Side>> {
     let mut events: Box<dyn Events> = open(path)?;
     let mut side = Side::default();
     let (mut began, mut count) = (None, 0_u64);
@@ -171,10 +205,13 @@ fn side(path: &Path, diff: &Diff, names: &mut Names) -> miette::Result<Option<Si
         }
         let began = *began.get_or_insert(record.at);
         let lane = side.lanes.entry(record.cpu).or_default();
-        if lane.steps.len() < diff.limit {
+        if diff.limit.is_none_or(|limit| lane.steps.len() < limit) {
             lane.times.push(record.at - began);
-            lane.steps.push(Step(step));
+            lane.steps.push(steps.number(step)?);
             side.events += 1;
+        } else {
+            lane.not_compared += 1;
+            side.not_compared += 1;
         }
     }
     Ok(Some(side))
@@ -187,16 +224,53 @@ struct Compared<'a> {
     ops: Vec<DiffOp>,
     /// Events that both have, in this order.
     alike: usize,
+    /// Set if more events may be alike: the search for them was not exhaustive.
+    lower_bound: bool,
     /// Where they part first: so many events after the beginning of each.
     first: Option<(usize, usize)>,
     /// How much later the common events come in the second: the median, nanoseconds.
     shift_ns: i64,
 }
 
-static NOTHING: Lane = Lane { times: Vec::new(), steps: Vec::new() };
+static NOTHING: Lane = Lane { times: Vec::new(), steps: Vec::new(), not_compared: 0 };
+
+/// Events of one CPU of one trace up to which the search for the most events in common is exhaustive. Events that both
+/// traces have at the beginning and at the end do not count. The time of an exhaustive search grows with their square.
+const EXHAUSTIVE: usize = 10_000;
+
+/// Returns what turns `a` into `b`, and whether `b` may have more in common with `a`.
+fn operations(a: &[u32], b: &[u32], texts: usize) -> (Vec<DiffOp>, bool) {
+    let alike = |(a, b): &(&u32, &u32)| a == b;
+    let start = a.iter().zip(b).take_while(alike).count();
+    let end = a[start..].iter().rev().zip(b[start..].iter().rev()).take_while(alike).count();
+    let differing = a.len().max(b.len()) - start - end;
+    if differing <= EXHAUSTIVE {
+        return (capture_diff_slices(Algorithm::Myers, a, b), false);
+    }
+    let [a_tokens, b_tokens] = [a, b].map(|steps| steps.iter().copied().map(Token).collect::<Vec<Token>>());
+    let mut found = imara_diff::Diff::default();
+    found.compute_with(imara_diff::Algorithm::Myers, &a_tokens, &b_tokens, u32::try_from(texts).unwrap_or(u32::MAX));
+    let (mut ops, mut old, mut new) = (Vec::new(), 0, 0);
+    let equal = |old: usize, new: usize, to: usize| {
+        (to > old).then(|| DiffOp::Equal { old_index: old, new_index: new, len: to - old })
+    };
+    for hunk in found.hunks() {
+        let [before, after] = [hunk.before, hunk.after].map(|range| range.start as usize..range.end as usize);
+        ops.extend(equal(old, new, before.start));
+        (old, new) = (before.end, after.end);
+        let (old_index, new_index, old_len, new_len) = (before.start, after.start, before.len(), after.len());
+        ops.push(match (old_len, new_len) {
+            (_, 0) => DiffOp::Delete { old_index, old_len, new_index },
+            (0, _) => DiffOp::Insert { old_index, new_index, new_len },
+            _ => DiffOp::Replace { old_index, old_len, new_index, new_len },
+        });
+    }
+    ops.extend(equal(old, new, a.len()));
+    (ops, true)
+}
 
 /// All CPUs of both; none after Ctrl-C.
-fn compare<'a>(one: &'a Side, other: &'a Side) -> Option<Vec<Compared<'a>>> {
+fn compare<'a>(one: &'a Side, other: &'a Side, texts: usize) -> Option<Vec<Compared<'a>>> {
     let mut cpus: Vec<u32> = one.lanes.keys().chain(other.lanes.keys()).copied().collect();
     cpus.sort_unstable();
     cpus.dedup();
@@ -204,7 +278,7 @@ fn compare<'a>(one: &'a Side, other: &'a Side) -> Option<Vec<Compared<'a>>> {
         .map(|cpu| {
             let lanes = [one, other].map(|side| side.lanes.get(&cpu).unwrap_or(&NOTHING));
             let [a, b] = lanes;
-            let ops = capture_diff_slices(Algorithm::Myers, &a.steps, &b.steps);
+            let (ops, lower_bound) = operations(&a.steps, &b.steps, texts);
             let mut shifts = Vec::new();
             for op in &ops {
                 if let DiffOp::Equal { old_index, new_index, len } = *op {
@@ -215,7 +289,8 @@ fn compare<'a>(one: &'a Side, other: &'a Side) -> Option<Vec<Compared<'a>>> {
             let first = ops.iter().find(|op| !matches!(op, DiffOp::Equal { .. }));
             let first = first.map(|op| (op.old_range().start, op.new_range().start));
             let shift_ns = shifts.get(shifts.len() / 2).copied().unwrap_or(0);
-            (!interrupt::asked()).then_some(Compared { cpu, lanes, alike: shifts.len(), ops, first, shift_ns })
+            let alike = shifts.len();
+            (!interrupt::asked()).then_some(Compared { cpu, lanes, ops, alike, lower_bound, first, shift_ns })
         })
         .collect()
 }
@@ -233,15 +308,17 @@ impl Compared<'_> {
         100.0 * self.alike as f64 / longer.max(1) as f64
     }
 
-    fn json(&self) -> Value {
+    fn json(&self, steps: &Steps) -> Value {
         let event = |lane: usize, index: usize| {
-            let step = self.lanes[lane].steps.get(index)?;
-            Some(json!({ "at_ns": self.lanes[lane].times[index], "event": step.0 }))
+            let &step = self.lanes[lane].steps.get(index)?;
+            Some(json!({ "at_ns": self.lanes[lane].times[index], "event": steps.text(step) }))
         };
         json!({
             "cpu": self.cpu,
             "events": self.lanes.map(|lane| lane.steps.len()),
+            "not_compared": self.lanes.map(|lane| lane.not_compared),
             "alike": self.alike,
+            "alike_is_lower_bound": self.lower_bound,
             "shift_ns": self.shift_ns,
             "first_divergence": self.first.map(|(a, b)| json!({ "after": a, "a": event(0, a), "b": event(1, b) })),
         })
@@ -259,6 +336,9 @@ fn table(lanes: &[Compared<'_>]) -> DataTable {
         ("until_event", "Until event", Kind::Count),
         ("parts_at_ns", "At", Kind::Nanoseconds),
         ("shift_ns", "B later", Kind::Nanoseconds),
+        ("not_compared_a", "Not compared A", Kind::Count),
+        ("not_compared_b", "Not compared B", Kind::Count),
+        ("alike_is_lower_bound", "Alike is a lower bound", Kind::Count),
     ];
     let mut table = DataTable::new("diff", "What two traces have in common, by CPU", &columns);
     for lane in lanes {
@@ -271,6 +351,9 @@ fn table(lanes: &[Compared<'_>]) -> DataTable {
             lane.first.map(|(after, _)| after).into(),
             lane.parts_at().into(),
             lane.shift_ns.into(),
+            lane.lanes[0].not_compared.into(),
+            lane.lanes[1].not_compared.into(),
+            usize::from(lane.lower_bound).into(),
         ]);
     }
     table
@@ -280,8 +363,11 @@ fn milliseconds(ns: i64) -> String {
     format!("{:.6}", ns as f64 / 1e6)
 }
 
-fn text(diff: &Diff, one: &Side, other: &Side, lanes: &[Compared<'_>]) -> String {
-    let [ours, theirs] = [one, other].map(|side| counted(side.events as u64, "event", "events"));
+fn text(diff: &Diff, steps: &Steps, sides: [&Side; 2], lanes: &[Compared<'_>]) -> String {
+    let [ours, theirs] = sides.map(|side| {
+        let events = counted(side.events as u64, "event", "events");
+        if side.not_compared == 0 { events } else { format!("{events} compared, {} not (--limit)", side.not_compared) }
+    });
     let mut text = format!("A {}: {ours}\nB {}: {theirs}\n\n", diff.a.display(), diff.b.display());
     let rows = lanes.iter().map(|lane| {
         vec![
@@ -297,24 +383,42 @@ fn text(diff: &Diff, one: &Side, other: &Side, lanes: &[Compared<'_>]) -> String
     });
     let head = ["CPU", "events A", "events B", "alike", "% alike", "until event", "ms", "B later, ms"];
     text.push_str(&grid(&head, 1, rows));
+    let bounds = lanes.iter().filter(|lane| lane.lower_bound).map(|lane| lane.cpu.to_string()).collect::<Vec<_>>();
+    if !bounds.is_empty() {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "\n`alike` is a lower bound on CPU {}: more than {EXHAUSTIVE} events lie between the first difference and the last.",
+            bounds.join(", ")
+        );
+    }
     let Some(earliest) = lanes.iter().filter(|lane| lane.first.is_some()).min_by_key(|lane| lane.parts_at()) else {
-        text.push_str("\nThe same events in the same order on every CPU.\n");
+        let [a, b] = sides.map(|side| side.not_compared);
+        if a + b == 0 {
+            text.push_str("\nThe same events in the same order on every CPU.\n");
+        } else {
+            let _ = writeln!(
+                text,
+                "\nThe compared events do not differ. Not compared because of --limit: {} of A, {} of B.",
+                counted(a as u64, "event", "events"),
+                counted(b as u64, "event", "events")
+            );
+        }
         return text;
     };
-    // Writing to a String cannot fail.
     let _ = writeln!(text, "\nThey part on CPU {} (ms since the beginning of each trace):\n", earliest.cpu);
-    hunks(&mut text, earliest, diff);
+    hunks(&mut text, earliest, steps, diff);
     text
 }
 
 /// The first places where the two differ, with what is around them; of each no more than so many events.
-fn hunks(text: &mut String, lane: &Compared<'_>, diff: &Diff) {
+fn hunks(text: &mut String, lane: &Compared<'_>, steps: &Steps, diff: &Diff) {
     let groups = similar::group_diff_ops(lane.ops.clone(), diff.context);
     for (number, group) in groups.iter().take(diff.hunks).enumerate() {
         if number > 0 {
             text.push_str("  ...\n");
         }
-        hunk(text, lane, group, diff.lines);
+        hunk(text, lane, steps, group, diff.lines);
     }
     if groups.len() > diff.hunks {
         let more = counted((groups.len() - diff.hunks) as u64, "more place", "more places");
@@ -324,14 +428,14 @@ fn hunks(text: &mut String, lane: &Compared<'_>, diff: &Diff) {
 
 /// One place. Two traces that never come together again differ in all that follows: then the beginning of what each has
 /// there is shown.
-fn hunk(text: &mut String, lane: &Compared<'_>, group: &[DiffOp], most: usize) {
+fn hunk(text: &mut String, lane: &Compared<'_>, steps: &Steps, group: &[DiffOp], most: usize) {
     let (mut left, mut hidden) = (most, 0);
     // Writes as many as there is room for, and returns how many.
     let mut lines = |text: &mut String, sign: char, side: usize, range: Range<usize>, room: usize| {
         let shown = room.min(range.len());
         let of = lane.lanes[side];
         for index in range.clone().take(shown) {
-            let _ = writeln!(text, "{sign} {:>14}  {}", milliseconds(of.times[index]), of.steps[index].0);
+            let _ = writeln!(text, "{sign} {:>14}  {}", milliseconds(of.times[index]), steps.text(of.steps[index]));
         }
         if 0 < shown && shown < range.len() {
             let _ = writeln!(text, "{sign} {:>14}", "...");
