@@ -427,6 +427,17 @@ const PRINTED: [Printed; 8] = [
         ],
     ),
     (
+        "classes",
+        &[
+            ("tasks", "class"),
+            ("rounds", "rounds"),
+            ("response p50", "response_p50_ns"),
+            ("p90", "response_p90_ns"),
+            ("p99", "response_p99_ns"),
+            ("max", "response_max_ns"),
+        ],
+    ),
+    (
         "tasks",
         &[("tasks", "class"), ("policy", "policy"), ("prio", "prio"), ("rt priority", "rt_priority"), ("nice", "nice")],
     ),

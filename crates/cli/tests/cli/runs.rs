@@ -278,7 +278,7 @@ fn response_times_are_told_of_tasks_that_work_in_rounds() {
     }
     let page = folder.path().join("page.html");
     well(&["run", file, "--html", page.to_str().unwrap()]);
-    assert!(fs::read_to_string(page).unwrap().contains("Response: p99"));
+    assert!(fs::read_to_string(page).unwrap().contains(r#""Response","head":"p99""#));
 }
 
 /// A file of lstopo has the capacities that Linux told, and what is not taken from it is told.
