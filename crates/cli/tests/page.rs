@@ -410,7 +410,7 @@ sleep = "1ms"
 /// Printed tables by their first two heads; the file that has each, and all heads with the column that has what is
 /// below it.
 type Printed = (&'static str, &'static [(&'static str, &'static str)]);
-const PRINTED: [Printed; 8] = [
+const PRINTED: [Printed; 9] = [
     (
         "classes",
         &[

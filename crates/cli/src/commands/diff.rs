@@ -1,6 +1,6 @@
 //! `vruntime diff`: where two traces part, and what is alike after that.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::Path;
@@ -23,7 +23,7 @@ use crate::{Ended, interrupt, output, tables};
 #[derive(Debug, Default)]
 struct Steps {
     texts: Vec<String>,
-    numbers: HashMap<String, u32>,
+    numbers: BTreeMap<String, u32>,
 }
 
 impl Steps {

@@ -160,12 +160,11 @@ fn capacities(root: Node<'_, '_>, notes: &mut Vec<String>) -> BTreeMap<u32, u32>
             infos.filter(|info| info.attribute("name") == Some(name)).find_map(|info| info.attribute("value"))
         };
         let capacity = info("LinuxCapacity").and_then(|value| value.parse::<u32>().ok());
-        match capacity.filter(|capacity| (1..=1024).contains(capacity)) {
-            Some(capacity) => capacities.extend(cpus.into_iter().map(|cpu| (cpu, capacity))),
-            None => {
-                let name = info("CoreType").unwrap_or("of one kind");
-                untold.push(format!("{} {name}", list(&cpus)));
-            }
+        if let Some(capacity) = capacity.filter(|capacity| (1..=1024).contains(capacity)) {
+            capacities.extend(cpus.into_iter().map(|cpu| (cpu, capacity)));
+        } else {
+            let name = info("CoreType").unwrap_or("of one kind");
+            untold.push(format!("{} {name}", list(&cpus)));
         }
     }
     if !untold.is_empty() && kinds().count() > 1 {

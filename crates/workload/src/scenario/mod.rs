@@ -418,7 +418,9 @@ fn numbers(fields: &mut Fields<'_, '_>, place: &str, value: &Value<'_>, least: i
         // Without quotes `kernel.sched_rt_runtime_us` is a table `kernel`.
         if let ("[set]", "kernel", DeValue::Table(_)) = (place, key.get_ref().as_ref(), value.get_ref()) {
             let mut sysctls = numbers(fields, "[set.kernel]", value, least);
-            sysctls.iter_mut().for_each(|setting| setting.name.value.insert_str(0, "kernel."));
+            for setting in &mut sysctls {
+                setting.name.value.insert_str(0, "kernel.");
+            }
             settings.extend(sysctls);
             continue;
         }
