@@ -49,7 +49,7 @@ const NAMES: [&str; 32] = [
     "timehist_summary",
 ];
 
-/// Returns the names of the files that [`write`] may write.
+/// Returns the names of the files that `write` may write.
 pub(crate) fn file_names(prefix: &str, format: TableFormat) -> impl Iterator<Item = String> {
     NAMES.into_iter().map(move |name| file_name(prefix, name, format))
 }

@@ -67,7 +67,7 @@ pub(crate) fn changes(program: &'static Program) -> impl Iterator<Item = &'stati
 /// The hogs as they really run, and clients that were added.
 #[derive(Debug, Default)]
 pub(crate) struct Hogs {
-    hogs: Vec<Group>,
+    processes: Vec<Group>,
     clients: Vec<Group>,
     folder: Option<PathBuf>,
 }
@@ -75,7 +75,7 @@ pub(crate) struct Hogs {
 impl Hogs {
     pub(crate) fn start(number: usize) -> miette::Result<Self> {
         let hog = |_| Group::start(HOG, &["/dev/zero"], Path::new("/"));
-        Ok(Self { hogs: (0..number).map(hog).collect::<miette::Result<_>>()?, clients: Vec::new(), folder: None })
+        Ok(Self { processes: (0..number).map(hog).collect::<miette::Result<_>>()?, clients: Vec::new(), folder: None })
     }
 
     /// Starts them as the change has them.
@@ -110,7 +110,7 @@ impl Hogs {
     }
 
     fn each<T>(&self, change: impl Fn(&str) -> miette::Result<T>) -> miette::Result<()> {
-        self.hogs.iter().try_for_each(|hog| change(&hog.pid().to_string()).map(drop))
+        self.processes.iter().try_for_each(|hog| change(&hog.pid().to_string()).map(drop))
     }
 
     /// Puts them into a group with these files, of cgroup v2 or v1.
@@ -136,7 +136,7 @@ impl Hogs {
 
 impl Drop for Hogs {
     fn drop(&mut self) {
-        self.hogs.clear();
+        self.processes.clear();
         self.clients.clear();
         if let Some(folder) = &self.folder {
             // An ended process leaves its group a little later.

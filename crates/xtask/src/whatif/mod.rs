@@ -156,7 +156,8 @@ impl WhatIf {
 /// Every change once, and of which program it is if not of all.
 fn all_changes() -> impl Iterator<Item = (&'static Change, String)> {
     let of_all = changes::OF_HOGS.iter().map(|change| (change, String::new()));
-    of_all.chain(PROGRAMS.iter().flat_map(|program| Some((program.clients.as_ref()?, format!(" ({})", program.name)))))
+    of_all
+        .chain(PROGRAMS.iter().filter_map(|program| Some((program.clients.as_ref()?, format!(" ({})", program.name)))))
 }
 
 /// The command, and where it leaves what it records.
