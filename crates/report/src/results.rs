@@ -183,7 +183,8 @@ pub struct TaskResult {
     pub sleep_return: Option<Latency>,
     /// Duration of its loops.
     pub loop_duration: Option<Latency>,
-    /// How long its rounds took, from when they were due; none if it had none, or if nobody measured them.
+    /// How long its rounds took, from when they were due; none if it had none, or if the host does not
+    /// measure them.
     pub response: Option<Response>,
 }
 

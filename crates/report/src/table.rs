@@ -331,7 +331,7 @@ fn classes(results: &Results) -> String {
     text
 }
 
-/// How long the rounds of each class took, from when they were due until they were done; empty if nobody measured them.
+/// Returns the table of response times, a row per class; an empty text if the host does not measure them.
 fn responses(results: &Results) -> String {
     let known = || results.classes.iter().filter_map(|class| Some((class, class.response?)));
     let rows = known().take(ROWS).map(|(class, response)| {

@@ -206,6 +206,8 @@ struct Compiler<'a> {
     accesses: Option<&'a str>,
     /// Of groups whose changes were checked so far, whether they are idle by then.
     idle: BTreeMap<usize, bool>,
+    /// The wakers of inboxes, by their numbers in the workload.
+    wakers: BTreeMap<usize, u32>,
 }
 
 /// Checks `workload` against a machine of `cpus` CPUs and translates it. `clamps_matter`: utilisation clamps change
@@ -217,9 +219,9 @@ pub(crate) fn compile(
     periods: PeriodLimits,
     clamps_matter: bool,
 ) -> Result<Programs, Error> {
-    let (out, idle) = (Programs::default(), BTreeMap::new());
+    let (out, idle, wakers) = (Programs::default(), BTreeMap::new(), BTreeMap::new());
     let mut compiler =
-        Compiler { workload, cpus, costs, periods, out, clamps: None, nodes: None, accesses: None, idle };
+        Compiler { workload, cpus, costs, periods, out, clamps: None, nodes: None, accesses: None, idle, wakers };
     for session in &workload.sessions {
         if !(-20..=19).contains(&session.nice) {
             let (who, value) = (Who::Session(session.name.clone()), session.nice.into());
@@ -422,7 +424,8 @@ impl<'a> Compiler<'a> {
         let mut waits: BTreeMap<usize, Vec<(u32, u32)>> = BTreeMap::new();
         for op in &phase.ops {
             if let Op::InboxWait { inbox, from } = *op {
-                waits.entry(inbox).or_default().push((self.out.code.len() as u32, from as u32));
+                let from = self.waker(from);
+                waits.entry(inbox).or_default().push((self.out.code.len() as u32, from));
             }
             self.op(task, op)?;
         }
@@ -438,6 +441,12 @@ impl<'a> Compiler<'a> {
         }
         self.out.code.push(Code::LoopEnd { back });
         Ok(())
+    }
+
+    /// Returns the number of a waker in the code.
+    fn waker(&mut self, from: usize) -> u32 {
+        let next = self.wakers.len() as u32;
+        *self.wakers.entry(from).or_insert(next)
     }
 
     fn op(&mut self, task: &'a Task, op: &Op) -> Result<(), Error> {
@@ -460,7 +469,7 @@ impl<'a> Compiler<'a> {
             Op::Runtime { time } => Code::Runtime(time),
             Op::InboxWait { inbox: index, .. } => Code::InboxWait { inbox: inbox(index)?, answers: NO_ANSWERS },
             Op::InboxWake { inbox: index, from, follow } => {
-                Code::InboxWake { inbox: inbox(index)?, from: from as u32, follow }
+                Code::InboxWake { inbox: inbox(index)?, from: self.waker(from), follow }
             }
             Op::PoolRun { pool: p, work } => Code::PoolRun { pool: pool(p)?, work },
             Op::PoolHelp { pool: p, work } => Code::PoolHelp { pool: pool(p)?, work },

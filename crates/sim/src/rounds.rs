@@ -105,7 +105,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Somebody wakes the task.
+    /// The task is woken.
     #[inline]
     pub(crate) fn round_wakes(&mut self, task: u32) {
         let now = self.core.now;
@@ -129,7 +129,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let timer_due = self.tasks[task as usize].due;
         let due = match code {
             Code::Sleep(_) | Code::SleepUntil(_) | Code::TimerAbsolute { .. } => timer_due,
-            // A late task starts the beat of such a timer anew.
+            // A late task restarts the beat of such a timer.
             Code::Timer { .. } if round.woken != NEVER => timer_due,
             _ => round.woken,
         };

@@ -58,7 +58,7 @@ fn the_first_to_come_is_served_first() {
     assert_eq!(ends(vec![server, slow, quick], 1), [21, 20, 3]);
 }
 
-/// Who comes first gets its own answer, which was written down as the second.
+/// The program has the answer to the quick client second; the server gives it first.
 #[test]
 fn each_waker_gets_its_own_answers() {
     let answer = |from, work, inbox| [Op::InboxWait { inbox: 0, from }, run(work), wake(inbox, Follow::Free)];

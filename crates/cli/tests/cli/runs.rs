@@ -281,7 +281,7 @@ fn response_times_are_told_of_tasks_that_work_in_rounds() {
     assert!(fs::read_to_string(page).unwrap().contains(r#""Response","head":"p99""#));
 }
 
-/// A file of lstopo has the capacities that Linux told, and what is not taken from it is told.
+/// CPUs have the capacities in a file of lstopo, and a note names what the simulator ignores.
 #[test]
 fn what_an_lstopo_file_has_and_is_not_simulated_is_told() {
     let folder = tempfile::tempdir().unwrap();

@@ -53,8 +53,8 @@ impl Coupling {
 /// Where threads wait for those that wake them.
 ///
 /// A thread waits for whichever of its wakers comes first: a server for any of its clients, `make` for any of its
-/// children. Under other conditions they come in another order than in the trace. Whoever comes gets the next answer
-/// that the same thread got in the recording.
+/// children. Under other conditions they come in another order than in the trace. The waker gets the next
+/// answer that the same thread got in the recording.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pairs {
     together: usize,

@@ -88,7 +88,7 @@ impl Inbox {
         Some(at)
     }
 
-    /// A wakeup comes that nobody sleeps for.
+    /// Keeps a wakeup that no sleeper takes.
     fn keep(&mut self, from: u32) {
         self.posted += 1;
         self.kept.push_back(from);

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::super::{Closed, Recorded, Thread};
-use super::copies::multiply;
+use super::copies::{MAX_OPS, multiply};
 use super::{Affinity, GroupRule, Limits, Rule, Rules, Somebody, What, in_file, in_trace};
 use vruntime_workload::cgroups::COMMAND;
 use vruntime_workload::groups::GroupTree;
@@ -161,8 +161,12 @@ impl Rules {
         }
         workload.groups = groups.into_groups();
         stay(workload, &placed);
-        multiply(workload, &copies);
-        Ok(())
+        let Some(rule) = self.rules.iter().rfind(|rule| rule.what.copies.is_some()) else { return Ok(()) };
+        multiply(workload, &copies).map_err(|ops| {
+            let message = format!("the programs of all copies have {ops} operations, more than {MAX_OPS}");
+            let help = "lower `copies`, or read less of the recording: --duration 500ms";
+            Error::new(&rule.source, message).at(rule.span_of("copies"), "with these copies").with_help(help)
+        })
     }
 }
 

@@ -23,10 +23,14 @@ struct Plan<'a> {
     numbers: usize,
 }
 
-/// Makes `copies[task]` of each task; the numbers are at least 1.
-pub(super) fn multiply(workload: &mut Workload, copies: &[u32]) {
+/// At most this number of operations in all programs. 26 million took 1.5 GB in a replay of 100 copies of a client.
+pub(super) const MAX_OPS: u64 = 1 << 26;
+
+/// Makes `copies[task]` of each task; the numbers are at least 1. Fails with the number of operations if there would be
+/// more than [`MAX_OPS`].
+pub(super) fn multiply(workload: &mut Workload, copies: &[u32]) -> Result<(), u64> {
     if copies.iter().all(|&count| count == 1) {
-        return;
+        return Ok(());
     }
     let (mut waiter, mut wakers) = (vec![None; workload.inboxes.len()], BTreeMap::new());
     for (index, task) in workload.tasks.iter().enumerate() {
@@ -59,6 +63,10 @@ pub(super) fn multiply(workload: &mut Workload, copies: &[u32]) {
         numbers: wakers.last_key_value().map_or(0, |(last, _)| last + 1),
         wakers,
     };
+    let ops = workload.tasks.iter().enumerate().map(|(index, task)| plan.ops_of(&task.phases, index)).sum();
+    if ops > MAX_OPS {
+        return Err(ops);
+    }
     let mut names = UniqueNames::default();
     for task in &workload.tasks {
         names.take(task.name.clone());
@@ -94,6 +102,7 @@ pub(super) fn multiply(workload: &mut Workload, copies: &[u32]) {
             workload.inboxes.push(format!("{}#{}", workload.inboxes[inbox], copy + 1));
         }
     }
+    Ok(())
 }
 
 impl Plan<'_> {
@@ -117,6 +126,21 @@ impl Plan<'_> {
             repeat: phase.repeat,
         };
         phases.iter().map(phase).collect()
+    }
+
+    /// Returns how many operations all copies of a task have. Wakeups of several copies count as one.
+    fn ops_of(&self, phases: &[Phase], task: usize) -> u64 {
+        let mut all = 0;
+        for phase in phases {
+            let mut times = self.copies[task];
+            for op in &phase.ops {
+                if let Op::InboxWait { from, .. } = *op {
+                    times = self.copies[task].max(self.wakers_of(from));
+                }
+                all += u64::from(times);
+            }
+        }
+        all
     }
 
     /// What that copy of a task does in a phase: for each copy of a client what it does for the original.
@@ -186,5 +210,26 @@ impl Plan<'_> {
             }
             _ => vec![op.clone()],
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vruntime_workload::program::{Follow, Task};
+
+    use super::*;
+
+    #[test]
+    fn copies_that_fit_no_memory_are_refused() {
+        let wake = Op::InboxWake { inbox: 0, from: 0, follow: Follow::Free };
+        let client = Task::new("client", [Phase::times(1, vec![wake; 10_000])]);
+        let server = Task::new("server", [Phase::times(1, vec![Op::InboxWait { inbox: 0, from: 0 }; 10_000])]);
+        let mut workload =
+            Workload { tasks: vec![client, server], inboxes: vec!["server".to_owned()], ..Workload::default() };
+        assert_eq!(multiply(&mut workload, &[10_000, 1]), Err(200_000_000), "the server answers each of them");
+        assert_eq!(workload.tasks.len(), 2);
+        assert_eq!(multiply(&mut workload, &[10, 1]), Ok(()));
+        let waits = workload.tasks[1].phases.iter().map(|phase| phase.ops.len()).sum::<usize>();
+        assert_eq!((workload.tasks.len(), waits), (11, 100_000));
     }
 }

@@ -246,7 +246,7 @@ impl Rules {
         if *limits != Limits::default() && !names_groups {
             let message = "`weight`, `max`, `burst` and `idle` are a group's, and it names none";
             return Err(error(message).with_help(
-                "add group=/name, the group to put these tasks in, or say cgroup=/name of whom; for one task there is nice",
+                "add group=/name to put these tasks in a group, or cgroup=/name to change an existing group; for one task there is nice",
             ));
         }
         if *remove && rule.what != (What { remove: true, ..What::default() }) {

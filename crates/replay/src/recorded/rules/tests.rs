@@ -152,7 +152,7 @@ fn both_spellings_are_rules() {
     assert!(wrong("web*: group=/a shares=512").contains("1024 shares of cgroup v1"));
 }
 
-/// The second of two rules for one limit counts. That is told of different values only.
+/// The second of two rules for one limit counts. A note says so only if the values differ.
 #[test]
 fn two_rules_for_one_limit_are_known() {
     let texts = ["web*: group=/a max=1 weight=20", "logger*: group=/b max=2", "web*: group=/a max=3 weight=20"];

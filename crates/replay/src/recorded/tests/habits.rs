@@ -207,5 +207,5 @@ fn interrupts_keep_their_times_and_wakers_are_waited_for() {
     assert_eq!(ops(&recorded, 5)[..4], first);
     assert_eq!(ops(&recorded, 6)[..2], [wait(0), Op::Run { work: 203 * US }]);
     let count = |pid: i32, of: &Op| ops(&recorded, pid).iter().filter(|op| *op == of).count();
-    assert_eq!((count(5, &wake(0)), count(6, &wait(0))), (9, 9), "nobody waits for what does not come");
+    assert_eq!((count(5, &wake(0)), count(6, &wait(0))), (9, 9), "the server waits as often as the client wakes it");
 }
