@@ -217,7 +217,7 @@ fn nothing_is_called_the_same_that_was_not_compared() {
     assert_eq!((code, json[0]["not_compared"][0].as_u64()), (Some(2), Some(2001)));
 }
 
-/// Long traces that have little in common are compared to their end. The output says that the search was not exhaustive.
+/// Long traces that have little in common are compared to their end. The output says that the search is not exhaustive.
 #[test]
 fn long_traces_that_differ_all_along_are_compared() {
     let turns = |of: [&'static str; 5]| -> Vec<(&str, f64)> {
