@@ -9,6 +9,9 @@ const JUMP_NS: i64 = 10_000_000_000;
 /// The largest NR_CPUS of any architecture.
 pub const MAX_CPUS: usize = vruntime_trace::MAX_CPUS as usize;
 
+/// The flag of clone(2) that makes a task a thread of its parent's process.
+const CLONE_THREAD: u64 = 0x1_0000;
+
 /// Times since a trace's beginning.
 #[derive(Clone, Debug, Default)]
 pub struct Clock {
@@ -76,9 +79,12 @@ pub fn what<'a>(record: &Record<'a>) -> Option<What<'a>> {
             What::Enqueued { task, prio, target: wakeup.target_cpu }
         }
         Tracepoint::WakeupNew(wakeup) => What::WokenNew { task: named(wakeup.task), prio: wakeup.prio },
-        Tracepoint::ProcessFork { parent, child } => What::Fork { parent: named(*parent), child: named(*child) },
-        Tracepoint::TaskNew { task, .. } => {
-            What::Fork { parent: recorded::Named { pid: record.pid, comm: record.comm }, child: named(*task) }
+        Tracepoint::ProcessFork { parent, child } => {
+            What::Fork { parent: named(*parent), child: named(*child), thread: None }
+        }
+        Tracepoint::TaskNew { task, clone_flags, .. } => {
+            let parent = recorded::Named { pid: record.pid, comm: record.comm };
+            What::Fork { parent, child: named(*task), thread: Some(clone_flags & CLONE_THREAD != 0) }
         }
         Tracepoint::TaskRename { task, .. } => What::Rename { task: named(*task) },
         // Some kernels told the group's name and not its path.

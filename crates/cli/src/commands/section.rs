@@ -29,8 +29,8 @@ pub(crate) struct Section {
     pub(crate) cgroups: Option<Cgroups>,
     /// Its tasks before the first event, by their ids.
     pub(crate) tasks: BTreeMap<i32, Task>,
-    /// Tasks that were there only after the last event.
-    pub(crate) came: usize,
+    /// Its tasks after the last event, none if the file does not list them.
+    later: Vec<Task>,
 }
 
 /// What was recorded, and how. Fields that are not known here are passed over.
@@ -129,8 +129,7 @@ impl Section {
         let cgroups = (!cgroups.text.is_empty()).then(|| cgroups.cgroups()).transpose()?;
         let count = tasks.len();
         let tasks: BTreeMap<i32, Task> = tasks.into_iter().map(|task| (task.tid, task)).collect();
-        let came = after.iter().filter(|task| !tasks.contains_key(&task.tid)).count();
-        let this = Self { about, machine, cgroups, tasks, came };
+        let this = Self { about, machine, cgroups, tasks, later: after };
         this.contradiction(&part("recording")?, count, cpus).map_or(Ok(this), |error| Err(error.into()))
     }
 
@@ -232,9 +231,17 @@ impl Section {
         all
     }
 
-    /// The process of each thread and the parent of that process: (thread, (process, parent)).
+    /// Returns the number of tasks that were there only after the last event.
+    pub(crate) fn came(&self) -> usize {
+        self.later.iter().filter(|task| !self.tasks.contains_key(&task.tid)).count()
+    }
+
+    /// Returns the process of each thread and the parent of that process: (thread, (process, parent)). A thread that
+    /// was there before the first event has the process that it had then.
     pub(crate) fn processes(&self) -> impl Iterator<Item = (i32, (i32, i32))> {
-        self.tasks.values().filter(|task| task.pid > 0).map(|task| (task.tid, (task.pid, task.ppid)))
+        let later = self.later.iter().filter(|task| !self.tasks.contains_key(&task.tid));
+        let all = self.tasks.values().chain(later).filter(|task| task.pid > 0);
+        all.map(|task| (task.tid, (task.pid, task.ppid)))
     }
 
     /// The policies and slices that tasks had when the recording began, by their ids. Events only have priorities.

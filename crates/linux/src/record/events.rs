@@ -25,7 +25,7 @@ const fn wanted(name: &'static str) -> Event {
 }
 
 /// Everything a replay uses. Their flags say in which context a wakeup came: of a task, a softirq, an interrupt.
-const EVENTS: [Event; 17] = [
+const EVENTS: [Event; 18] = [
     needed("sched/sched_switch"),
     needed("sched/sched_waking"),
     needed("sched/sched_wakeup"),
@@ -38,6 +38,8 @@ const EVENTS: [Event; 17] = [
     // What tasks are charged: when ticks came, and when a throttled task came.
     wanted("sched/sched_stat_runtime"),
     wanted("sched/sched_pi_setprio"),
+    // Tells a thread of its parent's process from a new process.
+    wanted("task/task_newtask"),
     wanted("task/task_rename"),
     wanted("cgroup/cgroup_attach_task"),
     wanted("power/cpu_frequency"),

@@ -219,11 +219,13 @@ fn from(causes: &Causes<'_>, lasts: &[bool], duration_ns: u64) -> u64 {
         let step = times.len().div_ceil(MOST_TIMES);
         times = times.into_iter().step_by(step).collect();
     }
-    // How much of each second of CPU time goes on.
+    // How much CPU time goes on in each second, of threads that sleep: others compute from any time on. A thread that
+    // lasts and was not yet there would be forked again and again, and would end with the cycle.
     let share = |from: u64| {
-        let (_, there) = going_on(causes, lasts, from);
-        let had: u64 =
-            threads.iter().zip(there).filter(|(_, there)| *there).map(|(thread, _)| had_since(thread, from)).sum();
+        let (goes_on, there) = going_on(causes, lasts, from);
+        let sleeps = |index: usize| threads[index].stretches.len() > MIN_SLEEPS;
+        let counts = |&index: &usize| there[index] && sleeps(index) && (goes_on[index] || !lasts[index]);
+        let had: u64 = (0..threads.len()).filter(counts).map(|index| had_since(&threads[index], from)).sum();
         had.saturating_mul(1000) / (duration_ns - from).max(1)
     };
     let shares: Vec<u64> = times.iter().map(|&from| share(from)).collect();

@@ -124,6 +124,8 @@ pub(super) struct Thread {
     pub(super) comm: String,
     /// When it was forked, and by whom if that is known; none: it was there at the start.
     pub(super) born: Option<(u64, Option<usize>)>,
+    /// Whether it is a thread of its parent's process, if its fork says it.
+    pub(super) is_thread: Option<bool>,
     /// It was asleep at the start.
     pub(super) asleep_first: bool,
     pub(super) stretches: Vec<Stretch>,
@@ -156,6 +158,7 @@ impl Thread {
             ppid: None,
             comm: String::from_utf8_lossy(comm).into_owned(),
             born: None,
+            is_thread: None,
             asleep_first: false,
             stretches: Vec::new(),
             ran: Vec::new(),
@@ -357,7 +360,7 @@ impl Lives {
                     self.starts_waiting(thread);
                 }
             }
-            What::Fork { parent, child } => {
+            What::Fork { parent, child, thread: is_thread } => {
                 // Both events of a fork are there.
                 let newborn = |&thread: &usize| {
                     let this = &self.threads[thread];
@@ -375,6 +378,7 @@ impl Lives {
                 let thread = self.threads.len();
                 let mut this = Thread::new(child.pid, child.comm);
                 this.born = Some((at, by));
+                this.is_thread = is_thread;
                 self.threads.push(this);
                 self.pids.insert(child.pid, thread);
                 self.act(by, Act::Fork(thread));

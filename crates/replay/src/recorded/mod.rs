@@ -118,6 +118,8 @@ pub enum What<'a> {
         parent: Named<'a>,
         /// The new task.
         child: Named<'a>,
+        /// Whether the new task is a thread of its parent's process (`CLONE_THREAD`), if the event says it.
+        thread: Option<bool>,
     },
     /// `sched_stat_runtime`: what a task has run since it was charged before. Used where the switch to it, or away from
     /// it, is missing.

@@ -6,6 +6,10 @@
 //! asked for was done or taken. So in a replay with pools, a member sleeps when the pool as a whole has done what it
 //! had done by then in the recording. Until it has, the member helps the others ([`Op::PoolHelp`]).
 //!
+//! A thread that would be a member, but does most of its work when a timer wakes it, does not work for the pool. It
+//! looks after it: the monitor of the Go runtime is such a thread. Such an *attendant* keeps times of its own. What it
+//! wakes members for depends on what the pool has done, so these members wait for the pool's progress.
+//!
 //! [`Op::PoolHelp`]: vruntime_workload::program::Op::PoolHelp
 
 use std::cmp::Reverse;
@@ -18,6 +22,8 @@ use super::lives::{Ran, Thread};
 pub(super) struct Pools {
     /// The pool of each thread, if it is in one.
     of: Vec<Option<usize>>,
+    /// The pool that each thread looks after, if it is an attendant.
+    attended: Vec<Option<usize>>,
     pools: Vec<Pool>,
 }
 
@@ -36,8 +42,13 @@ impl Pools {
     /// Threads of one name and one process are a pool if `may` agrees and they wake each other or have a partner in
     /// common. Processes of one name and one parent are a pool if they have a partner in common that is none of them: a
     /// server and its client may have one name, too. `partners` has the threads that each wakes or is woken by. Pools
-    /// that did most come first.
-    pub(super) fn new(threads: &[Thread], partners: &[BTreeSet<usize>], may: &dyn Fn(usize) -> bool) -> Self {
+    /// that did most come first. Threads for which `timed` holds are attendants.
+    pub(super) fn new(
+        threads: &[Thread],
+        partners: &[BTreeSet<usize>],
+        may: &dyn Fn(usize) -> bool,
+        timed: &dyn Fn(usize) -> bool,
+    ) -> Self {
         let mut kin: BTreeMap<Kin<'_>, Vec<usize>> = BTreeMap::new();
         let mut in_process: BTreeMap<(&str, i32), usize> = BTreeMap::new();
         for thread in threads {
@@ -54,17 +65,25 @@ impl Pools {
             let parent = thread.ppid.or_else(forked_by).filter(|_| process.is_none());
             kin.entry((&thread.comm, process, parent)).or_default().push(index);
         }
-        let mut this = Self { of: vec![None; threads.len()], pools: Vec::new() };
+        let nothing = vec![None; threads.len()];
+        let mut this = Self { of: nothing.clone(), attended: nothing, pools: Vec::new() };
         let mut kin: Vec<_> = kin
             .into_iter()
             .flat_map(|(name, members)| {
                 let connected = connected(&members, partners, name.1.is_some());
                 connected.into_iter().map(move |members| (name, members))
             })
-            .filter(|(_, members)| members.len() > 1)
+            .map(|(name, all)| {
+                let (attendants, members) = all.into_iter().partition::<Vec<_>, _>(|&thread| timed(thread));
+                (name, members, attendants)
+            })
+            .filter(|(_, members, _)| members.len() > 1)
             .collect();
-        kin.sort_by_key(|(_, members)| Reverse(members.iter().map(|&member| threads[member].cpu_ns).sum::<u64>()));
-        for (pool, ((comm, process, _), members)) in kin.into_iter().enumerate() {
+        kin.sort_by_key(|(_, members, _)| Reverse(members.iter().map(|&member| threads[member].cpu_ns).sum::<u64>()));
+        for (pool, ((comm, process, _), members, attendants)) in kin.into_iter().enumerate() {
+            for &attendant in &attendants {
+                this.attended[attendant] = Some(pool);
+            }
             for &member in &members {
                 this.of[member] = Some(pool);
             }
@@ -82,7 +101,7 @@ impl Pools {
 
     /// Leaves only the pools whose bits are set.
     pub(super) fn retain(&mut self, keep: u32) {
-        for pool in &mut self.of {
+        for pool in self.of.iter_mut().chain(&mut self.attended) {
             *pool = pool.filter(|&pool| pool < 32 && keep >> pool & 1 == 1);
         }
     }
@@ -101,6 +120,12 @@ impl Pools {
     /// Whether two threads are in one pool.
     pub(super) fn are_mates(&self, one: usize, other: usize) -> bool {
         self.of(one).is_some_and(|pool| self.of(other) == Some(pool))
+    }
+
+    /// Whether a thread looks after the pool of another.
+    pub(super) fn attends(&self, attendant: usize, member: usize) -> bool {
+        let attended = self.attended.get(attendant).copied().flatten();
+        attended.is_some_and(|pool| self.of(member) == Some(pool))
     }
 
     /// Returns the names of the pools.

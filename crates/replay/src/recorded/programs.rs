@@ -51,14 +51,19 @@ pub(super) fn build(
         keep_times: how.keep_times,
         ticks,
     };
-    let mut pools = Pools::new(&threads, &partners(&causes), &|thread| {
-        let ended = threads[thread].stretches.last().is_none_or(|last| last.end == End::Exit);
-        !ended
-            && kept[thread]
-            && endless[thread].is_none()
-            && paces[thread].is_none()
-            && !is_kernel_thread(&threads[thread].comm)
-    });
+    let mut pools = Pools::new(
+        &threads,
+        &partners(&causes),
+        &|thread| {
+            let ended = threads[thread].stretches.last().is_none_or(|last| last.end == End::Exit);
+            !ended
+                && kept[thread]
+                && endless[thread].is_none()
+                && paces[thread].is_none()
+                && !is_kernel_thread(&threads[thread].comm)
+        },
+        &|thread| works_by_timers(&causes, thread),
+    );
     let names_of_pools = pools.names();
     counts.pools_of_threads = pools.of_threads();
     pools.retain(how.pools);
@@ -71,7 +76,11 @@ pub(super) fn build(
 
     let allowed = placing::allowed(&threads, how.cgroups.as_ref());
     let held_by_groups = placing::held_by_groups(&threads, how.cgroups.as_ref(), &marked, busy_ns.len());
-    let forked = forked(&threads, |thread, stretch| kept[thread] && endless[thread].is_none_or(|from| stretch < from));
+    let forked = forked(
+        &threads,
+        |thread, stretch| kept[thread] && endless[thread].is_none_or(|from| stretch < from),
+        |parent, child| pools.attends(parent, child),
+    );
     let mut next = 0..;
     let numbers: Vec<Option<usize>> = kept.iter().map(|&kept| if kept { next.next() } else { None }).collect();
     let mut workload =
@@ -107,8 +116,8 @@ pub(super) fn build(
             workload.tasks.push(Task {
                 name: names.of(thread),
                 class: thread.comm.clone(),
-                start: if forked[index] { None } else { Some(thread.born.map_or(0, |(at, _)| at)) },
-                before: before(thread),
+                start: if forked[index] { None } else { Some(builder.begins(index)) },
+                before: before(thread, builder.begins(index)),
                 session: sessions[index],
                 process: thread.tgid.and_then(|tgid| u32::try_from(tgid).ok()),
                 settings: builder.settings(index, 0),
@@ -149,10 +158,15 @@ fn rhythms(
     threads.iter().map(of_thread).collect()
 }
 
-/// What a thread did when the trace began, and where: on the CPU on which it was woken, or first seen.
-fn before(thread: &lives::Thread) -> Option<Before> {
-    let first = thread.stretches.first().filter(|_| thread.born.is_none())?;
-    Some(if thread.asleep_first { Before::Asleep(first.cpu) } else { Before::Runnable(first.cpu) })
+/// Returns what a thread does when the replay begins, and where: on the CPU on which it was woken, or first seen.
+/// `begins`: the time at which its task begins, if no other forks it.
+fn before(thread: &lives::Thread, begins: u64) -> Option<Before> {
+    let first = thread.stretches.first().filter(|_| begins == 0)?;
+    Some(if thread.asleep_first || thread.born.is_some() {
+        Before::Asleep(first.cpu)
+    } else {
+        Before::Runnable(first.cpu)
+    })
 }
 
 /// Which threads become tasks. The simulated machine has stoppers of its own, and they do the migrations of the replay.
@@ -164,14 +178,18 @@ fn kept(threads: &[lives::Thread], how: &How) -> Vec<bool> {
 }
 
 /// Which threads begin with a fork in the replay. `forks` says of a thread and a stretch whether what the thread does
-/// to others there is replayed.
-fn forked(threads: &[lives::Thread], forks: impl Fn(usize, usize) -> bool) -> Vec<bool> {
+/// to others there is replayed. The members of a pool that its `attendant` forks are there from the beginning.
+fn forked(
+    threads: &[lives::Thread],
+    forks: impl Fn(usize, usize) -> bool,
+    attendant: impl Fn(usize, usize) -> bool,
+) -> Vec<bool> {
     let mut forked = vec![false; threads.len()];
     for (index, thread) in threads.iter().enumerate() {
         let stretches = thread.stretches.iter().enumerate().filter(|(stretch, _)| forks(index, *stretch));
         for (_, act) in stretches.flat_map(|(_, stretch)| &stretch.acts) {
             if let Act::Fork(child) = *act {
-                forked[child] = true;
+                forked[child] = !attendant(index, child);
             }
         }
     }
@@ -203,6 +221,28 @@ fn add_processes(threads: &mut [lives::Thread], processes: &BTreeMap<i32, (i32, 
             thread.ppid = Some(parent);
         }
     }
+    // Parents come before their children.
+    for index in 0..threads.len() {
+        let thread = &threads[index];
+        let Some((_, parent)) = thread.born.filter(|_| thread.tgid.is_none()) else { continue };
+        match (thread.is_thread, parent) {
+            (Some(true), Some(parent)) => {
+                (threads[index].tgid, threads[index].ppid) = (threads[parent].tgid, threads[parent].ppid);
+            }
+            (Some(false), _) => threads[index].tgid = Some(thread.pid),
+            _ => {}
+        }
+    }
+}
+
+/// Whether a thread does most of its work when timers wake it.
+fn works_by_timers(causes: &Causes<'_>, thread: usize) -> bool {
+    let (mut timed, mut all) = (0, 0);
+    for (index, stretch) in causes.threads[thread].stretches.iter().enumerate() {
+        all += stretch.work;
+        timed += if causes.of(thread, index) == Cause::Timer { stretch.work } else { 0 };
+    }
+    timed > all / 2
 }
 
 /// The threads that each thread wakes or is woken by.
@@ -335,6 +375,16 @@ impl<'a> Builder<'a> {
             waited_ns: None,
             switches: this.switches,
             latencies: Vec::new(),
+        }
+    }
+
+    /// When the task of a thread begins, unless another forks it, nanoseconds. A member of a pool that an attendant
+    /// forked is there from the beginning, and sleeps until the pool has done what it had done at the fork.
+    fn begins(&self, thread: usize) -> u64 {
+        match self.life(thread).born {
+            Some((_, Some(parent))) if self.pools.attends(parent, thread) => 0,
+            Some((at, _)) => at,
+            None => 0,
         }
     }
 
@@ -503,7 +553,7 @@ impl<'a> Builder<'a> {
         let before = index.checked_sub(1).map(|before| &this.stretches[before]);
         let cause = self.causes.of(thread, index);
         if let Cause::Thread(by) = cause
-            && self.waits_for(by, thread, stretch, pass)
+            && (self.waits_for(by, thread, stretch, pass) || self.by_progress(by, thread))
         {
             self.helps(thread, before, owed, ops);
             if self.by_progress(by, thread) {
@@ -511,6 +561,10 @@ impl<'a> Builder<'a> {
                 return;
             }
             self.pairs.wait(by, thread, ops);
+            return;
+        }
+        if before.is_none() && this.born.is_some() && self.begins(thread) == 0 {
+            ops.extend(self.owes(thread, stretch.woken, owed).map(|(pool, work)| Op::PoolSleep { pool, work }));
             return;
         }
         // Its life begins there, unless it began before the trace.
@@ -557,7 +611,7 @@ impl<'a> Builder<'a> {
     /// Whether a thread is woken when its pool has come so far, whatever the waker does: that one keeps times of its
     /// own.
     fn by_progress(&self, by: usize, woken: usize) -> bool {
-        self.pools.are_mates(by, woken) && !self.cycle.by_itself[by]
+        self.pools.attends(by, woken) || (self.pools.are_mates(by, woken) && !self.cycle.by_itself[by])
     }
 
     /// A member of a pool helps the others before it sleeps.
@@ -631,7 +685,7 @@ impl<'a> Builder<'a> {
             Act::Fork(child) => {
                 // A child that goes on by itself is there already.
                 let again = self.cycle.there[child] && !self.cycle.goes_on[child] && self.endless[child].is_none();
-                let forks = pass == Pass::First || again;
+                let forks = (pass == Pass::First || again) && !self.pools.attends(thread, child);
                 ops.extend(self.numbers[child].filter(|_| forks).map(Op::Fork));
             }
             Act::Left { at, ran } => {

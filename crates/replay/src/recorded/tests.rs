@@ -6,6 +6,7 @@ use vruntime_workload::program::{Bandwidth, Changed, Clamps, Cpuset, Follow, Op,
 mod endless;
 mod habits;
 mod hotplug;
+mod pools;
 mod start;
 
 /// A wait for the first thread of the recording.
@@ -36,6 +37,8 @@ fn prio(task: Named<'_>) -> i32 {
 struct Script {
     recorder: Recorder,
     running: [Option<Named<'static>>; 2],
+    /// Its events do not have the processes of threads.
+    threads_only: bool,
     /// What the file says of interrupts.
     context: Option<Context>,
 }
@@ -47,7 +50,7 @@ impl Script {
             at,
             cpu: cpu as u32,
             pid,
-            tgid: (pid > 0).then_some(pid / 10),
+            tgid: (pid > 0 && !self.threads_only).then_some(pid / 10),
             context: self.context,
             what,
         });
@@ -101,7 +104,7 @@ fn a_fork_told_twice_is_one() {
         let (parent, child) = (task(5, "parent"), task(6, "parent"));
         script.wake(0, 0, parent).switch(0, 0, Left::Runnable, Some(parent));
         for _ in 0..times {
-            script.event(MS, 0, What::Fork { parent, child });
+            script.event(MS, 0, What::Fork { parent, child, thread: None });
         }
         script.event(MS, 0, What::WokenNew { task: child, prio: 120 }).switch(2 * MS, 0, Left::Dead, Some(child));
         script.switch(3 * MS, 0, Left::Dead, None);
@@ -116,7 +119,11 @@ fn devices_forks_and_exits() {
     let mut script = Script::default();
     let (parent, child) = (task(5, "parent"), task(6, "parent"));
     script.wake(0, 0, parent).switch(0, 0, Left::Runnable, Some(parent));
-    script.event(MS, 0, What::Fork { parent, child }).event(MS, 0, What::WokenNew { task: child, prio: 125 });
+    script.event(MS, 0, What::Fork { parent, child, thread: None }).event(
+        MS,
+        0,
+        What::WokenNew { task: child, prio: 125 },
+    );
     script.switch(MS, 1, Left::Runnable, Some(task(6, "child"))).switch(2 * MS, 0, Left::Uninterruptible, None);
     script.switch(3 * MS, 1, Left::Dead, None).wake(7 * MS, 1, parent).switch(7 * MS, 0, Left::Runnable, Some(parent));
     script.switch(8 * MS, 0, Left::Dead, None);
@@ -396,15 +403,15 @@ fn moved() -> Recorder {
         (task(5, "parent"), task(7, "first"), task(8, "second"), task(9, "grandchild"));
     let mut script = Script::default();
     script.wake(0, 0, parent).switch(MS, 0, Left::Runnable, Some(parent));
-    script.event(2 * MS, 0, What::Fork { parent, child: first });
+    script.event(2 * MS, 0, What::Fork { parent, child: first, thread: None });
     script.event(3 * MS, 0, What::Attached { task: parent, hierarchy: 0, path: b"/batch/x" });
     script.event(3 * MS, 0, What::Attached { task: parent, hierarchy: 4, path: b"/memory" });
-    script.event(4 * MS, 0, What::Fork { parent, child: second });
+    script.event(4 * MS, 0, What::Fork { parent, child: second, thread: None });
     for (at, child) in [(5 * MS, first), (9 * MS, second)] {
         script.event(at, 0, What::WokenNew { task: child, prio: 120 });
         script.switch(at + MS, 0, Left::Sleeping, Some(child));
         if child == second {
-            script.event(at + 2 * MS, 0, What::Fork { parent: second, child: grandchild });
+            script.event(at + 2 * MS, 0, What::Fork { parent: second, child: grandchild, thread: None });
             script.event(at + 2 * MS, 0, What::WokenNew { task: grandchild, prio: 120 });
         }
         script.switch(at + 3 * MS, 0, Left::Sleeping, None);
@@ -424,7 +431,7 @@ fn marks_tell_of_groups_and_whoever_is_born_into_one_is_there_first() {
     script.event(0, 0, What::Group { path: "/web", weight: 300, idle: false, max: limit });
     script.event(0, 0, What::Group { path: "/web/idle", weight: 100, idle: true, max: None });
     script.wake(0, 0, shell).switch(MS, 0, Left::Runnable, Some(shell));
-    script.event(2 * MS, 0, What::Fork { parent: shell, child: web });
+    script.event(2 * MS, 0, What::Fork { parent: shell, child: web, thread: None });
     script.event(2 * MS, 0, What::Attached { task: web, hierarchy: 0, path: b"/web" });
     script.event(3 * MS, 0, What::WokenNew { task: web, prio: 120 });
     script.switch(4 * MS, 0, Left::Sleeping, Some(web));
@@ -504,7 +511,7 @@ fn tasks_are_in_the_autogroups_that_the_machine_told() {
         let mut script = Script::default();
         let (make, cc) = (task(51, "make"), task(155, "cc"));
         script.wake(0, 0, make).switch(MS, 0, Left::Runnable, Some(make));
-        script.event(2 * MS, 0, What::Fork { parent: make, child: cc });
+        script.event(2 * MS, 0, What::Fork { parent: make, child: cc, thread: None });
         script.event(2 * MS, 0, What::WokenNew { task: cc, prio: 120 });
         script.switch(3 * MS, 0, Left::Sleeping, Some(cc)).switch(4 * MS, 0, Left::Sleeping, None);
         for (at, pid, comm) in

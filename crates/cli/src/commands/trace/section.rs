@@ -17,7 +17,8 @@ pub(super) fn section(path: &Path, notes: &Notes) -> miette::Result<Option<Secti
 
 /// Lines of text.
 pub(super) fn lines(section: &Section) -> Vec<String> {
-    let Section { about, machine, cgroups, tasks, came } = section;
+    let Section { about, machine, cgroups, tasks, .. } = section;
+    let came = section.came();
     let mut lines = vec![format!("by vruntime {} on {}", about.vruntime, about.date)];
     if !about.command.is_empty() {
         lines.push(format!("command: {}", about.command.join(" ")));
@@ -52,7 +53,7 @@ pub(super) fn lines(section: &Section) -> Vec<String> {
     lines.push(format!(
         "{} before the first event, {asleep} asleep; {} came and were there after the last",
         counted(tasks.len() as u64, "task", "tasks"),
-        counted(*came as u64, "task", "tasks")
+        counted(came as u64, "task", "tasks")
     ));
     lines.push(match cgroups {
         Some(cgroups) => format!(
@@ -66,7 +67,8 @@ pub(super) fn lines(section: &Section) -> Vec<String> {
 
 /// The same for programs.
 pub(super) fn as_json(section: &Section) -> Value {
-    let Section { about, machine, cgroups, tasks, came } = section;
+    let Section { about, machine, cgroups, tasks, .. } = section;
+    let came = section.came();
     json!({
         "vruntime": about.vruntime,
         "date": about.date,

@@ -361,7 +361,7 @@ fn a_rule_reaches_what_a_task_forks_if_it_says_so() {
     event(0, 0, switch(0, Left::Runnable, 5));
     for (at, parent, child) in [(1, 5, 6), (2, 6, 7), (3, 7, 0)] {
         if child > 0 {
-            event(at, parent, Happens::Fork { parent: named(parent), child: named(child) });
+            event(at, parent, Happens::Fork { parent: named(parent), child: named(child), thread: None });
             event(at, parent, Happens::WokenNew { task: named(child), prio: 120 });
         }
         event(at + 1, parent, switch(parent, Left::Dead, child));

@@ -59,7 +59,11 @@ fn who_forks_first_and_then_computes_forks_once() {
     let [parent, child] = [task(5, "a"), task(6, "b")];
     let mut script = Script::default();
     script.wake(0, 0, parent).switch(0, 0, Left::Runnable, Some(parent));
-    script.event(MS, 0, What::Fork { parent, child }).event(MS, 0, What::WokenNew { task: child, prio: 120 });
+    script.event(MS, 0, What::Fork { parent, child, thread: None }).event(
+        MS,
+        0,
+        What::WokenNew { task: child, prio: 120 },
+    );
     script.switch(2 * MS, 0, Left::Sleeping, Some(child)).switch(3 * MS, 0, Left::Sleeping, None);
     script.wake(4 * MS, 0, parent).switch(4 * MS, 0, Left::Runnable, Some(parent));
     script.switch(400 * MS, 0, Left::Dead, None);

@@ -22,7 +22,11 @@ fn who_was_there_is_where_he_was() {
     let (a, b, c, d) = (task(5, "a"), task(6, "b"), task(7, "c"), task(8, "d"));
     let mut script = Script { running: [None, Some(a)], ..Script::default() };
     script.switch(MS, 1, Left::Runnable, Some(b)).burst(2 * MS, 0, c, MS);
-    script.event(4 * MS, 1, What::Fork { parent: b, child: d }).event(4 * MS, 1, What::WokenNew { task: d, prio: 120 });
+    script.event(4 * MS, 1, What::Fork { parent: b, child: d, thread: None }).event(
+        4 * MS,
+        1,
+        What::WokenNew { task: d, prio: 120 },
+    );
     script.switch(5 * MS, 1, Left::Sleeping, Some(d)).switch(6 * MS, 1, Left::Sleeping, None);
     let recorded = script.finish();
     let before = |name: &str| recorded.workload.tasks.iter().find(|task| task.class == name).unwrap().before;

@@ -1,0 +1,102 @@
+//! Pools, and the threads that look after them.
+
+use super::*;
+
+const WORKERS: [Named<'static>; 2] = [Named { pid: 11, comm: b"worker" }, Named { pid: 12, comm: b"worker" }];
+const MONITOR: Named<'static> = Named { pid: 13, comm: b"worker" };
+const FORKED: Named<'static> = Named { pid: 14, comm: b"worker" };
+
+/// In each round of 10 ms one worker works for 4 ms, wakes the other and sleeps; the other works for 4 ms. A timer wakes
+/// the monitor, which works for 5 us and wakes the first worker. In round 4 the monitor forks a third worker, which is
+/// woken by the second from then on.
+fn rounds(processes: &[(i32, (i32, i32))]) -> Recorded {
+    const MONITOR_WORKS: u64 = 5 * US;
+    let mut script = Script { threads_only: !processes.is_empty(), ..Script::default() };
+    let [one, two] = WORKERS;
+    let by = |script: &mut Script, context| script.context = context;
+    for round in 0..20 {
+        let at = round * 10 * MS;
+        by(&mut script, Some(Context::Hardirq));
+        script.wake(at, 0, MONITOR);
+        by(&mut script, Some(Context::Task));
+        script.switch(at + 10 * US, 0, Left::Runnable, Some(MONITOR));
+        if round == 4 {
+            script.event(at + 12 * US, 0, What::Fork { parent: MONITOR, child: FORKED, thread: Some(true) });
+            script.event(at + 12 * US, 0, What::WokenNew { task: FORKED, prio: 120 });
+        }
+        script.wake(at + 10 * US + MONITOR_WORKS / 2, 0, one);
+        script.switch(at + 10 * US + MONITOR_WORKS, 0, Left::Sleeping, Some(one));
+        script.wake(at + 4 * MS, 0, two);
+        if round > 4 {
+            script.wake(at + 4 * MS, 0, FORKED);
+        }
+        script.switch(at + 4 * MS + 10 * US, 0, Left::Sleeping, Some(two));
+        if round >= 4 {
+            script.switch(at + 4 * MS + 10 * US, 1, Left::Runnable, Some(FORKED));
+            script.switch(at + 8 * MS, 1, Left::Sleeping, None);
+        }
+        script.switch(at + 8 * MS, 0, Left::Sleeping, None);
+    }
+    let recorder = std::mem::take(&mut script.recorder).with_processes(processes.iter().copied());
+    recorder.with_pools(1).going_on().finish(&Lateness::default())
+}
+
+#[test]
+fn members_that_an_attendant_wakes_or_forks_wait_for_the_progress_of_the_pool() {
+    let recorded = rounds(&[]);
+    assert_eq!(recorded.pools, ["worker"]);
+    let pooled = |op: &Op| matches!(op, Op::PoolRun { .. } | Op::PoolHelp { .. } | Op::PoolWait { .. });
+    let monitor = ops(&recorded, MONITOR.pid);
+    assert!(!monitor.iter().any(pooled), "{monitor:?}");
+    assert!(!monitor.iter().any(|op| matches!(op, Op::InboxWake { .. } | Op::Fork(_))), "{monitor:?}");
+    let first = ops(&recorded, WORKERS[0].pid);
+    let slept = first.iter().filter(|op| matches!(op, Op::PoolSleep { .. })).count();
+    assert!(slept >= 19 && first.iter().any(pooled), "{first:?}");
+    // What the pool had done at the fork.
+    let done: u64 = 4 * (8 * MS - 10 * US - 5 * US) - 4 * 10 * US;
+    let forked = ops(&recorded, FORKED.pid);
+    let Some(&Op::PoolSleep { pool: 0, work }) = forked.first() else { panic!("{forked:?}") };
+    assert!(work.abs_diff(done) < 100 * US, "{work} {done}");
+    let task = recorded.workload.tasks.iter().find(|task| task.name == "worker-14").expect("it is replayed");
+    assert_eq!(task.start, Some(0));
+}
+
+#[test]
+fn a_thread_that_works_between_timers_is_a_member() {
+    // It works for 10 us after each timer, and for 2 ms after each wakeup by another.
+    let recorded = {
+        let mut script = Script::default();
+        let [one, two] = WORKERS;
+        for round in 0..20 {
+            let at = round * 10 * MS;
+            script.context = Some(Context::Hardirq);
+            script.wake(at, 0, one);
+            script.context = Some(Context::Task);
+            script.switch(at + 10 * US, 0, Left::Runnable, Some(one));
+            script.switch(at + 20 * US, 0, Left::Sleeping, Some(two));
+            script.wake(at + 3 * MS, 0, one).switch(at + 3 * MS, 0, Left::Sleeping, Some(one));
+            script.wake(at + 5 * MS, 0, two).switch(at + 5 * MS, 0, Left::Sleeping, Some(two));
+            script.switch(at + 9 * MS, 0, Left::Sleeping, None);
+        }
+        std::mem::take(&mut script.recorder).with_pools(1).going_on().finish(&Lateness::default())
+    };
+    for worker in WORKERS {
+        let ops = ops(&recorded, worker.pid);
+        assert!(ops.iter().any(|op| matches!(op, Op::PoolRun { .. })), "{ops:?}");
+    }
+}
+
+#[test]
+fn threads_that_come_early_and_stay_are_in_the_loop() {
+    let recorded = rounds(&[]);
+    let closed = |pid| recorded.threads.iter().find(|thread| thread.pid == pid).is_some_and(|thread| thread.closed);
+    assert!(closed(FORKED.pid) && closed(WORKERS[0].pid) && closed(WORKERS[1].pid));
+}
+
+/// Events of ftrace only have threads. Who began after the list of processes was made is where its fork says.
+#[test]
+fn a_new_thread_is_of_the_process_of_its_parent() {
+    let recorded = rounds(&[11, 12, 13].map(|thread| (thread, (10, 1))));
+    let forked = recorded.threads.iter().find(|thread| thread.pid == FORKED.pid).expect("it is in the trace");
+    assert_eq!(forked.tgid, Some(10));
+}
