@@ -125,7 +125,7 @@ pub(super) struct Thread {
     /// When it was forked, and by whom if that is known; none: it was there at the start.
     pub(super) born: Option<(u64, Option<usize>)>,
     /// Whether it is a thread of its parent's process, if its fork says it.
-    pub(super) is_thread: Option<bool>,
+    pub(super) shares_process: Option<bool>,
     /// It was asleep at the start.
     pub(super) asleep_first: bool,
     pub(super) stretches: Vec<Stretch>,
@@ -158,7 +158,7 @@ impl Thread {
             ppid: None,
             comm: String::from_utf8_lossy(comm).into_owned(),
             born: None,
-            is_thread: None,
+            shares_process: None,
             asleep_first: false,
             stretches: Vec::new(),
             ran: Vec::new(),
@@ -360,7 +360,7 @@ impl Lives {
                     self.starts_waiting(thread);
                 }
             }
-            What::Fork { parent, child, thread: is_thread } => {
+            What::Fork { parent, child, thread: shares_process } => {
                 // Both events of a fork are there.
                 let newborn = |&thread: &usize| {
                     let this = &self.threads[thread];
@@ -378,7 +378,7 @@ impl Lives {
                 let thread = self.threads.len();
                 let mut this = Thread::new(child.pid, child.comm);
                 this.born = Some((at, by));
-                this.is_thread = is_thread;
+                this.shares_process = shares_process;
                 self.threads.push(this);
                 self.pids.insert(child.pid, thread);
                 self.act(by, Act::Fork(thread));

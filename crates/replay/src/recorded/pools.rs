@@ -24,7 +24,7 @@ pub(super) struct Pools {
     of: Vec<Option<usize>>,
     /// The pool that each thread looks after, if it is an attendant.
     attended: Vec<Option<usize>>,
-    pools: Vec<Pool>,
+    all: Vec<Pool>,
 }
 
 /// What members of a pool have in common: a name, and a process or a parent process.
@@ -66,7 +66,7 @@ impl Pools {
             kin.entry((&thread.comm, process, parent)).or_default().push(index);
         }
         let nothing = vec![None; threads.len()];
-        let mut this = Self { of: nothing.clone(), attended: nothing, pools: Vec::new() };
+        let mut this = Self { of: nothing.clone(), attended: nothing, all: Vec::new() };
         let mut kin: Vec<_> = kin
             .into_iter()
             .flat_map(|(name, members)| {
@@ -88,14 +88,14 @@ impl Pools {
                 this.of[member] = Some(pool);
             }
             let ran = members.iter().flat_map(|&member| &threads[member].ran);
-            this.pools.push(Pool { name: comm.to_owned(), of_threads: process.is_some(), done: Done::new(ran) });
+            this.all.push(Pool { name: comm.to_owned(), of_threads: process.is_some(), done: Done::new(ran) });
         }
         this
     }
 
     /// Those that are threads of one process: bit N is for the Nth.
     pub(super) fn of_threads(&self) -> u32 {
-        let first = self.pools.iter().take(32).enumerate();
+        let first = self.all.iter().take(32).enumerate();
         first.map(|(number, pool)| u32::from(pool.of_threads) << number).sum()
     }
 
@@ -111,7 +111,7 @@ impl Pools {
         for (thread, pool) in self.of.iter_mut().enumerate() {
             *pool = pool.filter(|_| !out(thread));
         }
-        for (number, pool) in self.pools.iter_mut().enumerate() {
+        for (number, pool) in self.all.iter_mut().enumerate() {
             let members = threads.iter().zip(&self.of).filter(|(_, of)| **of == Some(number));
             pool.done = Done::new(members.flat_map(|(thread, _)| &thread.ran));
         }
@@ -130,7 +130,7 @@ impl Pools {
 
     /// Returns the names of the pools.
     pub(super) fn names(&self) -> Vec<String> {
-        self.pools.iter().map(|pool| pool.name.clone()).collect()
+        self.all.iter().map(|pool| pool.name.clone()).collect()
     }
 
     /// Returns the pool of a thread, if it is in one.
@@ -140,7 +140,7 @@ impl Pools {
 
     /// Returns what a pool did between two times of the recording.
     pub(super) fn work(&self, pool: usize, from: u64, until: u64) -> u64 {
-        let done = &self.pools[pool].done;
+        let done = &self.all[pool].done;
         done.until(until).saturating_sub(done.until(from))
     }
 }

@@ -225,7 +225,7 @@ fn add_processes(threads: &mut [lives::Thread], processes: &BTreeMap<i32, (i32, 
     for index in 0..threads.len() {
         let thread = &threads[index];
         let Some((_, parent)) = thread.born.filter(|_| thread.tgid.is_none()) else { continue };
-        match (thread.is_thread, parent) {
+        match (thread.shares_process, parent) {
             (Some(true), Some(parent)) => {
                 (threads[index].tgid, threads[index].ppid) = (threads[parent].tgid, threads[parent].ppid);
             }
