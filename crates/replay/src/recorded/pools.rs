@@ -27,20 +27,20 @@ pub(super) struct Pools {
     all: Vec<Pool>,
 }
 
-/// What members of a pool have in common: a name, and a process or a parent process.
+/// What members of a pool have in common: a [family](family), and a process or a parent process.
 type Kin<'a> = (&'a str, Option<i32>, Option<i32>);
 
 #[derive(Clone, Debug)]
 struct Pool {
     name: String,
-    /// Its members are threads of one process.
+    /// Its members are threads of one process and of one name.
     of_threads: bool,
     done: Done,
 }
 
 impl Pools {
-    /// Threads of one name and one process are a pool if `may` agrees and they wake each other or have a partner in
-    /// common. Processes of one name and one parent are a pool if they have a partner in common that is none of them: a
+    /// Threads of one [family](family) and one process are a pool if `may` agrees and they wake each other or have a partner in
+    /// common. Processes of one family and one parent are a pool if they have a partner in common that is none of them: a
     /// server and its client may have one name, too. `partners` has the threads that each wakes or is woken by. Pools
     /// that did most come first. Threads for which `timed` holds are attendants.
     pub(super) fn new(
@@ -53,17 +53,18 @@ impl Pools {
         let mut in_process: BTreeMap<(&str, i32), usize> = BTreeMap::new();
         for thread in threads {
             if let Some(tgid) = thread.tgid {
-                *in_process.entry((&thread.comm, tgid)).or_default() += 1;
+                *in_process.entry((family(&thread.comm), tgid)).or_default() += 1;
             }
         }
         for (index, thread) in threads.iter().enumerate().filter(|(index, _)| may(*index)) {
-            let process = thread.tgid.filter(|&tgid| in_process.get(&(&thread.comm, tgid)).is_some_and(|&all| all > 1));
+            let process =
+                thread.tgid.filter(|&tgid| in_process.get(&(family(&thread.comm), tgid)).is_some_and(|&all| all > 1));
             let forked_by = || {
                 let parent = &threads[thread.born?.1?];
                 Some(parent.tgid.unwrap_or(parent.pid))
             };
             let parent = thread.ppid.or_else(forked_by).filter(|_| process.is_none());
-            kin.entry((&thread.comm, process, parent)).or_default().push(index);
+            kin.entry((family(&thread.comm), process, parent)).or_default().push(index);
         }
         let nothing = vec![None; threads.len()];
         let mut this = Self { of: nothing.clone(), attended: nothing, all: Vec::new() };
@@ -80,15 +81,18 @@ impl Pools {
             .filter(|(_, members, _)| members.len() > 1)
             .collect();
         kin.sort_by_key(|(_, members, _)| Reverse(members.iter().map(|&member| threads[member].cpu_ns).sum::<u64>()));
-        for (pool, ((comm, process, _), members, attendants)) in kin.into_iter().enumerate() {
+        for (pool, ((family, process, _), members, attendants)) in kin.into_iter().enumerate() {
             for &attendant in &attendants {
                 this.attended[attendant] = Some(pool);
             }
             for &member in &members {
                 this.of[member] = Some(pool);
             }
+            let first = threads[members[0]].comm.as_str();
+            let alike = members.iter().all(|&member| threads[member].comm == first);
+            let (name, of_threads) = (if alike { first } else { family }.to_owned(), alike && process.is_some());
             let ran = members.iter().flat_map(|&member| &threads[member].ran);
-            this.all.push(Pool { name: comm.to_owned(), of_threads: process.is_some(), done: Done::new(ran) });
+            this.all.push(Pool { name, of_threads, done: Done::new(ran) });
         }
         this
     }
@@ -143,6 +147,13 @@ impl Pools {
         let done = &self.all[pool].done;
         done.until(until).saturating_sub(done.until(from))
     }
+}
+
+/// Returns the name of a thread without a number at its end. Java's `pool-1-thread-1` and `pool-1-thread-2` are of one
+/// family.
+fn family(comm: &str) -> &str {
+    let family = comm.trim_end_matches(|end: char| end.is_ascii_digit());
+    if family.is_empty() { comm } else { family }
 }
 
 /// Divides threads into those that are connected by partners; and by each other, if `directly`.

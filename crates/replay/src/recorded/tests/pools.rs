@@ -100,3 +100,22 @@ fn a_new_thread_is_of_the_process_of_its_parent() {
     let forked = recorded.threads.iter().find(|thread| thread.pid == FORKED.pid).expect("it is in the trace");
     assert_eq!(forked.tgid, Some(10));
 }
+
+/// Java calls the threads of a pool by numbers.
+#[test]
+fn threads_of_one_process_whose_names_have_numbers_may_be_a_pool() {
+    let pools = |names: [&'static str; 2]| {
+        let [one, two] = [task(11, names[0]), task(12, names[1])];
+        let mut script = Script::default();
+        for round in 0..20 {
+            let at = round * 10 * MS;
+            script.wake(at, 0, one).switch(at, 0, Left::Runnable, Some(one));
+            script.wake(at + MS, 0, two).switch(at + MS, 0, Left::Sleeping, Some(two));
+            script.switch(at + 4 * MS, 0, Left::Sleeping, None);
+        }
+        script.finish().pools
+    };
+    assert_eq!(pools(["pool-1-thread-1", "pool-1-thread-2"]), ["pool-1-thread-"]);
+    assert_eq!(pools(["python3", "python3"]), ["python3"]);
+    assert_eq!(pools(["reader", "writer"]), [""; 0]);
+}
