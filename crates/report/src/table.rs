@@ -348,7 +348,7 @@ fn classes(results: &Results) -> String {
 /// Returns the table of response times, a row per class; an empty text if the host does not measure them.
 fn responses(results: &Results) -> String {
     let known = || results.classes.iter().filter_map(|class| Some((class, class.response?)));
-    let rows = known().take(ROWS).map(|(class, response)| {
+    let rows = first(known(), |(_, response)| response.times.max_ns).into_iter().map(|(class, response)| {
         let times = response.times;
         let mut row = vec![name_of(&class.name, class.tasks), count(times.count as f64)];
         row.extend([times.p50_ns, times.p90_ns, times.p99_ns, times.max_ns].map(|ns| time(ns as f64)));
@@ -363,7 +363,7 @@ fn responses(results: &Results) -> String {
     let mut head = vec!["tasks", "rounds", "response p50", "p90", "p99", "max"];
     head.extend(above.as_deref());
     let mut text = format!("\n{}", grid(&head, 1, rows));
-    more(&mut text, known().count(), "class of tasks", "classes of tasks");
+    more(&mut text, known().count(), "class of tasks", "classes of tasks", "the longest response");
     text
 }
 
@@ -591,6 +591,7 @@ mod tests {
                         wakeup_latency: None,
                         sleep_return: None,
                         loop_duration: None,
+                        response: None,
                         migrations: MigrationCount::default(),
                     }
                 })
