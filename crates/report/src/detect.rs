@@ -15,7 +15,8 @@
 //! window follows the machine: on 64 CPUs of 8 nodes an idle CPU looks at the whole machine every 128 ms.
 //!
 //! What the two CPUs have in common in the scheduling domains, and how the tasks came to wait there, tells which of the
-//! paper's four patterns it is.
+//! paper's four patterns it is. A fifth pattern is younger than the paper: wakeups preempt SCHED_IDLE tasks, since a
+//! CPU that runs only such tasks counts as idle (`sched_idle_cpu`).
 
 mod sink;
 
@@ -89,6 +90,11 @@ struct Task {
     waited: u64,
     /// It was woken on this CPU, and nothing but itself has moved it since.
     woken: bool,
+    /// Set if its policy is SCHED_IDLE.
+    sched_idle: bool,
+    /// Set if it waits since a task of another policy, which was woken on this CPU, preempted it. Only SCHED_IDLE tasks
+    /// have it set.
+    displaced: bool,
 }
 
 impl Task {
@@ -129,6 +135,8 @@ struct Cpu {
     /// Task time waited in this window; and that of tasks woken here.
     waited: u64,
     waited_woken: u64,
+    /// And that of displaced SCHED_IDLE tasks.
+    waited_displaced: u64,
     /// How often it found something to move in this window, by the level in its hierarchy.
     found: Vec<u32>,
 }
@@ -204,9 +212,10 @@ impl Detector {
         let waited = now - it.since;
         it.since = now;
         it.waited += waited;
-        let (cpu, woken) = (it.cpu as usize, it.woken);
+        let (cpu, woken, displaced) = (it.cpu as usize, it.woken, it.displaced);
         let cpu = self.cpu_mut(cpu);
         cpu.waited += waited;
+        cpu.waited_displaced += if displaced { waited } else { 0 };
         cpu.waited_woken += if woken { waited } else { 0 };
     }
 
@@ -422,7 +431,7 @@ impl Detector {
         self.judge();
         self.wasted = 0;
         for cpu in &mut self.cpus {
-            (cpu.idle, cpu.waited, cpu.waited_woken) = (0, 0, 0);
+            (cpu.idle, cpu.waited, cpu.waited_woken, cpu.waited_displaced) = (0, 0, 0, 0);
             cpu.found.clear();
             cpu.queues.retain(|_, queue| queue.count > 0);
             cpu.queues.values_mut().for_each(|queue| queue.total = 0);
@@ -585,8 +594,8 @@ impl Detector {
         (own, other)
     }
 
-    /// Which of the paper's patterns it is. `level`: that of the domain in common, in the hierarchy of the idle CPU,
-    /// whose group there is `here`.
+    /// Returns the pattern: one of the paper's four, or `sched_idle_cpu`. `level`: that of the domain in common, in the
+    /// hierarchy of the idle CPU, whose group there is `here`.
     fn pattern(&self, level: Option<usize>, here: &CpuMask, waiting: usize) -> Pattern {
         let queued = &self.cpus[waiting];
         let Some(level) = level else { return Pattern::MissingDomains };
@@ -595,6 +604,8 @@ impl Detector {
             Pattern::GroupConstruction
         } else if queued.waited_woken * 2 >= queued.waited {
             Pattern::OverloadOnWakeup
+        } else if queued.waited_displaced * 2 >= queued.waited {
+            Pattern::SchedIdleCpu
         } else if here.iter().all(|cpu| found(cpu) == 0) {
             Pattern::GroupImbalance
         } else {

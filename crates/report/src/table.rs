@@ -1,5 +1,6 @@
 //! Tables that fit a terminal; in a file or a pipe, of one line a row.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -28,8 +29,19 @@ pub fn set_width(columns: Option<u16>) {
     TABLE_WIDTH.store(columns.unwrap_or(ENDLESS), Ordering::Relaxed);
 }
 
-/// Rows beyond this many are summed up in a line: a table is for reading; JSON has them all.
+/// A table for reading has at most this many rows; JSON has all. [`first`] chooses them, [`more`] counts the others.
 const ROWS: usize = 40;
+
+/// Returns the rows of a table: all in their order, or, of more than [`ROWS`], those with the highest `rank`, the
+/// highest first.
+fn first<T, K: Ord>(rows: impl IntoIterator<Item = T>, rank: impl Fn(&T) -> K) -> Vec<T> {
+    let mut rows: Vec<T> = rows.into_iter().collect();
+    if rows.len() > ROWS {
+        rows.sort_by_key(|row| Reverse(rank(row)));
+        rows.truncate(ROWS);
+    }
+    rows
+}
 
 /// Words up to this long, and names of several words, are never broken: people copy them. The table is rather wider
 /// then.
@@ -228,7 +240,7 @@ pub fn measured_table(results: &Results) -> String {
         text.push_str(&policies(results));
     }
     if results.groups.len() > 1 {
-        let rows = results.groups.iter().take(ROWS).map(|group| {
+        let rows = first(&results.groups, |group| group.cpu_ns).into_iter().map(|group| {
             vec![
                 group.path.clone(),
                 group.weight.to_string(),
@@ -240,7 +252,7 @@ pub fn measured_table(results: &Results) -> String {
         });
         text.push('\n');
         text.push_str(&grid(&["group", "weight", "tasks", "CPU %", "wait %", "switch/s"], 1, rows));
-        more(&mut text, results.groups.len(), "group", "groups");
+        more(&mut text, results.groups.len(), "group", "groups", "most CPU time");
     }
     if results.groups.iter().any(|group| group.limit.is_some()) {
         text.push('\n');
@@ -257,8 +269,10 @@ fn idle_waits(results: &Results) -> String {
     };
     let affected = results.classes.iter().filter(|class| class.account.idle_waits.count > 0);
     let total = affected.clone().count();
-    let mut rows: Vec<Vec<String>> =
-        affected.take(ROWS).map(|class| row(name_of(&class.name, class.tasks), &class.account.idle_waits)).collect();
+    let mut rows: Vec<Vec<String>> = first(affected, |class| class.account.idle_waits.total_ns)
+        .into_iter()
+        .map(|class| row(name_of(&class.name, class.tasks), &class.account.idle_waits))
+        .collect();
     if total > 1 {
         rows.push(row(of_all(results), &results.account.idle_waits));
     }
@@ -267,7 +281,7 @@ fn idle_waits(results: &Results) -> String {
     let title = format!("Waits beyond a balance interval ({interval}) beside an idle CPU that might have run them:");
     let mut text = format!("{}\n", fit_text(&title, ""));
     text.push_str(&grid(&["tasks", "waits", "too long by", "worst"], 1, rows));
-    more(&mut text, total, "class of tasks", "classes of tasks");
+    more(&mut text, total, "class of tasks", "classes of tasks", "the longest such waits in all");
     if let Some(worst) = conservation.worst {
         let name = results.tasks.get(worst.task).map_or_else(|| "?".to_owned(), |task| printable(&task.name));
         let [since, at] = [worst.since, worst.at].map(|ns| ns as f64 / 1e9);
@@ -315,8 +329,8 @@ fn classes(results: &Results) -> String {
             latency(loops, |latency| latency.p50_ns),
         ]
     };
-    let shown = results.classes.iter().take(ROWS);
-    let mut rows: Vec<Vec<String>> = shown
+    let mut rows: Vec<Vec<String>> = first(&results.classes, |class| class.account.cpu_ns)
+        .into_iter()
         .map(|class| {
             row(name_of(&class.name, class.tasks), class.tasks, &class.account, class.late(), class.loop_duration)
         })
@@ -327,14 +341,14 @@ fn classes(results: &Results) -> String {
     }
     let head = ["tasks", "CPU %", "wait %", "late p50", "p99", "max", "switch/s", "migrations", "loops", "loop p50"];
     let mut text = grid(&head, 1, rows);
-    more(&mut text, results.classes.len(), "class of tasks", "classes of tasks");
+    more(&mut text, results.classes.len(), "class of tasks", "classes of tasks", "most CPU time");
     text
 }
 
 /// Returns the table of response times, a row per class; an empty text if the host does not measure them.
 fn responses(results: &Results) -> String {
     let known = || results.classes.iter().filter_map(|class| Some((class, class.response?)));
-    let rows = known().take(ROWS).map(|(class, response)| {
+    let rows = first(known(), |(_, response)| response.times.max_ns).into_iter().map(|(class, response)| {
         let times = response.times;
         let mut row = vec![name_of(&class.name, class.tasks), count(times.count as f64)];
         row.extend([times.p50_ns, times.p90_ns, times.p99_ns, times.max_ns].map(|ns| time(ns as f64)));
@@ -349,7 +363,7 @@ fn responses(results: &Results) -> String {
     let mut head = vec!["tasks", "rounds", "response p50", "p90", "p99", "max"];
     head.extend(above.as_deref());
     let mut text = format!("\n{}", grid(&head, 1, rows));
-    more(&mut text, known().count(), "class of tasks", "classes of tasks");
+    more(&mut text, known().count(), "class of tasks", "classes of tasks", "the longest response");
     text
 }
 
@@ -360,13 +374,14 @@ fn policies(results: &Results) -> String {
         let rt_priority = if task.policy.is_rt() { task.rt_priority } else { 0 };
         *kinds.entry((task.class, task.prio(), task.policy.name(), task.nice, rt_priority)).or_default() += 1;
     }
-    let rows = kinds.iter().take(ROWS).map(|(&(class, prio, policy, nice, rt_priority), &tasks)| {
+    let rows = first(&kinds, |(kind, _)| results.classes[kind.0].account.cpu_ns);
+    let rows = rows.into_iter().map(|(&(class, prio, policy, nice, rt_priority), &tasks)| {
         let rt_priority = if rt_priority == 0 { "-".to_owned() } else { rt_priority.to_string() };
         let name = name_of(&results.classes[class].name, tasks);
         vec![name, policy.to_owned(), prio.to_string(), rt_priority, nice.to_string()]
     });
     let mut text = grid(&["tasks", "policy", "prio", "rt priority", "nice"], 2, rows);
-    more(&mut text, kinds.len(), "kind of tasks", "kinds of tasks");
+    more(&mut text, kinds.len(), "kind of tasks", "kinds of tasks", "most CPU time of their class");
     text
 }
 
@@ -375,7 +390,8 @@ fn deadlines(results: &Results) -> String {
     let dated = || results.classes.iter().filter_map(|class| Some((class, class.account.deadline?)));
     // A column that few ask for.
     let told = dated().any(|(_, deadline)| deadline.overruns > 0);
-    let rows = dated().take(ROWS).map(|(class, deadline)| {
+    let rows = first(dated(), |(_, deadline)| (deadline.misses, deadline.max_late_ns));
+    let rows = rows.into_iter().map(|(class, deadline)| {
         let late = if deadline.misses == 0 { "-".to_owned() } else { time(deadline.max_late_ns as f64) };
         let [throttled, misses, overruns] =
             [deadline.throttled, deadline.misses, deadline.overruns].map(|times| count(times as f64));
@@ -385,12 +401,12 @@ fn deadlines(results: &Results) -> String {
     });
     let head = ["deadline tasks", "throttled", "missed", "latest", "overruns"];
     let mut text = grid(&head[..head.len() - usize::from(!told)], 1, rows);
-    more(&mut text, dated().count(), "class of deadline tasks", "classes of deadline tasks");
+    more(&mut text, dated().count(), "class of deadline tasks", "classes of deadline tasks", "most missed deadlines");
     text
 }
 
 fn groups(results: &Results) -> String {
-    let rows = results.groups.iter().take(ROWS).map(|group| {
+    let rows = first(&results.groups, |group| group.cpu_ns).into_iter().map(|group| {
         let ratio = if group.entitled_ns == 0 {
             "-".to_owned()
         } else {
@@ -414,14 +430,14 @@ fn groups(results: &Results) -> String {
     });
     let head = ["group", "weight", "tasks", "CPU %", "entitled %", "of it %", "wait %", "some %", "switch/s"];
     let mut text = grid(&head, 1, rows);
-    more(&mut text, results.groups.len(), "group", "groups");
+    more(&mut text, results.groups.len(), "group", "groups", "most CPU time");
     text
 }
 
 /// What the limits of groups did.
 fn limits(results: &Results) -> String {
     let limited = || results.groups.iter().filter_map(|group| group.limit.map(|limit| (group, limit)));
-    let rows = limited().take(ROWS).map(|(group, limit)| {
+    let rows = first(limited(), |(_, limit)| limit.throttled_ns).into_iter().map(|(group, limit)| {
         let of = |part: u64| if limit.nr_periods == 0 { 0.0 } else { part as f64 / limit.nr_periods as f64 };
         vec![
             group.path.clone(),
@@ -438,18 +454,24 @@ fn limits(results: &Results) -> String {
     let head =
         ["limited group", "limit %", "CPU %", "periods", "throttled", "of them %", "throttled for", "bursts", "burst"];
     let mut text = grid(&head, 1, rows);
-    more(&mut text, limited().count(), "group with a limit", "groups with a limit");
+    more(&mut text, limited().count(), "group with a limit", "groups with a limit", "the longest throttling");
     text
 }
 
 /// Groups whose real-time tasks were throttled.
 fn rt_limits(results: &Results) -> String {
     let throttled = || results.groups.iter().filter(|group| group.nr_rt_throttled > 0);
-    let rows = throttled()
-        .take(ROWS)
+    let rows = first(throttled(), |group| group.rt_throttled_ns)
+        .into_iter()
         .map(|group| vec![group.path.clone(), count(group.nr_rt_throttled as f64), time(group.rt_throttled_ns as f64)]);
     let mut text = grid(&["rt-limited group", "throttled", "for"], 1, rows);
-    more(&mut text, throttled().count(), "group with a real-time limit", "groups with a real-time limit");
+    more(
+        &mut text,
+        throttled().count(),
+        "group with a real-time limit",
+        "groups with a real-time limit",
+        "the longest throttling",
+    );
     text
 }
 
@@ -502,7 +524,8 @@ fn frequencies(results: &Results) -> String {
             frequency.energy_uj.map(joules).unwrap_or_default(),
         ]
     };
-    let mut rows: Vec<Vec<String>> = results.frequencies.iter().take(ROWS).map(row).collect();
+    let shown = first(&results.frequencies, |frequency| frequency.changes);
+    let mut rows: Vec<Vec<String>> = shown.into_iter().map(row).collect();
     let head = ["CPU", "mean MHz", "changes", "most at", "time %", "highest", "time %", "energy J"];
     let all = results.energy_uj();
     match all {
@@ -515,7 +538,7 @@ fn frequencies(results: &Results) -> String {
     }
     let columns = if all.is_some() { &head[..] } else { &head[..head.len() - 1] };
     let mut text = grid(columns, 1, rows);
-    more(&mut text, results.frequencies.len(), "CPU", "CPUs");
+    more(&mut text, results.frequencies.len(), "CPU", "CPUs", "most changes");
     text
 }
 
@@ -538,17 +561,58 @@ fn averages(results: &Results) -> String {
     text
 }
 
-fn more(text: &mut String, total: usize, one: &str, several: &str) {
+/// Counts the rows that [`first`] has left out. `rank` is by what it chose.
+fn more(text: &mut String, total: usize, one: &str, several: &str, rank: &str) {
     if total > ROWS {
         let more = total - ROWS;
-        let line = format!("and {more} more {} (--json has all)\n", if more == 1 { one } else { several });
-        text.push_str(&line);
+        let what = if more == 1 { one } else { several };
+        let line = format!("and {more} more {what} (shown: the {ROWS} with {rank}; --json has all)");
+        text.extend([fit_text(&line, "").as_str(), "\n"]);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::{ClassResult, GroupResult, MigrationCount};
+
+    /// Of 80 classes the last has used most CPU time, and of 80 groups the last; 40 rows have room.
+    #[test]
+    fn long_tables_show_what_used_most_and_count_the_rest() {
+        let results = |rows: u64| Results {
+            elapsed_ns: 1000,
+            classes: (0..rows)
+                .map(|row| {
+                    let account = Account { cpu_ns: row, ..Account::default() };
+                    ClassResult {
+                        name: format!("class-{row:02}"),
+                        tasks: 1,
+                        account,
+                        wakeup_latency: None,
+                        sleep_return: None,
+                        loop_duration: None,
+                        response: None,
+                        migrations: MigrationCount::default(),
+                    }
+                })
+                .collect(),
+            groups: (0..rows)
+                .map(|row| GroupResult { path: format!("/group-{row:02}"), cpu_ns: row, ..GroupResult::default() })
+                .collect(),
+            ..Results::default()
+        };
+        let shown = |text: &str, start: &str| -> Vec<String> {
+            let names = text.lines().filter_map(|line| line.split_whitespace().next());
+            names.filter(|name| name.starts_with(start)).map(str::to_owned).collect()
+        };
+        for (text, start) in [(classes(&results(80)), "class-"), (groups(&results(80)), "/group-")] {
+            let names = shown(&text, start);
+            assert_eq!((names.len(), names[0].ends_with("79"), names[39].ends_with("40")), (40, true, true), "{text}");
+            assert!(text.contains("and 40 more ") && text.contains("(shown: the 40 with most CPU time;"), "{text}");
+        }
+        let names = shown(&classes(&results(40)), "class-");
+        assert!(names.len() == 40 && names.is_sorted(), "all of them, in the file's order: {names:?}");
+    }
 
     #[test]
     fn paragraphs_fit_and_words_stay_whole() {

@@ -8,8 +8,8 @@ use vruntime_trace::CpuMask;
 use crate::printable::printable;
 use crate::units::counted;
 
-/// What a violation looks like: the four bugs of "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016, section 3), or
-/// none of them.
+/// What a violation looks like: one of the four bugs of "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016, section
+/// 3), a later choice of the kernel, or none of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
@@ -21,7 +21,9 @@ pub enum Pattern {
     OverloadOnWakeup,
     /// No scheduling domain has both CPUs (3.4).
     MissingDomains,
-    /// None of the four.
+    /// Wakeups chose a CPU that ran only SCHED_IDLE tasks, and so preempted them (`sched_idle_cpu`, Linux 5.4+).
+    SchedIdleCpu,
+    /// None of these.
     Other,
 }
 
@@ -33,6 +35,7 @@ impl Pattern {
             Self::GroupConstruction => "scheduling group construction",
             Self::OverloadOnWakeup => "overload on wakeup",
             Self::MissingDomains => "missing scheduling domains",
+            Self::SchedIdleCpu => "sched_idle_cpu",
             Self::Other => "none of the known patterns",
         }
     }
@@ -55,6 +58,10 @@ impl Pattern {
             Self::MissingDomains => {
                 "no scheduling domain has both, so nothing is ever balanced between them; the domains that should were not \
                  built (in the paper: after a CPU was taken off and put on)"
+            }
+            Self::SchedIdleCpu => {
+                "tasks that woke up preempted SCHED_IDLE tasks; a wakeup treats a CPU that runs only SCHED_IDLE tasks as \
+                 idle (5.4+), even beside CPUs that run nothing"
             }
             Self::Other => {
                 "balancing found an imbalance in the window, and did not end it; affinity, or a difference it tolerates"

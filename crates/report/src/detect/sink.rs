@@ -1,7 +1,8 @@
 //! What the detector hears.
 
 use vruntime_trace::{
-    CpuId, CpuMask, DomainInfo, Event, GroupId, GroupInfo, MachineInfo, PrevState, Running, Sink, TaskId, TaskInfo,
+    CpuId, CpuMask, DomainInfo, Event, GroupId, GroupInfo, MachineInfo, PrevState, Running, SchedPolicy, Sink, TaskId,
+    TaskInfo,
 };
 
 use crate::holds::Changed;
@@ -41,6 +42,7 @@ impl Sink for Detector {
     fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
         let it = self.task_mut(id);
         info.name.clone_into(&mut it.name);
+        it.sched_idle = info.policy == SchedPolicy::Idle;
         self.holds.task(id, info.group, info.policy);
     }
 
@@ -91,6 +93,12 @@ impl Sink for Detector {
                 if let Running::Task(task) = prev {
                     let waits = matches!(prev_state, PrevState::Preempted | PrevState::Yielded);
                     self.enter(task, if waits { State::Waiting } else { State::Asleep }, cpu);
+                    let by_wakeup = match next {
+                        Running::Task(next) => self.task_mut(next).woken && !self.task_mut(next).sched_idle,
+                        _ => false,
+                    };
+                    let it = self.task_mut(task);
+                    it.displaced = by_wakeup && waits && it.sched_idle;
                 }
                 if let Running::Task(task) = next {
                     self.enter(task, State::Running, cpu);
@@ -111,7 +119,8 @@ impl Sink for Detector {
                 let state = self.task_mut(task).state;
                 if matches!(state, State::Waiting | State::Held) {
                     self.enter(task, State::Waiting, to);
-                    self.task_mut(task).woken = false;
+                    let it = self.task_mut(task);
+                    (it.woken, it.displaced) = (false, false);
                 }
             }
             Event::Balance { level, busiest: Some(_), .. } => {
@@ -120,6 +129,13 @@ impl Sink for Detector {
                     found.resize(usize::from(level) + 1, 0);
                 }
                 found[usize::from(level)] += 1;
+            }
+            Event::SetPolicy { task, policy, .. } => {
+                // What it has waited for up to now, it has waited for under its former policy.
+                self.wait_anew(task);
+                let it = self.task_mut(task);
+                it.sched_idle = policy == SchedPolicy::Idle;
+                it.displaced &= it.sched_idle;
             }
             Event::Exit { task } if matches!(self.task_mut(task).state, State::Waiting | State::Held) => {
                 self.enter(task, State::Asleep, cpu);

@@ -1,6 +1,6 @@
 //! The detector, told by hand what happens on four CPUs: two pairs, and all of them.
 
-use vruntime_trace::{Event, GroupId, GroupInfo, MachineInfo, PrevState, Running, Sink, TaskInfo};
+use vruntime_trace::{Event, GroupId, GroupInfo, MachineInfo, PrevState, Running, SchedPolicy, Sink, TaskInfo};
 
 use super::*;
 
@@ -189,6 +189,48 @@ fn tasks_woken_onto_a_busy_cpu_are_told_apart() {
     }
     detector.finish(300 * MS);
     assert_eq!(patterns(&detector.into_detected()), [Pattern::OverloadOnWakeup]);
+}
+
+/// Task b wakes up on CPU 2 every 10 ms, where task a runs, and runs for 9 ms there: a waits beside idle CPUs. The
+/// pattern is `sched_idle_cpu` only if a is SCHED_IDLE, b is not, and b was woken on CPU 2.
+#[test]
+fn sched_idle_tasks_that_wakeups_preempt_are_told_apart() {
+    let found = |policies: [SchedPolicy; 2], woken: bool, reset: bool| {
+        let mut detector = watch(Some(pairs()));
+        for (id, policy) in (0..).zip(policies) {
+            detector.task(TaskId(id), &TaskInfo { name: "x", class: "x", policy, ..TaskInfo::default() });
+        }
+        detector.event(0, CpuId(2), &Event::WakeupNew { task: TaskId(0), target: CpuId(2) });
+        switch(&mut detector, 0, 2, None, Some(0));
+        if reset {
+            let policy = Event::SetPolicy { task: TaskId(0), policy: SchedPolicy::Normal, rt_priority: 0 };
+            detector.event(0, CpuId(2), &policy);
+        }
+        for turn in 0..30 {
+            let at = turn * 10 * MS;
+            let target = CpuId(if woken { 2 } else { 3 });
+            detector.event(at, target, &Event::Wakeup { task: TaskId(1), target });
+            if !woken {
+                let cause = vruntime_trace::MigrateCause::NohzIdle;
+                detector.event(at, CpuId(2), &Event::Migrate { task: TaskId(1), from: target, to: CpuId(2), cause });
+            }
+            switch(&mut detector, at, 2, Some(0), Some(1));
+            let sleeps = Event::Switch {
+                prev: Running::Task(TaskId(1)),
+                prev_state: PrevState::Sleeping,
+                next: Running::Task(TaskId(0)),
+            };
+            detector.event(at + 9 * MS, CpuId(2), &sleeps);
+        }
+        detector.finish(300 * MS);
+        patterns(&detector.into_detected())
+    };
+    let (idle, normal) = (SchedPolicy::Idle, SchedPolicy::Normal);
+    assert_eq!(found([idle, normal], true, false), [Pattern::SchedIdleCpu]);
+    assert_eq!(found([idle, normal], false, false), [Pattern::GroupImbalance], "b was moved to CPU 2");
+    assert_eq!(found([idle, idle], true, false), [Pattern::GroupImbalance]);
+    assert_eq!(found([normal, normal], true, false), [Pattern::GroupImbalance]);
+    assert_eq!(found([idle, normal], true, true), [Pattern::GroupImbalance], "a is no longer SCHED_IDLE");
 }
 
 /// Every CPU is idle half the time, and two tasks are on it the other half: it is never idle beside those who wait on
