@@ -6,6 +6,7 @@ mod command;
 mod here;
 mod kernels;
 mod models;
+mod prose;
 mod rtapp;
 mod seeds;
 mod traces;
@@ -21,6 +22,8 @@ enum Xtask {
     Kernels(kernels::Kernels),
     /// Run benchmarks for real, and simulate their models on this machine as it is measured
     Models(models::Models),
+    /// Print every finding of the language check, and the word and sentence counts
+    Prose(prose::Prose),
     /// Run the same files with rt-app itself and with `vruntime real`, and compare their logs
     #[command(name = "rt-app")]
     RtApp(rtapp::RtApp),
@@ -37,6 +40,7 @@ fn main() -> miette::Result<()> {
     match Xtask::parse() {
         Xtask::Kernels(kernels) => kernels.run(),
         Xtask::Models(models) => models.run(),
+        Xtask::Prose(prose) => prose.run(),
         Xtask::RtApp(rtapp) => rtapp.run(),
         Xtask::Seeds(seeds) => seeds.run(),
         Xtask::Traces(traces) => traces.run(),
