@@ -11,6 +11,7 @@
 #   make fuzz    the fuzzers, FUZZ_SECONDS each (default 60)
 #   make soak    hotplug, affinity, groups, limits and policies at random times, SOAK_SECONDS (default 600), from SOAK_SEED on
 #   make doc     the API documentation, in target/doc/
+#   make site    the documentation as a site, in target/site/ (needs Python 3.9 or later with venv)
 #   make lint    formatting and clippy
 
 CARGO ?= cargo
@@ -21,7 +22,7 @@ export CARGO_TERM_COLOR ?= auto
 export CARGO_INCREMENTAL ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit loom bench wheel python-tools pgo fuzz fuzz-corpus soak doc lint
+.PHONY: help setup demo test unit loom bench wheel python-tools pgo fuzz fuzz-corpus soak doc site lint
 
 help:
 	@sed -n 's/^#   \(make .*\)/\1/p' Makefile
@@ -95,6 +96,16 @@ python-tools:
 
 doc: setup
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+
+# MkDocs Material, in a virtual environment. A broken link or anchor is an error.
+SITE = $(CURDIR)/target/site-venv
+site:
+	@cmp -s site/requirements.txt $(SITE)/requirements.txt || { \
+		rm -rf $(SITE) && python3 -m venv $(SITE) \
+		&& $(SITE)/bin/pip install --quiet --disable-pip-version-check -r site/requirements.txt \
+		&& cp site/requirements.txt $(SITE)/; }
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict --config-file site/mkdocs.yml
+	@echo "target/site/index.html"
 
 # What the CPUs publish to each other, in every order the memory model allows. Its own build folder: loom changes the
 # atomics everything is made of.

@@ -1,5 +1,5 @@
-"""Writes docs/fidelity.md from the cells of `vruntime fidelity --json`, misses first, each with what is known of its cause; and
-docs/fidelity-machines.md from those of every folder of recordings in fidelity/machines.
+"""Writes docs/fidelity.md from the cells of `vruntime fidelity --json`, misses first, each with what is known of its cause.
+Writes target/fidelity-machines.md, which git ignores, from those of every folder of recordings in fidelity/machines.
 
     python3 docs/fidelity.py target/release/vruntime
 """
@@ -252,7 +252,7 @@ main = [
     "## Other machines",
     "",
     "Recorded with `vruntime fidelity --record` and `cargo xtask kernels` from 22 to 25 November 2026; one figure of the profile `emulated` was chosen with those of 2 and",
-    "4 CPUs in view (`crates/sim/COSTS.md`). Every cell is in [fidelity-machines.md](fidelity-machines.md). With more virtual CPUs than the host has real ones, most of what is recorded is the host.",
+    "4 CPUs in view (`crates/sim/COSTS.md`). `python3 docs/fidelity.py target/release/vruntime` writes every cell to target/fidelity-machines.md. With more virtual CPUs than the host has real ones, most of what is recorded is the host.",
     "",
     "| machine | kernel | inside | of | | the machine itself, recorded at another hour |",
     "|---|---|---|---|---|---|",
@@ -298,4 +298,6 @@ for name, some in machines.items():
     other += [f"## Every cell: {ABOUT[name]}", "", HEAD, *map(row, some), ""]
 
 (HERE / "fidelity.md").write_text("\n".join(main) + "\n")
-(HERE / "fidelity-machines.md").write_text("\n".join(other).rstrip() + "\n")
+artefact = HERE.parent / "target" / "fidelity-machines.md"
+artefact.parent.mkdir(exist_ok=True)
+artefact.write_text("\n".join(other).rstrip() + "\n")

@@ -101,15 +101,7 @@ pub(crate) fn check(root: &Path) -> miette::Result<Checked> {
 /// The paths of all texts, in a fixed order.
 fn texts(root: &Path) -> miette::Result<Vec<String>> {
     let mut found = vec!["README.md".to_owned(), "ARCHITECTURE.md".to_owned(), "CONTRIBUTING.md".to_owned()];
-    walk(
-        root,
-        Path::new("docs"),
-        &mut |path| {
-            // This page is written by a command, and has nothing but tables.
-            text::is(path, "md") && path != "docs/fidelity-machines.md"
-        },
-        &mut found,
-    )?;
+    walk(root, Path::new("docs"), &mut |path| text::is(path, "md"), &mut found)?;
     walk(
         root,
         Path::new("crates"),
