@@ -287,9 +287,14 @@ fn whoever_wakes_is_told() {}
 
     #[test]
     fn help_is_read() {
-        let text = "---\nsource: he\n---\nRuns a\nworkload.\n\nOptions:\n      --seed <WHO>\n          Who draws\n\nUsage: he\n";
+        let text = "---\nsource: he\n---\nRuns a\nworkload.\n\nOptions:\n      --seed <WHO>\n          Who draws\n\nUsage: he\n\
+                    \n  run   Runs\n  stop  Nobody\n  vruntime run him\n";
         let path = "crates/cli/tests/snapshots/cli__help-run.snap";
-        assert_eq!(findings(path, text), [format!("{path}:9: \"who\": name the subject")]);
+        let expected = [(9, "who"), (14, "nobody")];
+        assert_eq!(
+            findings(path, text),
+            expected.map(|(line, word)| format!("{path}:{line}: \"{word}\": name the subject"))
+        );
     }
 
     #[test]

@@ -208,15 +208,23 @@ fn plain(kind: Kind, first: usize, text: &str) -> Block {
     block
 }
 
-/// The paragraphs of a help text, as the snapshots of the command's tests have it.
+/// The paragraphs of a help text, as the snapshots of the command's tests have it. Command lines are left out. A row of
+/// columns is a text of its own.
 fn help(text: &str) -> Vec<Block> {
     let head = text.lines().skip(1).position(|line| line == "---").map_or(0, |at| at + 2);
+    let is_command =
+        |line: &str| ["vruntime ", "sudo ", "perf ", "generate-"].iter().any(|start| line.starts_with(start));
     let of = |line: &'_ str| {
         let line = line.trim();
         let is_form =
             line.starts_with('-') || line.starts_with('<') || line.starts_with("Usage:") || line.ends_with(':');
-        (!line.is_empty() && !is_form).then(|| line.to_owned())
+        (!line.is_empty() && !is_form && !is_command(line) && !line.contains("  ")).then(|| line.to_owned())
     };
     let body: String = text.lines().skip(head).flat_map(|line| [line, "\n"]).collect();
-    runs(&body, of).into_iter().map(|(first, run)| plain(Kind::Prose, first + head, &run)).collect()
+    let paragraphs = runs(&body, of).into_iter().map(|(first, run)| plain(Kind::Prose, first + head, &run));
+    let rows = text.lines().enumerate().skip(head).filter_map(|(index, line)| {
+        let (_, last) = line.trim().rsplit_once("  ")?;
+        Some(plain(Kind::Prose, index + 1, last))
+    });
+    paragraphs.chain(rows).collect()
 }
