@@ -20,7 +20,7 @@ use clap::Parser;
 enum Xtask {
     /// Boot stock Debian kernels under QEMU's software emulation, and record the fidelity suite there
     Kernels(kernels::Kernels),
-    /// Run benchmarks for real, and simulate their models on this machine as it is measured
+    /// Run benchmarks for real, and simulate their models on this machine with measured costs
     Models(models::Models),
     /// Print every finding of the language check, and the word and sentence counts
     Prose(prose::Prose),

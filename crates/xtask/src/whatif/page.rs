@@ -60,7 +60,7 @@ impl Pair {
         self.program().off().abs().max(self.hogs().off().abs())
     }
 
-    /// Whether the prediction goes where the measurement went, if that went further than runs differ.
+    /// Whether the prediction has the wrong direction, if the effect is larger than the difference of runs.
     fn goes_astray(&self) -> bool {
         let Comparison { predicted, mean, least, most } = self.program();
         let went = mean - self.recorded.program;
