@@ -216,7 +216,8 @@ pub(crate) enum Command {
     #[command(
         long_about = "Records the scheduler's events for 10 seconds, or while COMMAND runs. Writes one file for a replay: events, \
                       task groups with their limits, attributes of tasks, kernel settings, topology, frequencies, and costs.\n\nThe \
-                      file is a trace.dat, which trace-cmd and KernelShark open, too. Recording needs root, and leaves only the file. Ctrl-C ends the recording and keeps the file.",
+                      file is a trace.dat, which trace-cmd and KernelShark open, too. Recording needs root, and leaves \
+                      only the file. Ctrl-C ends the recording and keeps the file.",
         after_long_help = "Examples:\n  \
             sudo vruntime record                               10 seconds of everything\n  \
             sudo vruntime record -o build.dat -- make -j8\n  \
