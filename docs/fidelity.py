@@ -42,8 +42,8 @@ CAUSES = {
     "not simulated (`crates/sim/COSTS.md`).",
     "pinned-and-free": "The free tasks rotate among CPUs 1 to 3 whenever the balancer finds one slightly above the average load. Load averages differ "
     "by at most 1. The noise that decides is not modelled, except for one kernel thread on each CPU.",
-    "twelve-on-4": "Four virtual CPUs run on two real ones. Ticks are lost while the host runs something else on the CPU, or a virtual CPU that is not "
-    "running holds a lock of the emulator. Here fewer ticks are lost.",
+    "twelve-on-4": "Four virtual CPUs run on two real ones. Ticks are lost while the host runs something else on the CPU. They are also lost while a virtual CPU that is not running holds a "
+    "lock of the emulator. Here fewer ticks are lost.",
     "uneven-tree-4cpu": "The task alone on its CPU is interrupted by the recorder's other processes, which are not modelled.",
     "five-on-2x4": "Background activity beyond one kernel thread a second is not modelled.",
     "quota-on-2": "There are two states that last. Either the free hog and the limited group have a CPU each, or they share one. A real 6.18 started "
@@ -57,8 +57,8 @@ CAUSES = {
     "short-waker": "The waker's rate and charge depend on costs that are the same for all scenarios.",
     "batch-idle": "A SCHED_IDLE task runs 7 ms in 5 s, so one switch more or less decides the cell. It gets a turn if the waker sleeps while both hogs "
     "have had more than their part. The turn ends at the next tick. Its length depends on where the waker's sleep starts between two ticks, which the "
-    "delay of sleeps moves. A real 6.18 with a timer slack of 50 us had 2 to 4 switches in eight runs of 5 s, and the hogs 732 to 768 each. Simulated "
-    "with that slack, it is 2 to 4, and 741 to 761. With the recorder's slack of 1 ns, the simulated waker sleeps 2.5 ms after the tick, and five "
+    "delay of sleeps moves. A real 6.18 with a timer slack of 50 us had 2 to 4 switches in eight runs of 5 s. The hogs had 732 to 768 each. Simulated with "
+    "that slack, it is 2 to 4, and 741 to 761. With the recorder's slack of 1 ns, the simulated waker sleeps 2.5 ms after the tick, and five "
     "turns of 1.5 ms are enough.",
 }
 
@@ -174,8 +174,8 @@ def calibrated(names):
     lines = [
         "## With and without calibration",
         "",
-        f"The recordings of {ABOUT[names[0]]} (`fidelity/machines`) are simulated with other costs. The table has the cells inside, and the factor by which "
-        "wakeup latencies are outside the recorded range (geometric mean over the scenarios; 1 is within). Every row simulates the machine's background "
+        f"The recordings of {ABOUT[names[0]]} (`fidelity/machines`) are simulated with other costs. The table has the cells inside, and the factor by which wakeup latencies are outside the recorded range. It is the geometric mean "
+    "over the scenarios, and 1 is within. Every row simulates the machine's background "
         "tasks, which are in the recordings. `vm` and the machine's file have the wakeup of CPUs that were idle for a while.",
         "",
         "| recordings | `--costs` | inside | of | p50 | p90 | p99 |",
@@ -250,8 +250,8 @@ main = [
     "|---|---|---|---|---|---|---|---|---|---|",
     *where(),
     "",
-    "The recordings' README describes the machines, and the recordings have the rest. Neither has the day (they are in this repository since "
-    "21 November 2026), the model of the processors, the emulator's host, or Debian's update of `6.1.0`. Recordings of `vruntime fidelity --record` "
+    "The recordings' README describes the machines, and the recordings have the rest. Neither has the day, the model of the processors, the emulator's host, or Debian's update of `6.1.0`. They are in this repository "
+    "since 21 November 2026. Recordings of `vruntime fidelity --record` "
     f"have the day (`recorded`) and the processor. This page was made on {datetime.date.today():%-d %B %Y}.",
     "",
     "## Other machines",
@@ -281,8 +281,8 @@ main += [
     f"{100 * sum(pair[1] for pair in pairs) / len(pairs):.0f} %. In {sum(ours >= its for ours, its in pairs)} of the {len(pairs)} rows, the simulator "
     "is at least as near.",
     "",
-    "`fidelity/random_workloads.py` drew the workloads of the last eight rows at random. The 24 showed three things that were missing in the simulator: the "
-    "machine's background tasks, the wakeup of idle CPUs, and the wakeup placement of this kernel. The 12 were drawn and recorded after that. They show what "
+    "`fidelity/random_workloads.py` drew the workloads of the last eight rows at random. The 24 showed that three things were missing in the simulator. These are the machine's background tasks, the wakeup of idle CPUs, "
+    "and the wakeup placement of this kernel. The 12 were drawn and recorded after that. They show what "
     "to expect of your own workload, as `vruntime fidelity --record mine --with app.json` does. The 12 on another host (Intel Xeon) were recorded under another "
     "build of that kernel. In view of them, one figure was changed: how often newly-idle balancing is tried at the start (read in that kernel: "
     "`crates/sim/COSTS.md`). Before, 184 and 187 of 192 were inside.",
