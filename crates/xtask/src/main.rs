@@ -2,6 +2,7 @@
 // Machines take real time.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod builds;
 mod command;
 mod here;
 mod kernels;
@@ -18,6 +19,8 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Xtask {
+    /// Run every scenario with two builds of the command, and compare their output byte by byte
+    Builds(builds::Builds),
     /// Boot stock Debian kernels under QEMU's software emulation, and record the fidelity suite there
     Kernels(kernels::Kernels),
     /// Run benchmarks for real, and simulate their models on this machine with measured costs
@@ -38,6 +41,7 @@ enum Xtask {
 
 fn main() -> miette::Result<()> {
     match Xtask::parse() {
+        Xtask::Builds(builds) => builds.run(),
         Xtask::Kernels(kernels) => kernels.run(),
         Xtask::Models(models) => models.run(),
         Xtask::Prose(prose) => prose.run(),
