@@ -1,32 +1,32 @@
-# What can be made here. Each target sets up what it needs by itself, on a machine that has Rust 1.88 or later (rustup; Debian 12's
-# is too old) and apt. What is missing is installed with apt, with sudo if need be: gcc and libc6-dev, rustfmt and clippy (by rustup
-# where there is one); for `make test` also rt-app and Chromium, and where there is a nightly toolchain g++ and cargo-fuzz; what
-# the Python package is tested with is in target/venv. The network is needed for these and for crates.io.
+# Targets. Each installs missing tools itself, on a machine with apt and Rust 1.88 or later (from rustup; Debian 12's is too old). apt
+# installs, using sudo if needed: gcc and libc6-dev; rustfmt and clippy, unless rustup has them; for `make test` also rt-app and Chromium;
+# with a nightly toolchain also g++ and cargo-fuzz. Python tools are in target/venv. The network is needed for these and for crates.io.
 #
-#   make demo    a video player, a build and a web service on 8 CPUs, under 6.1 and 6.12; leaves demo-out/
+#   make demo    a video player, a build and a web service on 8 CPUs, under 6.1 and 6.12; writes demo-out/
 #   make test    formatting, clippy, documentation, all tests, the fuzzers' corpus; CI (.ci/run) runs this and then the demo
 #   make bench   the benchmarks
-#   make wheel   target/wheels/: the Python package with the command in it (needs Python 3.9 or later with venv)
-#   make pgo     target/pgo/vruntime: the command, built for speed from a profile of itself (needs rustup)
+#   make wheel   target/wheels/: the Python package with the command (needs Python 3.9 or later with venv)
+#   make pgo     target/pgo/vruntime: the command, optimized by a profile of itself (needs rustup)
 #   make fuzz    the fuzzers, FUZZ_SECONDS each (default 60)
-#   make soak    hotplug, affinity, groups, limits and policies at random times, SOAK_SECONDS (default 600), from SOAK_SEED on
+#   make soak    random tests of the scheduler for SOAK_SECONDS (default 600), from SOAK_SEED on
 #   make doc     the API documentation, in target/doc/
+#   make site    the documentation as a site, in target/site/ (needs Python 3.9 or later with venv)
 #   make lint    formatting and clippy
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 600
 export CARGO_TERM_COLOR ?= auto
-# What makes a second build faster takes gigabytes. CARGO_INCREMENTAL=1 keeps it.
+# Incremental builds need gigabytes. CARGO_INCREMENTAL=1 switches them on.
 export CARGO_INCREMENTAL ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit loom bench wheel python-tools pgo fuzz fuzz-corpus soak doc lint
+.PHONY: help setup demo test unit loom bench wheel python-tools pgo fuzz fuzz-corpus soak doc site lint
 
 help:
 	@sed -n 's/^#   \(make .*\)/\1/p' Makefile
 
-# A linker is all that Rust itself does not bring; formatter and linter are rustup components or Debian packages.
+# Rust needs a linker. The formatter and the linter are rustup components or Debian packages.
 setup:
 	@command -v cc >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y gcc libc6-dev; }
 	@$(CARGO) --version >/dev/null || { echo "Rust 1.88 or later is needed: https://rustup.rs"; exit 1; }
@@ -35,13 +35,13 @@ setup:
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-# What the command was built from is removed, for it takes ten times as much as the command; a change of the sources builds it again.
+# Intermediate files are removed, as they need ten times the space of the command. A change of the sources builds it again.
 DEMO = $(or $(CARGO_TARGET_DIR),target)/demo
 DEMO_BUILD = $(CARGO) build --profile demo --no-default-features --features quick-build -p vruntime
 demo: setup
 	@if [ ! -x $(DEMO)/vruntime ] \
 		|| [ -n "$$(find Cargo.toml Cargo.lock crates fidelity scenarios -type f -newer $(DEMO)/vruntime -print -quit)" ]; then \
-		echo "Building vruntime takes 2 to 4 minutes on two idle cores, and longer beside other work. Then the demo runs for a second."; \
+		echo "Building vruntime takes 2 to 4 minutes on two idle cores, and longer beside other work. The demo then takes a second."; \
 		echo "$(DEMO_BUILD)"; \
 		$(DEMO_BUILD) || exit 1; \
 		rm -rf $(DEMO)/deps $(DEMO)/build $(DEMO)/incremental $(DEMO)/.fingerprint; \
@@ -51,12 +51,11 @@ demo: setup
 
 test: setup lint doc unit loom fuzz-corpus
 
-# The example files of Debian's rt-app package are among what is tested; without them that one test has less to read. Pages are
-# loaded in Chromium; without it those tests say so and are skipped.
+# Tests read the example files of Debian's rt-app package, and load pages in Chromium. Tests that miss one of these skip it, and say so.
 #
-# The seed of what tests draw at random is the first 15 hexadecimal digits of the commit: one commit passes or fails, whatever the day,
-# and the next one tries other cases. Without git (a tarball, or a folder inside another repository) it is a fixed number. It is
-# printed before the tests and after a failure; `PROPTEST_RNG_SEED=N make test` repeats that.
+# The seed of random tests is the first 15 hexadecimal digits of the commit. So a commit passes or fails on any day, and the next commit
+# tries other cases. Without git (a tarball, or a folder inside another repository) the seed is a fixed number. It is printed before the
+# tests and after a failure. `PROPTEST_RNG_SEED=N make test` repeats them.
 COMMIT = $(shell [ "$$(git rev-parse --show-toplevel 2>/dev/null)" -ef . ] && git rev-parse --verify --quiet HEAD)
 NO_COMMIT_SEED := 427088507491
 ifndef PROPTEST_RNG_SEED
@@ -65,16 +64,16 @@ SEED_IS = $(if $(COMMIT),of commit $(COMMIT),as this is no git clone)
 endif
 SEED_LINE = random tests draw from PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(or $(SEED_IS),as given)
 
-# Benchmarks that are run once, untimed: what they assert holds.
+# Benchmarks that run once, untimed, to check their assertions.
 ONCE = collector timeline readers writers
-# The Python package is tested with pandas, which its frames are made by, and without.
+# The Python package is tested with and without pandas.
 unit: export VRUNTIME_PYTHON = $(VENV)/bin/python
 unit: export PROPTEST_RNG_SEED := $(PROPTEST_RNG_SEED)
 unit: setup python-tools
 	@[ -d /usr/share/doc/rt-app/examples ] || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y rt-app; } \
-		|| echo "no rt-app package here: its examples are not tested"
+		|| echo "no rt-app package: its examples are not tested"
 	@command -v chromium >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y chromium; } \
-		|| echo "no Chromium here: pages are not loaded in a browser"
+		|| echo "no Chromium: pages are not loaded in a browser"
 	@echo "$(SEED_LINE)"
 	$(CARGO) test --workspace || { echo "$(SEED_LINE)"; exit 1; }
 	$(CARGO) test --quiet -p vruntime-report -p vruntime-sched -p vruntime-trace $(ONCE:%=--bench %)
@@ -84,38 +83,48 @@ lint: setup python-tools
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	@[ ! -x $(VENV)/bin/ruff ] || { cd python && $(VENV)/bin/ruff format --check && $(VENV)/bin/ruff check && $(VENV)/bin/mypy vruntime; }
 
-# What the Python package is checked and tested with, for Python 3.11 or later: nothing of it is needed to use the package.
+# Tools to check and test the Python package, for Python 3.11 or later. Users of the package do not need them.
 VENV = $(CURDIR)/target/venv
 python-tools:
 	@cmp -s python/requirements-dev.txt $(VENV)/requirements-dev.txt || { \
 		rm -rf $(VENV) && python3 -m venv $(VENV) \
 		&& $(VENV)/bin/pip install --quiet --disable-pip-version-check -r python/requirements-dev.txt \
 		&& cp python/requirements-dev.txt $(VENV)/; } \
-		|| { rm -rf $(VENV); echo "no venv with what python/requirements-dev.txt lists: the Python package is not linted, nor tested with pandas"; }
+		|| { rm -rf $(VENV); echo "no venv with python/requirements-dev.txt: the Python package is not linted, and not tested with pandas"; }
 
 doc: setup
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 
-# What the CPUs publish to each other, in every order the memory model allows. Its own build folder: loom changes the
-# atomics everything is made of.
+# MkDocs Material, in a virtual environment. A broken link or anchor is an error.
+SITE = $(CURDIR)/target/site-venv
+site:
+	@cmp -s site/requirements.txt $(SITE)/requirements.txt || { \
+		rm -rf $(SITE) && python3 -m venv $(SITE) \
+		&& $(SITE)/bin/pip install --quiet --disable-pip-version-check -r site/requirements.txt \
+		&& cp site/requirements.txt $(SITE)/; }
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict --config-file site/mkdocs.yml
+	@echo "target/site/index.html"
+
+# Tests the values that CPUs publish in every order that the memory model permits. loom replaces atomics, so it has a build folder of
+# its own.
 loom: setup
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test -p vruntime-sched --lib loom_model
 
 bench: setup
 	$(CARGO) bench --workspace
 
-# For `pip install target/wheels/vruntime-*.whl`, on machines that have no Rust.
+# For `pip install target/wheels/vruntime-*.whl` on machines without Rust.
 wheel: setup
 	python3 -m venv target/maturin && target/maturin/bin/pip install --quiet --disable-pip-version-check 'maturin>=1.7,<2'
 	cd python && ../target/maturin/bin/maturin build --release --out ../target/wheels
 
-# Profile-guided: the command is built once to count what it does, does what it is for, and is built again by the counts.
-# With `--target`, flags are for the crates alone and not for their build scripts.
+# Profile-guided: builds the command with counters, runs it, and builds it again with the counts. With `--target`, flags do not apply to
+# build scripts.
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 PGO = $(CURDIR)/target/pgo
 PGO_BUILD = $(CARGO) build --release --quiet -p vruntime --target $(HOST) --target-dir $(PGO)
 pgo: setup
-	@command -v rustup >/dev/null || { echo "make pgo needs rustup (https://rustup.rs): llvm-profdata comes with it"; exit 1; }
+	@command -v rustup >/dev/null || { echo "make pgo needs rustup (https://rustup.rs), which has llvm-profdata"; exit 1; }
 	rustup component add llvm-tools
 	rm -rf $(PGO)/profiles
 	RUSTFLAGS="-Cprofile-generate=$(PGO)/profiles" $(PGO_BUILD)
@@ -131,8 +140,8 @@ pgo: setup
 	cp $(PGO)/$(HOST)/release/vruntime $(PGO)/vruntime
 	@echo "$(PGO)/vruntime"
 
-# Every input the fuzzers have kept, and then new ones for FUZZ_SECONDS. The fuzzers need a nightly toolchain, g++ and cargo-fuzz. A
-# machine that has no nightly, or cannot install the others, loses only the search for new inputs: plain tests read the same corpus.
+# Runs the fuzzers on their corpus, and then on new inputs for FUZZ_SECONDS. They need a nightly toolchain, g++ and cargo-fuzz. Without
+# these, plain tests read the corpus, and no new inputs are tried.
 fuzz: FUZZ_LIMIT = -max_total_time=$(FUZZ_SECONDS)
 fuzz: setup
 	@plain() { \
@@ -152,14 +161,14 @@ fuzz: setup
 		rm -rf $$work; \
 	done
 
-# Only the inputs the fuzzers have kept: the same commit gives the same result. New ones are searched by `make fuzz`.
+# Runs the corpus only, so the same commit gives the same result. `make fuzz` tries new inputs.
 fuzz-corpus:
 	$(MAKE) fuzz FUZZ_LIMIT=-runs=0
 
-# Every verb of the scheduler at random times, on one thread and on several (1 and 7 of "Always true" in ARCHITECTURE.md), and while CPUs, limits,
-# groups and affinities change whole machines' time (2), EEVDF's lags (3: invariants, limits), idle CPUs beside waiting tasks (4), limits (5)
-# and deadlines (6: changes): new cases each time, all that holds checked after every call, until the time is over or one does not hold. The round that is under way
-# when it is over comes to its end. Each round has a seed of its own, which is printed: SOAK_SEED and the number of the round. SOAK_SEED=N repeats a soak.
+# Repeats random tests with new cases until the time is over or one fails. They check the invariants of ARCHITECTURE.md ("Always true"):
+# verbs of the scheduler on one and several threads (1, 7), time of whole machines (2), EEVDF's lags (3), idle CPUs beside waiting tasks
+# (4), limits (5) and deadlines (6), while CPUs, limits, groups and affinities change. The last round is completed. Each round prints its
+# seed: SOAK_SEED and the number of the round. SOAK_SEED=N repeats a soak.
 SOAKED := invariants threads eevdf limits cpusets conservation changes work_conservation deadline realtime rt_groups
 
 soak: setup

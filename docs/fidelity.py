@@ -1,5 +1,5 @@
-"""Writes docs/fidelity.md from the cells of `vruntime fidelity --json`, misses first, each with what is known of its cause; and
-docs/fidelity-machines.md from those of every folder of recordings in fidelity/machines.
+"""Writes docs/fidelity.md from the cells of `vruntime fidelity --json`, misses first, each with what is known of its cause.
+Writes target/fidelity-machines.md, which git ignores, from those of every folder of recordings in fidelity/machines.
 
     python3 docs/fidelity.py target/release/vruntime
 """
@@ -10,6 +10,7 @@ import math
 import pathlib
 import subprocess
 import sys
+import textwrap
 
 HERE = pathlib.Path(__file__).parent
 MACHINES = HERE.parent / "fidelity" / "machines"
@@ -24,44 +25,44 @@ def run(*arguments):
 
 cells = run()
 
-# What is known of why a scenario misses. A scenario without an entry is "not yet understood".
+# The known reasons for misses, by scenario. A scenario without an entry is "not yet understood".
 CAUSES = {
-    "group-waker": "Two periodic tasks of one group wait for each other, and whether one preempts the other is decided by the sign of lags of a "
-    "few microseconds. Watched with `perf sched` on a real 6.18, 39 of 49 involuntary switches of `w` were one `w` preempted by the other's wakeup "
-    "(RUN_TO_PARITY protects only while eligible), 9 came at a tick. How often that sign falls which way depends on noise of the machine: recorded anew on "
-    "a quieter one, the same kernel gave 22 involuntary switches a task instead of 31 to 52, and a 90th percentile of 58 to 67 us, near the simulated "
-    "one. Noise in the length of runs (1 us, exponential) brings the simulated figures no nearer, and is not modelled.",
-    "periodic-on-2": "How the four periodic tasks are spread over the two CPUs decides who waits for whom, and there are two states that last for "
-    "seconds: two and two, and three to one. Which one a simulated run is in depends on its seed. One check that decides is when an idle CPU looks for work: "
-    "watched on a real 6.18 (`perf record` with `irq_vectors`), the interrupt that asks it to comes 10 to 30 us after the tick that sent it has ended, "
-    "and the CPU that had the tick has chosen who runs next by then. Another is how often a CPU that goes idle looks: on that machine next to never "
-    "(0 of 102 times), for it does so as often as it has helped before; what the recorded machine had is not known.",
-    "periodic-on-4": "Four virtual CPUs on two real ones. A task is charged for the time in which its virtual CPU is off the host's, and recorded, one that "
-    "just woke gets through its 5 ms with less of that than here. Watched on the host: a virtual CPU that has programmed its timer often sleeps for another lock of the "
-    "emulator's, which is not simulated (`crates/sim/COSTS.md`).",
-    "pinned-and-free": "The free tasks rotate among CPUs 1 to 3 when the balancer finds one by a hair more loaded than the average; load "
-    "averages are within 1 of each other, and the noise that decides is not modelled but for one kernel thread a CPU.",
-    "twelve-on-4": "Four virtual CPUs on two real ones: ticks are lost while the host has something else on the CPU, or a lock of the emulator's is held by one that is off it. "
-    "Here fewer are lost.",
-    "uneven-tree-4cpu": "The task alone on its CPU is interrupted by more than our one kernel thread a second: the recorder's other "
-    "processes, which are not modelled.",
-    "five-on-2x4": "As above: background activity beyond one kernel thread a second.",
-    "quota-on-2": "Two states that last: the free hog has a CPU to itself and the limited group the other, or they share one. Watched on a real 6.18: "
-    "it began with two limited tasks on each CPU and the hog pulled to and fro by the idle CPU, and after 1.2 s one busy balance pulled both limited tasks "
-    "over, for good. Busy CPUs balanced 60 ms after an idle balance, as here now. What keeps the state is a guess from the rules, not seen: "
-    "in the first tick after the group may run again the CPU's utilisation is low, it counts as one with room, and two against three tasks is no imbalance. "
-    "Simulated runs come to the lasting state sooner. Throttled periods and time are right in both.",
-    "rt-mix": "The FIFO task waits 30 to 50 ms whenever the ordinary task is given its part of a second (by the fair server, or by throttling in 6.1 to 6.6), "
-    "about once a second: whether the 99th of a hundred of its 474 waits is one of these or not hangs on one wait more or less. Under 6.18, on a real machine, "
-    "it is, here as there. In the emulated recordings (6.1, 6.12) it is the longest delay by the emulator's host, 1 to 5 ms.",
-    "short-waker": "How often the waker comes round, and what it is charged each time, hang on costs that are the same for all scenarios.",
-    "batch-idle": "A SCHED_IDLE task that runs 7 ms in 5 s: one switch more or less decides the cell. It gets a turn when the waker falls asleep while both hogs have had more than "
-    "their part, and is over at the next tick: how long that is, and so how many turns it takes, hangs on where between two ticks the waker falls asleep, which moves on by what a sleep is late. "
-    "Watched on the real 6.18 with a timer slack of 50 us: 2 to 4 switches in eight runs of 5 s, the hogs' 732 to 768 each; simulated with that slack, eight seeds: 2 to 4, and 741 to 761. With "
-    "the recorder's slack of 1 ns the simulated waker sleeps 2.5 ms after the tick, and five turns of 1.5 ms do.",
+    "group-waker": "Two periodic tasks of one group wait for each other. The sign of lags of a few microseconds decides whether one preempts the "
+    "other. `perf sched` on a real 6.18 shows 49 involuntary switches of `w`. 39 are by the wakeup of the other `w` (RUN_TO_PARITY protects only "
+    "eligible tasks), and 9 by ticks. Noise of the machine decides how often. Recorded again on a quieter machine, a task had 22 involuntary "
+    "switches (before: 31 to 52). The 90th percentile was 58 to 67 us, near the simulated one. Random noise in the length of runs (1 us, "
+    "exponential) does not bring the figures nearer, and is not modelled.",
+    "periodic-on-2": "The distribution of the four periodic tasks over two CPUs decides their waits. There are two states that last for seconds: "
+    "two and two, and three to one. The seed decides which state a simulated run has. One condition is when an idle CPU looks for work. On a real "
+    "6.18 (`perf record` with `irq_vectors`), the interrupt that requests it arrives 10 to 30 us after the tick that sent it. By then, the CPU with "
+    "the tick has picked its next task. Another condition is how often a CPU that becomes idle balances. On that machine, it did so in 0 of 102 "
+    "cases, since the rate follows earlier success. The rate of the recorded machine is unknown.",
+    "periodic-on-4": "Four virtual CPUs run on two real ones. A task is charged for time in which its virtual CPU is not running. In the recording, "
+    "a task that just woke has less of that than here. A virtual CPU that has set its timer often sleeps for another lock of the emulator, which is "
+    "not simulated (`crates/sim/COSTS.md`).",
+    "pinned-and-free": "The free tasks rotate among CPUs 1 to 3 whenever the balancer finds one slightly above the average load. Load averages differ "
+    "by at most 1. The noise that decides is not modelled, except for one kernel thread on each CPU.",
+    "twelve-on-4": "Four virtual CPUs run on two real ones. Ticks are lost while the host runs something else on the CPU. They are also lost while a virtual CPU that is not running holds a "
+    "lock of the emulator. Here fewer ticks are lost.",
+    "uneven-tree-4cpu": "The task alone on its CPU is interrupted by the recorder's other processes, which are not modelled.",
+    "five-on-2x4": "Background activity beyond one kernel thread a second is not modelled.",
+    "quota-on-2": "There are two states that last. Either the free hog and the limited group have a CPU each, or they share one. A real 6.18 started "
+    "with two limited tasks on each CPU, and the idle CPU pulled the hog repeatedly. After 1.2 s, one busy balance pulled both limited tasks over, "
+    "for good. Busy CPUs balanced 60 ms after an idle balance, as here. The reason for the lasting state is a guess from the rules. In the first "
+    "tick after the group is unthrottled, the CPU's utilisation is low. The CPU counts as having room, and two against three tasks is no imbalance. "
+    "Simulated runs reach the lasting state sooner. Throttled periods and times are right in both states.",
+    "rt-mix": "The FIFO task waits 30 to 50 ms when the ordinary task gets its part of a second (by the fair server, or by throttling in 6.1 to 6.6). "
+    "That happens once a second. One of its 474 waits more or less decides whether the 99th percentile is such a wait. Under 6.18, it is, on a real "
+    "machine and here. In the emulated recordings (6.1, 6.12), it is the longest delay by the host, 1 to 5 ms.",
+    "short-waker": "The waker's rate and charge depend on costs that are the same for all scenarios.",
+    "batch-idle": "A SCHED_IDLE task runs 7 ms in 5 s, so one switch more or less decides the cell. It gets a turn if the waker sleeps while both hogs "
+    "have had more than their part. The turn ends at the next tick. Its length depends on where the waker's sleep starts between two ticks, which the "
+    "delay of sleeps moves. A real 6.18 with a timer slack of 50 us had 2 to 4 switches in eight runs of 5 s. The hogs had 732 to 768 each. Simulated with "
+    "that slack, it is 2 to 4, and 741 to 761. With the recorder's slack of 1 ns, the simulated waker sleeps 2.5 ms after the tick, and five "
+    "turns of 1.5 ms are enough.",
 }
 
-# What is known of the machines of fidelity/machines, by folder.
+# The machines of fidelity/machines, by folder.
 ABOUT = {
     "1-cpu": "emulated, 1 CPU",
     "2-cpus": "emulated, 2 CPUs",
@@ -72,7 +73,7 @@ ABOUT = {
     "2x4x2-cpus": "emulated, 2 sockets of 4 cores of 2 threads on 2 real CPUs",
     "vm-2-cpus": "a virtual machine of 2 CPUs",
     "vm-2-cpus-random": "the same, 24 workloads drawn at random",
-    "vm-2-cpus-random-2": "the same, 12 more, drawn after all that is simulated was",
+    "vm-2-cpus-random-2": "the same, 12 more, drawn after everything that is simulated",
     "vm-2-cpus-random-again": "the same, the 24 at another hour",
     "vm-2-cpus-random-2-again": "the same, the 12 at another hour",
     "vm-2-cpus-random-3": "such a machine on another host, 12 drawn since",
@@ -81,32 +82,36 @@ ABOUT = {
     "vm-2-cpus-rt-again": "the same, five minutes later",
 }
 OVERRUN = (
-    "What a job takes beyond its work decides. Watched in `rt-1-07` on the machine (`vruntime real --out`): jobs of 5.21 ms took 5.39 and 5.41 ms (medians of 127 and 121), more than the 5.317 ms "
-    "that the reservation has, so that four jobs of five were throttled, and pushed to the other CPU when the next period began; here they take less and none is."
+    "The time that a job takes beyond its work decides. On the machine (`vruntime real --out`), jobs of 5.21 ms in `rt-1-07` took 5.39 and 5.41 ms "
+    "(medians of 127 and 121). That is more than the reservation of 5.317 ms. So four of five jobs were throttled, and pushed to the other CPU at "
+    "the next period. Here they take less, and none is throttled."
 )
-# And of why their scenarios miss, where it is not as above.
+# The known reasons for misses on these machines, where they differ.
 MACHINE_CAUSES = {
     "rt-1-07": OVERRUN,
-    "rt-1-10": "As in `rt-1-07`: a reservation of 1.996 ms for jobs of 1.867 ms. Not watched.",
-    "forks-on-2": "`rcu_preempt`, which wakes every other tick while tasks end, is simulated (since 23 November); `ksoftirqd` and the kworkers that free what is left, which were seen to "
-    "preempt children too, are not. Under the virtual machine's 6.18 it stays on the children's CPU (watched: 371 times of 376), under Debian's kernels `wake_affine` takes it to the hog's every other time; that kernel is a cloud's own (`sched_vcpu_pack=15` on its command line), and leaves a task whom another CPU wakes where it was (simulated since 23 November, `Kernel::as_of`), when Debian's 6.1, 6.12, 6.18.15 and 7.2.13 in the emulator take it to the CPU with less load, as here. Parents and children are on "
-    "one CPU, the hog on the other; here a parent may stay with the hog: which CPU a task sleeps on before it starts, and who wakes first, decide. On more virtual CPUs than real ones a fork waits "
-    "for the emulator's locks. (Those of 16 CPUs are from before forked threads stopped reading their counters from `/proc`, which took two milliseconds in the emulator.)",
-    "messages-on-2": "Forty tasks on pipes whose messages take microseconds: how many gather before a reader comes hangs on each cost in the path. "
-    "While the profile `vm` made a switch cost 6.6 us (until 24 November 2026), readers under 6.18 found 37 messages each time, recorded 12; with what `vruntime calibrate` measures there, which is the profile now, they switch a fifth too often. "
-    "With more virtual CPUs than real ones it hangs on the host's time slices and on locks of the emulator.",
-    "deadline-on-2": "The 99th percentile is a delay of the emulator's. On more virtual CPUs than real ones a reservation runs out while the host has "
-    "something else on its CPU.",
-    "locks-on-2": "Locks of `vruntime real` are futexes under Rust's mutex and condition variable, whose extra calls are not simulated; a wakeup of "
-    "theirs crosses CPUs, and what that takes under emulation varies.",
-    "nice-ladder": "Threads of the kernel preempt the task within its turn, which then takes two. Guessed, not traced.",
-    "batch-idle": "A SCHED_IDLE task that runs 7 ms in 5 s: one switch more or less decides the cell. What a sleep costs `w` under emulation varies from hour to hour "
-    "by more than the tolerance: `calibrate` found `timer_arm_ns` from 30 to 89 us.",
-    "short-waker": "What a sleep costs `w` under emulation varies from hour to hour, as in batch-idle: its share hangs on that, and how often it is late.",
-    "tree-on-2": "Two CPUs' worth of hogs on a machine with more: whoever is alone on a CPU is interrupted by threads of the kernel and of the recorder, which are not simulated but for "
-    "one a second; where two share one, by as many ticks as the host lets through. Why `x` and `y` are 1 to 4 points off on 4 CPUs was not looked into.",
-    "everywhere": "More virtual CPUs than real ones: how often a tick finds its virtual CPU on the host, and not behind a lock of the emulator's, decides how "
-    "often everybody switches; here it does more often.",
+    "rt-1-10": "As in `rt-1-07`: a reservation of 1.996 ms for jobs of 1.867 ms. Not observed.",
+    "forks-on-2": "`rcu_preempt`, which wakes every other tick while tasks end, is simulated. `ksoftirqd` and kworkers, which were seen to preempt children, "
+    "are not. In the virtual machine's 6.18, `rcu_preempt` stays on the children's CPU (371 of 376 times). In Debian's kernels, `wake_affine` places it on "
+    "the hog's CPU every other time. The virtual machine has a cloud's own kernel (`sched_vcpu_pack=15`), which leaves a task that another CPU wakes where "
+    "it was (`Kernel::as_of`). Parents and children are on one CPU, and the hog is on the other. Here a parent may stay with the hog: the CPU of its "
+    "sleep, and the order of wakeups, decide. With more virtual than real CPUs, a fork waits for the emulator's locks. Recordings of 16 CPUs are from "
+    "before forked threads stopped reading `/proc`, which took 2 ms in the emulator.",
+    "messages-on-2": "Forty tasks exchange messages of microseconds by pipes. Each cost in the path decides how many messages accumulate. With the profile "
+    "`vm` before 24 November 2026, a switch cost 6.6 us, and readers under 6.18 found 37 messages each time (recorded: 12). With the measured costs of "
+    "today, they switch a fifth too often. With more virtual than real CPUs, the host's time slices and the emulator's locks decide.",
+    "deadline-on-2": "The 99th percentile is a delay of the emulator. With more virtual than real CPUs, a reservation ends while the host runs something "
+    "else on its CPU.",
+    "locks-on-2": "Locks of `vruntime real` are futexes below Rust's mutex and condition variable, whose additional calls are not simulated. Their wakeups "
+    "cross CPUs, and the cost of that varies under emulation.",
+    "nice-ladder": "Kernel threads preempt the task within its turn, which then takes two. This is a guess, not traced.",
+    "batch-idle": "A SCHED_IDLE task runs 7 ms in 5 s, so one switch more or less decides the cell. The cost of a sleep of `w` under emulation varies from "
+    "hour to hour by more than the tolerance. `calibrate` found a `timer_arm_ns` of 30 to 89 us.",
+    "short-waker": "The cost of a sleep of `w` under emulation varies from hour to hour, as in batch-idle. It decides the share and the lateness.",
+    "tree-on-2": "Two CPUs' worth of hogs run on a larger machine. Threads of the kernel and the recorder interrupt a hog alone on a CPU, and only one a "
+    "second is simulated. Hogs that share a CPU are interrupted by the ticks that the host permits. It was not examined why `x` and `y` are 1 to 4 points "
+    "off on 4 CPUs.",
+    "everywhere": "There are more virtual CPUs than real ones. A tick must find its virtual CPU running, and not behind a lock of the emulator. This decides "
+    "how often tasks switch, and here it happens more often.",
 }
 
 ORDER = list(ABOUT)
@@ -169,9 +174,9 @@ def calibrated(names):
     lines = [
         "## With and without calibration",
         "",
-        f"The recordings of {ABOUT[names[0]]} (`fidelity/machines`), simulated with other costs: cells inside, and by which factor wakeup latencies lie",
-        "outside the recorded range (geometric mean over the scenarios; 1 is within). What else the machine ran is in the recordings, and simulated in every row; what an idle CPU",
-        "takes to wake up after a while is in `vm` and in the machine's file.",
+        f"The recordings of {ABOUT[names[0]]} (`fidelity/machines`) are simulated with other costs. The table has the cells inside, and the factor by which wakeup latencies are outside the recorded range. It is the geometric mean "
+    "over the scenarios, and 1 is within. Every row simulates the machine's background "
+        "tasks, which are in the recordings. `vm` and the machine's file have the wakeup of CPUs that were idle for a while.",
         "",
         "| recordings | `--costs` | inside | of | p50 | p90 | p99 |",
         "|---|---|---|---|---|---|---|",
@@ -226,33 +231,34 @@ TELLING = subprocess.run([sys.argv[1], "fidelity"], capture_output=True, text=Tr
 SEEDS = 15
 by_seed = [count(run("--seed", seed, "--repeat", 1))[0] for seed in range(1, SEEDS + 1)]
 main = [
-    "# How true is it?",
+    "# Accuracy",
     "",
-    f"`vruntime fidelity` runs every recorded scenario and compares each class of identical tasks: **inside {inside} of {total} cells**.",
-    f"{TELLING[0].upper()}{TELLING[1:]} (what was never seen may be 0).",
-    "This page is what it printed, made by `docs/fidelity.py`; the tolerances are in `vruntime help fidelity`, the recordings and how they",
-    "were made in [fidelity/ground-truth](../fidelity/ground-truth/README.md). The figures are the median of seeds 1 to 5;",
-    f"of each single seed from 1 to {SEEDS} the mean is {sum(by_seed) / SEEDS:.1f} of {total}, from {min(by_seed)} to {max(by_seed)}.",
+    f"`vruntime fidelity` simulates every recorded scenario, and compares each class of identical tasks: **inside {inside} of {total} cells**. "
+    f"{TELLING[0].upper()}{TELLING[1:]} (a cell that was never observed may be 0).",
+    "",
+    "`docs/fidelity.py` makes this page from the command's output. `vruntime help fidelity` has the tolerances. "
+    "[fidelity/ground-truth](../fidelity/ground-truth/README.md) has the recordings, and how they were made. Figures are medians of seeds 1 to 5. "
+    f"For each single seed from 1 to {SEEDS}, the mean is {sum(by_seed) / SEEDS:.1f} of {total}, from {min(by_seed)} to {max(by_seed)}.",
     "",
     "| kernel | inside | of |",
     "|---|---|---|",
     *(f"| {kernel} | {part} | {of} |" for kernel, part, of in by_kernel(cells)),
     "",
-    "## Where and when this was recorded",
+    "## Recorded machines",
     "",
     "| kernel | CPUs | machine | emulated | HZ | preemption | autogroup | runs | date | scenarios |",
     "|---|---|---|---|---|---|---|---|---|---|",
     *where(),
     "",
-    "All but the machine is what the recordings say; the machine is what their README says. Neither says on which day they were made (they are in this repository since",
-    "21 November 2026), which model the processors were or on what host the emulator ran, nor, with `6.1.0`, which of Debian's updates of 6.1 it was. Recordings that",
-    "`vruntime fidelity --record` makes now say the day (`recorded`) and the processor.",
-    f"Simulated, and this page made, on {datetime.date.today():%-d %B %Y}; a simulation is the same on any machine.",
+    "The recordings' README describes the machines, and the recordings have the rest. Neither has the day, the model of the processors, the emulator's host, or Debian's update of `6.1.0`. They are in this repository "
+    "since 21 November 2026. Recordings of `vruntime fidelity --record` "
+    f"have the day (`recorded`) and the processor. This page was made on {datetime.date.today():%-d %B %Y}.",
     "",
     "## Other machines",
     "",
-    "Recorded with `vruntime fidelity --record` and `cargo xtask kernels` from 22 to 25 November 2026; one figure of the profile `emulated` was chosen with those of 2 and",
-    "4 CPUs in view (`crates/sim/COSTS.md`). Every cell is in [fidelity-machines.md](fidelity-machines.md). With more virtual CPUs than the host has real ones, most of what is recorded is the host.",
+    "These were recorded with `vruntime fidelity --record` and `cargo xtask kernels` from 22 to 25 November 2026. One figure of the profile `emulated` was "
+    "chosen in view of those of 2 and 4 CPUs (`crates/sim/COSTS.md`). `python3 docs/fidelity.py target/release/vruntime` writes every cell to "
+    "target/fidelity-machines.md. With more virtual than real CPUs, most of a recording is the host.",
     "",
     "| machine | kernel | inside | of | | the machine itself, recorded at another hour |",
     "|---|---|---|---|---|---|",
@@ -269,26 +275,30 @@ for name, some in machines.items():
         main.append(f"| {ABOUT[name]} | {kernel} | {part} | {of} | {100 * part / of:.0f} % | {shown} |")
 main += [
     "",
-    "The last column is no simulation: it is the same comparison with what the same machine did at another hour (`vruntime fidelity DIR --against DIR`), the median of its runs. What that",
-    f"leaves outside changes with the hour, whatever the model. Where there is one, the simulator has {100 * sum(pair[0] for pair in pairs) / len(pairs):.0f} % inside on average and the machine itself "
-    f"{100 * sum(pair[1] for pair in pairs) / len(pairs):.0f} %; in {sum(ours >= its for ours, its in pairs)} of the {len(pairs)} rows the simulator",
-    "is not the further off.",
+    "The last column is no simulation. It compares the recording with another one of the same machine at another hour (`vruntime fidelity DIR --against DIR`), "
+    "and has the median of its runs. What is outside there changes with the hour. Where it exists, the simulator has "
+    f"{100 * sum(pair[0] for pair in pairs) / len(pairs):.0f} % inside on average, and the machine itself "
+    f"{100 * sum(pair[1] for pair in pairs) / len(pairs):.0f} %. In {sum(ours >= its for ours, its in pairs)} of the {len(pairs)} rows, the simulator "
+    "is at least as near.",
     "",
-    "The workloads of the last eight rows nobody chose: `fidelity/random_workloads.py` drew them. With the 24 in view three things were found that were missing: what else the machine",
-    "runs, how long an idle CPU takes to wake up after a while, and how this kernel places who wakes. The 12 were drawn and recorded after that, and say what you may expect",
-    "of a workload of your own; `vruntime fidelity --record mine --with app.json` tells. The 12 on another host (Intel Xeon) were recorded under another build of that kernel; with",
-    "them in view one figure changed, how often newly-idle balancing is tried at the beginning (read in that kernel: `crates/sim/COSTS.md`), before which 184 and 187 of 192 were inside.",
+    "`fidelity/random_workloads.py` drew the workloads of the last eight rows at random. The 24 showed that three things were missing in the simulator. These are the machine's background tasks, the wakeup of idle CPUs, "
+    "and the wakeup placement of this kernel. The 12 were drawn and recorded after that. They show what "
+    "to expect of your own workload, as `vruntime fidelity --record mine --with app.json` does. The 12 on another host (Intel Xeon) were recorded under another "
+    "build of that kernel. In view of them, one figure was changed: how often newly-idle balancing is tried at the start (read in that kernel: "
+    "`crates/sim/COSTS.md`). Before, 184 and 187 of 192 were inside.",
     "",
-    "The last two rows are of the classes above the ordinary one: tasks that wake each other, that lend each other their priorities, that overrun their reservations. They were drawn and",
-    "recorded after all that is simulated was; the day's changes to those classes (`crates/sim/tests/higher_classes.rs`) were made by the kernel's text, and before them 214 and 215 of 231 were inside.",
+    "The last two rows have the classes above the fair class: tasks that wake each other, inherit priorities, and overrun reservations. They were drawn and "
+    "recorded after everything that is simulated. Changes of that day to those classes (`crates/sim/tests/higher_classes.rs`) follow the kernel's behaviour. "
+    "Before these, 214 and 215 of 231 were inside.",
 ]
-main += ["", *calibrated(["vm-2-cpus", "vm-2-cpus-random", "vm-2-cpus-random-2"]), "## What is outside, and why", "", *outside(cells, {}, "###"), "## Every cell", "", HEAD, *map(row, cells)]
+main += ["", *calibrated(["vm-2-cpus", "vm-2-cpus-random", "vm-2-cpus-random-2"]), "## Cells outside, and known reasons", "", *outside(cells, {}, "###"), "`vruntime fidelity` prints every cell."]
 
 other = [
-    "# How true is it, on other machines?",
+    "# Accuracy on other machines",
     "",
-    "The suite of `vruntime fidelity --record`, three runs of 3 s each (of the virtual machine five of 8 s), as threads of `vruntime real`; recordings: `fidelity/machines`. Emulated: Debian's",
-    "kernels under QEMU's software emulation on two real CPUs (`cargo xtask kernels`). Made by `docs/fidelity.py`; misses first.",
+    "The suite of `vruntime fidelity --record`, three runs of 3 s each (of the virtual machine five of 8 s), as threads of `vruntime real`. The recordings "
+    "are in `fidelity/machines`. Emulated: Debian's kernels under QEMU's software emulation on two real CPUs (`cargo xtask kernels`). `docs/fidelity.py` "
+    "makes this file, misses first.",
     "",
 ]
 for name, some in machines.items():
@@ -297,5 +307,16 @@ for name, some in machines.items():
 for name, some in machines.items():
     other += [f"## Every cell: {ABOUT[name]}", "", HEAD, *map(row, some), ""]
 
-(HERE / "fidelity.md").write_text("\n".join(main) + "\n")
-(HERE / "fidelity-machines.md").write_text("\n".join(other).rstrip() + "\n")
+
+
+def page(lines):
+    """The text of a page, with its paragraphs wrapped at 100 columns."""
+    text = "\n".join(lines).rstrip().split("\n")
+    is_paragraph = lambda line: line and not line.startswith(("|", "#"))
+    return "\n".join(textwrap.fill(line, 100, break_long_words=False, break_on_hyphens=False) if is_paragraph(line) else line for line in text) + "\n"
+
+
+(HERE / "fidelity.md").write_text(page(main))
+artefact = HERE.parent / "target" / "fidelity-machines.md"
+artefact.parent.mkdir(exist_ok=True)
+artefact.write_text(page(other))

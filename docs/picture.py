@@ -7,7 +7,9 @@ import html
 import subprocess
 import sys
 
-command = ["compare", "scenarios/demo/demo.toml", "--repeat", "5"]
+# Browsers collapse other spaces in SVG.
+NO_BREAK = "\u00a0"
+command = ["compare", "demo", "--repeat", "5"]
 output = subprocess.run([sys.argv[1], *command], capture_output=True, text=True, check=True).stdout.splitlines()
 
 wanted = ("tasks ", "──", "video/slice", "video/sound", "build/cc1", "web/accept", "web/worker")
@@ -27,8 +29,8 @@ height, width, left = 18, max(map(len, lines)) * 8.43 + 32, 16
 print(f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{len(lines) * height + 32}" role="img" '
       'aria-label="vruntime compare prints a table of what changes between two kernels">')
 print('<rect width="100%" height="100%" rx="8" fill="#11161c"/>')
-print('<g font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="14" fill="#d7dde4" xml:space="preserve">')
+print('<g font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="14" fill="#d7dde4">')
 for number, line in enumerate(lines):
     colour = ' fill="#7fd1b9"' if number == 0 else ' fill="#f2c572"' if line.startswith("What stands out") else ""
-    print(f'<text x="{left}" y="{(number + 1) * height + 12}"{colour}>{html.escape(line)}</text>')
+    print(f'<text x="{left}" y="{(number + 1) * height + 12}"{colour}>{html.escape(line).replace(" ", NO_BREAK)}</text>')
 print("</g></svg>")

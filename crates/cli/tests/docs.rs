@@ -15,6 +15,14 @@ mod recordings;
 #[path = "docs/replayed.rs"]
 mod replayed;
 
+/// The examples of the command that pages run.
+const EXAMPLES: [&str; 2] = ["demo", "web"];
+
+/// Whether a file is a scenario of this repository.
+fn is_scenario(file: &str) -> bool {
+    file.starts_with("scenarios/") || file.starts_with("docs/")
+}
+
 /// What is shown to be refused: the page, the command, and what is told on standard error.
 const REFUSED: [(&str, &str); 1] = [("historical.md", "run scenarios/demo/demo.toml --kernel 2.6.22")];
 
@@ -46,8 +54,8 @@ impl Shown {
         if rest.windows(2).any(|pair| pair == ["--machine", "host"]) {
             return None;
         }
-        // A scenario of this repository that is not there is a mistake of the document's, and told by the command.
-        let ours = file.starts_with("scenarios/").then(root);
+        // The command reports a scenario of this repository that is not there. An example has a name and no folder.
+        let ours = (is_scenario(file) || EXAMPLES.contains(&file)).then(root);
         let data = root().join("crates/cli/tests/data");
         ours.or_else(|| Some(data).filter(|folder| folder.join(file).exists()))
     }
@@ -84,14 +92,25 @@ fn shown(page: &Path) -> Vec<Shown> {
     found
 }
 
+/// The pages in a folder and below it.
+fn pages(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("the folder can be read").flatten();
+    let mut found = Vec::new();
+    for path in entries.map(|entry| entry.path()) {
+        if path.is_dir() {
+            found.extend(pages(&path));
+        } else if path.extension().is_some_and(|kind| kind == "md") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
 #[test]
 fn documents_print_what_the_command_prints() {
-    let mut pages: Vec<PathBuf> = fs::read_dir(root().join("docs"))
-        .expect("there are documents")
-        .filter_map(|entry| Some(entry.ok()?.path()).filter(|path| path.extension().is_some_and(|kind| kind == "md")))
-        .chain([root().join("README.md")])
-        .collect();
-    pages.sort();
+    let mut pages = pages(&root().join("docs"));
+    pages.push(root().join("README.md"));
     let all: String = pages.iter().map(|page| fs::read_to_string(page).expect("a document is text")).collect();
     let (mut of_scenarios, mut refused, mut beside) = (0, Vec::new(), Vec::new());
     let mut stale = String::new();
@@ -116,7 +135,7 @@ fn documents_print_what_the_command_prints() {
         }
         if REFUSED.contains(&of) {
             refused.push((shown.page.clone(), command));
-        } else if shown.arguments.iter().any(|word| word.starts_with("scenarios/")) {
+        } else if shown.arguments.iter().any(|word| is_scenario(word) || EXAMPLES.contains(&word.as_str())) {
             of_scenarios += 1;
         } else {
             beside.push(shown.arguments[0].clone());
@@ -125,9 +144,11 @@ fn documents_print_what_the_command_prints() {
     assert!(stale.is_empty(), "lines of documents that the command does not print, or not in this order:\n{stale}");
     assert_eq!(refused.len(), REFUSED.len(), "{refused:?}");
     let commands = all.lines().filter(|line| {
-        ["run", "compare"].iter().any(|verb| line.starts_with(&format!("$ vruntime {verb} scenarios/")))
-            && !line.contains("--machine host")
+        let file = line.strip_prefix("$ vruntime run ").or_else(|| line.strip_prefix("$ vruntime compare "));
+        let file = file.and_then(|rest| rest.split_whitespace().next());
+        file.is_some_and(|file| is_scenario(file) || EXAMPLES.contains(&file)) && !line.contains("--machine host")
     });
     assert_eq!(of_scenarios + refused.len(), commands.count(), "all commands of scenarios are run");
-    assert_eq!(beside, ["trace"], "of a recording of this crate's");
+    beside.sort();
+    assert_eq!(beside, ["replay", "trace"], "of recordings of this crate's");
 }

@@ -1,17 +1,30 @@
-//! The same workload as real threads, in real cgroups, under this machine's own kernel.
+//! Runs a workload as real threads, in real cgroups, under this machine's own kernel.
 //!
-//! [`run`] takes the [`Workload`](vruntime_workload::program::Workload) that the simulated machine takes, makes a
-//! thread of every task, in processes of their own where the workload says so, and measures what the kernel gave each:
-//! CPU time, run delay, switches and migrations from `/proc`, and how late its sleeps returned. It is how far the
-//! simulator is from the truth, on the machine of whoever asks.
+//! [`run`] takes the [`Workload`](vruntime_workload::program::Workload) of the simulated machine. It makes a thread of
+//! every task, in processes of their own if the workload has these. It measures CPU time, run delay, switches and
+//! migrations from `/proc`, and the delay of sleeps. The comparison shows how accurate the simulator is on this
+//! machine.
 //!
-//! Work is computation without system calls, in a loop that looks at the monotonic clock (which is read in user space)
-//! and does not count gaps in which something else ran. A thread that read its own CPU clock instead would be scheduled
-//! otherwise: the read brings the kernel's accounts up to date, as a tick does.
+//! ```
+//! use vruntime_linux::{Options, run};
+//! use vruntime_workload::program::{Op, Phase, Task, Workload};
 //!
-//! What the kernel refuses (no root: real-time policies, negative nice values, cgroups) is left out, and
-//! [`Measured::notes`] says so. What would hang the machine is not begun ([`Error::Hangs`]) unless [`Options::force`]
-//! is set.
+//! // A task that computes for 1 ms and ends.
+//! let task = Task::new("short", [Phase::times(1, [Op::Run { work: 1_000_000 }])]);
+//! let workload = Workload { tasks: vec![task], ..Workload::default() };
+//! let measured = run(&workload, &Options::default(), &|| false)?;
+//! assert_eq!(measured.tasks[0].name, "short");
+//! assert!(measured.elapsed_ns >= 1_000_000);
+//! # Ok::<(), vruntime_linux::Error>(())
+//! ```
+//!
+//! Work is computation without system calls, in a loop that reads the monotonic clock in user space. Gaps in which
+//! something else ran do not count. The loop does not read the thread's CPU clock, since that updates the kernel's
+//! accounts like a tick, and changes the scheduling.
+//!
+//! What the kernel rejects (without root: real-time policies, negative nice values, cgroups) is left out, and
+//! [`Measured::notes`] says so. A workload that could hang the machine is rejected ([`Error::Hangs`]), unless
+//! [`Options::force`] is set.
 #![cfg(target_os = "linux")]
 // What comes from a user ends in an error, never in a panic; what cannot happen says why where it stands.
 #![cfg_attr(

@@ -14,10 +14,10 @@ use crate::recorded::{self, Recorded};
 use crate::recording::{How, Recording, finish};
 use crate::replay::Runner;
 
-/// A session counts if its tasks had so much of the time, in thousandths; with fewer than two of them autogroups change
-/// nothing.
+/// A session counts if its tasks had at least this part of the time, in thousandths. With fewer than two such sessions,
+/// autogroups change nothing.
 const LARGE_PERMILLE: u64 = 10;
-/// With autogroups so much more of all CPU time has to be as it was recorded.
+/// With autogroups, at least this part more of all CPU time has to be as recorded.
 const BETTER: f64 = 0.02;
 
 /// At most this number of pools is tried: those that used most CPU time.
@@ -35,9 +35,9 @@ pub struct Guess {
     pub without: f64,
 }
 
-/// Whether the tasks of the root group were in autogroups. Where neither the machine nor the caller says it, they are
-/// taken to have been if the trace replayed with autogroups is off by less than half of what it is without; `trace`
-/// says so then, and what is returned is to be told.
+/// Decides whether the tasks of the root group were in autogroups, if neither the machine nor the caller says so. They
+/// were if a replay with autogroups has less than half of the error of one without, and the errors differ by more than
+/// [`BETTER`]. Sets `trace.autogroup`, and returns what the caller has to report.
 pub(crate) fn autogroup(
     trace: &mut Trace,
     recording: &Recording,

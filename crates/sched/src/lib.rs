@@ -1,5 +1,5 @@
 //! The Linux CPU scheduler as a library: classes, task groups, load balancing and statistics, with the behaviour of
-//! `kernel/sched`, written from its documented behaviour in safe Rust.
+//! `kernel/sched`, written in safe Rust.
 //!
 //! # Who owns what
 //!

@@ -1,12 +1,27 @@
-//! Traces: where events go, the formats they are written in, and readers of what real kernels recorded.
+//! Traces: sinks for events, writers of trace formats, and readers of recorded traces.
 //!
-//! Everything that observes a run is a [`Sink`]: a digest, the metrics of `vruntime_report`, a Perfetto file. Sinks
-//! compose as tuples and cost nothing when absent.
+//! Every observer of a run is a [`Sink`]: a digest, the metrics of `vruntime_report`, a Perfetto file. Sinks compose as
+//! tuples, and cost nothing when absent.
 //!
-//! [`PerfettoWriter`] writes what <https://ui.perfetto.dev> opens, [`FtraceWriter`] the text of `trace-cmd report`.
-//! Both stream: their memory does not grow with the length of the run.
+//! ```
+//! use vruntime_trace::{CpuId, Digest, Event, FtraceWriter, Sink, TaskId, TaskInfo};
 //!
-//! [`read`] has the readers; what they find is a [`Record`], an event as a real kernel names things.
+//! let mut sinks = (Digest::default(), FtraceWriter::new(Vec::new(), 1));
+//! let task = TaskId(0);
+//! sinks.task(task, &TaskInfo { name: "web-0", class: "web", ..TaskInfo::default() });
+//! sinks.event(1_000, CpuId(0), &Event::WakeupNew { task, target: CpuId(0) });
+//! sinks.finish(2_000);
+//!
+//! let text = String::from_utf8(sinks.1.finish_writing()?).expect("the text is UTF-8");
+//! assert!(text.contains("sched_wakeup_new:     comm=web-0 pid=1000 prio=120 target_cpu=000"), "{text}");
+//! assert_ne!(sinks.0.value(), Digest::default().value());
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! [`PerfettoWriter`] writes files for <https://ui.perfetto.dev>, and [`FtraceWriter`] the text of `trace-cmd report`.
+//! Both stream, so their memory does not grow with the length of the run.
+//!
+//! [`read`] has the readers. They return [`Record`]s, which have the names and ids of a real kernel.
 
 // What comes from a user ends in an error, never in a panic; what cannot happen says why where it stands.
 #![cfg_attr(

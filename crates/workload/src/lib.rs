@@ -1,17 +1,30 @@
-//! Workloads: what tasks do, and the languages users say it in.
+//! Workloads: programs of tasks, and the readers of the files that describe them.
 //!
-//! | language | module |
+//! | format | module |
 //! |---|---|
 //! | rt-app files (JSON) | [`rtapp`] |
-//! | scenario files (TOML): a workload, the machine and the kernel it runs on | [`scenario`] |
-//! | recordings of real kernels: a workload and what was observed of it | [`recording`] |
-//! | what a machine says of its task groups, beside a trace | [`cgroups`] |
-//! | the classic benchmarks, by their command lines | [`model`] |
+//! | scenario files (TOML): a workload, its machine and its kernel | [`scenario`] |
+//! | recordings of real kernels: a workload with its measurements | [`recording`] |
+//! | task groups of a machine, beside a trace | [`cgroups`] |
+//! | benchmarks, by their command lines | [`model`] |
+//! | background tasks of a machine | [`resident`] |
 //!
-//! What a machine does besides is a list of [`resident`]s.
+//! Each reader returns a [`program::Workload`]. A problem in a file is an [`Error`] with its place. [`check::check`]
+//! finds problems of the workload itself.
 //!
-//! Each is translated to a [`program::Workload`]. What is wrong with a file is told as an [`Error`], with its place;
-//! what is wrong with a workload itself is found by [`check::check`].
+//! ```
+//! use vruntime_workload::{check, rtapp};
+//!
+//! let file = br#"{ "tasks": { "web": { "instance": 2, "run": 300, "sleep": 700 } }, "global": { "duration": 1 } }"#;
+//! let read = rtapp::parse("web.json", file, &rtapp::Options::default())?;
+//! let names: Vec<&str> = read.workload.tasks.iter().map(|task| task.name.as_str()).collect();
+//! assert_eq!(names, ["web-0", "web-1"]);
+//! assert!(check::check(&read.workload, &read.places).is_empty());
+//!
+//! let wrong = rtapp::parse("web.json", br#"{ "tasks": { "web": { "run": "often" } } }"#, &rtapp::Options::default());
+//! assert_eq!(wrong.unwrap_err().to_string(), "`run` is a string");
+//! # Ok::<(), vruntime_workload::Error>(())
+//! ```
 
 // What comes from a user ends in an error, never in a panic; what cannot happen says why where it stands.
 #![cfg_attr(

@@ -1,8 +1,8 @@
 //! `cargo xtask kernels`: the fidelity suite under other kernels and on other machines than the developer's.
 //!
-//! Each kernel is Debian's own image for clouds, downloaded and verified by apt, booted by QEMU without KVM from an
-//! initramfs that holds busybox and the `vruntime` command. What `vruntime fidelity --record` leaves in there comes
-//! back through a second serial line.
+//! Each kernel is Debian's image for clouds, downloaded and verified by apt. QEMU boots it without KVM, from an
+//! initramfs with busybox and the `vruntime` command. A second serial line returns the files of `vruntime fidelity
+//! --record`.
 
 mod boot;
 mod debian;

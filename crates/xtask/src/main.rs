@@ -2,10 +2,12 @@
 // Machines take real time.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod builds;
 mod command;
 mod here;
 mod kernels;
 mod models;
+mod prose;
 mod rtapp;
 mod seeds;
 mod traces;
@@ -17,10 +19,14 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Xtask {
+    /// Run every scenario with two builds of the command, and compare their output byte by byte
+    Builds(builds::Builds),
     /// Boot stock Debian kernels under QEMU's software emulation, and record the fidelity suite there
     Kernels(kernels::Kernels),
-    /// Run benchmarks for real, and simulate their models on this machine as it is measured
+    /// Run benchmarks for real, and simulate their models on this machine with measured costs
     Models(models::Models),
+    /// Print every finding of the language check, and the word and sentence counts
+    Prose(prose::Prose),
     /// Run the same files with rt-app itself and with `vruntime real`, and compare their logs
     #[command(name = "rt-app")]
     RtApp(rtapp::RtApp),
@@ -35,8 +41,10 @@ enum Xtask {
 
 fn main() -> miette::Result<()> {
     match Xtask::parse() {
+        Xtask::Builds(builds) => builds.run(),
         Xtask::Kernels(kernels) => kernels.run(),
         Xtask::Models(models) => models.run(),
+        Xtask::Prose(prose) => prose.run(),
         Xtask::RtApp(rtapp) => rtapp.run(),
         Xtask::Seeds(seeds) => seeds.run(),
         Xtask::Traces(traces) => traces.run(),

@@ -1,10 +1,9 @@
-//! `cargo xtask models`: benchmarks for real beside their models, on this machine as it was measured in the same round.
+//! `cargo xtask models`: runs benchmarks for real, and simulates their models with costs of the same round.
 //!
-//! A round calibrates, runs each program once, and simulates each model with what was measured. What is judged is the
-//! median of the rounds on both sides: one calibration is a sample as one run is, and where the machine's speed changes
-//! from minute to minute neither says what the other had. What each round has by itself is told, too, and `--each`
-//! calibrates right before each program: if more of its rounds are inside, it is the machine that changes, and if not,
-//! the model.
+//! A round calibrates, runs each program once, and simulates each model with the measured costs. The medians of the
+//! rounds on both sides are compared, since one calibration is a sample like one run. The output also has each single
+//! round. `--each` calibrates before each program. If more rounds are inside then, the machine changes. Otherwise, the
+//! model is wrong.
 
 mod benchmark;
 
@@ -21,7 +20,7 @@ use benchmark::Benchmark;
 
 /// How far a simulated time may lie from the real one.
 const TOLERANCE: f64 = 0.25;
-/// From when on real runs differ so much that the comparison says little: as much as is allowed to the model.
+/// The difference of real runs from which the comparison says little: the tolerance of the model.
 const NOISY: f64 = 0.25;
 
 #[derive(Debug, Args)]
@@ -119,7 +118,7 @@ impl Models {
         )
     }
 
-    /// The benchmarks that are asked for and there.
+    /// Returns the requested benchmarks that exist on this machine.
     fn rows(&self) -> miette::Result<Vec<Row>> {
         let mut groups = self.groups.clone();
         groups.sort_unstable();
@@ -264,7 +263,7 @@ fn percent(part: f64) -> String {
     format!("{:+.0} %", 100.0 * part)
 }
 
-/// What came of all rounds, as a table that a page can have as it is.
+/// Returns the results of all rounds, as a table for a page.
 fn table(rows: &[Row]) -> String {
     let mut lines = vec![
         String::new(),

@@ -1,12 +1,12 @@
-//! `cargo xtask rt-app`: rt-app itself and `vruntime real` run the same files, in turns, and their logs are compared.
+//! `cargo xtask rt-app`: runs the same files with rt-app and with `vruntime real`, in turns, and compares their logs.
 //!
-//! rt-app's `run` is so many turns of a loop, and how long one takes it measures itself before each run, as the
-//! shortest of some: on a machine whose speed varies each run then asks for other work. Here that is measured before
-//! each run, as what most turns take, and the run is told ([`told`]).
+//! rt-app's `run` is a number of turns of a loop. rt-app measures the time of a turn before each run, as the shortest
+//! of some. If the speed of the machine varies, each run then has other work. Here the time of most turns is measured
+//! before each run, and [`input`] passes it to rt-app.
 
 mod cells;
+mod input;
 mod logs;
-mod told;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -58,9 +58,7 @@ impl RtApp {
         let vruntime = build()?;
         // Whether rt-app is there at all.
         let pace = self.pace()?;
-        println!(
-            "a turn of rt-app's loop takes {pace:.1} ns now; that is measured before each of its runs, and it is told\n"
-        );
+        println!("a turn of rt-app's loop takes {pace:.1} ns now; which is measured before each of its runs\n");
         println!("{:<28} {:<12} {:<20} {:>22} {:>22}", "file", "task", "figure", "rt-app", "vruntime real");
         let mut all = Comparison::default();
         for file in files {
@@ -88,19 +86,19 @@ impl RtApp {
         Ok(())
     }
 
-    /// What all runs of a file gave, rt-app's and ours. Who is first changes from round to round.
+    /// Returns the figures of all runs of a file, by rt-app and by `vruntime real`. The first to run alternates.
     fn compared(&self, file: &Path, vruntime: &Path) -> miette::Result<(Figures, Figures)> {
         let name = file.file_name().unwrap_or_default();
         let text =
             fs::read_to_string(file).into_diagnostic().wrap_err_with(|| format!("cannot read {}", file.display()))?;
-        let seconds = told::duration(&text).map_or(self.seconds, |own| own.min(self.seconds));
+        let seconds = input::duration(&text).map_or(self.seconds, |own| own.min(self.seconds));
         let (mut theirs, mut ours) = (Figures::new(), Figures::new());
         let run_theirs = |theirs: &mut Figures| {
             let pace = self.pace()?;
             gather(theirs, "rt-app itself", seconds, |folder| {
-                let told = folder.join(name);
-                write(&told, &told::told(&text, pace, seconds))?;
-                self.rt_app(&told, folder)
+                let adapted = folder.join(name);
+                write(&adapted, &input::adapted(&text, pace, seconds))?;
+                self.rt_app(&adapted, folder)
             })
         };
         let run_ours = |ours: &mut Figures| {
@@ -158,7 +156,7 @@ impl RtApp {
                 .ok_or_else(|| miette!("rt-app's log is empty"))
         });
         remove(&folder)?;
-        Ok(told::TOLD_NS * measured?)
+        Ok(input::CALIBRATION_NS * measured?)
     }
 
     fn rt_app(&self, file: &Path, folder: &Path) -> miette::Result<()> {

@@ -46,7 +46,7 @@ pub(crate) struct Seeds {
 /// A test that draws at random.
 #[derive(Debug)]
 struct Test {
-    /// As it is printed: `vruntime-sched limits random::no_group…`.
+    /// The printed name: `vruntime-sched limits random::no_group…`.
     name: String,
     /// As its binary calls it.
     path: String,

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Prints what is around it and what comes from standard input, as a test would. Fails if there is a file `broken`.
+/// Prints its surroundings and its standard input, as a test would. Fails if there is a file `broken`.
 const MAKEFILE: &str = "\
 test:
 \t@echo \"in $$PWD: beside it $$(ls ..), commit $$(git rev-parse HEAD), standard input '$$(cat)'\"
@@ -70,7 +70,7 @@ fn a_clone_of_the_commit_is_tested_alone() {
 }
 
 #[test]
-fn uncommitted_changes_are_told_and_not_tested() {
+fn uncommitted_changes_are_reported_and_not_tested() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let repository = repository(folder.path());
     fs::write(repository.join("broken"), "").expect("it can be written");

@@ -12,7 +12,7 @@ use super::{Reports, number};
 #[cfg(target_os = "linux")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Suite {
-    /// One scenario of a kind, three runs of 3 s: two minutes
+    /// One scenario of each kind, three runs of 3 s: two minutes
     Quick,
     /// All, five runs of 8 s: a quarter of an hour
     Full,
@@ -20,7 +20,7 @@ pub(crate) enum Suite {
 
 #[derive(Debug, Args)]
 pub(crate) struct Fidelity {
-    /// A folder with a folder of recordings for each kernel (default: those that come with vruntime)
+    /// A folder with a folder of recordings for each kernel (default: the embedded ones)
     #[arg(value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
     /// Only recordings of this kernel
@@ -29,35 +29,35 @@ pub(crate) struct Fidelity {
     /// Only scenarios whose name contains this
     #[arg(long, value_name = "TEXT")]
     pub(crate) scenario: Option<String>,
-    /// First run the scenarios that fit this machine under its own kernel, leave the recordings in this folder, and
-    /// compare with those
+    /// Run the scenarios that fit this machine under its own kernel, write recordings to this folder, and compare
+    /// with them
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "DIR")]
     pub(crate) record: Option<PathBuf>,
-    /// With --record: how long and how often each runs
+    /// With --record: the number and length of the runs
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "SUITE", default_value = "quick", requires = "record")]
     pub(crate) suite: Suite,
-    /// With --record: run this instead of the suite, an rt-app file or one in the form of a recording; can be repeated
+    /// With --record: run this file and not the suite, an rt-app file or one in the form of a recording; can be
+    /// repeated
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "FILE", requires = "record", conflicts_with = "scenario")]
     pub(crate) with: Vec<PathBuf>,
-    /// Compare with the recordings of the same scenarios in this folder, and simulate nothing: how well does a machine
-    /// agree with itself at another hour?
+    /// Compare with the recordings of the same scenarios in this folder, without simulating: how well does a
+    /// machine agree with itself?
     #[arg(long, value_name = "DIR", conflicts_with_all = ["costs", "repeat", "seed"])]
     pub(crate) against: Option<PathBuf>,
-    /// Simulate with these costs instead of those for the kind of machine: a profile, a file of vruntime calibrate, or
-    /// host
+    /// Simulate with these costs: a profile, a file of `vruntime calibrate`, or host (default: those of the kind
+    /// of machine)
     #[arg(long, value_name = "COSTS")]
     pub(crate) costs: Option<String>,
-    /// Simulate so many runs, each with the next seed, and judge the median: where two states last, chance decides
-    /// which a run is in
+    /// Simulate N runs with consecutive seeds, and judge the median
     #[arg(long, value_name = "N", default_value = "5", value_parser = number(1..=1000u16), allow_negative_numbers = true)]
     pub(crate) repeat: u16,
-    /// Seed of the (first) run
+    /// Seed of the first run
     #[arg(long, value_name = "S", default_value = "1", value_parser = number(0..=u64::MAX), allow_negative_numbers = true)]
     pub(crate) seed: u64,
-    /// Show only the cells that lie outside
+    /// Show only cells outside their tolerance
     #[arg(long)]
     pub(crate) misses: bool,
     /// Print an array of {kernel, scenario, class, metric, unit, recorded, simulated, inside}; with --against `again`

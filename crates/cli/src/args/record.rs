@@ -7,26 +7,25 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub(crate) struct Record {
-    /// Stop after so long, such as 10s or 500ms [default: 10s; with COMMAND: when it ends]
+    /// Stop after this time, such as 10s or 500ms [default: 10s; with COMMAND: when it ends]
     #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_length, allow_hyphen_values = true)]
     pub(crate) duration: Option<u64>,
     /// Write the recording to this file; a file of that name is replaced
     #[arg(short, long, value_name = "FILE", default_value = "vruntime.dat")]
     pub(crate) out: PathBuf,
-    /// Name a task group that the recording is about, such as /system.slice/redis.service; the rest of the machine is
-    /// recorded as its background
+    /// Name the task group that the recording is about, such as /system.slice/redis.service
     #[arg(long, value_name = "PATH")]
     pub(crate) cgroup: Option<String>,
-    /// Stop when the events take so much space, such as 500MB or 2GB
+    /// Stop when the events take this much space, such as 500MB or 2GB
     #[arg(long, value_name = "SIZE", default_value = "1GB", value_parser = size)]
     pub(crate) max_size: u64,
-    /// Do not measure what the machine's kernel takes for switches, wakeups and interrupts, which takes a second
+    /// Skip the measurement of costs, which takes a second
     #[arg(long)]
     pub(crate) no_calibrate: bool,
-    /// Print what was recorded as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// A program and its arguments, which are recorded until it ends
+    /// A program with arguments: record until it ends
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }

@@ -9,10 +9,10 @@ use crate::commands::Experiment;
 
 #[derive(Debug, Args)]
 pub(crate) struct Reproduce {
-    /// Which experiment
+    /// The experiment
     #[arg(value_name = "NAME", default_value = "all")]
     pub(crate) name: Which,
-    /// Leave the results, and a page with charts, in this folder
+    /// Write the results, and a page with charts, to this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Print JSON instead of tables

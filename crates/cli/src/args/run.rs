@@ -7,37 +7,36 @@ use clap::Args;
 use super::{Options, Reports};
 
 #[derive(Debug, Args)]
-#[command(mut_arg("hz", |arg| arg.help("Scheduler ticks a second (default: the file's, else 250)")))]
+#[command(mut_arg("hz", |arg| arg.help("Scheduler ticks per second (default: the file's, else 250)")))]
 pub(crate) struct Run {
-    /// An rt-app file (JSON), a scenario (TOML), an example by its name (`vruntime example`), or - for standard input
+    /// An rt-app file (JSON), a scenario (TOML), an example by name (`vruntime example`), or - for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// The kernel, such as 6.12, 6.12+NO_RUN_TO_PARITY or what `uname -r` prints; see `vruntime kernels` (default: the
-    /// file's, else 6.12)
+    /// The kernel, such as 6.12, 6.12+NO_RUN_TO_PARITY or the output of `uname -r`; see `vruntime kernels`
+    /// (default: the file's, else 6.12)
     #[arg(long, value_name = "KERNEL")]
     pub(crate) kernel: Option<String>,
     /// The machine, such as "pack:2 core:4", 16, server or lstopo.xml; see `vruntime machines` (default: the file's,
     /// else 8)
     #[arg(long, value_name = "MACHINE", allow_negative_numbers = true)]
     pub(crate) machine: Option<String>,
-    /// What if these tasks or groups were something else: 'WHO: WHAT', such as 'cgroup=/app: weight=200', or a file of
-    /// rules (TOML), see docs/replay.md; can be repeated
+    /// Change tasks or groups: 'WHO: WHAT', such as 'cgroup=/app: weight=200', or a file of rules (TOML); see
+    /// docs/replay.md; can be repeated
     #[arg(long, value_name = "RULE|FILE")]
     pub(crate) map: Vec<String>,
-    /// Tell where CPUs stayed idle while tasks waited elsewhere; the exit status is 2 if any did
+    /// Report CPUs that stay idle while tasks wait elsewhere; the exit status is then 2
     #[arg(long)]
     pub(crate) detect: bool,
-    /// Analyse the events as `vruntime trace analyse` does: latency, antagonists, ...; separated by commas
+    /// Analyse the events like `vruntime trace analyse`: latency, antagonists, ...; separated by commas
     #[arg(long, value_name = "ANALYSIS", value_delimiter = ',', value_parser = crate::commands::analysis_word)]
     pub(crate) analyse: Vec<crate::commands::Asked>,
-    /// Leave a log for each task in this folder, in rt-app's own form
+    /// Write a log of each task to this folder, in rt-app's format
     #[arg(long, value_name = "DIR")]
     pub(crate) rtapp_log: Option<PathBuf>,
-    /// Print what /sys/kernel/debug/sched/debug and /proc/schedstat would show at that time, such as 1.5s, before the
-    /// run ends
+    /// Print /sys/kernel/debug/sched/debug and /proc/schedstat at this time, such as 1.5s
     #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_duration, allow_hyphen_values = true, conflicts_with_all = ["json", "repeat"])]
     pub(crate) debug_at: Option<u64>,
-    /// With --debug-at: print /proc/PID/sched of this task instead, or of all instances of it; can be repeated
+    /// With --debug-at: print /proc/PID/sched of this task, or of all its instances; can be repeated
     #[arg(long, value_name = "NAME", requires = "debug_at")]
     pub(crate) task: Vec<String>,
     #[command(flatten)]
@@ -48,7 +47,7 @@ pub(crate) struct Run {
 
 #[derive(Debug, Args)]
 pub(crate) struct Compare {
-    /// rt-app files (JSON), scenarios (TOML), examples by their names (`vruntime example`), or traces of real machines
+    /// rt-app files (JSON), scenarios (TOML), examples by name (`vruntime example`), or traces of real machines
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// A kernel, such as 6.12 or 6.12+NO_RUN_TO_PARITY; give several to compare them (default: the files', else 6.12)
@@ -58,18 +57,17 @@ pub(crate) struct Compare {
     /// else 8)
     #[arg(long, value_name = "MACHINE", allow_negative_numbers = true)]
     pub(crate) machine: Vec<String>,
-    /// Run each file also as if these tasks or groups were something else: 'WHO: WHAT', such as 'cgroup=/app:
-    /// weight=200', or a file of rules (TOML), see docs/replay.md; can be repeated
+    /// Also run each file with changed tasks or groups: 'WHO: WHAT', such as 'cgroup=/app: weight=200', or a file
+    /// of rules (TOML); see docs/replay.md; can be repeated
     #[arg(long, value_name = "RULE|FILE")]
     pub(crate) map: Vec<String>,
-    /// The kernel that traces were recorded under: each is replayed under it first, to tell how far to trust its replay
-    /// (default: what the trace says, or the nearest on offer; 6.18 if it says nothing)
+    /// The kernel of the recorded machine, for the replay as recorded (default: the trace's, else 6.18)
     #[arg(long, value_name = "KERNEL")]
     pub(crate) recorded_kernel: Option<String>,
-    /// The task groups of the machine a trace was recorded on (docs/replay.md); once for all traces, or once for each
+    /// The task groups of the recorded machine (docs/replay.md); once for all traces, or once for each
     #[arg(long, value_name = "FILE")]
     pub(crate) cgroups: Vec<PathBuf>,
-    /// Show changes within the spread, or too small to matter, as well
+    /// Show changes within the spread, or too small to matter, too
     #[arg(long)]
     pub(crate) all: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! What several commands can be told.
+//! Options of several commands.
 
 use std::path::PathBuf;
 
@@ -8,61 +8,60 @@ use vruntime_sim::Preempt;
 
 use super::number;
 
-/// What is simulated, besides the kernel and the machine.
+/// Settings of the simulation, besides the kernel and the machine.
 #[derive(Clone, Debug, Default, Args)]
 #[allow(clippy::struct_excessive_bools)] // switches of the command line
 pub(crate) struct Model {
-    /// Seed of the (first) run; 0 shifts neither starts nor ticks (default: the file's, else 1)
+    /// Seed of the first run; with 0, neither starts nor ticks are shifted (default: the file's, else 1)
     #[arg(long, value_name = "S", value_parser = number(0..=u64::MAX), allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
-    /// Scheduler ticks a second (default: the file's, or what the ticks of a trace show, else 250)
+    /// Scheduler ticks per second (default: the file's, or those of the trace, else 250)
     #[arg(long, value_name = "HZ", value_parser = number(1..=10_000u32), allow_negative_numbers = true)]
     pub(crate) hz: Option<u32>,
-    /// Preemption model, which says where tasks are preempted in system calls (default: the file's, else voluntary)
+    /// Preemption model: where system calls can be preempted (default: the file's, else voluntary)
     #[arg(long, value_name = "MODEL")]
     pub(crate) preempt: Option<PreemptName>,
-    /// What switches, interrupts and system calls take: default, zero, vm or emulated (default: the file's, else
+    /// Costs of switches, interrupts and system calls: default, zero, vm or emulated (default: the file's, else
     /// default)
     #[arg(long, value_name = "PROFILE")]
     pub(crate) costs: Option<String>,
-    /// Set a tunable of the kernel or a single cost by its name; can be repeated
+    /// Set a tunable of the kernel or a cost by its name; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     pub(crate) set: Vec<(String, u64)>,
-    /// Switch a scheduler feature by its kernel name, off with NO_ before it; can be repeated
+    /// Switch a scheduler feature on by its kernel name, or off with NO_ in front; can be repeated
     #[arg(long, value_name = "FEATURE")]
     pub(crate) feature: Vec<String>,
-    /// Tasks are there before and sleep until the run begins, as those of `vruntime real` and of recordings; otherwise
-    /// they are forked then
+    /// Create all tasks before the run, and let them sleep until their start time; otherwise each is forked then
     #[arg(long)]
     pub(crate) gate: bool,
-    /// Tasks are forked when they start, also those of a recording and of a scenario that says `gate`
+    /// Fork each task at its start time, also if the recording or scenario has `gate`
     #[arg(long, conflicts_with = "gate")]
     pub(crate) no_gate: bool,
-    /// Put the tasks of the root group into autogroups, one a session
+    /// Put the tasks of the root group into autogroups, one for each session
     #[arg(long)]
     pub(crate) autogroup: bool,
-    /// Put nobody into autogroups, also where the file, the recording or the machine says so
+    /// Use no autogroups, also if the file, the recording or the machine has them
     #[arg(long, conflicts_with = "autogroup")]
     pub(crate) no_autogroup: bool,
-    /// Schedule real-time tasks by groups, as kernels built with CONFIG_RT_GROUP_SCHED do
+    /// Schedule real-time tasks by groups, as kernels with CONFIG_RT_GROUP_SCHED
     #[arg(long)]
     pub(crate) rt_group_sched: bool,
-    /// Have the scheduler count switches away from the tasks of each group; `nr_switches_counted` with --json
+    /// Count switches of each group in the scheduler; `nr_switches_counted` with --json
     #[arg(long)]
     pub(crate) group_switches: bool,
-    /// Response time to meet: tables and JSON tell the share of rounds above it
+    /// Response time to meet: tables and JSON show the share of rounds above it
     #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_length, allow_hyphen_values = true)]
     pub(crate) target: Option<u64>,
-    /// So many tasks may be alive at a time, besides as many as the workload itself has: a fork beyond that ends the
-    /// run with an error (default: the file's, else 262144)
+    /// Tasks alive at one time, besides those of the workload; a fork beyond that is an error (default: the
+    /// file's, else 262144)
     #[arg(long, value_name = "N", value_parser = number(1..=1_usize << 22), allow_negative_numbers = true)]
     pub(crate) threads_max: Option<usize>,
 }
 
-/// How many runs there are.
+/// The number of runs.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct Seeds {
-    /// Run so many times, each with the next seed, and tell the spread
+    /// Repeat the run N times with consecutive seeds, and report the spread
     #[arg(long, value_name = "N", default_value = "1", value_parser = number(1..=1000u16), allow_negative_numbers = true)]
     pub(crate) repeat: u16,
 }
@@ -74,53 +73,53 @@ impl Seeds {
     }
 }
 
-/// Everything that decides how a workload is run.
+/// Everything that decides the run of a workload.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Options {
-    /// Length of the run, such as 10min, 5s, 200ms; at most 1000000s (default: the file's, else until all tasks have
-    /// ended)
+    /// Length of the run, such as 10min, 5s, 200ms; at most 1000000s (default: the file's, else until all tasks
+    /// have ended)
     #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_length, allow_hyphen_values = true)]
     pub(crate) duration: Option<u64>,
     #[command(flatten)]
     pub(crate) seeds: Seeds,
     #[command(flatten)]
     pub(crate) model: Model,
-    /// Leave results, traces and digests in this folder
+    /// Write results, traces and digests to this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Print JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,
-    /// Take whatever the input would be warned of for an error
+    /// Treat warnings about the input as errors
     #[arg(long)]
     pub(crate) strict: bool,
 }
 
-/// Files that people and their tools read.
+/// Files for people and their tools.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Reports {
-    /// Write a page with charts and tables, to open in a browser or send to somebody
+    /// Write a page with charts and tables, for a browser
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) tables: Tables,
 }
 
-/// Files that programs read.
+/// Files for programs.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Tables {
-    /// Leave every table in this folder, a file each
+    /// Write every table to a file of its own in this folder
     #[arg(id = "tables", long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
-    /// With --tables: what to write them as
+    /// With --tables: the format of the files
     #[arg(long, value_name = "FORMAT", default_value = "csv", requires = "tables")]
     pub(crate) format: TableFormat,
 }
 
-/// What tables are written as.
+/// The format of tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TableFormat {
-    /// Comma-separated, a head of names
+    /// Comma-separated, with a row of names
     #[default]
     Csv,
     /// An array of objects
@@ -133,11 +132,11 @@ pub(crate) enum TableFormat {
 /// The kernel's preemption models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PreemptName {
-    /// Only at the end of a call
+    /// At the end of a call only
     None,
-    /// Also at some points inside long calls
+    /// Also at some points of long calls
     Voluntary,
-    /// Anywhere, but for a fair task inside a call only from the next tick on
+    /// Anywhere, but inside a call for a fair task only from the next tick on
     Lazy,
     /// Anywhere
     Full,

@@ -93,9 +93,9 @@ fn causes_of_migrations() {
     let idle = (taken("idle"), known("nohz_idle"));
     assert_eq!((wakeup.0, idle.0), (wakeup.1, idle.1), "told exactly");
     page.has(format!(
-        "(2 s of `scenarios/demo` under 6.1, {all} migrations) for wakeups exactly ({}), for newly idle balancing {} for {}, for periodic \
-         balancing {} for {}, and for idle balancing exactly ({}).",
-        wakeup.0, newidle.0, newidle.1, periodic.0, periodic.1, idle.0
+        "In 2 s of `scenarios/demo` under 6.1 ({all} migrations), wakeups ({}) and idle balancing ({}) are exact. Newly idle \
+         balancing is {} for {}, and periodic balancing {} for {}.",
+        wakeup.0, idle.0, newidle.0, newidle.1, periodic.0, periodic.1
     ));
     page.check();
 }

@@ -1,5 +1,5 @@
-//! The figures of docs/replay.md that are no lines of the command's: they are computed again and looked for on the
-//! page.
+//! Figures of docs/replay.md and docs/replay-accuracy.md that the command does not print as lines. The tests compute
+//! them again and search the pages for them.
 
 use std::collections::BTreeMap;
 
@@ -132,7 +132,7 @@ fn cells_within(json: &Value) -> f64 {
 fn figures_of_nice_and_mix() {
     let recorded = tempfile::tempdir().expect("there is room");
     let [nice, mix] = ["nice", "mix"].map(|name| recordings::whole(name, recorded.path()));
-    let mut page = Page::open("replay.md");
+    let mut page = Page::open("replay-accuracy.md");
     let grouped = [&RELEASE[..], &["--autogroup"]].concat();
     let [a, b] = alike(&nice, &RELEASE);
     let [plain, with] = [&RELEASE[..], &grouped].map(|more| alike(&mix, more).join(" and "));
@@ -156,7 +156,7 @@ fn figures_of_nice_and_mix() {
     let json: Value = serde_json::from_slice(&well(&under)).expect("it prints JSON");
     page.has(format!("| under 6.1: {} |", list(&of_tasks(&json, "what_if", "switches"), 0, 4)));
     for (release, text) in
-        [("6.18", "Under 6.18 {} of the cells below are within"), ("6.18.44-fc-v657", "under 6.18.44-fc-v657 {}):")]
+        [("6.18", "Under 6.18, {} of the 14 cells"), ("6.18.44-fc-v657", "Under 6.18.44-fc-v657, {} are.")]
     {
         let run = |seed| cells_within(&replayed(&mix, seed, &["--autogroup", RELEASE[0], release]));
         page.has(text.replace("{}", &format!("{:.1}", (1..=10).map(run).sum::<f64>() / 10.0)));
@@ -181,7 +181,8 @@ fn figures_of_nice_and_mix() {
     let text = String::from_utf8(well(&["trace", "convert", &mix, "-", "--to", "text"])).expect("it prints UTF-8");
     let (first, wait) = beats(&text);
     page.has(format!(
-        "the recording changes sides {} times in {} beats (one of them is first {} times), replays with seeds 1 to 10 from {} times.",
+        "The recording changes sides {} times in {} beats, and one of them is first {} times. Replays with seeds 1 to 10 \
+         change sides {} times.",
         changes(&first),
         first.len(),
         first.iter().filter(|pid| *pid == "13434").count(),

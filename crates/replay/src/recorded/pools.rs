@@ -39,10 +39,10 @@ struct Pool {
 }
 
 impl Pools {
-    /// Threads of one [family](family) and one process are a pool if `may` agrees and they wake each other or have a partner in
-    /// common. Processes of one family and one parent are a pool if they have a partner in common that is none of them: a
-    /// server and its client may have one name, too. `partners` has the threads that each wakes or is woken by. Pools
-    /// that did most come first. Threads for which `timed` holds are attendants.
+    /// Threads of one [family](family) and one process are a pool if `may` agrees and they wake each other or have a
+    /// partner in common. Processes of one family and one parent are a pool if they have a partner in common that is
+    /// none of them: a server and its client may have one name, too. `partners` has the threads that each wakes or is
+    /// woken by. Pools that did most come first. Threads for which `timed` holds are attendants.
     pub(super) fn new(
         threads: &[Thread],
         partners: &[BTreeSet<usize>],

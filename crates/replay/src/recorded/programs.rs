@@ -378,8 +378,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// When the task of a thread begins, unless another forks it, nanoseconds. A member of a pool that an attendant
-    /// forked is there from the beginning, and sleeps until the pool has done what it had done at the fork.
+    /// The start of a thread's task, unless another forks it, ns. A member that an attendant forked starts asleep at 0.
     fn begins(&self, thread: usize) -> u64 {
         match self.life(thread).born {
             Some((_, Some(parent))) if self.pools.attends(parent, thread) => 0,
@@ -416,8 +415,7 @@ impl<'a> Builder<'a> {
         (0..self.cpus).any(|cpu| !cpus.contains(&cpu)).then_some(cpus)
     }
 
-    /// Whether a thread that is runnable is kept from its own CPU as well, while that is idle: no affinity does so, but
-    /// a limit does.
+    /// Whether a runnable thread waits although its own CPU is idle. A limit causes that, and no affinity does.
     fn throttled(&self, thread: usize) -> bool {
         let of = |stay: Stay| stay.own_idle >= CONFINED_NS && stay.own_idle >= stay.beside_idle / 2;
         self.life(thread).stay.is_some_and(of)
@@ -608,8 +606,7 @@ impl<'a> Builder<'a> {
         ops.push(op);
     }
 
-    /// Whether a thread is woken when its pool has come so far, whatever the waker does: that one keeps times of its
-    /// own.
+    /// Whether a thread is woken by the progress of its pool, since its waker keeps times of its own.
     fn by_progress(&self, by: usize, woken: usize) -> bool {
         self.pools.attends(by, woken) || (self.pools.are_mates(by, woken) && !self.cycle.by_itself[by])
     }

@@ -10,7 +10,7 @@ use miette::{IntoDiagnostic, WrapErr, miette};
 use super::initramfs::DONE;
 use crate::command::command;
 
-/// How often it is looked whether the machine is off.
+/// The interval of checks whether the machine is off.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// What to boot.
@@ -25,7 +25,7 @@ pub(crate) struct Machine<'a> {
     pub(crate) timeout: Duration,
 }
 
-/// Boots it, and waits until it is off. The file with what it has sent.
+/// Boots the machine, and waits until it is off. Returns the file that it has sent.
 pub(crate) fn boot(machine: &Machine<'_>) -> miette::Result<PathBuf> {
     let (log, sent) = (machine.work.join("console.log"), machine.work.join("sent.tar.gz"));
     let console = File::create(&log).into_diagnostic().wrap_err_with(|| format!("cannot write {}", log.display()))?;

@@ -1,5 +1,5 @@
-//! Debian's kernels, fetched by an apt of our own: the machine's configuration is not touched, signatures are checked
-//! as ever.
+//! Fetches Debian's kernels with an apt configuration of its own. The machine's configuration stays unchanged, and
+//! signatures are checked.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub(crate) enum Release {
     /// Debian 13's backports: EEVDF with protection by virtual time
     #[value(name = "6.18")]
     Backports6_18,
-    /// Debian 13's backports: EEVDF that leaves more to the slice of who runs
+    /// Debian 13's backports: EEVDF that protects the slice of the running task
     #[value(name = "7.0")]
     Backports7_0,
     /// Debian 13's backports: EEVDF with slices that a timer ends

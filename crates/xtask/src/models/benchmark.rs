@@ -24,7 +24,7 @@ pub(super) struct Benchmark {
 pub(super) enum Figure {
     /// `perf bench sched pipe`: microseconds there and back.
     Turn,
-    /// `hackbench`: seconds until all is said.
+    /// `hackbench`: seconds until all messages are sent.
     Time,
 }
 
@@ -52,8 +52,8 @@ impl Figure {
     }
 }
 
-/// All that are compared. `loops` is of `perf bench sched pipe`; so many messages a pair a crowd of hackbench's
-/// exchanges over all its groups.
+/// Returns all benchmarks. `loops` is for `perf bench sched pipe`, and `messages` is the number for each pair of
+/// hackbench, over all groups.
 pub(super) fn all(groups: &[u64], loops: u64, messages: u64) -> Vec<Benchmark> {
     let pipe = Benchmark {
         program: "perf",

@@ -48,15 +48,15 @@ impl Comparison {
         // Writing to a string cannot fail.
         let _written = write!(
             page,
-            "# Does `vruntime real` do what rt-app does?\n\n\
-             `{command}`, {}, Linux {} on {}. {about}\n\n\
-             A figure is the mean over the tasks of a class, from the columns of both programs' logs. It is inside if the median of `vruntime real` lies \
-             no further from the range of rt-app's own runs than \
-             that range is wide (and from {} on figures that small: times are whole microseconds).\n\n## Outside\n\n",
+            "# rt-app agreement\n\n\
+             `{command}`,\n{}, Linux {} on {}.\n{about}\n\n\
+             A figure is the mean over the tasks of a class, from the columns of both programs' logs. It is\n\
+             inside if the median of `vruntime real` is no further from the range of rt-app's runs than that\n\
+             range is wide. Times are whole microseconds, so small figures have a least distance instead:\n\n{}\n\n## Outside\n\n",
             here.date,
             here.kernel,
             here.machine,
-            FIGURES.iter().map(|it| format!("{} in {}", it.least, it.name)).collect::<Vec<_>>().join(", "),
+            FIGURES.iter().map(|it| format!("- {}: {}", it.name, it.least)).collect::<Vec<_>>().join("\n"),
         );
         let misses: Vec<&Cell> = self.cells.iter().filter(|cell| !cell.is_inside()).collect();
         page.push_str(&if misses.is_empty() { "None.\n".to_owned() } else { rows(&misses) });

@@ -1,4 +1,4 @@
-//! What rt-app's logs say, a row a loop.
+//! Reads rt-app's logs: a row for each loop.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ pub(super) struct Figure {
     pub(super) least: f64,
 }
 
-/// Times of rows are whole microseconds; what a run is asked for is worked off to within some.
+/// Times of rows are whole microseconds. The requested work of a run is done to within some microseconds.
 pub(super) const FIGURES: [Figure; 5] = [
     Figure { name: "loops", of: |rows, _| Some(rows.len() as f64), least: 1.0 },
     Figure {
@@ -28,21 +28,21 @@ pub(super) const FIGURES: [Figure; 5] = [
     Figure { name: "wu_lat p90 (us)", of: |rows, _| percentile(late(rows), 90), least: 2.0 },
 ];
 
-/// What a loop's row says, microseconds.
+/// The row of a loop, microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     start: f64,
     pub(super) run: f64,
-    /// What it asked for.
+    /// The requested time.
     pub(super) asked: f64,
     period: f64,
     timers: f64,
     late: f64,
 }
 
-/// From one loop to the next. Where a timer says when a loop ends, that is from start to start: what rt-app writes
-/// between its loops, 10 us and more, is no part of either, so that the column `period` would be short by that. Without
-/// a timer it comes on top, and the column has none of it.
+/// Returns the times from one loop to the next. If a timer ends the loop, this is from start to start. The column
+/// `period` lacks the time that rt-app writes between loops, 10 us and more. Without a timer, that time is added to the
+/// loop, and the column is right.
 fn periods(rows: &[Row]) -> Vec<f64> {
     if rows.iter().any(|row| row.timers > 0.0) {
         rows.windows(2).map(|pair| pair[1].start - pair[0].start).collect()

@@ -57,8 +57,8 @@ fn walk(folder: &Path, target: Option<&str>, found: &mut Vec<Random>) -> miette:
     Ok(())
 }
 
-/// The tests of one source, and how many cases each draws: those in a `proptest!`, and those that ask for
-/// `any_seed()`, by themselves or in a function that they call. Such a test counts as one case.
+/// Returns the random tests of one source, and how many cases each draws. They are in a `proptest!`, or call
+/// `any_seed()`, directly or in a function that they call. The latter count as one case.
 fn of_text(text: &str) -> impl Iterator<Item = (String, u64)> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -72,7 +72,7 @@ fn of_text(text: &str) -> impl Iterator<Item = (String, u64)> {
     others.push_str(rest);
     let functions: Vec<(&str, &str)> = functions(&others).filter(|(name, _)| *name != "any_seed").collect();
     let mut seeded = vec!["any_seed"];
-    // Until no more are found: whoever calls one of these is one.
+    // Until no more are found: a function that calls one of these is one.
     while let Some((name, _)) =
         functions.iter().find(|(name, body)| !seeded.contains(name) && seeded.iter().any(|called| calls(body, called)))
     {

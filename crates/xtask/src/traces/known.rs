@@ -162,8 +162,8 @@ fn permille(replay: &Value, task: &str, run: &str) -> u64 {
     cpu_ns.zip(all).map_or(0, |(ns, all)| ns * 1000 / all)
 }
 
-/// The states of tasks are read as a 4.19 kernel writes them. What the large task takes on a big CPU is what it took on
-/// a little one, times 446 / 1024; and `docs/replay.md` shows what the command prints.
+/// Checks that task states are decoded as of a 4.19 kernel. The large task's time on a big CPU must be that on a little
+/// one, times 446 / 1024. `docs/replay.md` must show the command's output.
 fn of_juno(reader: &Reader, info: &Value) -> miette::Result<Vec<String>> {
     let mut found = Differences::default();
     let file = "lisa-juno6-rtapp.txt";
@@ -192,8 +192,8 @@ fn of_juno(reader: &Reader, info: &Value) -> miette::Result<Vec<String>> {
     Ok(found.0)
 }
 
-/// The large CPUs never came beyond 800 MHz of 1100: what was done on them is that much less. Part of it was done
-/// before the first frequency was told.
+/// The large CPUs had at most 800 MHz of 1100, so their work counts for less. A part of the work precedes the first
+/// frequency event.
 fn of_frequencies(reader: &Reader, _: &Value) -> miette::Result<Vec<String>> {
     let mut found = Differences::default();
     let whatif = |machine: &str| -> miette::Result<u64> {

@@ -8,7 +8,7 @@ use miette::{IntoDiagnostic, WrapErr, miette};
 use super::programs::{Group, Program};
 use crate::command::{command, output};
 
-/// The program whose tasks compete with the one that is looked at.
+/// The program whose tasks compete with the measured one.
 pub(crate) const HOG: &str = "sha256sum";
 /// As many as the recording has.
 pub(crate) const HOGS: usize = 2;

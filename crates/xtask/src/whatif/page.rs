@@ -60,7 +60,7 @@ impl Pair {
         self.program().off().abs().max(self.hogs().off().abs())
     }
 
-    /// Whether the prediction goes where the measurement went, if that went further than runs differ.
+    /// Whether the prediction has the wrong direction, if the effect is larger than the difference of runs.
     fn goes_astray(&self) -> bool {
         let Comparison { predicted, mean, least, most } = self.program();
         let went = mean - self.recorded.program;
@@ -102,14 +102,15 @@ pub(crate) fn page(pairs: &mut [Pair], left_out: &[String], runs: u32, seconds: 
     let near = pairs.iter().filter(|pair| pair.is_near()).count();
     let astray = pairs.iter().filter(|pair| pair.goes_astray()).count();
     let mut page = format!(
-        "# What-ifs, really run\n\n\
-         `cargo xtask whatif --runs {runs} --seconds {seconds} --out docs/what-if.md` has written this page on {machine}.\n\
-         It records each program for {seconds} s beside two hogs (`sha256sum /dev/zero`), predicts from the recording what\n\
-         happens when the hogs or the clients are changed, and makes each change {runs} times.\n\n\
-         **{near} of {} predictions are near**: CPU time of the program and of the hogs is within 10 % of the measured mean, or\n\
-         within what the {runs} runs measured. {astray} go the wrong way although the effect is larger than the runs differ.\n\n\
-         CPU time is in percent of a CPU. *Replayed* is the replay of the recording as it was, which should be as *recorded*.\n\
-         Those that are not near come first, the furthest first.\n\n",
+        "# What-if predictions\n\n\
+         `cargo xtask whatif --runs {runs} --seconds {seconds} --out docs/what-if.md` has written this page on\n{machine}.\n\n\
+         It records each program for {seconds} s beside two hogs (`sha256sum /dev/zero`). From the recording, it\n\
+         predicts what happens when the hogs or the clients change. Then it makes each change {runs} times.\n\n\
+         **{near} of {} predictions are near**: CPU time of program and hogs is within 10 % of the measured mean,\n\
+         or within the measured range. {astray} have the wrong direction, with an effect larger than the difference\n\
+         of the runs.\n\n\
+         CPU time is in percent of a CPU. *Replayed* is the replay as recorded. It should equal *recorded*.\n\
+         Predictions that are not near are first, the furthest at the top.\n\n",
         pairs.len(),
     );
     page.push_str(

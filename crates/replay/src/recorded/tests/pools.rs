@@ -6,9 +6,9 @@ const WORKERS: [Named<'static>; 2] = [Named { pid: 11, comm: b"worker" }, Named 
 const MONITOR: Named<'static> = Named { pid: 13, comm: b"worker" };
 const FORKED: Named<'static> = Named { pid: 14, comm: b"worker" };
 
-/// In each round of 10 ms one worker works for 4 ms, wakes the other and sleeps; the other works for 4 ms. A timer wakes
-/// the monitor, which works for 5 us and wakes the first worker. In round 4 the monitor forks a third worker, which is
-/// woken by the second from then on.
+/// In each round of 10 ms one worker works for 4 ms, wakes the other and sleeps; the other works for 4 ms. A timer
+/// wakes the monitor, which works for 5 us and wakes the first worker. In round 4 the monitor forks a third worker,
+/// which is woken by the second from then on.
 fn rounds(processes: &[(i32, (i32, i32))]) -> Recorded {
     const MONITOR_WORKS: u64 = 5 * US;
     let mut script = Script { threads_only: !processes.is_empty(), ..Script::default() };

@@ -1,14 +1,14 @@
-//! rt-app files as rt-app is given them: told how fast its loop turns here, for how long to run, and to leave logs.
+//! Adapts files for rt-app: sets the speed of its loop, the duration, and the folder of logs.
 //!
-//! By hand, for rt-app's files are more than JSON allows.
+//! The text is changed and not parsed, since rt-app's files are not always JSON.
 
-/// What rt-app is told that a turn of its loop takes, nanoseconds.
+/// The calibration for rt-app: the time of a turn of its loop, nanoseconds.
 ///
-/// It takes whole nanoseconds only, of which a turn has some fifteen: told so, it would do up to 3 % more work than is
-/// asked for, or less. Told this, it is asked for as much more as a turn is shorter ([`told`]).
-pub(super) const TOLD_NS: f64 = 100.0;
+/// rt-app reads whole nanoseconds, and a turn has about 15. A rounded value would change the work by up to 3 %. So
+/// rt-app gets this value, and [`adapted`] lengthens each `run` accordingly.
+pub(super) const CALIBRATION_NS: f64 = 100.0;
 
-/// The text with `key` of its `global` set, which there need not be.
+/// Returns the text with `key` set in its `global`, which is added if it is missing.
 pub(super) fn with_global(text: &str, key: &str, value: &str) -> String {
     let quoted = format!("\"{key}\"");
     let ours = format!("{quoted} : {value}");
@@ -29,36 +29,36 @@ pub(super) fn with_global(text: &str, key: &str, value: &str) -> String {
     }
 }
 
-/// The text with each `run` so much longer.
+/// Returns the text with each `run` multiplied by `times`.
 fn with_runs(text: &str, times: f64) -> String {
-    let mut told = String::with_capacity(text.len());
+    let mut longer = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("\"run") {
         let (before, key) = rest.split_at(at);
-        told.push_str(before);
+        longer.push_str(before);
         let name = key[1..].split('"').next().unwrap_or_default();
         let behind = &key[(name.len() + 2).min(key.len())..];
         let number = behind.trim_start().strip_prefix(':').map(str::trim_start).unwrap_or_default();
         let digits = number.len() - number.trim_start_matches(|it: char| it.is_ascii_digit()).len();
         match number[..digits].parse::<f64>() {
             Ok(microseconds) if !name.starts_with("runtime") => {
-                told.push_str(&key[..key.len() - number.len()]);
-                told += &(microseconds * times).round().to_string();
+                longer.push_str(&key[..key.len() - number.len()]);
+                longer += &(microseconds * times).round().to_string();
                 rest = &number[digits..];
             }
             _ => {
-                told.push_str(&key[..key.len() - behind.len()]);
+                longer.push_str(&key[..key.len() - behind.len()]);
                 rest = behind;
             }
         }
     }
-    told + rest
+    longer + rest
 }
 
 /// The file, where a turn of rt-app's loop takes `pace_ns`, run for `seconds`.
-pub(super) fn told(text: &str, pace_ns: f64, seconds: u64) -> String {
-    let text = with_runs(text, TOLD_NS / pace_ns);
-    let text = with_global(&text, "calibration", &format!("{TOLD_NS}"));
+pub(super) fn adapted(text: &str, pace_ns: f64, seconds: u64) -> String {
+    let text = with_runs(text, CALIBRATION_NS / pace_ns);
+    let text = with_global(&text, "calibration", &format!("{CALIBRATION_NS}"));
     let text = with_global(&text, "duration", &seconds.to_string());
     // Without it there are no logs.
     with_global(&text, "logdir", "\"./\"")
@@ -78,14 +78,14 @@ mod tests {
 
     #[test]
     fn globals_are_set() {
-        let told = |text: &str| with_global(text, "calibration", "87");
+        let set = |text: &str| with_global(text, "calibration", "87");
         assert_eq!(
-            told("{\n\t\"global\" : {\n\t\t\"calibration\" : \"CPU0\",\n\t\t\"x\" : 1\n\t}\n}"),
+            set("{\n\t\"global\" : {\n\t\t\"calibration\" : \"CPU0\",\n\t\t\"x\" : 1\n\t}\n}"),
             "{\n\t\"global\" : {\n\t\t\"calibration\" : 87,\n\t\t\"x\" : 1\n\t}\n}"
         );
-        assert_eq!(told("{ \"global\" : { \"calibration\" : 5 } }"), "{ \"global\" : { \"calibration\" : 87} }");
-        assert_eq!(told("{ \"global\" : { \"x\" : 1 } }"), "{ \"global\" : {\n\t\t\"calibration\" : 87, \"x\" : 1 } }");
-        assert!(told("{ \"tasks\" : { }, }").contains("},\n\t\"global\" : {\n\t\t\"calibration\" : 87\n\t}"));
+        assert_eq!(set("{ \"global\" : { \"calibration\" : 5 } }"), "{ \"global\" : { \"calibration\" : 87} }");
+        assert_eq!(set("{ \"global\" : { \"x\" : 1 } }"), "{ \"global\" : {\n\t\t\"calibration\" : 87, \"x\" : 1 } }");
+        assert!(set("{ \"tasks\" : { }, }").contains("},\n\t\"global\" : {\n\t\t\"calibration\" : 87\n\t}"));
     }
 
     #[test]
@@ -97,12 +97,12 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_told_all_of_it() {
-        let told = told("{ \"tasks\" : { \"t\" : { \"run\" : 3 } } }", 50.0, 4);
+    fn a_file_gets_all_settings() {
+        let text = adapted("{ \"tasks\" : { \"t\" : { \"run\" : 3 } } }", 50.0, 4);
         for part in ["\"run\" : 6 ", "\"calibration\" : 100", "\"duration\" : 4,", "\"logdir\" : \"./\","] {
-            assert!(told.contains(part), "{part} {told}");
+            assert!(text.contains(part), "{part} {text}");
         }
-        let own = super::told("{ \"global\" : { \"duration\" : 60, \"logdir\" : \"/tmp/\" } }", 50.0, 4);
+        let own = super::adapted("{ \"global\" : { \"duration\" : 60, \"logdir\" : \"/tmp/\" } }", 50.0, 4);
         assert!(
             own.contains("\"duration\" : 4,") && own.contains("\"logdir\" : \"./\"") && !own.contains("/tmp/"),
             "{own}"

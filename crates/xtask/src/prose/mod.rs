@@ -1,0 +1,138 @@
+//! `cargo xtask prose`: checks the English of the project (CONTRIBUTING.md, "How text reads here").
+
+mod counts;
+mod rules;
+mod text;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use miette::{IntoDiagnostic, WrapErr, miette};
+
+pub(crate) use counts::Counts;
+pub(crate) use rules::{Finding, Measure};
+pub(crate) use text::Source;
+
+/// The file with the number of findings that each unit may have.
+pub(crate) const ALLOWED: &str = "crates/xtask/prose.txt";
+
+/// Print every finding of the language check, and the word and sentence counts
+#[derive(Debug, Args)]
+pub(crate) struct Prose {
+    /// Print only findings of files whose path starts with this
+    #[arg(value_name = "PATH")]
+    only: Option<String>,
+    /// Print the counts only
+    #[arg(long)]
+    counts: bool,
+    /// Lower the allowed numbers in crates/xtask/prose.txt to what is found
+    #[arg(long)]
+    update: bool,
+}
+
+impl Prose {
+    pub(crate) fn run(&self) -> miette::Result<()> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let checked = check(&root)?;
+        let is_wanted = |finding: &&Finding| self.only.as_ref().is_none_or(|only| finding.path.starts_with(only));
+        if !self.counts {
+            for finding in checked.findings.iter().filter(is_wanted) {
+                println!("{finding}");
+            }
+        }
+        println!("{}", Measure::HEAD);
+        for (group, measure) in &checked.measures {
+            println!("{}", measure.row(group));
+        }
+        let allowed = Counts::read(&root.join(ALLOWED))?;
+        let found = checked.counts();
+        if self.update {
+            return allowed.lowered(&found).write(&root.join(ALLOWED));
+        }
+        let below = allowed.below(&found);
+        if !below.is_empty() {
+            println!("\nLower these numbers in {ALLOWED} (`cargo xtask prose --update`):\n{}", below.join("\n"));
+        }
+        match allowed.above(&found).as_slice() {
+            [] => Ok(()),
+            above => Err(miette!("more findings than {ALLOWED} allows:\n{}", above.join("\n"))),
+        }
+    }
+}
+
+/// The result of a check of the whole project.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    /// Every violation of a rule, in the order of the paths.
+    pub(crate) findings: Vec<Finding>,
+    /// Words and sentences of each group of documents.
+    pub(crate) measures: BTreeMap<&'static str, Measure>,
+    units: Vec<String>,
+}
+
+impl Checked {
+    /// The number of findings of each unit: a page, the help texts, or one kind of text of a crate.
+    pub(crate) fn counts(&self) -> Counts {
+        Counts::of(self.units.iter().cloned(), self.findings.iter().map(|finding| finding.unit.clone()))
+    }
+}
+
+/// Checks every text of the project that the rules apply to.
+///
+/// # Errors
+/// If a file or folder cannot be read.
+pub(crate) fn check(root: &Path) -> miette::Result<Checked> {
+    let mut checked = Checked { findings: Vec::new(), measures: BTreeMap::new(), units: Vec::new() };
+    for path in texts(root)? {
+        let text = fs::read_to_string(root.join(&path)).into_diagnostic().wrap_err_with(|| path.clone())?;
+        for source in Source::of(&path, &text) {
+            checked.units.push(source.unit.clone());
+            checked.findings.extend(source.findings());
+            if let Some(group) = source.group {
+                checked.measures.entry(group).or_default().add(&source.blocks);
+            }
+        }
+    }
+    Ok(checked)
+}
+
+/// The paths of all texts, in a fixed order.
+fn texts(root: &Path) -> miette::Result<Vec<String>> {
+    let mut found = vec!["README.md".to_owned(), "ARCHITECTURE.md".to_owned(), "CONTRIBUTING.md".to_owned()];
+    walk(root, Path::new("docs"), &mut |path| text::is(path, "md"), &mut found)?;
+    walk(
+        root,
+        Path::new("crates"),
+        &mut |path| {
+            let is_help = path.contains("/snapshots/cli__help-") && text::is(path, "snap");
+            is_help || text::is(path, "rs")
+        },
+        &mut found,
+    )?;
+    Ok(found)
+}
+
+fn walk(
+    root: &Path,
+    folder: &Path,
+    is_text: &mut dyn FnMut(&str) -> bool,
+    found: &mut Vec<String>,
+) -> miette::Result<()> {
+    let entries = fs::read_dir(root.join(folder)).into_diagnostic().wrap_err_with(|| folder.display().to_string())?;
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| folder.join(entry.file_name())).collect();
+    paths.sort();
+    for path in paths {
+        if root.join(&path).is_dir() {
+            if path.file_name().is_none_or(|name| name != "target") {
+                walk(root, &path, is_text, found)?;
+            }
+        } else if let Some(text) = path.to_str()
+            && is_text(text)
+        {
+            found.push(text.to_owned());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,230 @@
+//! Texts: the prose of pages, of documentation and comments in Rust, and of the command's help.
+
+use std::ops::Range;
+use std::path::Path;
+
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+
+/// What a block of text is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// A paragraph, or an item of a list.
+    Prose,
+    /// A heading of a page.
+    Heading,
+    /// A field of a table.
+    Cell,
+    /// A comment that is no documentation, or a name.
+    Comment,
+}
+
+/// A paragraph, an item of a list, a heading, a cell, or a comment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Block {
+    /// What it is.
+    pub(crate) kind: Kind,
+    /// Its words, with each piece of code as one character.
+    pub(crate) text: String,
+    /// Where in the text each line begins, and the line's number.
+    marks: Vec<(usize, usize)>,
+}
+
+impl Block {
+    /// Stands for a piece of code. It counts as a word.
+    pub(crate) const CODE: char = '\u{fffc}';
+
+    fn new(kind: Kind) -> Self {
+        Self { kind, text: String::new(), marks: Vec::new() }
+    }
+
+    fn push(&mut self, text: &str, line: usize) {
+        self.marks.push((self.text.len(), line));
+        self.text.push_str(text);
+    }
+
+    /// The line of the file that a position in the text is on.
+    pub(crate) fn line(&self, at: usize) -> usize {
+        let mark = self.marks.iter().take_while(|(start, _)| *start <= at).last();
+        mark.or(self.marks.first()).map_or(1, |(_, line)| *line)
+    }
+}
+
+/// Whether a path ends with this extension.
+pub(crate) fn is(path: &str, extension: &str) -> bool {
+    Path::new(path).extension().is_some_and(|found| found == extension)
+}
+
+/// One text of a file.
+#[derive(Debug)]
+pub(crate) struct Source<'a> {
+    /// Where it is, from the root of the project.
+    pub(crate) path: &'a str,
+    /// The text that an allowed number of findings is kept for.
+    pub(crate) unit: String,
+    /// The group of documents whose words and sentences are counted. None for comments.
+    pub(crate) group: Option<&'static str>,
+    /// Its paragraphs.
+    pub(crate) blocks: Vec<Block>,
+    /// The lines whose length is checked, by number.
+    pub(crate) lines: Vec<(usize, &'a str)>,
+}
+
+impl<'a> Source<'a> {
+    /// The texts of a file.
+    pub(crate) fn of(path: &'a str, text: &'a str) -> Vec<Self> {
+        let source = |unit: String, group, blocks| Self { path, unit, group, blocks, lines: Vec::new() };
+        if is(path, "snap") {
+            return vec![source("help".to_owned(), Some("help"), help(text))];
+        }
+        if is(path, "md") {
+            let group = if path.contains('/') { "docs" } else { "front" };
+            let (blocks, breakable) = markdown(text, 1);
+            let mut page = source(path.to_owned(), Some(group), blocks);
+            page.lines = text.lines().enumerate().map(|(index, line)| (index + 1, line)).collect();
+            page.lines.retain(|(number, _)| breakable.iter().any(|lines| lines.contains(number)));
+            return vec![page];
+        }
+        let name = path.split('/').take(2).collect::<Vec<_>>().join("/");
+        vec![
+            source(format!("{name} rustdoc"), Some("rustdoc"), documentation(text)),
+            source(format!("{name} comments"), None, comments(text)),
+            source(format!("{name} names of tests"), None, names_of_tests(text)),
+        ]
+    }
+}
+
+/// The blocks of Markdown whose first line has the number `first`, and the lines that are paragraphs or lists.
+fn markdown(text: &str, first: usize) -> (Vec<Block>, Vec<Range<usize>>) {
+    let starts: Vec<usize> = [0].into_iter().chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+    let line = |at: usize| starts.partition_point(|start| *start <= at) - 1 + first;
+    let (mut blocks, mut breakable) = (Vec::new(), Vec::new());
+    // A list's item that has another list ends where that begins.
+    let mut open: Option<Block> = None;
+    let mut in_code = false;
+    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
+    for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
+        match event {
+            Event::Start(Tag::Paragraph | Tag::Item) => {
+                blocks.extend(open.replace(Block::new(Kind::Prose)));
+                if matches!(event, Event::Start(Tag::Paragraph)) {
+                    breakable.push(line(range.start)..line(range.end));
+                }
+            }
+            Event::Start(Tag::Heading { .. }) => blocks.extend(open.replace(Block::new(Kind::Heading))),
+            Event::Start(Tag::TableCell) => blocks.extend(open.replace(Block::new(Kind::Cell))),
+            Event::Start(Tag::CodeBlock(_)) => in_code = true,
+            Event::End(TagEnd::CodeBlock) => in_code = false,
+            Event::End(TagEnd::Paragraph | TagEnd::Item | TagEnd::Heading(_) | TagEnd::TableCell) => {
+                blocks.extend(open.take());
+            }
+            Event::Text(text) if !in_code => {
+                if let Some(block) = &mut open {
+                    block.push(&text, line(range.start));
+                }
+            }
+            Event::Code(_) => {
+                if let Some(block) = &mut open {
+                    block.push(&Block::CODE.to_string(), line(range.start));
+                }
+            }
+            Event::SoftBreak | Event::HardBreak => {
+                if let Some(block) = &mut open {
+                    block.push("\n", line(range.start));
+                }
+            }
+            _ => {}
+        }
+    }
+    blocks.retain(|block| !block.text.trim().is_empty());
+    // A list without empty lines has no paragraphs: the lines of its items are those of their text.
+    for block in blocks.iter().filter(|block| block.kind == Kind::Prose) {
+        breakable.extend(block.marks.iter().map(|(_, line)| *line..*line + 1));
+    }
+    (blocks, breakable)
+}
+
+/// The documentation (`///`, `//!`) of a Rust file, each run of lines as Markdown.
+fn documentation(text: &str) -> Vec<Block> {
+    let of = |line: &'_ str| {
+        let line = line.trim_start();
+        let rest =
+            line.strip_prefix("//!").or_else(|| line.strip_prefix("///").filter(|rest| !rest.starts_with('/')))?;
+        Some(rest.strip_prefix(' ').unwrap_or(rest).to_owned())
+    };
+    runs(text, of).into_iter().flat_map(|(first, run)| markdown(&run, first).0).collect()
+}
+
+/// The comments of a Rust file that are no documentation and have a line of their own.
+fn comments(text: &str) -> Vec<Block> {
+    let of = |line: &'_ str| {
+        let rest = line.trim_start().strip_prefix("//")?;
+        (!rest.starts_with(['/', '!'])).then(|| rest.trim_start().to_owned())
+    };
+    runs(text, of).into_iter().map(|(first, run)| plain(Kind::Comment, first, &run)).collect()
+}
+
+/// The names of the functions that are tests, as words.
+fn names_of_tests(text: &str) -> Vec<Block> {
+    let mut found = Vec::new();
+    let mut is_test = false;
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim_start();
+        if line.starts_with("#[test]") {
+            is_test = true;
+        } else if let Some(rest) = line.strip_prefix("fn ").filter(|_| is_test) {
+            let name = rest.split('(').next().unwrap_or_default().replace('_', " ");
+            found.push(plain(Kind::Comment, index + 1, &name));
+            is_test = false;
+        }
+    }
+    found
+}
+
+/// Neighbouring lines of which `of` has something, with the number of the first.
+fn runs(text: &str, of: impl Fn(&str) -> Option<String>) -> Vec<(usize, String)> {
+    let mut found: Vec<(usize, String)> = Vec::new();
+    let mut goes_on = false;
+    for (index, line) in text.lines().enumerate() {
+        let part = of(line);
+        match (&part, found.last_mut().filter(|_| goes_on)) {
+            (Some(part), Some((_, run))) => {
+                run.push('\n');
+                run.push_str(part);
+            }
+            (Some(part), None) => found.push((index + 1, part.clone())),
+            (None, _) => {}
+        }
+        goes_on = part.is_some();
+    }
+    found
+}
+
+fn plain(kind: Kind, first: usize, text: &str) -> Block {
+    let mut block = Block::new(kind);
+    for (index, line) in text.lines().enumerate() {
+        block.push(line, first + index);
+        block.text.push('\n');
+    }
+    block
+}
+
+/// The paragraphs of a help text, as the snapshots of the command's tests have it. Command lines are left out. A row of
+/// columns is a text of its own.
+fn help(text: &str) -> Vec<Block> {
+    let head = text.lines().skip(1).position(|line| line == "---").map_or(0, |at| at + 2);
+    let is_command =
+        |line: &str| ["vruntime ", "sudo ", "perf ", "generate-"].iter().any(|start| line.starts_with(start));
+    let of = |line: &'_ str| {
+        let line = line.trim();
+        let is_form =
+            line.starts_with('-') || line.starts_with('<') || line.starts_with("Usage:") || line.ends_with(':');
+        (!line.is_empty() && !is_form && !is_command(line) && !line.contains("  ")).then(|| line.to_owned())
+    };
+    let body: String = text.lines().skip(head).flat_map(|line| [line, "\n"]).collect();
+    let paragraphs = runs(&body, of).into_iter().map(|(first, run)| plain(Kind::Prose, first + head, &run));
+    let rows = text.lines().enumerate().skip(head).filter_map(|(index, line)| {
+        let (_, last) = line.trim().rsplit_once("  ")?;
+        Some(plain(Kind::Prose, index + 1, last))
+    });
+    paragraphs.chain(rows).collect()
+}

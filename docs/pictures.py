@@ -1,0 +1,191 @@
+"""Draws the pictures of docs/concepts from runs of vruntime, as SVG for light and dark pages.
+
+    python3 docs/pictures.py target/release/vruntime
+
+Each scenario of docs/concepts (`*.toml`) is run. The slices come from its text trace, vruntimes and lags from
+`--debug-at`. The result depends on the command only: the same build draws the same bytes.
+"""
+
+import html
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "concepts"
+WIDTH, LEFT, RIGHT, ROW = 760, 74, 16, 30
+STYLE = """<style>
+.bg{fill:#fff}.text{fill:#24292f}.axis{stroke:#8c959f}.grid{stroke:#d0d7de}.idle{fill:#f0f2f5}
+.c0{fill:#2f6fb2}.c1{fill:#c9681d}.c2{fill:#3a8a57}.l0{stroke:#2f6fb2}.l1{stroke:#c9681d}.l2{stroke:#3a8a57}
+.c3{fill:#8a63b3}.stop{fill:#f3c3c0}.avg{stroke:#57606a;stroke-dasharray:5 4}
+@media (prefers-color-scheme:dark){.bg{fill:#1b2028}.text{fill:#d7dde4}.axis{stroke:#6e7681}.grid{stroke:#373e47}
+.idle{fill:#262c36}.c0{fill:#5a9fe0}.c1{fill:#e39352}.c2{fill:#62b883}.l0{stroke:#5a9fe0}.l1{stroke:#e39352}
+.l2{stroke:#62b883}.c3{fill:#b48fe0}.stop{fill:#6b3330}.avg{stroke:#9aa4af}}
+text{font:13px system-ui,"DejaVu Sans",sans-serif}path{fill:none;stroke-width:2}
+</style>"""
+
+
+def run(scenario, *more):
+    command = [sys.argv[1], "run", FOLDER / f"{scenario}.toml", *more]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def slices(scenario, begin, end):
+    """By CPU, the stretches (from, to, task) in ms; and those in which a group was throttled."""
+    running, found, since, throttled = {}, {}, {}, {}
+    with tempfile.TemporaryDirectory() as out:
+        run(scenario, "--out", out)
+        lines = (Path(out) / "trace.txt").read_text().splitlines()
+    form = re.compile(r"\[(\d+)\] +([\d.]+): (\w+): +(.*)")
+    for line in lines:
+        if not (match := form.search(line)):
+            continue
+        cpu, time, event, rest = int(match[1]), float(match[2]) * 1e3, match[3], match[4]
+        found.setdefault(cpu, [])
+        if event == "sched_switch":
+            task, start = running.pop(cpu, (None, 0))
+            if task:
+                found[cpu].append((start, time, task))
+            comm = re.search(r"next_comm=(\S+)", rest)[1]
+            if not comm.startswith("swapper"):
+                running[cpu] = (comm, time)
+        elif "what=throttle " in rest:
+            since[cpu] = time
+        elif "what=unthrottle " in rest and cpu in since:
+            throttled.setdefault(cpu, []).append((since.pop(cpu), time))
+    for cpu, (task, start) in running.items():
+        found[cpu].append((start, end, task))
+    for cpu, start in since.items():
+        throttled.setdefault(cpu, []).append((start, end))
+    cut = lambda parts: [(max(p[0], begin), min(p[1], end), *p[2:]) for p in parts if p[0] < end and p[1] > begin]
+    return {cpu: cut(found[cpu]) for cpu in sorted(found)}, {cpu: cut(throttled[cpu]) for cpu in throttled}
+
+
+class Picture:
+    def __init__(self, begin, end, label):
+        self.begin, self.end, self.label, self.y, self.body = begin, end, label, 12, []
+
+    def x(self, time):
+        return LEFT + (time - self.begin) / (self.end - self.begin) * (WIDTH - LEFT - RIGHT)
+
+    def add(self, text):
+        self.body.append(text)
+
+    def text(self, x, y, words, css="text", anchor="start"):
+        self.add(f'<text x="{x:.1f}" y="{y:.1f}" class="{css}" text-anchor="{anchor}">{html.escape(words)}</text>')
+
+    def legend(self, names):
+        x = LEFT
+        for css, name in names:
+            self.add(f'<rect x="{x}" y="{self.y}" width="12" height="12" class="{css}"/>')
+            self.text(x + 17, self.y + 11, name)
+            x += 34 + 7.4 * len(name)
+        self.y += 26
+
+    def rows(self, cpus, throttled, colours):
+        for cpu, parts in cpus.items():
+            width = WIDTH - LEFT - RIGHT
+            self.text(8, self.y + 18, f"CPU {cpu}")
+            self.add(f'<rect x="{LEFT}" y="{self.y}" width="{width}" height="{ROW - 6}" class="idle"/>')
+            for start, stop in throttled.get(cpu, []):
+                self.bar(start, stop, "stop")
+            for start, stop, task in parts:
+                self.bar(start, stop, colours(task))
+            self.y += ROW
+
+    def bar(self, start, stop, css):
+        x, width = self.x(start), max(self.x(stop) - self.x(start), 0.6)
+        self.add(f'<rect x="{x:.1f}" y="{self.y}" width="{width:.1f}" height="{ROW - 6}" class="{css}"/>')
+
+    def axis(self, step):
+        time = self.begin
+        while time <= self.end:
+            self.add(f'<line x1="{self.x(time):.1f}" y1="{self.y}" x2="{self.x(time):.1f}" y2="{self.y + 5}" class="axis"/>')
+            self.text(self.x(time), self.y + 19, f"{time:g} ms" if time == self.begin else f"{time:g}", anchor="middle")
+            time += step
+        self.y += 34
+
+    def lines(self, name, series, height, unit="ms"):
+        """Curves: (css, [(time, value)]) on one scale."""
+        values = [value for _, points in series for _, value in points]
+        low, high = min(values), max(values)
+        y = lambda value: self.y + height - (value - low) / (high - low) * height
+        self.text(8, self.y + 28, name)
+        for value in (low, high, *([0] if low < 0 < high else [])):
+            self.add(f'<line x1="{LEFT}" y1="{y(value):.1f}" x2="{WIDTH - RIGHT}" y2="{y(value):.1f}" class="grid"/>')
+            self.text(LEFT - 6, y(value) + (12 if value == high else 0), f"{value:.0f} {unit}" if value == high else f"{value:.0f}", anchor="end")
+        for css, points in series:
+            path = " ".join(f"{'M' if index == 0 else 'L'}{self.x(t):.1f} {y(v):.1f}" for index, (t, v) in enumerate(points))
+            self.add(f'<path d="{path}" class="{css}"/>')
+        self.y += height + 22
+
+    def save(self, name):
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.y}" role="img" aria-label="{html.escape(self.label)}">'
+        text = "\n".join([head, STYLE, '<rect width="100%" height="100%" rx="6" class="bg"/>', *self.body, "</svg>", ""])
+        (FOLDER / f"{name}.svg").write_text(text)
+
+
+def sampled(scenario, begin, end, step):
+    """Vruntime and lag of each task, and the average, in ms, at steps of the time."""
+    tasks, average = {}, []
+    time = begin
+    while time <= end:
+        text = run(scenario, "--debug-at", f"{time}ms")
+        mean = float(re.search(r"avg_vruntime +: ([-\d.]+)", text)[1])
+        average.append((time, mean))
+        for name, vruntime in re.findall(r"^[ >]R +(\S+) +\d+ +([-\d.]+)", text, re.M):
+            tasks.setdefault(name, []).append((time, float(vruntime)))
+        time += step
+    return tasks, average
+
+
+def share():
+    picture = Picture(0, 80, "Two tasks of weights 2 and 1 take turns on one CPU, two thirds and one third of the time")
+    picture.legend([("c0", "heavy, weight 200"), ("c1", "light, weight 100")])
+    cpus, throttled = slices("share", 0, 80)
+    picture.rows(cpus, throttled, lambda task: "c0" if task.startswith("heavy") else "c1")
+    picture.axis(10)
+    picture.save("share")
+
+
+def wakeup():
+    begin, end = 20, 80
+    picture = Picture(begin, end, "Vruntime and lag of three tasks on one CPU, one of which sleeps in between")
+    picture.legend([("c0", "batch-a"), ("c1", "batch-b"), ("c2", "service")])
+    colour = {"batch-a": 0, "batch-b": 1, "service": 2}
+    cpus, throttled = slices("wakeup", begin, end)
+    picture.rows(cpus, throttled, lambda task: f"c{colour[re.sub(r'-0$', '', task)]}")
+    picture.y += 8
+    tasks, average = sampled("wakeup", begin, end, 1)
+    both = ("batch-a", "batch-b")
+    curves = [(f"l{colour[name]}", tasks[name]) for name in both]
+    picture.lines("vruntime", [*curves, ("avg", average)], 110)
+    mean = dict(average)
+    picture.lines("lag", [(f"l{colour[name]}", [(t, mean[t] - v) for t, v in tasks[name]]) for name in both], 80)
+    picture.y -= 8
+    picture.axis(10)
+    picture.save("wakeup")
+
+
+def limit():
+    picture = Picture(0, 400, "Four threads of a group use up its quota early in each period and are then throttled")
+    picture.legend([("c0", "a thread of /web runs"), ("stop", "/web is throttled on this CPU")])
+    cpus, throttled = slices("limit", 0, 400)
+    picture.rows(cpus, throttled, lambda task: "c0")
+    picture.axis(50)
+    picture.save("limit")
+
+
+def balance():
+    picture = Picture(40, 180, "Four tasks share one CPU until they may run on four; the balancer then moves three of them")
+    picture.legend([("c0", "job-0"), ("c1", "job-1"), ("c2", "job-2"), ("c3", "job-3")])
+    cpus, throttled = slices("balance", 40, 180)
+    picture.rows(cpus, throttled, lambda task: {"0": "c0", "1": "c1", "2": "c2"}.get(task[-1], "c3"))
+    picture.axis(20)
+    picture.save("balance")
+
+
+if __name__ == "__main__":
+    for draw in (share, wakeup, limit, balance):
+        draw()
