@@ -3,8 +3,8 @@
 use clap::CommandFactory;
 use serde_json::{Map, Value, json};
 use vruntime_report::{fit_text, grid};
-use vruntime_sched::features::{FEATURES, Feature, FeatureRow};
-use vruntime_sched::kernels::{KernelRow, has_feature};
+use vruntime_sched::features::{FEATURES, Feature, FeatureRow, Of};
+use vruntime_sched::kernels::{KernelRow, has_feature, with_feature};
 use vruntime_sched::{Kernel, PolicyKind, kernels as rows};
 use vruntime_sim::topology::{EXAMPLES, Example};
 
@@ -28,7 +28,7 @@ fn kernel_json(row: &KernelRow) -> Value {
 }
 
 fn feature_json(row: &FeatureRow) -> Value {
-    let kernels = row.kernels.map(|(first, last)| [first, last]);
+    let kernels = with_feature(row.feature).map(|(first, last)| [first, last]);
     json!({"feature": row.name, "kernels": kernels, "what": row.what, "has_effect": row.feature.without_effect().is_none()})
 }
 
@@ -61,7 +61,7 @@ fn table() -> String {
 /// Every feature, the kernels that have it, and what it does.
 fn all_features() -> String {
     let lines = FEATURES.iter().map(|row| {
-        let kernels = match row.kernels {
+        let kernels = match with_feature(row.feature) {
             None => "none, ours".to_owned(),
             Some((first, last)) if first == last => first.to_owned(),
             Some((first, last)) => format!("{first} to {last}"),
@@ -79,7 +79,7 @@ fn what(row: &FeatureRow) -> String {
 
 /// The features that mean something in a kernel.
 fn known_in(kernel: &Kernel) -> impl Iterator<Item = &'static FeatureRow> {
-    FEATURES.iter().filter(|row| row.kernels.is_none() || has_feature(kernel.name, row.feature))
+    FEATURES.iter().filter(|row| row.of == Of::Vruntime || has_feature(kernel.name, row.feature))
 }
 
 fn features(name: &str) -> miette::Result<String> {
@@ -89,7 +89,7 @@ fn features(name: &str) -> miette::Result<String> {
     let kernel = plan::parse_kernel(name)?;
     let lines = known_in(&kernel).map(|row| {
         let state = if kernel.features.has(row.feature) { "on" } else { "off" };
-        let state = if row.kernels.is_none() { format!("{state}, ours") } else { state.to_owned() };
+        let state = if row.of == Of::Vruntime { format!("{state}, ours") } else { state.to_owned() };
         vec![row.name.to_owned(), state, what(row)]
     });
     let change = rows().iter().find(|row| row.name == kernel.name).map_or("", |row| row.change);

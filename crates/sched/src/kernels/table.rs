@@ -1,11 +1,27 @@
 //! The kernels on offer, row by row.
 
-use super::{EevdfVersion, KernelRow, MS, PolicyKind, Throttle};
-use crate::balance::Balancer;
-use crate::class::deadline::Grub;
-use crate::class::rt::{Limit, Overload};
-use crate::cpuset::Rules;
+use super::{Behaviour, KernelRow, MS, PolicyKind};
 use crate::features::{Feature, Features};
+
+/// A row to begin with.
+const ROW: KernelRow = KernelRow {
+    name: "",
+    release: "",
+    vendor: "",
+    policy: PolicyKind::Cfs,
+    features: Features::of(&[]),
+    lacks: &[],
+    plus: &[],
+    minus: &[],
+    base_slice_ns: 750_000,
+    migration_cost_ns: 500_000,
+    unverified: "",
+    change: "",
+};
+
+/// What was not told apart when these kernels were added: they have it of later kernels.
+const IN_3: &[Behaviour] = &[Behaviour::EmptyKeepsWeight, Behaviour::SmtIgnoresHeat];
+const IN_3_17: &[Behaviour] = &[Behaviour::EmptyKeepsWeight, Behaviour::SmtIgnoresHeat, Behaviour::AnyLoaded];
 
 /// On in every kernel on offer from 6.1 on.
 const COMMON: &[Feature] = &[
@@ -68,23 +84,20 @@ const EEVDF_6_12: &[Feature] =
 pub(super) static KERNELS: &[KernelRow] = &[
     KernelRow {
         name: "2.6.15",
+        release: "2.6.15",
+        migration_cost_ns: 2_500_000,
         policy: PolicyKind::O1,
-        eevdf: EevdfVersion::V6_6,
         features: Features::of(&[]),
         base_slice_ns: 100 * MS,
-        balancer: Balancer::V2_6_15,
-        rt_limit: Limit::Nothing,
-        overload: Overload::Several,
-        grub: Grub::V4_13,
-        throttle: Throttle::V6_1,
-        cpusets: Rules::V6_1,
         change: "The O(1) scheduler (January 2006): slices of 5 to 800 ms from the nice value, an active and an expired \
                  priority array; who sleeps much is interactive and stays in the active one. Balancing counts tasks.",
+        ..ROW
     },
     KernelRow {
         name: "2.6.15-cpurc",
+        release: "2.6.15",
+        migration_cost_ns: 2_500_000,
         policy: PolicyKind::O1,
-        eevdf: EevdfVersion::V6_6,
         features: Features::of(&[
             Feature::CpuRcHungry,
             Feature::CpuRcScaling,
@@ -93,34 +106,26 @@ pub(super) static KERNELS: &[KernelRow] = &[
             Feature::CpuRcWaiting,
         ]),
         base_slice_ns: 100 * MS,
-        balancer: Balancer::V2_6_15,
-        rt_limit: Limit::Nothing,
-        overload: Overload::Several,
-        grub: Grub::V4_13,
-        throttle: Throttle::V6_1,
-        cpusets: Rules::V6_1,
         change: "2.6.15 with CKRM's CPU resource controller (a patch of January 2006): groups below the root are classes with guarantees; \
                  if one is hungry, the others' slices are scaled down, and its own tasks stay in the active array if need be.",
+        ..ROW
     },
     KernelRow {
         name: "2.6.22",
+        release: "2.6.22",
+        migration_cost_ns: 2_500_000,
         policy: PolicyKind::O1,
-        eevdf: EevdfVersion::V6_6,
         features: Features::of(&[]),
         base_slice_ns: 100 * MS,
-        balancer: Balancer::V2_6_22,
-        rt_limit: Limit::Nothing,
-        overload: Overload::Several,
-        grub: Grub::V4_13,
-        throttle: Throttle::V6_1,
-        cpusets: Rules::V6_1,
         change: "The last O(1) scheduler (July 2007): SCHED_BATCH (2.6.16); one long sleep no longer makes a task more than \
                  just interactive (2.6.17); balancing weighs tasks by their slices (smpnice, 2.6.18).",
+        ..ROW
     },
     KernelRow {
         name: "2.6.23",
+        release: "2.6.23",
+        migration_cost_ns: 0,
         policy: PolicyKind::Cfs2007,
-        eevdf: EevdfVersion::V6_6,
         features: Features::of(&[
             Feature::FairSleepers,
             Feature::SleeperAvg,
@@ -129,165 +134,115 @@ pub(super) static KERNELS: &[KernelRow] = &[
             Feature::PreciseCpuLoad,
         ]),
         base_slice_ns: 8 * MS,
-        balancer: Balancer::V2_6_23,
-        rt_limit: Limit::Nothing,
-        overload: Overload::Several,
-        grub: Grub::V4_13,
-        throttle: Throttle::V6_1,
-        cpusets: Rules::V6_1,
         change: "The first CFS, as of 2 August 2007 (rc2; the release's granularity shrinks with the number of tasks, this one does not): no \
                  slices; each task is owed what a fair CPU would have given it (wait_runtime), and who is owed most runs, by a \
                  granularity's difference. SCHED_IDLE.",
+        ..ROW
     },
     KernelRow {
         name: "3.10",
+        release: "3.10",
+        plus: IN_3,
         policy: PolicyKind::Cfs,
-        eevdf: EevdfVersion::V6_6,
         features: features(&[CFS_3_10, UP_TO_3_15]),
         base_slice_ns: 750_000,
-        balancer: Balancer::V3_10,
-        rt_limit: Limit::Throttle,
-        overload: Overload::Several,
-        grub: Grub::V4_13,
-        throttle: Throttle::V6_1,
-        cpusets: Rules::V6_1,
         change: "CFS with groups (June 2013): least vruntime first. Balancing compares the weights that are queued; what the tasks of groups \
                  weigh is computed for every group of the system before tasks are pulled.",
+        ..ROW
     },
     KernelRow {
         name: "3.12",
+        release: "3.12",
+        plus: IN_3,
         policy: PolicyKind::Cfs,
-        eevdf: EevdfVersion::V6_6,
         features: features(&[CFS_3_10, UP_TO_3_15]),
         base_slice_ns: 750_000,
-        balancer: Balancer::V3_12,
-        rt_limit: Limit::Throttle,
-        overload: Overload::Several,
-        grub: Grub::V4_13,
-        throttle: Throttle::V6_1,
-        cpusets: Rules::V6_1,
         change: "Balancing compares what is runnable on average (3.11); what the tasks of a group weigh is computed when it is \
                  asked for: idle groups cost nothing. Wakers of many no longer draw them near (wake_wide).",
+        ..ROW
     },
     KernelRow {
         name: "3.17",
+        release: "3.17",
+        plus: IN_3_17,
         policy: PolicyKind::Cfs,
-        eevdf: EevdfVersion::V6_6,
         features: features(&[CFS_3_10, FROM_3_16]),
         base_slice_ns: 750_000,
-        balancer: Balancer::V3_17,
-        rt_limit: Limit::Throttle,
-        overload: Overload::Several,
-        grub: Grub::V4_13,
-        throttle: Throttle::V6_1,
-        cpusets: Rules::V6_1,
         change: "As it was on the way to 3.18 (commit caeb178c60, which the release does not have): \
                  a group with nobody too many can be the busiest, so that idle CPUs have running tasks \
                  pushed to them, to and fro. SCHED_DEADLINE (3.14).",
+        ..ROW
     },
     KernelRow {
         name: "3.18",
+        release: "3.18",
+        plus: IN_3,
         policy: PolicyKind::Cfs,
-        eevdf: EevdfVersion::V6_6,
         features: features(&[CFS_3_10, FROM_3_16]),
         base_slice_ns: 750_000,
-        balancer: Balancer::V3_18,
-        rt_limit: Limit::Throttle,
-        overload: Overload::Several,
-        grub: Grub::V4_13,
-        throttle: Throttle::V6_1,
-        cpusets: Rules::V6_1,
         change: "An idle CPU leaves a group alone that is not overloaded and has about as many idle CPUs; forks and execs go to the \
                  shallowest idle CPU.",
+        ..ROW
     },
     KernelRow {
         name: "6.1",
+        release: "6.1",
         policy: PolicyKind::Cfs,
-        eevdf: EevdfVersion::V6_6,
         features: features(&[COMMON, UP_TO_6_6, CFS_6_1]),
         base_slice_ns: 750_000,
-        balancer: Balancer::V6_1,
-        rt_limit: Limit::Throttle,
-        overload: Overload::Several,
-        grub: Grub::V4_13,
-        throttle: Throttle::V6_1,
-        cpusets: Rules::V6_1,
         change: "The last long-term kernel with CFS: least vruntime first, sleepers get up to half a latency period of \
                  credit, slices come from the latency target.",
+        ..ROW
     },
     KernelRow {
         name: "6.6",
+        release: "6.6",
         policy: PolicyKind::Eevdf,
-        eevdf: EevdfVersion::V6_6,
         features: features(&[COMMON, UP_TO_6_6, EEVDF_6_6]),
         base_slice_ns: 750_000,
-        balancer: Balancer::V6_6,
-        rt_limit: Limit::Throttle,
-        overload: Overload::Several,
-        grub: Grub::V6_5,
-        throttle: Throttle::V6_6,
-        cpusets: Rules::V6_6,
         change: "EEVDF replaces CFS: the earliest virtual deadline among those that are owed time runs; a sleeper \
                  comes back with the lag it left with, and gets no credit.",
+        ..ROW
     },
     KernelRow {
         name: "6.12",
+        release: "6.12",
+        plus: &[Behaviour::ForfeitsOnYield, Behaviour::BoostMovesOwn],
         policy: PolicyKind::Eevdf,
-        eevdf: EevdfVersion::V6_12,
         features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12]),
         base_slice_ns: 700_000,
-        balancer: Balancer::V6_12,
-        rt_limit: Limit::FairServer,
-        overload: Overload::Waiting,
-        grub: Grub::V6_5,
-        throttle: Throttle::V6_6,
-        cpusets: Rules::V6_12,
         change: "Delayed dequeue: a task that sleeps while it owes time stays queued until it has paid; custom slices, \
                  which may preempt longer ones; a base slice that is no multiple of common ticks.",
+        ..ROW
     },
     KernelRow {
         name: "6.18",
+        release: "6.18",
         policy: PolicyKind::Eevdf,
-        eevdf: EevdfVersion::V6_18,
         features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12, EEVDF_6_18]),
         base_slice_ns: 700_000,
-        balancer: Balancer::V6_18,
-        rt_limit: Limit::FairServer,
-        overload: Overload::Waiting,
-        grub: Grub::V6_5,
-        throttle: Throttle::V6_18,
-        cpusets: Rules::V6_12,
         change: "Slice protection is a virtual time of its own, at most the shortest slice waiting, and running past \
                  it asks for a reschedule; CPU limits stop each task at its return to user mode.",
+        ..ROW
     },
     KernelRow {
         name: "7.0",
+        release: "7.0",
         policy: PolicyKind::Eevdf,
-        eevdf: EevdfVersion::V6_18_44,
         features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12, EEVDF_6_18]),
         base_slice_ns: 700_000,
-        balancer: Balancer::V7_0,
-        rt_limit: Limit::FairServer,
-        overload: Overload::Waiting,
-        grub: Grub::V6_5,
-        throttle: Throttle::V6_18,
-        cpusets: Rules::V6_12,
         change: "A new task preempts nobody but who asked for a longer slice; a woken one is compared with who would be picked \
                  without those that sleep; a wakeup that does not preempt shortens the protection of who runs.",
+        ..ROW
     },
     KernelRow {
         name: "7.1",
+        release: "7.1",
         policy: PolicyKind::Eevdf,
-        eevdf: EevdfVersion::V7_1,
         features: features(&[COMMON, EEVDF_6_6, EEVDF_6_12, FROM_7_1]),
         base_slice_ns: 700_000,
-        balancer: Balancer::V7_1,
-        rt_limit: Limit::FairServer,
-        overload: Overload::Waiting,
-        grub: Grub::V6_5,
-        throttle: Throttle::V6_18,
-        cpusets: Rules::V6_12,
         change: "Slices end when they are over, by a timer, and not at the next tick (HRTICK is on). Who sleeps with a delayed dequeue \
                  adds nothing to its debt; SCHED_IDLE tasks no longer take a CPU with none but their like for an idle one.",
+        ..ROW
     },
 ];

@@ -2,8 +2,7 @@
 
 use core::fmt;
 
-use super::{EevdfVersion, KERNELS, Kernel};
-use crate::balance::Balancer;
+use super::{Behaviour, KERNELS, Kernel};
 use crate::features::Feature;
 
 /// A version's numbers, those left out as 0: `6.12` is `[6, 12, 0]`.
@@ -19,7 +18,7 @@ pub struct Neighbours {
 }
 
 /// `6.12`, `v6.12.3`, `6.13-rc1`; nothing if it is no version.
-fn version(name: &str) -> Option<Version> {
+pub(super) fn version(name: &str) -> Option<Version> {
     let name = name.trim().trim_start_matches(['v', 'V']);
     let numbers = name.split(['-', '+']).next().unwrap_or(name);
     let mut version = [0; 3];
@@ -46,10 +45,10 @@ impl Kernel {
     /// Known are two differences, both of 6.18.44 to 6.18.15, and both found by watching them and confirmed in the
     /// running kernel's instructions:
     ///
-    /// - [`EevdfVersion::V6_18_44`]: who preempts whom. A parent beside a hog lost its CPU to none of 187 children that
+    /// - who preempts whom ([`Behaviour::ForkWaits`] and others that came with 6.19). A parent beside a hog lost its CPU to none of 187 children that
     ///   it forked within its slice of 1.4 ms, eligible or not (6.18.15, Debian's, emulated: to 81 of 164). Which
     ///   release between them changed it is not known.
-    /// - [`vcpu_pack`](Kernel::vcpu_pack), a cloud's own patch (`sched_vcpu_pack=15` on its command line): a task that
+    /// - [`Behaviour::VcpuPack`], a cloud's own patch (`sched_vcpu_pack=15` on its command line): a task that
     ///   may run on several CPUs leaves idle ones alone while one that is in use has *room*: nothing there but at most
     ///   one runnable fair task, and a utilisation below seven tenths of the capacity, counting what the task would
     ///   add. One that is forked stays on its parent's CPU, and one that execs on its own, while there is room (bit 8).
@@ -64,24 +63,39 @@ impl Kernel {
     ///   (`-fc-`), not for a distribution's or one that names nobody.
     ///
     /// ```
-    /// use vruntime_sched::kernels::EevdfVersion;
+    /// use vruntime_sched::kernels::Behaviour;
     /// let mut kernel = vruntime_sched::kernel("6.18").unwrap();
     /// kernel.as_of("6.18.15+deb13-cloud-amd64");
-    /// assert_eq!(kernel.eevdf, EevdfVersion::V6_18);
+    /// assert!(!kernel.behaviours.has(Behaviour::ForkWaits));
     /// kernel.as_of("6.18.44");
-    /// assert!(kernel.eevdf == EevdfVersion::V6_18_44 && !kernel.vcpu_pack);
+    /// assert!(kernel.behaviours.has(Behaviour::ForkWaits) && !kernel.behaviours.has(Behaviour::VcpuPack));
     /// kernel.as_of("6.18.44-fc-v657");
-    /// assert!(kernel.vcpu_pack);
+    /// assert!(kernel.behaviours.has(Behaviour::VcpuPack));
     /// ```
     pub fn as_of(&mut self, release: &str) {
-        if self.eevdf == EevdfVersion::V6_18 && self::version(release).is_some_and(|release| release >= [6, 18, 44]) {
-            self.balancer = Balancer::V6_18_44;
-            self.eevdf = EevdfVersion::V6_18_44;
+        let is_late = self.name == "6.18" && self::version(release).is_some_and(|release| release >= [6, 18, 44]);
+        if is_late {
+            FROM_6_19.iter().for_each(|&one| self.behaviours.set(one, true));
+            UP_TO_6_18.iter().for_each(|&one| self.behaviours.set(one, false));
             self.features.set(Feature::RtPushIpi, false);
         }
-        self.vcpu_pack = self.balancer == Balancer::V6_18_44 && release.contains("-fc-");
+        self.behaviours.set(Behaviour::VcpuPack, is_late && release.contains("-fc-"));
     }
 }
+
+/// What late releases of 6.18 have of 6.19.
+const FROM_6_19: &[Behaviour] = &[
+    Behaviour::LagByLongest,
+    Behaviour::BuddyInPick,
+    Behaviour::ForkWaits,
+    Behaviour::PicksAwake,
+    Behaviour::ShortensAlways,
+    Behaviour::RestoreKeeps,
+    Behaviour::ReweightKeeps,
+];
+
+/// What late releases of 6.18 have no longer.
+const UP_TO_6_18: &[Behaviour] = &[Behaviour::CountsForbidden, Behaviour::ServerForgets, Behaviour::ServerStays];
 
 /// The kernels next to `name`, by their numbers; nothing if it is no version, or on offer.
 pub(super) fn neighbours(name: &str) -> Option<Neighbours> {

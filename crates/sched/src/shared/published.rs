@@ -2,7 +2,6 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::balance::Balancer;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64};
 
 /// Sums a CPU publishes about its fair class.
@@ -48,9 +47,8 @@ pub struct Published {
 
 impl Published {
     /// Of an idle CPU with so much computing power, of 1024, under such a kernel.
-    pub(super) fn new(capacity: u32, balancer: Balancer) -> Self {
+    pub(super) fn new(capacity: u32, counts_delayed: bool) -> Self {
         let capacity_of = AtomicU32::new(capacity);
-        let counts_delayed = balancer.counts_delayed();
         Self { idle: AtomicBool::new(true), counts_delayed, capacity, capacity_of, ..Self::default() }
     }
 

@@ -288,10 +288,10 @@ impl Planner<'_> {
         self.notes.extend(notes);
         // A release that is asked for goes before the recorded one.
         if let (Some(release), true) = (self.input.release(), name.split('+').next() == Some(kernel.name)) {
-            let usual = kernel.eevdf;
+            let usual = kernel.behaviours;
             kernel.as_of(release);
             // One that does not schedule as its series does is called by its own name.
-            if self.input.trace().is_some() && name == kernel.name && kernel.eevdf != usual {
+            if self.input.trace().is_some() && name == kernel.name && kernel.behaviours != usual {
                 return Ok((release.to_owned(), kernel));
             }
         }

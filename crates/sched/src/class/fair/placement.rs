@@ -5,13 +5,14 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::energy_aware::find_energy_efficient_cpu;
 use super::entity::{ROOT, Se};
 use super::{Discipline, Fair};
+use crate::balance::LlcShared;
 use crate::balance::domains::{Domain, Domains, Level, SchedGroup};
 use crate::balance::stats::{GroupStats, GroupType};
 use crate::balance::sums::Sums;
-use crate::balance::{Balancer, LlcShared};
 use crate::cpumask::CpuMask;
 use crate::features::Feature;
 use crate::ids::CpuId;
+use crate::kernels::Behaviour;
 use crate::policy::{Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::{Published, Shared};
@@ -30,7 +31,7 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
     wake: Wake,
 ) -> CpuId {
     let prev = rq.cpu;
-    if shared.config.vcpu_pack
+    if shared.config.has(Behaviour::VcpuPack)
         && let Some(cpu) = pack(rq, shared, task, on, wake)
     {
         return cpu;
@@ -125,7 +126,7 @@ pub(crate) fn select_cpu_exec<D: Discipline, T: Tunables>(
     task: u32,
 ) -> CpuId {
     // It runs there itself.
-    if shared.config.vcpu_pack && has_room(rq, shared, task, rq.cpu, 2) {
+    if shared.config.has(Behaviour::VcpuPack) && has_room(rq, shared, task, rq.cpu, 2) {
         return rq.cpu;
     }
     let load = rq.task_h_load(shared, task);
@@ -216,7 +217,7 @@ impl Free {
     /// For whoever is worth more than those: since 7.1 another SCHED_IDLE task is not (`choose_sched_idle_rq`).
     pub(super) fn to<D: Discipline, T: Tunables>(rq: &Rq<Fair<D, T>>, shared: &Shared<Fair<D, T>>, task: u32) -> Self {
         let like_them = rq.tasks[task].policy == SchedPolicy::Idle;
-        Self { beside_idle: !(like_them && shared.config.balancer >= Balancer::V7_1) }
+        Self { beside_idle: !(like_them && shared.config.has(Behaviour::IdleNotBesideIdle)) }
     }
 
     /// Whether it has nothing but SCHED_IDLE tasks, and that is good enough.
@@ -255,7 +256,7 @@ fn select_idle_sibling<D: Discipline, T: Tunables>(
     }
     let prev_is_good = prev != target && domains.share_cache(prev, target) && good(prev);
     // Since 6.7 whoever is in another cluster has to wait until this one has been searched.
-    let cluster = domains.cluster(target).filter(|_| shared.config.balancer >= Balancer::V6_12);
+    let cluster = domains.cluster(target).filter(|_| shared.config.has(Behaviour::ClusterFirst));
     let is_near = |cpu: CpuId| cluster.is_none_or(|cluster| cluster.contains(cpu));
     if prev_is_good && is_near(prev) {
         return prev;
@@ -404,7 +405,7 @@ struct Runs {
 }
 
 /// What the slow path compares of a group of CPUs (`update_sg_wakeup_stats`). Those on which the task may not run do
-/// not count, but for the size of the group; [in 6.18](Balancer::counts_forbidden) they do. `misfit`: the task is too
+/// not count, but for the size of the group; [in 6.18](Behaviour::CountsForbidden) they do. `misfit`: the task is too
 /// big for all that count.
 fn idlest_stats<'a, D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
@@ -414,7 +415,7 @@ fn idlest_stats<'a, D: Discipline, T: Tunables>(
     affinity: &Affinity,
     without: Option<&Runs>,
 ) -> GroupStats<'a> {
-    let all = shared.config.balancer.counts_forbidden();
+    let all = shared.config.has(Behaviour::CountsForbidden);
     let counts = |cpu: &&CpuId| all || affinity.as_ref().is_none_or(|allowed| allowed.contains(**cpu));
     let sums = group.cpus.iter().filter(counts).map(|&cpu| match without.filter(|task| task.cpu == cpu) {
         Some(task) => Sums::without(shared.cpu(cpu), task.load, task.runnable, task.util_without),
@@ -497,7 +498,7 @@ fn find_idlest<D: Discipline, T: Tunables>(
         weight = domain.weight;
         let any_allowed = |mask: &CpuMask| task.affinity.as_ref().is_none_or(|allowed| allowed.intersects(mask));
         let misfit = |group: &SchedGroup| {
-            let counts = |cpu| task.allowed(cpu) || shared.config.balancer.counts_forbidden();
+            let counts = |cpu| task.allowed(cpu) || shared.config.has(Behaviour::CountsForbidden);
             let fits = |&cpu: &CpuId| counts(cpu) && rq.task_fits_cpu(shared, index, cpu);
             domain.asym_capacity && !group.cpus.iter().any(fits)
         };
