@@ -469,7 +469,6 @@ impl Feature {
             Self::Numa | Self::NumaForce | Self::NumaFavourHigher | Self::NumaResistLower => {
                 Some("memory has no place here, so there is no NUMA balancing: tasks do not prefer a node")
             }
-            Self::SisProp => Some("what a search for an idle CPU costs is not measured; SIS_UTIL bounds it"),
             Self::DoubleTick => Some("the periodic tick looks at slices always"),
             Self::ParanoidAvg => Some("a queue's sums are kept as coarse as up to 7.0, so that they do not overflow"),
             Self::WarnDoubleClock | Self::LatencyWarn => Some("it only prints warnings about the kernel's own code"),

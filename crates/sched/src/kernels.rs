@@ -4,6 +4,7 @@
 //! every feature and tunable can then be overridden by its kernel name.
 
 pub mod behaviours;
+mod differences;
 mod settings;
 mod table;
 mod versions;
@@ -21,9 +22,10 @@ use crate::tunables::{Knobs, scaling};
 use crate::uclamp::{SCALE, UclampTunables};
 
 pub use behaviours::{Behaviour, Behaviours, Impossible};
+pub use differences::Difference;
 pub use settings::SettingError;
 use table::KERNELS;
-pub use versions::Neighbours;
+pub use versions::{Neighbours, series};
 
 /// Which answer to "who runs next" a kernel gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +56,8 @@ pub struct KernelRow {
     pub policy: PolicyKind,
     /// What is switched on.
     pub features: Features,
+    /// Features that it has beside those of its release.
+    pub extra: &'static [Feature],
     /// Features of its release that it has not.
     pub lacks: &'static [Feature],
     /// Behaviours that it has beside those of its release.
@@ -85,7 +89,8 @@ impl KernelRow {
         row.is_some_and(|row| match row.of {
             Of::Releases(since, until) => {
                 let reached = |from| versions::version(self.release) >= versions::version(from);
-                reached(since) && !until.is_some_and(reached) && !self.lacks.contains(&feature)
+                let has = reached(since) && !until.is_some_and(reached) && !self.lacks.contains(&feature);
+                has || self.extra.contains(&feature)
             }
             Of::Kernel(name) => self.name == name,
             Of::Vruntime => false,
@@ -112,6 +117,7 @@ pub struct Kernel {
     base_slice_ns: u64,
     migration_cost_ns: u64,
     overrides: Vec<(String, u64)>,
+    forced: Vec<(Behaviour, bool)>,
 }
 
 /// A name that nothing has.
@@ -195,6 +201,7 @@ pub fn kernels() -> &'static [KernelRow] {
 /// ```
 /// assert_eq!(vruntime_sched::kernel("6.12").unwrap().name, "6.12");
 /// assert_eq!(vruntime_sched::kernel("6.13").unwrap_err().nearest, Some("6.12"));
+/// assert_eq!(vruntime_sched::kernel("5.10").unwrap().name, "5.10");
 /// ```
 pub fn kernel(name: &str) -> Result<Kernel, UnknownName> {
     let row = KERNELS.iter().find(|row| row.name == name).ok_or_else(|| {
@@ -215,6 +222,7 @@ pub fn kernel(name: &str) -> Result<Kernel, UnknownName> {
         base_slice_ns: row.base_slice_ns,
         migration_cost_ns: row.migration_cost_ns,
         overrides: Vec::new(),
+        forced: Vec::new(),
     })
 }
 
@@ -245,6 +253,18 @@ pub fn negative(name: &str, value: i64) -> Option<u64> {
         ("sched_rr_timeslice_ms", ..0) => Some(0),
         _ => None,
     }
+}
+
+/// Returns a feature's or behaviour's name without what switches it, and whether that switches it on.
+///
+/// ```
+/// use vruntime_sched::kernels::bare_feature;
+/// assert_eq!(bare_feature("NO_HRTICK"), ("HRTICK", false));
+/// assert_eq!(bare_feature("+TASK_THROTTLE"), ("TASK_THROTTLE", true));
+/// ```
+pub fn bare_feature(name: &str) -> (&str, bool) {
+    let off = name.strip_prefix("NO_").or(name.strip_prefix('-'));
+    off.map_or((name.strip_prefix('+').unwrap_or(name), true), |bare| (bare, false))
 }
 
 /// The slice of SCHED_RR that `ms` stand for: whole ticks, rounded up (`msecs_to_jiffies`); 0 is the default.
@@ -308,21 +328,70 @@ impl Kernel {
         Ok(())
     }
 
-    /// Switches a feature by its kernel name, off with a `NO_` before it.
+    /// Switches a feature or a [behaviour](behaviours) by its name: on, perhaps with a `+` before it, or off with `NO_`
+    /// or `-`. What behaviours need of each other, [`check`](Self::check) tells.
     ///
     /// # Errors
     ///
-    /// When no feature has that name.
+    /// When neither a feature nor a behaviour has that name.
+    ///
+    /// ```
+    /// use vruntime_sched::kernels::Behaviour;
+    /// let mut kernel = vruntime_sched::kernel("6.12").unwrap();
+    /// kernel.feature("+TASK_THROTTLE").unwrap();
+    /// kernel.feature("-DELAY_DEQUEUE").unwrap();
+    /// assert!(kernel.behaviours.has(Behaviour::TaskThrottle) && kernel.check().is_ok());
+    /// assert_eq!(kernel.feature("+TASK_THROTLE").unwrap_err().nearest, Some("TASK_THROTTLE"));
+    /// ```
     pub fn feature(&mut self, name: &str) -> Result<(), UnknownName> {
-        let (bare, on) = name.strip_prefix("NO_").map_or((name, true), |bare| (bare, false));
+        let (bare, on) = bare_feature(name);
+        if let Some(behaviour) = Behaviour::named(bare) {
+            self.force(behaviour, on);
+            return Ok(());
+        }
         let Some(row) = FEATURES.iter().find(|row| row.name == bare) else {
             let ours = |row: &crate::features::FeatureRow| row.of == Of::Vruntime && self.policy != PolicyKind::O1;
             let own = FEATURES.iter().filter(|row| ours(row) || has_feature(self.name, row.feature));
             let own = own.map(|row| row.name).collect();
-            return Err(self.unknown("feature", bare, own, FEATURES.iter().map(|row| row.name)));
+            let all = FEATURES.iter().map(|row| row.name).chain(behaviours::BEHAVIOURS.iter().map(|row| row.name));
+            return Err(self.unknown("feature", bare, own, all));
         };
         self.features.set(row.feature, on);
         Ok(())
+    }
+
+    /// Adds a behaviour, or removes it. With [`Behaviour::Eevdf`] the policy changes, and the features that belong to it.
+    pub fn force(&mut self, behaviour: Behaviour, on: bool) {
+        self.behaviours.set(behaviour, on);
+        self.forced.retain(|(other, _)| *other != behaviour);
+        self.forced.push((behaviour, on));
+        if behaviour == Behaviour::Eevdf {
+            self.policy = if on { PolicyKind::Eevdf } else { PolicyKind::Cfs };
+            table::EEVDF.iter().for_each(|&feature| self.features.set(feature, on));
+            table::CFS.iter().for_each(|&feature| self.features.set(feature, !on));
+        }
+    }
+
+    /// Returns the behaviours that were added or removed by hand.
+    pub fn forced(&self) -> &[(Behaviour, bool)] {
+        &self.forced
+    }
+
+    /// Checks the behaviours that were added or removed by hand.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel's policy has nothing to do with one of them, or they contradict each other.
+    pub fn check(&self) -> Result<(), Impossible> {
+        if self.forced.is_empty() {
+            return Ok(());
+        }
+        for &(behaviour, _) in &self.forced {
+            if !behaviour.concerns(self.policy) {
+                return Err(Impossible::OtherPolicy(behaviour, self.policy));
+            }
+        }
+        self.behaviours.check(self.policy)
     }
 
     /// What is neither among its `own` names nor among those of `all` kernels: of equally near ones its own is meant.

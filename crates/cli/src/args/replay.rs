@@ -25,7 +25,8 @@ use super::{Model, Reports, Seeds};
     }),
     mut_arg("feature", |arg| {
         arg.help(
-            "What if a scheduler feature, by its kernel name, were on, or off with NO_ before it; can be repeated",
+            "What if a scheduler feature or a behaviour (`vruntime kernels --behaviours`) were on (NAME or +NAME) or off (NO_NAME or \
+             -NAME); can be repeated",
         )
     }),
     mut_arg("gate", |arg| {

@@ -28,8 +28,9 @@ pub(crate) struct Model {
     /// Set a tunable of the kernel or a single cost by its name; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     pub(crate) set: Vec<(String, u64)>,
-    /// Switch a scheduler feature by its kernel name, off with NO_ before it; can be repeated
-    #[arg(long, value_name = "FEATURE")]
+    /// Switch a scheduler feature or a behaviour (`vruntime kernels --behaviours`): NAME or +NAME on, NO_NAME or -NAME
+    /// off; can be repeated
+    #[arg(long, value_name = "FEATURE", allow_hyphen_values = true)]
     pub(crate) feature: Vec<String>,
     /// Tasks are there before and sleep until the run begins, as those of `vruntime real` and of recordings; otherwise
     /// they are forked then

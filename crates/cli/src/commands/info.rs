@@ -12,6 +12,9 @@ use crate::args::{Arguments, Completions, Kernels, Machines};
 use crate::{Ended, machine, output, plan};
 
 pub(crate) fn kernels(kernels: &Kernels) -> miette::Result<Ended> {
+    if let Some(names) = &kernels.behaviours {
+        return super::behaviours::print(names, kernels.json);
+    }
     let one = kernels.kernel.as_ref().or(kernels.features.as_ref());
     match (one, kernels.json) {
         (None, false) => output::print(&table()),
@@ -24,7 +27,7 @@ pub(crate) fn kernels(kernels: &Kernels) -> miette::Result<Ended> {
 }
 
 fn kernel_json(row: &KernelRow) -> Value {
-    json!({"kernel": row.name, "policy": policy(row.policy), "change": row.change})
+    json!({"kernel": row.name, "release": row.release, "policy": policy(row.policy), "unverified": row.unverified, "change": row.change})
 }
 
 fn feature_json(row: &FeatureRow) -> Value {
@@ -55,7 +58,15 @@ fn table() -> String {
     let lines =
         rows().iter().map(|row| vec![row.name.to_owned(), policy(row.policy).to_owned(), row.change.to_owned()]);
     let table = grid(&["kernel", "policy", "what changed, and why"], 3, lines);
-    format!("{table}\nfeatures and tunables of one: vruntime kernels 6.12\n")
+    let unverified: Vec<&str> = rows().iter().filter(|row| !row.unverified.is_empty()).map(|row| row.name).collect();
+    let note = format!(
+        "not compared with the kernel's own text or a recording: {}; vruntime kernels KERNEL says what",
+        unverified.join(", ")
+    );
+    format!(
+        "{table}\n{}\nfeatures and tunables of one: vruntime kernels 6.12\nwhat differs: vruntime kernels --behaviours 5.15 6.12\n",
+        fit_text(&note, "")
+    )
 }
 
 /// Every feature, the kernels that have it, and what it does.
@@ -95,6 +106,9 @@ fn features(name: &str) -> miette::Result<String> {
     let change = rows().iter().find(|row| row.name == kernel.name).map_or("", |row| row.change);
     let head = format!("Linux {name}, {}: {change}", policy(kernel.policy));
     let mut text = format!("{}\n\n", fit_text(&head, ""));
+    if let Some(unverified) = super::behaviours::unverified(kernel.name) {
+        text.push_str(&format!("{}\n\n", fit_text(&unverified, "")));
+    }
     if kernel.policy == PolicyKind::O1 && !has_classes(&kernel) {
         text.push_str("it has no features to switch: they came with CFS\n");
     } else {

@@ -127,6 +127,24 @@ fn find_by_average(
     (amount > 0).then_some(Imbalance { migration: MigrationType::Load, amount })
 }
 
+/// Returns whether a difference between NUMA nodes, twice what would be moved, is left as it is: a pair of
+/// communicating tasks had better stay on its node while there is room.
+fn numa_allows(
+    behaviours: &Behaviours,
+    domain: &Domain,
+    local: &GroupStats<'_>,
+    busiest: &GroupStats<'_>,
+    difference: u64,
+) -> bool {
+    if behaviours.has(Behaviour::NumaByCaches) {
+        return local.nr_running < domain.imb_numa_nr && difference <= 2;
+    }
+    if behaviours.has(Behaviour::NumaQuarter) {
+        return busiest.nr_running < busiest.group.weight / 4 && difference >> 1 <= 2;
+    }
+    behaviours.has(Behaviour::NumaPair) && busiest.nr_running <= 2
+}
+
 fn calculate(
     stats: &DomainStats<'_>,
     busiest: &GroupStats<'_>,
@@ -160,12 +178,8 @@ fn calculate(
         } else {
             u64::from(local.idle_cpus.saturating_sub(busiest.idle_cpus))
         };
-        let mut amount = difference;
-        if domain.serialize && local.nr_running < domain.imb_numa_nr && amount <= 2 {
-            // A pair of communicating tasks had better stay on its NUMA node while there is room.
-            amount = 0;
-        }
-        return tasks(amount >> 1);
+        let stays = domain.serialize && numa_allows(behaviours, domain, local, busiest, difference);
+        return tasks(if stays { 0 } else { difference >> 1 });
     }
     // Here is no room either: even the load out.
     let here =

@@ -1,8 +1,11 @@
 //! Which kernels on offer are next to one that is not.
 
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
-use super::{Behaviour, KERNELS, Kernel};
+use super::{Behaviour, KERNELS, Kernel, KernelRow};
 use crate::features::Feature;
 
 /// A version's numbers, those left out as 0: `6.12` is `[6, 12, 0]`.
@@ -97,6 +100,26 @@ const FROM_6_19: &[Behaviour] = &[
 /// What late releases of 6.18 have no longer.
 const UP_TO_6_18: &[Behaviour] = &[Behaviour::CountsForbidden, Behaviour::ServerForgets, Behaviour::ServerStays];
 
+/// Returns the name of the kernel that a release (`uname -r`) is of: `6.12` of `6.12.117` and of `6.12+deb13-amd64`,
+/// `5.14-el9` of `5.14.0-427.13.1.el9_4.x86_64`. There may be no such kernel on offer.
+///
+/// ```
+/// use vruntime_sched::kernels::series;
+/// assert_eq!(series("6.8.0-45-generic"), "6.8");
+/// assert_eq!(series("5.14.0-427.13.1.el9_4.x86_64"), "5.14-el9");
+/// assert_eq!(series("5.14.21-150400.24.46-default"), "5.14");
+/// ```
+pub fn series(release: &str) -> String {
+    let numbers = release.split(['-', '+']).next().unwrap_or_default();
+    let series = numbers.split('.').take(2).collect::<Vec<&str>>().join(".");
+    let of_vendor = |row: &&KernelRow| {
+        !row.vendor.is_empty()
+            && row.name.split('-').next() == Some(series.as_str())
+            && (release == row.name || release.contains(row.vendor))
+    };
+    KERNELS.iter().find(of_vendor).map_or(series, |row| row.name.to_owned())
+}
+
 /// The kernels next to `name`, by their numbers; nothing if it is no version, or on offer.
 pub(super) fn neighbours(name: &str) -> Option<Neighbours> {
     let wanted = version(name)?;
@@ -141,17 +164,40 @@ mod tests {
     use super::*;
 
     #[test]
+    fn releases_of_distributions_select_their_kernel() {
+        for (release, name) in [
+            ("6.8.0-45-generic", "6.8"),
+            ("6.17.0-14-generic", "6.17"),
+            ("5.15.0-1065-aws", "5.15"),
+            ("5.4.0-216-generic", "5.4"),
+            ("4.18.0-553.16.1.el8_10.x86_64", "4.18-el8"),
+            ("4.19.191-gki", "4.19"),
+            ("5.14.0-427.13.1.el9_4.x86_64", "5.14-el9"),
+            ("5.10.0-28-amd64", "5.10"),
+            ("5.10.223-212.873.amzn2.x86_64", "5.10"),
+            ("5.15.148-android13-8-00008-gb8c4a0", "5.15"),
+            ("6.12.0-55.9.1.el10_0.x86_64", "6.12"),
+            ("6.4.0-150600.23.25-default", "6.4"),
+            ("7.2.3+deb14-amd64", "7.2"),
+        ] {
+            assert_eq!(series(release), name, "{release}");
+            assert!(crate::kernel(name).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
     fn versions_are_compared_as_numbers() {
         for (name, below, above, nearest) in [
-            ("6.13", Some("6.12"), Some("6.18"), "6.12"),
-            ("6.17", Some("6.12"), Some("6.18"), "6.18"),
-            ("5.15", Some("3.18"), Some("6.1"), "6.1"),
-            ("4.4", Some("3.18"), Some("6.1"), "3.18"),
+            ("6.13", Some("6.12"), Some("6.14"), "6.12"),
+            ("6.16", Some("6.14"), Some("6.17"), "6.17"),
+            ("5.16", Some("5.15"), Some("6.1"), "5.15"),
+            ("4.4", Some("3.18"), Some("4.19"), "3.18"),
+            ("5.0", Some("4.19"), Some("5.4"), "5.4"),
             ("2.6.32", Some("2.6.23"), Some("3.10"), "2.6.23"),
-            ("6.12.57", Some("6.12"), Some("6.18"), "6.12"),
+            ("6.12.57", Some("6.12"), Some("6.14"), "6.12"),
             ("v6.19-rc1", Some("6.18"), Some("7.0"), "6.18"),
             ("7.0.13", Some("7.0"), Some("7.1"), "7.0"),
-            ("7.3", Some("7.1"), None, "7.1"),
+            ("7.3", Some("7.2"), None, "7.2"),
             ("2.4", None, Some("2.6.15"), "2.6.15"),
         ] {
             let found = neighbours(name).expect(name);

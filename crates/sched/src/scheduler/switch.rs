@@ -118,6 +118,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         rq.running = running;
         if prev == Running::Idle && running != Running::Idle && shared.config.has(Behaviour::IdleEndsAtSwitch) {
             rq.balance.idle_ended(self.now);
+            shared.idleness(cpu).set_avg_idle(rq.balance.avg_idle);
         }
         if running == Running::Idle && prev != Running::Idle {
             if rq.clock.is_behind() {

@@ -165,6 +165,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             if wake.fork { config.has(Behaviour::IdleEndsAtFork) } else { !config.has(Behaviour::IdleEndsAtSwitch) };
         if ends {
             rq.balance.idle_ended(self.now);
+            self.shared.idleness(rq.cpu).set_avg_idle(rq.balance.avg_idle);
         }
         time_slice(&mut rq, self.shared, self.host, Again::Joined);
         let event = if wake.fork { Event::WakeupNew { task, target } } else { Event::Wakeup { task, target } };

@@ -345,6 +345,7 @@ impl Planner<'_> {
             kernel.feature(name).map_err(ErrorKind::Unknown)?;
             self.notes.extend(note::of_feature(name, kernel));
         }
+        kernel.check().map_err(ErrorKind::Impossible)?;
         let given = |(name, value): &(String, u64)| Given::Setting(name.clone(), *value);
         note::overridden(settings, |(name, _)| name, given, &mut self.notes);
         for (name, value) in settings {

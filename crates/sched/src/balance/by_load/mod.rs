@@ -31,7 +31,7 @@ use crate::policy::Policy;
 use crate::shared::Shared;
 
 pub(super) use busiest::find;
-pub(crate) use placement::{select_cpu, select_cpu_exec};
+pub(crate) use placement::{find_idlest, select_cpu, select_cpu_exec};
 
 /// The load of one nice-0 task, and the power of one CPU.
 const SCALE: u64 = 1024;

@@ -106,7 +106,7 @@ fn select_idle_sibling<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, tar
 
 /// From the highest domain of `on` down, each time into the group with the least load for its power and to its idlest
 /// CPU.
-fn find_idlest<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, on: CpuId) -> CpuId {
+pub(crate) fn find_idlest<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, on: CpuId) -> CpuId {
     let domains: &Domains = &shared.domains;
     let now = rq.clock.now();
     let allowed = |cpu: &CpuId| rq.tasks[task].allowed(*cpu);

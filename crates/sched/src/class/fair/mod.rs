@@ -312,7 +312,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     }
 
     fn select_cpu(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, on: CpuId, wake: Wake) -> CpuId {
-        if shared.config.behaviours.by_load() {
+        if !shared.config.has(Behaviour::WakeIdleCores) {
             return by_load::select_cpu(rq, shared, task, on, wake);
         }
         placement::select_cpu(rq, shared, task, on, wake)

@@ -5,10 +5,10 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::energy_aware::find_energy_efficient_cpu;
 use super::entity::{ROOT, Se};
 use super::{Discipline, Fair};
-use crate::balance::LlcShared;
 use crate::balance::domains::{Domain, Domains, Level, SchedGroup};
 use crate::balance::stats::{GroupStats, GroupType};
 use crate::balance::sums::Sums;
+use crate::balance::{LlcShared, by_load};
 use crate::cpumask::CpuMask;
 use crate::features::Feature;
 use crate::ids::CpuId;
@@ -37,6 +37,9 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
         return cpu;
     }
     if wake.fork {
+        if !shared.config.has(Behaviour::ByType) {
+            return by_load::find_idlest(rq, shared, task, on);
+        }
         return find_idlest(rq, shared, task, on, None);
     }
     if let Some(mask) = &rq.tasks[task].affinity
@@ -63,7 +66,7 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
             wakeups.affine += u32::from(target == on);
         }
     }
-    select_idle_sibling(rq, shared, task, target)
+    select_idle_sibling(rq, shared, task, on, target)
 }
 
 /// Used to so many percent, a CPU has no room.
@@ -217,7 +220,10 @@ impl Free {
     /// For whoever is worth more than those: since 7.1 another SCHED_IDLE task is not (`choose_sched_idle_rq`).
     pub(super) fn to<D: Discipline, T: Tunables>(rq: &Rq<Fair<D, T>>, shared: &Shared<Fair<D, T>>, task: u32) -> Self {
         let like_them = rq.tasks[task].policy == SchedPolicy::Idle;
-        Self { beside_idle: !(like_them && shared.config.has(Behaviour::IdleNotBesideIdle)) }
+        Self {
+            beside_idle: shared.config.has(Behaviour::BesideIdle)
+                && !(like_them && shared.config.has(Behaviour::IdleNotBesideIdle)),
+        }
     }
 
     /// Whether it has nothing but SCHED_IDLE tasks, and that is good enough.
@@ -239,6 +245,7 @@ fn select_idle_sibling<D: Discipline, T: Tunables>(
     rq: &mut Rq<Fair<D, T>>,
     shared: &Shared<Fair<D, T>>,
     task: u32,
+    on: CpuId,
     target: CpuId,
 ) -> CpuId {
     let prev = rq.cpu;
@@ -271,7 +278,7 @@ fn select_idle_sibling<D: Discipline, T: Tunables>(
         return recent;
     }
     let known = if prev_is_good { Some(prev) } else { Some(recent).filter(|_| recent_is_good) };
-    search_idle_sibling(rq, shared, task, target, cluster).or(known).unwrap_or(target)
+    search_idle_sibling(rq, shared, task, (on, target), cluster).or(known).unwrap_or(target)
 }
 
 /// The search of [`select_idle_sibling`], where none of the CPUs known by name is idle; CPUs of `cluster`, if there are
@@ -281,7 +288,7 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
     rq: &Rq<Fair<D, T>>,
     shared: &Shared<Fair<D, T>>,
     task: u32,
-    target: CpuId,
+    (on, target): (CpuId, CpuId),
     cluster: Option<&CpuMask>,
 ) -> Option<CpuId> {
     let prev = rq.cpu;
@@ -300,6 +307,7 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
     if domains.smt() {
         has_idle_core = llc_shared.has_idle_cores.load(Relaxed);
         if !has_idle_core
+            && shared.config.has(Behaviour::SiblingsOfPrev)
             && domains.share_cache(prev, target)
             && let Some(siblings) = domains.smt_siblings(prev)
             && let Some(cpu) = siblings.iter().find(|&cpu| cpu != prev && allowed(cpu) && free.is(shared.cpu(cpu)))
@@ -307,6 +315,7 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
             return Some(cpu);
         }
     }
+    let features = shared.config.features;
     let mut budget = usize::MAX;
     if shared.config.features.has(Feature::SisUtil) {
         budget = llc_shared.nr_idle_scan.load(Relaxed) as usize;
@@ -316,6 +325,27 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
         }
     }
     let start = CpuId((target.0 + 1) % shared.nr_cpus() as u32);
+    let by_cost = features.has(Feature::SisProp) && !features.has(Feature::SisUtil);
+    if by_cost && !(has_idle_core && shared.config.has(Behaviour::SearchOnce)) {
+        budget = shared.idleness(on).scan_budget(llc.weight);
+    }
+    if !shared.config.has(Behaviour::SearchOnce) {
+        let cpus = || llc.span.iter_from(start).filter(|&cpu| allowed(cpu));
+        if has_idle_core {
+            if let Ok(cpu) = search_idle_core(shared, cpus(), (&allowed, free), start) {
+                return Some(cpu);
+            }
+            llc_shared.has_idle_cores.store(false, Relaxed);
+        }
+        // The target counts.
+        return scan(shared, cpus(), free, on, budget.saturating_sub(1)).or_else(|| {
+            let siblings = domains.smt_siblings(target)?;
+            siblings.iter().find(|&cpu| allowed(cpu) && free.is(shared.cpu(cpu)))
+        });
+    }
+    if by_cost && !has_idle_core {
+        return scan(shared, llc.span.iter_from(start).filter(|&cpu| allowed(cpu)), free, on, budget);
+    }
     let Some(cluster) = cluster else {
         let cpus = llc.span.iter_from(start).filter(|&cpu| allowed(cpu));
         return search_idle_cpu(shared, llc_shared, cpus, (&allowed, free), start, has_idle_core, budget);
@@ -323,6 +353,20 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
     let far = llc.span.iter_from(start).filter(|&cpu| !cluster.contains(cpu));
     let cpus = cluster.iter_from(start).chain(far).filter(|&cpu| allowed(cpu));
     search_idle_cpu(shared, llc_shared, cpus, (&allowed, free), start, has_idle_core, budget)
+}
+
+/// Returns the first of `cpus` that is idle, of the first `budget`, and charges the search to `on`, which looks (SIS_PROP).
+fn scan<D: Discipline, T: Tunables>(
+    shared: &Shared<Fair<D, T>>,
+    cpus: impl Iterator<Item = CpuId>,
+    free: Free,
+    on: CpuId,
+    budget: usize,
+) -> Option<CpuId> {
+    let mut seen = 0;
+    let found = cpus.take(budget).inspect(|_| seen += 1).find(|&cpu| free.is(shared.cpu(cpu)));
+    shared.idleness(on).scanned(seen);
+    found
 }
 
 /// `select_idle_cpu`: the first of `cpus` that is idle, of the first `budget`; while the cache has idle cores, one of
@@ -464,9 +508,15 @@ fn is_worth_leaving<P: Policy>(
     match here.kind {
         GroupType::HasSpare => {
             // A pair that communicates had better stay on its node while there are few.
-            let few = here.nr_running < room.min(domain.imb_numa_nr);
-            let stays = numa && few && here.idle_cpus.abs_diff(group.idle_cpus) <= 2;
-            !stays && group.idle_cpus > here.idle_cpus
+            let stays = if shared.config.has(Behaviour::NumaByCaches) {
+                let few = here.nr_running < room.min(domain.imb_numa_nr);
+                few && here.idle_cpus.abs_diff(group.idle_cpus) <= 2
+            } else if shared.config.has(Behaviour::NumaQuarter) {
+                here.nr_running < domain.weight / 4
+            } else {
+                here.idle_cpus > 0
+            };
+            !(numa && stays) && group.idle_cpus > here.idle_cpus
         }
         GroupType::Misfit => is_bigger(shared, group, here),
         GroupType::FullyBusy | GroupType::Overloaded => {

@@ -113,10 +113,16 @@ behaviours! {
         "fire the real-time period timer at once when deadline tasks have run before";
     RecordsPinned RECORDS_PINNED_WAKEES: Wakeup "3.12".."4.9" Remembered
         "count wakeups of pinned tasks for WAKE_WIDE";
+    GroupsByUtil GROUPS_BY_UTILISATION: OldBalance "4.1".."5.5" Read
+        "call a group overloaded by its utilisation, not by its number of tasks";
+    WakeIdleCores WAKE_IDLE_CORES: Wakeup "4.9".."" Read
+        "wake by WA_IDLE and WA_WEIGHT, then search for an idle core, an idle CPU, and a sibling thread";
     NohzStats NOHZ_UPDATES_BLOCKED: Balance "4.17".."" Remembered
         "bring the averages of idle CPUs up to date every 32 ms";
     Eas ENERGY_AWARE: Frequency "5.0".."" Remembered
         "place waking tasks by energy where the machine has an energy model" by "kernel.sched_energy_aware=0";
+    BesideIdle WAKE_BESIDE_IDLE: Wakeup "5.4".."" Remembered
+        "treat a CPU that runs only SCHED_IDLE tasks as idle for a waking task";
     ByType BALANCE_BY_TYPE: Balance "5.5".."" Remembered
         "classify groups by what they lack, and move load, utilisation, tasks or misfits";
     PrioChangeLooks PRIO_CHANGE_LOOKS: Fair "5.6".."" Remembered
@@ -142,6 +148,14 @@ behaviours! {
         "leave per-CPU kernel threads out of balancing";
     NewidleGateCost NEWIDLE_GATE_BY_COST: Balance "5.16".."" Remembered
         "skip newly-idle balancing by its measured cost, not by migration_cost";
+    NumaPair NUMA_ALLOWS_PAIR: Balance "5.6".."5.11" Read
+        "leave a node alone that has at most two running tasks";
+    NumaQuarter NUMA_ALLOWS_QUARTER: Balance "5.11".."5.18" Remembered
+        "allow an imbalance of two between nodes, and forks on a node, while a quarter of it is in use";
+    SearchOnce WAKE_SEARCHES_ONCE: Wakeup "5.12".."" Remembered
+        "look for an idle core and an idle CPU in one pass, and take an idle CPU where no core is idle";
+    SiblingsOfPrev WAKE_SIBLINGS_FIRST: Wakeup "5.13".."" Remembered
+        "look at the previous CPU's sibling threads before the search of the cache";
     NumaByCaches NUMA_IMBALANCE_BY_CACHES: Balance "5.18".."" Remembered
         "allow an imbalance between nodes by the number of caches in a node";
     IdleLagDecays IDLE_LAG_DECAYS: Fair "6.0".."" Remembered

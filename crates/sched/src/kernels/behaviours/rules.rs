@@ -32,6 +32,7 @@ const RULES: &[(Behaviour, Needs)] = &[
     (Behaviour::ServerStays, With(Behaviour::FairServer)),
     (Behaviour::ServerForgets, With(Behaviour::FairServer)),
     (Behaviour::ServerWaits, With(Behaviour::FairServer)),
+    (Behaviour::ByType, With(Behaviour::WakeIdleCores)),
     (Behaviour::VcpuPack, With(Behaviour::ByType)),
 ];
 
