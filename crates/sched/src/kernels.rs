@@ -360,7 +360,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Adds a behaviour, or removes it. With [`Behaviour::Eevdf`] the policy changes, and the features that belong to it.
+    /// Adds a behaviour, or removes it. With [`Behaviour::Eevdf`] the policy changes, and the features that belong to
+    /// it.
     pub fn force(&mut self, behaviour: Behaviour, on: bool) {
         self.behaviours.set(behaviour, on);
         self.forced.retain(|(other, _)| *other != behaviour);

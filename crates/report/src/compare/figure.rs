@@ -25,8 +25,8 @@ fn metrics() -> impl Iterator<Item = &'static Metric> {
 }
 
 impl Figure {
-    /// Finds a figure by the key of its metric, with its class or group in parentheses. `None`: there is no such metric,
-    /// or it is not one of classes, groups or the machine as the parentheses say.
+    /// Finds a figure by the key of its metric, with its class or group in parentheses. `None`: there is no such
+    /// metric, or it is not one of classes, groups or the machine as the parentheses say.
     pub fn named(text: &str) -> Option<Self> {
         let (key, subject) = match text.split_once('(') {
             Some((key, rest)) => (key.trim(), rest.strip_suffix(')')?),
@@ -44,6 +44,7 @@ impl Figure {
     /// Returns the keys of all metrics.
     pub fn keys() -> Vec<&'static str> {
         let mut keys: Vec<&str> = metrics().map(|metric| metric.key).collect();
+        keys.sort_unstable();
         keys.dedup();
         keys
     }
@@ -73,6 +74,11 @@ impl Figure {
             class => Subject::Class(class),
         };
         self.metric.value_of(run, &Index::new(run), subject)
+    }
+
+    /// Returns the unit of its values, for figures whose text does not say it; else nothing.
+    pub fn unit(&self) -> &'static str {
+        if matches!(self.metric.unit, "ns" | "J") { "" } else { self.metric.unit }
     }
 
     /// Returns a value as people read it.

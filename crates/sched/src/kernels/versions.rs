@@ -48,8 +48,8 @@ impl Kernel {
     /// Known are two differences, both of 6.18.44 to 6.18.15, and both found by watching them and confirmed in the
     /// running kernel's instructions:
     ///
-    /// - who preempts whom ([`Behaviour::ForkWaits`] and others that came with 6.19). A parent beside a hog lost its CPU to none of 187 children that
-    ///   it forked within its slice of 1.4 ms, eligible or not (6.18.15, Debian's, emulated: to 81 of 164). Which
+    /// - Which task preempts which ([`Behaviour::ForkWaits`] and others that came with 6.19). A parent beside a hog
+    ///   lost its CPU to none of 187 children that it forked within its slice of 1.4 ms, eligible or not (6.18.15, Debian's, emulated: to 81 of 164). Which
     ///   release between them changed it is not known.
     /// - [`Behaviour::VcpuPack`], a cloud's own patch (`sched_vcpu_pack=15` on its command line): a task that
     ///   may run on several CPUs leaves idle ones alone while one that is in use has *room*: nothing there but at most
@@ -191,7 +191,7 @@ mod tests {
             ("6.13", Some("6.12"), Some("6.14"), "6.12"),
             ("6.16", Some("6.14"), Some("6.17"), "6.17"),
             ("5.16", Some("5.15"), Some("6.1"), "5.15"),
-            ("4.4", Some("3.18"), Some("4.19"), "3.18"),
+            ("4.4", Some("3.18"), Some("4.19"), "4.19"),
             ("5.0", Some("4.19"), Some("5.4"), "5.4"),
             ("2.6.32", Some("2.6.23"), Some("3.10"), "2.6.23"),
             ("6.12.57", Some("6.12"), Some("6.14"), "6.12"),

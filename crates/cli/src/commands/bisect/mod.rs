@@ -38,7 +38,10 @@ pub(crate) fn bisect(bisect: &Bisect) -> miette::Result<Ended> {
     let mut ends = runs.run(&[from.config.kernel.clone(), to.config.kernel.clone()])?;
     let (Some(mut last), Some(mut first)) = (ends.pop(), ends.pop()) else { return Ok(Ended::Interrupted) };
     let Some(figure) = figure.or_else(|| Figure::standing_out(&first.results, &last.results)) else {
-        output::print(&fit_text(&format!("nothing differs between {} and {}", bisect.from, bisect.to), ""));
+        output::print(&format!(
+            "{}\n",
+            fit_text(&format!("nothing differs between {} and {}", bisect.from, bisect.to), "")
+        ));
         return Ok(Ended::Well);
     };
     (first.values, last.values) = (values(&figure, &first.results), values(&figure, &last.results));
@@ -119,12 +122,17 @@ fn percent(part: f64, total: f64) -> f64 {
     if total == 0.0 { 0.0 } else { 100.0 * part / total }
 }
 
-fn names(differences: &[Difference]) -> String {
+/// The differences by name: of behaviours the releases that have them, of features which kernel has them on.
+fn names(bisect: &Bisect, differences: &[Difference], to: &Kernel) -> String {
     let names: Vec<String> = differences
         .iter()
-        .map(|one| match one.releases() {
-            releases if releases.is_empty() => format!("`{}`", one.name()),
-            releases => format!("`{}` ({releases})", one.name()),
+        .map(|one| match one {
+            Difference::Feature(feature) if to.features.has(*feature) => {
+                format!("`{}` (on in {})", one.name(), bisect.to)
+            }
+            Difference::Feature(_) => format!("`{}` (on in {})", one.name(), bisect.from),
+            _ if one.releases().is_empty() => format!("`{}`", one.name()),
+            _ => format!("`{}` ({})", one.name(), one.releases()),
         })
         .collect();
     names.join(" and ")
@@ -134,8 +142,9 @@ fn names(differences: &[Difference]) -> String {
 fn answer(bisect: &Bisect, figure: &Figure, found: &Found, to: &Kernel) -> String {
     let (total, noise) = (found.total(), found.noise());
     let seeds = if bisect.seeds > 1 { format!(", seeds ± {}", figure.text(noise)) } else { String::new() };
+    let unit = if figure.unit().is_empty() { String::new() } else { format!(", {}", figure.unit()) };
     let moved = format!(
-        "{}: {} under {}, {} under {}{seeds}.",
+        "{}{unit}: {} under {}, {} under {}{seeds}.",
         figure.phrase(),
         figure.text(found.from.mean()),
         bisect.from,
@@ -150,10 +159,10 @@ fn answer(bisect: &Bisect, figure: &Figure, found: &Found, to: &Kernel) -> Strin
     }
     let of = figure.text(total.abs());
     let share = percent(found.joint, total).round();
-    let mut text = format!("{moved} {share} % of the {of} comes from {}.", names(&found.together));
+    let mut text = format!("{moved} {share} % of the {of} comes from {}.", names(bisect, &found.together, to));
     let switches: Vec<String> = found.together.iter().filter_map(|one| switch(*one, to)).collect();
     if !switches.is_empty() {
-        text.push_str(&format!(" On a real kernel: {}.", switches.join("; ")));
+        text.push_str(&format!(" To undo it on a real kernel: {}.", switches.join("; ")));
     }
     let rest = total - found.joint;
     text.push_str(&if rest.abs() <= noise {
@@ -178,7 +187,9 @@ fn switch(difference: Difference, to: &Kernel) -> Option<String> {
 fn report(bisect: &Bisect, what: &str, figure: &Figure, found: &Found, to: &Kernel) -> String {
     let total = found.total();
     let mut text = format!("{}\n\n{}\n\n", fit_text(what, ""), fit_text(&answer(bisect, figure, found, to), ""));
-    let lines = found.effects.iter().map(|effect| {
+    let moves = |effect: &&Effect| effect.alone != 0.0 || effect.left_out != 0.0;
+    let silent = found.effects.iter().filter(|effect| !moves(effect)).count();
+    let lines = found.effects.iter().filter(moves).map(|effect| {
         let Effect { difference, alone, left_out, with } = effect;
         let together = if found.together.contains(difference) { "yes" } else { "" };
         let with = if with.is_empty() {
@@ -190,17 +201,17 @@ fn report(bisect: &Bisect, what: &str, figure: &Figure, found: &Found, to: &Kern
             difference.name().to_owned(),
             figure.text(*alone),
             figure.text(*left_out),
-            format!("{:.0} %", percent(effect.mean(), total)),
+            format!("{} %", percent(effect.mean(), total).round() as i64),
             together.to_owned(),
             format!("{}{with}", difference.what()),
         ]
     });
     let alone = format!("alone on {}", bisect.from);
-    let left_out = format!("less without, {}", bisect.to);
+    let left_out = format!("lost without, {}", bisect.to);
     let head = ["difference", alone.as_str(), left_out.as_str(), "share", "explains", "what it does"];
     text.push_str(&grid(&head, 6, lines));
     text.push_str(&format!(
-        "\n{} of {} differences change anything here; {} combinations were run\n",
+        "\n{} of {} differences change events here, {silent} of these without moving the figure; {} combinations were run\n",
         found.effects.len(),
         found.of,
         found.combinations

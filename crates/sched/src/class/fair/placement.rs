@@ -355,7 +355,8 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
     search_idle_cpu(shared, llc_shared, cpus, (&allowed, free), start, has_idle_core, budget)
 }
 
-/// Returns the first of `cpus` that is idle, of the first `budget`, and charges the search to `on`, which looks (SIS_PROP).
+/// Returns the first of `cpus` that is idle, of the first `budget`, and charges the search to `on`, which looks
+/// (SIS_PROP).
 fn scan<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
     cpus: impl Iterator<Item = CpuId>,

@@ -10,8 +10,8 @@
 //!
 //! With real-time scheduling of groups the limit is the root group's, one of many (`limits`).
 //!
-//! From 6.12 on ([`Behaviour::FairServer`]) nothing stops the class; instead a deadline server runs fair tasks that it has
-//! kept waiting. That server belongs to the deadline class.
+//! From 6.12 on ([`Behaviour::FairServer`]) nothing stops the class; instead a deadline server runs fair tasks that it
+//! has kept waiting. That server belongs to the deadline class.
 
 use alloc::boxed::Box;
 use core::sync::atomic::Ordering::Relaxed;
