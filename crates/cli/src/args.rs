@@ -1,5 +1,6 @@
 //! The command line and its help.
 
+mod bisect;
 mod example;
 mod fidelity;
 #[cfg(target_os = "linux")]
@@ -21,6 +22,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub(crate) use self::bisect::Bisect;
 pub(crate) use self::example::{ExampleOf, Init};
 pub(crate) use self::fidelity::Fidelity;
 #[cfg(target_os = "linux")]
@@ -125,6 +127,16 @@ pub(crate) enum Command {
             vruntime compare before.toml after.toml"
     )]
     Compare(Compare),
+    /// Find which differences of two kernels move a figure
+    #[command(
+        long_about = "Runs a workload under two kernels and between them: with each behaviour, feature and number in which they differ taken \
+                      over alone, and with each left out. Prints the smallest set found that explains the difference, what \
+                      switches it on a real kernel, and a table of what each difference does by itself.",
+        after_long_help = "Examples:\n  \
+            vruntime bisect web.toml --from 5.15 --to 6.8 --metric 'late_p99(web/worker)'\n  \
+            vruntime bisect demo --from 6.1 --to 6.12"
+    )]
+    Bisect(Bisect),
     /// List the embedded examples, or print one
     #[command(
         long_about = "Lists the embedded examples, or prints one. A name of an example can stand wherever a command reads a \
@@ -263,6 +275,9 @@ pub(crate) struct Kernels {
     /// Show the features of this kernel; without a name, of all kernels
     #[arg(long, value_name = "KERNEL", num_args = 0..=1, default_missing_value = "")]
     pub(crate) features: Option<String>,
+    /// Behaviours: all, those of kernel A, or those in which kernels A and B differ
+    #[arg(long, value_name = "A", num_args = 0..=2, conflicts_with_all = ["kernel", "features"])]
+    pub(crate) behaviours: Option<Vec<String>>,
     /// Print JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,

@@ -66,6 +66,7 @@ fn main() -> ExitCode {
     output::fit_tables();
     let ended = match &arguments.command {
         Command::Run(run) => commands::run(run),
+        Command::Bisect(bisect) => commands::bisect(bisect),
         Command::Compare(compare) => commands::compare(compare),
         Command::Example(example) => commands::example(example),
         Command::Init(init) => commands::init(init),

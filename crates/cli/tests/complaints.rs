@@ -142,9 +142,9 @@ fn names_do_not_speak_to_the_terminal() {
 #[test]
 fn a_kernel_that_is_not_on_offer_gets_its_neighbours() {
     for (kernel, why, nearest) in [
-        ("6.13", "none between 6.12 and 6.18 is on offer", "the nearest is 6.12;"),
-        ("6.17", "none between 6.12 and 6.18 is on offer", "the nearest is 6.18;"),
-        ("5.15", "none between 3.18 and 6.1 is on offer", "the nearest is 6.1;"),
+        ("6.13", "none between 6.12 and 6.14 is on offer", "the nearest is 6.12;"),
+        ("6.16", "none between 6.14 and 6.17 is on offer", "the nearest is 6.17;"),
+        ("5.17", "none between 5.15 and 6.1 is on offer", "the nearest is 5.15;"),
         ("6.20", "none between 6.18 and 7.0 is on offer", "the nearest is 6.18;"),
         ("7.3", "the newest on offer is 7.1", "the nearest is 7.1;"),
     ] {

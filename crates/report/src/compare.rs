@@ -1,5 +1,6 @@
 //! Two or more runs side by side: values, spread over repeats, changes, and what stands out.
 
+mod figure;
 mod metrics;
 mod rows;
 mod words;
@@ -12,6 +13,7 @@ use crate::data::{Cell, Column, DataTable, Kind};
 use crate::results::Results;
 use crate::spread::{self, Spread};
 use crate::table::{grid, wrap};
+pub use figure::Figure;
 use metrics::{IDLE_WAITS, Index, Metric, Subject};
 use rows::Row;
 

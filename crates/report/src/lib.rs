@@ -73,7 +73,7 @@ mod violation;
 pub use analysis::{Analyses, AnalysisKind, AnalysisOptions, MachineGroups};
 pub use busy::ReplayRun;
 pub use collector::{Collector, DETAILED_TASKS};
-pub use compare::{Comparison, Variant, spread_data, spread_json, spread_table};
+pub use compare::{Comparison, Figure, Variant, spread_data, spread_json, spread_table};
 pub use cputime::CpuTimes;
 pub use data::{Cell, Column, DataTable, Kind};
 pub use detect::{Detected, Detector};

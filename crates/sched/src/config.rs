@@ -1,13 +1,9 @@
 //! What a scheduler is made of: a kernel's rules and numbers, and what its host says of the machine.
 
-use crate::balance::Balancer;
-use crate::class::deadline::Grub;
-use crate::class::rt::{Limit, Overload};
 use crate::cpumask::CpuMask;
-use crate::cpuset::Rules;
 use crate::energy::EnergyModel;
 use crate::features::Features;
-use crate::kernels::{EevdfVersion, Kernel, Throttle};
+use crate::kernels::{Behaviour, Behaviours, Kernel};
 use crate::topology::Topology;
 use crate::tunables::{Knobs, Tunables};
 
@@ -39,14 +35,10 @@ pub struct Config<T> {
     pub tunables: T,
     /// The scheduler's features, on or off.
     pub features: Features,
-    /// Details of EEVDF.
-    pub eevdf: EevdfVersion,
+    /// What the kernel does ([`Behaviour`]).
+    pub behaviours: Behaviours,
     /// Who calls the scheduler.
     pub callers: Callers,
-    /// Which version of the load balancer.
-    pub balancer: Balancer,
-    /// CPU limits of groups.
-    pub throttle: Throttle,
     /// What a newly-idle balance of one domain takes at most, nanoseconds. The kernel measures it
     /// (`max_newidle_lb_cost`) and leaves the balance out where a CPU is not idle that long on average; here the clock
     /// stands still meanwhile, so the host says what it takes on its machine.
@@ -54,10 +46,6 @@ pub struct Config<T> {
     /// Under `NI_RANDOM`, how often of 1024 times a CPU that goes idle looks for work at the beginning; later that
     /// follows how often it has helped. 512 as after boot; 1024 or more: always.
     pub newidle_ratio: u32,
-    /// What keeps real-time tasks from taking all of a CPU.
-    pub rt_limit: Limit,
-    /// Which CPUs have real-time and deadline tasks for others.
-    pub overload: Overload,
     /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED).
     pub rt_group_sched: bool,
     /// Count switches away from the tasks of each group
@@ -66,13 +54,8 @@ pub struct Config<T> {
     /// Levels of the hierarchy at which nothing happens are told later what has passed ([`fair`](crate::class::fair)):
     /// the same, in less time. Off only in tests.
     pub quiet_levels: bool,
-    /// Tasks that wake, fork or exec look for room on a CPU that is in use before they look for an idle one
-    /// ([`Kernel::vcpu_pack`](crate::Kernel::vcpu_pack)).
-    pub vcpu_pack: bool,
     /// Whether a CPU that runs a fair task is interrupted for another one.
     pub preemption: Preemption,
-    /// How deadline tasks reclaim.
-    pub grub: Grub,
     /// When the periods of real-time bandwidth begin, nanoseconds after any multiple of the period: on a machine that
     /// has been up for a while its timer runs already, for tasks of its own. `None`: when the first real-time task
     /// wakes.
@@ -81,8 +64,6 @@ pub struct Config<T> {
     /// groups, nanoseconds after any multiple of the period. From 6.4: the seed from which each group's own is drawn.
     /// `None`: they begin with the run; from 6.4 where the group's number says.
     pub cfs_period_phase_ns: Option<u64>,
-    /// How cpusets behave.
-    pub cpusets: Rules,
     /// CPUs that are isolated from the beginning (`isolcpus=domain,...`), not all.
     pub isolated: CpuMask,
     /// What the CPUs take: wakeups go where it costs the least ([`energy`](crate::energy)).
@@ -95,23 +76,16 @@ impl Config<Knobs> {
         Self {
             tunables: kernel.tunables(topology.nr_cpus(), hz),
             features: kernel.features,
-            eevdf: kernel.eevdf,
+            behaviours: kernel.behaviours,
             callers: Callers::Many,
-            balancer: kernel.balancer,
-            throttle: kernel.throttle,
             newidle_cost_ns: 5_000,
             newidle_ratio: crate::balance::NEWIDLE_RATIO,
-            rt_limit: kernel.rt_limit,
-            overload: kernel.overload,
             rt_group_sched: kernel.rt_group_sched,
             group_switches: kernel.group_switches,
             quiet_levels: true,
-            vcpu_pack: kernel.vcpu_pack,
             preemption: Preemption::Eager,
-            grub: kernel.grub,
             rt_period_phase_ns: None,
             cfs_period_phase_ns: None,
-            cpusets: kernel.cpusets,
             isolated: CpuMask::new(),
             energy: None,
         }
@@ -123,25 +97,26 @@ impl Config<Knobs> {
         Config {
             tunables,
             features: self.features,
-            eevdf: self.eevdf,
+            behaviours: self.behaviours,
             callers: self.callers,
-            balancer: self.balancer,
-            throttle: self.throttle,
             newidle_cost_ns: self.newidle_cost_ns,
             newidle_ratio: self.newidle_ratio,
-            rt_limit: self.rt_limit,
-            overload: self.overload,
             rt_group_sched: self.rt_group_sched,
             group_switches: self.group_switches,
             quiet_levels: self.quiet_levels,
-            vcpu_pack: self.vcpu_pack,
             preemption: self.preemption,
-            grub: self.grub,
             rt_period_phase_ns: self.rt_period_phase_ns,
             cfs_period_phase_ns: self.cfs_period_phase_ns,
-            cpusets: self.cpusets,
             isolated: self.isolated,
             energy: self.energy,
         }
+    }
+}
+
+impl<T> Config<T> {
+    /// Returns whether the kernel has a behaviour.
+    #[inline]
+    pub const fn has(&self, behaviour: Behaviour) -> bool {
+        self.behaviours.has(behaviour)
     }
 }

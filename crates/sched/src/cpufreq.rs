@@ -1,9 +1,9 @@
 //! What the scheduler knows of frequencies (`cpufreq_schedutil.c`): what a CPU asks for, and how averages are kept
 //! while it runs slower than it can. Choosing a frequency, and how long a change of it takes, is the machine's.
 
-use crate::balance::Balancer;
 use crate::host::Host;
 use crate::ids::CpuId;
+use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
 use crate::scheduler::Scheduler;
@@ -55,12 +55,12 @@ impl Demands {
     /// The capacity that a CPU which has `max` wants, a fifth to spare included. `used`: somebody clamps utilisation.
     ///
     /// Up to 6.7 utilisation is clamped, what deadline tasks were promised is added, and a quarter on top of all. From
-    /// 6.8 on, here 6.12, the quarter is only for what is used: clamps and promises are taken at their word.
-    pub(crate) fn wanted(&self, balancer: Balancer, max: u64, used: bool) -> u64 {
+    /// 6.8 on the quarter is only for what is used: clamps and promises are taken at their word.
+    pub(crate) fn wanted(&self, headroom_of_use: bool, max: u64, used: bool) -> u64 {
         let Self { fair, rt, dl, bw_dl, clamps, .. } = *self;
         // Where nobody clamps, real-time tasks get all there is.
         let all = !used && self.rt_runnable;
-        if balancer < Balancer::V6_12 {
+        if !headroom_of_use {
             let clamped = if used { clamps.apply(fair + rt) } else { fair + rt };
             let whole = all || clamped + dl >= max;
             with_headroom(if whole { max } else { (clamped + bw_dl).min(max) })
@@ -87,19 +87,18 @@ impl<P: Policy> Rq<P> {
         }
     }
 
-    /// What this CPU asks of its frequency (`sugov_get_util`). From 6.5 on, here 6.6, tasks that wait count as if they
+    /// What this CPU asks of its frequency (`sugov_get_util`). From 6.5 on tasks that wait count as if they
     /// ran (`runnable_avg`).
     pub fn cpufreq_demand(&self, shared: &Shared<P>) -> Demand {
         let published = shared.cpu(self.cpu);
         let max = u64::from(published.capacity());
-        let balancer = shared.config.balancer;
-        let boost = if balancer <= Balancer::V6_1 { 0 } else { published.runnable() };
+        let boost = if shared.config.has(Behaviour::BoostsRunnable) { published.runnable() } else { 0 };
         let fair = published.util().max(boost).min(max);
         let demands = self.demands(fair);
         let used = shared.uclamp_used();
         let Demands { rt, bw_dl, clamps, .. } = demands;
         let capped = used && fair + rt >= u64::from(clamps.max) && clamps.max != SCALE;
-        Demand { util: demands.wanted(balancer, max, used), max, bw_dl, capped }
+        Demand { util: demands.wanted(shared.config.has(Behaviour::HeadroomOfUse), max, used), max, bw_dl, capped }
     }
 }
 

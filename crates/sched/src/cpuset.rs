@@ -13,9 +13,9 @@
 //!
 //! What kernels do differently:
 //!
-//! - 6.1 forgets what a task asked for itself whenever the CPUs of its group change; from 6.2 on, here 6.6, it is
+//! - 6.1 forgets what a task asked for itself whenever the CPUs of its group change; from 6.2 on it is
 //!   remembered.
-//! - From 6.7 on, here 6.12, a `root` partition of CPUs that were isolated at boot is not valid; before, it is, but
+//! - From 6.7 on a `root` partition of CPUs that were isolated at boot is not valid; before, it is, but
 //!   these CPUs stay without scheduling domains.
 //! - The words for what is wrong with a partition.
 
@@ -33,13 +33,11 @@ use crate::task::Affinity;
 
 /// How a kernel's cpusets behave: see the [module](self).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Rules {
-    /// 6.1.
-    V6_1,
-    /// 6.6.
-    V6_6,
-    /// 6.12 to 6.18.
-    V6_12,
+pub struct Rules {
+    /// A task loses the CPUs it asked for when those of its group change (up to 6.1).
+    pub forgets: bool,
+    /// There is `cpuset.cpus.exclusive`, and `root` partitions of CPUs isolated at boot are not valid (6.7+).
+    pub exclusive: bool,
 }
 
 /// `cpuset.cpus.partition`, as written.
@@ -94,14 +92,14 @@ impl Invalid {
     /// In the words of a kernel.
     pub fn reason(self, rules: Rules) -> &'static str {
         match self {
-            Self::Cpus if rules < Rules::V6_12 => "Invalid cpu list in cpuset.cpus",
+            Self::Cpus if !rules.exclusive => "Invalid cpu list in cpuset.cpus",
             Self::Cpus => "Invalid cpu list in cpuset.cpus.exclusive",
             Self::Parent => "Parent is an invalid partition root",
             Self::NoParent => "Parent is not a partition root",
             Self::NotExclusive => "Cpu list in cpuset.cpus not exclusive",
             Self::NoCpus => "Parent unable to distribute cpu downstream",
             Self::Hotplug => "No cpu available due to hotplug",
-            Self::Empty if rules < Rules::V6_12 => "cpuset.cpus is empty",
+            Self::Empty if !rules.exclusive => "cpuset.cpus is empty",
             Self::Empty => "cpuset.cpus and cpuset.cpus.exclusive are empty",
             Self::Housekeeping => "partition config conflicts with housekeeping setup",
         }
@@ -576,7 +574,7 @@ impl Cpusets {
         if !cpus.intersects(given) {
             return Some(Invalid::Cpus);
         }
-        if self.rules >= Rules::V6_12 && set.partition == Partition::Root && cpus.intersects(&self.isolated) {
+        if self.rules.exclusive && set.partition == Partition::Root && cpus.intersects(&self.isolated) {
             return Some(Invalid::Housekeeping);
         }
         let mine = cpus.and(left);

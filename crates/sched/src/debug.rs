@@ -6,7 +6,6 @@
 
 use alloc::vec::Vec;
 
-use crate::balance::Balancer;
 use crate::balance::domains::Level;
 use crate::class::{ClassKind, rt};
 use crate::config::Config;
@@ -14,7 +13,7 @@ use crate::cpumask::CpuMask;
 use crate::event::Running;
 use crate::host::Host;
 use crate::ids::{CpuId, GroupId, TaskId};
-use crate::kernels::EevdfVersion;
+use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
 use crate::scheduler::Scheduler;
@@ -44,13 +43,13 @@ pub enum Names {
 
 impl Names {
     fn of<T>(config: &Config<T>) -> Self {
-        match (config.eevdf, config.balancer) {
-            (_, balancer) if balancer.is_early() => Self::Early,
-            (_, balancer) if balancer.is_by_load() => Self::V3,
-            (EevdfVersion::V6_18 | EevdfVersion::V6_18_44 | EevdfVersion::V7_1, _) => Self::V6_18,
-            (EevdfVersion::V6_12, _) => Self::V6_12,
-            (_, Balancer::V6_1) => Self::V6_1,
-            _ => Self::V6_6,
+        match config {
+            _ if config.has(Behaviour::Early) => Self::Early,
+            _ if config.behaviours.by_load() => Self::V3,
+            _ if config.has(Behaviour::Schedstat17) => Self::V6_18,
+            _ if config.has(Behaviour::CustomSlices) => Self::V6_12,
+            _ if config.has(Behaviour::Eevdf) => Self::V6_6,
+            _ => Self::V6_1,
         }
     }
 }
@@ -302,7 +301,7 @@ fn cpu<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> CpuDebug {
         curr: rq.running(),
         nr_running: rq.nr_running,
         nr_uninterruptible: rq.load.nr_uninterruptible,
-        next_balance_jiffies: if shared.config.balancer.is_early() {
+        next_balance_jiffies: if shared.config.has(Behaviour::Early) {
             rq.balance.next_balance / shared.config.tunables.tick_ns().max(1)
         } else {
             rq.balance.next_balance
@@ -345,12 +344,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             names: Names::of(&shared.config),
             base_slice_ns: tunables.base_slice_ns(),
             cfs_ns: [tunables.latency_ns(), tunables.wakeup_granularity_ns(), tunables.idle_min_granularity_ns()],
-            schedstat_version: match shared.config.eevdf {
-                _ if shared.config.balancer == Balancer::V2_6_15 => 12,
-                _ if shared.config.balancer.is_early() => 14,
-                EevdfVersion::V6_6 => 15,
-                EevdfVersion::V6_12 => 16,
-                EevdfVersion::V6_18 | EevdfVersion::V6_18_44 | EevdfVersion::V7_1 => 17,
+            schedstat_version: match &shared.config {
+                config if config.has(Behaviour::Schedstat17) => 17,
+                config if config.has(Behaviour::Schedstat16) => 16,
+                config if config.has(Behaviour::Schedstat15) => 15,
+                config if config.has(Behaviour::Schedstat14) => 14,
+                _ => 12,
             },
             rt_groups: shared.config.rt_group_sched,
             cpus: (0..shared.nr_cpus() as u32)

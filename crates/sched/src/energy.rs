@@ -11,10 +11,10 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::balance::Balancer;
 use crate::config::Config;
 use crate::cpufreq::{self, Demands};
 use crate::ids::CpuId;
+use crate::kernels::Behaviour;
 use crate::shared::RootFlags;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64};
 use crate::topology::Topology;
@@ -233,7 +233,7 @@ impl Energy {
         let model = config.energy.as_ref()?;
         let places = topology.cpus();
         let cores: alloc::collections::BTreeSet<u32> = places.iter().map(|place| place.core).collect();
-        if config.balancer < Balancer::V6_1 || !config.tunables.energy_aware() || cores.len() < places.len() {
+        if !config.has(Behaviour::Eas) || !config.tunables.energy_aware() || cores.len() < places.len() {
             return None;
         }
         let of = |domain: &PerfDomain| {

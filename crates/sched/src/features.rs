@@ -139,308 +139,302 @@ pub struct FeatureRow {
     pub feature: Feature,
     /// Its kernel name.
     pub name: &'static str,
-    /// The first and the last of the kernels on offer that have it; none if it is vruntime's own.
-    pub kernels: Option<(&'static str, &'static str)>,
+    /// Which kernels have it.
+    pub of: Of,
     /// What it does when it is on.
     pub what: &'static str,
 }
 
-const fn row(
-    feature: Feature,
-    name: &'static str,
-    kernels: Option<(&'static str, &'static str)>,
-    what: &'static str,
-) -> FeatureRow {
-    FeatureRow { feature, name, kernels, what }
+/// Which kernels have a feature.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Of {
+    /// The releases from the first on, up to the second, which no longer has it.
+    Releases(&'static str, Option<&'static str>),
+    /// One kernel on offer.
+    Kernel(&'static str),
+    /// None: the feature is vruntime's own.
+    Vruntime,
+}
+
+const fn from(since: &'static str) -> Of {
+    Of::Releases(since, None)
+}
+
+const fn between(since: &'static str, until: &'static str) -> Of {
+    Of::Releases(since, Some(until))
+}
+
+const fn row(feature: Feature, name: &'static str, of: Of, what: &'static str) -> FeatureRow {
+    FeatureRow { feature, name, of, what }
 }
 
 /// Every feature.
 pub const FEATURES: &[FeatureRow] = &[
-    row(
-        Feature::PlaceLag,
-        "PLACE_LAG",
-        Some(("6.6", "7.1")),
-        "a sleeper keeps its lag, and gets it back when it wakes",
-    ),
+    row(Feature::PlaceLag, "PLACE_LAG", from("6.6"), "a sleeper keeps its lag, and gets it back when it wakes"),
     row(
         Feature::PlaceDeadlineInitial,
         "PLACE_DEADLINE_INITIAL",
-        Some(("6.6", "7.1")),
+        from("6.6"),
         "the first deadline of a new task is half a slice away",
     ),
     row(
         Feature::PlaceRelDeadline,
         "PLACE_REL_DEADLINE",
-        Some(("6.12", "7.1")),
+        from("6.12"),
         "a task that moves to another run queue keeps the rest of its deadline",
     ),
     row(
         Feature::RunToParity,
         "RUN_TO_PARITY",
-        Some(("6.6", "7.1")),
+        from("6.6"),
         "no wakeup preempts the running task before its slice is used up",
     ),
     row(
         Feature::PreemptShort,
         "PREEMPT_SHORT",
-        Some(("6.12", "7.1")),
+        from("6.12"),
         "a task with a shorter slice may, in spite of RUN_TO_PARITY",
     ),
-    row(Feature::NextBuddy, "NEXT_BUDDY", Some(("3.10", "7.1")), "prefer to run the task woken last"),
-    row(Feature::PickBuddy, "PICK_BUDDY", Some(("6.12", "7.1")), "honour that only if it is eligible"),
+    row(Feature::NextBuddy, "NEXT_BUDDY", from("2.6.24"), "prefer to run the task woken last"),
+    row(Feature::PickBuddy, "PICK_BUDDY", from("6.12"), "honour that only if it is eligible"),
     row(
         Feature::LastBuddy,
         "LAST_BUDDY",
-        Some(("3.10", "6.1")),
+        between("2.6.24", "6.6"),
         "after a wakeup preemption prefer to go back to the preempted task",
     ),
     row(
         Feature::CacheHotBuddy,
         "CACHE_HOT_BUDDY",
-        Some(("3.10", "7.1")),
+        from("2.6.24"),
         "the balancer leaves buddies where they are: they are cache-hot",
     ),
     row(
         Feature::DelayDequeue,
         "DELAY_DEQUEUE",
-        Some(("6.12", "7.1")),
+        from("6.12"),
         "a sleeper with negative lag stays queued until it is picked",
     ),
     row(
         Feature::DelayZero,
         "DELAY_ZERO",
-        Some(("6.12", "7.1")),
+        from("6.12"),
         "a delayed task that is dequeued or woken loses its positive lag",
     ),
-    row(
-        Feature::WakeupPreemption,
-        "WAKEUP_PREEMPTION",
-        Some(("3.10", "7.1")),
-        "a waking task may preempt the running one",
-    ),
-    row(Feature::Hrtick, "HRTICK", Some(("3.10", "7.1")), "end slices by a high-resolution timer instead of the tick"),
-    row(
-        Feature::NontaskCapacity,
-        "NONTASK_CAPACITY",
-        Some(("3.17", "7.1")),
-        "take what interrupts leave for a CPU's capacity",
-    ),
+    row(Feature::WakeupPreemption, "WAKEUP_PREEMPTION", from("2.6.24"), "a waking task may preempt the running one"),
+    row(Feature::Hrtick, "HRTICK", from("2.6.24"), "end slices by a high-resolution timer instead of the tick"),
+    row(Feature::NontaskCapacity, "NONTASK_CAPACITY", from("3.16"), "take what interrupts leave for a CPU's capacity"),
     row(
         Feature::NontaskPower,
         "NONTASK_POWER",
-        Some(("3.10", "3.12")),
+        between("2.6.37", "3.16"),
         "take what interrupts leave for a CPU's capacity (from 3.16 on: NONTASK_CAPACITY)",
     ),
-    row(
-        Feature::TtwuQueue,
-        "TTWU_QUEUE",
-        Some(("3.10", "7.1")),
-        "remote wakeups are queued, and done by the target CPU",
-    ),
+    row(Feature::TtwuQueue, "TTWU_QUEUE", from("2.6.39"), "remote wakeups are queued, and done by the target CPU"),
     row(
         Feature::SisUtil,
         "SIS_UTIL",
-        Some(("6.1", "7.1")),
+        from("6.0"),
         "bound the search for an idle CPU by the utilisation of the cache domain",
     ),
-    row(Feature::LbMin, "LB_MIN", Some(("3.10", "7.1")), "the balancer does not move less load than 16"),
-    row(Feature::AttachAgeLoad, "ATTACH_AGE_LOAD", Some(("6.1", "7.1")), "age the load of a task that attaches"),
-    row(Feature::WaIdle, "WA_IDLE", Some(("6.1", "7.1")), "wake-affine: prefer the waking CPU if it is idle"),
+    row(Feature::LbMin, "LB_MIN", from("2.6.32"), "the balancer does not move less load than 16"),
+    row(Feature::AttachAgeLoad, "ATTACH_AGE_LOAD", from("4.4"), "age the load of a task that attaches"),
+    row(Feature::WaIdle, "WA_IDLE", from("4.14"), "wake-affine: prefer the waking CPU if it is idle"),
     row(
         Feature::WaWeight,
         "WA_WEIGHT",
-        Some(("6.1", "7.1")),
+        from("4.14"),
         "wake-affine: compare the loads of the waking and the previous CPU",
     ),
-    row(
-        Feature::WaBias,
-        "WA_BIAS",
-        Some(("6.1", "7.1")),
-        "wake-affine: favour the waking CPU by the domain's imbalance_pct",
-    ),
+    row(Feature::WaBias, "WA_BIAS", from("4.14"), "wake-affine: favour the waking CPU by the domain's imbalance_pct"),
     row(
         Feature::UtilEst,
         "UTIL_EST",
-        Some(("6.1", "7.1")),
+        from("4.17"),
         "estimate a task's utilisation by what it was when it went to sleep",
     ),
     row(
         Feature::UtilEstFastup,
         "UTIL_EST_FASTUP",
-        Some(("6.1", "6.6")),
+        between("5.5", "6.8"),
         "that estimate rises at once, and is smoothed only on its way down; later kernels always do so",
     ),
     row(
         Feature::SisProp,
         "SIS_PROP",
-        Some(("6.1", "6.6")),
+        between("4.13", "6.7"),
         "bound the search for an idle CPU by what searches cost and CPUs idle",
     ),
     row(
         Feature::RtPushIpi,
         "RT_PUSH_IPI",
-        Some(("6.1", "7.1")),
+        from("4.1"),
         "ask a CPU with real-time tasks to spare to push them, instead of pulling them",
     ),
     row(
         Feature::DoubleTick,
         "DOUBLE_TICK",
-        Some(("3.10", "6.12")),
+        between("2.6.27", "6.15"),
         "with HRTICK the periodic tick looks at slices, too",
     ),
     row(
         Feature::WarnDoubleClock,
         "WARN_DOUBLE_CLOCK",
-        Some(("6.1", "7.1")),
+        from("4.8"),
         "tell of run queue clocks that are updated twice (for the kernel's developers)",
     ),
     row(
         Feature::LatencyWarn,
         "LATENCY_WARN",
-        Some(("6.1", "7.1")),
+        from("5.13"),
         "tell of tasks that run on although a reschedule was asked for (for the kernel's developers)",
     ),
-    row(Feature::ArchPower, "ARCH_POWER", Some(("3.10", "3.12")), "ask the architecture for the capacity of CPUs"),
+    row(Feature::ArchPower, "ARCH_POWER", between("2.6.32", "3.16"), "ask the architecture for the capacity of CPUs"),
     row(
         Feature::ArchCapacity,
         "ARCH_CAPACITY",
-        Some(("3.17", "3.18")),
+        between("3.16", "4.1"),
         "ask the architecture for the capacity of CPUs",
     ),
     row(
         Feature::ForceSdOverlap,
         "FORCE_SD_OVERLAP",
-        Some(("3.10", "3.18")),
+        between("3.4", "4.1"),
         "build scheduling groups as if NUMA nodes overlapped",
     ),
     row(
         Feature::GentleFairSleepers,
         "GENTLE_FAIR_SLEEPERS",
-        Some(("3.10", "6.1")),
+        between("2.6.32", "6.6"),
         "a sleeper gets half a latency period of credit, not a whole one",
     ),
-    row(Feature::StartDebit, "START_DEBIT", Some(("2.6.23", "6.1")), "a new task starts one slice behind"),
+    row(Feature::StartDebit, "START_DEBIT", between("2.6.23", "6.6"), "a new task starts one slice behind"),
     row(
         Feature::AltPeriod,
         "ALT_PERIOD",
-        Some(("6.1", "6.1")),
+        between("5.13", "6.6"),
         "compute the period from the tasks of the whole hierarchy",
     ),
-    row(Feature::BaseSlice, "BASE_SLICE", Some(("6.1", "6.1")), "no slice is shorter than the minimal granularity"),
+    row(Feature::BaseSlice, "BASE_SLICE", between("5.13", "6.6"), "no slice is shorter than the minimal granularity"),
     row(
         Feature::NiRandom,
         "NI_RANDOM",
-        Some(("6.1", "7.1")),
+        from("6.1"),
         "how often a CPU going idle looks for work depends on how often it found some",
     ),
-    row(Feature::NiRate, "NI_RATE", Some(("7.1", "7.1")), "a CPU that seldom goes idle looks for work each time"),
+    row(Feature::NiRate, "NI_RATE", from("7.1"), "a CPU that seldom goes idle looks for work each time"),
     row(
         Feature::ParanoidAvg,
         "PARANOID_AVG",
-        Some(("7.1", "7.1")),
+        from("7.1"),
         "keep the sums of a queue's average coarser once they overflow",
     ),
-    row(
-        Feature::HrtickDl,
-        "HRTICK_DL",
-        Some(("6.1", "7.1")),
-        "end the runtime of deadline tasks by a high-resolution timer",
-    ),
+    row(Feature::HrtickDl, "HRTICK_DL", from("5.12"), "end the runtime of deadline tasks by a high-resolution timer"),
     row(
         Feature::RtRuntimeShare,
         "RT_RUNTIME_SHARE",
-        Some(("3.10", "7.1")),
+        from("2.6.39"),
         "a CPU that used up its real-time runtime borrows from others",
     ),
     row(
         Feature::FairSleepers,
         "FAIR_SLEEPERS",
-        Some(("2.6.23", "2.6.23")),
+        between("2.6.23", "2.6.24"),
         "a sleeper gets credit for the time it could have run",
     ),
-    row(Feature::SleeperAvg, "SLEEPER_AVG", Some(("2.6.23", "2.6.23")), "reckon that as if it had run meanwhile"),
+    row(Feature::SleeperAvg, "SLEEPER_AVG", between("2.6.23", "2.6.24"), "reckon that as if it had run meanwhile"),
     row(
         Feature::SleeperLoadAvg,
         "SLEEPER_LOAD_AVG",
-        Some(("2.6.23", "2.6.23")),
+        between("2.6.23", "2.6.24"),
         "and by the average load, not that at the wakeup",
     ),
     row(
         Feature::SkipInitial,
         "SKIP_INITIAL",
-        Some(("2.6.23", "2.6.23")),
+        between("2.6.23", "2.6.24"),
         "a new task gets no credit for its first wait",
     ),
     row(
         Feature::PreciseCpuLoad,
         "PRECISE_CPU_LOAD",
-        Some(("2.6.23", "2.6.23")),
+        between("2.6.23", "2.6.24"),
         "a CPU's average loads count what ran since the last tick, not what is there at it",
     ),
     row(
         Feature::LbBias,
         "LB_BIAS",
-        Some(("3.10", "3.18")),
+        between("2.6.32", "4.20"),
         "the balancer takes the lower load of busy CPUs, the higher of its own",
     ),
-    row(Feature::Numa, "NUMA", Some(("3.10", "3.18")), "move tasks and their memory to one node"),
-    row(Feature::NumaForce, "NUMA_FORCE", Some(("3.10", "3.12")), "do so, for a test, on machines of one node"),
+    row(Feature::Numa, "NUMA", between("3.8", "4.1"), "move tasks and their memory to one node"),
+    row(Feature::NumaForce, "NUMA_FORCE", between("3.8", "3.13"), "do so, for a test, on machines of one node"),
     row(
         Feature::NumaFavourHigher,
         "NUMA_FAVOUR_HIGHER",
-        Some(("3.17", "3.18")),
+        between("3.13", "4.1"),
         "the balancer would rather move tasks to nodes where they use more memory",
     ),
     row(
         Feature::NumaResistLower,
         "NUMA_RESIST_LOWER",
-        Some(("3.17", "3.18")),
+        between("3.13", "4.1"),
         "the balancer leaves tasks on nodes where they use more memory",
     ),
     row(
         Feature::CpuRcHungry,
         "CPU_RC_HUNGRY",
-        Some(("2.6.15-cpurc", "2.6.15-cpurc")),
+        Of::Kernel("2.6.15-cpurc"),
         "a class below its guarantee is hungry only if its tasks wait for long",
     ),
     row(
         Feature::CpuRcScaling,
         "CPU_RC_SCALING",
-        Some(("2.6.15-cpurc", "2.6.15-cpurc")),
+        Of::Kernel("2.6.15-cpurc"),
         "while a class is hungry the timeslices of the others are scaled down",
     ),
     row(
         Feature::CpuRcRequeue,
         "CPU_RC_REQUEUE",
-        Some(("2.6.15-cpurc", "2.6.15-cpurc")),
+        Of::Kernel("2.6.15-cpurc"),
         "tasks of a class that stays hungry go back to the active array",
     ),
     row(
         Feature::CpuRcTick,
         "CPU_RC_TICK",
-        Some(("2.6.15-cpurc", "2.6.15-cpurc")),
+        Of::Kernel("2.6.15-cpurc"),
         "ours: count loads tick by tick, not (as documented) when slices end",
     ),
     row(
         Feature::CpuRcWaiting,
         "CPU_RC_WAITING",
-        Some(("2.6.15-cpurc", "2.6.15-cpurc")),
+        Of::Kernel("2.6.15-cpurc"),
         "ours: a class may be hungry before its waiting tasks run at last",
     ),
     row(
         Feature::OldGroupAvg,
         "OLD_GROUP_AVG",
-        None,
+        Of::Vruntime,
         "groups of CPUs are compared by average load alone (wasted cores, 3.1)",
     ),
     row(
         Feature::OldNumaGroups,
         "OLD_NUMA_GROUPS",
-        None,
+        Of::Vruntime,
         "overlapping NUMA groups are the first CPU's, for all (wasted cores, 3.2)",
     ),
-    row(Feature::OldWakeNode, "OLD_WAKE_NODE", None, "a wakeup looks in the waker's node only (wasted cores, 3.3)"),
-    row(Feature::OldLostDomains, "OLD_LOST_DOMAINS", None, "rebuilt domains span one node at most (wasted cores, 3.4)"),
+    row(
+        Feature::OldWakeNode,
+        "OLD_WAKE_NODE",
+        Of::Vruntime,
+        "a wakeup looks in the waker's node only (wasted cores, 3.3)",
+    ),
+    row(
+        Feature::OldLostDomains,
+        "OLD_LOST_DOMAINS",
+        Of::Vruntime,
+        "rebuilt domains span one node at most (wasted cores, 3.4)",
+    ),
 ];
 
 impl Feature {
@@ -475,7 +469,6 @@ impl Feature {
             Self::Numa | Self::NumaForce | Self::NumaFavourHigher | Self::NumaResistLower => {
                 Some("memory has no place here, so there is no NUMA balancing: tasks do not prefer a node")
             }
-            Self::SisProp => Some("what a search for an idle CPU costs is not measured; SIS_UTIL bounds it"),
             Self::DoubleTick => Some("the periodic tick looks at slices always"),
             Self::ParanoidAvg => Some("a queue's sums are kept as coarse as up to 7.0, so that they do not overflow"),
             Self::WarnDoubleClock | Self::LatencyWarn => Some("it only prints warnings about the kernel's own code"),

@@ -12,7 +12,6 @@ use crate::class::fair::bandwidth::{self, BandwidthStat, Limit, Pool};
 use crate::class::o1::Class;
 use crate::class::rt::GroupRt;
 use crate::ids::GroupId;
-use crate::kernels::Throttle;
 use crate::sync::{AtomicBool, AtomicI64, AtomicU64};
 use crate::uclamp::GroupUclamp;
 
@@ -133,7 +132,7 @@ impl TaskGroup {
     }
 
     /// Its pool, made if need be for `id`, which it is, with that phase of its periods.
-    pub(crate) fn pool_or_new(&self, kind: Throttle, id: GroupId, phase: Option<u64>) -> &Mutex<Pool> {
-        self.pool.get_or_init(|| Box::new(Mutex::new(bandwidth::new_pool(kind, id, phase))))
+    pub(crate) fn pool_or_new(&self, apart: bool, id: GroupId, phase: Option<u64>) -> &Mutex<Pool> {
+        self.pool.get_or_init(|| Box::new(Mutex::new(bandwidth::new_pool(apart, id, phase))))
     }
 }

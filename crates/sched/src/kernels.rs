@@ -3,6 +3,8 @@
 //! Users choose a kernel by its number. A kernel is a policy, its features, its tunables and its balancer's behaviour;
 //! every feature and tunable can then be overridden by its kernel name.
 
+pub mod behaviours;
+mod differences;
 mod settings;
 mod table;
 mod versions;
@@ -12,19 +14,18 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::balance::Balancer;
 use crate::class::cfs_2007::Tunables2007;
-use crate::class::deadline::{DlTunables, Grub};
+use crate::class::deadline::DlTunables;
 use crate::class::o1::CpuRcTunables;
-use crate::class::rt::{Limit, Overload};
-use crate::cpuset::Rules;
-use crate::features::{FEATURES, Feature, Features};
+use crate::features::{FEATURES, Feature, Features, Of};
 use crate::tunables::{Knobs, scaling};
 use crate::uclamp::{SCALE, UclampTunables};
 
+pub use behaviours::{Behaviour, Behaviours, Impossible};
+pub use differences::Difference;
 pub use settings::SettingError;
 use table::KERNELS;
-pub use versions::Neighbours;
+pub use versions::{Neighbours, series};
 
 /// Which answer to "who runs next" a kernel gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,37 +40,6 @@ pub enum PolicyKind {
     Eevdf,
 }
 
-/// How a kernel's EEVDF protects the slice of the running task.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum EevdfVersion {
-    /// As in 6.6: until the lag it was picked with is used up, no custom slices, dequeue at once.
-    V6_6,
-    /// As in 6.12: 6.6 with delayed dequeue, custom slices and short-slice preemption; a task that was overtaken by a
-    /// short one is rescheduled as soon as it is not eligible.
-    V6_12,
-    /// As in 6.18: protection is a time of its own (`vprot`): no longer than the shortest slice that waits; a balancer
-    /// that has not failed leaves alone who is not eligible (6.14).
-    V6_18,
-    /// As in [late releases](Kernel::as_of) of 6.18, and in 7.0: a woken task is compared with who is picked once those
-    /// have left whose dequeue was delayed; a wakeup that does not preempt shortens protection; a new task preempts
-    /// nobody; lag is limited by the longest slice on the queue.
-    V6_18_44,
-    /// As in 7.1: a task whose dequeue is delayed adds nothing to its debt meanwhile; weights change about the average;
-    /// the timer that ends slices (HRTICK) goes by the virtual deadline.
-    V7_1,
-}
-
-/// How a kernel throttles groups that have used their limit up: see `class::fair::bandwidth`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Throttle {
-    /// As in 6.1: the group leaves its parent's queue; empty queues count as throttled.
-    V6_1,
-    /// As in 6.6 and 6.12: empty queues do not count, and periods of different groups begin at different instants.
-    V6_6,
-    /// As in 6.18: each task is throttled when it returns to user mode.
-    V6_18,
-}
-
 /// Milliseconds in nanoseconds.
 const MS: u64 = 1_000_000;
 
@@ -78,28 +48,54 @@ const MS: u64 = 1_000_000;
 pub struct KernelRow {
     /// What users call it.
     pub name: &'static str,
+    /// The release of mainline whose [behaviours](behaviours) it has.
+    pub release: &'static str,
+    /// What the names of its releases (`uname -r`) contain, if a distribution made it; else empty.
+    pub vendor: &'static str,
     /// Who runs next.
     pub policy: PolicyKind,
-    /// Details of EEVDF; means nothing to CFS.
-    pub eevdf: EevdfVersion,
     /// What is switched on.
     pub features: Features,
+    /// Features that it has beside those of its release.
+    pub extra: &'static [Feature],
+    /// Features of its release that it has not.
+    pub lacks: &'static [Feature],
+    /// Behaviours that it has beside those of its release.
+    pub plus: &'static [Behaviour],
+    /// Behaviours of its release that it has not.
+    pub minus: &'static [Behaviour],
     /// Slice (EEVDF) or minimal granularity (CFS) before scaling by the number of CPUs, ns.
     pub base_slice_ns: u64,
-    /// Which version of the load balancer it has.
-    pub balancer: Balancer,
-    /// What keeps real-time tasks from taking all of a CPU.
-    pub rt_limit: Limit,
-    /// Which CPUs have real-time and deadline tasks for others.
-    pub overload: Overload,
-    /// How deadline tasks reclaim.
-    pub grub: Grub,
-    /// CPU limits.
-    pub throttle: Throttle,
-    /// cpusets.
-    pub cpusets: Rules,
+    /// A task that ran less than this ago is cache-hot, ns.
+    pub migration_cost_ns: u64,
+    /// What of it nobody has compared with that kernel; empty: nothing.
+    pub unverified: &'static str,
     /// What changed, and why.
     pub change: &'static str,
+}
+
+impl KernelRow {
+    /// Returns the kernel's behaviours.
+    pub fn behaviours(&self) -> Behaviours {
+        let mut all = Behaviours::at(self.release);
+        self.plus.iter().for_each(|&one| all.set(one, true));
+        self.minus.iter().for_each(|&one| all.set(one, false));
+        all
+    }
+
+    /// Returns whether the kernel has a feature, on or off.
+    fn has_feature(&self, feature: Feature) -> bool {
+        let row = FEATURES.iter().find(|row| row.feature == feature);
+        row.is_some_and(|row| match row.of {
+            Of::Releases(since, until) => {
+                let reached = |from| versions::version(self.release) >= versions::version(from);
+                let has = reached(since) && !until.is_some_and(reached) && !self.lacks.contains(&feature);
+                has || self.extra.contains(&feature)
+            }
+            Of::Kernel(name) => self.name == name,
+            Of::Vruntime => false,
+        })
+    }
 }
 
 /// A kernel ready to be used: a row of the table with its tunables scaled to a machine.
@@ -109,32 +105,19 @@ pub struct Kernel {
     pub name: &'static str,
     /// Who runs next.
     pub policy: PolicyKind,
-    /// Details of EEVDF.
-    pub eevdf: EevdfVersion,
     /// What is switched on.
     pub features: Features,
-    /// Which version of the load balancer it has.
-    pub balancer: Balancer,
-    /// What keeps real-time tasks from taking all of a CPU.
-    pub rt_limit: Limit,
-    /// Which CPUs have real-time and deadline tasks for others.
-    pub overload: Overload,
-    /// How deadline tasks reclaim.
-    pub grub: Grub,
-    /// CPU limits.
-    pub throttle: Throttle,
-    /// cpusets.
-    pub cpusets: Rules,
+    /// What it does.
+    pub behaviours: Behaviours,
     /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED, `rt_group_sched=`): off, as distributions build their
     /// kernels.
     pub rt_group_sched: bool,
     /// Count switches away from the tasks of each group: off.
     pub group_switches: bool,
-    /// Tasks that wake, fork or exec look for room on a CPU that is in use before they look for an idle one: off, but
-    /// in [one cloud's builds](Self::as_of) of 6.18.
-    pub vcpu_pack: bool,
     base_slice_ns: u64,
+    migration_cost_ns: u64,
     overrides: Vec<(String, u64)>,
+    forced: Vec<(Behaviour, bool)>,
 }
 
 /// A name that nothing has.
@@ -218,6 +201,7 @@ pub fn kernels() -> &'static [KernelRow] {
 /// ```
 /// assert_eq!(vruntime_sched::kernel("6.12").unwrap().name, "6.12");
 /// assert_eq!(vruntime_sched::kernel("6.13").unwrap_err().nearest, Some("6.12"));
+/// assert_eq!(vruntime_sched::kernel("5.10").unwrap().name, "5.10");
 /// ```
 pub fn kernel(name: &str) -> Result<Kernel, UnknownName> {
     let row = KERNELS.iter().find(|row| row.name == name).ok_or_else(|| {
@@ -231,28 +215,27 @@ pub fn kernel(name: &str) -> Result<Kernel, UnknownName> {
     Ok(Kernel {
         name: row.name,
         policy: row.policy,
-        eevdf: row.eevdf,
         features: row.features,
-        balancer: row.balancer,
-        rt_limit: row.rt_limit,
-        overload: row.overload,
-        grub: row.grub,
-        throttle: row.throttle,
-        cpusets: row.cpusets,
+        behaviours: row.behaviours(),
         rt_group_sched: false,
         group_switches: false,
-        vcpu_pack: false,
         base_slice_ns: row.base_slice_ns,
+        migration_cost_ns: row.migration_cost_ns,
         overrides: Vec::new(),
+        forced: Vec::new(),
     })
 }
 
 /// Whether a kernel on offer has a feature, on or off.
 pub fn has_feature(kernel: &str, feature: Feature) -> bool {
-    let place = |name: &str| KERNELS.iter().position(|row| row.name == name);
-    let range = FEATURES.iter().find(|row| row.feature == feature).and_then(|row| row.kernels);
-    let range = range.and_then(|(first, last)| Some(place(first)?..=place(last)?));
-    place(kernel).zip(range).is_some_and(|(place, range)| range.contains(&place))
+    KERNELS.iter().find(|row| row.name == kernel).is_some_and(|row| row.has_feature(feature))
+}
+
+/// Returns the first and the last of the kernels on offer that have a feature.
+pub fn with_feature(feature: Feature) -> Option<(&'static str, &'static str)> {
+    let mut having = KERNELS.iter().filter(|row| row.has_feature(feature)).map(|row| row.name);
+    let first = having.next()?;
+    Some((first, having.next_back().unwrap_or(first)))
 }
 
 /// What a negative number stands for that the kernel accepts for a tunable: -1 for no limit of real-time bandwidth, any
@@ -270,6 +253,18 @@ pub fn negative(name: &str, value: i64) -> Option<u64> {
         ("sched_rr_timeslice_ms", ..0) => Some(0),
         _ => None,
     }
+}
+
+/// Returns a feature's or behaviour's name without what switches it, and whether that switches it on.
+///
+/// ```
+/// use vruntime_sched::kernels::bare_feature;
+/// assert_eq!(bare_feature("NO_HRTICK"), ("HRTICK", false));
+/// assert_eq!(bare_feature("+TASK_THROTTLE"), ("TASK_THROTTLE", true));
+/// ```
+pub fn bare_feature(name: &str) -> (&str, bool) {
+    let off = name.strip_prefix("NO_").or(name.strip_prefix('-'));
+    off.map_or((name.strip_prefix('+').unwrap_or(name), true), |bare| (bare, false))
 }
 
 /// The slice of SCHED_RR that `ms` stand for: whole ticks, rounded up (`msecs_to_jiffies`); 0 is the default.
@@ -333,21 +328,71 @@ impl Kernel {
         Ok(())
     }
 
-    /// Switches a feature by its kernel name, off with a `NO_` before it.
+    /// Switches a feature or a [behaviour](behaviours) by its name: on, perhaps with a `+` before it, or off with `NO_`
+    /// or `-`. What behaviours need of each other, [`check`](Self::check) tells.
     ///
     /// # Errors
     ///
-    /// When no feature has that name.
+    /// When neither a feature nor a behaviour has that name.
+    ///
+    /// ```
+    /// use vruntime_sched::kernels::Behaviour;
+    /// let mut kernel = vruntime_sched::kernel("6.12").unwrap();
+    /// kernel.feature("+TASK_THROTTLE").unwrap();
+    /// kernel.feature("-DELAY_DEQUEUE").unwrap();
+    /// assert!(kernel.behaviours.has(Behaviour::TaskThrottle) && kernel.check().is_ok());
+    /// assert_eq!(kernel.feature("+TASK_THROTLE").unwrap_err().nearest, Some("TASK_THROTTLE"));
+    /// ```
     pub fn feature(&mut self, name: &str) -> Result<(), UnknownName> {
-        let (bare, on) = name.strip_prefix("NO_").map_or((name, true), |bare| (bare, false));
+        let (bare, on) = bare_feature(name);
+        if let Some(behaviour) = Behaviour::named(bare) {
+            self.force(behaviour, on);
+            return Ok(());
+        }
         let Some(row) = FEATURES.iter().find(|row| row.name == bare) else {
-            let ours = |row: &crate::features::FeatureRow| row.kernels.is_none() && self.policy != PolicyKind::O1;
+            let ours = |row: &crate::features::FeatureRow| row.of == Of::Vruntime && self.policy != PolicyKind::O1;
             let own = FEATURES.iter().filter(|row| ours(row) || has_feature(self.name, row.feature));
             let own = own.map(|row| row.name).collect();
-            return Err(self.unknown("feature", bare, own, FEATURES.iter().map(|row| row.name)));
+            let all = FEATURES.iter().map(|row| row.name).chain(behaviours::BEHAVIOURS.iter().map(|row| row.name));
+            return Err(self.unknown("feature", bare, own, all));
         };
         self.features.set(row.feature, on);
         Ok(())
+    }
+
+    /// Adds a behaviour, or removes it. With [`Behaviour::Eevdf`] the policy changes, and the features that belong to
+    /// it.
+    pub fn force(&mut self, behaviour: Behaviour, on: bool) {
+        self.behaviours.set(behaviour, on);
+        self.forced.retain(|(other, _)| *other != behaviour);
+        self.forced.push((behaviour, on));
+        if behaviour == Behaviour::Eevdf {
+            self.policy = if on { PolicyKind::Eevdf } else { PolicyKind::Cfs };
+            table::EEVDF.iter().for_each(|&feature| self.features.set(feature, on));
+            table::CFS.iter().for_each(|&feature| self.features.set(feature, !on));
+        }
+    }
+
+    /// Returns the behaviours that were added or removed by hand.
+    pub fn forced(&self) -> &[(Behaviour, bool)] {
+        &self.forced
+    }
+
+    /// Checks the behaviours that were added or removed by hand.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel's policy has nothing to do with one of them, or they contradict each other.
+    pub fn check(&self) -> Result<(), Impossible> {
+        if self.forced.is_empty() {
+            return Ok(());
+        }
+        for &(behaviour, _) in &self.forced {
+            if !behaviour.concerns(self.policy) {
+                return Err(Impossible::OtherPolicy(behaviour, self.policy));
+            }
+        }
+        self.behaviours.check(self.policy)
     }
 
     /// What is neither among its `own` names nor among those of `all` kernels: of equally near ones its own is meant.
@@ -371,11 +416,7 @@ impl Kernel {
             latency_ns: 6 * MS * factor,
             wakeup_granularity_ns: MS * factor,
             idle_min_granularity_ns: 750_000,
-            migration_cost_ns: match self.balancer {
-                Balancer::V2_6_15 | Balancer::V2_6_22 => 2_500_000,
-                Balancer::V2_6_23 => 0,
-                _ => 500_000,
-            },
+            migration_cost_ns: self.migration_cost_ns,
             nr_migrate: 32,
             cfs_bandwidth_slice_ns: 5 * MS,
             tick_ns: 1_000_000_000 / u64::from(hz.max(1)),

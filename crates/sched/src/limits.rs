@@ -7,6 +7,7 @@ use crate::event::Event;
 use crate::group::GroupError;
 use crate::host::{Host, Timer};
 use crate::ids::{CpuId, GroupId};
+use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::rq::Rqs;
 use crate::scheduler::{Scheduler, settle};
@@ -29,7 +30,11 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if limit.is_none() && shared.group(group).pool().is_none() {
             return Ok(());
         }
-        let pool = shared.group(group).pool_or_new(shared.config.throttle, group, shared.config.cfs_period_phase_ns);
+        let pool = shared.group(group).pool_or_new(
+            shared.config.has(Behaviour::PeriodsApart),
+            group,
+            shared.config.cfs_period_phase_ns,
+        );
         let arm = pool.lock().set(limit, self.now);
         if arm.is_some() {
             self.host.arm(Timer::GroupPeriod(group), arm);

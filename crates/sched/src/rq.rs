@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use core::ops::DerefMut;
 
 use crate::arena::Arena;
+use crate::balance::RqBalance;
 use crate::balance::sums::Sums;
-use crate::balance::{Balancer, RqBalance};
 use crate::class::deadline::{self, DlRq};
 use crate::class::rt::RtRq;
 use crate::clock::Clock;
@@ -14,6 +14,7 @@ use crate::config::Preemption;
 use crate::event::{Event, Running};
 use crate::host::Timer;
 use crate::ids::{CpuId, GroupId, TaskId};
+use crate::kernels::Behaviour;
 use crate::list::TaskList;
 use crate::loadavg::RqLoad;
 use crate::policy::{Fault, Policy};
@@ -122,7 +123,7 @@ impl<P: Policy> Rq<P> {
             lazy: shared.config.preemption == Preemption::Lazy,
             resched_lazily: false,
             keeps_clock: false,
-            may_keep_clock: shared.config.balancer >= Balancer::V3_10,
+            may_keep_clock: shared.config.has(Behaviour::SkipsClock),
             notify_resume: false,
             restoring: false,
             hrtick: false,

@@ -26,11 +26,12 @@ use crate::class::o1;
 use crate::class::rt::Cpupri;
 use crate::config::Config;
 use crate::cpumask::{AtomicCpuMask, CpuMask};
-use crate::cpuset::{CpusetView, Cpusets, Populated};
+use crate::cpuset::{CpusetView, Cpusets, Populated, Rules};
 use crate::energy::Energy;
 use crate::group::TaskGroup;
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::jiffies::Jiffies;
+use crate::kernels::Behaviour;
 use crate::loadavg;
 use crate::policy::Policy;
 use crate::sync::{AtomicBool, AtomicU32};
@@ -119,21 +120,24 @@ pub struct Shared<P: Policy> {
 impl<P: Policy> Shared<P> {
     /// The shared state of a machine without tasks.
     pub fn new(topology: Topology, config: Config<P::Tunables>) -> Self {
-        let cpusets = Cpusets::new(config.cpusets, topology.nr_cpus(), config.isolated.clone());
+        let rules =
+            Rules { forgets: config.has(Behaviour::CpusetForgets), exclusive: config.has(Behaviour::ExclusiveCpusets) };
+        let cpusets = Cpusets::new(rules, topology.nr_cpus(), config.isolated.clone());
         let roots = cpusets.roots();
         let dl = DlShared::new(&topology, &config, &roots);
         let split = AtomicBool::new(roots.is_split());
-        let domains = DomainSets::new(&topology, config.balancer, config.features, roots);
-        let cpus = topology.cpus().iter().map(|place| Published::new(place.capacity, config.balancer));
+        let domains = DomainSets::new(&topology, config.behaviours, config.features, roots);
+        let counts_delayed = config.has(Behaviour::DelayedCounts);
+        let cpus = topology.cpus().iter().map(|place| Published::new(place.capacity, counts_delayed));
         let sums = CacheSums::new(&topology, config.callers);
         let energy = Energy::new(&topology, &config).map(Box::new);
-        let cpu_loads = config.balancer.has_cpu_load().then(|| CpuLoads::new(topology.nr_cpus()));
+        let cpu_loads = config.has(Behaviour::CpuLoads).then(|| CpuLoads::new(topology.nr_cpus()));
         let shared = Self {
             cpus: cpus.collect(),
             idle: (0..topology.nr_cpus()).map(|_| Idleness::default()).collect(),
             nohz: Nohz::new(topology.nr_cpus()),
             jiffies: Jiffies::new(),
-            rt: Cpupri::new(topology.nr_cpus(), config.overload),
+            rt: Cpupri::new(topology.nr_cpus(), config.has(Behaviour::OverloadWaiting)),
             dl,
             loadavg: loadavg::Shares::new(config.tunables.tick_ns()),
             max_capacity: topology.cpus().iter().map(|place| place.capacity).max().unwrap_or(1024),
@@ -247,7 +251,7 @@ impl<P: Policy> Shared<P> {
             }
         }
         let split = roots.is_split();
-        self.domains.rebuild(&self.topology, self.config.balancer, self.config.features, roots);
+        self.domains.rebuild(&self.topology, self.config.behaviours, self.config.features, roots);
         self.split.store(split, Relaxed);
         change
     }

@@ -446,11 +446,11 @@ fn where_a_hog_goes_on(kernel: &str) -> Vec<u32> {
 /// if only for whoever is not of the class, and each time to the next CPU.
 #[test]
 fn who_gets_his_runtime_back_stays_up_to_6_6_and_is_pushed_from_6_7_on() {
-    for kernel in ["6.1", "6.6"] {
+    for kernel in ["4.19", "5.4", "5.10", "5.15", "6.1", "6.4", "6.6"] {
         let cpus = where_a_hog_goes_on(kernel);
         assert!(cpus.len() > 15 && cpus.iter().all(|cpu| *cpu == cpus[0]), "{kernel}: {cpus:?}");
     }
-    for kernel in ["6.12", "6.18", "7.1"] {
+    for kernel in ["6.8", "6.11", "6.12", "6.14", "6.17", "6.18", "7.1"] {
         let cpus = where_a_hog_goes_on(kernel);
         assert!(cpus.len() > 15 && cpus.windows(2).all(|pair| pair[0] != pair[1]), "{kernel}: {cpus:?}");
         assert!((0..4).all(|cpu| cpus.contains(&cpu)), "{kernel}: {cpus:?}");

@@ -147,9 +147,13 @@ cpus = [0]
 run = "100s"
 "#;
     let first = |kernel: &str| run_it(kernel, "pack:1 l3:1 l2:2 core:4", text).woken["worker"][0];
-    assert_eq!(["6.12", "6.18", "7.1"].map(first), [1, 1, 1]);
+    for kernel in ["6.8", "6.11", "6.12", "6.14", "6.17", "6.18", "7.1"] {
+        assert_eq!(first(kernel), 1, "{kernel}");
+    }
     // The search begins behind the target, wherever that leads.
-    assert_eq!(first("6.6"), 4);
+    for kernel in ["4.19", "5.4", "5.10", "5.15", "6.4", "6.6"] {
+        assert_eq!(first(kernel), 4, "{kernel}");
+    }
 }
 
 /// `find_idlest_group` compares loads per capacity, and in the same node a difference of 17 % is enough: in a group

@@ -25,7 +25,8 @@ use super::{Model, Reports, Seeds};
     }),
     mut_arg("feature", |arg| {
         arg.help(
-            "What-if: switch a scheduler feature on by its kernel name, or off with NO_ in front; can be repeated",
+            "What-if: switch a scheduler feature or a behaviour (`vruntime kernels --behaviours`) on (NAME or +NAME), or off \
+             (NO_NAME or -NAME); can be repeated",
         )
     }),
     mut_arg("gate", |arg| {

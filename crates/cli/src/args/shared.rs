@@ -28,8 +28,9 @@ pub(crate) struct Model {
     /// Set a tunable of the kernel or a cost by its name; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     pub(crate) set: Vec<(String, u64)>,
-    /// Switch a scheduler feature on by its kernel name, or off with NO_ in front; can be repeated
-    #[arg(long, value_name = "FEATURE")]
+    /// Switch a scheduler feature or a behaviour (`vruntime kernels --behaviours`) on (NAME or +NAME), or off (NO_NAME
+    /// or -NAME); can be repeated
+    #[arg(long, value_name = "FEATURE", allow_hyphen_values = true)]
     pub(crate) feature: Vec<String>,
     /// Create all tasks before the run, and let them sleep until their start time; otherwise each is forked then
     #[arg(long)]

@@ -3,8 +3,8 @@
 use clap::CommandFactory;
 use serde_json::{Map, Value, json};
 use vruntime_report::{fit_text, grid};
-use vruntime_sched::features::{FEATURES, Feature, FeatureRow};
-use vruntime_sched::kernels::{KernelRow, has_feature};
+use vruntime_sched::features::{FEATURES, Feature, FeatureRow, Of};
+use vruntime_sched::kernels::{KernelRow, has_feature, with_feature};
 use vruntime_sched::{Kernel, PolicyKind, kernels as rows};
 use vruntime_sim::topology::{EXAMPLES, Example};
 
@@ -12,6 +12,9 @@ use crate::args::{Arguments, Completions, Kernels, Machines};
 use crate::{Ended, machine, output, plan};
 
 pub(crate) fn kernels(kernels: &Kernels) -> miette::Result<Ended> {
+    if let Some(names) = &kernels.behaviours {
+        return super::behaviours::print(names, kernels.json);
+    }
     let one = kernels.kernel.as_ref().or(kernels.features.as_ref());
     match (one, kernels.json) {
         (None, false) => output::print(&table()),
@@ -24,11 +27,11 @@ pub(crate) fn kernels(kernels: &Kernels) -> miette::Result<Ended> {
 }
 
 fn kernel_json(row: &KernelRow) -> Value {
-    json!({"kernel": row.name, "policy": policy(row.policy), "change": row.change})
+    json!({"kernel": row.name, "release": row.release, "policy": policy(row.policy), "unverified": row.unverified, "change": row.change})
 }
 
 fn feature_json(row: &FeatureRow) -> Value {
-    let kernels = row.kernels.map(|(first, last)| [first, last]);
+    let kernels = with_feature(row.feature).map(|(first, last)| [first, last]);
     json!({"feature": row.name, "kernels": kernels, "what": row.what, "has_effect": row.feature.without_effect().is_none()})
 }
 
@@ -55,13 +58,21 @@ fn table() -> String {
     let lines =
         rows().iter().map(|row| vec![row.name.to_owned(), policy(row.policy).to_owned(), row.change.to_owned()]);
     let table = grid(&["kernel", "policy", "what changed, and why"], 3, lines);
-    format!("{table}\nfeatures and tunables of one: vruntime kernels 6.12\n")
+    let unverified: Vec<&str> = rows().iter().filter(|row| !row.unverified.is_empty()).map(|row| row.name).collect();
+    let note = format!(
+        "not compared with the kernel's own text or a recording: {}; vruntime kernels KERNEL says what",
+        unverified.join(", ")
+    );
+    format!(
+        "{table}\n{}\nfeatures and tunables of one: vruntime kernels 6.12\nwhat differs: vruntime kernels --behaviours 5.15 6.12\n",
+        fit_text(&note, "")
+    )
 }
 
 /// Every feature, the kernels that have it, and what it does.
 fn all_features() -> String {
     let lines = FEATURES.iter().map(|row| {
-        let kernels = match row.kernels {
+        let kernels = match with_feature(row.feature) {
             None => "none, ours".to_owned(),
             Some((first, last)) if first == last => first.to_owned(),
             Some((first, last)) => format!("{first} to {last}"),
@@ -79,7 +90,7 @@ fn what(row: &FeatureRow) -> String {
 
 /// The features that mean something in a kernel.
 fn known_in(kernel: &Kernel) -> impl Iterator<Item = &'static FeatureRow> {
-    FEATURES.iter().filter(|row| row.kernels.is_none() || has_feature(kernel.name, row.feature))
+    FEATURES.iter().filter(|row| row.of == Of::Vruntime || has_feature(kernel.name, row.feature))
 }
 
 fn features(name: &str) -> miette::Result<String> {
@@ -89,12 +100,15 @@ fn features(name: &str) -> miette::Result<String> {
     let kernel = plan::parse_kernel(name)?;
     let lines = known_in(&kernel).map(|row| {
         let state = if kernel.features.has(row.feature) { "on" } else { "off" };
-        let state = if row.kernels.is_none() { format!("{state}, ours") } else { state.to_owned() };
+        let state = if row.of == Of::Vruntime { format!("{state}, ours") } else { state.to_owned() };
         vec![row.name.to_owned(), state, what(row)]
     });
     let change = rows().iter().find(|row| row.name == kernel.name).map_or("", |row| row.change);
     let head = format!("Linux {name}, {}: {change}", policy(kernel.policy));
     let mut text = format!("{}\n\n", fit_text(&head, ""));
+    if let Some(unverified) = super::behaviours::unverified(kernel.name) {
+        text.push_str(&format!("{}\n\n", fit_text(&unverified, "")));
+    }
     if kernel.policy == PolicyKind::O1 && !has_classes(&kernel) {
         text.push_str("it has no features to switch: they came with CFS\n");
     } else {

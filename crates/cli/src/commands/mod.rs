@@ -1,6 +1,9 @@
 //! One file a command.
 
 mod analyses;
+mod behaviours;
+mod bisect;
+
 #[cfg(target_os = "linux")]
 mod calibrate;
 mod compare;
@@ -23,6 +26,7 @@ mod trace;
 mod traced;
 
 pub(crate) use analyses::{Asked, word as analysis_word};
+pub(crate) use bisect::bisect;
 #[cfg(target_os = "linux")]
 pub(crate) use calibrate::calibrate;
 pub(crate) use compare::compare;

@@ -2,13 +2,13 @@
 
 use alloc::vec::Vec;
 
-use super::Balancer;
 use super::domains::{Domain, Level};
 use super::imbalance::{Imbalance, MigrationType};
 use crate::cpumask::CpuMask;
 use crate::event::{BalanceKind, MigrateCause};
 use crate::features::Feature;
 use crate::ids::CpuId;
+use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::rq::Rq;
 use crate::scheduler::detach_task;
@@ -95,7 +95,7 @@ fn may_migrate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'_>,
     // Asleep, its dequeue delayed: moving it moves load, and nothing else. That is looked at since 6.14, though not by
     // the stopper, which says nothing of what it moves: to it that is load.
     let delayed = task.state == TaskState::Sleeping;
-    if delayed && !shared.config.balancer.counts_delayed() && env.imbalance.migration != MigrationType::Load {
+    if delayed && !shared.config.has(Behaviour::DelayedCounts) && env.imbalance.migration != MigrationType::Load {
         return false;
     }
     if P::limit_forbids_move(rq, shared, index, to) {
@@ -106,7 +106,7 @@ fn may_migrate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'_>,
     }
     let task = &rq.tasks[index];
     // The kernel's own thread of a CPU is where it has to be.
-    if task.per_cpu && shared.config.balancer >= Balancer::V6_1 {
+    if task.per_cpu && shared.config.has(Behaviour::KthreadsStay) {
         return false;
     }
     if !task.allowed(env.dst) {
@@ -143,7 +143,9 @@ fn may_migrate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'_>,
 /// Whether a task's cache is still warm where it is.
 fn is_hot<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, env: &Env<'_>, to: &Rq<P>, index: u32) -> bool {
     let task = &rq.tasks[index];
-    if task.policy == SchedPolicy::Idle || env.domain.level == Level::Smt {
+    if task.policy == SchedPolicy::Idle
+        || (env.domain.level == Level::Smt && shared.config.has(Behaviour::SmtIgnoresHeat))
+    {
         return false;
     }
     if to.nr_running > 0 && P::sticky(rq, shared, index) {
@@ -163,7 +165,7 @@ fn fits_imbalance<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'
             if shared.config.features.has(Feature::LbMin) && load < 16 && env.failed == 0 {
                 return false;
             }
-            let counted = if shared.config.balancer.is_by_load() { load / 2 } else { relaxed(load) };
+            let counted = if shared.config.has(Behaviour::RelaxesLoad) { relaxed(load) } else { load / 2 };
             if counted > env.imbalance.amount {
                 return false;
             }

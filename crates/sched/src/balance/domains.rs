@@ -12,11 +12,12 @@ mod build;
 mod numbers;
 
 use self::build::{Builder, last_level_caches, levels, own_groups, tolerate, use_sums};
+use super::LlcShared;
 use super::roots::Roots;
-use super::{Balancer, LlcShared};
 use crate::cpumask::CpuMask;
 use crate::features::Features;
 use crate::ids::CpuId;
+use crate::kernels::Behaviours;
 use crate::policy::Policy;
 use crate::shared::Shared;
 use crate::topology::Topology;
@@ -246,20 +247,20 @@ pub(crate) fn most_levels(topology: &Topology) -> usize {
 
 impl Domains {
     /// The domains of a machine all of whose CPUs are online.
-    pub fn new(topology: &Topology, balancer: Balancer, features: Features) -> Self {
-        Self::of_roots(topology, balancer, features, Roots::whole(topology.nr_cpus()), false)
+    pub fn new(topology: &Topology, behaviours: Behaviours, features: Features) -> Self {
+        Self::of_roots(topology, behaviours, features, Roots::whole(topology.nr_cpus()), false)
     }
 
     /// The domains of the CPUs that are there, within each root domain; `lost`: those of several NUMA nodes are left
     /// out.
     pub(crate) fn of_roots(
         topology: &Topology,
-        balancer: Balancer,
+        behaviours: Behaviours,
         features: Features,
         roots: Roots,
         lost: bool,
     ) -> Self {
-        let mut builder = Builder::new(topology, balancer, features, &roots);
+        let mut builder = Builder::new(topology, behaviours, features, &roots);
         for (level, span_of) in levels(topology, lost) {
             builder.add(level, &*span_of);
         }

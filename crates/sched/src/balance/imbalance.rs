@@ -1,9 +1,9 @@
 //! How much to move, and in what unit.
 
-use super::Balancer;
 use super::domains::Domain;
 use super::stats::{DomainStats, GroupStats, GroupType};
 use crate::event::BalanceKind;
+use crate::kernels::{Behaviour, Behaviours};
 
 /// What is counted when tasks are moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,9 +28,14 @@ const fn tasks(amount: u64) -> Imbalance {
 /// Tasks that the busier of two groups has more than its part, twice over.
 ///
 /// Since 6.6 groups of different numbers of cores are compared in proportion, and an idle group may take one of two.
-fn sibling_imbalance(balancer: Balancer, kind: BalanceKind, local: &GroupStats<'_>, busiest: &GroupStats<'_>) -> u64 {
+fn sibling_imbalance(
+    behaviours: &Behaviours,
+    kind: BalanceKind,
+    local: &GroupStats<'_>,
+    busiest: &GroupStats<'_>,
+) -> u64 {
     let (here, there) = (u64::from(local.nr_running), u64::from(busiest.nr_running));
-    if balancer <= Balancer::V6_1 {
+    if !behaviours.has(Behaviour::SiblingByCores) {
         return there.saturating_sub(here);
     }
     if kind == BalanceKind::Busy || there == 0 {
@@ -47,15 +52,19 @@ fn sibling_imbalance(balancer: Balancer, kind: BalanceKind, local: &GroupStats<'
 }
 
 /// Whether tasks are to be spread over groups: up to 6.1 the group that balances decides, since then the busiest one.
-fn prefers_sibling(balancer: Balancer, local: &GroupStats<'_>, busiest: &GroupStats<'_>) -> bool {
-    if balancer <= Balancer::V6_1 { local.group.prefers_sibling } else { busiest.group.prefers_sibling }
+fn prefers_sibling(behaviours: &Behaviours, local: &GroupStats<'_>, busiest: &GroupStats<'_>) -> bool {
+    if behaviours.has(Behaviour::SiblingOfBusiest) {
+        busiest.group.prefers_sibling
+    } else {
+        local.group.prefers_sibling
+    }
 }
 
 /// Whether anything should be moved, and how much (`find_busiest_group`).
 pub(crate) fn find(
     stats: &DomainStats<'_>,
     domain: &Domain,
-    balancer: Balancer,
+    behaviours: &Behaviours,
     kind: BalanceKind,
 ) -> Option<Imbalance> {
     let busiest = stats.busiest.as_ref()?;
@@ -76,9 +85,9 @@ pub(crate) fn find(
         {
             return None;
         }
-        let siblings = prefers_sibling(balancer, local, busiest)
+        let siblings = prefers_sibling(behaviours, local, busiest)
             && local.kind == GroupType::HasSpare
-            && sibling_imbalance(balancer, kind, local, busiest) > 1;
+            && sibling_imbalance(behaviours, kind, local, busiest) > 1;
         if !siblings && busiest.kind != GroupType::Overloaded {
             if kind == BalanceKind::Busy {
                 return None;
@@ -92,7 +101,7 @@ pub(crate) fn find(
             }
         }
     }
-    let imbalance = calculate(stats, busiest, domain, balancer, kind, average);
+    let imbalance = calculate(stats, busiest, domain, behaviours, kind, average);
     (imbalance.amount > 0).then_some(imbalance)
 }
 
@@ -118,11 +127,29 @@ fn find_by_average(
     (amount > 0).then_some(Imbalance { migration: MigrationType::Load, amount })
 }
 
+/// Returns whether a difference between NUMA nodes, twice what would be moved, is left as it is: a pair of
+/// communicating tasks had better stay on its node while there is room.
+fn numa_allows(
+    behaviours: &Behaviours,
+    domain: &Domain,
+    local: &GroupStats<'_>,
+    busiest: &GroupStats<'_>,
+    difference: u64,
+) -> bool {
+    if behaviours.has(Behaviour::NumaByCaches) {
+        return local.nr_running < domain.imb_numa_nr && difference <= 2;
+    }
+    if behaviours.has(Behaviour::NumaQuarter) {
+        return busiest.nr_running < busiest.group.weight / 4 && difference >> 1 <= 2;
+    }
+    behaviours.has(Behaviour::NumaPair) && busiest.nr_running <= 2
+}
+
 fn calculate(
     stats: &DomainStats<'_>,
     busiest: &GroupStats<'_>,
     domain: &Domain,
-    balancer: Balancer,
+    behaviours: &Behaviours,
     kind: BalanceKind,
     average: u64,
 ) -> Imbalance {
@@ -146,17 +173,13 @@ fn calculate(
             }
             return Imbalance { migration: MigrationType::Util, amount };
         }
-        let difference = if busiest.group.weight == 1 || prefers_sibling(balancer, local, busiest) {
-            sibling_imbalance(balancer, kind, local, busiest)
+        let difference = if busiest.group.weight == 1 || prefers_sibling(behaviours, local, busiest) {
+            sibling_imbalance(behaviours, kind, local, busiest)
         } else {
             u64::from(local.idle_cpus.saturating_sub(busiest.idle_cpus))
         };
-        let mut amount = difference;
-        if domain.serialize && local.nr_running < domain.imb_numa_nr && amount <= 2 {
-            // A pair of communicating tasks had better stay on its NUMA node while there is room.
-            amount = 0;
-        }
-        return tasks(amount >> 1);
+        let stays = domain.serialize && numa_allows(behaviours, domain, local, busiest, difference);
+        return tasks(if stays { 0 } else { difference >> 1 });
     }
     // Here is no room either: even the load out.
     let here =
@@ -189,7 +212,11 @@ mod tests {
             let package = u32::from(core >= 8);
             CpuPlace { core, cluster: core, llc: package, package, node: 0, capacity: 1024 }
         };
-        Domains::new(&Topology::new((0..10).map(place).collect(), None).unwrap(), Balancer::V6_12, Features::default())
+        Domains::new(
+            &Topology::new((0..10).map(place).collect(), None).unwrap(),
+            Behaviours::at("6.12"),
+            Features::default(),
+        )
     }
 
     fn stats(domain: &Domain, cpu: u32, kind: GroupType, tasks: u32) -> GroupStats<'_> {
@@ -203,19 +230,19 @@ mod tests {
     fn bigger_groups_have_more_tasks() {
         let domains = machine();
         let domain = domains.at(CpuId(0), 1).unwrap();
-        let difference = |balancer, kind, (cpu, here): (u32, u32), there: u32| {
+        let difference = |release, kind, (cpu, here): (u32, u32), there: u32| {
             let room = GroupType::HasSpare;
             let (local, busiest) = (stats(domain, cpu, room, here), stats(domain, 9 - cpu, room, there));
-            sibling_imbalance(balancer, kind, &local, &busiest)
+            sibling_imbalance(&Behaviours::at(release), kind, &local, &busiest)
         };
         let (big, small) = (|tasks| (0, tasks), |tasks| (9, tasks));
-        let idle = |cpu, there| difference(Balancer::V6_12, BalanceKind::Idle, cpu, there);
+        let idle = |cpu, there| difference("6.12", BalanceKind::Idle, cpu, there);
         // Two to eight is what they should have; half of what is told is moved, so that 1 is nothing.
         assert_eq!([idle(big(8), 2), idle(small(2), 8), idle(small(1), 4)], [1; 3]);
         assert_eq!([idle(big(3), 2), idle(small(0), 8), idle(small(0), 3)], [3, 4, 2]);
         assert_eq!([idle(small(0), 2), idle(small(0), 1), idle(small(0), 0)], [2, 1, 0]);
-        assert_eq!(difference(Balancer::V6_12, BalanceKind::Busy, small(0), 4), 0);
-        assert_eq!(difference(Balancer::V6_1, BalanceKind::Busy, small(1), 4), 3);
+        assert_eq!(difference("6.12", BalanceKind::Busy, small(0), 4), 0);
+        assert_eq!(difference("6.1", BalanceKind::Busy, small(1), 4), 3);
     }
 
     /// What is to be moved from one group to another, where only these two are.
@@ -228,7 +255,7 @@ mod tests {
             overloaded_cpu: false,
             by_average: false,
         };
-        find(&seen, domain, Balancer::V6_12, kind)
+        find(&seen, domain, &Behaviours::at("6.12"), kind)
     }
 
     /// Between caches: who has room takes tasks from who is just full, and utilisation only from who has too much; the
@@ -257,7 +284,7 @@ mod tests {
             CpuPlace { core: cpu, cluster: cpu, llc: node, package: node, node, capacity: 1024 }
         };
         let topology = Topology::new((0..64).map(place).collect(), None).unwrap();
-        let domains = Domains::new(&topology, Balancer::V6_12, Features::default());
+        let domains = Domains::new(&topology, Behaviours::at("6.12"), Features::default());
         let (_, domain) = domains.of(CpuId(0)).next_back().unwrap();
         assert!(domain.serialize && domain.imb_numa_nr == 4);
         let moves = |here: u32, there: u32| {

@@ -21,6 +21,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32};
 
 use crate::cpumask::CpuMask;
 use crate::ids::CpuId;
+use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::shared::Shared;
 
@@ -28,91 +29,11 @@ pub(crate) use pull::{Balancing, nohz_kick};
 pub use sets::DomainSets;
 pub(crate) use when::{may_look_newly_idle, rebalance_domains};
 
-/// How a kernel's balancer behaves. What each does differently is said where it is done.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Balancer {
-    /// 2.6.15: CPUs are compared by how many tasks they have (`early`).
-    V2_6_15,
-    /// 2.6.22: by their weights (smpnice).
-    V2_6_22,
-    /// 2.6.23: as before, and no task is ever cache-hot.
-    V2_6_23,
-    /// 3.10: groups' loads are compared, and what a group's tasks weigh is computed for all groups before tasks are
-    /// pulled (`by_load`).
-    V3_10,
-    /// 3.12: load is what is runnable on average; what a group's tasks weigh is computed when asked for.
-    V3_12,
-    /// 3.17: a group with nobody too many can be the busiest, too.
-    V3_17,
-    /// 3.18: but is left alone where a task would only change places.
-    V3_18,
-    /// 6.1.
-    V6_1,
-    /// 6.6.
-    V6_6,
-    /// 6.12.
-    V6_12,
-    /// 6.18: tasks whose dequeue is delayed are no work for others; forks and execs count CPUs that are forbidden, too.
-    V6_18,
-    /// [Late releases](crate::Kernel::as_of) of 6.18: forks and execs count allowed CPUs alone, as in other kernels.
-    V6_18_44,
-    /// 7.0.
-    V7_0,
-    /// 7.1: idle tasks take no CPU for idle that has others like them.
-    V7_1,
-}
-
-impl Balancer {
-    /// One of those from before groups: see `early`.
-    #[inline]
-    pub(crate) fn is_early(self) -> bool {
-        self <= Self::V2_6_23
-    }
-
-    /// One of those that compare loads: see `by_load`.
-    #[inline]
-    pub(crate) fn is_by_load(self) -> bool {
-        self > Self::V2_6_23 && self < Self::V6_1
-    }
-
-    /// Whether it balances in a softirq (SCHED_SOFTIRQ, 2.6.20): when the interrupt of the tick that found it due
-    /// returns, whatever that tick has asked for. So the other CPUs, whose ticks came in the same microseconds, may
-    /// have rescheduled by then, and who had to wait there until the tick can be pulled. 2.6.15 balances in the tick
-    /// itself.
-    pub(crate) fn has_softirq(self) -> bool {
-        self > Self::V2_6_15
-    }
-
-    /// What it tells the time by, at `now`: jiffies. Before groups (`early`) nanoseconds, of which it counts whole
-    /// ticks.
-    #[inline]
-    pub(crate) fn time<P: Policy>(self, shared: &Shared<P>, now: u64) -> u64 {
-        if self.is_early() { now } else { shared.jiffies.now() }
-    }
-
-    /// Whether it counts tasks that sleep and whose dequeue is delayed as it does those that run or wait
-    /// (`h_nr_queued`, until 6.14).
-    pub(crate) fn counts_delayed(self) -> bool {
-        self == Self::V6_12
-    }
-
-    /// Whether a task that is forked or execs goes by all CPUs of a group, though it may run on some of them only
-    /// (6.18.15; 6.1.192, 6.12.117 and 6.19 count those alone on which it may).
-    pub(crate) fn counts_forbidden(self) -> bool {
-        self == Self::V6_18
-    }
-
-    /// Whether it knows that half a core is no help to a task that is too big for its CPU, and asks of every group with
-    /// room whether its CPUs are bigger (6.1.192 and 6.12.117; 6.6 is taken to. 6.18.15, 6.19.14, 7.0.13 and 7.1.13 do
-    /// not, so late releases of 6.18 are taken not to).
-    pub(crate) fn spares_big_cpus(self) -> bool {
-        self <= Self::V6_12
-    }
-
-    /// Whether it looks at averages of a CPU's load over ticks.
-    pub(crate) fn has_cpu_load(self) -> bool {
-        self < Self::V6_1
-    }
+/// Returns what the balancer tells the time by, at `now`: jiffies. Before groups (`early`) nanoseconds, of which it
+/// counts whole ticks.
+#[inline]
+pub(crate) fn time<P: Policy>(shared: &Shared<P>, now: u64) -> u64 {
+    if shared.config.has(Behaviour::Early) { now } else { shared.jiffies.now() }
 }
 
 /// What the CPUs of a last-level cache share.
@@ -158,7 +79,7 @@ pub(crate) fn siblings_are_idle<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> bo
 /// A CPU's state in one of its domains.
 #[derive(Clone, Debug)]
 pub(crate) struct DomainState {
-    /// When it balanced there last, [jiffies](Balancer::time).
+    /// When it balanced there last, [jiffies](time).
     pub(crate) last_balance: u64,
     /// Nanoseconds until the next time, while idle.
     pub(crate) interval: u64,
@@ -255,8 +176,8 @@ fn states<P: Policy>(shared: &Shared<P>, cpu: CpuId, now: u64) -> Vec<DomainStat
     // the last of idle ones (4 ms, times 16, less a tick), not 28. Of older balancers nobody has watched it. Domains
     // that are built anew later begin anew (`sd_init`).
     let begins = now == 0;
-    let idled = begins && shared.config.balancer >= Balancer::V6_1;
-    let jiffies = shared.config.balancer.time(shared, now);
+    let idled = begins && shared.config.has(Behaviour::ByType);
+    let jiffies = time(shared, now);
     let ratio = if begins { shared.config.newidle_ratio } else { NEWIDLE_RATIO };
     let interval = |domain: &domains::Domain| if idled { domain.max_interval } else { domain.min_interval };
     let mut states: Vec<DomainState> =
@@ -271,7 +192,7 @@ fn states<P: Policy>(shared: &Shared<P>, cpu: CpuId, now: u64) -> Vec<DomainStat
 #[repr(C)] // the dice do not fit the cache line of the others
 pub(crate) struct RqBalance {
     pub(crate) domains: Vec<DomainState>,
-    /// When the first of its domains is due, [jiffies](Balancer::time).
+    /// When the first of its domains is due, [jiffies](time).
     pub(crate) next_balance: u64,
     /// How long it is idle on average, at most twice what balancing takes.
     pub(crate) avg_idle: u64,

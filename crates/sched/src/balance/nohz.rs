@@ -10,7 +10,7 @@ use crate::sync::{AtomicBool, AtomicU64};
 #[derive(Debug)]
 pub(crate) struct Nohz {
     cpus: AtomicCpuMask,
-    /// Earliest time one of them should balance, [jiffies](super::Balancer::time).
+    /// Earliest time one of them should balance, [jiffies](super::time).
     pub(crate) next_balance: AtomicU64,
     /// A CPU has joined since `next_balance` was found, and may be due earlier: somebody shall look
     /// (`nohz.needs_update`).

@@ -3,16 +3,17 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::active::Push;
+use super::by_load;
 use super::detach::{Env, detach_one, detach_tasks};
 use super::domains::{Domain, Domains, Level, SchedGroup};
 use super::imbalance::{self, Imbalance, MigrationType};
 use super::stats::{DomainStats, is_reduced};
-use super::{Balancer, by_load};
 use crate::class::fair::{capacity_greater, energy_aware};
 use crate::cpumask::CpuMask;
 use crate::event::{BalanceKind, Event, MigrateCause};
 use crate::host::Host;
 use crate::ids::CpuId;
+use crate::kernels::Behaviour;
 use crate::policy::{Policy, Wake};
 use crate::rq::{Rq, Rqs};
 use crate::scheduler::{attach_task, check_preempt, settle};
@@ -93,7 +94,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let idle = |cpu: &CpuId| self.shared.cpu(*cpu).is_idle();
         let mut first_idle = None;
         for cpu in visit.own().balancers().iter().copied().filter(idle) {
-            let whole_core = self.shared.config.balancer <= Balancer::V6_1
+            let whole_core = !self.shared.config.has(Behaviour::WholeCoreBalances)
                 || domain.level == Level::Smt
                 || super::siblings_are_idle(self.shared, cpu);
             if whole_core {
@@ -171,7 +172,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
     fn find_work(&mut self, visit: Visit<'_>, excluded: &CpuMask) -> Option<(CpuId, Imbalance)> {
         let Visit { dst, kind, domain, .. } = visit;
         let (shared, top) = (self.shared, visit.above.is_none());
-        if shared.config.balancer.is_by_load() {
+        if shared.config.behaviours.by_load() {
             let below = visit.below.map(|below| below.level);
             let (found, overloaded) = by_load::find(shared, domain, below, visit.here, kind, excluded, self.now);
             if top {
@@ -192,7 +193,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 return None;
             }
         }
-        let imbalance = imbalance::find(&stats, domain, shared.config.balancer, kind)?;
+        let imbalance = imbalance::find(&stats, domain, &shared.config.behaviours, kind)?;
         let busiest = busiest_queue(shared, domain, stats.busiest?.group, &imbalance, excluded, dst)?;
         Some((busiest, imbalance))
     }
@@ -213,7 +214,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             cause,
             imbalance,
             // Since 5.8 a lone task counts, too, until one is found that may come.
-            all_pinned: !self.shared.config.balancer.is_by_load(),
+            all_pinned: self.shared.config.has(Behaviour::ByType),
             some_pinned: false,
             new_dst: None,
             tried: CpuMask::new(),
@@ -256,12 +257,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
     }
 
     fn look_less_often(&mut self, visit: Visit<'_>, balanced: Balanced) {
-        let balancer = self.shared.config.balancer;
+        let config = &self.shared.config;
         let state = &mut self.rqs.rq(visit.dst).balance.domains[visit.position];
         state.nr_balance_failed = 0;
         // Since 6.10 a task that does not fit is no sign of a busy machine.
-        let backs_off = (balancer.is_by_load() || visit.kind != BalanceKind::NewIdle)
-            && !(balanced.misfit && balancer >= Balancer::V6_12);
+        let backs_off = (config.has(Behaviour::NewidleBacksOff) || visit.kind != BalanceKind::NewIdle)
+            && !(balanced.misfit && config.has(Behaviour::MisfitWaits));
         if backs_off {
             state.back_off(visit.domain, balanced.all_pinned);
         }
@@ -269,7 +270,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
 
     /// Before tasks are pulled from `busiest`, 3.10 computes what all groups weigh there.
     fn update_h_load(&mut self, busiest: CpuId, dst: CpuId) {
-        if self.shared.config.balancer != Balancer::V3_10 {
+        if !self.shared.config.has(Behaviour::HLoadOfAll) {
             return;
         }
         let mut rq = self.rqs.rq(busiest);
@@ -288,17 +289,17 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let state = &mut rq.balance.domains[env.position];
         let misfit = env.imbalance.migration == MigrationType::Misfit;
         // Since 6.10 a task that does not fit is not counted: others need not become more mobile for it.
-        let counts = env.kind != BalanceKind::NewIdle && !(misfit && shared.config.balancer >= Balancer::V6_12);
+        let counts = env.kind != BalanceKind::NewIdle && !(misfit && shared.config.has(Behaviour::MisfitWaits));
         if counts {
             state.nr_balance_failed += 1;
         }
-        let by_load = shared.config.balancer.is_by_load();
-        let stubborn = (by_load || env.imbalance.migration == MigrationType::Task)
+        let resets = shared.config.has(Behaviour::PushResets);
+        let stubborn = (shared.config.has(Behaviour::PushesAny) || env.imbalance.migration == MigrationType::Task)
             && state.nr_balance_failed > env.domain.cache_nice_tries + 2;
         let left = |cpu| u64::from(shared.cpu(cpu).capacity_of());
         let (here, there) = (left(env.dst), left(busiest));
         // A lone task on a CPU that real-time tasks leave much less of than of this idle one.
-        let lone_on_slow = !by_load
+        let lone_on_slow = shared.config.has(Behaviour::LeavesReduced)
             && env.kind != BalanceKind::Busy
             && shared.cpu(busiest).h_nr_running() == 1
             && is_reduced(shared.cpu(busiest), env.domain.imbalance_pct)
@@ -308,7 +309,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             state.interval = env.domain.min_interval;
             return;
         }
-        if by_load {
+        if resets {
             // The stopper was kicked: the count starts anew, a little below where it kicks again.
             state.nr_balance_failed = env.domain.cache_nice_tries + 1;
             if state.interval < env.domain.max_interval {
@@ -325,7 +326,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             settle(&mut rq, shared, self.host);
         }
         drop(rq);
-        if !by_load {
+        if !resets {
             let mut rq = self.rqs.rq(env.dst);
             let state = &mut rq.balance.domains[env.position];
             if may_move {
@@ -357,7 +358,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let count = moved.len() as u32;
         let now = self.now;
         // Since they are detached first and attached then (3.18), whoever was found last comes first.
-        if shared.config.balancer >= Balancer::V3_18 {
+        if shared.config.has(Behaviour::AttachesInReverse) {
             moved.reverse();
         }
         for task in moved {
@@ -381,7 +382,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
     /// The stopper of `src` pushes one task to `to` (`active_load_balance_cpu_stop`).
     pub(crate) fn push(&mut self, src: CpuId, to: CpuId, position: u8) {
         let shared = self.shared;
-        if shared.config.balancer.is_early() {
+        if shared.config.has(Behaviour::Early) {
             self.early_push(src, to);
             return;
         }
@@ -404,7 +405,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             tried: CpuMask::new(),
             failed,
         };
-        if self.pull(&mut env, src) > 0 && !shared.config.balancer.is_by_load() {
+        if self.pull(&mut env, src) > 0 && shared.config.has(Behaviour::PushClears) {
             self.rqs.rq(to).balance.domains[position as usize].nr_balance_failed = 0;
         }
     }
@@ -446,7 +447,7 @@ fn busiest_queue<P: Policy>(
                     continue;
                 }
                 // Since 6.5 a CPU that has just become crowded counts as full (`cpu_util_cfs_boost`).
-                let boost = if shared.config.balancer > Balancer::V6_1 { published.runnable() } else { 0 };
+                let boost = if shared.config.has(Behaviour::BoostsRunnable) { published.runnable() } else { 0 };
                 (published.util().max(boost).min(u64::from(published.capacity())), 1)
             }
             MigrationType::Task => (u64::from(h_nr_running), 1),
@@ -473,7 +474,7 @@ fn squeezed_here<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> bool {
 
 /// Whether an idle CPU could do something about a CPU that has one task.
 fn kick_for_one<P: Policy>(cpu: CpuId, shared: &Shared<P>) -> bool {
-    if shared.config.balancer.is_by_load() {
+    if shared.config.behaviours.by_load() {
         return by_load::kick_for_one(cpu, shared);
     }
     // Where CPUs differ it matters only whether the task has a big enough one.
@@ -482,7 +483,7 @@ fn kick_for_one<P: Policy>(cpu: CpuId, shared: &Shared<P>) -> bool {
     {
         let this = shared.cpu(cpu);
         return this.misfit_task_load() > 0
-            && (shared.config.balancer >= Balancer::V6_12
+            && (shared.config.has(Behaviour::MisfitAllowed)
                 || this.capacity() < shared.root_max_capacity(cpu)
                 || is_reduced(this, domain.imbalance_pct));
     }
@@ -501,8 +502,8 @@ pub(crate) fn nohz_kick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64)
     if let Some(loads) = &shared.cpu_loads {
         loads.update(rq, shared, now);
     }
-    let balancer = shared.config.balancer;
-    let time = balancer.time(shared, now);
+    let early = shared.config.has(Behaviour::Early);
+    let time = super::time(shared, now);
     if shared.cpu(rq.cpu).is_idle() {
         return None;
     }
@@ -516,15 +517,16 @@ pub(crate) fn nohz_kick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64)
         && (rq.nr_running >= 2
             || (shared.pressed() && squeezed_here(rq, shared))
             || kick_for_one(rq.cpu, shared)
-            || (shared.config.balancer.is_early() && super::early::shares_core(shared, rq.cpu)));
+            || (early && super::early::shares_core(shared, rq.cpu)));
     // Kernels before 4.17 have the averages of idle CPUs brought up to date only when these balance.
-    let stats = balancer >= Balancer::V6_1 && (wanted || shared.nohz.blocked_due().is_some_and(|due| time > due));
+    let stats =
+        shared.config.has(Behaviour::NohzStats) && (wanted || shared.nohz.blocked_due().is_some_and(|due| time > due));
     let update = shared.nohz.needs_update.load(Relaxed);
     if !wanted && !stats && !update {
         return None;
     }
     // Nobody else asks for it in this jiffy, though no idle CPU may be found (`kick_ilb`).
-    if wanted && !balancer.is_early() {
+    if wanted && !early {
         shared.nohz.next_balance.store(time + 1, Relaxed);
     }
     let target = shared.nohz.iter_from(CpuId(0)).find(|&cpu| cpu != rq.cpu && shared.cpu(cpu).is_idle())?;
@@ -536,7 +538,7 @@ pub(crate) fn nohz_kick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64)
     }
     if wanted {
         shared.nohz.balance.store(true, Relaxed);
-        if balancer.is_early() {
+        if early {
             shared.nohz.next_balance.store(time + shared.config.tunables.tick_ns(), Relaxed);
         }
     }

@@ -6,10 +6,10 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use once_cell::race::OnceBox;
 
-use super::Balancer;
 use super::domains::{Domains, most_levels};
 use super::roots::Roots;
 use crate::features::{Feature, Features};
+use crate::kernels::Behaviours;
 use crate::shared::Table;
 use crate::sync::AtomicU32;
 use crate::topology::Topology;
@@ -31,8 +31,8 @@ pub struct DomainSets {
 }
 
 impl DomainSets {
-    pub(crate) fn new(topology: &Topology, balancer: Balancer, features: Features, roots: Roots) -> Self {
-        let first = Domains::of_roots(topology, balancer, features, roots, false);
+    pub(crate) fn new(topology: &Topology, behaviours: Behaviours, features: Features, roots: Roots) -> Self {
+        let first = Domains::of_roots(topology, behaviours, features, roots, false);
         first.has_been_idle();
         Self {
             first,
@@ -49,12 +49,12 @@ impl DomainSets {
     }
 
     /// Puts the domains for `roots` in force. One caller at a time.
-    pub(crate) fn rebuild(&self, topology: &Topology, balancer: Balancer, features: Features, roots: Roots) {
+    pub(crate) fn rebuild(&self, topology: &Topology, behaviours: Behaviours, features: Features, roots: Roots) {
         let nr = self.nr_later.load(Relaxed);
         let lost = features.has(Feature::OldLostDomains);
         let known = (0..=nr).find(|&set| self.get(set).is_of(&roots, lost));
         let set = known.unwrap_or_else(|| {
-            let made = Domains::of_roots(topology, balancer, features, roots, lost);
+            let made = Domains::of_roots(topology, behaviours, features, roots, lost);
             // Nobody else adds one: the cell is empty.
             let _ = self.later.entry(nr + 1, OnceBox::new).set(Box::new(made));
             self.nr_later.store(nr + 1, Relaxed);

@@ -3,13 +3,14 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::domains::{Domain, Domains, SchedGroup};
+use super::siblings_are_idle;
 use super::sums::Sums;
-use super::{Balancer, siblings_are_idle};
 use crate::class::fair::capacity_greater;
 use crate::cpumask::CpuMask;
 use crate::event::BalanceKind;
 use crate::features::Feature;
 use crate::ids::CpuId;
+use crate::kernels::{Behaviour, Behaviours};
 use crate::policy::Policy;
 use crate::shared::{Published, Shared};
 
@@ -120,7 +121,7 @@ impl<'a> GroupStats<'a> {
     }
 
     /// Whether this group should rather be relieved than `busiest`.
-    fn busier_than(&self, busiest: &Self, balancer: Balancer) -> bool {
+    fn busier_than(&self, busiest: &Self, behaviours: &Behaviours) -> bool {
         if self.kind != busiest.kind {
             return self.kind > busiest.kind;
         }
@@ -132,13 +133,15 @@ impl<'a> GroupStats<'a> {
             GroupType::Overloaded => self.avg_load > busiest.avg_load,
             GroupType::Imbalanced => false,
             // Up to 6.1 the last of those that are alike.
-            GroupType::Misfit if balancer <= Balancer::V6_1 => self.misfit >= busiest.misfit,
+            GroupType::Misfit if !behaviours.has(Behaviour::MisfitFirst) => self.misfit >= busiest.misfit,
             GroupType::Misfit => self.misfit > busiest.misfit,
             GroupType::SmtBalance if self.idle_cpus != 0 || busiest.idle_cpus != 0 => has_less_room(),
             // Up to 6.1 the first of such groups, since then the last, or the first that is a core of several CPUs.
-            GroupType::SmtBalance | GroupType::FullyBusy => balancer > Balancer::V6_1 && !busiest.group.smt,
+            GroupType::SmtBalance | GroupType::FullyBusy => {
+                behaviours.has(Behaviour::FullyBusySmt) && !busiest.group.smt
+            }
             // Rather a CPU with a core of its own than a core one of whose CPUs is in use: that would be idle after.
-            GroupType::HasSpare if balancer > Balancer::V6_1 && self.group.smt != busiest.group.smt => {
+            GroupType::HasSpare if behaviours.has(Behaviour::SpareCore) && self.group.smt != busiest.group.smt => {
                 !self.group.smt || self.h_nr_running > 1
             }
             GroupType::HasSpare => has_less_room(),
@@ -168,10 +171,10 @@ impl<'a> DomainStats<'a> {
         kind: BalanceKind,
         excluded: &CpuMask,
     ) -> Self {
-        let squeezes = kind != BalanceKind::Busy && shared.pressed() && !domain.asym_capacity;
+        let reduced = shared.config.has(Behaviour::ReducedIsMisfit);
+        let squeezes = reduced && kind != BalanceKind::Busy && shared.pressed() && !domain.asym_capacity;
         let by_average = shared.config.features.has(Feature::OldGroupAvg);
-        let balancer = shared.config.balancer;
-        let separates = kind != BalanceKind::Busy && balancer > Balancer::V6_1 && shared.domains.smt();
+        let separates = kind != BalanceKind::Busy && shared.config.has(Behaviour::SmtBalance) && shared.domains.smt();
         let mut local = GroupStats::of(shared, &domain.groups[here], domain, excluded);
         if by_average {
             local.avg_load = local.load_per_capacity();
@@ -211,7 +214,11 @@ impl<'a> DomainStats<'a> {
                 found.avg_load = found.load_per_capacity();
             }
             let busier = stats.busiest.as_ref().is_none_or(|busiest| {
-                if by_average { found.avg_load > busiest.avg_load } else { found.busier_than(busiest, balancer) }
+                if by_average {
+                    found.avg_load > busiest.avg_load
+                } else {
+                    found.busier_than(busiest, &shared.config.behaviours)
+                }
             });
             if busier && !(domain.asym_capacity && stats.beyond_help(shared, &found, cpu)) {
                 stats.busiest = Some(found);
@@ -234,7 +241,7 @@ impl DomainStats<'_> {
     fn beyond_help<P: Policy>(&self, shared: &Shared<P>, found: &GroupStats<'_>, cpu: CpuId) -> bool {
         let own = u64::from(shared.cpu(cpu).capacity_of());
         let (least, most) = found.group.capacity_range(shared);
-        let spares = shared.config.balancer.spares_big_cpus();
+        let spares = shared.config.has(Behaviour::SparesBigCpus);
         match found.kind {
             // This CPU is no bigger, or has enough to do, or shares its core with somebody.
             GroupType::Misfit => {
@@ -315,7 +322,7 @@ mod tests {
     fn machine() -> Domains {
         let place = |core| CpuPlace { core, cluster: core, llc: 0, package: 0, node: 0, capacity: 1024 };
         let topology = Topology::new([0, 0, 1, 2].map(place).to_vec(), None).unwrap();
-        Domains::new(&topology, Balancer::V6_12, Features::default())
+        Domains::new(&topology, Behaviours::at("6.12"), Features::default())
     }
 
     #[test]
@@ -331,23 +338,23 @@ mod tests {
     fn of_groups_as_pressed_as_each_other_one_is_the_busiest() {
         let domains = machine();
         let [pair, single, other] = &domains.at(CpuId(0), 1).unwrap().groups[..] else { panic!("three groups") };
-        let busier = |group: &SchedGroup, than: &SchedGroup, kind, nr_running, balancer| {
+        let busier = |group: &SchedGroup, than: &SchedGroup, kind, nr_running, release| {
             GroupStats::example(group, kind, nr_running)
-                .busier_than(&GroupStats::example(than, kind, nr_running), balancer)
+                .busier_than(&GroupStats::example(than, kind, nr_running), &Behaviours::at(release))
         };
         let (full, spare) = (GroupType::FullyBusy, GroupType::HasSpare);
         // Of full ones the first up to 6.1, then the last, but that a core of two threads is not replaced.
-        assert!(!busier(other, single, full, 1, Balancer::V6_1) && busier(other, single, full, 1, Balancer::V6_6));
-        assert!(busier(pair, single, full, 2, Balancer::V6_6) && !busier(single, pair, full, 2, Balancer::V6_6));
+        assert!(!busier(other, single, full, 1, "6.1") && busier(other, single, full, 1, "6.6"));
+        assert!(busier(pair, single, full, 2, "6.6") && !busier(single, pair, full, 2, "6.6"));
         // Otherwise the first of equals.
         for kind in [spare, GroupType::Imbalanced, GroupType::Overloaded] {
-            assert!(!busier(other, single, kind, 1, Balancer::V6_1) && !busier(other, single, kind, 1, Balancer::V6_6));
+            assert!(!busier(other, single, kind, 1, "6.1") && !busier(other, single, kind, 1, "6.6"));
         }
         // A core of two threads is left alone if one task is all it has.
-        assert!(busier(single, pair, spare, 1, Balancer::V6_6) && !busier(pair, single, spare, 1, Balancer::V6_6));
-        assert!(busier(pair, single, spare, 2, Balancer::V6_6));
+        assert!(busier(single, pair, spare, 1, "6.6") && !busier(pair, single, spare, 1, "6.6"));
+        assert!(busier(pair, single, spare, 2, "6.6"));
         // To 6.1 they are groups as all others: this one has one idle CPU more.
-        assert!(!busier(pair, single, spare, 1, Balancer::V6_1));
+        assert!(!busier(pair, single, spare, 1, "6.1"));
     }
 
     /// Of tasks that do not fit the heaviest, and of equals the last up to 6.1, the first since then.
@@ -355,13 +362,13 @@ mod tests {
     fn of_groups_with_tasks_that_do_not_fit_the_heaviest_is_the_busiest() {
         let domains = machine();
         let [_, single, other] = &domains.at(CpuId(0), 1).unwrap().groups[..] else { panic!("three groups") };
-        let busier = |misfit: u64, than: u64, balancer| {
+        let busier = |misfit: u64, than: u64, release| {
             let of = |group, misfit| GroupStats { misfit, ..GroupStats::example(group, GroupType::Misfit, 1) };
-            of(other, misfit).busier_than(&of(single, than), balancer)
+            of(other, misfit).busier_than(&of(single, than), &Behaviours::at(release))
         };
-        for balancer in [Balancer::V6_1, Balancer::V6_6, Balancer::V6_12] {
-            assert!(busier(301, 300, balancer) && !busier(299, 300, balancer));
-            assert_eq!(busier(300, 300, balancer), balancer == Balancer::V6_1, "{balancer:?}");
+        for release in ["6.1", "6.6", "6.12"] {
+            assert!(busier(301, 300, release) && !busier(299, 300, release));
+            assert_eq!(busier(300, 300, release), release == "6.1", "{release}");
         }
     }
 

@@ -2,14 +2,15 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::DomainState;
 use super::domains::{Domain, Domains};
 use super::pull::Balancing;
-use super::{Balancer, DomainState};
 use crate::class;
 use crate::event::BalanceKind;
 use crate::features::Feature;
 use crate::host::Host;
 use crate::ids::CpuId;
+use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
 use crate::shared::Shared;
@@ -21,7 +22,7 @@ fn interval<P: Policy>(shared: &Shared<P>, state: &DomainState, domain: &Domain,
     let tick = shared.config.tunables.tick_ns();
     let interval = if busy { state.interval * domain.busy_factor } else { state.interval };
     let mut jiffies = interval.div_ceil(tick);
-    if busy && !shared.config.balancer.is_by_load() {
+    if busy && shared.config.has(Behaviour::IntervalDrifts) {
         jiffies -= 1;
     }
     let most = shared.nr_online() as u64 * 100_000_000 / tick;
@@ -42,14 +43,16 @@ pub(crate) fn may_look_newly_idle<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>,
     if shared.domains.at(rq.cpu, 0).is_none() {
         return false;
     }
-    let balancer = shared.config.balancer;
-    if balancer.is_early() {
+    let config = &shared.config;
+    if config.has(Behaviour::Early) {
         return true;
     }
-    let by_load = balancer.is_by_load();
-    let gate =
-        if by_load { shared.config.tunables.migration_cost_ns() } else { rq.balance.domains[0].max_newidle_lb_cost };
-    if (shared.overloaded(rq.cpu) || balancer <= Balancer::V3_12) && rq.balance.avg_idle >= gate {
+    let gate = if config.has(Behaviour::NewidleGateCost) {
+        rq.balance.domains[0].max_newidle_lb_cost
+    } else {
+        config.tunables.migration_cost_ns()
+    };
+    if (shared.overloaded(rq.cpu) || !config.has(Behaviour::RootOverload)) && rq.balance.avg_idle >= gate {
         return true;
     }
     let at_most = shared.jiffies.now() + NEWIDLE_AT_MOST_NS;
@@ -69,8 +72,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
     /// came, and the CPU looks again should nobody be found to run all the same.
     pub(crate) fn newidle(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;
-        let balancer = shared.config.balancer;
-        if balancer.is_early() {
+        let config = &shared.config;
+        if config.has(Behaviour::Early) {
             self.rqs.rq(cpu).publish(shared);
             self.early_newidle(cpu);
             return false;
@@ -88,10 +91,11 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         for position in 0..count {
             let mut rq = self.rqs.rq(cpu);
             next_balance = next_balance.min(next_of(&rq, shared, position));
-            if balancer > Balancer::V3_12 && avg_idle < cost + rq.balance.domains[position].max_newidle_lb_cost {
+            if config.has(Behaviour::NewidleCost) && avg_idle < cost + rq.balance.domains[position].max_newidle_lb_cost
+            {
                 break;
             }
-            let rate = (balancer >= Balancer::V7_1).then(|| shared.config.features.has(Feature::NiRate));
+            let rate = config.has(Behaviour::NewidleRate).then(|| config.features.has(Feature::NiRate));
             let mut weight = 1;
             let surely = rate.is_some() && rq.balance.domains[position].newidle_ratio >= 1024;
             if shared.config.features.has(Feature::NiRandom) && !surely {
@@ -125,7 +129,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             rq.balance.idle_stamp = 0;
         }
         // Up to 3.14 (here: 3.10) it looks once.
-        came && balancer > Balancer::V3_12
+        came && config.has(Behaviour::NewidleRetries)
     }
 
     /// Balances for every idle CPU without a tick whose time has come, and finds out when the next one's will.
@@ -159,7 +163,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 return;
             }
             blocked |= stats && self.update_blocked(other);
-            if balance && shared.config.balancer.time(shared, self.now) >= self.rqs.rq(other).balance.next_balance {
+            if balance && super::time(shared, self.now) >= self.rqs.rq(other).balance.next_balance {
                 rebalance_domains(self, other, true);
             }
             next = next.min(self.rqs.rq(other).balance.next_balance);
@@ -222,7 +226,7 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
     idle: bool,
 ) {
     let shared = balancing.shared;
-    if shared.config.balancer.is_early() {
+    if shared.config.has(Behaviour::Early) {
         balancing.early_rebalance(cpu, idle);
         return;
     }
@@ -273,7 +277,7 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
         next_balance = next_balance.min(next);
     }
     let mut rq = balancing.rqs.rq(cpu);
-    if faded && shared.config.balancer > Balancer::V3_12 {
+    if faded && shared.config.has(Behaviour::NewidleCostFades) {
         rq.balance.max_idle_balance_cost = max_cost.max(shared.config.tunables.migration_cost_ns());
     }
     rq.balance.next_balance = next_balance;

@@ -12,8 +12,8 @@ pub mod fair;
 pub mod o1;
 pub mod rt;
 
-use crate::balance::Balancer;
 use crate::ids::CpuId;
+use crate::kernels::Behaviour;
 use crate::policy::{Dequeue, Enqueue, Fault, Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::Shared;
@@ -71,7 +71,7 @@ pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: Class
 /// queued asleep for the first time (`enqueue_task`; 6.18 has it as it was before).
 #[inline]
 pub(crate) fn clamps_first<P: Policy>(shared: &Shared<P>) -> bool {
-    shared.config.balancer != Balancer::V6_12
+    !shared.config.has(Behaviour::ClampsLast)
 }
 
 /// Whether a task comes from another CPU asleep, its dequeue delayed, to wait here until it is picked and leaves.

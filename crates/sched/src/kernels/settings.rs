@@ -4,8 +4,7 @@ use alloc::string::{String, ToString};
 use core::fmt;
 use core::ops::RangeInclusive;
 
-use super::{KERNELS, Kernel, PolicyKind, TUNABLES, UnknownName, has_feature};
-use crate::class::rt::Limit;
+use super::{Behaviour, Behaviours, KERNELS, Kernel, PolicyKind, TUNABLES, UnknownName, has_feature};
 use crate::features::Feature;
 
 /// A file of debugfs that takes any `u32`.
@@ -95,13 +94,13 @@ fn range(name: &str) -> RangeInclusive<u64> {
     }
 }
 
-/// Whether a kernel on offer is older than 6.1.
-fn before_6_1(kernel: &str) -> bool {
-    KERNELS.iter().take_while(|row| row.name != "6.1").any(|row| row.name == kernel)
+/// Returns whether a kernel on offer is of that release or a later one.
+fn is_from(kernel: &str, release: [u32; 3]) -> bool {
+    super::versions::version(kernel).is_some_and(|own| own >= release)
 }
 
 /// Whether a tunable means something to a kernel.
-fn has(kernel: &'static str, policy: PolicyKind, rt_limit: Limit, name: &str) -> bool {
+fn has(kernel: &'static str, policy: PolicyKind, behaviours: &Behaviours, name: &str) -> bool {
     match name {
         "migration_cost_ns" | "sched_rr_timeslice_ms" => true,
         _ if name.starts_with("CPU_RC_") => has_feature(kernel, Feature::CpuRcScaling),
@@ -110,17 +109,14 @@ fn has(kernel: &'static str, policy: PolicyKind, rt_limit: Limit, name: &str) ->
         _ if IN_2007.contains(&name) => policy == PolicyKind::Cfs2007,
         _ if policy == PolicyKind::Cfs2007 => false,
         "nr_migrate" => true,
-        // Energy-aware scheduling is of 5.0, utilisation clamps are of 5.3, the bounds of deadline tasks' periods of
-        // 5.4, groups' SCHED_IDLE of 5.15.
-        "sched_util_clamp_min"
-        | "sched_util_clamp_max"
-        | "sched_util_clamp_min_rt_default"
-        | "sched_energy_aware"
-        | "sched_deadline_period_min_us"
-        | "sched_deadline_period_max_us" => !before_6_1(kernel),
-        "idle_min_granularity_ns" => policy == PolicyKind::Cfs && !before_6_1(kernel),
+        "sched_energy_aware" => behaviours.has(Behaviour::Eas),
+        "sched_util_clamp_min" | "sched_util_clamp_max" => is_from(kernel, [5, 3, 0]),
+        "sched_util_clamp_min_rt_default" => is_from(kernel, [5, 9, 0]),
+        "sched_deadline_period_min_us" | "sched_deadline_period_max_us" => is_from(kernel, [5, 4, 0]),
+        // Groups' SCHED_IDLE.
+        "idle_min_granularity_ns" => policy == PolicyKind::Cfs && is_from(kernel, [5, 15, 0]),
         "base_slice_ns" => policy == PolicyKind::Eevdf,
-        _ if name.starts_with("fair_server/") => rt_limit == Limit::FairServer,
+        _ if name.starts_with("fair_server/") => behaviours.has(Behaviour::FairServer),
         _ => name.starts_with("sched_") || policy == PolicyKind::Cfs,
     }
 }
@@ -146,7 +142,7 @@ impl Kernel {
     /// assert!(kernel.has_tunable("sched_wakeup_granularity_ns") && !names.contains(&"sched_wakeup_granularity_ns"));
     /// ```
     pub fn own_tunables(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        TUNABLES.iter().copied().filter(|(name, _)| has(self.name, self.policy, self.rt_limit, name))
+        TUNABLES.iter().copied().filter(|(name, _)| has(self.name, self.policy, &self.behaviours, name))
     }
 
     /// A name that no tunable of any kernel has.
@@ -158,7 +154,7 @@ impl Kernel {
     /// Whether the kernel has a tunable, by its kernel name.
     pub fn has_tunable(&self, name: &str) -> bool {
         let name = self.tunable_name(name);
-        has(self.name, self.policy, self.rt_limit, name)
+        has(self.name, self.policy, &self.behaviours, name)
     }
 
     /// Whether a tunable can be [set](Self::set) to this: that it has the tunable, and takes the value. What is set all
@@ -183,7 +179,7 @@ impl Kernel {
         };
         if !self.has_tunable(name) {
             let mut having =
-                KERNELS.iter().filter(|row| has(row.name, row.policy, row.rt_limit, name)).map(|row| row.name);
+                KERNELS.iter().filter(|row| has(row.name, row.policy, &row.behaviours(), name)).map(|row| row.name);
             let first = having.next().unwrap_or(self.name);
             let has = (first, having.next_back().unwrap_or(first));
             return Err(SettingError::NotHere { name: known, kernel: self.name, has });

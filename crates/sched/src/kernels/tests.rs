@@ -8,9 +8,63 @@ fn what_a_kernel_has_on_it_has() {
             assert!(!on || has_feature(row.name, feature.feature), "{} under {}", feature.name, row.name);
         }
     }
-    for (first, last) in FEATURES.iter().filter_map(|row| row.kernels) {
-        assert!(kernel(first).is_ok() && kernel(last).is_ok());
+    for row in FEATURES.iter().filter(|row| row.of != Of::Vruntime) {
+        assert!(with_feature(row.feature).is_some(), "{}", row.name);
     }
+}
+
+#[test]
+fn behaviours_are_introduced_before_they_are_removed() {
+    for (index, row) in behaviours::BEHAVIOURS.iter().enumerate() {
+        assert_eq!(row.behaviour as usize, index, "{}", row.name);
+        assert_eq!(Behaviour::named(row.name), Some(row.behaviour));
+        assert!(!FEATURES.iter().any(|feature| feature.name == row.name), "{} is a feature, too", row.name);
+        let since = row.since.map(|version| versions::version(version).expect(row.name));
+        let until = row.until.map(|version| versions::version(version).expect(row.name));
+        assert!(until.is_none_or(|until| since.is_some_and(|since| since < until)), "{}", row.name);
+        assert!(row.what.len() <= 110 && !row.what.ends_with('.'), "{}", row.name);
+    }
+}
+
+/// A behaviour that all kernels on offer have, or none, could not be told from its opposite.
+#[test]
+fn each_behaviour_separates_two_kernels() {
+    for row in behaviours::BEHAVIOURS.iter().filter(|row| row.since.is_some()) {
+        let having = KERNELS.iter().filter(|kernel| kernel.behaviours().has(row.behaviour)).count();
+        assert!((1..KERNELS.len()).contains(&having), "{} is of {having} kernels", row.name);
+    }
+}
+
+#[test]
+fn kernels_have_possible_behaviours() {
+    for row in KERNELS {
+        let behaviours = row.behaviours();
+        assert_eq!(behaviours.check(row.policy), Ok(()), "{}", row.name);
+        let eevdf = row.policy == PolicyKind::Eevdf;
+        assert_eq!(behaviours.has(Behaviour::Eevdf), eevdf, "{}", row.name);
+        let release = Behaviours::at(row.release);
+        for &one in row.plus {
+            assert!(!release.has(one), "{} has {} of its release", row.name, one.name());
+        }
+        for &one in row.minus {
+            assert!(release.has(one), "the release of {} has no {}", row.name, one.name());
+        }
+    }
+}
+
+#[test]
+fn impossible_combinations_are_found() {
+    let of = |release: &str, one: Behaviour, on: bool| Behaviours::at(release).with(one, on);
+    assert_eq!(
+        of("6.17", Behaviour::ShortOvertakes, true).check(PolicyKind::Eevdf).unwrap_err().to_string(),
+        "PROTECTS_SHORTEST_SLICE excludes SHORT_OVERTAKES"
+    );
+    assert_eq!(
+        of("7.0", Behaviour::Vprot, false).check(PolicyKind::Eevdf).unwrap_err().to_string(),
+        "WAKEUP_SHORTENS_PROTECTION needs PROTECTS_SHORTEST_SLICE"
+    );
+    assert!(of("6.12", Behaviour::Early, true).check(PolicyKind::Eevdf).is_err());
+    assert!(of("6.12", Behaviour::TaskThrottle, true).check(PolicyKind::Eevdf).is_ok());
 }
 
 /// `/sys/kernel/debug/sched/features` as the recorded machines show it.

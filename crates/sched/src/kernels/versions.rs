@@ -1,9 +1,11 @@
 //! Which kernels on offer are next to one that is not.
 
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
-use super::{EevdfVersion, KERNELS, Kernel};
-use crate::balance::Balancer;
+use super::{Behaviour, KERNELS, Kernel, KernelRow};
 use crate::features::Feature;
 
 /// A version's numbers, those left out as 0: `6.12` is `[6, 12, 0]`.
@@ -19,7 +21,7 @@ pub struct Neighbours {
 }
 
 /// `6.12`, `v6.12.3`, `6.13-rc1`; nothing if it is no version.
-fn version(name: &str) -> Option<Version> {
+pub(super) fn version(name: &str) -> Option<Version> {
     let name = name.trim().trim_start_matches(['v', 'V']);
     let numbers = name.split(['-', '+']).next().unwrap_or(name);
     let mut version = [0; 3];
@@ -46,10 +48,10 @@ impl Kernel {
     /// Known are two differences, both of 6.18.44 to 6.18.15, and both found by watching them and confirmed in the
     /// running kernel's instructions:
     ///
-    /// - [`EevdfVersion::V6_18_44`]: who preempts whom. A parent beside a hog lost its CPU to none of 187 children that
-    ///   it forked within its slice of 1.4 ms, eligible or not (6.18.15, Debian's, emulated: to 81 of 164). Which
+    /// - Which task preempts which ([`Behaviour::ForkWaits`] and others that came with 6.19). A parent beside a hog
+    ///   lost its CPU to none of 187 children that it forked within its slice of 1.4 ms, eligible or not (6.18.15, Debian's, emulated: to 81 of 164). Which
     ///   release between them changed it is not known.
-    /// - [`vcpu_pack`](Kernel::vcpu_pack), a cloud's own patch (`sched_vcpu_pack=15` on its command line): a task that
+    /// - [`Behaviour::VcpuPack`], a cloud's own patch (`sched_vcpu_pack=15` on its command line): a task that
     ///   may run on several CPUs leaves idle ones alone while one that is in use has *room*: nothing there but at most
     ///   one runnable fair task, and a utilisation below seven tenths of the capacity, counting what the task would
     ///   add. One that is forked stays on its parent's CPU, and one that execs on its own, while there is room (bit 8).
@@ -64,23 +66,58 @@ impl Kernel {
     ///   (`-fc-`), not for a distribution's or one that names nobody.
     ///
     /// ```
-    /// use vruntime_sched::kernels::EevdfVersion;
+    /// use vruntime_sched::kernels::Behaviour;
     /// let mut kernel = vruntime_sched::kernel("6.18").unwrap();
     /// kernel.as_of("6.18.15+deb13-cloud-amd64");
-    /// assert_eq!(kernel.eevdf, EevdfVersion::V6_18);
+    /// assert!(!kernel.behaviours.has(Behaviour::ForkWaits));
     /// kernel.as_of("6.18.44");
-    /// assert!(kernel.eevdf == EevdfVersion::V6_18_44 && !kernel.vcpu_pack);
+    /// assert!(kernel.behaviours.has(Behaviour::ForkWaits) && !kernel.behaviours.has(Behaviour::VcpuPack));
     /// kernel.as_of("6.18.44-fc-v657");
-    /// assert!(kernel.vcpu_pack);
+    /// assert!(kernel.behaviours.has(Behaviour::VcpuPack));
     /// ```
     pub fn as_of(&mut self, release: &str) {
-        if self.eevdf == EevdfVersion::V6_18 && self::version(release).is_some_and(|release| release >= [6, 18, 44]) {
-            self.balancer = Balancer::V6_18_44;
-            self.eevdf = EevdfVersion::V6_18_44;
+        let is_late = self.name == "6.18" && self::version(release).is_some_and(|release| release >= [6, 18, 44]);
+        if is_late {
+            FROM_6_19.iter().for_each(|&one| self.behaviours.set(one, true));
+            UP_TO_6_18.iter().for_each(|&one| self.behaviours.set(one, false));
             self.features.set(Feature::RtPushIpi, false);
         }
-        self.vcpu_pack = self.balancer == Balancer::V6_18_44 && release.contains("-fc-");
+        self.behaviours.set(Behaviour::VcpuPack, is_late && release.contains("-fc-"));
     }
+}
+
+/// What late releases of 6.18 have of 6.19.
+const FROM_6_19: &[Behaviour] = &[
+    Behaviour::LagByLongest,
+    Behaviour::BuddyInPick,
+    Behaviour::ForkWaits,
+    Behaviour::PicksAwake,
+    Behaviour::ShortensAlways,
+    Behaviour::RestoreKeeps,
+    Behaviour::ReweightKeeps,
+];
+
+/// What late releases of 6.18 have no longer.
+const UP_TO_6_18: &[Behaviour] = &[Behaviour::CountsForbidden, Behaviour::ServerForgets, Behaviour::ServerStays];
+
+/// Returns the name of the kernel that a release (`uname -r`) is of: `6.12` of `6.12.117` and of `6.12+deb13-amd64`,
+/// `5.14-el9` of `5.14.0-427.13.1.el9_4.x86_64`. There may be no such kernel on offer.
+///
+/// ```
+/// use vruntime_sched::kernels::series;
+/// assert_eq!(series("6.8.0-45-generic"), "6.8");
+/// assert_eq!(series("5.14.0-427.13.1.el9_4.x86_64"), "5.14-el9");
+/// assert_eq!(series("5.14.21-150400.24.46-default"), "5.14");
+/// ```
+pub fn series(release: &str) -> String {
+    let numbers = release.split(['-', '+']).next().unwrap_or_default();
+    let series = numbers.split('.').take(2).collect::<Vec<&str>>().join(".");
+    let of_vendor = |row: &&KernelRow| {
+        !row.vendor.is_empty()
+            && row.name.split('-').next() == Some(series.as_str())
+            && (release == row.name || release.contains(row.vendor))
+    };
+    KERNELS.iter().find(of_vendor).map_or(series, |row| row.name.to_owned())
 }
 
 /// The kernels next to `name`, by their numbers; nothing if it is no version, or on offer.
@@ -127,17 +164,40 @@ mod tests {
     use super::*;
 
     #[test]
+    fn releases_of_distributions_select_their_kernel() {
+        for (release, name) in [
+            ("6.8.0-45-generic", "6.8"),
+            ("6.17.0-14-generic", "6.17"),
+            ("5.15.0-1065-aws", "5.15"),
+            ("5.4.0-216-generic", "5.4"),
+            ("4.18.0-553.16.1.el8_10.x86_64", "4.18-el8"),
+            ("4.19.191-gki", "4.19"),
+            ("5.14.0-427.13.1.el9_4.x86_64", "5.14-el9"),
+            ("5.10.0-28-amd64", "5.10"),
+            ("5.10.223-212.873.amzn2.x86_64", "5.10"),
+            ("5.15.148-android13-8-00008-gb8c4a0", "5.15"),
+            ("6.12.0-55.9.1.el10_0.x86_64", "6.12"),
+            ("6.4.0-150600.23.25-default", "6.4"),
+            ("7.2.3+deb14-amd64", "7.2"),
+        ] {
+            assert_eq!(series(release), name, "{release}");
+            assert!(crate::kernel(name).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
     fn versions_are_compared_as_numbers() {
         for (name, below, above, nearest) in [
-            ("6.13", Some("6.12"), Some("6.18"), "6.12"),
-            ("6.17", Some("6.12"), Some("6.18"), "6.18"),
-            ("5.15", Some("3.18"), Some("6.1"), "6.1"),
-            ("4.4", Some("3.18"), Some("6.1"), "3.18"),
+            ("6.13", Some("6.12"), Some("6.14"), "6.12"),
+            ("6.16", Some("6.14"), Some("6.17"), "6.17"),
+            ("5.16", Some("5.15"), Some("6.1"), "5.15"),
+            ("4.4", Some("3.18"), Some("4.19"), "4.19"),
+            ("5.0", Some("4.19"), Some("5.4"), "5.4"),
             ("2.6.32", Some("2.6.23"), Some("3.10"), "2.6.23"),
-            ("6.12.57", Some("6.12"), Some("6.18"), "6.12"),
+            ("6.12.57", Some("6.12"), Some("6.14"), "6.12"),
             ("v6.19-rc1", Some("6.18"), Some("7.0"), "6.18"),
             ("7.0.13", Some("7.0"), Some("7.1"), "7.0"),
-            ("7.3", Some("7.1"), None, "7.1"),
+            ("7.3", Some("7.2"), None, "7.2"),
             ("2.4", None, Some("2.6.15"), "2.6.15"),
         ] {
             let found = neighbours(name).expect(name);

@@ -6,15 +6,14 @@ use alloc::vec::Vec;
 use super::change::{Change, Was, change_class, changed, restore, save, stay_in_class};
 use super::hotplug::{allowed_cpu, choose_dest, dest_cpu, is_lost, lets_stay, widen};
 use super::{Scheduler, attach_task, check_preempt, deactivate, push_running, rq_of, settle, take_away};
-use crate::balance::Balancer;
 use crate::balance::active::Push;
 use crate::balance::roots::Root;
 use crate::class::deadline::{DlAttrs, SchedError, root_of};
 use crate::class::{ClassKind, deadline, rt};
-use crate::cpuset::Rules;
 use crate::event::{Event, MigrateCause};
 use crate::host::Host;
 use crate::ids::{CpuId, GroupId, TaskId};
+use crate::kernels::Behaviour;
 use crate::policy::{Dequeue, Policy, Wake};
 use crate::rq::{Rq, Rqs};
 use crate::shared::{Place, Shared};
@@ -238,7 +237,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             self.change(task, Change::Group, |rq, shared, index| {
                 let from = core::mem::replace(&mut rq.tasks[index].group, group);
                 P::group_changed(rq, shared, index);
-                forget = used && shared.cpusets(|it| it.rules() == Rules::V6_1 && it.differ(from, group));
+                forget = used && shared.cpusets(|it| it.rules().forgets && it.differ(from, group));
             })
         });
         if let Some(cpu) = cpu {
@@ -361,7 +360,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let all = shared.nr_cpus();
         let is_everywhere = |affinity: &Affinity| affinity.as_ref().is_none_or(|mask| mask.count() >= all);
         let requeues = was.kind == ClassKind::Fair
-            && shared.config.balancer >= Balancer::V6_1
+            && shared.config.has(Behaviour::AffinityRequeues)
             && affinity != rq.tasks[index].affinity
             && !(is_everywhere(&affinity) && is_everywhere(&rq.tasks[index].affinity));
         if requeues {

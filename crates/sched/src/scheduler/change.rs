@@ -2,9 +2,9 @@
 //! should run is looked at again.
 
 use super::{activate, check_preempt};
-use crate::balance::Balancer;
 use crate::class::{self, ClassKind, deadline, rt};
 use crate::event::Running;
+use crate::kernels::Behaviour;
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::Shared;
@@ -181,20 +181,20 @@ pub(super) fn change_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
 }
 
 /// Something of a queued task was changed: whether somebody else should run now. A running task that is in another
-/// group is looked at again, and so is one of another class; otherwise only priorities count. In 3.x a group is changed
-/// and nothing else, and a better nice value reschedules whoever runs.
+/// group is looked at again, and so is one of another class; otherwise only priorities count. Up to 5.5 a group is
+/// changed and nothing else, and a better nice value reschedules the running task.
 pub(super) fn changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, what: Change, was: Was) {
     let this = &rq.tasks[index];
     let (new, prio, running) = (this.kind, this.prio(), rq.curr == Some(index));
-    let early = shared.config.balancer < Balancer::V6_1;
+    let looks = shared.config.has(Behaviour::PrioChangeLooks);
     match what {
         // One that a limit held back, and holds no longer, would wait on an idle CPU until something else comes: no
         // kernel looks there, we do.
         Change::Group if rq.running == Running::Idle => rq.resched(),
-        Change::Group if running && !early => rq.resched(),
+        Change::Group if running && shared.config.has(Behaviour::GroupMoveReschedules) => rq.resched(),
         Change::Group => {}
-        Change::Nice if early && (prio < was.prio || (prio > was.prio && running)) => rq.resched(),
-        Change::Nice if early => {}
+        Change::Nice if !looks && (prio < was.prio || (prio > was.prio && running)) => rq.resched(),
+        Change::Nice if !looks => {}
         _ if new != was.kind || prio != was.prio || new == ClassKind::Deadline => {
             class_changed(rq, shared, index, was);
         }

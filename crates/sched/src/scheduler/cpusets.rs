@@ -13,7 +13,7 @@ use super::{Scheduler, rq_of, settle};
 use crate::class::deadline::SchedError;
 use crate::class::{self, deadline, rt};
 use crate::cpumask::CpuMask;
-use crate::cpuset::{CpusetError, Cpusets, Partition, Populated, Rules};
+use crate::cpuset::{CpusetError, Cpusets, Partition, Populated};
 use crate::host::Host;
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::policy::Policy;
@@ -125,7 +125,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if change.groups.is_empty() {
             return;
         }
-        let forget = self.shared.cpusets(Cpusets::rules) == Rules::V6_1;
+        let forget = self.shared.cpusets(Cpusets::rules).forgets;
         for task in (0..self.shared.nr_tasks()).map(TaskId) {
             let Some((rq, index)) = rq_of!(self, task) else { continue };
             let concerned = change.groups.contains(&rq.tasks[index].group.0);

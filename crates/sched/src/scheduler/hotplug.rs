@@ -8,13 +8,13 @@
 use core::fmt;
 
 use super::{Scheduler, settle};
-use crate::balance::Balancer;
 use crate::class::deadline::{self, Cpus};
 use crate::class::{self, rt};
 use crate::cpuset::Populated;
 use crate::event::{Event, Running};
 use crate::host::Host;
 use crate::ids::CpuId;
+use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
 use crate::shared::Shared;
@@ -105,7 +105,7 @@ pub(super) fn allowed_cpu<P: Policy>(shared: &Shared<P>, affinity: &Affinity, ch
 /// `__set_cpus_allowed_ptr`).
 pub(super) fn choose_dest<P: Policy>(shared: &Shared<P>, affinity: &Affinity, on: CpuId) -> u32 {
     let mut all = (0..shared.nr_cpus() as u32).map(CpuId).filter(|&cpu| may_run(shared, affinity, cpu));
-    let spreads = shared.config.balancer >= Balancer::V6_1;
+    let spreads = shared.config.has(Behaviour::AffinitySpreads);
     let dest = if spreads { shared.rt.distribute(on, all) } else { all.next() };
     dest.map_or(NIL, |cpu| cpu.0)
 }
@@ -217,7 +217,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);
         rq.online = true;
-        rq.balance.online(self.now, self.shared.config.balancer.time(self.shared, self.now));
+        rq.balance.online(self.now, crate::balance::time(self.shared, self.now));
         rt::rq_online(&rq, shared);
         P::rq_online(&mut rq, shared);
         if rq.running == Running::Idle {

@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::balance::active::Push;
-use crate::balance::{self, Balancer, Balancing};
+use crate::balance::{self, Balancing};
 use crate::class::o1::{GuaranteeError, set_guarantee};
 use crate::class::rt::{self, RtTask};
 use crate::class::{self, ClassKind, deadline};
@@ -27,7 +27,7 @@ use crate::features::Feature;
 use crate::group::{GroupError, GroupWeight};
 use crate::host::{Host, Timer};
 use crate::ids::{CpuId, GroupId, TaskId};
-use crate::kernels::EevdfVersion;
+use crate::kernels::Behaviour;
 use crate::loadavg::{self, LoadAvg};
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};
 use crate::rq::{Notice, Rq, Rqs};
@@ -83,8 +83,8 @@ enum Again {
 #[inline(never)]
 fn arm_hrtick<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H, again: Again) {
     let features = shared.config.features;
-    let late = shared.config.eevdf >= EevdfVersion::V7_1;
-    if again == Again::Picked && shared.config.eevdf >= EevdfVersion::V6_12 {
+    let late = shared.config.has(Behaviour::HrtickOnce);
+    if again == Again::Picked && shared.config.has(Behaviour::HrtickAtSwitch) {
         if !late {
             rq.hrtick = false;
             host.arm(Timer::Hrtick(rq.cpu), None);
@@ -422,14 +422,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
         class::tick(&mut rq, shared);
         loadavg::tick(&mut rq, shared, self.now);
-        let due = shared.config.balancer.time(shared, self.now) >= rq.balance.next_balance && !shared.is_isolated(cpu);
+        let due = balance::time(shared, self.now) >= rq.balance.next_balance && !shared.is_isolated(cpu);
         settle(&mut rq, shared, self.host);
         let kick = balance::nohz_kick(&mut rq, shared, self.now);
         drop(rq);
         if let Some(target) = kick {
             self.host.kick_nohz(target);
         }
-        if due && !shared.config.balancer.has_softirq() {
+        if due && !shared.config.has(Behaviour::Softirq) {
             self.balance(cpu);
             return false;
         }
@@ -485,7 +485,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if rq.curr_ordinary.is_some() {
             class::tick(&mut rq, self.shared);
             // Lazily, where preemption is, until 7.1 switched the timer on for everybody (`entity_tick`).
-            if self.shared.config.eevdf < EevdfVersion::V7_1 {
+            if !self.shared.config.has(Behaviour::HrtickOnce) {
                 rq.resched_lazy();
             } else {
                 rq.resched();
@@ -524,7 +524,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     pub fn tick_stopped(&mut self, cpu: CpuId) {
         let shared = self.shared;
         let due = shared.nohz.blocked_due().is_some_and(|due| shared.jiffies.now() >= due);
-        if due && shared.config.balancer >= Balancer::V6_1 {
+        if due && shared.config.has(Behaviour::NohzStats) {
             let mut balancing = Balancing { rqs: &mut *self.rqs, shared, host: &mut *self.host, now: self.now };
             balancing.newidle_stats(cpu);
         }

@@ -1,12 +1,13 @@
 //! `schedule`: who runs next, and the switch to it.
 
 use super::{Again, Scheduler, settle, time_slice};
-use crate::balance::{Balancer, Balancing, may_look_newly_idle, update_idle_core};
+use crate::balance::{Balancing, may_look_newly_idle, update_idle_core};
 use crate::class::{self, ClassKind, deadline, rt};
 use crate::event::{Event, PrevState, Running};
 use crate::features::Feature;
 use crate::host::Host;
 use crate::ids::CpuId;
+use crate::kernels::Behaviour;
 use crate::policy::{Dequeue, Policy};
 use crate::rq::{Rq, Rqs};
 use crate::shared::Shared;
@@ -115,8 +116,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         };
         let migrated = next != curr && hand_over(&mut rq, shared, next, kind, self.now);
         rq.running = running;
-        if prev == Running::Idle && running != Running::Idle && shared.config.balancer >= Balancer::V7_0 {
+        if prev == Running::Idle && running != Running::Idle && shared.config.has(Behaviour::IdleEndsAtSwitch) {
             rq.balance.idle_ended(self.now);
+            shared.idleness(cpu).set_avg_idle(rq.balance.avg_idle);
         }
         if running == Running::Idle && prev != Running::Idle {
             if rq.clock.is_behind() {

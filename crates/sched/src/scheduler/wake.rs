@@ -2,12 +2,12 @@
 
 use super::hotplug::{allowed_cpu, widen};
 use super::{Again, Scheduler, activate_as, check_preempt_as, deactivate, rq_of, settle, take_off, time_slice};
-use crate::balance::Balancer;
 use crate::class::{self, ClassKind, deadline, rt};
 use crate::cpumask::CpuMask;
 use crate::event::{Event, MigrateCause};
 use crate::host::Host;
 use crate::ids::{CpuId, TaskId};
+use crate::kernels::Behaviour;
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};
 use crate::rq::{Rq, Rqs};
 use crate::shared::{Place, Shared};
@@ -118,8 +118,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
         // One with a single CPU to run on is not asked about.
         let only = rq.tasks[index].affinity.as_deref().and_then(CpuMask::only);
-        let records =
-            !wake.fork && kind == ClassKind::Fair && (only.is_none() || self.shared.config.balancer.is_by_load());
+        let records = !wake.fork
+            && kind == ClassKind::Fair
+            && (only.is_none() || self.shared.config.has(Behaviour::RecordsPinned));
         let chosen = place.or(only).unwrap_or_else(|| choose_cpu(&mut rq, self.shared, index, on, wake));
         let mut target = allowed_cpu(self.shared, &rq.tasks[index].affinity, chosen, prev);
         if !self.shared.all_online() && widen(self.shared, self.host, self.now, &mut rq.tasks[index], on) {
@@ -159,9 +160,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         join(&mut rq, self.shared, index, on, why, wake);
         // How long CPUs idle is measured by wakeups; what is forked, or pulled, ends nothing (since 3.2). Since 7.0 it
         // is when a CPU leaves its idle task, for whatever reason.
-        let balancer = self.shared.config.balancer;
-        if (!wake.fork && balancer < Balancer::V7_0) || balancer.is_early() {
+        let config = &self.shared.config;
+        let ends =
+            if wake.fork { config.has(Behaviour::IdleEndsAtFork) } else { !config.has(Behaviour::IdleEndsAtSwitch) };
+        if ends {
             rq.balance.idle_ended(self.now);
+            self.shared.idleness(rq.cpu).set_avg_idle(rq.balance.avg_idle);
         }
         time_slice(&mut rq, self.shared, self.host, Again::Joined);
         let event = if wake.fork { Event::WakeupNew { task, target } } else { Event::Wakeup { task, target } };
@@ -239,10 +243,10 @@ fn keep_clock_of_wakeup<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, on: CpuId
 }
 
 /// Whether a CPU, on which somebody has just been woken by code on `on`, queues him itself: one that is far away and,
-/// since 5.8, one that was idle (`ttwu_queue_cond`).
+/// since 6.0, one that was idle (`ttwu_queue_cond`).
 #[inline]
 fn queues_itself<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, on: CpuId) -> bool {
-    let idle = || rq.nr_running <= 1 && shared.config.balancer >= Balancer::V6_1;
+    let idle = || rq.nr_running <= 1 && shared.config.has(Behaviour::QueuesOnIdle);
     rq.cpu != on && (idle() || !shared.domains.share_cache(rq.cpu, on))
 }
 

@@ -2,7 +2,6 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::balance::Balancer;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64};
 
 /// Sums a CPU publishes about its fair class.
@@ -48,9 +47,8 @@ pub struct Published {
 
 impl Published {
     /// Of an idle CPU with so much computing power, of 1024, under such a kernel.
-    pub(super) fn new(capacity: u32, balancer: Balancer) -> Self {
+    pub(super) fn new(capacity: u32, counts_delayed: bool) -> Self {
         let capacity_of = AtomicU32::new(capacity);
-        let counts_delayed = balancer.counts_delayed();
         Self { idle: AtomicBool::new(true), counts_delayed, capacity, capacity_of, ..Self::default() }
     }
 
@@ -172,13 +170,25 @@ pub(crate) struct Idleness {
     since: AtomicU64,
     /// What leaving its idle state takes, nanoseconds.
     exit_latency: AtomicU64,
+    /// How long it idles on average, nanoseconds.
+    avg_idle: AtomicU64,
+    /// What its searches for an idle CPU take on average, nanoseconds (`avg_scan_cost`).
+    avg_scan_cost: AtomicU64,
 }
 
 impl Default for Idleness {
     fn default() -> Self {
-        Self { since: AtomicU64::new(0), exit_latency: AtomicU64::new(u64::MAX) }
+        Self {
+            since: AtomicU64::new(0),
+            exit_latency: AtomicU64::new(u64::MAX),
+            avg_idle: AtomicU64::new(1_000_000),
+            avg_scan_cost: AtomicU64::new(0),
+        }
     }
 }
+
+/// What a look at one CPU takes, nanoseconds. The kernel measures it; here the clock stands still during a search.
+const LOOK_NS: u64 = 20;
 
 impl Idleness {
     pub(crate) fn since(&self) -> u64 {
@@ -193,6 +203,24 @@ impl Idleness {
     /// What leaving its idle state takes; `u64::MAX` if that is not known.
     pub(crate) fn exit_latency(&self) -> u64 {
         self.exit_latency.load(Relaxed)
+    }
+
+    pub(crate) fn set_avg_idle(&self, avg_idle: u64) {
+        self.avg_idle.store(avg_idle, Relaxed);
+    }
+
+    /// Returns how many of `span` CPUs a search by this CPU may look at: four, or as many as the average search could
+    /// in 1/512 of the average idle time (SIS_PROP).
+    pub(crate) fn scan_budget(&self, span: u32) -> usize {
+        let idle = u64::from(span) * (self.avg_idle.load(Relaxed) / 512);
+        let cost = self.avg_scan_cost.load(Relaxed) + 1;
+        (idle / cost).max(4) as usize
+    }
+
+    /// A search by this CPU has looked at so many CPUs.
+    pub(crate) fn scanned(&self, cpus: u64) {
+        let (old, cost) = (self.avg_scan_cost.load(Relaxed) as i64, (cpus * LOOK_NS) as i64);
+        self.avg_scan_cost.store((old + (cost - old) / 8) as u64, Relaxed);
     }
 
     pub(crate) fn set_exit_latency(&self, latency: Option<u64>) {

@@ -24,7 +24,7 @@ use vruntime_sched::class::fair::Eevdf;
 use vruntime_sched::config::Config;
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::invariants::{Standing, standings};
-use vruntime_sched::kernels::EevdfVersion;
+use vruntime_sched::kernels::Behaviour;
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{Policy, Rq};
 
@@ -121,7 +121,7 @@ impl Debts {
         let bounds = Bounds {
             usual_slice_ns: config.tunables.base_slice_ns,
             tick_ns: config.tunables.tick_ns,
-            by_longest: config.eevdf >= EevdfVersion::V6_18_44,
+            by_longest: config.has(Behaviour::LagByLongest),
             longest: BTreeMap::new(),
             been_in: BTreeMap::new(),
         };

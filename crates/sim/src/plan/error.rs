@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use vruntime_sched::energy::EnergyError;
-use vruntime_sched::kernels::{SettingError, UnknownName, nearest};
+use vruntime_sched::kernels::{Behaviour, Impossible, SettingError, UnknownName, nearest};
 use vruntime_workload::Source;
 
 use crate::costs::{Costs, UnknownCost};
@@ -41,6 +41,9 @@ pub enum ErrorKind {
     /// A kernel, a feature or a tunable that there is not.
     #[error("there is no {} `{}`{}", .0.kind, .0.name, neighbours(.0))]
     Unknown(UnknownName),
+    /// Behaviours that contradict each other, or the kernel.
+    #[error("{0}")]
+    Impossible(Impossible),
     /// What is neither a tunable nor a cost.
     #[error("there is no tunable or cost `{}`", .tunable.name)]
     UnknownSetting {
@@ -114,7 +117,9 @@ fn neighbours(unknown: &UnknownName) -> String {
 fn meant(UnknownName { nearest, known, of, .. }: &UnknownName) -> String {
     let name = nearest.unwrap_or_default();
     match of {
-        Some(kernel) if !known.contains(&name) => format!("`{name}`, which Linux {kernel} has not"),
+        Some(kernel) if !known.contains(&name) && Behaviour::named(name).is_none() => {
+            format!("`{name}`, which Linux {kernel} has not")
+        }
         _ => format!("`{name}`"),
     }
 }
@@ -149,6 +154,15 @@ impl ErrorKind {
             }
             Self::Setting(SettingError::OutOfRange { range, .. }) => {
                 format!("give a whole number from {} to {}", range.start(), range.end())
+            }
+            Self::Impossible(Impossible::Needs(one, other)) => {
+                format!("add +{}, or remove -{}, too", other.name(), one.name())
+            }
+            Self::Impossible(Impossible::Excludes(one, other)) => {
+                format!("remove one of them, too: -{} or -{}", one.name(), other.name())
+            }
+            Self::Impossible(Impossible::OtherPolicy(..)) => {
+                "leave it out; `vruntime kernels --behaviours KERNEL` lists the behaviours of a kernel".to_owned()
             }
             Self::Setting(_) => "leave it out, or choose a kernel that has it".to_owned(),
             Self::NoPart(_) => {

@@ -1,6 +1,6 @@
 //! Kernels by name, and what is set of them and of the costs.
 
-use vruntime_sched::kernels::{SettingError, TUNABLES, negative};
+use vruntime_sched::kernels::{SettingError, TUNABLES, bare_feature, negative};
 use vruntime_sched::{Kernel, kernel};
 use vruntime_workload::scenario::Scenario;
 
@@ -10,7 +10,7 @@ use crate::costs::Costs;
 
 /// The feature that is turned on, or off.
 pub(super) fn without_no(name: &str) -> &str {
-    name.strip_prefix("NO_").unwrap_or(name)
+    bare_feature(name).0
 }
 
 /// What a part of a kernel's name is about: a feature or a tunable.
@@ -18,10 +18,7 @@ fn part_name(part: &str) -> &str {
     part.split_once('=').map_or_else(|| without_no(part), |(name, _)| name)
 }
 
-/// The series that a kernel is of: `6.12` of `6.12.117` and of `6.12+deb13-amd64`.
-pub fn series(version: &str) -> String {
-    version.split(['-', '+']).next().unwrap_or_default().split('.').take(2).collect::<Vec<&str>>().join(".")
-}
+pub use vruntime_sched::kernels::series;
 
 /// The release that a kernel's name says (`uname -r`), and the parts behind it: of `6.18.44-fc-v657+NO_RUN_TO_PARITY`,
 /// or of `6.12.117+deb13-amd64`, whose `+` is the release's own.
@@ -90,6 +87,7 @@ pub fn parse_kernel(text: &str) -> Result<(Kernel, Vec<Note>), Error> {
             }
         }
     }
+    parsed.check().map_err(ErrorKind::Impossible)?;
     Ok((parsed, notes))
 }
 

@@ -288,10 +288,10 @@ impl Planner<'_> {
         self.notes.extend(notes);
         // A release that is asked for goes before the recorded one.
         if let (Some(release), true) = (self.input.release(), name.split('+').next() == Some(kernel.name)) {
-            let usual = kernel.eevdf;
+            let usual = kernel.behaviours;
             kernel.as_of(release);
             // One that does not schedule as its series does is called by its own name.
-            if self.input.trace().is_some() && name == kernel.name && kernel.eevdf != usual {
+            if self.input.trace().is_some() && name == kernel.name && kernel.behaviours != usual {
                 return Ok((release.to_owned(), kernel));
             }
         }
@@ -345,6 +345,7 @@ impl Planner<'_> {
             kernel.feature(name).map_err(ErrorKind::Unknown)?;
             self.notes.extend(note::of_feature(name, kernel));
         }
+        kernel.check().map_err(ErrorKind::Impossible)?;
         let given = |(name, value): &(String, u64)| Given::Setting(name.clone(), *value);
         note::overridden(settings, |(name, _)| name, given, &mut self.notes);
         for (name, value) in settings {

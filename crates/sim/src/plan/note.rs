@@ -4,7 +4,7 @@ use std::fmt;
 
 use vruntime_sched::Kernel;
 use vruntime_sched::features::FEATURES;
-use vruntime_sched::kernels::has_feature;
+use vruntime_sched::kernels::{has_feature, with_feature};
 use vruntime_workload::plain;
 use vruntime_workload::recording::Recording;
 use vruntime_workload::scenario::Preempt;
@@ -121,7 +121,7 @@ pub(super) fn of_feature(name: &str, kernel: &Kernel) -> Vec<Note> {
     let bare = without_no(name);
     let Some(row) = FEATURES.iter().find(|row| row.name == bare) else { return Vec::new() };
     let no_difference = row.feature.without_effect().map(|why| Note::NoDifference { feature: row.name, why });
-    let elsewhere = row.kernels.filter(|_| !has_feature(kernel.name, row.feature));
+    let elsewhere = with_feature(row.feature).filter(|_| !has_feature(kernel.name, row.feature));
     let not_here = elsewhere.map(|has| Note::NotHere { kernel: kernel.name, feature: row.name, has });
     no_difference.into_iter().chain(not_here).collect()
 }

@@ -3,11 +3,12 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::{SCALE, load_idx, power, source_load, target_load};
-use crate::balance::Balancer;
 use crate::balance::domains::{Domain, Level, SchedGroup};
+use crate::balance::stats::is_reduced;
 use crate::cpumask::CpuMask;
 use crate::event::BalanceKind;
 use crate::ids::CpuId;
+use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::shared::Shared;
 
@@ -68,7 +69,8 @@ pub(in crate::balance) fn find<P: Policy>(
     now: u64,
 ) -> (Option<Found>, bool) {
     let asking = Asking { shared, domain, own, kind, now };
-    let balancer = shared.config.balancer;
+    let any_loaded = shared.config.has(Behaviour::AnyLoaded);
+    let by_util = shared.config.has(Behaviour::GroupsByUtil);
     let mut overloaded = false;
     let mut total_load = 0;
     let mut total_power = 0;
@@ -84,11 +86,17 @@ pub(in crate::balance) fn find<P: Policy>(
             this = Some(group);
             continue;
         }
-        // One task to each of the groups below first: to each package of a NUMA node.
-        if below == Some(Level::Pkg) && this.as_ref().is_some_and(|this| this.has_room) {
+        if by_util {
+            // One task to each of the groups below first: to each core of a cache, and each package of a NUMA node.
+            if matches!(below, Some(Level::Smt | Level::Pkg))
+                && this.as_ref().is_some_and(|this| this.has_room && group.nr_running > this.nr_running + 1)
+            {
+                group.kind = GroupType::Overloaded;
+            }
+        } else if below == Some(Level::Pkg) && this.as_ref().is_some_and(|this| this.has_room) {
             group.capacity = group.capacity.min(1);
         }
-        if busier(balancer, &group, busiest.as_ref()) {
+        if busier(any_loaded, &group, busiest.as_ref()) {
             busiest = Some(group);
         }
     }
@@ -97,15 +105,15 @@ pub(in crate::balance) fn find<P: Policy>(
     if !asking.is_imbalance(&this, &busiest, mean) {
         return (None, overloaded);
     }
-    let amount = amount(balancer, &this, &busiest, mean);
+    let amount = amount((any_loaded, by_util), &this, &busiest, mean);
     let cpu = asking.busiest_queue(&domain.groups[busiest.index], amount, excluded);
     (cpu.map(|busiest| Found { busiest, amount }), overloaded)
 }
 
 /// Whether a group should rather be relieved than the busiest so far (`update_sd_pick_busiest`).
-fn busier(balancer: Balancer, group: &Group, so_far: Option<&Group>) -> bool {
+fn busier(any_loaded: bool, group: &Group, so_far: Option<&Group>) -> bool {
     let more = group.avg_load > so_far.map_or(0, |busiest| busiest.avg_load);
-    if balancer <= Balancer::V3_12 {
+    if !any_loaded {
         return more && (group.nr_running > group.capacity || group.uneven);
     }
     match so_far {
@@ -122,7 +130,7 @@ impl<P: Policy> Asking<'_, P> {
         let (shared, domain) = (self.shared, self.domain);
         let group = &domain.groups[index];
         let load_index = load_idx(domain, self.kind);
-        let (mut load, mut present, mut nr_running, mut idle_cpus) = (0, 0, 0, 0);
+        let (mut load, mut present, mut util, mut nr_running, mut idle_cpus) = (0, 0, 0, 0, 0);
         let (mut most, mut least) = ((0, 0), (u64::MAX, u64::MAX));
         for &cpu in group.cpus.iter().filter(|&&cpu| !excluded.contains(cpu)) {
             let published = shared.cpu(cpu);
@@ -131,6 +139,7 @@ impl<P: Policy> Asking<'_, P> {
             let running = u64::from(published.nr_running());
             load += one;
             present += published.load();
+            util += published.util();
             nr_running += running;
             idle_cpus += u64::from(published.is_idle());
             *overloaded |= running > 1;
@@ -139,13 +148,21 @@ impl<P: Policy> Asking<'_, P> {
         }
         let power: u64 = group.cpus.iter().map(|&cpu| power(shared, cpu)).sum();
         let load_per_task = present.checked_div(nr_running).unwrap_or(0);
-        let uneven = if shared.config.balancer == Balancer::V3_10 {
+        let uneven = if shared.config.has(Behaviour::UnevenBySpread) {
             index != self.own && most.0.saturating_sub(least.0) >= load_per_task && most.1.saturating_sub(least.1) > 1
         } else {
             group.imbalance().load(Relaxed)
         };
         let capacity = self.capacity(group, power);
-        let kind = if nr_running > capacity {
+        let weight = group.cpus.len() as u64;
+        let by_util = shared.config.has(Behaviour::GroupsByUtil);
+        let (is_full, has_room) = if by_util {
+            let pct = domain.imbalance_pct;
+            (nr_running > weight && power * 100 < util * pct, nr_running < weight || power * 100 > util * pct)
+        } else {
+            (nr_running > capacity, capacity > nr_running)
+        };
+        let kind = if is_full {
             GroupType::Overloaded
         } else if uneven {
             GroupType::Imbalanced
@@ -158,9 +175,9 @@ impl<P: Policy> Asking<'_, P> {
             power,
             capacity,
             nr_running,
-            has_room: capacity > nr_running,
+            has_room,
             idle_cpus,
-            weight: group.cpus.len() as u64,
+            weight,
             load_per_task,
             uneven,
             index,
@@ -181,14 +198,20 @@ impl<P: Policy> Asking<'_, P> {
 
     /// Whether something should be done about it.
     fn is_imbalance(&self, this: &Group, busiest: &Group, mean: u64) -> bool {
-        let balancer = self.shared.config.balancer;
+        let config = &self.shared.config;
         if busiest.nr_running == 0 {
             return false;
         }
-        let uneven = if balancer >= Balancer::V3_17 { busiest.kind == GroupType::Imbalanced } else { busiest.uneven };
+        let uneven =
+            if config.has(Behaviour::AnyLoaded) { busiest.kind == GroupType::Imbalanced } else { busiest.uneven };
         // What is uneven below is to be resolved here. And who has nothing to do helps those that have too much,
         // whatever the loads.
-        if uneven || (self.kind == BalanceKind::NewIdle && this.has_room && !busiest.has_room) {
+        let helps = if config.has(Behaviour::GroupsByUtil) {
+            self.kind != BalanceKind::Busy && busiest.kind == GroupType::Overloaded
+        } else {
+            self.kind == BalanceKind::NewIdle && !busiest.has_room
+        };
+        if uneven || (helps && this.has_room) {
             return true;
         }
         if this.avg_load >= busiest.avg_load || this.avg_load >= mean {
@@ -198,10 +221,12 @@ impl<P: Policy> Asking<'_, P> {
             return 100 * busiest.avg_load > self.domain.imbalance_pct * this.avg_load;
         }
         let no_task_too_many = busiest.nr_running <= busiest.weight;
-        let settled = match balancer {
-            Balancer::V3_12 | Balancer::V3_17 => this.idle_cpus < busiest.idle_cpus && no_task_too_many,
-            Balancer::V3_18 => busiest.kind != GroupType::Overloaded && this.idle_cpus <= busiest.idle_cpus + 1,
-            _ => this.idle_cpus <= busiest.idle_cpus + 1 && no_task_too_many,
+        let settled = if config.has(Behaviour::LeavesFitting) {
+            busiest.kind != GroupType::Overloaded && this.idle_cpus <= busiest.idle_cpus + 1
+        } else if config.has(Behaviour::LeavesIdler) {
+            this.idle_cpus < busiest.idle_cpus && no_task_too_many
+        } else {
+            this.idle_cpus <= busiest.idle_cpus + 1 && no_task_too_many
         };
         !settled
     }
@@ -215,7 +240,9 @@ impl<P: Policy> Asking<'_, P> {
             let load = published.load();
             let power = power(self.shared, cpu);
             let a_whole_cpu = power >= SCALE / 2;
-            if a_whole_cpu && published.nr_running() == 1 && load > amount {
+            let reduced =
+                self.shared.config.has(Behaviour::LeavesReduced) && is_reduced(published, self.domain.imbalance_pct);
+            if a_whole_cpu && published.nr_running() == 1 && load > amount && !reduced {
                 continue;
             }
             if load > 0 && best.is_none_or(|(_, most, of)| load * of > most * power) {
@@ -227,8 +254,7 @@ impl<P: Policy> Asking<'_, P> {
 }
 
 /// How much load to move (`calculate_imbalance`).
-fn amount(balancer: Balancer, this: &Group, busiest: &Group, mean: u64) -> u64 {
-    let typed = balancer >= Balancer::V3_17;
+fn amount((typed, by_util): (bool, bool), this: &Group, busiest: &Group, mean: u64) -> u64 {
     let uneven = if typed { busiest.kind == GroupType::Imbalanced } else { busiest.uneven };
     let per_task = if uneven { busiest.load_per_task.min(mean) } else { busiest.load_per_task };
     let beyond = if typed { busiest.avg_load <= mean || this.avg_load >= mean } else { busiest.avg_load < mean };
@@ -239,7 +265,10 @@ fn amount(balancer: Balancer, this: &Group, busiest: &Group, mean: u64) -> u64 {
     let bounded =
         if typed { busiest.kind == GroupType::Overloaded && this.kind == GroupType::Overloaded } else { !uneven };
     let mut most = busiest.avg_load - mean;
-    if bounded {
+    if bounded && by_util {
+        let above = (busiest.nr_running * SCALE).checked_sub(busiest.power).filter(|&above| above > 0);
+        most = most.min(above.map_or(u64::MAX, |above| above * SCALE / busiest.power));
+    } else if bounded {
         let tasks = busiest.nr_running.saturating_sub(busiest.capacity);
         most = most.min(tasks * SCALE * SCALE / busiest.power);
     }
@@ -287,13 +316,13 @@ mod tests {
 
     #[test]
     fn only_from_3_17_on_a_group_with_room_is_the_busiest() {
-        assert!(!busier(Balancer::V3_12, &group(4, 3), None));
-        assert!(busier(Balancer::V3_12, &group(4, 5), None));
-        assert!(busier(Balancer::V3_17, &group(4, 3), None));
-        assert!(!busier(Balancer::V3_17, &group(4, 0), None));
+        assert!(!busier(false, &group(4, 3), None));
+        assert!(busier(false, &group(4, 5), None));
+        assert!(busier(true, &group(4, 3), None));
+        assert!(!busier(true, &group(4, 0), None));
         // More load, but nobody too many.
         let heavy = Group { avg_load: 9999, ..group(4, 3) };
-        assert!(!busier(Balancer::V3_17, &heavy, Some(&group(4, 5))));
+        assert!(!busier(true, &heavy, Some(&group(4, 5))));
     }
 
     #[test]

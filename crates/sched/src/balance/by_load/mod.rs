@@ -21,16 +21,17 @@
 mod busiest;
 mod placement;
 
+use super::cpu_load;
 use super::domains::{Domain, Level};
-use super::{Balancer, cpu_load};
 use crate::event::BalanceKind;
 use crate::features::Feature;
 use crate::ids::CpuId;
+use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::shared::Shared;
 
 pub(super) use busiest::find;
-pub(crate) use placement::{select_cpu, select_cpu_exec};
+pub(crate) use placement::{find_idlest, select_cpu, select_cpu_exec};
 
 /// The load of one nice-0 task, and the power of one CPU.
 const SCALE: u64 = 1024;
@@ -71,7 +72,7 @@ fn power<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> u64 {
 /// Whether an idle CPU could do something about one that has a single task (`nohz_kick_needed`): up to 3.12 if both
 /// threads of its core are busy, since 3.13 if more than one CPU of its cache is and there are others.
 pub(super) fn kick_for_one<P: Policy>(cpu: CpuId, shared: &Shared<P>) -> bool {
-    if shared.config.balancer <= Balancer::V3_12 {
+    if !shared.config.has(Behaviour::KicksForCache) {
         return super::early::shares_core(shared, cpu);
     }
     let llc = shared.domains.llc_domain(cpu);

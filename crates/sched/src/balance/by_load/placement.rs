@@ -1,9 +1,9 @@
 //! The CPU for a task that wakes, is new, or execs (`select_task_rq_fair`).
 
 use super::{SCALE, power, source_load, target_load};
-use crate::balance::Balancer;
 use crate::balance::domains::{Domain, Domains, SchedGroup};
 use crate::ids::CpuId;
+use crate::kernels::Behaviour;
 use crate::policy::{Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::Shared;
@@ -36,10 +36,15 @@ pub(crate) fn select_cpu_exec<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, tas
     find_idlest(rq, shared, task, on)
 }
 
-/// Whether waker and wakee are a master and one of many workers, which had better be spread (`wake_wide`, 3.12).
+/// Whether waker and wakee are a master and one of many workers, which had better be spread (`wake_wide`). 4.3+:
+/// either may be the master.
 fn wake_wide<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, on: CpuId, wake: Wake) -> bool {
     let factor = shared.domains.llc_size(on);
     let wakee = rq.tasks[task].wakee_flips;
+    if shared.config.has(Behaviour::WakeWideFlips) {
+        let (slave, master) = (wake.waker_flips.min(wakee), wake.waker_flips.max(wakee));
+        return slave >= factor && u64::from(master) >= u64::from(slave) * u64::from(factor);
+    }
     wakee > factor && u64::from(wake.waker_flips) > u64::from(factor) * u64::from(wakee)
 }
 
@@ -52,7 +57,7 @@ fn wake_affine<P: Policy>(
     on: CpuId,
     wake: Wake,
 ) -> bool {
-    if shared.config.balancer >= Balancer::V3_12 && wake_wide(rq, shared, task, on, wake) {
+    if shared.config.has(Behaviour::WakeWide) && wake_wide(rq, shared, task, on, wake) {
         return false;
     }
     let (prev, now) = (rq.cpu, rq.clock.now());
@@ -101,7 +106,7 @@ fn select_idle_sibling<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, tar
 
 /// From the highest domain of `on` down, each time into the group with the least load for its power and to its idlest
 /// CPU.
-fn find_idlest<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, on: CpuId) -> CpuId {
+pub(crate) fn find_idlest<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, on: CpuId) -> CpuId {
     let domains: &Domains = &shared.domains;
     let now = rq.clock.now();
     let allowed = |cpu: &CpuId| rq.tasks[task].allowed(*cpu);
@@ -137,7 +142,7 @@ fn idlest_cpu<P: Policy>(
     allowed: impl Fn(&CpuId) -> bool,
 ) -> CpuId {
     let cpus = || group.cpus.iter().copied().filter(|cpu| allowed(cpu));
-    if shared.config.balancer >= Balancer::V3_18 {
+    if shared.config.has(Behaviour::IdlestShallowest) {
         let idle = cpus().filter(|&cpu| shared.cpu(cpu).is_idle());
         let warmest = idle.min_by_key(|&cpu| {
             let idleness = shared.idleness(cpu);

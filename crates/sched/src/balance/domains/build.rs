@@ -9,10 +9,11 @@ use core::sync::atomic::AtomicBool;
 use super::numbers::Numbers;
 use super::{Domain, Level, SchedGroup};
 use crate::balance::roots::{Root, Roots};
-use crate::balance::{Balancer, sums};
+use crate::balance::sums;
 use crate::cpumask::CpuMask;
 use crate::features::{Feature, Features};
 use crate::ids::CpuId;
+use crate::kernels::Behaviours;
 use crate::topology::{CpuPlace, Topology};
 
 /// Between nodes farther from each other than that nobody is placed when forking, execing or waking: only the balancer
@@ -46,7 +47,7 @@ pub(super) fn levels(topology: &Topology, lost: bool) -> Vec<(Level, Span<'_>)> 
 /// Builds level upon level.
 pub(super) struct Builder<'a> {
     topology: &'a Topology,
-    balancer: Balancer,
+    behaviours: Behaviours,
     features: Features,
     roots: &'a Roots,
     online: CpuMask,
@@ -60,14 +61,14 @@ pub(super) struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(topology: &'a Topology, balancer: Balancer, features: Features, roots: &'a Roots) -> Self {
+    pub(super) fn new(topology: &'a Topology, behaviours: Behaviours, features: Features, roots: &'a Roots) -> Self {
         let mut capacities: BTreeMap<Root, usize> = BTreeMap::new();
         for (_, root) in roots.iter() {
             capacities.entry(root).or_insert_with(|| different_capacities(topology, &roots.span(root)));
         }
         Self {
             topology,
-            balancer,
+            behaviours,
             features,
             roots,
             online: roots.iter().filter(|&(_, root)| root != Root::Offline).map(|(cpu, _)| cpu).collect(),
@@ -127,7 +128,7 @@ impl<'a> Builder<'a> {
         let span = &key.1;
         // `sd_init` counts what the level has, before the root domain cuts it.
         let weight = if self.roots.is_whole() { span.count() } else { span_of(cpu).and(&self.online).count() };
-        let numbers = Numbers::of(self.balancer, level, weight as u64);
+        let numbers = Numbers::of(&self.behaviours, level, weight as u64);
         let capacities = self.capacities[&self.roots.of(cpu)];
         let mut domain = domain(topology, numbers, span, cpu, chains, all, capacities);
         domain.cut_off = weight as u32 - domain.weight;

@@ -1,7 +1,7 @@
 //! The numbers of a domain that its level and the kernel decide (`sd_init`).
 
 use super::Level;
-use crate::balance::Balancer;
+use crate::kernels::{Behaviour, Behaviours};
 
 const MS: u64 = 1_000_000;
 
@@ -18,19 +18,20 @@ pub(super) struct Numbers {
 
 impl Numbers {
     /// `weight`: how many CPUs the level has there, in whatever root domain.
-    pub(super) fn of(balancer: Balancer, level: Level, weight: u64) -> Self {
+    pub(super) fn of(behaviours: &Behaviours, level: Level, weight: u64) -> Self {
         let cache_nice_tries = match level {
             Level::Smt => 0,
             Level::Cluster | Level::Mc | Level::Pkg => 1,
             Level::Numa(_) => 2,
         };
         // Since 3.16 all levels are made alike; before, those within a node had numbers of their own (asm/topology.h).
-        let own = matches!(balancer, Balancer::V3_10 | Balancer::V3_12);
+        let early = behaviours.has(Behaviour::Early);
+        let own = !early && !behaviours.has(Behaviour::LevelsAlike);
         let imbalance_pct = match level {
             Level::Smt => 110,
             Level::Cluster | Level::Mc if !own => 117,
-            _ if balancer.is_by_load() => 125,
-            _ => 117,
+            _ if early || behaviours.has(Behaviour::Pct117) => 117,
+            _ => 125,
         };
         let interval = match level {
             Level::Smt if own => (MS, 2 * MS),
@@ -38,7 +39,7 @@ impl Numbers {
             _ => (weight * MS, 2 * weight * MS),
         };
         let busy_factor = match level {
-            _ if !balancer.is_by_load() => 16,
+            _ if early || behaviours.has(Behaviour::BusyFactor16) => 16,
             Level::Numa(_) => 32,
             _ if own => 64,
             _ => 32,

@@ -1,5 +1,6 @@
 use super::*;
 use crate::features::Feature;
+use crate::kernels::Behaviours;
 use crate::topology::CpuPlace;
 
 const MS: u64 = 1_000_000;
@@ -20,11 +21,11 @@ fn machine(packages: u32, cores: u32, threads: u32) -> Topology {
 #[test]
 fn domains_are_those_of_the_recorded_machines() {
     let describe =
-        |topology: &Topology| Domains::new(topology, Balancer::V6_12, Features::default()).describe(CpuId(0));
+        |topology: &Topology| Domains::new(topology, Behaviours::at("6.12"), Features::default()).describe(CpuId(0));
     assert_eq!(describe(&machine(1, 4, 1)), [(Level::Mc, 4)]);
     assert_eq!(describe(&machine(1, 4, 2)), [(Level::Smt, 2), (Level::Mc, 8)]);
     assert_eq!(describe(&machine(2, 4, 1)), [(Level::Mc, 4), (Level::Pkg, 8)]);
-    let domains = Domains::new(&machine(2, 4, 1), Balancer::V6_12, Features::default());
+    let domains = Domains::new(&machine(2, 4, 1), Behaviours::at("6.12"), Features::default());
     let (_, pkg) = domains.of(CpuId(5)).nth(1).unwrap();
     assert_eq!((pkg.min_interval, pkg.max_interval, pkg.groups.len()), (8 * MS, 16 * MS, 2));
     assert!(!pkg.share_llc && pkg.groups.iter().all(|group| group.prefers_sibling));
@@ -33,7 +34,9 @@ fn domains_are_those_of_the_recorded_machines() {
 
 #[test]
 fn one_cpu_has_no_domain() {
-    assert!(Domains::new(&Topology::flat(1), Balancer::V6_12, Features::default()).describe(CpuId(0)).is_empty());
+    assert!(
+        Domains::new(&Topology::flat(1), Behaviours::at("6.12"), Features::default()).describe(CpuId(0)).is_empty()
+    );
 }
 
 #[test]
@@ -47,7 +50,7 @@ fn groups_of_a_numa_ring_overlap_as_its_nodes_see_it() {
     };
     let distance = (0..4).map(|a| (0..4).map(|b| d(a, b)).collect()).collect();
     let topology = Topology::new((0..8).map(place).collect(), Some(distance)).unwrap();
-    let domains = Domains::new(&topology, Balancer::V6_12, Features::default());
+    let domains = Domains::new(&topology, Behaviours::at("6.12"), Features::default());
     for cpu in (0..8).map(CpuId) {
         for (position, (_, domain)) in domains.of(cpu).enumerate() {
             let members: CpuMask = domain.groups.iter().flat_map(|group| group.cpus.iter().copied()).collect();
@@ -69,7 +72,7 @@ fn groups_of_a_numa_ring_overlap_as_its_nodes_see_it() {
     assert_eq!(view(0), [(north.clone(), alloc::vec![0, 1]), (south.clone(), alloc::vec![4, 5])]);
     assert_eq!(view(5), [(south, alloc::vec![4, 5]), (north, alloc::vec![0, 1])]);
     let first = Features::of(&[Feature::OldNumaGroups]);
-    let domains = Domains::new(&topology, Balancer::V6_12, first);
+    let domains = Domains::new(&topology, Behaviours::at("6.12"), first);
     let (_, top) = domains.of(CpuId(5)).next_back().unwrap();
     assert_eq!(top.groups[0].cpus[0], CpuId(0), "as it was: what the first CPU sees is for all");
 }

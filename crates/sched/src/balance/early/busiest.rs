@@ -3,12 +3,12 @@
 use alloc::vec::Vec;
 
 use super::{SCALE, params};
-use crate::balance::Balancer;
 use crate::balance::cpu_load::{source_load, target_load};
 use crate::balance::domains::{Domain, Level, SchedGroup};
 use crate::cpumask::CpuMask;
 use crate::event::BalanceKind;
 use crate::ids::CpuId;
+use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::shared::Shared;
 
@@ -24,7 +24,7 @@ pub(super) fn power<P: Policy>(shared: &Shared<P>, domain: &Domain, group: &Sche
     if domain.level == Level::Smt {
         return SCALE * group.cpus.len() as u64;
     }
-    if shared.config.balancer == Balancer::V2_6_15 {
+    if shared.config.has(Behaviour::PowerPerThread) {
         let cores = count(|place| place.core);
         return SCALE * cores + SCALE * (group.cpus.len() as u64 - cores) / 10;
     }
@@ -57,7 +57,7 @@ pub(super) fn find_busiest_group<P: Policy>(
         BalanceKind::Idle => params.idle_idx,
         BalanceKind::NewIdle => params.newidle_idx,
     };
-    let counts_heads = shared.config.balancer == Balancer::V2_6_15;
+    let counts_heads = shared.config.has(Behaviour::CountsTasks);
     let (mut total_load, mut total_power) = (0, 0);
     let (mut this, mut busiest): (Option<Group>, Option<Group>) = (None, None);
     for (position, group) in domain.groups.iter().enumerate() {
@@ -136,7 +136,7 @@ pub(super) fn find_busiest_queue<P: Policy>(
     domain: &Domain,
 ) -> Option<CpuId> {
     let params = params(domain.level);
-    let counts_heads = shared.config.balancer == Balancer::V2_6_15;
+    let counts_heads = shared.config.has(Behaviour::CountsTasks);
     let index = match kind {
         BalanceKind::Busy => params.busy_idx,
         BalanceKind::Idle => params.idle_idx,

@@ -2,10 +2,10 @@
 
 use super::busiest::power;
 use super::{Params, SCALE, params};
-use crate::balance::Balancer;
 use crate::balance::cpu_load::{source_load, target_load};
 use crate::balance::domains::{Domains, SchedGroup};
 use crate::ids::CpuId;
+use crate::kernels::Behaviour;
 use crate::policy::{Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::Shared;
@@ -18,7 +18,7 @@ pub(in crate::balance) fn shares_core<P: Policy>(shared: &Shared<P>, cpu: CpuId)
 
 /// What one task weighs on a CPU, on average.
 fn load_per_task<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> u64 {
-    if shared.config.balancer == Balancer::V2_6_15 {
+    if shared.config.has(Behaviour::CountsTasks) {
         return SCALE;
     }
     let this = shared.cpu(cpu);
@@ -65,7 +65,7 @@ fn comes<P: Policy>(
     }
     // The waker is about to leave.
     let per_task = load_per_task(shared, on);
-    let waker = if shared.config.balancer == Balancer::V2_6_15 { SCALE } else { wake.waker_load };
+    let waker = if shared.config.has(Behaviour::CountsTasks) { SCALE } else { wake.waker_load };
     let left = if wake.sync { here.saturating_sub(waker) } else { here };
     (left <= load && left + target_load(shared, prev, index, now) <= per_task)
         || 100 * (left + task) <= imbalance * load

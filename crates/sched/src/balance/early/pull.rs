@@ -2,14 +2,15 @@
 
 use super::busiest::{find_busiest_group, find_busiest_queue};
 use super::{MAX_PINNED_INTERVAL, MS, Params, params};
+use crate::balance::DomainState;
 use crate::balance::active::Push;
 use crate::balance::domains::{Domain, Domains, Level};
 use crate::balance::pull::Balancing;
-use crate::balance::{Balancer, DomainState};
 use crate::cpumask::CpuMask;
 use crate::event::{BalanceKind, Event, MigrateCause};
 use crate::host::Host;
 use crate::ids::CpuId;
+use crate::kernels::Behaviour;
 use crate::policy::{Policy, Wake};
 use crate::rq::{Rq, Rqs};
 use crate::scheduler::{attach_task, check_preempt, detach_task, settle};
@@ -163,7 +164,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 if all_pinned {
                     excluded.insert(src);
                     // Since 2.6.19 the next best is tried.
-                    if shared.config.balancer > Balancer::V2_6_15
+                    if !shared.config.has(Behaviour::TriesOneQueue)
                         && domain.span.iter().any(|cpu| !excluded.contains(cpu) && cpu != dst)
                     {
                         continue;

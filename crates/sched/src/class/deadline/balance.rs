@@ -13,13 +13,13 @@ use super::server::{ServerLimits, ServerRules};
 use super::verbs::entity;
 use crate::balance::roots::{Root, Roots};
 use crate::class::ClassKind;
-use crate::class::rt::{Callback, Limit, MAX_TRIES, Overload, carry};
+use crate::class::rt::{Callback, MAX_TRIES, carry};
 use crate::config::Config;
 use crate::cpumask::AtomicCpuMask;
 use crate::event::MigrateCause;
 use crate::host::Host;
 use crate::ids::CpuId;
-use crate::kernels::EevdfVersion;
+use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
 use crate::scheduler::{Scheduler, settle};
@@ -43,7 +43,8 @@ pub(crate) struct DlShared {
     pub(crate) cpudl: CpuDeadline,
     /// CPUs with tasks that others may take (`dlo_mask`).
     overloaded: AtomicCpuMask,
-    overload: Overload,
+    /// A CPU offers a task whenever one waits, not only beside another of the class.
+    overload_waits: bool,
     /// Of each CPU the earliest deadline of those.
     next: Vec<AtomicU64>,
     pub(crate) grub: Grub,
@@ -65,7 +66,7 @@ impl DlShared {
             period_us: (period / 1000).max(1),
         };
         let DlTunables { periods, server } = tunables.deadline();
-        let server = (config.rt_limit == Limit::FairServer && server.runtime > 0).then_some(server);
+        let server = (config.has(Behaviour::FairServer) && server.runtime > 0).then_some(server);
         let capacities = || roots.iter().zip(topology.cpus()).map(|((_, root), place)| (root, place.capacity));
         let first = capacities().filter(|(root, _)| *root == Root::default()).map(|(_, capacity)| capacity);
         let domain = RootDomain::new(first, limit);
@@ -78,15 +79,15 @@ impl DlShared {
             limit,
             cpudl: CpuDeadline::new(cpus),
             overloaded: AtomicCpuMask::new(cpus),
-            overload: config.overload,
+            overload_waits: config.has(Behaviour::OverloadWaiting),
             next: (0..cpus).map(|_| AtomicU64::new(NONE)).collect(),
-            grub: config.grub,
+            grub: if config.has(Behaviour::GrubBounded) { Grub::Bounded } else { Grub::Unbounded },
             periods,
             server,
-            server_rules: match config.eevdf {
-                EevdfVersion::V6_6 | EevdfVersion::V6_12 => ServerRules::V6_12,
-                EevdfVersion::V6_18 => ServerRules::V6_18,
-                EevdfVersion::V6_18_44 | EevdfVersion::V7_1 => ServerRules::V6_18_44,
+            server_rules: ServerRules {
+                forgets: config.has(Behaviour::ServerForgets),
+                waits: config.has(Behaviour::ServerWaits),
+                stays: config.has(Behaviour::ServerStays),
             },
             servers_started: AtomicBool::new(false),
         };
@@ -164,7 +165,7 @@ impl DlShared {
 
     /// The earliest deadline of those whom a CPU has for others; [`NONE`] if there is nobody.
     fn offered(&self, dl: &DlRq) -> u64 {
-        dl.earliest_pushable().filter(|_| self.overload.offers(dl.nr_running())).unwrap_or(NONE)
+        dl.earliest_pushable().filter(|_| self.overload_waits || dl.nr_running() > 1).unwrap_or(NONE)
     }
 
     /// Whether what is published of a CPU is what is there.

@@ -10,10 +10,10 @@ use super::bandwidth::{BW_SHIFT, BW_UNIT, RATIO_SHIFT, Reclaim};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Grub {
     /// Before 6.5: dq = -max{u / Umax, 1 - Uinact - Uextra} dt. It lets a task have more than Umax of a CPU.
-    V4_13,
+    Unbounded,
     /// From 6.5 on: dq = -(max{u, Umax - Uinact - Uextra} / Umax) dt.
     #[default]
-    V6_5,
+    Bounded,
 }
 
 impl Grub {
@@ -23,12 +23,12 @@ impl Grub {
         let Reclaim { max_bw, extra_bw, bw_ratio } = reclaim;
         let free = i128::from(inactive) + i128::from(extra_bw);
         let rate = match self {
-            Self::V4_13 => {
+            Self::Unbounded => {
                 let least = (bw * bw_ratio) >> RATIO_SHIFT;
                 let whole = i128::from(BW_UNIT);
                 if free > whole - i128::from(least) { least } else { (whole - free) as u64 }
             }
-            Self::V6_5 => {
+            Self::Bounded => {
                 let max = i128::from(max_bw);
                 let rate = if free > max - i128::from(bw) { bw } else { (max - free) as u64 };
                 (rate * bw_ratio) >> RATIO_SHIFT
@@ -51,7 +51,7 @@ mod tests {
     /// when one is inactive, the other's runtime goes half as fast.
     #[test]
     fn the_kernel_documents_example() {
-        for grub in [Grub::V4_13, Grub::V6_5] {
+        for grub in [Grub::Unbounded, Grub::Bounded] {
             assert_eq!(grub.used(4 * MS, HALF, 0, ALL_TAKEN), 4 * MS);
             assert_eq!(grub.used(4 * MS, HALF, HALF, ALL_TAKEN), 2 * MS);
         }
@@ -62,9 +62,9 @@ mod tests {
     #[test]
     fn a_task_alone_reclaims_up_to_the_limit() {
         let alone = Reclaim { max_bw: 996_147, extra_bw: 996_147 - 419_430, bw_ratio: 269 };
-        let used = Grub::V6_5.used(9_500_000, 419_430, 0, alone);
+        let used = Grub::Bounded.used(9_500_000, 419_430, 0, alone);
         assert!((3_990_000..4_000_000).contains(&used), "{used}");
-        let used = Grub::V4_13.used(9_500_000, 419_430, 0, alone);
+        let used = Grub::Unbounded.used(9_500_000, 419_430, 0, alone);
         assert!((4_270_000..4_280_000).contains(&used), "{used}");
     }
 
@@ -72,7 +72,7 @@ mod tests {
     fn nobody_pays_less_than_his_own_share() {
         // More is inactive than there is: the least rate is u / Umax.
         let reclaim = Reclaim { max_bw: 996_147, extra_bw: 0, bw_ratio: 269 };
-        let used = Grub::V6_5.used(10 * MS, 104_857, 2 * BW_UNIT, reclaim);
+        let used = Grub::Bounded.used(10 * MS, 104_857, 2 * BW_UNIT, reclaim);
         let least = (104_857 * 269) >> 8;
         assert_eq!(used, (10 * MS * least) >> 20);
     }

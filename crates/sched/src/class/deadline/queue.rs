@@ -439,7 +439,7 @@ impl DlRq {
         match why {
             DlEnqueue::Wakeup => {
                 self.contending(se);
-                se.wake(env.now, env.server != ServerRules::V6_18);
+                se.wake(env.now, !env.server.forgets);
             }
             DlEnqueue::Replenish | DlEnqueue::RestoreReplenish => se.replenish(env.now),
             DlEnqueue::Restore => {
@@ -501,7 +501,7 @@ impl DlRq {
         se.overrun |= se.exceeded() && se.attrs.overrun_signal;
         self.dequeue(se, who, DlDequeue::Throttle, env.now);
         if se.donor.is_some() || !se.start_timer(env.now) {
-            if who == SERVER && env.server != ServerRules::V6_12 {
+            if who == SERVER && env.server.waits {
                 se.new_period(env.now);
                 se.start_timer(env.now);
                 self.sync_timers(se, who);

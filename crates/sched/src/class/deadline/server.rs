@@ -21,17 +21,16 @@ use super::queue::{Charged, DlDequeue, DlEnqueue, DlRq, Env, SERVER};
 
 /// What becomes of a fair server in some corners.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum ServerRules {
-    /// As in 6.12.117. One that had to run, and is back before its deadline, keeps that, with the runtime its share
-    /// allows. One that is found to have used up its runtime when its next period has begun goes on with that.
-    #[default]
-    V6_12,
-    /// As in 6.18.15. The first begins a new period, and its wait with it; the second has none until a whole period has
-    /// passed. One whose turn comes on an idle CPU stays queued there.
-    V6_18,
-    /// As in late releases of 6.18. The first is taken to be as in 6.12 (in 6.19.14, 7.0.13 and 7.1.13 it keeps its
-    /// deadline, too), the second is as in 6.18.15 (as in those).
-    V6_18_44,
+pub struct ServerRules {
+    /// A server that had to run, and comes back before its deadline, begins a new period, and its wait with it
+    /// (6.18.15). Otherwise it keeps its deadline, with the runtime its share allows (6.12.117, 6.19.14, 7.0.13 and 7.1.13; late
+    /// releases of 6.18 are taken to).
+    pub forgets: bool,
+    /// A server whose runtime is found to be used up after its next period has begun waits for a whole period (6.18+).
+    /// Otherwise it goes on with that period.
+    pub waits: bool,
+    /// A server whose turn comes on an idle CPU stays queued there (6.18.15).
+    pub stays: bool,
 }
 
 /// A timer is not put off by less than this.
@@ -206,6 +205,9 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    /// Those of 6.18.15.
+    const FORGETS: ServerRules = ServerRules { forgets: true, waits: true, stays: true };
+
     fn env(now_ms: u64) -> Env {
         let domain = RootDomain::new(core::iter::once(1024), GlobalLimit::default());
         Env::new(now_ms * MS, 1024, &domain, Grub::default())
@@ -213,7 +215,7 @@ mod tests {
 
     /// As [`env`], of 6.18.15.
     fn later(now_ms: u64) -> Env {
-        Env { server: ServerRules::V6_18, ..env(now_ms) }
+        Env { server: FORGETS, ..env(now_ms) }
     }
 
     fn cpu() -> DlRq {
@@ -321,7 +323,7 @@ mod tests {
         let (charged, timer, rq) = run(&env);
         assert_eq!((charged, timer, rq.earliest()), (Charged::Renewed, None, Some(21 * MS)));
         assert_eq!(rq.server().unwrap().entity().runtime, 6 * MS as i64);
-        for rules in [ServerRules::V6_18, ServerRules::V6_18_44] {
+        for rules in [FORGETS, ServerRules { waits: true, ..ServerRules::default() }] {
             let env = |ms| Env { server: rules, ..env(ms) };
             let (charged, timer, mut rq) = run(&env);
             assert_eq!((charged, timer, rq.earliest()), (Charged::Throttled, Some(23 * MS), None), "{rules:?}");

@@ -40,7 +40,7 @@ impl Cpu {
         Self {
             rq,
             domain,
-            grub: Grub::V6_5,
+            grub: Grub::Bounded,
             tasks,
             work,
             jobs: BTreeMap::new(),
@@ -205,7 +205,7 @@ fn without_reclaiming_a_task_gets_its_runtime_only() {
 #[test]
 fn a_grub_schedule_by_hand() {
     let reclaiming = |runtime, period| DlAttrs { reclaim: true, ..attrs(runtime, period) };
-    for grub in [Grub::V4_13, Grub::V6_5] {
+    for grub in [Grub::Unbounded, Grub::Bounded] {
         let start = || {
             let mut cpu = Cpu::new(NO_LIMIT, &[reclaiming(4, 8), reclaiming(2, 8), reclaiming(4, 16)]);
             cpu.grub = grub;

@@ -8,7 +8,7 @@ use super::entity::DlEntity;
 use super::entity::Donor;
 use super::params::DlAttrs;
 use super::queue::{Charged, DlDequeue, DlEnqueue, DlRq, DlTimer, Env, SERVER};
-use super::server::{ServerLimits, ServerRules};
+use super::server::ServerLimits;
 use crate::balance::roots::Root;
 use crate::class::rt::{Callback, charge_deadline, update_avg};
 use crate::class::{ClassKind, pick_ordinary};
@@ -122,7 +122,7 @@ pub(crate) fn set_pushable<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
 /// there.
 #[inline(never)]
 pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, above: bool) -> Option<(u32, ClassKind)> {
-    let asked = shared.dl.server_rules != ServerRules::V6_18 || above || rq.nr_running > rq.nr_ordinary();
+    let asked = !shared.dl.server_rules.stays || above || rq.nr_running > rq.nr_ordinary();
     loop {
         match rq.dl.first()? {
             SERVER => {

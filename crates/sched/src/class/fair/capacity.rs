@@ -10,9 +10,9 @@
 
 use super::placement::Free;
 use super::{Discipline, FairCpu, FairShared};
-use crate::balance::Balancer;
 use crate::balance::domains::Domain;
 use crate::ids::CpuId;
+use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::tunables::Tunables;
 use crate::uclamp::{self, Clamps};
@@ -93,7 +93,7 @@ impl<D: Discipline, T: Tunables> FairCpu<D, T> {
         if this.nr_cpus_allowed(shared.nr_cpus()) == 1 || self.task_fits_cpu(shared, task, self.cpu) {
             return false;
         }
-        shared.config.balancer < Balancer::V6_12
+        !shared.config.has(Behaviour::MisfitAllowed)
             || shared.capacity(self.cpu) < shared.max_allowed_capacity(&this.affinity)
     }
 

@@ -7,8 +7,8 @@
 use super::entity::{CfsRq, Entity, ROOT, Se};
 use super::quiet::Buddy;
 use super::{Discipline, FairCpu, FairShared};
-use crate::balance::Balancer;
 use crate::features::Feature;
+use crate::kernels::Behaviour;
 use crate::policy::{Dequeue, Enqueue, Wake};
 use crate::task::TaskState;
 use crate::tunables::Tunables;
@@ -340,8 +340,8 @@ impl Discipline for CfsOrder {
     }
 
     fn leave_group<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, task: u32) {
-        // It is not to have the sleep twice, here and where it comes to be queued (since 4.4; here: 6.1).
-        if is_asleep(rq, task) && shared.config.balancer >= Balancer::V6_1 {
+        // It is not to have the sleep twice, here and where it comes to be queued (4.4+).
+        if is_asleep(rq, task) && shared.config.has(Behaviour::GroupMovePlaces) {
             Self::place(rq, shared, Se::task(task), Enqueue::Wakeup);
         }
         Self::migrate(rq, task);

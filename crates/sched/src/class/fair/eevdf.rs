@@ -26,7 +26,7 @@
 use super::entity::{CfsRq, Entity, Se};
 use super::{Discipline, FairCpu, FairShared};
 use crate::features::Feature;
-use crate::kernels::EevdfVersion as Version;
+use crate::kernels::Behaviour;
 use crate::policy::{Dequeue, Enqueue, Wake};
 use crate::tunables::Tunables;
 use crate::weight;
@@ -73,7 +73,7 @@ fn before(a: &Entity, b: &Entity) -> bool {
 #[allow(clippy::inline_always)] // at every sleep
 fn lag_limit<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) -> u64 {
     let tick = shared.config.tunables.tick_ns();
-    if shared.config.eevdf >= Version::V6_18_44 {
+    if shared.config.has(Behaviour::LagByLongest) {
         return max_slice(rq, rq.se(se).parent).unwrap_or(0) + tick;
     }
     (2 * rq.se(se).slice).max(tick)
@@ -86,7 +86,7 @@ fn update_lag<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<
     let (entity, queue) = rq.class.both(se);
     let average = avg_vruntime(queue);
     let mut lag = lag_within(entity, average, limit);
-    if entity.delayed && shared.config.eevdf >= Version::V7_1 {
+    if entity.delayed && shared.config.has(Behaviour::DelayedKeepsDebt) {
         lag = lag.max(entity.vlag);
         if shared.config.features.has(Feature::DelayZero) {
             lag = lag.min(0);
@@ -117,7 +117,7 @@ fn protected<T>(shared: &FairShared<EevdfOrder, T>, entity: &Entity) -> bool
 where
     T: Tunables,
 {
-    if shared.config.eevdf >= Version::V6_18 {
+    if shared.config.has(Behaviour::Vprot) {
         (entity.protected_until.wrapping_sub(entity.vruntime) as i64) > 0
     } else {
         entity.protected && entity.protected_until == entity.deadline
@@ -148,8 +148,8 @@ fn pick<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder
     }
     let features = shared.config.features;
     if let Some(buddy) = queue.next
-        && shared.config.eevdf >= Version::V6_18_44
-        && (protect || shared.config.eevdf < Version::V7_1)
+        && shared.config.has(Behaviour::BuddyInPick)
+        && (protect || !shared.config.has(Behaviour::BuddyIfProtected))
         && may_take_buddy(rq, shared, buddy)
     {
         return buddy;
@@ -157,7 +157,7 @@ fn pick<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder
     let curr = running.filter(|(_, entity)| eligible(queue, entity.vruntime));
     if protect
         && let Some((curr, entity)) = curr
-        && (features.has(Feature::RunToParity) || shared.config.eevdf >= Version::V6_18)
+        && (features.has(Feature::RunToParity) || shared.config.has(Behaviour::Vprot))
         && protected(shared, entity)
     {
         return curr;
@@ -267,10 +267,10 @@ fn reweight_about_average<T: Tunables>(
     let Entity { parent: cfs, on_rq, weight: old, .. } = *rq.se(se);
     let stretch = Stretch { old, new: weight };
     if !on_rq {
-        let late = shared.config.eevdf >= Version::V7_1;
+        let stretches = shared.config.has(Behaviour::ReweightStretches);
         let entity = rq.se_mut(se);
         entity.vlag = stretch.of(entity.vlag);
-        if late && entity.rel_deadline {
+        if stretches && entity.rel_deadline {
             entity.deadline = stretch.of(entity.deadline as i64) as u64;
         }
         set_weight(rq, se, weight);
@@ -280,7 +280,7 @@ fn reweight_about_average<T: Tunables>(
     let is_curr = rq.class.groups[cfs].cfs.curr == Some(se);
     let average = avg_vruntime(&rq.class.groups[cfs].cfs);
     let lag = lag_within(rq.se(se), average, lag_limit(rq, shared, se));
-    let keeps = is_curr && shared.config.eevdf >= Version::V7_1 && protected(shared, rq.se(se));
+    let keeps = is_curr && shared.config.has(Behaviour::ReweightKeeps) && protected(shared, rq.se(se));
     if !is_curr {
         rq.erase(se);
     }
@@ -371,7 +371,7 @@ impl Discipline for EevdfOrder {
         }
         let mut slice = weight::to_virtual(entity.slice, entity.weight);
         // 6.6 places a forked task twice, and the second time as it does any other.
-        let halved = features.has(Feature::PlaceDeadlineInitial) && shared.config.eevdf != Version::V6_6;
+        let halved = features.has(Feature::PlaceDeadlineInitial) && shared.config.has(Behaviour::PlacesOnce);
         if halved && why == Enqueue::New {
             slice /= 2;
         }
@@ -379,14 +379,14 @@ impl Discipline for EevdfOrder {
     }
 
     fn befriends<T: Tunables>(_rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, _running: Se) -> bool {
-        shared.config.eevdf < Version::V6_18_44
+        !shared.config.has(Behaviour::BuddyInPick)
     }
 
     /// Since 6.14 who is not eligible is left alone by a balancer that has not failed yet. A task that the tick has
     /// just preempted mostly is not.
     fn has_run_ahead<T: Tunables>(rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) -> bool {
         let config = &shared.config;
-        config.eevdf >= Version::V6_18 && config.features.has(Feature::PlaceLag) && !entity_eligible(rq, se)
+        config.has(Behaviour::IneligibleMoves) && config.features.has(Feature::PlaceLag) && !entity_eligible(rq, se)
     }
 
     fn delays<T: Tunables>(rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) -> bool {
@@ -394,7 +394,7 @@ impl Discipline for EevdfOrder {
     }
 
     fn stays<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) {
-        if shared.config.eevdf >= Version::V7_1 {
+        if shared.config.has(Behaviour::DelayedKeepsDebt) {
             update_lag(rq, shared, se);
         }
     }
@@ -413,7 +413,7 @@ impl Discipline for EevdfOrder {
 
     fn pick<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, cfs: u32) -> Se {
         if let Some(next) = rq.class.groups[cfs].cfs.next
-            && shared.config.eevdf < Version::V6_18_44
+            && !shared.config.has(Behaviour::BuddyInPick)
             && may_take_buddy(rq, shared, next)
         {
             return next;
@@ -428,7 +428,7 @@ impl Discipline for EevdfOrder {
     /// In 7.1 until its deadline, and no longer from when it was picked on.
     fn slice_left<T: Tunables>(rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) -> u64 {
         let entity = rq.se(se);
-        if shared.config.eevdf >= Version::V7_1 {
+        if shared.config.has(Behaviour::SliceByDeadline) {
             let left = entity.deadline.wrapping_sub(entity.vruntime) as i64;
             return weight::to_real(left.max(0) as u64, entity.weight);
         }
@@ -436,8 +436,8 @@ impl Discipline for EevdfOrder {
     }
 
     fn set_next<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) {
-        if shared.config.eevdf >= Version::V6_18 {
-            if rq.restoring && shared.config.eevdf >= Version::V6_18_44 {
+        if shared.config.has(Behaviour::Vprot) {
+            if rq.restoring && shared.config.has(Behaviour::RestoreKeeps) {
                 return;
             }
             let cfs = rq.se(se).parent;
@@ -478,17 +478,17 @@ impl Discipline for EevdfOrder {
         if queue.nr_queued == 1 {
             return false;
         }
-        resched
-            || match shared.config.eevdf {
-                Version::V6_6 => false,
-                // Overtaken by a short slice and no longer owed time: look again.
-                Version::V6_12 => {
-                    shared.config.features.has(Feature::PreemptShort)
-                        && !protected(shared, curr)
-                        && !eligible(queue, curr.vruntime)
-                }
-                Version::V6_18 | Version::V6_18_44 | Version::V7_1 => !protected(shared, curr),
-            }
+        if resched {
+            return true;
+        }
+        if shared.config.has(Behaviour::Vprot) {
+            return !protected(shared, curr);
+        }
+        // Overtaken by a short slice and no longer owed time: look again.
+        shared.config.has(Behaviour::ShortOvertakes)
+            && shared.config.features.has(Feature::PreemptShort)
+            && !protected(shared, curr)
+            && !eligible(queue, curr.vruntime)
     }
 
     #[inline]
@@ -508,50 +508,54 @@ impl Discipline for EevdfOrder {
         wake: Wake,
     ) -> bool {
         let cfs = rq.se(curr).parent;
-        let version = shared.config.eevdf;
+        let config = &shared.config;
         let shorter = shared.config.features.has(Feature::PreemptShort) && rq.se(woken).slice < rq.se(curr).slice;
-        if version == Version::V6_12 && shorter {
+        if config.has(Behaviour::ShortOvertakes) && shorter {
             let overtakes =
                 entity_eligible(rq, woken) && (before(rq.se(woken), rq.se(curr)) || !entity_eligible(rq, curr));
             if overtakes {
                 rq.se_mut(curr).protected = false;
             }
         }
-        let late = version >= Version::V6_18_44;
-        if late && !shorter {
-            if wake.fork {
+        if !shorter {
+            if wake.fork && config.has(Behaviour::ForkWaits) {
                 return false;
             }
-            if shared.config.features.has(Feature::NextBuddy)
+            if config.has(Behaviour::BuddyInPick)
+                && config.features.has(Feature::NextBuddy)
                 && let Some(answer) = meets_buddy(rq, shared, curr, woken, wake)
             {
                 return answer;
             }
         }
-        let unprotects = version >= Version::V6_18 && shorter;
-        let picked = if late { pick_awake(rq, shared, cfs, !unprotects) } else { pick(rq, shared, cfs, !unprotects) };
+        let unprotects = config.has(Behaviour::Vprot) && shorter;
+        let picked = if config.has(Behaviour::PicksAwake) {
+            pick_awake(rq, shared, cfs, !unprotects)
+        } else {
+            pick(rq, shared, cfs, !unprotects)
+        };
         let preempts = picked == woken;
         if unprotects && preempts {
             cancel_protection(rq.se_mut(curr));
-            if version >= Version::V7_1 {
+            if config.has(Behaviour::BuddyIfProtected) {
                 rq.clear_buddies(curr, cfs);
             }
-        } else if (late && !preempts) || unprotects {
+        } else if (config.has(Behaviour::ShortensAlways) && !preempts) || unprotects {
             shorten_protection(rq, shared, curr);
         }
         preempts
     }
 
     fn gives_way<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, curr: Se) {
-        match shared.config.eevdf {
-            Version::V6_6 => {}
-            Version::V6_12 => rq.se_mut(curr).protected = false,
-            Version::V6_18 | Version::V6_18_44 | Version::V7_1 => cancel_protection(rq.se_mut(curr)),
+        if shared.config.has(Behaviour::Vprot) {
+            cancel_protection(rq.se_mut(curr));
+        } else if shared.config.has(Behaviour::IdleGivesWay) {
+            rq.se_mut(curr).protected = false;
         }
     }
 
     fn requeue_delayed<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) {
-        let late = shared.config.eevdf >= Version::V7_1;
+        let late = shared.config.has(Behaviour::DelayedKeepsDebt);
         if !late && !shared.config.features.has(Feature::DelayZero) {
             return;
         }
@@ -575,9 +579,9 @@ impl Discipline for EevdfOrder {
     }
 
     fn yields<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) {
-        if shared.config.eevdf >= Version::V6_12 {
-            // Since 6.12 (of its stable releases 6.12.117 does, read in its text) a task that yields while it is owed
-            // time gives the rest of its request up; one that is not owed any goes on as it was.
+        if shared.config.has(Behaviour::ForfeitsOnYield) {
+            // A task that yields while it is owed time gives up the rest of its request (6.18+; 6.12.117 does, too, read
+            // in its text). Another task goes on as it was.
             if !entity_eligible(rq, se) {
                 return;
             }
@@ -591,7 +595,7 @@ impl Discipline for EevdfOrder {
     }
 
     fn reweight<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se, weight: u64) {
-        if shared.config.eevdf < Version::V6_18 || shared.config.eevdf >= Version::V7_1 {
+        if !shared.config.has(Behaviour::ReweightPlaces) {
             reweight_about_average(rq, shared, se, weight);
             return;
         }
@@ -603,11 +607,14 @@ impl Discipline for EevdfOrder {
             rq.update_curr(shared, cfs);
             update_lag(rq, shared, se);
             let entity = rq.se_mut(se);
-            if is_curr && protected(shared, entity) {
+            if is_curr && !shared.config.has(Behaviour::Vprot) {
+                // The lag is written where the mark of its protection was.
+                entity.protected = false;
+            } else if is_curr && protected(shared, entity) {
                 let left = entity.protected_until.wrapping_sub(entity.vruntime);
                 // Until it was noticed, the lag was written where the protection's end is kept (`vlag` and `vprot` are
                 // one word): a lag, taken for a time, is long past.
-                protection = Some(if shared.config.eevdf == Version::V6_18 { 0 } else { left });
+                protection = Some(if shared.config.has(Behaviour::ReweightKeeps) { left } else { 0 });
             }
             entity.deadline = entity.deadline.wrapping_sub(entity.vruntime);
             entity.rel_deadline = true;

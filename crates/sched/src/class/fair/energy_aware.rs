@@ -19,12 +19,12 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::capacity::{Fit, util_fits_cpu};
 use super::entity::{ROOT, Se};
 use super::{Discipline, FairCpu, FairShared};
-use crate::balance::Balancer;
 use crate::balance::domains::Domain;
 use crate::cpumask::CpuMask;
 use crate::energy::Energy;
 use crate::event::Event;
 use crate::ids::CpuId;
+use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::shared::Shared;
 use crate::tunables::Tunables;
@@ -101,7 +101,7 @@ pub(crate) fn look_at_domain<P: Policy>(
 /// is too big for its CPU.
 pub(crate) fn leaves_alone<P: Policy>(shared: &Shared<P>, energy: &Energy, dst: CpuId, misfit: bool) -> bool {
     let overutilized = shared.flag(&energy.overutilized, dst).load(Relaxed);
-    let moves_misfits = shared.config.balancer >= Balancer::V6_12;
+    let moves_misfits = shared.config.has(Behaviour::EasMovesMisfit);
     !(overutilized || (misfit && moves_misfits)) && shared.domains.asym_domain(dst).is_some()
 }
 
@@ -250,10 +250,10 @@ impl<P: Policy> View<'_, P> {
             (false, true) => whole + own,
             _ => whole,
         };
-        let (used, wakee, balancer) = (usage.util_avg(), self.wakee, self.shared.config.balancer);
-        let util = if !boost || balancer <= Balancer::V6_1 {
+        let (used, wakee, config) = (usage.util_avg(), self.wakee, &self.shared.config);
+        let util = if !boost || !config.has(Behaviour::BoostsRunnable) {
             moved(used, wakee.util_avg)
-        } else if balancer == Balancer::V6_12 || balancer >= Balancer::V7_1 {
+        } else if config.has(Behaviour::BoostMovesOwn) {
             moved(used, wakee.util_avg).max(moved(published.runnable(), wakee.runnable))
         } else {
             moved(used.max(published.runnable()), wakee.util_avg)
@@ -299,7 +299,7 @@ impl<P: Policy> View<'_, P> {
             demands.clamps = self.clamps(cpu);
         }
         let max = u64::from(self.shared.capacity(cpu));
-        demands.wanted(self.shared.config.balancer, max, self.shared.uclamp_used())
+        demands.wanted(self.shared.config.has(Behaviour::HeadroomOfUse), max, self.shared.uclamp_used())
     }
 }
 

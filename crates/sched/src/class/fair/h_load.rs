@@ -8,8 +8,8 @@
 use super::entity::{CfsRq, ROOT, Se};
 use super::load::se_weight;
 use super::{Discipline, Fair};
-use crate::balance::Balancer;
 use crate::ids::GroupId;
+use crate::kernels::Behaviour;
 use crate::rq::Rq;
 use crate::shared::Shared;
 use crate::tunables::Tunables;
@@ -19,7 +19,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// Load of an entity to the balancer: its weight (3.10), or its average.
     fn entity_load(&self, shared: &Shared<Fair<D, T>>, se: Se) -> u64 {
         let entity = self.se(se);
-        if shared.config.balancer == Balancer::V3_10 { se_weight(entity.weight) } else { entity.avg.load_avg }
+        if shared.config.has(Behaviour::WeightIsLoad) { se_weight(entity.weight) } else { entity.avg.load_avg }
     }
 
     /// Load of a queue to the balancer: its weight (3.10), the sum of its queued entities' averages
@@ -27,16 +27,15 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     #[inline]
     pub(crate) fn queue_load(&self, shared: &Shared<Fair<D, T>>, group: u32) -> u64 {
         let queue = &self.class.groups[group].cfs;
-        let balancer = shared.config.balancer;
-        if !balancer.is_by_load() {
+        if !shared.config.behaviours.by_load() {
             return queue.avg.load_avg;
         }
-        self.queue_load_by_balancer(queue, balancer)
+        self.queue_load_by_balancer(queue, shared.config.has(Behaviour::WeightIsLoad))
     }
 
     #[inline(never)]
-    fn queue_load_by_balancer(&self, queue: &CfsRq, balancer: Balancer) -> u64 {
-        if balancer == Balancer::V3_10 {
+    fn queue_load_by_balancer(&self, queue: &CfsRq, by_weight: bool) -> u64 {
+        if by_weight {
             return weight::down(queue.weight);
         }
         let running = queue.curr.filter(|&curr| self.se(curr).on_rq);

@@ -4,10 +4,9 @@
 use super::entity::{CfsRq, Entity, ROOT, Removed, Se};
 use super::pelt::{self, Avg, MIN_DIVIDER};
 use super::{Discipline, Fair};
-use crate::balance::Balancer;
 use crate::event::Running;
 use crate::features::Feature;
-use crate::kernels::EevdfVersion;
+use crate::kernels::Behaviour;
 use crate::rq::Rq;
 use crate::shared::Shared;
 use crate::tunables::Tunables;
@@ -123,11 +122,11 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// What a task used decays while it is in a higher class, too (since 4.2; here: 6.1).
+    /// What a task used decays while it is in a higher class, too (4.2+).
     #[inline(never)]
     fn age_absent(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         let since = core::mem::take(&mut self.tasks[task].went_above);
-        if shared.config.balancer >= Balancer::V6_1 {
+        if shared.config.has(Behaviour::AbsentDecays) {
             let (entity, queue) = self.class.both(Se::task(task));
             let now = queue.avg.last_update;
             entity.avg.last_update = since;
@@ -227,9 +226,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 
     /// A sleeping task leaves a CPU that idles, whose averages stand still: its own go on to now
-    /// (`migrate_se_pelt_lag`, 5.19).
+    /// (`migrate_se_pelt_lag`, 6.0+).
     pub(crate) fn age_on_idle(&mut self, shared: &Shared<Fair<D, T>>, se: Se) {
-        if self.running != Running::Idle || shared.config.balancer < Balancer::V6_1 {
+        if self.running != Running::Idle || !shared.config.has(Behaviour::IdleLagDecays) {
             return;
         }
         let now = self.clock.pelt();
@@ -253,7 +252,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let slot = &mut self.class.groups[group];
         let cfs = &mut slot.cfs;
         // Since 6.7.
-        if shared.config.balancer >= Balancer::V6_12 && now.wrapping_sub(cfs.last_tg_update) < TG_UPDATE_NS {
+        if shared.config.has(Behaviour::GroupLoadRateLimit) && now.wrapping_sub(cfs.last_tg_update) < TG_UPDATE_NS {
             return;
         }
         let delta = cfs.avg.load_avg as i64 - cfs.tg_load_avg_contrib as i64;
@@ -306,7 +305,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             // 6.18 keeps the lower 32 bits, too few for some ninety runnable tasks: with 110 hogs in a group the
             // average of its entity fell from 111,614 to 48,630 when one left (watched on 6.18.44; the text of 6.18.15
             // has it).
-            let narrow = shared.config.balancer >= Balancer::V6_18;
+            let narrow = shared.config.has(Behaviour::NarrowSum);
             entity.avg.runnable_sum = if narrow { u64::from(sum as u32) } else { sum };
         }
 
@@ -377,7 +376,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
     fn update_group(&mut self, shared: &Shared<Fair<D, T>>, se: Se, group: u32) {
         // 6.1 also gives one another weight that has just become empty.
-        let empty = self.class.groups[group].cfs.weight == 0 && shared.config.balancer != Balancer::V6_1;
+        let empty = self.class.groups[group].cfs.weight == 0 && shared.config.has(Behaviour::EmptyKeepsWeight);
         if empty || self.keeps_weight(shared, group) {
             return;
         }
@@ -446,7 +445,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let capacity = u64::from(shared.capacity(self.cpu));
         let spare = capacity.saturating_sub(queue.util_avg) / 2;
         let (queue_util, queue_load) = (queue.util_avg, queue.load_avg);
-        let late = shared.config.balancer >= Balancer::V6_12;
+        let late = shared.config.has(Behaviour::InitUtilScale);
         let entity = &mut self.class.entities[Se::task(task)];
         entity.avg.load_avg = se_weight(entity.weight);
         if spare > 0 {
@@ -477,12 +476,12 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 
     /// When a task goes to sleep, its estimate follows what it used: up at once, down by a quarter of the difference.
-    /// Since 6.8 (here: 6.12) not down if it had to wait for its CPU, and would have used more.
+    /// Since 6.8 not down if it had to wait for its CPU, and would have used more.
     pub(crate) fn util_est_update(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         if !shared.config.features.has(Feature::UtilEst) {
             return;
         }
-        let before_6_8 = shared.config.eevdf == EevdfVersion::V6_6;
+        let before_6_8 = !shared.config.has(Behaviour::EstWaits);
         let capacity = u64::from(shared.capacity(self.cpu));
         let avg = &mut self.class.entities[Se::task(task)].avg;
         // Who sleeps often has one sample a period.
@@ -501,7 +500,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
         let too_much = estimate - used;
         // Up to 6.12: what was used elsewhere, on a bigger CPU, says nothing.
-        let elsewhere = used > capacity && shared.config.balancer <= Balancer::V6_12;
+        let elsewhere = used > capacity && shared.config.has(Behaviour::EstElsewhere);
         if too_much < UTIL_EST_MARGIN || elsewhere {
             return;
         }

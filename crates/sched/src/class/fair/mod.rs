@@ -31,9 +31,10 @@ pub use entity::{Entity, FairRq, Luggage};
 
 use self::entity::{CfsRq, ROOT, Se};
 use self::load::Attach;
-use crate::balance::{Balancer, by_load};
+use crate::balance::by_load;
 use crate::features::Feature;
 use crate::ids::CpuId;
+use crate::kernels::Behaviour;
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::{FairStats, Shared};
@@ -48,7 +49,7 @@ pub struct Fair<D, T>(PhantomData<(D, T)>);
 /// EEVDF, as in 6.6 to 6.18: which of them is in `Config::eevdf` and the features.
 pub type Eevdf<T = Knobs> = Fair<EevdfOrder, T>;
 
-/// CFS, as in 3.10 to 6.1: which of them is in `Config::balancer` and the features.
+/// CFS, as in 3.10 to 6.1: which of them is in `Config::behaviours` and the features.
 pub type Cfs<T = Knobs> = Fair<CfsOrder, T>;
 
 /// Where disciplines differ: the order of a queue, and what is done at its edges. `cfs` is the index of a group.
@@ -311,14 +312,14 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     }
 
     fn select_cpu(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, on: CpuId, wake: Wake) -> CpuId {
-        if shared.config.balancer.is_by_load() {
+        if !shared.config.has(Behaviour::WakeIdleCores) {
             return by_load::select_cpu(rq, shared, task, on, wake);
         }
         placement::select_cpu(rq, shared, task, on, wake)
     }
 
     fn select_cpu_exec(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) -> CpuId {
-        if shared.config.balancer.is_by_load() {
+        if shared.config.behaviours.by_load() {
             return by_load::select_cpu_exec(rq, shared, task);
         }
         placement::select_cpu_exec(rq, shared, task)
@@ -356,9 +357,9 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         rq.se_mut(se).idle = idle;
     }
 
-    /// A single entity: a task, or a group of however many (not in 3.x).
+    /// A single entity: a task, or a group of however many (5.6+).
     fn is_alone(rq: &Rq<Self>, shared: &Shared<Self>) -> bool {
-        shared.config.balancer >= Balancer::V6_1 && rq.class.groups[ROOT].cfs.nr_queued == 1
+        shared.config.has(Behaviour::PrioChangeLooks) && rq.class.groups[ROOT].cfs.nr_queued == 1
     }
 
     fn slice(rq: &Rq<Self>, shared: &Shared<Self>, task: u32) -> Option<u64> {
@@ -385,9 +386,9 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         D::join_group(rq, task);
     }
 
-    /// `switched_from_fair`: what it has used leaves its queue at once (here: from 6.1 on).
+    /// `switched_from_fair`: what it has used leaves its queue at once (4.3+).
     fn leaves_for_above(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) -> bool {
-        if shared.config.balancer < Balancer::V6_1 {
+        if !shared.config.has(Behaviour::ClassMovesLoad) {
             return false;
         }
         let se = Se::task(task);
@@ -399,9 +400,9 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     }
 
     /// `switched_to_fair`: what it has used, as far as that has not decayed, joins its queue at once, and decays there
-    /// while it sleeps (here: from 6.1 on).
+    /// while it sleeps (4.3+).
     fn returned_asleep(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) -> bool {
-        if shared.config.balancer < Balancer::V6_1 {
+        if !shared.config.has(Behaviour::ClassMovesLoad) {
             return false;
         }
         rq.catch_up(shared);
@@ -472,7 +473,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
 
     #[inline]
     fn publish(rq: &Rq<Self>, shared: &Shared<Self>) {
-        if shared.config.balancer.is_by_load() {
+        if shared.config.behaviours.by_load() {
             publish_queue_load(rq, shared);
         } else {
             publish_load(rq, shared, rq.class.groups[ROOT].cfs.avg.load_avg);
@@ -567,7 +568,7 @@ fn weight_of(policy: SchedPolicy, nice: i8) -> (u64, bool) {
 
 /// Whether tasks may have slices of their own.
 fn offers_slices<D: Discipline, T: Tunables>(shared: &FairShared<D, T>) -> bool {
-    shared.config.eevdf != crate::kernels::EevdfVersion::V6_6
+    shared.config.has(Behaviour::CustomSlices)
 }
 
 /// Gives an entity a slice of its own, where the kernel offers that, or the usual one.

@@ -8,10 +8,11 @@ use super::{Discipline, Fair};
 use crate::balance::domains::{Domain, Domains, Level, SchedGroup};
 use crate::balance::stats::{GroupStats, GroupType};
 use crate::balance::sums::Sums;
-use crate::balance::{Balancer, LlcShared};
+use crate::balance::{LlcShared, by_load};
 use crate::cpumask::CpuMask;
 use crate::features::Feature;
 use crate::ids::CpuId;
+use crate::kernels::Behaviour;
 use crate::policy::{Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::{Published, Shared};
@@ -30,12 +31,15 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
     wake: Wake,
 ) -> CpuId {
     let prev = rq.cpu;
-    if shared.config.vcpu_pack
+    if shared.config.has(Behaviour::VcpuPack)
         && let Some(cpu) = pack(rq, shared, task, on, wake)
     {
         return cpu;
     }
     if wake.fork {
+        if !shared.config.has(Behaviour::ByType) {
+            return by_load::find_idlest(rq, shared, task, on);
+        }
         return find_idlest(rq, shared, task, on, None);
     }
     if let Some(mask) = &rq.tasks[task].affinity
@@ -62,7 +66,7 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
             wakeups.affine += u32::from(target == on);
         }
     }
-    select_idle_sibling(rq, shared, task, target)
+    select_idle_sibling(rq, shared, task, on, target)
 }
 
 /// Used to so many percent, a CPU has no room.
@@ -125,7 +129,7 @@ pub(crate) fn select_cpu_exec<D: Discipline, T: Tunables>(
     task: u32,
 ) -> CpuId {
     // It runs there itself.
-    if shared.config.vcpu_pack && has_room(rq, shared, task, rq.cpu, 2) {
+    if shared.config.has(Behaviour::VcpuPack) && has_room(rq, shared, task, rq.cpu, 2) {
         return rq.cpu;
     }
     let load = rq.task_h_load(shared, task);
@@ -216,7 +220,10 @@ impl Free {
     /// For whoever is worth more than those: since 7.1 another SCHED_IDLE task is not (`choose_sched_idle_rq`).
     pub(super) fn to<D: Discipline, T: Tunables>(rq: &Rq<Fair<D, T>>, shared: &Shared<Fair<D, T>>, task: u32) -> Self {
         let like_them = rq.tasks[task].policy == SchedPolicy::Idle;
-        Self { beside_idle: !(like_them && shared.config.balancer >= Balancer::V7_1) }
+        Self {
+            beside_idle: shared.config.has(Behaviour::BesideIdle)
+                && !(like_them && shared.config.has(Behaviour::IdleNotBesideIdle)),
+        }
     }
 
     /// Whether it has nothing but SCHED_IDLE tasks, and that is good enough.
@@ -238,6 +245,7 @@ fn select_idle_sibling<D: Discipline, T: Tunables>(
     rq: &mut Rq<Fair<D, T>>,
     shared: &Shared<Fair<D, T>>,
     task: u32,
+    on: CpuId,
     target: CpuId,
 ) -> CpuId {
     let prev = rq.cpu;
@@ -255,7 +263,7 @@ fn select_idle_sibling<D: Discipline, T: Tunables>(
     }
     let prev_is_good = prev != target && domains.share_cache(prev, target) && good(prev);
     // Since 6.7 whoever is in another cluster has to wait until this one has been searched.
-    let cluster = domains.cluster(target).filter(|_| shared.config.balancer >= Balancer::V6_12);
+    let cluster = domains.cluster(target).filter(|_| shared.config.has(Behaviour::ClusterFirst));
     let is_near = |cpu: CpuId| cluster.is_none_or(|cluster| cluster.contains(cpu));
     if prev_is_good && is_near(prev) {
         return prev;
@@ -270,7 +278,7 @@ fn select_idle_sibling<D: Discipline, T: Tunables>(
         return recent;
     }
     let known = if prev_is_good { Some(prev) } else { Some(recent).filter(|_| recent_is_good) };
-    search_idle_sibling(rq, shared, task, target, cluster).or(known).unwrap_or(target)
+    search_idle_sibling(rq, shared, task, (on, target), cluster).or(known).unwrap_or(target)
 }
 
 /// The search of [`select_idle_sibling`], where none of the CPUs known by name is idle; CPUs of `cluster`, if there are
@@ -280,7 +288,7 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
     rq: &Rq<Fair<D, T>>,
     shared: &Shared<Fair<D, T>>,
     task: u32,
-    target: CpuId,
+    (on, target): (CpuId, CpuId),
     cluster: Option<&CpuMask>,
 ) -> Option<CpuId> {
     let prev = rq.cpu;
@@ -299,6 +307,7 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
     if domains.smt() {
         has_idle_core = llc_shared.has_idle_cores.load(Relaxed);
         if !has_idle_core
+            && shared.config.has(Behaviour::SiblingsOfPrev)
             && domains.share_cache(prev, target)
             && let Some(siblings) = domains.smt_siblings(prev)
             && let Some(cpu) = siblings.iter().find(|&cpu| cpu != prev && allowed(cpu) && free.is(shared.cpu(cpu)))
@@ -306,6 +315,7 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
             return Some(cpu);
         }
     }
+    let features = shared.config.features;
     let mut budget = usize::MAX;
     if shared.config.features.has(Feature::SisUtil) {
         budget = llc_shared.nr_idle_scan.load(Relaxed) as usize;
@@ -315,6 +325,27 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
         }
     }
     let start = CpuId((target.0 + 1) % shared.nr_cpus() as u32);
+    let by_cost = features.has(Feature::SisProp) && !features.has(Feature::SisUtil);
+    if by_cost && !(has_idle_core && shared.config.has(Behaviour::SearchOnce)) {
+        budget = shared.idleness(on).scan_budget(llc.weight);
+    }
+    if !shared.config.has(Behaviour::SearchOnce) {
+        let cpus = || llc.span.iter_from(start).filter(|&cpu| allowed(cpu));
+        if has_idle_core {
+            if let Ok(cpu) = search_idle_core(shared, cpus(), (&allowed, free), start) {
+                return Some(cpu);
+            }
+            llc_shared.has_idle_cores.store(false, Relaxed);
+        }
+        // The target counts.
+        return scan(shared, cpus(), free, on, budget.saturating_sub(1)).or_else(|| {
+            let siblings = domains.smt_siblings(target)?;
+            siblings.iter().find(|&cpu| allowed(cpu) && free.is(shared.cpu(cpu)))
+        });
+    }
+    if by_cost && !has_idle_core {
+        return scan(shared, llc.span.iter_from(start).filter(|&cpu| allowed(cpu)), free, on, budget);
+    }
     let Some(cluster) = cluster else {
         let cpus = llc.span.iter_from(start).filter(|&cpu| allowed(cpu));
         return search_idle_cpu(shared, llc_shared, cpus, (&allowed, free), start, has_idle_core, budget);
@@ -322,6 +353,21 @@ fn search_idle_sibling<D: Discipline, T: Tunables>(
     let far = llc.span.iter_from(start).filter(|&cpu| !cluster.contains(cpu));
     let cpus = cluster.iter_from(start).chain(far).filter(|&cpu| allowed(cpu));
     search_idle_cpu(shared, llc_shared, cpus, (&allowed, free), start, has_idle_core, budget)
+}
+
+/// Returns the first of `cpus` that is idle, of the first `budget`, and charges the search to `on`, which looks
+/// (SIS_PROP).
+fn scan<D: Discipline, T: Tunables>(
+    shared: &Shared<Fair<D, T>>,
+    cpus: impl Iterator<Item = CpuId>,
+    free: Free,
+    on: CpuId,
+    budget: usize,
+) -> Option<CpuId> {
+    let mut seen = 0;
+    let found = cpus.take(budget).inspect(|_| seen += 1).find(|&cpu| free.is(shared.cpu(cpu)));
+    shared.idleness(on).scanned(seen);
+    found
 }
 
 /// `select_idle_cpu`: the first of `cpus` that is idle, of the first `budget`; while the cache has idle cores, one of
@@ -404,7 +450,7 @@ struct Runs {
 }
 
 /// What the slow path compares of a group of CPUs (`update_sg_wakeup_stats`). Those on which the task may not run do
-/// not count, but for the size of the group; [in 6.18](Balancer::counts_forbidden) they do. `misfit`: the task is too
+/// not count, but for the size of the group; [in 6.18](Behaviour::CountsForbidden) they do. `misfit`: the task is too
 /// big for all that count.
 fn idlest_stats<'a, D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
@@ -414,7 +460,7 @@ fn idlest_stats<'a, D: Discipline, T: Tunables>(
     affinity: &Affinity,
     without: Option<&Runs>,
 ) -> GroupStats<'a> {
-    let all = shared.config.balancer.counts_forbidden();
+    let all = shared.config.has(Behaviour::CountsForbidden);
     let counts = |cpu: &&CpuId| all || affinity.as_ref().is_none_or(|allowed| allowed.contains(**cpu));
     let sums = group.cpus.iter().filter(counts).map(|&cpu| match without.filter(|task| task.cpu == cpu) {
         Some(task) => Sums::without(shared.cpu(cpu), task.load, task.runnable, task.util_without),
@@ -463,9 +509,15 @@ fn is_worth_leaving<P: Policy>(
     match here.kind {
         GroupType::HasSpare => {
             // A pair that communicates had better stay on its node while there are few.
-            let few = here.nr_running < room.min(domain.imb_numa_nr);
-            let stays = numa && few && here.idle_cpus.abs_diff(group.idle_cpus) <= 2;
-            !stays && group.idle_cpus > here.idle_cpus
+            let stays = if shared.config.has(Behaviour::NumaByCaches) {
+                let few = here.nr_running < room.min(domain.imb_numa_nr);
+                few && here.idle_cpus.abs_diff(group.idle_cpus) <= 2
+            } else if shared.config.has(Behaviour::NumaQuarter) {
+                here.nr_running < domain.weight / 4
+            } else {
+                here.idle_cpus > 0
+            };
+            !(numa && stays) && group.idle_cpus > here.idle_cpus
         }
         GroupType::Misfit => is_bigger(shared, group, here),
         GroupType::FullyBusy | GroupType::Overloaded => {
@@ -497,7 +549,7 @@ fn find_idlest<D: Discipline, T: Tunables>(
         weight = domain.weight;
         let any_allowed = |mask: &CpuMask| task.affinity.as_ref().is_none_or(|allowed| allowed.intersects(mask));
         let misfit = |group: &SchedGroup| {
-            let counts = |cpu| task.allowed(cpu) || shared.config.balancer.counts_forbidden();
+            let counts = |cpu| task.allowed(cpu) || shared.config.has(Behaviour::CountsForbidden);
             let fits = |&cpu: &CpuId| counts(cpu) && rq.task_fits_cpu(shared, index, cpu);
             domain.asym_capacity && !group.cpus.iter().any(fits)
         };

@@ -6,7 +6,7 @@ use super::quiet::Buddy;
 use super::{Discipline, Fair};
 use crate::features::Feature;
 use crate::ids::GroupId;
-use crate::kernels::EevdfVersion;
+use crate::kernels::Behaviour;
 use crate::policy::{Dequeue, Enqueue};
 use crate::rq::Rq;
 use crate::shared::Shared;
@@ -493,7 +493,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             self.util_est_dequeue(shared, task);
         }
         // From 6.12 (here) to 7.0 as of the last update, not as of now.
-        let before = (EevdfVersion::V6_12..EevdfVersion::V7_1).contains(&shared.config.eevdf);
+        let before = shared.config.has(Behaviour::EstBefore);
         if sleeps && before {
             self.util_est_update(shared, task);
         }
@@ -502,7 +502,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if sleeps && !before {
             self.util_est_update(shared, task);
         }
-        if left && !only_idle && self.is_only_idle(1) && !shared.config.balancer.is_by_load() {
+        if left && !only_idle && self.is_only_idle(1) && shared.config.has(Behaviour::IdleOnlyBalancesSoon) {
             // Whoever has work that is worth more gives some at the next tick.
             self.balance.next_balance = shared.jiffies.now();
         }

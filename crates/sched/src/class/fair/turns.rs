@@ -4,9 +4,8 @@ use super::entity::{Entity, ROOT, Se};
 use super::load;
 use super::queue::{erase, insert};
 use super::{Discipline, Fair};
-use crate::balance::Balancer;
 use crate::features::Feature;
-use crate::kernels::Throttle;
+use crate::kernels::Behaviour;
 use crate::policy::{Dequeue, Wake};
 use crate::rq::Rq;
 use crate::shared::Shared;
@@ -30,7 +29,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
                     self.update_curr(shared, cfs);
                 }
                 if limits && self.check_limit(shared, cfs) {
-                    if shared.config.throttle != Throttle::V6_18 {
+                    if !shared.config.has(Behaviour::TaskThrottle) {
                         continue 'again;
                     }
                     throttled = true;
@@ -175,10 +174,10 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if self.resched_is_due() {
             return;
         }
-        // Up to 6.11 (here: 6.6) policies come before groups: a SCHED_IDLE task gives way to any other, wherever that
+        // Up to 6.11 policies come before groups: a SCHED_IDLE task gives way to any other, wherever that
         // is, and only ordinary ones preempt.
         let policy = self.tasks[task].policy;
-        if shared.config.balancer < Balancer::V6_12 {
+        if !shared.config.has(Behaviour::GroupsBeforePolicies) {
             if self.se(Se::task(curr)).idle && policy != SchedPolicy::Idle {
                 self.resched_lazy();
                 return;

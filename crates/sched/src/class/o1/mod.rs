@@ -40,8 +40,9 @@ pub use self::standing::{O1Standing, standings};
 use self::cpurc::{CpuRc, class_of};
 use self::interactivity::{Activated, Interactivity};
 use self::prio_array::{MAX_PRIO, PrioArray};
-use crate::balance::{Balancer, early};
+use crate::balance::early;
 use crate::ids::{CpuId, TaskId};
+use crate::kernels::Behaviour;
 use crate::policy::{Dequeue, Enqueue, Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::{FairStats, Shared};
@@ -49,7 +50,7 @@ use crate::task::{NIL, SchedPolicy, TaskAttrs};
 use crate::tunables::{Knobs, Tunables};
 use crate::weight::NICE_0_WEIGHT;
 
-/// The O(1) scheduler. Which version is in `Config::balancer`.
+/// The O(1) scheduler. Which version is in `Config::behaviours`.
 #[derive(Debug)]
 pub struct O1<T = Knobs>(PhantomData<T>);
 
@@ -114,7 +115,7 @@ pub struct O1Task {
 }
 
 fn rules<T: Tunables>(shared: &Shared<O1<T>>) -> Interactivity {
-    Interactivity::new(shared.config.tunables.tick_ns(), shared.config.balancer >= Balancer::V2_6_22)
+    Interactivity::new(shared.config.tunables.tick_ns(), shared.config.has(Behaviour::BoundsSleep))
 }
 
 fn static_prio(nice: i8) -> u8 {

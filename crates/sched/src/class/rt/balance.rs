@@ -1,12 +1,12 @@
 //! Real-time tasks between CPUs: where one wakes, and pushing and pulling, so that the machine's most urgent tasks run.
 
 use super::{ask_for_tasks, set_pushable};
-use crate::balance::Balancer;
 use crate::class::ClassKind;
 use crate::event::{Event, MigrateCause, Running};
 use crate::features::Feature;
 use crate::host::Host;
 use crate::ids::CpuId;
+use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
 use crate::scheduler::{Scheduler, attach_task, detach_task, settle};
@@ -21,29 +21,6 @@ pub(crate) enum Callback {
     Push,
     /// It is about to run something less urgent than before.
     Pull,
-}
-
-/// When a CPU has real-time or deadline tasks for others (`overloaded`): they pull from it, and it pushes.
-///
-/// Seen in Debian's 6.1 and 6.12 (deadline tasks on 4 emulated CPUs, kprobes on `dl_task_timer`, `push_dl_task` and
-/// `find_later_rq`): both ask to push a task whose runtime comes back while it is alone on its CPU; 6.1 declines before
-/// it looks for another CPU, and the task never moved (0 times in 130 replenishments), 6.12 moved it at nearly every
-/// one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Overload {
-    /// Up to 6.6: it has two of the class or more, and somebody waits who may go. One that waits for another class
-    /// stays. Those of throttled groups count, and may go.
-    Several,
-    /// From 6.7 on: somebody waits who may go.
-    Waiting,
-}
-
-impl Overload {
-    /// Whether a CPU with that many tasks of the class, of which somebody waits who may go, has him for others.
-    #[inline]
-    pub(crate) fn offers(self, nr_running: u32) -> bool {
-        self == Self::Waiting || nr_running > 1
-    }
 }
 
 /// A search for a CPU is given up when what it found has changed so often meanwhile.
@@ -66,8 +43,9 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u
     let prev = rq.cpu;
     let task = &rq.tasks[index];
     // Since 6.12 a deadline task does not count: who wakes there is pushed away afterwards.
-    let counts =
-        |kind| kind == ClassKind::Rt || (kind == ClassKind::Deadline && shared.config.balancer < Balancer::V6_12);
+    let counts = |kind| {
+        kind == ClassKind::Rt || (kind == ClassKind::Deadline && !shared.config.has(Behaviour::RtIgnoresDeadline))
+    };
     let contested = is_contested(rq, shared, task, counts);
     if !contested && fits(shared, task, prev) {
         return prev;

@@ -1,6 +1,6 @@
 //! How much of each CPU the class may have, so that a task gone wild cannot lock everybody else out.
 //!
-//! Up to 6.6 the class is throttled ([`Limit::Throttle`]): of every `sched_rt_period_us` (1 s) its tasks may run
+//! Up to 6.6 the class is throttled ([`Behaviour::RtThrottle`]): of every `sched_rt_period_us` (1 s) its tasks may run
 //! `sched_rt_runtime_us` (950 ms) on each CPU; when they have, they wait for the end of the period, even if the CPU is
 //! idle meanwhile. What a tick let them run beyond is taken off the next period. CPUs lend each other what they have
 //! left if the feature RT_RUNTIME_SHARE is on (`share`). A limit of 0 is none.
@@ -10,8 +10,8 @@
 //!
 //! With real-time scheduling of groups the limit is the root group's, one of many (`limits`).
 //!
-//! From 6.12 on ([`Limit::FairServer`]) nothing stops the class; instead a deadline server runs fair tasks that it has
-//! kept waiting. That server belongs to the deadline class.
+//! From 6.12 on ([`Behaviour::FairServer`]) nothing stops the class; instead a deadline server runs fair tasks that it
+//! has kept waiting. That server belongs to the deadline class.
 
 use alloc::boxed::Box;
 use core::sync::atomic::Ordering::Relaxed;
@@ -20,29 +20,18 @@ use once_cell::race::OnceBox;
 
 use super::limits;
 use super::share::Lending;
-use crate::balance::Balancer;
 use crate::cpumask::CpuMask;
 use crate::event::Event;
 use crate::features::Feature;
 use crate::host::{Host, Timer};
 use crate::ids::{CpuId, GroupId};
+use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
 use crate::scheduler::{Scheduler, settle};
 use crate::shared::Shared;
 use crate::sync::{AtomicBool, AtomicU64};
 use crate::tunables::Tunables;
-
-/// What keeps real-time tasks from taking all of a CPU.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Limit {
-    /// Nothing (before 2.6.25).
-    Nothing,
-    /// They are throttled (up to 6.6).
-    Throttle,
-    /// A deadline server runs the fair tasks that starve (from 6.12 on).
-    FairServer,
-}
 
 /// The machine's period of real-time bandwidth (`def_rt_bandwidth`).
 #[derive(Debug, Default)]
@@ -69,7 +58,7 @@ impl RtBandwidth {
     /// multiple of the period; without that it begins now, unless the period is not over in which the timer went off in
     /// vain and stopped: what it was set to then still holds (`hrtimer_forward`).
     ///
-    /// From 6.1 on it goes off at once if deadline tasks have run meanwhile: a period's runtime of that is forgiven.
+    /// 4.7+: it goes off at once if deadline tasks have run meanwhile: a period's runtime of that is forgiven.
     pub(super) fn start<P: Policy>(
         &self,
         rq: &mut Rq<P>,
@@ -85,7 +74,7 @@ impl RtBandwidth {
         let unseen = self.unseen.load(Relaxed) && self.unseen.swap(false, Relaxed);
         let ends = match phase {
             None if self.ends.load(Relaxed) > now => self.ends.load(Relaxed),
-            None if unseen && shared.config.balancer >= Balancer::V6_1 => now,
+            None if unseen && shared.config.has(Behaviour::RtTimerAtOnce) => now,
             None => now + period,
             Some(phase) => now + period - (now + period - phase % period) % period,
         };
@@ -149,7 +138,7 @@ pub(super) fn span<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> CpuMask {
 fn runtime<P: Policy>(shared: &Shared<P>) -> Option<u64> {
     let tunables = &shared.config.tunables;
     let runtime = tunables.rt_runtime_ns();
-    (shared.config.rt_limit == Limit::Throttle && runtime < tunables.rt_period_ns()).then_some(runtime)
+    (shared.config.has(Behaviour::RtThrottle) && runtime < tunables.rt_period_ns()).then_some(runtime)
 }
 
 /// A task of the class becomes runnable: the period timer has to run. Its beat is the machine's

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::rounds::Rounds;
-use super::{MAX_RT_PRIO, Overload, RtBandwidth, RtRq};
+use super::{MAX_RT_PRIO, RtBandwidth, RtRq};
 use crate::cpumask::AtomicCpuMask;
 use crate::ids::CpuId;
 use crate::policy::Policy;
@@ -36,7 +36,8 @@ pub(crate) struct Cpupri {
     levels: Vec<AtomicCpuMask>,
     /// CPUs with tasks that others may take (`rto_mask`).
     overloaded: AtomicCpuMask,
-    overload: Overload,
+    /// A CPU offers a task whenever one waits, not only beside another of the class.
+    overload_waits: bool,
     /// The interrupts that ask for them.
     pub(super) rounds: Rounds,
     pub(super) bandwidth: RtBandwidth,
@@ -48,7 +49,7 @@ const NONE: u32 = super::NO_RT_PRIO as u32;
 const HIGHER: u32 = u32::MAX;
 
 impl Cpupri {
-    pub(crate) fn new(nr_cpus: usize, overload: Overload) -> Self {
+    pub(crate) fn new(nr_cpus: usize, overload_waits: bool) -> Self {
         let levels: Vec<AtomicCpuMask> = (0..MAX_RT_PRIO).map(|_| AtomicCpuMask::new(nr_cpus)).collect();
         for cpu in (0..nr_cpus as u32).map(CpuId) {
             levels[NONE as usize].insert(cpu);
@@ -63,7 +64,7 @@ impl Cpupri {
             cpus: (0..nr_cpus).map(|_| fresh()).collect(),
             levels,
             overloaded: AtomicCpuMask::new(nr_cpus),
-            overload,
+            overload_waits,
             rounds: Rounds::new(nr_cpus),
             bandwidth: RtBandwidth::default(),
         }
@@ -110,7 +111,7 @@ impl Cpupri {
     /// Whether a CPU has tasks for others.
     #[inline]
     pub(super) fn offers(&self, rt: &RtRq) -> bool {
-        rt.pushable != 0 && self.overload.offers(rt.nr_total)
+        rt.pushable != 0 && (self.overload_waits || rt.nr_total > 1)
     }
 
     /// Whether what is published of a CPU is what is there.

@@ -14,11 +14,12 @@ use once_cell::race::OnceBox;
 
 use super::bandwidth::{self, RtBandwidth};
 use super::group::{RtGroups, Urgency};
-use super::{End, Limit, set_pushable};
+use super::{End, set_pushable};
 use crate::class::deadline::to_ratio;
 use crate::event::{Event, Running};
 use crate::host::{Host, Timer};
 use crate::ids::{CpuId, GroupId};
+use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
 use crate::scheduler::{Scheduler, settle};
@@ -215,7 +216,7 @@ pub(crate) fn may_join<P: Policy>(shared: &Shared<P>, group: GroupId) -> bool {
 /// Whether a task may go to a group (`sched_rt_can_attach`). Until 6.6 a deadline task counts as a real-time one.
 pub(crate) fn may_attach<P: Policy>(shared: &Shared<P>, task: &Task<P>, group: GroupId) -> bool {
     let prio = task.prio();
-    let counts = prio >= 0 || shared.config.rt_limit == Limit::Throttle;
+    let counts = prio >= 0 || shared.config.has(Behaviour::RtThrottle);
     // Unlike a change of policy this asks for a runtime even if nobody is ever throttled.
     !shared.config.rt_group_sched || prio >= 100 || !counts || limit(shared, home(shared, group)).runtime != Some(0)
 }

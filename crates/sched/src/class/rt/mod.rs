@@ -22,9 +22,7 @@ mod limits;
 mod rounds;
 mod share;
 
-pub use balance::Overload;
 pub(crate) use balance::{Callback, MAX_TRIES, affinity_changed, carry, needs_pull, select_cpu, woken};
-pub use bandwidth::Limit;
 use bandwidth::RtBandwidth;
 pub(crate) use bandwidth::{charge_deadline, rq_offline, rq_online};
 pub(crate) use cpupri::Cpupri;

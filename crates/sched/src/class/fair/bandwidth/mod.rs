@@ -33,7 +33,7 @@ use super::{Discipline, Fair};
 use crate::event::{Event, Running};
 use crate::host::Timer;
 use crate::ids::GroupId;
-use crate::kernels::Throttle;
+use crate::kernels::Behaviour;
 use crate::policy::{Dequeue, Enqueue};
 use crate::rq::Rq;
 use crate::shared::Shared;
@@ -116,10 +116,10 @@ impl Local {
 
 /// A pool for `group`, with [`cfs_period_phase_ns`](crate::config::Config::cfs_period_phase_ns). Since 6.4 periods of
 /// different groups do not begin at the same instant: the kernel throws dice for each group, here its number decides.
-pub(crate) fn new_pool(kind: Throttle, group: GroupId, phase: Option<u64>) -> Pool {
+pub(crate) fn new_pool(apart: bool, group: GroupId, phase: Option<u64>) -> Pool {
     const DEFAULT_PERIOD_NS: u64 = 100_000_000;
-    Pool::new(match (kind, phase) {
-        (Throttle::V6_1, phase) => phase.unwrap_or(0),
+    Pool::new(match (apart, phase) {
+        (false, phase) => phase.unwrap_or(0),
         (_, None) => (u64::from(group.0.wrapping_mul(0x9e37_79b9)) * DEFAULT_PERIOD_NS) >> 32,
         // Up to 18 minutes: far more than any period.
         (_, Some(phase)) => (phase ^ u64::from(group.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24,
@@ -207,7 +207,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             return false;
         }
         let entity = &self.class.entities[Se::task(task)];
-        let hierarchy = shared.config.throttle != Throttle::V6_18;
+        let hierarchy = !shared.config.has(Behaviour::TaskThrottle);
         self.class.groups[entity.parent].cfs.in_throttled_hierarchy() && (hierarchy || entity.throttled)
     }
 
@@ -216,7 +216,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     pub(crate) fn keeps_weight(&self, shared: &Shared<Fair<D, T>>, group: u32) -> bool {
         self.class.limits
             && self.class.groups[group].cfs.in_throttled_hierarchy()
-            && shared.config.throttle != Throttle::V6_18
+            && !shared.config.has(Behaviour::TaskThrottle)
     }
 }
 
@@ -288,12 +288,10 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
         let pelt = self.clock.pelt();
         let local = self.local_mut(cfs);
-        match shared.config.throttle {
-            Throttle::V6_6 if local.throttled => {
-                local.throttled_clock.get_or_insert(now);
-            }
-            Throttle::V6_1 | Throttle::V6_6 => {}
-            Throttle::V6_18 => local.restart_pelt(pelt),
+        if shared.config.has(Behaviour::TaskThrottle) {
+            local.restart_pelt(pelt);
+        } else if shared.config.has(Behaviour::EmptyNotThrottled) && local.throttled {
+            local.throttled_clock.get_or_insert(now);
         }
     }
 
@@ -304,7 +302,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
         let (now, pelt) = (self.clock.now(), self.clock.pelt());
         let local = self.local_mut(cfs);
-        if shared.config.throttle == Throttle::V6_18 && local.throttle_count > 0 {
+        if shared.config.has(Behaviour::TaskThrottle) && local.throttle_count > 0 {
             local.stop_pelt(pelt);
         }
         let slack = local.runtime_remaining - MIN_RUNTIME_NS;
@@ -328,12 +326,12 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
         let cpu = self.cpu;
         self.pool(shared, cfs, |pool| pool.wait(cpu));
-        let kind = shared.config.throttle;
+        let by_task = shared.config.has(Behaviour::TaskThrottle);
         let pelt = self.clock.pelt();
         self.each_from(cfs, |rq, group| {
             let queued = rq.class.groups[group].cfs.nr_queued > 0;
             let local = rq.local_mut(group);
-            if local.throttle_count == 0 && (kind != Throttle::V6_18 || !queued) {
+            if local.throttle_count == 0 && (!by_task || !queued) {
                 local.stop_pelt(pelt);
             }
             local.throttle_count += 1;
@@ -341,9 +339,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let local = self.local_mut(cfs);
         local.throttled = true;
         debug_assert!(local.throttled_clock.is_none());
-        if kind != Throttle::V6_18 {
+        if !by_task {
             self.take_off(shared, cfs);
-            let counts = kind == Throttle::V6_1 || self.class.groups[cfs].cfs.nr_queued > 0;
+            let counts = !shared.config.has(Behaviour::EmptyNotThrottled) || self.class.groups[cfs].cfs.nr_queued > 0;
             let now = self.clock.now();
             let local = self.local_mut(cfs);
             local.off = true;
@@ -460,7 +458,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         for &group in below.iter().rev().chain([&cfs]) {
             self.unthrottle_up(shared, group);
         }
-        if shared.config.throttle != Throttle::V6_18 {
+        if !shared.config.has(Behaviour::TaskThrottle) {
             self.put_on(shared, cfs);
         }
         if self.running == Running::Idle && self.class.groups[ROOT].cfs.nr_queued > 0 && self.online {
@@ -559,7 +557,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let local = self.local_mut(slot);
         local.runtime_enabled = limited && online;
         // Since 6.18 a nanosecond: whoever comes back must not find it used up.
-        local.runtime_remaining = i64::from(shared.config.throttle == Throttle::V6_18);
+        local.runtime_remaining = i64::from(shared.config.has(Behaviour::TaskThrottle));
         if local.throttled {
             self.unthrottle(shared, slot);
         }
@@ -649,7 +647,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// Whether a task is kept from running by a limit.
     pub(crate) fn is_throttled(&self, shared: &Shared<Fair<D, T>>, task: u32) -> bool {
         let entity = &self.class.entities[Se::task(task)];
-        let hierarchy = shared.config.throttle != Throttle::V6_18;
+        let hierarchy = !shared.config.has(Behaviour::TaskThrottle);
         entity.throttled || (hierarchy && self.class.groups[entity.parent].cfs.in_throttled_hierarchy())
     }
 

@@ -1,0 +1,38 @@
+//! What `vruntime bisect` can be told.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::number;
+use super::shared::Model;
+
+#[derive(Debug, Args)]
+pub(crate) struct Bisect {
+    /// An rt-app file (JSON), a scenario (TOML), or an example by its name (`vruntime example`)
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The kernel to start from
+    #[arg(long, value_name = "KERNEL")]
+    pub(crate) from: String,
+    /// The kernel whose difference is explained
+    #[arg(long, value_name = "KERNEL")]
+    pub(crate) to: String,
+    /// The figure that moved, such as 'late_p99(web/worker)' or 'share(/app)' [default: what stands out most]
+    #[arg(long, value_name = "METRIC")]
+    pub(crate) metric: Option<String>,
+    /// The machine, such as "pack:2 core:4" or 16 (default: the file's, else 8)
+    #[arg(long, value_name = "MACHINE")]
+    pub(crate) machine: Option<String>,
+    /// Length of each run, such as 5s, 200ms (default: the file's, else until all tasks have ended)
+    #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_length, allow_hyphen_values = true)]
+    pub(crate) duration: Option<u64>,
+    /// Run each combination with N consecutive seeds
+    #[arg(long, value_name = "N", default_value = "4", value_parser = number(1..=100u16), allow_negative_numbers = true)]
+    pub(crate) seeds: u16,
+    #[command(flatten)]
+    pub(crate) model: Model,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+}

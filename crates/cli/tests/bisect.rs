@@ -1,0 +1,161 @@
+//! `vruntime bisect`, `vruntime kernels --behaviours`, and behaviours that are forced.
+
+mod support;
+
+use std::fs;
+
+use serde_json::Value;
+use support::*;
+
+/// Half a CPU's worth of rounds beside a hog.
+const HALF: &str = r#"
+duration = "2s"
+machine = "1"
+[[task]]
+name = "hog"
+run = "100s"
+[[task]]
+name = "half"
+steps = [{ run = "1ms" }, { sleep = "1ms" }]
+"#;
+
+/// A real-time hog and a fair one on one of four CPUs.
+const URGENT: &str = r#"
+duration = "3s"
+machine = "4"
+[[task]]
+name = "urgent"
+policy = "rr"
+priority = 10
+cpus = [0]
+run = "100s"
+[[task]]
+name = "fair"
+cpus = [0]
+run = "100s"
+"#;
+
+/// Two groups with limits, which some of their tasks use up.
+const LIMITED: &str = r#"
+duration = "1s"
+machine = "pack:2 core:2 pu:2"
+[[group]]
+path = "/a"
+max = "1"
+[[group]]
+path = "/b"
+max = "500m"
+[[task]]
+name = "a"
+group = "/a"
+instances = 6
+steps = [{ run = "3ms" }, { sleep = "1ms" }]
+[[task]]
+name = "b"
+group = "/b"
+instances = 3
+steps = [{ run = "700us" }, { sleep = "2ms" }]
+[[task]]
+name = "c"
+instances = 5
+steps = [{ run = "2ms" }, { sleep = "3ms" }]
+"#;
+
+fn bisect(text: &str, from: &str, to: &str, more: &[&str]) -> Value {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let file = folder.path().join("bisect.toml");
+    fs::write(&file, text).expect("it can be written");
+    let file = file.display().to_string();
+    let arguments = [&["bisect", &file, "--from", from, "--to", to, "--json"], more].concat();
+    serde_json::from_str(&well(&arguments)).expect("it is JSON")
+}
+
+fn explained_by(text: &str, from: &str, to: &str, more: &[&str]) -> Vec<String> {
+    let found = bisect(text, from, to, more);
+    let names = found["explained_by"].as_array().expect("it is a list");
+    names.iter().map(|name| name.as_str().expect("it is a name").to_owned()).collect()
+}
+
+#[test]
+fn the_known_causes_are_named() {
+    // CFS lets a sleeper preempt, EEVDF does not.
+    assert_eq!(explained_by(HALF, "5.15", "6.8", &["--metric", "share(half)"]), ["EEVDF"]);
+    assert_eq!(explained_by(HALF, "6.4", "6.6", &[]), ["EEVDF"]);
+    // 5.10 switched the feature off.
+    assert_eq!(explained_by(URGENT, "5.4", "5.10", &["--metric", "share(fair)"]), ["RT_RUNTIME_SHARE"]);
+    let found = bisect(URGENT, "5.4", "5.10", &["--metric", "share(fair)"]);
+    assert_eq!(found["explained_percent"].as_f64().map(f64::round), Some(100.0));
+}
+
+/// Two kernels that differ in one behaviour: it is found, and no other blamed.
+#[test]
+fn one_behaviour_flipped_by_hand_is_found() {
+    for (kernel, flipped) in [
+        ("6.12", "+TASK_THROTTLE"),
+        ("6.17", "+TASK_THROTTLE"),
+        ("6.18", "-TASK_THROTTLE"),
+        ("6.12", "-GROUP_LOAD_RATE_LIMIT"),
+        ("6.12", "-INIT_UTIL_SCALE"),
+        ("6.8", "+INIT_UTIL_SCALE"),
+        ("5.10", "-IMBALANCE_PCT_117"),
+        ("5.15", "-BUSY_FACTOR_16"),
+        ("5.15", "+NEWIDLE_GATE_BY_COST"),
+        ("6.4", "-LIMIT_PERIODS_APART"),
+        ("6.1", "+LIMIT_PERIODS_APART"),
+        ("6.14", "-REWEIGHT_PLACES"),
+    ] {
+        let to = format!("{kernel}+{flipped}");
+        let found = bisect(LIMITED, kernel, &to, &["--metric", "switches_per_s(a)", "--seeds", "2"]);
+        assert_eq!(found["differences"], 1, "{to}: {found}");
+        let effects = found["effects"].as_array().expect("it is a list");
+        assert!(effects.iter().all(|one| one["difference"] == flipped[1..]), "{to}: {found}");
+        assert_eq!(effects.len(), 1, "{to} changes nothing here");
+    }
+}
+
+#[test]
+fn a_wrong_metric_or_kernel_is_told() {
+    let told = fails(&["bisect", "web", "--from", "6.1", "--to", "6.12", "--metric", "shar(web)"]);
+    assert!(told.contains("there is no metric `shar(web)`") && told.contains("did you mean `share(CLASS)`?"), "{told}");
+    let told = fails(&["bisect", "web", "--from", "2.6.22", "--to", "6.12"]);
+    assert!(told.contains("nothing lies between Linux 2.6.22 and Linux 6.12"), "{told}");
+}
+
+#[test]
+fn behaviours_are_listed_and_compared() {
+    let all = well(&["kernels", "--behaviours"]);
+    assert!(all.contains("TASK_THROTTLE") && all.contains("6.18+") && all.contains("remembered"), "{all}");
+    let of_one = well(&["kernels", "--behaviours", "5.10"]);
+    assert!(of_one.contains("BALANCE_BY_TYPE") && !of_one.contains("TASK_THROTTLE"), "{of_one}");
+    assert!(of_one.contains("Not verified of 5.10"), "{of_one}");
+    let json: Value =
+        serde_json::from_str(&well(&["kernels", "--behaviours", "6.17", "6.18", "--json"])).expect("JSON");
+    let only = |name: &str| {
+        let rows = json.as_array().expect("it is a list");
+        rows.iter().find(|row| row["behaviour"] == name).map(|row| row["only"].clone())
+    };
+    assert_eq!(only("TASK_THROTTLE"), Some("6.18".into()));
+    assert_eq!(only("SPARES_BIG_CPUS"), Some("6.17".into()));
+    assert_eq!(only("EEVDF"), None);
+}
+
+#[test]
+fn behaviours_can_be_forced() {
+    let digest = |kernel: &str, more: &[&str]| {
+        let arguments = [&["run", "web", "--duration", "300ms", "--json", "--kernel", kernel], more].concat();
+        let told: Value = serde_json::from_str(&well(&arguments)).expect("it is JSON");
+        told["digest"].clone()
+    };
+    assert_eq!(digest("6.8", &["--feature", "-INIT_UTIL_SCALE"]), digest("6.8", &[]), "6.8 has it not");
+    assert_ne!(digest("6.12", &["--feature", "-INIT_UTIL_SCALE"]), digest("6.12", &[]));
+    assert_eq!(digest("6.12", &["--feature", "-INIT_UTIL_SCALE"]), digest("6.12+-INIT_UTIL_SCALE", &[]));
+    for (kernel, feature, problem, help) in [
+        ("7.0", "-PROTECTS_SHORTEST_SLICE", "needs PROTECTS_SHORTEST_SLICE", "-WAKEUP_SHORTENS_PROTECTION"),
+        ("5.10", "+YIELD_FORFEITS", "YIELD_FORFEITS means nothing to CFS", "--behaviours"),
+        ("6.12", "+TASK_THROTLE", "there is no feature `TASK_THROTLE`", "did you mean `TASK_THROTTLE`?"),
+    ] {
+        let told = fails(&["run", "web", "--kernel", kernel, "--feature", feature]);
+        let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(told.contains(problem) && told.contains(help), "{told}");
+    }
+}

@@ -1,0 +1,105 @@
+//! Which behaviours go together.
+
+use core::fmt;
+
+use super::{Area, Behaviour, Behaviours};
+use crate::kernels::PolicyKind;
+
+/// What a behaviour asks of the others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Needs {
+    With(Behaviour),
+    Without(Behaviour),
+}
+
+use Needs::{With, Without};
+
+/// Combinations that no kernel could have.
+const RULES: &[(Behaviour, Needs)] = &[
+    (Behaviour::ByType, Without(Behaviour::Early)),
+    (Behaviour::ByType, Without(Behaviour::CpuLoads)),
+    (Behaviour::CountsTasks, With(Behaviour::Early)),
+    (Behaviour::PowerPerThread, With(Behaviour::Early)),
+    (Behaviour::TriesOneQueue, With(Behaviour::Early)),
+    (Behaviour::LeavesFitting, Without(Behaviour::LeavesIdler)),
+    (Behaviour::WakeWideFlips, With(Behaviour::WakeWide)),
+    (Behaviour::Vprot, Without(Behaviour::ShortOvertakes)),
+    (Behaviour::ShortensAlways, With(Behaviour::Vprot)),
+    (Behaviour::RestoreKeeps, With(Behaviour::Vprot)),
+    (Behaviour::ReweightKeeps, With(Behaviour::Vprot)),
+    (Behaviour::BuddyIfProtected, With(Behaviour::BuddyInPick)),
+    (Behaviour::FairServer, Without(Behaviour::RtThrottle)),
+    (Behaviour::ServerStays, With(Behaviour::FairServer)),
+    (Behaviour::ServerForgets, With(Behaviour::FairServer)),
+    (Behaviour::ServerWaits, With(Behaviour::FairServer)),
+    (Behaviour::ByType, With(Behaviour::WakeIdleCores)),
+    (Behaviour::VcpuPack, With(Behaviour::ByType)),
+];
+
+/// A combination of behaviours that no kernel could have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Impossible {
+    /// One behaviour needs another.
+    Needs(Behaviour, Behaviour),
+    /// Two behaviours exclude each other.
+    Excludes(Behaviour, Behaviour),
+    /// The behaviour belongs to a policy that the kernel does not have.
+    OtherPolicy(Behaviour, PolicyKind),
+}
+
+impl fmt::Display for Impossible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Needs(one, other) => write!(f, "{} needs {}", one.name(), other.name()),
+            Self::Excludes(one, other) => write!(f, "{} excludes {}", one.name(), other.name()),
+            Self::OtherPolicy(one, policy) => {
+                let policy = match policy {
+                    PolicyKind::O1 => "the O(1) scheduler",
+                    PolicyKind::Cfs2007 => "the first CFS",
+                    PolicyKind::Cfs => "CFS",
+                    PolicyKind::Eevdf => "EEVDF",
+                };
+                write!(f, "{} means nothing to {policy}", one.name())
+            }
+        }
+    }
+}
+
+impl core::error::Error for Impossible {}
+
+impl Behaviours {
+    /// Checks that a kernel of this policy can have the set.
+    ///
+    /// # Errors
+    ///
+    /// When two behaviours of the set exclude each other, or one needs another that is not in it.
+    pub fn check(&self, policy: PolicyKind) -> Result<(), Impossible> {
+        for &(one, needs) in RULES.iter().filter(|(one, _)| self.has(*one)) {
+            match needs {
+                With(other) if !self.has(other) => return Err(Impossible::Needs(one, other)),
+                Without(other) if self.has(other) => return Err(Impossible::Excludes(one, other)),
+                _ => {}
+            }
+        }
+        let early = matches!(policy, PolicyKind::O1 | PolicyKind::Cfs2007);
+        if self.has(Behaviour::Early) != early {
+            return Err(Impossible::OtherPolicy(Behaviour::Early, policy));
+        }
+        Ok(())
+    }
+}
+
+impl Behaviour {
+    /// Returns whether the behaviour can make a difference under a policy.
+    pub fn concerns(self, policy: PolicyKind) -> bool {
+        match (self.row().area, policy) {
+            (Area::Debug, _) => true,
+            (Area::O1, _) => policy == PolicyKind::O1,
+            (Area::Cfs, _) => policy == PolicyKind::Cfs,
+            (Area::Eevdf, _) => policy == PolicyKind::Eevdf,
+            (_, PolicyKind::Cfs | PolicyKind::Eevdf) => self != Self::Early,
+            (Area::OldBalance | Area::Balance | Area::Wakeup | Area::Realtime, _) => true,
+            _ => false,
+        }
+    }
+}
