@@ -121,8 +121,12 @@ pub(super) fn search<R: Runner>(
         effect.with.sort_unstable();
         effect.with.dedup();
     };
-    alone.into_iter().for_each(|one| note(one, true));
-    left_out.into_iter().for_each(|one| note(one, false));
+    for one in alone {
+        note(one, true);
+    }
+    for one in left_out {
+        note(one, false);
+    }
     let mut effects: Vec<Effect> = effects.into_values().collect();
     let total = last.mean() - first.mean();
     // In the direction of the whole first, what goes against it last.
