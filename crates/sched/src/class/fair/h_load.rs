@@ -5,7 +5,7 @@
 //! h_load calculation to task_h_load", 3.12). 3.10 computes it for every group of the system on the CPU that tasks are
 //! about to be pulled from, once a tick: most of the groups have nobody there.
 
-use super::entity::{CfsRq, ROOT, Se};
+use super::entity::{ROOT, Se};
 use super::load::se_weight;
 use super::{Discipline, Fair};
 use crate::balance::Balancer;
@@ -29,25 +29,12 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let queue = &self.class.groups[group].cfs;
         let balancer = shared.config.balancer;
         if !balancer.is_by_load() {
-            return queue.avg.load_avg;
+            queue.avg.load_avg
+        } else if balancer == Balancer::V3_10 {
+            weight::down(queue.weight)
+        } else {
+            queue.sum_w
         }
-        self.queue_load_by_balancer(queue, balancer)
-    }
-
-    #[inline(never)]
-    fn queue_load_by_balancer(&self, queue: &CfsRq, balancer: Balancer) -> u64 {
-        if balancer == Balancer::V3_10 {
-            return weight::down(queue.weight);
-        }
-        let running = queue.curr.filter(|&curr| self.se(curr).on_rq);
-        let mut sum = running.map_or(0, |curr| self.se(curr).avg.load_avg);
-        let mut next = queue.timeline.first();
-        while let Some(raw) = next {
-            let entity = self.se(Se::from_raw(raw));
-            sum += entity.avg.load_avg;
-            next = entity.ticket.and_then(|ticket| queue.timeline.next_after(ticket));
-        }
-        sum
     }
 
     /// When the running tick began, nanoseconds, and 1, so that it is never 0.
