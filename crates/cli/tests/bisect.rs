@@ -39,25 +39,23 @@ run = "100s"
 const LIMITED: &str = r#"
 duration = "1s"
 machine = "pack:2 core:2 pu:2"
-[[group]]
-path = "/a"
+[groups."/a"]
 max = "1"
-[[group]]
-path = "/b"
+[groups."/b"]
 max = "500m"
 [[task]]
 name = "a"
+instance = 6
 group = "/a"
-instances = 6
 steps = [{ run = "3ms" }, { sleep = "1ms" }]
 [[task]]
 name = "b"
+instance = 3
 group = "/b"
-instances = 3
 steps = [{ run = "700us" }, { sleep = "2ms" }]
 [[task]]
 name = "c"
-instances = 5
+instance = 5
 steps = [{ run = "2ms" }, { sleep = "3ms" }]
 "#;
 
@@ -91,25 +89,31 @@ fn the_known_causes_are_named() {
 #[test]
 fn one_behaviour_flipped_by_hand_is_found() {
     for (kernel, flipped) in [
-        ("6.12", "+TASK_THROTTLE"),
-        ("6.17", "+TASK_THROTTLE"),
+        ("6.12", "TASK_THROTTLE"),
+        ("6.17", "TASK_THROTTLE"),
         ("6.18", "-TASK_THROTTLE"),
         ("6.12", "-GROUP_LOAD_RATE_LIMIT"),
-        ("6.12", "-INIT_UTIL_SCALE"),
-        ("6.8", "+INIT_UTIL_SCALE"),
         ("5.10", "-IMBALANCE_PCT_117"),
         ("5.15", "-BUSY_FACTOR_16"),
-        ("5.15", "+NEWIDLE_GATE_BY_COST"),
         ("6.4", "-LIMIT_PERIODS_APART"),
-        ("6.1", "+LIMIT_PERIODS_APART"),
+        ("6.1", "LIMIT_PERIODS_APART"),
         ("6.14", "-REWEIGHT_PLACES"),
+        ("5.4", "-GROUPS_BY_UTILISATION"),
+        ("6.6", "GROUP_LOAD_RATE_LIMIT"),
+        ("7.1", "-DELAYED_KEEPS_DEBT"),
+        ("7.1", "NO_HRTICK"),
+        ("6.12", "NO_DELAY_DEQUEUE"),
+        ("6.1", "NO_GENTLE_FAIR_SLEEPERS"),
+        ("6.6", "NO_RUN_TO_PARITY"),
     ] {
         let to = format!("{kernel}+{flipped}");
+        let name = flipped.trim_start_matches("NO_").trim_start_matches('-');
         let found = bisect(LIMITED, kernel, &to, &["--metric", "switches_per_s(a)", "--seeds", "2"]);
         assert_eq!(found["differences"], 1, "{to}: {found}");
         let effects = found["effects"].as_array().expect("it is a list");
-        assert!(effects.iter().all(|one| one["difference"] == flipped[1..]), "{to}: {found}");
+        assert!(effects.iter().all(|one| one["difference"] == name), "{to}: {found}");
         assert_eq!(effects.len(), 1, "{to} changes nothing here");
+        assert_eq!(found["explained_by"], serde_json::json!([name]), "{to}: {found}");
     }
 }
 
@@ -141,14 +145,22 @@ fn behaviours_are_listed_and_compared() {
 
 #[test]
 fn behaviours_can_be_forced() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let file = folder.path().join("limited.toml");
+    fs::write(&file, LIMITED).expect("it can be written");
+    let file = file.display().to_string();
     let digest = |kernel: &str, more: &[&str]| {
-        let arguments = [&["run", "web", "--duration", "300ms", "--json", "--kernel", kernel], more].concat();
+        let arguments = [&["run", &file, "--duration", "300ms", "--json", "--kernel", kernel], more].concat();
         let told: Value = serde_json::from_str(&well(&arguments)).expect("it is JSON");
-        told["digest"].clone()
+        let digest = told["observed"][0]["digest"].clone();
+        assert!(digest.is_string(), "{told}");
+        digest
     };
-    assert_eq!(digest("6.8", &["--feature", "-INIT_UTIL_SCALE"]), digest("6.8", &[]), "6.8 has it not");
-    assert_ne!(digest("6.12", &["--feature", "-INIT_UTIL_SCALE"]), digest("6.12", &[]));
-    assert_eq!(digest("6.12", &["--feature", "-INIT_UTIL_SCALE"]), digest("6.12+-INIT_UTIL_SCALE", &[]));
+    let off = "-GROUP_LOAD_RATE_LIMIT";
+    assert_eq!(digest("6.6", &["--feature", off]), digest("6.6", &[]), "6.6 has it not");
+    assert_ne!(digest("6.12", &["--feature", off]), digest("6.12", &[]));
+    assert_eq!(digest("6.12", &["--feature", off]), digest(&format!("6.12+{off}"), &[]));
+    assert_eq!(digest("6.6", &["--feature", "+GROUP_LOAD_RATE_LIMIT"]), digest("6.6+GROUP_LOAD_RATE_LIMIT", &[]));
     for (kernel, feature, problem, help) in [
         ("7.0", "-PROTECTS_SHORTEST_SLICE", "needs PROTECTS_SHORTEST_SLICE", "-WAKEUP_SHORTENS_PROTECTION"),
         ("5.10", "+YIELD_FORFEITS", "YIELD_FORFEITS means nothing to CFS", "--behaviours"),

@@ -64,6 +64,13 @@ impl Common {
         }
     }
 
+    /// Sleeps until that time, or until the run is over.
+    pub(crate) fn sleep_until(&self, at: u64) {
+        while !self.over() && work::now() < at {
+            self.stop.wait_until(0, at);
+        }
+    }
+
     /// Lets all begin.
     pub(crate) fn begin(&self, start: u64, end: u64) {
         self.start.store(start, Ordering::SeqCst);

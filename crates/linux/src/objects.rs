@@ -2,6 +2,7 @@
 //! program's would be. Every wait ends when the run does ([`Objects::stop`]).
 
 use std::io;
+use std::num::NonZeroU32;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -117,6 +118,13 @@ impl Word {
     pub(crate) fn wait_for(&self, value: u32, most: Option<&rustix::time::Timespec>) {
         // An error means that it is not any more, or a signal, or that time is up: the caller looks again in any case.
         let _looks_again = futex::wait(self.word, self.flags, value, most);
+    }
+
+    /// The same, until that time of the monotonic clock at most, nanoseconds.
+    pub(crate) fn wait_until(&self, value: u32, at: u64) {
+        let at = crate::work::timespec(at);
+        // As in `wait_for`, the caller looks again.
+        let _looks_again = futex::wait_bitset(self.word, self.flags, value, Some(&at), NonZeroU32::MAX);
     }
 
     pub(crate) fn wake(&self, nr: u32) {

@@ -18,6 +18,10 @@ use crate::work;
 
 /// rt-app's default buffer for memory operations, bytes.
 const BUFFER: usize = 4 << 20;
+/// A sleep that is longer, nanoseconds, ends early if the run does.
+const LONG_SLEEP_NS: u64 = 200_000_000;
+/// Memory accesses after which a task looks whether the run is over.
+const MEMRUN_LOOK: u64 = 1 << 20;
 
 /// A task that runs.
 pub(crate) struct Running {
@@ -102,14 +106,14 @@ impl Running {
         match *op {
             Op::Run { work } => {
                 let began = work::now();
-                if !work::compute(work, shared.end()) {
+                if !work::compute(work, || shared.end()) {
                     return Err(Stopped);
                 }
                 self.worked(began, work, work);
             }
             Op::Runtime { time } => {
                 let began = work::now();
-                let done = work::compute_until(began.saturating_add(time), shared.end()).ok_or(Stopped)?;
+                let done = work::compute_until(began.saturating_add(time), || shared.end()).ok_or(Stopped)?;
                 self.worked(began, time, done);
             }
             Op::Sleep { time } => self.sleep_until(work::now().saturating_add(time), true)?,
@@ -179,9 +183,9 @@ impl Running {
                 self.message.resize(bytes as usize, 0);
                 objects.pipes[pipe].read(&mut self.message, stop)?;
             }
-            Op::Mem { bytes } => self.touch("", bytes, 0),
-            Op::Io { bytes } => self.write_out(bytes),
-            Op::MemRun(ref run) => self.memrun(run),
+            Op::Mem { bytes } => self.touch("", bytes, 0)?,
+            Op::Io { bytes } => self.write_out(bytes)?,
+            Op::MemRun(ref run) => self.memrun(run)?,
             Op::Yield => std::thread::yield_now(),
             Op::Exec => {
                 shared.note("exec: threads go on in the same program; a real one would be another process".to_owned());
@@ -225,14 +229,19 @@ impl Running {
 
     /// Sleeps until `due`, as far as the run lasts. `timed`: how late it returns counts.
     fn sleep_until(&mut self, due: u64, timed: bool) -> Result<(), Stopped> {
-        let end = self.shared.end();
-        let until = work::timespec(due.min(end));
-        while let Err(error) = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &until) {
-            if error != rustix::io::Errno::INTR {
-                break;
+        let until = due.min(self.shared.end());
+        if until.saturating_sub(work::now()) > LONG_SLEEP_NS {
+            // The same timer with the same slack, but the end of the run wakes the thread.
+            self.shared.common.sleep_until(until);
+        } else {
+            let until = work::timespec(until);
+            while let Err(error) = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &until) {
+                if error != rustix::io::Errno::INTR {
+                    break;
+                }
             }
         }
-        if due > end {
+        if due > self.shared.end() {
             return Err(Stopped);
         }
         if timed {
@@ -242,7 +251,8 @@ impl Running {
     }
 
     /// Writes `bytes` of memory, round and round in a buffer.
-    fn touch(&mut self, buffer: &str, bytes: u64, value: u8) {
+    fn touch(&mut self, buffer: &str, bytes: u64, value: u8) -> Result<(), Stopped> {
+        let shared = self.shared.clone();
         let buffer = self.buffers.entry(buffer.to_owned()).or_insert_with(|| vec![0; BUFFER]);
         let mut left = bytes;
         while left > 0 {
@@ -250,20 +260,43 @@ impl Running {
             buffer[..part].fill(value);
             std::hint::black_box(&mut *buffer);
             left -= part as u64;
+            if left > 0 && shared.over() {
+                return Err(Stopped);
+            }
         }
+        Ok(())
     }
 
-    fn write_out(&mut self, bytes: u64) {
-        let written = std::fs::OpenOptions::new().write(true).open("/dev/null").and_then(|mut null| {
-            let mut source = io::Read::take(io::repeat(0), bytes);
-            io::copy(&mut source, &mut null)
-        });
-        if let Err(error) = written {
-            self.shared.note(format!("writing to /dev/null was left out: {error}"));
+    fn write_out(&mut self, bytes: u64) -> Result<(), Stopped> {
+        let mut null = std::fs::OpenOptions::new().write(true).open("/dev/null");
+        let mut left = bytes;
+        while left > 0 {
+            let part = left.min(BUFFER as u64);
+            let written = null.as_mut().map(|null| io::copy(&mut io::Read::take(io::repeat(0), part), null));
+            match written {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => return self.not_written(&error),
+                Err(error) => {
+                    let error = io::Error::new(error.kind(), error.to_string());
+                    return self.not_written(&error);
+                }
+            }
+            left -= part;
+            if left > 0 && self.shared.over() {
+                return Err(Stopped);
+            }
         }
+        Ok(())
     }
 
-    fn memrun(&mut self, run: &MemRun) {
+    /// Notes that an operation was left out.
+    fn not_written(&self, error: &io::Error) -> Result<(), Stopped> {
+        self.shared.note(format!("writing to /dev/null was left out: {error}"));
+        Ok(())
+    }
+
+    fn memrun(&mut self, run: &MemRun) -> Result<(), Stopped> {
+        let shared = self.shared.clone();
         let size = usize::try_from(run.size).unwrap_or(usize::MAX).clamp(1, 1 << 30);
         let buffer = self.buffers.entry(format!("memrun {}", run.buffer)).or_default();
         if buffer.len() < size {
@@ -272,7 +305,10 @@ impl Running {
         let writes = run.kind.contains("write");
         let (mut at, stride) = (0, usize::try_from(run.stride).unwrap_or(1).max(1));
         let mut sum = 0_u8;
-        for _ in 0..run.count {
+        for access in 1..=run.count {
+            if access.is_multiple_of(MEMRUN_LOOK) && shared.over() {
+                return Err(Stopped);
+            }
             if writes {
                 buffer[at] = buffer[at].wrapping_add(1);
             } else {
@@ -281,6 +317,7 @@ impl Running {
             at = (at + stride) % size;
         }
         std::hint::black_box((sum, &*buffer));
+        Ok(())
     }
 
     /// Gives the thread the attributes that are named.

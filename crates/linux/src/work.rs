@@ -56,29 +56,29 @@ pub(crate) fn prepare() -> Option<String> {
 }
 
 /// Computes for `ns` by the monotonic clock. Gaps in which something else had the CPU do not count. Returns false if
-/// the time `end` came first.
+/// the time `end` came first, which may change meanwhile: Ctrl-C brings it forward.
 ///
 /// The thread's CPU clock is not asked: that is a system call which brings the scheduler's accounts up to date, so that
 /// a thread whose slice is over gives way there and then and not at the next tick. Hogs that asked at each millisecond
 /// were seen to switch twice as often under 6.18 as hogs that do not ask.
-pub(crate) fn compute(ns: u64, end: u64) -> bool {
+pub(crate) fn compute(ns: u64, end: impl Fn() -> u64) -> bool {
     busy(end, now, |_, done| done < ns).is_some()
 }
 
 /// Computes until the time `until`. Returns how much of that time nothing else had the CPU, or None if the time `end`
-/// came first.
-pub(crate) fn compute_until(until: u64, end: u64) -> Option<u64> {
+/// came first, as in [`compute`].
+pub(crate) fn compute_until(until: u64, end: impl Fn() -> u64) -> Option<u64> {
     busy(end, now, |at, _| at < until)
 }
 
 /// Reads `clock` as long as `more` agrees, given the time and the work done so far. Returns the work, or None if the
 /// time `end` came first.
-fn busy(end: u64, mut clock: impl FnMut() -> u64, more: impl Fn(u64, u64) -> bool) -> Option<u64> {
+fn busy(end: impl Fn() -> u64, mut clock: impl FnMut() -> u64, more: impl Fn(u64, u64) -> bool) -> Option<u64> {
     let gap = gap();
     let (mut last, mut done) = (clock(), 0);
     while more(last, done) {
         let at = clock();
-        if at >= end {
+        if at >= end() {
             return None;
         }
         let step = at - last;
@@ -105,9 +105,17 @@ mod tests {
             at.set(at.get() + if looks.get() % 10 == 0 { gap() + 100 } else { 100 });
             at.get()
         };
-        assert_eq!(busy(u64::MAX, clock, |_, done| done < 4_500), Some(4_500));
+        assert_eq!(busy(|| u64::MAX, clock, |_, done| done < 4_500), Some(4_500));
         assert_eq!(looks.get(), 1 + 45 + 5, "the first look, 45 that are work, 5 that are gaps");
-        assert_eq!(busy(at.get() + 1_000, clock, |_, _| true), None, "it stops at the end");
+        let end = at.get() + 1_000;
+        assert_eq!(busy(|| end, clock, |_, _| true), None, "it stops at the end");
+        let (began, ends) = (at.get(), Cell::new(0));
+        let clock = || {
+            at.set(at.get() + 100);
+            ends.set(if at.get() > began + 5_000 { at.get() } else { u64::MAX });
+            at.get()
+        };
+        assert_eq!(busy(|| ends.get(), clock, |_, _| true), None, "also at one that is brought forward");
     }
 
     #[test]
@@ -115,9 +123,10 @@ mod tests {
         // The kernel's account may be lower: it omits interrupts and stolen time that are shorter than a gap. On a busy
         // host such parts were 1.3 % in each of ten attempts. So this test asks only whether the thread computes.
         let before = cpu_time();
-        assert!(compute(5_000_000, u64::MAX));
+        assert!(compute(5_000_000, || u64::MAX));
         let took = cpu_time() - before;
         assert!(took >= 2_500_000, "{took}");
-        assert!(!compute(u64::MAX, now() + 1_000_000), "it ends with the run");
+        let end = now() + 1_000_000;
+        assert!(!compute(u64::MAX, || end), "it ends with the run");
     }
 }

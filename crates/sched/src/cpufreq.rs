@@ -60,15 +60,15 @@ impl Demands {
         let Self { fair, rt, dl, bw_dl, clamps, .. } = *self;
         // Where nobody clamps, real-time tasks get all there is.
         let all = !used && self.rt_runnable;
-        if !headroom_of_use {
-            let clamped = if used { clamps.apply(fair + rt) } else { fair + rt };
-            let whole = all || clamped + dl >= max;
-            with_headroom(if whole { max } else { (clamped + bw_dl).min(max) })
-        } else {
+        if headroom_of_use {
             let actual = (fair + rt + dl).min(max);
             let least = if all { max } else { bw_dl.max(if used { clamps.min.into() } else { 0 }) };
             let most = if used { max.min(clamps.max.into()) } else { max };
             least.max(most.min(with_headroom(actual)))
+        } else {
+            let clamped = if used { clamps.apply(fair + rt) } else { fair + rt };
+            let whole = all || clamped + dl >= max;
+            with_headroom(if whole { max } else { (clamped + bw_dl).min(max) })
         }
     }
 }

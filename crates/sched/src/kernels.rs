@@ -78,8 +78,12 @@ impl KernelRow {
     /// Returns the kernel's behaviours.
     pub fn behaviours(&self) -> Behaviours {
         let mut all = Behaviours::at(self.release);
-        self.plus.iter().for_each(|&one| all.set(one, true));
-        self.minus.iter().for_each(|&one| all.set(one, false));
+        for &one in self.plus {
+            all.set(one, true);
+        }
+        for &one in self.minus {
+            all.set(one, false);
+        }
         all
     }
 
@@ -368,8 +372,12 @@ impl Kernel {
         self.forced.push((behaviour, on));
         if behaviour == Behaviour::Eevdf {
             self.policy = if on { PolicyKind::Eevdf } else { PolicyKind::Cfs };
-            table::EEVDF.iter().for_each(|&feature| self.features.set(feature, on));
-            table::CFS.iter().for_each(|&feature| self.features.set(feature, !on));
+            for &feature in table::EEVDF {
+                self.features.set(feature, on);
+            }
+            for &feature in table::CFS {
+                self.features.set(feature, !on);
+            }
         }
     }
 

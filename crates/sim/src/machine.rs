@@ -48,8 +48,9 @@ use crate::stalls::Stalls;
 use crate::sync::Objects;
 use crate::task::{FIRST, Task};
 
-/// The watcher is asked once in so many events of the machine.
-const WATCH_EVERY: u64 = 1 << 16;
+/// The number of events after which the watcher is asked again. There is no clock here, so it is small: also where an
+/// event takes a millisecond, the watcher is asked twice a second. Its own clock tells how often it does more.
+const WATCH_EVERY: u64 = 1 << 9;
 /// So many times as many events as instructions may follow each other in one instant: a task that never lets time pass
 /// is found and named first.
 const STALLED: u64 = 8;

@@ -61,11 +61,12 @@ fn table(shown: &[(&BehaviourRow, Option<&str>)], kernels: &[Kernel]) -> String 
         head.push("only");
     }
     head.push("what it does; the kernel's own switch");
-    let mut text = grid(&head, head.len(), lines);
+    let mut text = if shown.is_empty() {
+        "the two kernels have the same behaviours\n".to_owned()
+    } else {
+        grid(&head, head.len(), lines)
+    };
     text.push('\n');
-    if shown.is_empty() {
-        text = "the two kernels have the same behaviours\n\n".to_owned();
-    }
     text.push_str("recorded: seen in recordings or running kernels; read: in the texts of both; remembered: compared with neither\n");
     for kernel in kernels {
         if let Some(note) = unverified(kernel.name) {

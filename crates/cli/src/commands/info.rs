@@ -107,7 +107,7 @@ fn features(name: &str) -> miette::Result<String> {
     let head = format!("Linux {name}, {}: {change}", policy(kernel.policy));
     let mut text = format!("{}\n\n", fit_text(&head, ""));
     if let Some(unverified) = super::behaviours::unverified(kernel.name) {
-        text.push_str(&format!("{}\n\n", fit_text(&unverified, "")));
+        text.extend([&fit_text(&unverified, ""), "\n\n"]);
     }
     if kernel.policy == PolicyKind::O1 && !has_classes(&kernel) {
         text.push_str("it has no features to switch: they came with CFS\n");

@@ -155,7 +155,9 @@ impl Behaviours {
     pub(crate) fn at(release: &str) -> Self {
         let mut all = Self::default();
         if let Some(version) = super::versions::version(release) {
-            BEHAVIOURS.iter().filter(|row| row.is_in(version)).for_each(|row| all.set(row.behaviour, true));
+            for row in BEHAVIOURS.iter().filter(|row| row.is_in(version)) {
+                all.set(row.behaviour, true);
+            }
         }
         all
     }

@@ -118,7 +118,9 @@ impl Kernel {
     pub fn taking(&self, other: &Self, which: &[Difference]) -> (Self, Vec<Difference>) {
         let mut taken = which.to_vec();
         let mut moved = self.clone();
-        which.iter().for_each(|&one| moved.take_over(other, one));
+        for &one in which {
+            moved.take_over(other, one);
+        }
         let differs = |one: Behaviour| self.behaviours.has(one) != other.behaviours.has(one);
         while let Err(wrong) = moved.behaviours.check(moved.policy) {
             let candidates = match wrong {

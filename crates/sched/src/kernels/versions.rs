@@ -78,8 +78,12 @@ impl Kernel {
     pub fn as_of(&mut self, release: &str) {
         let is_late = self.name == "6.18" && self::version(release).is_some_and(|release| release >= [6, 18, 44]);
         if is_late {
-            FROM_6_19.iter().for_each(|&one| self.behaviours.set(one, true));
-            UP_TO_6_18.iter().for_each(|&one| self.behaviours.set(one, false));
+            for &one in FROM_6_19 {
+                self.behaviours.set(one, true);
+            }
+            for &one in UP_TO_6_18 {
+                self.behaviours.set(one, false);
+            }
             self.features.set(Feature::RtPushIpi, false);
         }
         self.behaviours.set(Behaviour::VcpuPack, is_late && release.contains("-fc-"));

@@ -485,10 +485,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if rq.curr_ordinary.is_some() {
             class::tick(&mut rq, self.shared);
             // Lazily, where preemption is, until 7.1 switched the timer on for everybody (`entity_tick`).
-            if !self.shared.config.has(Behaviour::HrtickOnce) {
-                rq.resched_lazy();
-            } else {
+            if self.shared.config.has(Behaviour::HrtickOnce) {
                 rq.resched();
+            } else {
+                rq.resched_lazy();
             }
         } else if deadline::runtime_ends(&rq).is_some() {
             // What reclaiming has left of its runtime has a timer of its own.

@@ -162,14 +162,14 @@ fn answer(bisect: &Bisect, figure: &Figure, found: &Found, to: &Kernel) -> Strin
     let mut text = format!("{moved} {share} % of the {of} comes from {}.", names(bisect, &found.together, to));
     let switches: Vec<String> = found.together.iter().filter_map(|one| switch(*one, to)).collect();
     if !switches.is_empty() {
-        text.push_str(&format!(" To undo it on a real kernel: {}.", switches.join("; ")));
+        text.extend([" To undo it on a real kernel: ", &switches.join("; "), "."]);
     }
     let rest = total - found.joint;
-    text.push_str(&if rest.abs() <= noise {
-        " The rest is within noise.".to_owned()
+    if rest.abs() <= noise {
+        text.push_str(" The rest is within noise.");
     } else {
-        format!(" The rest, {}, comes from the other differences together.", figure.text(rest))
-    });
+        text.extend([" The rest, ", &figure.text(rest), ", comes from the other differences together."]);
+    }
     text
 }
 
@@ -210,15 +210,16 @@ fn report(bisect: &Bisect, what: &str, figure: &Figure, found: &Found, to: &Kern
     let left_out = format!("lost without, {}", bisect.to);
     let head = ["difference", alone.as_str(), left_out.as_str(), "share", "explains", "what it does"];
     text.push_str(&grid(&head, 6, lines));
-    text.push_str(&format!(
-        "\n{} of {} differences change events here, {silent} of these without moving the figure; {} combinations were run\n",
+    let counts = format!(
+        "{} of {} differences change events here, {silent} of these without moving the figure; {} combinations were run",
         found.effects.len(),
         found.of,
         found.combinations
-    ));
+    );
+    text.extend(["\n", &counts, "\n"]);
     for name in [&bisect.from, &bisect.to] {
         if let Some(note) = super::behaviours::unverified(name) {
-            text.push_str(&format!("{}\n", fit_text(&note, "")));
+            text.extend([&fit_text(&note, ""), "\n"]);
         }
     }
     text

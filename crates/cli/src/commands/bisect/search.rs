@@ -85,6 +85,9 @@ impl Found {
     }
 }
 
+/// What a single difference gave, and what went along with it.
+type Single = (Difference, Ran, Vec<Difference>);
+
 /// Two kernels between which is searched.
 struct Search<'a, R> {
     from: &'a Kernel,
@@ -109,7 +112,7 @@ pub(super) fn search<R: Runner>(
     let alone = search.singles(false, &first, differences)?;
     let left_out = search.singles(true, &last, differences)?;
     let mut effects: BTreeMap<Difference, Effect> = BTreeMap::new();
-    let mut note = |(difference, ran, with): (Difference, Ran, Vec<Difference>), forward: bool| {
+    let mut note = |(difference, ran, with): Single, forward: bool| {
         let fresh = || Effect { difference, alone: 0.0, left_out: 0.0, with: Vec::new() };
         let effect = effects.entry(difference).or_insert_with(fresh);
         if forward {
@@ -121,8 +124,12 @@ pub(super) fn search<R: Runner>(
         effect.with.sort_unstable();
         effect.with.dedup();
     };
-    alone.into_iter().for_each(|one| note(one, true));
-    left_out.into_iter().for_each(|one| note(one, false));
+    for one in alone {
+        note(one, true);
+    }
+    for one in left_out {
+        note(one, false);
+    }
     let mut effects: Vec<Effect> = effects.into_values().collect();
     let total = last.mean() - first.mean();
     // In the direction of the whole first, what goes against it last.
@@ -152,12 +159,7 @@ impl<R: Runner> Search<'_, R> {
     }
 
     /// The differences that change any event when taken over one at a time.
-    fn singles(
-        &mut self,
-        backward: bool,
-        base: &Ran,
-        differences: &[Difference],
-    ) -> Result<Vec<(Difference, Ran, Vec<Difference>)>, R::Error> {
+    fn singles(&mut self, backward: bool, base: &Ran, differences: &[Difference]) -> Result<Vec<Single>, R::Error> {
         let mut found = Vec::new();
         // Small groups at once: most differences change nothing, and the rest is found with few more runs.
         let mut groups: Vec<Vec<Difference>> = differences.chunks(4).map(<[Difference]>::to_vec).collect();
@@ -281,6 +283,6 @@ mod tests {
         });
         let both = [Behaviour::ClusterFirst, Behaviour::DelayedCounts].map(Difference::Behaviour);
         assert_eq!(found.together, both);
-        assert!(found.effects.iter().all(|effect| effect.alone == 0.0 && effect.left_out == 10.0));
+        assert!(found.effects.iter().all(|effect| effect.alone.abs() < 1e-9 && (effect.left_out - 10.0).abs() < 1e-9));
     }
 }

@@ -5,6 +5,7 @@
 //! when it has had its slice, or is a slice ahead of the first in line.
 
 use super::entity::{CfsRq, Entity, ROOT, Se};
+use super::queue::load_changed;
 use super::quiet::Buddy;
 use super::{Discipline, FairCpu, FairShared};
 use crate::features::Feature;
@@ -303,10 +304,11 @@ impl Discipline for CfsOrder {
         if attached {
             rq.dequeue_load_avg(se);
         }
-        let entity = rq.se_mut(se);
+        let (entity, queue) = rq.class.both(se);
         entity.weight = weight;
-        let divider = entity.avg.divider();
+        let (divider, before) = (entity.avg.divider(), entity.avg.load_avg);
         entity.avg.load_avg = weight::down(weight) * entity.avg.load_sum / divider;
+        load_changed::<Self>(entity, queue, before);
         if attached {
             rq.enqueue_load_avg(se);
         }

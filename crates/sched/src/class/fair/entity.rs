@@ -161,7 +161,8 @@ pub struct CfsRq {
     /// EEVDF: sum over the queued entities, the running one included, of weight x (vruntime - `zero`), weights in the
     /// user's scale.
     pub(crate) sum_wv: i64,
-    /// EEVDF: sum of the same weights.
+    /// EEVDF: sum of the same weights. CFS: sum of the load averages of its queued entities, the running one included
+    /// (`runnable_load_avg`).
     pub(crate) sum_w: u64,
     /// EEVDF: origin of `sum_wv`, kept near the average. CFS: `min_vruntime`.
     pub(crate) zero: u64,

@@ -5,7 +5,7 @@
 //! h_load calculation to task_h_load", 3.12). 3.10 computes it for every group of the system on the CPU that tasks are
 //! about to be pulled from, once a tick: most of the groups have nobody there.
 
-use super::entity::{CfsRq, ROOT, Se};
+use super::entity::{ROOT, Se};
 use super::load::se_weight;
 use super::{Discipline, Fair};
 use crate::ids::GroupId;
@@ -27,26 +27,14 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     #[inline]
     pub(crate) fn queue_load(&self, shared: &Shared<Fair<D, T>>, group: u32) -> u64 {
         let queue = &self.class.groups[group].cfs;
-        if !shared.config.behaviours.by_load() {
-            return queue.avg.load_avg;
+        let behaviours = &shared.config.behaviours;
+        if !behaviours.by_load() {
+            queue.avg.load_avg
+        } else if behaviours.has(Behaviour::WeightIsLoad) {
+            weight::down(queue.weight)
+        } else {
+            queue.sum_w
         }
-        self.queue_load_by_balancer(queue, shared.config.has(Behaviour::WeightIsLoad))
-    }
-
-    #[inline(never)]
-    fn queue_load_by_balancer(&self, queue: &CfsRq, by_weight: bool) -> u64 {
-        if by_weight {
-            return weight::down(queue.weight);
-        }
-        let running = queue.curr.filter(|&curr| self.se(curr).on_rq);
-        let mut sum = running.map_or(0, |curr| self.se(curr).avg.load_avg);
-        let mut next = queue.timeline.first();
-        while let Some(raw) = next {
-            let entity = self.se(Se::from_raw(raw));
-            sum += entity.avg.load_avg;
-            next = entity.ticket.and_then(|ticket| queue.timeline.next_after(ticket));
-        }
-        sum
     }
 
     /// When the running tick began, nanoseconds, and 1, so that it is never 0.

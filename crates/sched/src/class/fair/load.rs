@@ -3,6 +3,7 @@
 
 use super::entity::{CfsRq, Entity, ROOT, Removed, Se};
 use super::pelt::{self, Avg, MIN_DIVIDER};
+use super::queue::load_changed;
 use super::{Discipline, Fair};
 use crate::event::Running;
 use crate::features::Feature;
@@ -44,7 +45,7 @@ pub(super) fn se_weight(weight: u64) -> u64 {
 /// changed.
 #[inline(always)]
 #[allow(clippy::inline_always)] // see `update_load_avg`
-pub(super) fn update_avgs(entity: &mut Entity, queue: &mut CfsRq, se: Se, now: u64) -> bool {
+pub(super) fn update_avgs<D: Discipline>(entity: &mut Entity, queue: &mut CfsRq, se: Se, now: u64) -> bool {
     let now = queue.pelt_clock(now);
     let group = se.as_group().is_some();
     let runnable = match (entity.delayed, group) {
@@ -52,7 +53,9 @@ pub(super) fn update_avgs(entity: &mut Entity, queue: &mut CfsRq, se: Se, now: u
         (false, true) => u64::from(entity.runnable_weight),
         (false, false) => u64::from(entity.on_rq),
     };
+    let before = entity.avg.load_avg;
     entity.update_avg(now, runnable, queue.curr == Some(se));
+    load_changed::<D>(entity, queue, before);
     queue.update_avg(now)
 }
 
@@ -64,7 +67,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let now = self.clock.pelt();
         let (entity, queue) = self.class.both(se);
         let (parent, attached) = (entity.parent, entity.avg.last_update != 0);
-        let decayed = update_avgs(entity, queue, se, now);
+        let decayed = update_avgs::<D>(entity, queue, se, now);
         match attach {
             Attach::Keep => self.averages_updated(shared, se, parent, decayed),
             Attach::Silent => {
@@ -129,8 +132,10 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if shared.config.has(Behaviour::AbsentDecays) {
             let (entity, queue) = self.class.both(Se::task(task));
             let now = queue.avg.last_update;
+            let before = entity.avg.load_avg;
             entity.avg.last_update = since;
             entity.update_avg(now, 0, false);
+            load_changed::<D>(entity, queue, before);
         }
     }
 
@@ -312,6 +317,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         // Load: a queue's runnable time cannot be seen in the sum of its entities' (they overlap), so it is estimated:
         // what joined adds up to always-runnable at most; what left leaves the mean of those that remain.
         let mut load_delta = (0i64, 0i64);
+        let load_before = entity.avg.load_avg;
         if runnable_sum != 0 {
             let mut new_sum = if runnable_sum > 0 {
                 (runnable_sum + entity.avg.load_sum as i64).min(divider as i64)
@@ -337,6 +343,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let new_runnable_sum = entity.avg.runnable_sum;
 
         let queue = &mut self.class.groups[parent].cfs;
+        load_changed::<D>(entity, queue, load_before);
         queue.propagate = true;
         queue.prop_runnable_sum += runnable_sum;
         let avg = &mut queue.avg;

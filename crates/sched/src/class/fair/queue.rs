@@ -38,6 +38,16 @@ fn account_enqueue<D: Discipline>(entity: &Entity, queue: &mut CfsRq) {
         let weight = weight::down(entity.weight);
         queue.sum_wv += entity.vruntime.wrapping_sub(queue.zero) as i64 * weight as i64;
         queue.sum_w += weight;
+    } else {
+        queue.sum_w += entity.avg.load_avg;
+    }
+}
+
+/// Carries a change of an entity's load average, which was `before`, on to the sum that its queue keeps under CFS.
+#[inline]
+pub(super) fn load_changed<D: Discipline>(entity: &Entity, queue: &mut CfsRq, before: u64) {
+    if !D::AVERAGES && entity.on_rq {
+        queue.sum_w = queue.sum_w.wrapping_add(entity.avg.load_avg).wrapping_sub(before);
     }
 }
 
@@ -50,6 +60,8 @@ fn account_dequeue<D: Discipline>(entity: &Entity, queue: &mut CfsRq) {
         let weight = weight::down(entity.weight);
         queue.sum_wv -= entity.vruntime.wrapping_sub(queue.zero) as i64 * weight as i64;
         queue.sum_w -= weight;
+    } else {
+        queue.sum_w -= entity.avg.load_avg;
     }
 }
 

@@ -23,6 +23,7 @@
 
 use super::entity::{ROOT, Se};
 use super::pelt::Step;
+use super::queue::load_changed;
 use super::{Discipline, Fair};
 use crate::rq::Rq;
 use crate::shared::Shared;
@@ -291,7 +292,9 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             let (entity, queue) = self.class.both(se);
             let (parent, running) = (entity.parent, queue.curr == Some(se));
             let runnable = runnable_then(entity.runnable_weight, below_then, more_below);
+            let before = entity.avg.load_avg;
             entity.avg.step(&step, (1, weight::down(entity.weight)), runnable, running);
+            load_changed::<D>(entity, queue, before);
             if parent == ROOT {
                 if self.class.quiet.root {
                     let root = &mut self.class.groups[ROOT].cfs;

@@ -69,7 +69,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let (entity, queue) = self.class.both(se);
         if on_rq {
             insert::<D>(entity, queue, se);
-            load::update_avgs(entity, queue, se, pelt);
+            load::update_avgs::<D>(entity, queue, se, pelt);
         }
         queue.curr = None;
         if on_rq {
@@ -86,7 +86,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         let on_rq = entity.on_rq;
         let decayed = on_rq && {
             erase(entity, queue, se);
-            load::update_avgs(entity, queue, se, pelt)
+            load::update_avgs::<D>(entity, queue, se, pelt)
         };
         entity.exec_start = now;
         entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
