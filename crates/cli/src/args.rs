@@ -319,7 +319,7 @@ pub(crate) struct Diff {
     /// Show at most N events of each difference
     #[arg(long, value_name = "N", default_value = "40", value_parser = number(1..=usize::MAX), allow_negative_numbers = true)]
     pub(crate) lines: usize,
-    /// Print an array of {cpu, events, not_compared, alike, alike_is_lower_bound, shift_ns, first_divergence} as JSON
+    /// Print an array of {cpu, events, not_compared, alike, alike_is_lower_bound, shift_ns, damage, first_divergence}
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]

@@ -1,9 +1,22 @@
-//! Ctrl-C: the run stops and tells what it has; a second one ends the program at once, as does the first while input is
-//! read.
+//! Ctrl-C: the run stops and prints what it has. A second Ctrl-C ends the program at once, as does the first while
+//! input is read.
+//!
+//! What goes on for long asks [`asked`] now and then. Where nothing asks within [`PATIENCE`] (a library that reads a
+//! file, a table of a million rows), the program ends all the same, unless finished results or a changed machine would
+//! be left behind.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 static ASKED: AtomicBool = AtomicBool::new(false);
+/// Something has noticed, and comes to its end.
+static NOTICED: AtomicBool = AtomicBool::new(false);
+/// The machine is changed, and has to be as before at the end.
+static CAREFUL: AtomicBool = AtomicBool::new(false);
+/// Results of finished runs that are not printed yet, as long as others go on.
+static FINISHED: AtomicUsize = AtomicUsize::new(0);
+/// How long the program may take to notice.
+const PATIENCE: Duration = Duration::from_millis(700);
 /// A file is being read, which may be a pipe that nobody writes to.
 static READING: AtomicBool = AtomicBool::new(false);
 
@@ -14,7 +27,13 @@ const INTERRUPTED: i32 = 130;
 pub(crate) fn install() {
     let handler = || {
         if ASKED.swap(true, Ordering::Relaxed) || READING.load(Ordering::Relaxed) {
-            std::process::exit(INTERRUPTED);
+            end();
+        }
+        // The handler has a thread of its own.
+        std::thread::sleep(PATIENCE);
+        let keeps = CAREFUL.load(Ordering::Relaxed) || FINISHED.load(Ordering::Relaxed) > 0;
+        if !NOTICED.load(Ordering::Relaxed) && !keeps {
+            end();
         }
     };
     end_with_parent();
@@ -53,7 +72,32 @@ pub(crate) fn reading<T>(read: impl FnOnce() -> T) -> T {
     bytes
 }
 
-/// Whether somebody wants the run to stop.
+/// Whether the user wants the run to stop.
 pub(crate) fn asked() -> bool {
-    ASKED.load(Ordering::Relaxed)
+    let asked = ASKED.load(Ordering::Relaxed);
+    if asked {
+        NOTICED.store(true, Ordering::Relaxed);
+    }
+    asked
+}
+
+/// The command changes the machine (limits, groups, tracing), and ends only when it has undone that.
+pub(crate) fn careful() {
+    CAREFUL.store(true, Ordering::Relaxed);
+}
+
+/// One of several runs is finished: its results are not given up.
+pub(crate) fn finished() {
+    FINISHED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// All runs are finished or stopped.
+pub(crate) fn all_finished() {
+    FINISHED.store(0, Ordering::Relaxed);
+}
+
+/// Ends the program. Files that are not complete are removed.
+pub(crate) fn end() -> ! {
+    crate::output_file::remove_incomplete();
+    std::process::exit(INTERRUPTED);
 }

@@ -15,6 +15,7 @@ mod examples;
 mod input;
 mod inputs;
 mod interrupt;
+mod leftovers;
 mod located;
 mod machine;
 mod machine_file;
@@ -64,6 +65,10 @@ fn main() -> ExitCode {
     };
     interrupt::install();
     output::fit_tables();
+    #[cfg(target_os = "linux")]
+    if matches!(arguments.command, Command::Calibrate(_) | Command::Real(_) | Command::Record(_)) {
+        interrupt::careful();
+    }
     let ended = match &arguments.command {
         Command::Run(run) => commands::run(run),
         Command::Bisect(bisect) => commands::bisect(bisect),

@@ -1,8 +1,10 @@
 //! Files that appear when they are complete: a full disk leaves none that only looks complete.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::TempPath;
 
@@ -15,6 +17,41 @@ pub(crate) struct OutputFile {
     file: File,
     /// The temporary name and the name to be; none if the file is written in place.
     renamed: Option<(TempPath, PathBuf)>,
+    /// The temporary name among all such.
+    listed: Option<Listed>,
+}
+
+/// The temporary names of files that are not complete.
+static INCOMPLETE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Returns all temporary names. The set is whole also after a panic of another thread.
+fn incomplete() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    INCOMPLETE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the files that are not complete: the program ends at once, and nothing is dropped.
+pub(crate) fn remove_incomplete() {
+    for path in incomplete().iter() {
+        // Nobody could be told that one cannot be removed.
+        let _removed = fs::remove_file(path);
+    }
+}
+
+/// A name in [`INCOMPLETE`], as long as it is there.
+#[derive(Debug)]
+struct Listed(PathBuf);
+
+impl Listed {
+    fn new(path: &Path) -> Self {
+        incomplete().insert(path.to_owned());
+        Self(path.to_owned())
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        incomplete().remove(&self.0);
+    }
 }
 
 impl OutputFile {
@@ -23,16 +60,18 @@ impl OutputFile {
         inputs::check_output(path)?;
         match replaceable(path).and_then(|(path, there)| temporary(path, there.as_ref()).ok()) {
             Some(file) => Ok(file),
-            None => Ok(Self { file: File::create(path)?, renamed: None }),
+            None => Ok(Self { file: File::create(path)?, renamed: None, listed: None }),
         }
     }
 
     /// Gives the file its name, when everything is written.
     pub(crate) fn keep(self) -> io::Result<()> {
-        let Self { mut file, renamed } = self;
+        let Self { mut file, renamed, listed } = self;
         file.flush()?;
         drop(file);
-        renamed.map_or(Ok(()), |(temporary, path)| temporary.persist(path).map_err(|error| error.error))
+        let renamed = renamed.map_or(Ok(()), |(temporary, path)| temporary.persist(path).map_err(|error| error.error));
+        drop(listed);
+        renamed
     }
 }
 
@@ -68,7 +107,8 @@ fn temporary(path: PathBuf, there: Option<&fs::Metadata>) -> io::Result<OutputFi
     if let Some(there) = there {
         file.set_permissions(there.permissions())?;
     }
-    Ok(OutputFile { file, renamed: Some((temporary, path)) })
+    let listed = Some(Listed::new(&temporary));
+    Ok(OutputFile { file, renamed: Some((temporary, path)), listed })
 }
 
 /// Returns the file that a rename may replace, and what is there. None if other names, an owner or an open descriptor

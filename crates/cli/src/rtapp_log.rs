@@ -3,7 +3,7 @@
 //! Times are microseconds; `start`, `end` and `rel_st` count from the start of the run (rt-app's first two from the
 //! boot of the machine).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -13,7 +13,7 @@ use vruntime_trace::{CpuId, Event, LoopTimes, Sink, TaskId, TaskInfo};
 use vruntime_workload::program::{Policy, Workload};
 use vruntime_workload::rtapp::{Calibration, Global};
 
-use crate::inputs;
+use crate::{inputs, leftovers};
 
 /// What rt-app finds when it calibrates itself on a machine of today.
 const NS_PER_LOOP: u64 = 15;
@@ -21,6 +21,9 @@ const NS_PER_LOOP: u64 = 15;
 const TASK_BYTES: usize = 16 << 10;
 /// All rows go to their files when there are so many bytes of them.
 const ALL_BYTES: usize = 64 << 20;
+
+/// No name of a file is longer, bytes.
+const NAME_BYTES: usize = 255;
 
 const COLUMNS: &str = "#idx     perf      run   period           start             end          rel_st      slack \
                        c_duration   c_period     wu_lat\n";
@@ -42,6 +45,8 @@ pub(crate) fn logs_in(folder: &Path) -> Vec<PathBuf> {
 pub(crate) struct RtAppLog {
     folder: PathBuf,
     basename: String,
+    /// The files that were begun.
+    names: BTreeSet<String>,
     ns_per_loop: u64,
     cumulative_slack: bool,
     /// The first line of a task's log by its class.
@@ -64,10 +69,22 @@ impl RtAppLog {
     /// logs.
     pub(crate) fn new(folder: &Path, workload: &Workload, global: &Global) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
+        let basename = safe(&global.log_basename);
+        for (index, task) in workload.tasks.iter().enumerate() {
+            let name = log_name(&basename, &task.class, index);
+            if name.len() > NAME_BYTES {
+                let start: String = name.chars().take(40).collect();
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidFilename,
+                    format!("the name of a log has {} bytes, more than {NAME_BYTES}: {start}...", name.len()),
+                ));
+            }
+        }
         let headers = workload.tasks.iter().map(|task| (task.class.clone(), header(task.settings.policy)));
         Ok(Self {
             folder: folder.to_owned(),
-            basename: safe(&global.log_basename),
+            basename,
+            names: BTreeSet::new(),
             ns_per_loop: match global.calibration {
                 Calibration::NsPerLoop(ns) => ns.max(1),
                 Calibration::Cpu(_) => NS_PER_LOOP,
@@ -80,10 +97,13 @@ impl RtAppLog {
         })
     }
 
-    /// Writes what is left.
+    /// Writes what is left, and removes the logs of an earlier run that this one does not have.
     pub(crate) fn finish_writing(mut self) -> io::Result<()> {
         self.flush();
-        self.error.map_or(Ok(()), Err)
+        match self.error {
+            Some(error) => Err(error),
+            None => leftovers::replace(&self.folder, "--rtapp-log", &self.names),
+        }
     }
 
     fn keep(&mut self, done: io::Result<()>) {
@@ -115,7 +135,9 @@ impl RtAppLog {
         }
         // The machine's own threads are in no log of rt-app's.
         let Some(header) = self.headers.get(class) else { return };
-        let path = self.folder.join(format!("{}-{}-{task}.log", self.basename, safe(class)));
+        let name = log_name(&self.basename, class, task);
+        let path = self.folder.join(&name);
+        self.names.insert(name);
         let done = inputs::check_output(&path)
             .and_then(|()| File::create(&path))
             .and_then(|mut file| file.write_all(format!("{header}{COLUMNS}").as_bytes()));
@@ -176,6 +198,11 @@ fn header(policy: Option<Policy>) -> String {
         Some(Policy::Deadline { .. }) => ("SCHED_DEADLINE", 0),
     };
     format!("# Policy : {name} priority : {priority}\n")
+}
+
+/// What the log of a task is called.
+fn log_name(basename: &str, class: &str, task: usize) -> String {
+    format!("{basename}-{}-{task}.log", safe(class))
 }
 
 /// A name as a part of a file's.

@@ -48,6 +48,9 @@ pub(crate) struct Job<'a> {
     pub(crate) overview: bool,
     /// The response time above which rounds are counted, nanoseconds.
     pub(crate) target: Option<u64>,
+    /// Whether a note tells of shares that have not settled. A replay is as long as its recording, and its shares may
+    /// move as they did there.
+    pub(crate) unsettled: bool,
     /// The kernel's name in the traces.
     pub(crate) kernel: String,
     /// What a recording calls the tasks, for the traces.
@@ -66,6 +69,7 @@ impl<'a> Job<'a> {
             analyse: None,
             overview: false,
             target: None,
+            unsettled: false,
             kernel: kernel.to_owned(),
             identities: None,
         }
@@ -91,6 +95,20 @@ pub(crate) struct Done {
     pub(crate) stat: Option<SchedStat>,
     /// What the analyses found.
     pub(crate) analyses: Option<Arc<Analyses>>,
+    /// Why a trace or a log of it is not complete, if one is not.
+    pub(crate) unwritten: Option<Arc<miette::Report>>,
+}
+
+/// Fails if a trace or a log of a run is not complete. To be asked when the results are printed: a disk that is full
+/// takes nothing from them.
+pub(crate) fn all_written(runs: &[Done]) -> miette::Result<()> {
+    match runs.iter().find_map(|run| run.unwritten.as_deref()) {
+        Some(report) => {
+            let causes: Vec<String> = report.chain().map(ToString::to_string).collect();
+            Err(miette::miette!(help = "the results above are complete", "{}", causes.join(": ")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Why a run was not done.
@@ -116,7 +134,12 @@ impl From<Failure> for miette::Report {
 pub(crate) fn all(jobs: &[Job<'_>]) -> Vec<Result<Done, Failure>> {
     let meter = Meter::new(jobs.len());
     let spare = cpus() > jobs.len();
-    let done = parallel(jobs, |index, job| one(job, spare, &mut |progress| meter.update(index, progress)));
+    let done = parallel(jobs, |index, job| {
+        let done = one(job, spare, &mut |progress| meter.update(index, progress));
+        interrupt::finished();
+        done
+    });
+    interrupt::all_finished();
     meter.bar.finish_and_clear();
     done
 }
@@ -222,7 +245,7 @@ fn one_in<'scope>(
     let (perfetto, ftrace) = (perfetto.map(Observer::end), ftrace.map(Observer::end));
     outcome.notes.extend(perfetto.as_ref().and_then(|writer| left_out(writer.omitted())));
     let written = perfetto.map_or(Ok(()), |writer| writer.finish_writing()?.keep());
-    written
+    let unwritten = written
         .and_then(|()| ftrace.map_or(Ok(()), |writer| writer.finish_writing()?.keep()))
         .into_diagnostic()
         .wrap_err("cannot write a trace")
@@ -230,8 +253,10 @@ fn one_in<'scope>(
             let written = log.map_or(Ok(()), RtAppLog::finish_writing);
             written.into_diagnostic().wrap_err("cannot write a log in rt-app's form")
         })
-        .map_err(Failure::Output)?;
+        .err()
+        .map(Arc::new);
     let results = collector.into_results();
+    outcome.notes.extend(results.unsettled_note().filter(|_| job.unsettled));
     let detected = detector.map(Detector::into_detected);
     let benchmarks = benchmarks::outputs(job.workload, &results, &job.config.machine.costs);
     Ok(Done {
@@ -243,6 +268,7 @@ fn one_in<'scope>(
         seed: job.config.seed,
         stat,
         analyses: analyses.map(Arc::new),
+        unwritten,
     })
 }
 

@@ -5,16 +5,16 @@ mod parquet;
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
 
 use miette::{IntoDiagnostic, WrapErr};
-use vruntime_report::{Cell, DataTable, printable_text};
+use vruntime_report::{Cell, DataTable, notes_data, printable_text};
 
-use crate::args::TableFormat;
+use crate::args::{TableFormat, Tables};
+use crate::leftovers;
 use crate::output_file::OutputFile;
 
 /// The names of all tables that a command writes: before the run, they tell which files `--tables` may replace.
-const NAMES: [&str; 32] = [
+const NAMES: [&str; 33] = [
     "antagonists",
     "averages",
     "cells",
@@ -35,6 +35,7 @@ const NAMES: [&str; 32] = [
     "latency",
     "migrations",
     "migrations_by_task",
+    "notes",
     "over_seeds",
     "replay_cpus",
     "replay_groups",
@@ -55,20 +56,46 @@ pub(crate) fn file_names(prefix: &str, format: TableFormat) -> impl Iterator<Ite
 }
 
 fn file_name(prefix: &str, name: &str, format: TableFormat) -> String {
-    let ending = match format {
+    format!("{prefix}{name}.{}", ending(format))
+}
+
+const fn ending(format: TableFormat) -> &'static str {
+    match format {
         TableFormat::Csv => "csv",
         TableFormat::Json => "json",
         #[cfg(feature = "parquet")]
         TableFormat::Parquet => "parquet",
-    };
-    format!("{prefix}{name}.{ending}")
+    }
 }
 
-/// Writes each table as `DIR/PREFIXNAME.csv`, or whatever the format is.
-pub(crate) fn write(folder: &Path, format: TableFormat, prefix: &str, tables: &[DataTable]) -> miette::Result<()> {
+/// The tables of a command that have names of the same beginning.
+pub(crate) struct Part {
+    /// What the names of its files begin with.
+    pub(crate) prefix: String,
+    pub(crate) tables: Vec<DataTable>,
+}
+
+impl From<Vec<DataTable>> for Part {
+    fn from(tables: Vec<DataTable>) -> Self {
+        Self { prefix: String::new(), tables }
+    }
+}
+
+/// Writes each table of `command` as `DIR/PREFIXNAME.csv`, or in another format if `asked` says so, and the notes as a
+/// table of their own. Removes the tables of an earlier run that this one does not have.
+pub(crate) fn write(asked: &Tables, command: &str, mut parts: Vec<Part>, notes: &[String]) -> miette::Result<()> {
+    let Some(folder) = &asked.folder else { return Ok(()) };
+    parts.extend(notes_data(notes).map(|table| Part::from(vec![table])));
     fs::create_dir_all(folder).into_diagnostic().wrap_err_with(|| format!("cannot make {}", folder.display()))?;
-    for table in tables {
+    let all = parts.iter().flat_map(|part| part.tables.iter().map(|table| (part.prefix.as_str(), table)));
+    let names = all.clone().map(|(prefix, table)| file_name(prefix, table.name, asked.format));
+    let writer = format!("{command} --tables {}", ending(asked.format));
+    leftovers::replace(folder, &writer, &names.collect())
+        .into_diagnostic()
+        .wrap_err_with(|| format!("cannot remove the tables of an earlier run from {}", folder.display()))?;
+    for (prefix, table) in all {
         debug_assert!(NAMES.contains(&table.name), "`{}` is missing in NAMES", table.name);
+        let format = asked.format;
         let path = folder.join(file_name(prefix, table.name, format));
         let written = OutputFile::create(&path).map(BufWriter::new).and_then(|mut file| {
             match format {
@@ -154,7 +181,11 @@ mod tests {
     fn what_is_written_is_read_back() {
         let folder = tempfile::tempdir().unwrap();
         for format in [TableFormat::Csv, TableFormat::Json] {
-            write(folder.path(), format, "x-", &[table()]).unwrap();
+            let asked = Tables { folder: Some(folder.path().to_owned()), format };
+            let part = Part { prefix: "x-".to_owned(), tables: vec![table()] };
+            write(&asked, "test", vec![part], &["cut off".to_owned()]).unwrap();
+            let notes = fs::read_to_string(folder.path().join(file_name("", "notes", format))).unwrap();
+            assert!(notes.contains("cut off"), "{notes}");
         }
         let text = fs::read_to_string(folder.path().join("x-latency.csv")).unwrap();
         let mut rows = csv::Reader::from_reader(text.as_bytes());

@@ -1,11 +1,11 @@
 //! Files that a machine left: its trace, and what it says of its groups.
 
 use std::env;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Cursor, Read, Seek};
 use std::path::Path;
 
-use miette::{IntoDiagnostic, WrapErr, miette};
+use miette::miette;
 use vruntime_trace::read::{self, Events, TextReader};
 use vruntime_workload::cgroups::Cgroups;
 
@@ -14,22 +14,95 @@ use crate::{input, inputs, interrupt};
 /// Events between two looks for Ctrl-C.
 pub(crate) const ROUND: u64 = 1 << 16;
 
-/// Opens a file, or standard input if it is `-`. Text is read as it comes; a binary file is read to and fro, so that it
-/// is kept first.
+/// Opens a file, or standard input if it is `-`. Text is read as it comes, up to Ctrl-C. A binary trace that comes
+/// through a pipe is kept first, because it is read to and fro.
 pub(crate) fn open(path: &Path) -> miette::Result<Box<dyn Events>> {
     inputs::record(path);
-    if path == Path::new("-") {
-        let mut first = Vec::new();
-        io::stdin().lock().take(16).read_to_end(&mut first).into_diagnostic()?;
-        if !read::is_text(&first) {
-            let kept = interrupt::reading(|| kept(&mut Cursor::new(first).chain(io::stdin().lock())))
-                .into_diagnostic()
-                .wrap_err_with(|| format!("cannot keep standard input in {}", env::temp_dir().display()))?;
-            return read::from_reader(kept).map_err(|error| explain(path, &error));
+    let opened = || -> Result<Box<dyn Events>, read::Error> {
+        if path == Path::new("-") {
+            return streamed(stdin()?);
         }
-        return Ok(Box::new(TextReader::new(Cursor::new(first).chain(io::stdin()))));
+        if path.is_dir() {
+            return read::open(path);
+        }
+        // Opening a named pipe waits for somebody who writes to it.
+        let mut file = interrupt::reading(|| File::open(path))?;
+        if !file.metadata()?.is_file() {
+            return streamed(file);
+        }
+        let mut first = Vec::new();
+        file.by_ref().take(16).read_to_end(&mut first)?;
+        file.rewind()?;
+        if read::is_text(&first) { Ok(Box::new(TextReader::new(Stoppable(file)))) } else { read::from_reader(file) }
+    };
+    opened().map_err(|error| explain(path, &error))
+}
+
+/// Whether a second [`open`] reads the same again.
+pub(crate) fn reads_again(path: &Path) -> bool {
+    path != Path::new("-") && fs::metadata(path).is_ok_and(|there| there.is_file())
+}
+
+/// Standard input, without the standard library's buffer: what is in there nobody can wait for.
+#[cfg(unix)]
+fn stdin() -> io::Result<File> {
+    use std::os::fd::AsFd;
+
+    Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
+}
+
+/// Standard input.
+#[cfg(not(unix))]
+fn stdin() -> io::Result<io::Stdin> {
+    Ok(io::stdin())
+}
+
+/// Reads what comes through a pipe, or from a device.
+fn streamed<R>(from: R) -> Result<Box<dyn Events>, read::Error>
+where
+    Stoppable<R>: Read + 'static,
+{
+    let mut from = Stoppable(from);
+    let mut first = Vec::new();
+    from.by_ref().take(16).read_to_end(&mut first)?;
+    if read::is_text(&first) {
+        return Ok(Box::new(TextReader::new(Cursor::new(first).chain(from))));
     }
-    read::open(path).map_err(|error| explain(path, &error))
+    let kept = interrupt::reading(|| kept(&mut Cursor::new(first).chain(from))).map_err(|error| {
+        io::Error::new(error.kind(), format!("it cannot be kept in {}: {error}", env::temp_dir().display()))
+    })?;
+    read::from_reader(kept)
+}
+
+/// Ends with Ctrl-C, also while nothing comes.
+struct Stoppable<R>(R);
+
+/// How long it waits before it looks for Ctrl-C.
+#[cfg(unix)]
+const LOOK_NS: i64 = 100_000_000;
+
+#[cfg(unix)]
+impl<R: Read + std::os::fd::AsFd> Read for Stoppable<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+        while !interrupt::asked() {
+            let look = Timespec { tv_sec: 0, tv_nsec: LOOK_NS };
+            match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&look)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                // What is wrong with it, reading tells.
+                _ => return self.0.read(buffer),
+            }
+        }
+        Ok(0)
+    }
+}
+
+#[cfg(not(unix))]
+impl<R: Read> Read for Stoppable<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if interrupt::asked() { Ok(0) } else { self.0.read(buffer) }
+    }
 }
 
 /// All that there is to read as a file that has no name, and is gone with the program.
@@ -40,7 +113,12 @@ fn kept(from: &mut impl Read) -> io::Result<File> {
     Ok(file)
 }
 
+/// What to say of a trace that cannot be read. If Ctrl-C has ended it too early, the program ends, for there is nothing
+/// to say.
 pub(crate) fn explain(path: &Path, error: &read::Error) -> miette::Report {
+    if interrupt::asked() {
+        interrupt::end();
+    }
     let message = format!("cannot read {}: {error}", path.display());
     let wanted = "name a trace: trace.dat, perf.data, a Perfetto trace or ftrace text; `-` reads standard input";
     let help = match error {

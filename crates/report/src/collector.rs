@@ -20,6 +20,7 @@ use crate::cputime::Spent;
 use crate::frequency::Frequencies;
 use crate::psi::Psi;
 use crate::results::{BalanceCount, CpusetResult, GroupVisits, LimitResult, MigrationCount};
+use crate::settling::Settling;
 use crate::shares::Shares;
 use crate::throttles::BoundBy;
 use crate::violation::cpu_list;
@@ -44,6 +45,7 @@ pub struct Collector {
     holds: Holds,
     psi: Psi,
     shares: Shares,
+    settling: Settling,
     frequency: Frequencies,
     /// When a CPU has just looked for work: what that took comes next.
     balanced: Option<u64>,
@@ -296,6 +298,7 @@ impl Collector {
     }
 
     fn cpu_up(&mut self, at: u64, cpu: CpuId) {
+        self.settling.disturb();
         let idle = self.cpu_mut(cpu).running == Running::Idle;
         if let Some(watch) = &mut self.conservation {
             watch.comes(at, cpu, idle);
@@ -303,6 +306,7 @@ impl Collector {
     }
 
     fn cpu_down(&mut self, at: u64, cpu: CpuId) {
+        self.settling.disturb();
         self.cpu_mut(cpu);
         let Self { tasks, groups, conservation, holds, .. } = self;
         if let Some(watch) = conservation {
@@ -318,6 +322,7 @@ impl Collector {
     }
 
     fn set_nice(&mut self, at: u64, id: TaskId, nice: i8) {
+        self.settling.disturb();
         self.shares.change(at, &mut self.tasks, &self.groups);
         self.task_mut(id).nice = nice;
         for cpu in self.cpus.iter_mut().filter(|cpu| cpu.running == Running::Task(id)) {
@@ -327,6 +332,7 @@ impl Collector {
     }
 
     fn set_policy(&mut self, at: u64, id: TaskId, policy: SchedPolicy, rt_priority: u8) {
+        self.settling.disturb();
         self.shares.change(at, &mut self.tasks, &self.groups);
         self.limits_change(id);
         let task = self.task_mut(id);
@@ -338,6 +344,7 @@ impl Collector {
     }
 
     fn move_group(&mut self, at: u64, id: TaskId, group: GroupId) {
+        self.settling.disturb();
         self.psi.moves(at, id, group);
         self.shares.change(at, &mut self.tasks, &self.groups);
         // Limits of another group are for it from now on.
@@ -375,7 +382,9 @@ impl Sink for Collector {
     }
 
     fn affinity(&mut self, at: u64, task: TaskId, cpus: Option<&CpuMask>) {
-        self.task_mut(task);
+        if self.task_mut(task).since > 0 {
+            self.settling.disturb();
+        }
         let Self { tasks, groups, conservation, holds, .. } = self;
         if let Some(watch) = conservation {
             let it = &mut tasks[task.index()];
@@ -409,6 +418,7 @@ impl Sink for Collector {
     }
 
     fn group_changed(&mut self, at: u64, id: GroupId, info: &GroupInfo<'_>) {
+        self.settling.disturb();
         self.ensure_group(id);
         self.shares.change(at, &mut self.tasks, &self.groups);
         let group = &mut self.groups[id.index()];
@@ -448,6 +458,9 @@ impl Sink for Collector {
         self.psi.advance(at);
         if self.shares.due(at) && self.groups.len() > 1 {
             self.shares.cut(at, &mut self.tasks, &self.groups);
+        }
+        if self.settling.due(at) {
+            self.settling.look(at, &self.tasks);
         }
         match *event {
             Event::Switch { prev, prev_state, next } => self.switch(at, cpu, prev, prev_state, next),

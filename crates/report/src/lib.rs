@@ -63,6 +63,7 @@ mod reproduced;
 mod result_tables;
 mod results;
 mod schedstat;
+mod settling;
 mod shares;
 mod spread;
 mod table;
@@ -88,9 +89,10 @@ pub use replay_groups::{ReplayGroup, ReplayGroupMeasure};
 pub use replay_progress::Progress as ReplayProgress;
 pub use replay_verdict::Verdict;
 pub use reproduced::{Chart, Claim, FigureTable, Reproduced, Series};
+pub use result_tables::notes_data;
 pub use results::{
     Account, BalanceCount, ClassResult, Conservation, CpuResult, DeadlineCount, GroupResult, GroupVisits, IdleWaits,
-    LimitResult, MigrationCount, Pressure, Response, Results, Stall, TaskResult, Unmeasured, WorstIdleWait,
+    LimitResult, MigrationCount, Pressure, Response, Results, Stall, TaskResult, Unmeasured, Unsettled, WorstIdleWait,
 };
 pub use schedstat::SchedStat;
 pub use table::{WIDTH, fit_text, grid, measured_table, results_table, set_width};

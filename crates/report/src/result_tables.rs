@@ -125,6 +125,15 @@ pub(crate) fn table(name: &'static str, title: &str, heads: &[&[Head]]) -> DataT
     DataTable::new(name, title, &heads.concat())
 }
 
+/// Returns the table `notes`, a row for each note of a command's other tables; none if there are no notes.
+pub fn notes_data(notes: &[String]) -> Option<DataTable> {
+    let mut data = table("notes", "What to know of the other tables", &[&[("note", "Note", Kind::Text)]]);
+    for note in notes {
+        data.push(vec![note.as_str().into()]);
+    }
+    Some(data).filter(|_| !notes.is_empty())
+}
+
 impl Results {
     /// Tasks, classes, groups, CPUs: every number of them that is a column.
     pub fn tables(&self) -> Vec<DataTable> {

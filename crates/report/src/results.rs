@@ -497,6 +497,18 @@ pub(crate) const fn cause_name(cause: MigrateCause) -> &'static str {
     }
 }
 
+/// A share that had not settled: in the last quarter of the run it was another than over the whole run. Of all tasks
+/// that always wanted a CPU, it is what those of one class, or of one class in one group, got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsettled {
+    /// The class, and the group where it is in several.
+    pub name: String,
+    /// The share over the whole run, millionths.
+    pub whole_ppm: u32,
+    /// The share in the last quarter of the run, millionths.
+    pub last_ppm: u32,
+}
+
 /// Everything that came out of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Results {
@@ -530,6 +542,9 @@ pub struct Results {
     pub loadavg: Option<LoadAvg>,
     /// What the balancer of 3.10 did for the weights of groups; none under other kernels, or without balancing.
     pub h_load: Option<GroupVisits>,
+    /// The shares of tasks that always wanted a CPU that had not settled when the run ended, from the one that moved
+    /// most.
+    pub unsettled: Vec<Unsettled>,
     /// How often a task got a CPU that, as far as the events tell, slept or had ended: events are missing, or the
     /// scheduler runs whom it must not. 0 for every run of the simulator.
     pub unexplained: u64,
@@ -570,6 +585,25 @@ impl Results {
             }
         }
         sum
+    }
+
+    /// Returns a note on shares that had not settled when the run ended; none if all had.
+    pub fn unsettled_note(&self) -> Option<String> {
+        const NAMED: usize = 3;
+        let percent = |ppm: u32| f64::from(ppm) / 1e4;
+        let named = self.unsettled.iter().take(NAMED).map(|share| {
+            let (whole, last) = (percent(share.whole_ppm), percent(share.last_ppm));
+            format!("{} {whole:.1} % over the run, {last:.1} % in its last quarter", share.name)
+        });
+        let more = self.unsettled.len().saturating_sub(NAMED);
+        let more = (more > 0).then(|| format!("{more} more"));
+        let named = named.chain(more).collect::<Vec<String>>().join("; ");
+        (!self.unsettled.is_empty()).then(|| {
+            format!(
+                "shares had not settled when the run ended. Of the CPU time of tasks that always wanted a CPU: {named}. A \
+                 longer run (--duration) comes closer to what they are entitled to"
+            )
+        })
     }
 
     /// A class by its name.

@@ -1,6 +1,6 @@
 //! Analyses as they are asked for on the command line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::str::FromStr;
 
@@ -8,6 +8,7 @@ use miette::miette;
 use vruntime_report::{Analyses, AnalysisKind, AnalysisOptions, MachineGroups};
 use vruntime_trace::GroupInfo;
 use vruntime_workload::cgroups::{COMMAND as CGROUPS_COMMAND, Cgroups};
+use vruntime_workload::program::{Task, Workload};
 
 use crate::output;
 
@@ -90,6 +91,22 @@ pub(crate) fn check(analyses: &Analyses, options: &AnalysisOptions, trace: Optio
     }
 }
 
+/// Fails if a run of that workload has no task that is called so. Pids, numbered copies (`NAME-2`) and threads of the
+/// kernel, which the run knows best, are let through.
+pub(crate) fn may_be_there(wanted: &str, workload: &Workload) -> miette::Result<()> {
+    let numbered = wanted.rsplit_once('-').filter(|(_, number)| number.parse::<u32>().is_ok()).map(|(name, _)| name);
+    let called = |task: &Task| [Some(wanted), numbered].contains(&Some(&task.name)) || task.class == wanted;
+    let of_kernel = wanted.contains('/') || !wanted.chars().any(|letter| !letter.is_ascii_digit());
+    if of_kernel || workload.tasks.iter().any(called) || KERNEL_THREADS.contains(&wanted) {
+        return Ok(());
+    }
+    let names: BTreeSet<String> = workload.tasks.iter().map(|task| task.class.clone()).collect();
+    Err(miette!(help = format!("there are {}", some(&names)), "there is no task with the name or pid `{wanted}`"))
+}
+
+/// What threads of the simulated kernel are called that have no number.
+const KERNEL_THREADS: [&str; 3] = ["kworker", "rcu_preempt", "background"];
+
 /// The groups of a machine, as it wrote them down.
 #[derive(Debug)]
 pub(crate) struct Machine {
@@ -143,6 +160,18 @@ impl MachineGroups for Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tasks_that_no_run_has_are_known_before() {
+        let tasks = [("web", "web"), ("web-1", "web"), ("log", "log")]
+            .map(|(name, class)| Task { class: class.to_owned(), ..Task::new(name, []) });
+        let workload = Workload { tasks: tasks.into(), ..Workload::default() };
+        for there in ["web", "web-1", "log", "log-3", "4000", "kworker/0:0", "migration/1", "rcu_preempt"] {
+            assert!(may_be_there(there, &workload).is_ok(), "{there}");
+        }
+        let error = may_be_there("wbe", &workload).unwrap_err();
+        assert_eq!(error.help().unwrap().to_string(), "there are log, web");
+    }
 
     #[test]
     fn a_word_names_an_analysis_and_its_task() {

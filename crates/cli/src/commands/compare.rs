@@ -18,6 +18,7 @@ use crate::input::{Input, Says};
 use crate::places::Places;
 use crate::plan::{Plan, host_words, kernels_of, machine_words, plan, tell_large_limits};
 use crate::simulate::{Done, Job};
+use crate::tables::Part;
 use crate::trace_file::cgroups;
 use crate::{Ended, input, located, output, rules, simulate, tables};
 
@@ -64,16 +65,16 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let ran = sides.iter().zip(runs.chunks(usize::from(options.seeds.repeat))).map(|(side, runs)| Ran { side, runs });
     let compared = Compared::new(ran.collect(), checks)?;
     let json = compared.json();
-    if let Some(out) = &options.out {
-        compared.leave(out, &json)?;
-    }
+    // Whatever cannot be written, the comparison is printed before that is told.
+    let left = options.out.as_ref().map_or(Ok(()), |out| compared.leave(out, &json));
+    let written = simulate::all_written(&runs).and(left).and(compared.leave_reports(compare));
     tell_notes(&runs);
-    compared.leave_reports(compare)?;
     if options.json {
         output::print_json(&json);
     } else {
         output::print(&compared.text(compare));
     }
+    written?;
     Ok(if compared.interrupted() { Ended::Interrupted } else { Ended::Well })
 }
 
@@ -140,6 +141,7 @@ impl Side<'_> {
             }),
             overview: is_first,
             target: compare.options.model.target,
+            unsettled: !matches!(self.input.says, Says::Trace(_)),
             traces: self.folder(compare).filter(|_| is_first),
             ..Job::new(&self.workload, config, &self.plan.kernel)
         }
@@ -276,14 +278,17 @@ impl<'a> Compared<'a> {
             let page = html::compare_page(&lead.join("; "), &self.comparison, &self.firsts(), &self.checks);
             html::write(&page, path)?;
         }
-        if let Some(folder) = &compare.reports.tables.folder {
-            let format = compare.reports.tables.format;
-            tables::write(folder, format, "", &[self.comparison.data_table()])?;
-            for (label, done) in self.firsts() {
-                tables::write(folder, format, &format!("{}-", folder_name(&label)), &done.results.tables())?;
-            }
-        }
-        Ok(())
+        let of_side = |(label, done): &(String, &Done)| Part {
+            prefix: format!("{}-", folder_name(label)),
+            tables: done.results.tables(),
+        };
+        let firsts = self.firsts();
+        let parts = std::iter::once(vec![self.comparison.data_table()].into()).chain(firsts.iter().map(of_side));
+        let of_run = |(label, done): &(String, &Done)| {
+            done.outcome.notes.iter().map(|note| format!("{label}: {note}")).collect::<Vec<String>>()
+        };
+        let notes = self.checks.iter().flat_map(Checked::damage).chain(firsts.iter().flat_map(of_run));
+        tables::write(&compare.reports.tables, "compare", parts.collect(), &notes.collect::<Vec<String>>())
     }
 
     /// What is printed.

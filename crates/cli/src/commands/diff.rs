@@ -9,7 +9,7 @@ use imara_diff::Token;
 use miette::miette;
 use serde_json::{Value, json};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
-use vruntime_report::{DataTable, Kind, counted, grid};
+use vruntime_report::{DataTable, Kind, counted, fit_text, grid};
 use vruntime_trace::read::Events;
 use vruntime_trace::{Named, TaskState, Tracepoint};
 
@@ -62,6 +62,8 @@ struct Side {
     /// Events that are compared, and those beyond `--limit`.
     events: usize,
     not_compared: usize,
+    /// What of the file could not be read, a sentence each.
+    damage: Vec<String>,
 }
 
 /// Names of tasks. Who has the pid and the name of somebody in the other trace is the same one, as in a recording and
@@ -126,14 +128,18 @@ pub(crate) fn diff(diff: &Diff) -> miette::Result<Ended> {
     let Some(other) = side(&diff.b, diff, &mut names, &mut steps)? else { return Ok(Ended::Interrupted) };
     has_events(&diff.b, &other, diff, &names)?;
     let Some(lanes) = compare(&one, &other, steps.texts.len()) else { return Ok(Ended::Interrupted) };
-    if let Some(folder) = &diff.tables.folder {
-        tables::write(folder, diff.tables.format, "", &[table(&lanes)])?;
-    }
+    let damage = [(&diff.a, &one), (&diff.b, &other)]
+        .into_iter()
+        .flat_map(|(path, side)| side.damage.iter().map(|what| format!("{} is damaged: {what}", path.display())));
+    // Whatever cannot be written, the result is printed before that is told.
+    let written =
+        tables::write(&diff.tables, "diff", vec![vec![table(&lanes)].into()], &damage.collect::<Vec<String>>());
     if diff.json {
-        output::print_json(&json!(lanes.iter().map(|lane| lane.json(&steps)).collect::<Vec<Value>>()));
+        output::print_json(&json!(lanes.iter().map(|lane| lane.json(&steps, [&one, &other])).collect::<Vec<Value>>()));
     } else {
         output::print(&text(diff, &steps, [&one, &other], &lanes));
     }
+    written?;
     Ok(if lanes.iter().any(|lane| lane.first.is_some()) {
         Ended::Detected
     } else if one.not_compared + other.not_compared > 0 {
@@ -214,7 +220,8 @@ fn side(path: &Path, diff: &Diff, names: &mut Names, steps: &mut Steps) -> miett
             side.not_compared += 1;
         }
     }
-    Ok(Some(side))
+    side.damage = events.notes().damage();
+    Ok((!interrupt::asked()).then_some(side))
 }
 
 /// One CPU of both.
@@ -308,7 +315,7 @@ impl Compared<'_> {
         100.0 * self.alike as f64 / longer.max(1) as f64
     }
 
-    fn json(&self, steps: &Steps) -> Value {
+    fn json(&self, steps: &Steps, sides: [&Side; 2]) -> Value {
         let event = |lane: usize, index: usize| {
             let &step = self.lanes[lane].steps.get(index)?;
             Some(json!({ "at_ns": self.lanes[lane].times[index], "event": steps.text(step) }))
@@ -320,6 +327,7 @@ impl Compared<'_> {
             "alike": self.alike,
             "alike_is_lower_bound": self.lower_bound,
             "shift_ns": self.shift_ns,
+            "damage": sides.map(|side| &side.damage),
             "first_divergence": self.first.map(|(a, b)| json!({ "after": a, "a": event(0, a), "b": event(1, b) })),
         })
     }
@@ -368,7 +376,13 @@ fn text(diff: &Diff, steps: &Steps, sides: [&Side; 2], lanes: &[Compared<'_>]) -
         let events = counted(side.events as u64, "event", "events");
         if side.not_compared == 0 { events } else { format!("{events} compared, {} not (--limit)", side.not_compared) }
     });
-    let mut text = format!("A {}: {ours}\nB {}: {theirs}\n\n", diff.a.display(), diff.b.display());
+    let mut text = format!("A {}: {ours}\nB {}: {theirs}\n", diff.a.display(), diff.b.display());
+    for (name, side) in ["A", "B"].iter().zip(sides) {
+        for what in &side.damage {
+            let _ = writeln!(text, "{}", fit_text(&format!("{name} is damaged: {what}"), ""));
+        }
+    }
+    text.push('\n');
     let rows = lanes.iter().map(|lane| {
         vec![
             lane.cpu.to_string(),
@@ -394,9 +408,12 @@ fn text(diff: &Diff, steps: &Steps, sides: [&Side; 2], lanes: &[Compared<'_>]) -
     }
     let Some(earliest) = lanes.iter().filter(|lane| lane.first.is_some()).min_by_key(|lane| lane.parts_at()) else {
         let [a, b] = sides.map(|side| side.not_compared);
-        if a + b == 0 {
+        if sides.iter().any(|side| !side.damage.is_empty()) {
+            text.push_str("\nThe compared events do not differ. The damage may hide differences.\n");
+        }
+        if a + b == 0 && sides.iter().all(|side| side.damage.is_empty()) {
             text.push_str("\nThe same events in the same order on every CPU.\n");
-        } else {
+        } else if a + b > 0 {
             let _ = writeln!(
                 text,
                 "\nThe compared events do not differ. Not compared because of --limit: {} of A, {} of B.",

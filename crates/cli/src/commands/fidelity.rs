@@ -208,13 +208,15 @@ fn simulated(files: Files, fidelity: &Fidelity, places: &Places) -> miette::Resu
 /// Tells it in the ways that are asked for.
 fn show(judged: &Judged, fidelity: &Fidelity) -> miette::Result<()> {
     let Judged { cells, lead, notes, skipped, .. } = judged;
-    if let Some(folder) = &fidelity.reports.tables.folder {
-        tables::write(folder, fidelity.reports.tables.format, "", &[data_table(cells)])?;
-    }
-    if let Some(path) = &fidelity.reports.html {
-        let notes: Vec<String> = notes.iter().chain(skipped).cloned().collect();
-        html::write(&vruntime_report::fidelity::page(cells, lead, &notes), path)?;
-    }
+    let told: Vec<String> = notes.iter().chain(skipped).cloned().collect();
+    // Whatever cannot be written, the cells are printed before that is told.
+    let page = fidelity
+        .reports
+        .html
+        .as_ref()
+        .map(|path| html::write(&vruntime_report::fidelity::page(cells, lead, &told), path));
+    let written = tables::write(&fidelity.reports.tables, "fidelity", vec![vec![data_table(cells)].into()], &told);
+    let written = written.and(page.unwrap_or(Ok(())));
     if fidelity.json {
         let json = serde_json::to_value(cells).into_diagnostic()?;
         output::print_json(&json);
@@ -224,7 +226,7 @@ fn show(judged: &Judged, fidelity: &Fidelity) -> miette::Result<()> {
     } else {
         output::print(&report(cells, skipped, fidelity.misses));
     }
-    Ok(())
+    written
 }
 
 /// What was recorded where, and simulated with what, for a page.

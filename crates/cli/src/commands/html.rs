@@ -58,8 +58,8 @@ pub(crate) fn run_page(name: &str, lead: &str, done: &Done) -> Page {
             page.say(violation.to_string());
         }
     }
-    for note in &done.outcome.notes {
-        page.say(note.as_str());
+    for note in done.outcome.notes.iter().cloned().chain(analyses.map_or_else(Vec::new, Analyses::notes)) {
+        page.say(note);
     }
     page.bars(done.results.share_bars());
     let runs: Vec<(String, &Analyses)> = analyses.map(|analyses| (name.to_owned(), analyses)).into_iter().collect();
@@ -101,9 +101,11 @@ pub(crate) fn compare_page(
     page.say(comparison.sentence().replace('\n', " "));
     for check in checks {
         page.say(check.summary_of(&short(check.file())));
+        check.damage().into_iter().for_each(|what| page.say(what));
     }
     for (label, done) in runs {
         say_of(&mut page, label, done.results.busy_sentence(), done.analyses.as_deref());
+        done.outcome.notes.iter().for_each(|note| page.fold(format!("{label}: {note}")));
     }
     let watched: Vec<(String, &Analyses)> =
         runs.iter().filter_map(|(label, done)| Some((label.clone(), done.analyses.as_deref()?))).collect();

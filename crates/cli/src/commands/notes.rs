@@ -21,6 +21,12 @@ impl Notes {
         self.is_guessed(&note);
     }
 
+    /// Puts what of the trace's file could not be read before all else.
+    pub(super) fn is_damaged(&mut self, damage: &[String]) {
+        self.all.splice(0..0, damage.iter().map(|what| format!("{what}; the replay lacks it")));
+        self.grave += damage.len();
+    }
+
     /// This is taken for granted: it matters to all that follows.
     pub(super) fn is_guessed(&mut self, note: &str) {
         self.all.insert(self.grave, note.to_owned());

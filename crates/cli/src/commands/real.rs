@@ -58,24 +58,26 @@ pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
         }
     }
     tell(&runs);
-    if let (Some(folder), Some(measured)) = (&real.rtapp_log, runs.first()) {
-        write_rtapp_logs(folder, &input, measured)
+    // Whatever cannot be written, the results are printed before that is told.
+    let logged = match (&real.rtapp_log, runs.first()) {
+        (Some(folder), Some(measured)) => write_rtapp_logs(folder, &input, measured)
             .into_diagnostic()
-            .wrap_err_with(|| format!("cannot write logs in {}", folder.display()))?;
-    }
+            .wrap_err_with(|| format!("cannot write logs in {}", folder.display())),
+        _ => Ok(()),
+    };
     let results: Vec<Results> = runs.iter().map(|measured| results_of(&input.workload, measured)).collect();
     let json = || json_of(&input.name, &runs, &results);
-    if let Some(folder) = &real.out {
-        leave(folder, "results.json", &format!("{:#}\n", json()))?;
-    }
+    let left_results = real.out.as_ref().map(|folder| leave(folder, "results.json", &format!("{:#}\n", json())));
+    let written = logged.and(left_results.unwrap_or(Ok(())));
     if real.json {
         output::print_json(&json());
     } else {
         output::print(&report(&input.title(), &runs, &results));
-        if let Some(folder) = &real.out {
+        if let Some(folder) = real.out.as_ref().filter(|_| written.is_ok()) {
             output::print(&left(folder, &runs));
         }
     }
+    written?;
     Ok(if runs.iter().any(|run| run.interrupted) { Ended::Interrupted } else { Ended::Well })
 }
 

@@ -9,11 +9,11 @@ use vruntime_workload::program::Workload;
 
 use crate::plan::{Plan, report_of_trace};
 use crate::simulate::{self, Job};
-use crate::trace_file::{ROUND, explain, open};
+use crate::trace_file::{ROUND, explain, open, reads_again};
 use crate::{interrupt, output};
 
-/// A trace, and what `analyses` found in it.
-pub(super) type Read = (Recording, Option<Analyses>);
+/// A trace, what `analyses` found in it, and what of its file could not be read.
+pub(super) type Read = (Recording, Option<Analyses>, Vec<String>);
 
 /// Reads a trace of a machine; none: Ctrl-C came before its end. `analyses`: what watches its events.
 pub(super) fn read(
@@ -38,14 +38,22 @@ pub(super) fn read(
                 analyses.add(&record);
             }
         }
+        if interrupt::asked() {
+            return Ok(None);
+        }
         if let Some(analyses) = &mut analyses {
             analyses.end();
         }
         // A file can be read again.
-        match reader.again().filter(|_| path != Path::new("-")) {
-            Some(again) => reader = again,
-            None => return Ok(Some((reader.finish(events.notes()).map_err(report_of_trace)?, analyses))),
+        if let Some(again) = reader.again().filter(|_| reads_again(path)) {
+            reader = again;
+            continue;
         }
+        let damage = events.notes().damage();
+        if let Some(analyses) = &mut analyses {
+            analyses.add_damage(damage.clone());
+        }
+        return Ok(Some((reader.finish(events.notes()).map_err(report_of_trace)?, analyses, damage)));
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         highest_khz: asked.highest_khz.clone(),
     };
     let watch: Option<&dyn Fn() -> Analyses> = if watched { Some(&analyses) } else { None };
-    let Some((mut recording, analyses)) = read(&arguments.file, &options, watch)? else {
+    let Some((mut recording, analyses, damage)) = read(&arguments.file, &options, watch)? else {
         return Ok(Ended::Interrupted);
     };
     if let Some(cgroups) = &asked.cgroups {
@@ -65,6 +65,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     let mut check = programs.check(&by_side(&runs, arguments));
     let vruntime_replay::Replay { recorded, plan: as_recorded, guess, .. } = &programs.replay;
     let mut notes = notes(recorded, recording.clock_jumps(), as_recorded.config.tick_phase.is_some());
+    notes.is_damaged(&damage);
     if recording.release().is_none() && arguments.recorded_kernel.is_none() {
         notes.kernel_is_unknown(&as_recorded.kernel);
     }
@@ -74,15 +75,18 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     if let Some(section) = &asked.section {
         section.tell(&mut check, &mut notes);
     }
-    leave_reports(arguments, &programs, &check, &notes, analyses.as_ref(), &runs)?;
+    // Whatever cannot be written, the results are printed before that is told.
+    let written = leave_reports(arguments, &programs, &check, &notes, analyses.as_ref(), &runs);
+    let written = simulate::all_written(&runs).and(written);
     if arguments.json {
         output::print_json(&json(arguments, &programs, &check, &notes, &runs));
     } else {
         output::print(&text(arguments, &programs, &notes, &check, &runs));
-        if let Some(folder) = &arguments.out {
+        if let Some(folder) = arguments.out.as_ref().filter(|_| written.is_ok()) {
             output::print(&format!("\n{}\n", fit_text(&where_traces_are(arguments, &programs, folder), "")));
         }
     }
+    written?;
     Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
 }
 
@@ -353,10 +357,7 @@ fn leave_reports(
         let title = format!("Replay of {}", html::short(&arguments.file));
         html::write(&html::replay_page(&title, &lead(arguments, programs), check, notes, watched), path)?;
     }
-    if let Some(folder) = &arguments.reports.tables.folder {
-        crate::tables::write(folder, arguments.reports.tables.format, "", &check.tables())?;
-    }
-    Ok(())
+    crate::tables::write(&arguments.reports.tables, "replay", vec![check.tables().into()], &notes.all)
 }
 
 /// `seed 1`, or `seeds 1 to 5`.

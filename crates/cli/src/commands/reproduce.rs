@@ -93,11 +93,12 @@ pub(crate) fn reproduce(reproduce: &Reproduce) -> miette::Result<Ended> {
         if chosen.len() > 1 {
             output::note(&format!("{} of {}: {}", index + 1, chosen.len(), experiment.name()));
         }
-        let reproduced = experiment.run()?;
+        let reproduced = experiment.run();
         if interrupt::asked() {
             // What was cut short says nothing.
             break;
         }
+        let reproduced = reproduced?;
         if !reproduce.json {
             let gap = if index > 0 { "\n\n" } else { "" };
             output::print(&format!("{gap}{}", reproduced.text()));
@@ -142,12 +143,14 @@ fn scenario(name: &str, text: &str, kernel: &str) -> miette::Result<(Input, Conf
     Ok((input, plan.config))
 }
 
-/// One run; cut short by Ctrl-C. With a virtual call an event: no machine is compiled for the sinks of each experiment.
+/// One run. Ctrl-C is an error, which ends the experiment. An event is a virtual call, so that no machine is compiled
+/// for the sinks of each experiment.
 fn simulate(workload: &Workload, config: &Config, sink: &mut dyn Sink) -> miette::Result<Outcome> {
     let mut watch = |_| {
         if interrupt::asked() { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) }
     };
-    vruntime_sim::run_dyn(workload, config, sink, &mut watch).map_err(|error| Failure::Refused(error).into())
+    let outcome = vruntime_sim::run_dyn(workload, config, sink, &mut watch).map_err(Failure::Refused)?;
+    if outcome.interrupted { Err(miette::miette!("the experiment was interrupted")) } else { Ok(outcome) }
 }
 
 /// What everybody got in one run.

@@ -3,11 +3,12 @@
 use miette::miette;
 use std::fmt::Write as _;
 use vruntime_report::{
-    counted, fit_text, proc_pid_sched, proc_schedstat, results_table, sched_debug, spread_data, spread_table,
+    AnalysisOptions, counted, fit_text, proc_pid_sched, proc_schedstat, results_table, sched_debug, spread_data,
+    spread_table,
 };
 use vruntime_workload::rtapp::Global;
 
-use super::analyses::{asked, check};
+use super::analyses::{asked, check, may_be_there};
 use super::html;
 use super::{digests, leave_results, over_seeds, runs_json, tell_notes};
 use crate::args::Run;
@@ -36,7 +37,16 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     if run.kernel.is_none() && kernels_of(&input).len() > 1 {
         output::note(&format!("the file names several kernels; this is {}, `vruntime compare` runs all", plan.kernel));
     }
+    if let (Some(at), Some(end)) = (run.debug_at, ends) {
+        is_before(at, end)?;
+    }
     let wanted = (!run.analyse.is_empty()).then(|| asked(&run.analyse, false)).transpose()?;
+    // What else a measured machine does has names of its own.
+    if let Some((_, AnalysisOptions { task: Some(task), .. })) = &wanted
+        && plan.config.machine.residents.is_none()
+    {
+        may_be_there(task, &input.workload)?;
+    }
     let watched = |index: u16| match &wanted {
         asked if index == 0 && run.reports.html.is_some() => Some(html::watch(asked.clone())),
         asked => asked.clone(),
@@ -50,6 +60,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
             analyse: watched(index),
             overview: index == 0 && run.reports.html.is_some(),
             target: options.model.target,
+            unsettled: true,
             ..Job::new(&input.workload, config, &plan.kernel)
         }
     };
@@ -57,24 +68,31 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let changes = rules::changes(&rules, &options.model);
     let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>();
     let runs = runs.map_err(|failure| rules::report(&rules, &input, failure))?;
-    if let Some(folder) = &options.out {
-        leave_results(folder, &input.name, &plan, &changes, &runs)?;
-    }
+    let head = head(&input.title(), &plan, &changes, &runs);
+    // Whatever cannot be written, the results are printed before that is told.
+    let left = || {
+        if let Some(folder) = &options.out {
+            leave_results(folder, &input.name, &plan, &changes, &runs)?;
+        }
+        leave_reports(run, &input.name, &head, &runs)
+    };
+    let written = simulate::all_written(&runs).and(left());
     tell_notes(&runs);
     if let (None, Some(run)) = (ends, runs.iter().find(|run| !run.outcome.interrupted)) {
         input::suspect(located::too_late(&input, run.outcome.end), options.strict)?;
     }
-    if let (Some((_, options)), Some(analyses)) = (&wanted, runs.first().and_then(|run| run.analyses.as_ref())) {
-        check(analyses, options, None)?;
-    }
-    leave_reports(run, &input.name, &head(&input.title(), &plan, &changes, &runs), &runs)?;
-    if let (Some(at), Some(done)) = (run.debug_at, runs.first()) {
-        output::print(&debug(at, &run.task, done)?);
+    let analysed = match (&wanted, runs.first().and_then(|run| run.analyses.as_ref())) {
+        (Some((_, options)), Some(analyses)) => check(analyses, options, None),
+        _ => Ok(()),
+    };
+    let debugged = run.debug_at.zip(runs.first()).map(|(at, done)| debug(at, &run.task, done)).transpose()?;
+    if let Some(text) = &debugged {
+        output::print(text);
     } else if options.json {
         output::print_json(&runs_json(&input.name, &plan, &changes, &runs));
     } else {
-        output::print(&report(&input.title(), &plan, &changes, &runs, wanted.is_some()));
-        if let Some(folder) = &options.out {
+        output::print(&report(&head, &runs, wanted.is_some()));
+        if let Some(folder) = options.out.as_ref().filter(|_| written.is_ok()) {
             let folder = folder.display();
             let told = format!(
                 "results and traces are in {folder}; open {folder}/trace.perfetto-trace on https://ui.perfetto.dev"
@@ -82,6 +100,8 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
             output::print(&format!("{}\n", fit_text(&told, "")));
         }
     }
+    written?;
+    analysed?;
     let found = |run: &Done| run.detected.as_ref().is_some_and(|detected| !detected.violations.is_empty());
     Ok(if runs.iter().any(|run| run.outcome.interrupted) {
         Ended::Interrupted
@@ -98,13 +118,12 @@ fn leave_reports(run: &Run, name: &str, head: &str, runs: &[Done]) -> miette::Re
     if let Some(path) = &run.reports.html {
         html::write(&html::run_page(name, head, first), path)?;
     }
-    if let Some(folder) = &run.reports.tables.folder {
-        let found = first.analyses.as_ref().map(|analyses| analyses.tables()).unwrap_or_default();
-        let over_seeds = over_seeds(runs).map(|ended| spread_data(&ended));
-        let all = [first.results.tables(), found, over_seeds.into_iter().collect()].concat();
-        tables::write(folder, run.reports.tables.format, "", &all)?;
-    }
-    Ok(())
+    let found = first.analyses.as_ref().map(|analyses| analyses.tables()).unwrap_or_default();
+    let over_seeds = over_seeds(runs).map(|ended| spread_data(&ended));
+    let all = [first.results.tables(), found, over_seeds.into_iter().collect()].concat();
+    let analysed = first.analyses.as_ref().map(|analyses| analyses.notes()).unwrap_or_default();
+    let notes = [first.outcome.notes.clone(), analysed].concat();
+    tables::write(&run.reports.tables, "run", vec![all.into()], &notes)
 }
 
 /// So many rows of a table of an analysis are shown; JSON has all.
@@ -139,12 +158,21 @@ fn detections(run: &Done) -> Option<String> {
     Some(text)
 }
 
+/// Fails if the time of `--debug-at` is not before the end of the run.
+fn is_before(at: u64, end: u64) -> miette::Result<()> {
+    if at < end {
+        return Ok(());
+    }
+    let (end, at) = (end as f64 / 1e9, at as f64 / 1e9);
+    let help = "give --debug-at a time before that, or make the run longer with --duration";
+    Err(miette!(help = help, "the run ends at {end} s, and --debug-at {at}s is not before its end"))
+}
+
 /// What the kernel's files would show at that time: those of the scheduler, or those of some tasks.
 fn debug(at: u64, tasks: &[String], done: &Done) -> miette::Result<String> {
     let (Some(snapshot), Some(stat)) = (&done.outcome.debug, &done.stat) else {
-        let (end, at) = (done.outcome.end as f64 / 1e9, at as f64 / 1e9);
-        let help = "give --debug-at a time before that, or make the run longer with --duration";
-        return Err(miette!(help = help, "the run ended at {end} s, and --debug-at {at}s is not before its end"));
+        is_before(at, done.outcome.end)?;
+        return Err(miette!("the run was interrupted before {} s, the time of --debug-at", at as f64 / 1e9));
     };
     if tasks.is_empty() {
         return Ok(format!("{}\n{}", sched_debug(snapshot, stat), proc_schedstat(snapshot, stat)));
@@ -175,9 +203,9 @@ pub(crate) fn log_settings(input: &Input) -> Global {
     }
 }
 
-fn report(name: &str, plan: &Plan, changes: &[String], runs: &[Done], analysed: bool) -> String {
+fn report(head: &str, runs: &[Done], analysed: bool) -> String {
     let Some(first) = runs.first() else { return String::new() };
-    let head: Vec<String> = head(name, plan, changes, runs).lines().map(fitted).collect();
+    let head: Vec<String> = head.lines().map(fitted).collect();
     let mut parts = vec![format!("{}\n", head.join("\n")), results_table(&first.results)];
     parts.extend(first.benchmarks.iter().take(BENCHMARKS).map(|told| {
         let lines = told.lines.join("\n");

@@ -40,13 +40,16 @@ fn info(arguments: &TraceInfo) -> miette::Result<Ended> {
             break;
         }
     }
+    if interrupt::asked() {
+        ended = Ended::Interrupted;
+    }
     summary.end();
     let notes = events.notes();
     let needs = read::needs(&summary, notes);
     let section = section::section(&arguments.file, notes)?;
-    if let Some(folder) = &arguments.tables.folder {
-        tables::write(folder, arguments.tables.format, "", &summary_tables(&summary))?;
-    }
+    let found = findings(&summary, notes, &summary.tasks());
+    let written =
+        tables::write(&arguments.tables, "trace info", vec![summary_tables(&summary).to_vec().into()], &found);
     if arguments.json {
         let mut json = as_json(&arguments.file, &summary, notes, &needs);
         if let (Value::Object(fields), Some(section)) = (&mut json, &section) {
@@ -57,6 +60,7 @@ fn info(arguments: &TraceInfo) -> miette::Result<Ended> {
         let told = section.as_ref().map(section::lines).unwrap_or_default();
         output::print(&as_text(&arguments.file, &summary, notes, &needs, &told, arguments.all));
     }
+    written?;
     Ok(ended)
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct Traced {
     jumps: u64,
     /// What nobody says of it and is taken for granted because the replay is closer then.
     guessed: Option<String>,
+    /// What of its file could not be read.
+    damage: Vec<String>,
     cpus: usize,
     /// How it is replayed as recorded.
     as_recorded: Plan,
@@ -41,7 +43,7 @@ pub(crate) fn traced(
     cgroups: Option<&Cgroups>,
     model: &Model,
 ) -> miette::Result<Option<(Input, Traced)>> {
-    let Some((mut recording, _)) = read(path, &ReadOptions::default(), None)? else { return Ok(None) };
+    let Some((mut recording, _, damage)) = read(path, &ReadOptions::default(), None)? else { return Ok(None) };
     let section = Section::of(path)?;
     if let Some(cgroups) = cgroups.or_else(|| section.as_ref()?.cgroups.as_ref()) {
         recording = recording.with_cgroups(cgroups);
@@ -53,6 +55,9 @@ pub(crate) fn traced(
     let overrides = overrides_of_trace(None, model);
     let setup = Setup { kernel: recorded_kernel.map(str::to_owned), overrides, ..Setup::default() };
     let replay = Replay::with_runner(&recording, &setup, &recording::run).map_err(report_of_trace)?;
+    for what in &damage {
+        output::note(&format!("{}: {what}", path.display()));
+    }
     tell_substitute(path, replay.substitute.as_ref());
     let guessed = replay.guess.as_ref().map(guessed);
     if let Some(guessed) = &guessed {
@@ -65,7 +70,7 @@ pub(crate) fn traced(
     let input = Input { name, example: None, folder: PathBuf::new(), workload, places: SourceMap::default(), says };
     let Replay { recorded, plan: as_recorded, .. } = replay;
     let (cpus, jumps) = (recording.cpus(), recording.clock_jumps());
-    Ok(Some((input, Traced { file: path.to_owned(), recorded, jumps, guessed, cpus, as_recorded })))
+    Ok(Some((input, Traced { file: path.to_owned(), recorded, jumps, guessed, damage, cpus, as_recorded })))
 }
 
 impl Traced {
@@ -95,6 +100,12 @@ impl Checked<'_> {
         self.summary_of(&self.traced.file.display().to_string())
     }
 
+    /// Returns what of the trace's file could not be read, a sentence each.
+    pub(crate) fn damage(&self) -> Vec<String> {
+        let Traced { file, damage, .. } = self.traced;
+        damage.iter().map(|what| format!("{}: {what}", file.display())).collect()
+    }
+
     /// The trace's file.
     pub(crate) fn file(&self) -> &Path {
         &self.traced.file
@@ -112,8 +123,9 @@ impl Checked<'_> {
 
     /// For `--json`.
     pub(crate) fn json(&self) -> Value {
-        let Traced { file, recorded, jumps, guessed, as_recorded, .. } = self.traced;
+        let Traced { file, recorded, jumps, guessed, damage, as_recorded, .. } = self.traced;
         let mut notes = notes(recorded, *jumps, as_recorded.config.tick_phase.is_some());
+        notes.is_damaged(damage);
         if let Some(guessed) = guessed {
             notes.is_guessed(guessed);
         }

@@ -118,7 +118,7 @@ fn the_scheduler_can_be_looked_at() {
     assert!(task.contains("se.avg.util_est.ewma") && !task.contains("se.slice"), "{task}");
     let late = fails(&[&run[..], &["--debug-at", "2s"]].concat());
     assert!(
-        late.contains("the run ended at 0.1 s, and --debug-at 2s is not before its end") && late.contains("--duration"),
+        late.contains("the run ends at 0.1 s, and --debug-at 2s is not before its end") && late.contains("--duration"),
         "{late}"
     );
     let unknown = fails(&[&run[..], &["--debug-at", "50ms", "--task", "silver"]].concat());
@@ -190,10 +190,13 @@ fn rtapp_logs_are_a_file_a_task_and_a_row_a_loop() {
     let path = logs.to_str().unwrap();
     let exact = ["--machine", "1", "--costs", "zero", "--seed", "0", "--rtapp-log", path];
     well(&[&["run", "logged.json"], exact.as_slice()].concat());
-    let mut names: Vec<String> =
-        fs::read_dir(&logs).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    assert_eq!(names, ["run-child-2.log", "run-late-1.log", "run-timer-0.log"]);
+    let names = || {
+        let names = fs::read_dir(&logs).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(), ["run-child-2.log", "run-late-1.log", "run-timer-0.log"]);
     let log = |name: &str| fs::read_to_string(logs.join(name)).unwrap();
     insta::assert_snapshot!(
         "rtapp-logs",
@@ -202,6 +205,84 @@ fn rtapp_logs_are_a_file_a_task_and_a_row_a_loop() {
     let file = logs.join("run-timer-0.log");
     let message = fails(&["run", "logged.json", "--rtapp-log", file.to_str().unwrap()]);
     assert!(message.contains("cannot write in") && message.contains("--rtapp-log"), "{message}");
+    // Another run in the same folder leaves only its own logs, and what vruntime did not write.
+    fs::write(logs.join("mine-a-0.log"), "").unwrap();
+    let other = folder.path().join("other.json");
+    fs::write(&other, r#"{"tasks": {"other": {"run": 1000, "loop": 1}}}"#).unwrap();
+    well(&["run", other.to_str().unwrap(), "--rtapp-log", path]);
+    assert_eq!(names(), ["mine-a-0.log", "rt-app-other-0.log"]);
+}
+
+/// What can be known before the run is an error before it.
+#[test]
+fn names_that_nobody_has_are_errors_before_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (file, out, logs) = (path("a.json"), path("out"), path("logs"));
+    let long = "b".repeat(300);
+    fs::write(&file, format!(r#"{{"tasks": {{"a{long}": {{"run": 1000, "loop": 10}}}}}}"#)).unwrap();
+    for (arguments, told) in [
+        (["--analyse", "critical-path:web"], "there is no task with the name or pid `web`"),
+        (["--rtapp-log", &logs], "the name of a log has 314 bytes, more than 255"),
+    ] {
+        let message = fails(&[&["run", &file, "--out", &out][..], &arguments].concat());
+        assert!(message.split_whitespace().collect::<Vec<_>>().join(" ").contains(told), "{message}");
+    }
+    let written = fs::read_dir(&out).map_or(0, |entries| entries.flatten().count());
+    assert_eq!(written, 0, "no run has left anything");
+}
+
+/// The results are printed although a trace cannot be written: it fails when the disk is full.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_trace_that_cannot_be_written_takes_no_results_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    fs::create_dir(&out).unwrap();
+    std::os::unix::fs::symlink("/dev/full", out.join("trace.txt")).unwrap();
+    let output = vruntime(&["run", "logged.json", "--out", out.to_str().unwrap()]);
+    let (printed, told) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(printed.contains("digest") && !printed.contains("results and traces are in"), "{printed}");
+    assert!(told.contains("cannot write a trace"), "{told}");
+}
+
+/// Tables of an earlier run, which this one does not have, are not left beside the new ones.
+#[test]
+fn tables_of_an_earlier_run_are_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, there) = (folder.path().to_str().unwrap(), |name: &str| folder.path().join(name).exists());
+    fs::write(folder.path().join("mine.csv"), "").unwrap();
+    well(&["run", "logged.json", "--tables", path, "--analyse", "latency"]);
+    assert!(there("latency.csv") && there("classes.csv"));
+    well(&["run", "logged.json", "--tables", path, "--format", "json"]);
+    assert!(there("latency.csv"), "that is another format");
+    well(&["run", "logged.json", "--tables", path]);
+    assert!(!there("latency.csv") && there("classes.csv") && there("classes.json") && there("mine.csv"));
+}
+
+/// Shares that still move when the run ends are noted as text, as JSON, on the page and in a table.
+#[test]
+fn shares_that_have_not_settled_are_noted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (file, page, tables) = (path("hogs.toml"), path("page.html"), path("tables"));
+    let group = |name: &str, weight: u32| {
+        format!(
+            "[groups.'/{name}']\nweight = {weight}\n[[task]]\nname = '{name}'\ninstance = 64\ngroup = '/{name}'\nrun = '1ms'\n"
+        )
+    };
+    let head = "kernel = '6.12'\nmachine = 'core:64'\nduration = '5s'\n";
+    fs::write(&file, [head, &group("big", 2500), &group("small", 100)].concat()).unwrap();
+    let output = vruntime(&["run", &file, "--json", "--html", &page, "--tables", &tables]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let notes = format!("{}", json["observed"][0]["notes"]);
+    let of_table = fs::read_to_string(folder.path().join("tables/notes.csv")).unwrap();
+    for told in [text(&output.stderr), notes, fs::read_to_string(&page).unwrap(), of_table] {
+        let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(told.contains("shares had not settled when the run ended"), "{told}");
+    }
+    assert!(!text(&vruntime(&["run", &file, "--duration", "300s"]).stderr).contains("had not settled"));
 }
 
 #[test]

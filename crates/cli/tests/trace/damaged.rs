@@ -110,3 +110,55 @@ fn what_a_damaged_trace_lacks_is_counted_alike() {
     (0..20).for_each(|at| kept.insert(at * 300, "  ~~ (null) [xyz]"));
     assert_eq!(written("unreadable.txt", &kept, "\n"), before);
 }
+
+/// What `trace info` says of damage, `analyse`, `diff` and `replay` say as well: as text, as JSON, and beside tables.
+#[test]
+fn damage_is_told_by_every_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = fs::read_to_string(recordings::whole("mix", folder.path())).unwrap();
+    let mut lines: Vec<&str> = whole.lines().collect();
+    (0..20).for_each(|at| lines.insert(at * 300, "  ~~ (null) [xyz]"));
+    let path = folder.path().join("damaged.txt");
+    let text = lines.join("\n");
+    fs::write(&path, &text[..text.len() - 40]).unwrap();
+    let (file, out) = (path.display().to_string(), folder.path().join("tables").display().to_string());
+    let said = |what: &str, text: &[u8]| {
+        let text = String::from_utf8_lossy(text).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("the file ends within line"), "{what}: {text}");
+        assert!(text.contains("20 lines or records could not be read"), "{what}: {text}");
+        text
+    };
+    for command in [&["trace", "analyse", &file][..], &["replay", "--as-recorded", &file], &["diff", &file, &file]] {
+        said("text", &vruntime(command, b"").stdout);
+        said("JSON", &vruntime(&[command, &["--json"]].concat(), b"").stdout);
+    }
+    said("timehist", &vruntime(&["trace", "analyse", &file, "timehist"], b"").stderr);
+    for command in [&["trace", "analyse", &file][..], &["diff", &file, &file]] {
+        assert!(vruntime(&[command, &["--tables", &out]].concat(), b"").status.success());
+        said("tables", &fs::read(Path::new(&out).join("notes.csv")).expect("there are notes"));
+        fs::remove_dir_all(&out).unwrap();
+    }
+    assert!(!said("diff", &vruntime(&["diff", &file, &file], b"").stdout).contains("The same events"));
+}
+
+/// A file that ends before the data of its last CPU does: what that CPU does from there on is not known.
+#[test]
+fn a_cpu_whose_data_is_cut_off_has_lost_events() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = fs::read(Path::new(DATA).join("trace-v6.dat")).unwrap();
+    let path = folder.path().join("cut.dat");
+    let file = path.display().to_string();
+    let losses = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        let json = |words: &[&str]| -> Value {
+            serde_json::from_slice(&vruntime(&[words, &[&file, "--json"]].concat(), b"").stdout).expect("JSON")
+        };
+        let (info, analysed) = (json(&["trace", "info"]), json(&["trace", "analyse"]));
+        assert_eq!(info["loss"]["losses"], analysed["faults"]["losses"]);
+        (info["loss"]["losses"].as_u64().unwrap(), info["loss"]["unterminated"].is_string())
+    };
+    let (before, cut) = losses(&whole);
+    assert!(!cut);
+    let (after, cut) = losses(&whole[..whole.len() - 4096]);
+    assert!(cut && after > before, "{after} losses, {before} before");
+}

@@ -8,9 +8,12 @@ use std::sync::Arc;
 
 use vruntime_trace::{GroupInfo, SchedPolicy};
 
-/// So many groups are told apart; tasks of later ones count where they were before.
+/// The most groups of a recording that are told apart; tasks of later ones count where they were before. A run of ours
+/// numbers its groups, and all of them are known.
 const MAX_GROUPS: usize = 1 << 16;
-/// Cgroups lie at most so deep that anybody asks for one by its path: deeper ones are passed over.
+/// The most groups of a run of ours, as in its traces.
+const MAX_OWN: usize = 1 << 24;
+/// The deepest groups that are told apart.
 const MAX_DEPTH: usize = 256;
 
 /// What is known of the task groups of a recorded machine besides its trace. Paths are absolute, `/` is the root.
@@ -180,7 +183,7 @@ impl Cgroups {
 
     /// A group of a run of ours, which numbers them.
     pub(crate) fn announce(&mut self, id: u32, path: &str, parent: Option<u32>, settings: Settings) {
-        if id as usize >= MAX_GROUPS {
+        if id as usize >= MAX_OWN {
             self.refused += 1;
             return;
         }
@@ -189,6 +192,13 @@ impl Cgroups {
         }
         let parent = parent.filter(|&parent| parent < id).or((id > 0).then_some(0));
         self.rows[id as usize] = Row { path: path.to_owned(), parent, settings: (id > 0).then_some(settings) };
+    }
+
+    /// Returns the group of a run of ours, if it is announced. Counts it as refused otherwise.
+    pub(crate) fn announced(&mut self, id: u32) -> Option<u32> {
+        let known = id == 0 || (id as usize) < self.rows.len();
+        self.refused += u64::from(!known);
+        known.then_some(id)
     }
 
     /// The number of a group, by its path; those above it are there then, too. None: there are too many.

@@ -14,11 +14,11 @@ use super::world::{On, Span, State, Step, What, World};
 use super::{Analysis, Options};
 use crate::data::{DataTable, Kind};
 
-/// So much of what others did is remembered in one sleep; a longer one is given to `(not kept)`.
+/// The most pieces of what others did that are remembered in one sleep. What lies beyond is unknown, and counted.
 const MOST_PIECES: usize = 1 << 20;
-/// Steps of one walk.
+/// The most steps of one walk. What lies before them is unknown, and counted.
 const MOST_STEPS: usize = 1 << 14;
-/// Steps of the longest sleep that are shown.
+/// The most steps of the longest sleep that are shown, from its end. [`CriticalPath::notes`] names the number.
 const SHOWN_STEPS: usize = 200;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,6 +82,9 @@ pub(super) struct CriticalPath {
     sleeps: u64,
     past: Vec<Past>,
     kept: usize,
+    /// Pieces that were not remembered, and walks that ended before they had come to the beginning of the sleep.
+    forgotten: u64,
+    cut: u64,
     sums: BTreeMap<(u32, Doing), Sum>,
     /// The links of the longest sleep.
     longest: (u64, Vec<Link>),
@@ -96,6 +99,8 @@ impl CriticalPath {
             sleeps: 0,
             past: Vec::new(),
             kept: 0,
+            forgotten: 0,
+            cut: 0,
             sums: BTreeMap::new(),
             longest: (0, Vec::new()),
         }
@@ -116,7 +121,11 @@ impl CriticalPath {
 
     /// Remembers what a task did, if that may matter to the sleep that goes on.
     fn remember(&mut self, task: u32, was: Span, at: i64, waker: On) {
-        if self.kept >= MOST_PIECES || at <= was.since {
+        if at <= was.since {
+            return;
+        }
+        if self.kept >= MOST_PIECES {
+            self.forgotten += 1;
             return;
         }
         if task as usize >= self.past.len() {
@@ -143,16 +152,20 @@ impl CriticalPath {
     }
 
     /// Who is to thank for what happened between the beginning of the target's sleep and its end.
-    fn walk(&self, world: &World, target: u32, floor: i64, at: i64, waker: On) -> Vec<Link> {
+    fn walk(&mut self, world: &World, target: u32, floor: i64, at: i64, waker: On) -> Vec<Link> {
         let mut links = Vec::new();
         let On::Task(mut who) = waker else {
             let doing = if waker == On::Idle { Doing::Sleeps } else { Doing::Unknown };
             return vec![Link { task: target, doing, begin: floor, end: at }];
         };
         let mut cursor = at;
-        for _ in 0..MOST_STEPS {
+        for step in 0.. {
             if cursor <= floor {
                 return links;
+            }
+            if step == MOST_STEPS {
+                self.cut += 1;
+                break;
             }
             let Some(piece) = self.piece(world, who, cursor).filter(|piece| piece.end >= cursor) else { break };
             let begin = piece.begin.max(floor);
@@ -239,6 +252,18 @@ impl Analysis for CriticalPath {
             State::Unknown | State::Gone => return,
         };
         self.add(Link { task: target, doing, begin: span.since, end });
+    }
+
+    fn notes(&self) -> Vec<(u64, &'static str)> {
+        let hidden = self.longest.1.len().saturating_sub(SHOWN_STEPS);
+        vec![
+            (hidden as u64, "steps that the table critical_path_longest leaves out, which has the last 200"),
+            (self.cut, "sleeps with more than 16384 steps, of which those before the last 16384 are unknown"),
+            (
+                self.forgotten,
+                "pieces of what other tasks did in sleeps with more than 1048576 of them, which are unknown",
+            ),
+        ]
     }
 
     fn tables(&self, world: &World) -> Vec<DataTable> {

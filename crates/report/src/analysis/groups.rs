@@ -196,12 +196,13 @@ impl Analysis for GroupUse {
         }
     }
 
-    fn note(&self) -> Option<(u64, &'static str)> {
+    fn notes(&self) -> Vec<(u64, &'static str)> {
         let known = self.results.len() > 1 && self.ungrouped > 0;
-        known.then_some((
+        let note = known.then_some((
             self.ungrouped,
             "tasks that ran, and of which nothing says in which group they were: taken to be in the root",
-        ))
+        ));
+        note.into_iter().collect()
     }
 
     /// The times that shares tell as well, and then what the two shares do.

@@ -47,7 +47,9 @@ impl Analyses {
             Event::Exit { .. } => What::Exit,
             Event::CpuDown => What::Online(false),
             Event::CpuUp => What::Online(true),
-            Event::MoveGroup { task, group } => What::Told(Told::Moved { task: self.who(task)?, group: group.0 }),
+            Event::MoveGroup { task, group } => {
+                What::Told(Told::Moved { task: self.who(task)?, group: self.world.cgroups.announced(group.0)? })
+            }
             Event::SetPolicy { task, policy, rt_priority } => {
                 What::Told(Told::Policy { task: self.who(task)?, policy, rt_priority })
             }
@@ -106,7 +108,9 @@ impl Sink for Analyses {
             self.world.held.announce(task, id);
             self.world.set_class(task, info.class);
             let at = self.world.elapsed();
-            self.tell(at, Told::Moved { task, group: info.group.0 });
+            if let Some(group) = self.world.cgroups.announced(info.group.0) {
+                self.tell(at, Told::Moved { task, group });
+            }
             self.tell(at, Told::Policy { task, policy: info.policy, rt_priority: info.rt_priority });
             self.tell(at, Told::Nice { task, nice: info.nice });
             if self.replayed {

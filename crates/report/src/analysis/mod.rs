@@ -165,9 +165,9 @@ trait Analysis: fmt::Debug + Send + Sync {
     /// Of groups, and of what tasks weigh.
     fn told(&mut self, _told: Told, _world: &World) {}
     fn finish(&mut self, _world: &World) {}
-    /// What to know before trusting it: how many, and of what.
-    fn note(&self) -> Option<(u64, &'static str)> {
-        None
+    /// Returns what to know before trusting it, and what its tables leave out: how many, and of what.
+    fn notes(&self) -> Vec<(u64, &'static str)> {
+        Vec::new()
     }
     /// The one task it is of, if it is of one.
     fn task(&self) -> Option<u32> {
@@ -194,6 +194,8 @@ pub struct Analyses {
     overview: Option<Box<overview::Overview>>,
     /// As [`AnalysisOptions::replayed`].
     replayed: bool,
+    /// What of the trace's file could not be read, a sentence each.
+    damage: Vec<String>,
 }
 
 impl Analyses {
@@ -220,7 +222,14 @@ impl Analyses {
         }
         let mut world = World::default();
         world.cgroups.wanted = chosen.iter().any(|(kind, _)| kind.tells_groups());
-        Self { world, gaps: gaps::Gaps::default(), chosen, overview: None, replayed: options.replayed }
+        Self {
+            world,
+            gaps: gaps::Gaps::default(),
+            chosen,
+            overview: None,
+            replayed: options.replayed,
+            damage: Vec::new(),
+        }
     }
 
     /// Watches for the charts of a [`Page`](crate::Page) as well.
@@ -235,6 +244,11 @@ impl Analyses {
     pub fn with_groups(mut self, groups: Arc<dyn MachineGroups>) -> Self {
         self.world.cgroups.set_machine(groups);
         self
+    }
+
+    /// Adds what of the trace's file could not be read, a sentence each: [`Analyses::notes`] begin with it.
+    pub fn add_damage(&mut self, damage: Vec<String>) {
+        self.damage.extend(damage);
     }
 
     /// Of the analyses asked for, one that cannot say anything because nothing is known of groups, or of their limits:
@@ -359,11 +373,15 @@ impl Analyses {
             (faults.jumps, "jumps of the clock: no time passes there, and times behind it are moved by as much"),
             (faults.unordered, "events earlier than those before them, taken to be simultaneous"),
             (faults.impossible, "mentions of pids or CPUs that no Linux has"),
-            (self.world.cgroups.refused, "mentions of groups beyond the first 65536, which are left out"),
+            (
+                self.world.cgroups.refused,
+                "mentions of groups beyond the first 65536 or more than 256 deep, which are left out",
+            ),
         ];
-        let notes = self.chosen.iter().filter_map(|(_, analysis)| analysis.note());
-        let told: Vec<(u64, &str)> = told.into_iter().chain(notes).collect();
-        told.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{what}: {count}")).collect()
+        let notes = self.chosen.iter().flat_map(|(_, analysis)| analysis.notes());
+        let told = told.into_iter().chain(notes).filter(|(count, _)| *count > 0);
+        let told = told.map(|(count, what)| format!("{what}: {count}"));
+        self.damage.iter().cloned().chain(told).collect()
     }
 
     /// Every table by its name, and what to know of the events.
@@ -374,6 +392,8 @@ impl Analyses {
         json!({
             "elapsed_ns": self.world.elapsed(),
             "tables": tables,
+            "notes": self.notes(),
+            "damage": self.damage,
             "faults": {
                 "losses": faults.losses,
                 "broken_switches": faults.broken,

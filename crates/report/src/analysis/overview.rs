@@ -23,7 +23,7 @@ const FINEST_NS: u64 = 1_000;
 /// So many tasks have a distribution of their own, by their last names; those beyond have one for each name, of which
 /// there may be as many.
 const MOST_RECORDERS: usize = 1024;
-/// So many names are shown, those with most delays.
+/// The most names that have a distribution of their own, those with most delays. The rest has one together.
 const MOST_NAMES: usize = 40;
 /// So many bins of all CPUs are on the page: with more than 32 CPUs they are wider there.
 const MOST_BINS: usize = 1 << 15;
@@ -111,7 +111,15 @@ impl Overview {
         let mut all: Vec<(String, Recorder)> = by_name.into_iter().collect();
         all.sort_by(|a, b| count(&b.1).cmp(&count(&a.1)).then_with(|| a.0.cmp(&b.0)));
         let distribution = |(name, recorder): &(String, Recorder)| json!({ "name": name, "count": count(recorder), "points": recorder.distribution(POINTS) });
-        all.iter().take(MOST_NAMES).map(distribution).collect()
+        if all.len() > MOST_NAMES {
+            let rest = all.split_off(MOST_NAMES);
+            let mut together = Recorder::default();
+            for (_, recorder) in &rest {
+                together.merge(recorder);
+            }
+            all.push((format!("{} others", rest.len()), together));
+        }
+        all.iter().map(distribution).collect()
     }
 
     /// Everything, for a page. Times are nanoseconds since the first event.

@@ -12,6 +12,8 @@ use crate::units::counted;
 const LENGTHS: usize = 5;
 /// Columns of the picture in the text.
 const WIDTH: usize = 72;
+/// The most CPUs in the picture; the rest is counted.
+const PICTURED: usize = 64;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Queue {
@@ -92,7 +94,7 @@ impl RunQueues {
         let columns = used.min(WIDTH);
         let mut text = String::new();
         let most = self.queues.iter().map(|queue| queue.max).max().unwrap_or(1).max(1);
-        for (cpu, row) in self.bins.rows.iter().enumerate().take(64) {
+        for (cpu, row) in self.bins.rows.iter().enumerate().take(PICTURED) {
             // Writing to a String cannot fail.
             let _ = write!(text, "{cpu:>4} ");
             for column in 0..columns {
@@ -101,6 +103,10 @@ impl RunQueues {
                 text.push(LEVELS[(max * 8).div_ceil(most).min(8) as usize]);
             }
             text.push('\n');
+        }
+        if let Some(more @ 1..) = self.bins.rows.len().checked_sub(PICTURED) {
+            let _ =
+                writeln!(text, "and {} (--json and --tables have all)", counted(more as u64, "more CPU", "more CPUs"));
         }
         let each = crate::units::time(used as f64 * self.bins.width as f64 / columns as f64);
         format!(

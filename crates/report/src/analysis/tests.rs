@@ -533,3 +533,25 @@ fn in_whose_name_something_happens_is_there() {
 mod cases;
 mod groups;
 mod runs;
+
+/// What a table leaves out, the notes say, and with them JSON and the other files.
+#[test]
+fn what_a_table_leaves_out_is_noted() {
+    let mut analyses = Analyses::new(&[AnalysisKind::TimeHist], &AnalysisOptions::default());
+    let text: String = [switch(0, 1, A, "R", B), switch(0, 2, B, "R", A)].concat();
+    let mut at = 0;
+    for _ in 0..(1 << 19) + 5 {
+        let mut reader = TextReader::new(text.as_bytes());
+        while let Some(mut record) = reader.next_record().expect("it is a trace") {
+            at += 1000;
+            record.at = at;
+            analyses.add(&record);
+        }
+    }
+    analyses.end();
+    let [table, _] = &analyses.tables()[..] else { panic!("there are two tables") };
+    assert_eq!(table.rows.len(), 1 << 20);
+    let note = "switches that the table timehist leaves out, which has the first 1048576: 10";
+    assert!(analyses.notes().iter().any(|told| told == note), "{:?}", analyses.notes());
+    assert!(analyses.json()["notes"].as_array().is_some_and(|notes| notes.iter().any(|told| told == note)));
+}

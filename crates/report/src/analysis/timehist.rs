@@ -13,7 +13,7 @@ use crate::data::{DataTable, Kind};
 use crate::printable::printable;
 use crate::units::counted;
 
-/// So many lines are kept in memory; more are counted.
+/// The most lines that are kept in memory; the rest is counted. [`TimeHist::notes`] names the number.
 const MOST: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug)]
@@ -217,6 +217,10 @@ impl Analysis for TimeHist {
             What::Migrate { task, .. } => self.task(task).migrations += 1,
             _ => {}
         }
+    }
+
+    fn notes(&self) -> Vec<(u64, &'static str)> {
+        vec![(self.more, "switches that the table timehist leaves out, which has the first 1048576")]
     }
 
     fn tables(&self, world: &World) -> Vec<DataTable> {

@@ -6,7 +6,7 @@ use super::Collector;
 use crate::accounts::{Class, State, Task};
 use crate::groups::group_results;
 use crate::latency::Recorder;
-use crate::results::{self, Account, ClassResult, Results, TaskResult};
+use crate::results::{self, Account, ClassResult, Results, TaskResult, Unsettled};
 
 impl Collector {
     /// What has been collected. Without [`Sink::finish`], the run ends with its last event.
@@ -25,6 +25,7 @@ impl Collector {
             conservation,
             mut psi,
             shares,
+            settling,
             frequency,
             h_load,
             loadavg,
@@ -38,11 +39,18 @@ impl Collector {
         for task in &tasks {
             account.add(&task.account);
         }
+        let moving = settling.finish(now, &tasks);
         let class_results = class_results(&mut classes, &mut tasks);
         let mut all_wakeups = Recorder::default();
         for class in &classes {
             all_wakeups.merge(&class.detail.wakeup_latency);
         }
+        let unsettled = moving.iter().map(|moves| Unsettled {
+            name: moves.name(&classes, &groups),
+            whole_ppm: (moves.whole * 1e6).round() as u32,
+            last_ppm: (moves.last * 1e6).round() as u32,
+        });
+        let unsettled = unsettled.collect();
         let mut groups = group_results(&groups, &tasks, &shares.entitled(groups.len()));
         for (group, pressure) in groups.iter_mut().zip(psi.read(now)) {
             group.pressure = pressure;
@@ -70,6 +78,7 @@ impl Collector {
             frequencies: frequency.finish(now),
             overutilized_ns,
             wakeup_latency: all_wakeups.latency(),
+            unsettled,
         }
     }
 }

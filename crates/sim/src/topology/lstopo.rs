@@ -8,6 +8,9 @@ use vruntime_sched::{CpuPlace, Topology};
 use super::MAX_CPUS;
 use super::error::ParseTopologyError;
 
+/// The most levels of elements. The deepest machines have some twenty.
+const MAX_DEPTH: usize = 256;
+
 /// What of the tree above an object is known while walking down.
 #[derive(Clone, Copy, Default)]
 struct Above {
@@ -52,7 +55,11 @@ pub fn parse_lstopo(text: &str) -> Result<Topology, ParseTopologyError> {
 ///
 /// When the text is no XML or has no PUs; the offset is a byte's.
 pub fn read_lstopo(text: &str) -> Result<Lstopo, ParseTopologyError> {
-    // lstopo writes a DOCTYPE; nothing of it is fetched or expanded.
+    if let Some(offset) = too_deep(text) {
+        let message = format!("elements are nested more than {MAX_DEPTH} levels deep");
+        return Err(ParseTopologyError::new(offset, 0, message, "write the file with `lstopo --of xml FILE`"));
+    }
+    // lstopo writes a DOCTYPE; nothing of it is fetched.
     let options = roxmltree::ParsingOptions { allow_dtd: true, nodes_limit: 1 << 20 };
     let document = Document::parse_with_options(text, options).map_err(|error| {
         let offset = line_offset(text, error.pos());
@@ -117,6 +124,51 @@ pub fn read_lstopo(text: &str) -> Result<Lstopo, ParseTopologyError> {
     let topology = Topology::new(places, distances(root, node_ranks.len()))
         .map_err(|error| ParseTopologyError::contradiction(&error, 0))?;
     Ok(Lstopo { topology, notes })
+}
+
+/// Returns the offset of the first element with more than [`MAX_DEPTH`] others around it: the XML library calls itself
+/// for each level, and would overflow the stack. Text that is no XML may be found too deep or not; the library says
+/// what is wrong with it. The levels of what a DOCTYPE declares count as if they were there.
+fn too_deep(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let (mut at, mut depth) = (0, 0_usize);
+    // The end of what begins at `from` and goes on to `end`.
+    let after = |from: usize, end: &str| text[from..].find(end).map_or(bytes.len(), |found| from + found + end.len());
+    while let Some(found) = text[at..].find('<') {
+        let start = at + found;
+        let rest = &text[start..];
+        if rest.starts_with("<!--") {
+            at = after(start + 4, "-->");
+        } else if rest.starts_with("<![CDATA[") {
+            at = after(start + 9, "]]>");
+        } else if rest.starts_with("<?") {
+            at = after(start + 2, "?>");
+        } else if rest.starts_with("</") {
+            depth = depth.saturating_sub(1);
+            at = after(start + 2, ">");
+        } else if rest.starts_with("<!") {
+            at = start + 2;
+        } else {
+            let mut quote = None;
+            let ends = |&(_, &byte): &(usize, &u8)| {
+                match (quote, byte) {
+                    (None, b'"' | b'\'') => quote = Some(byte),
+                    (Some(open), _) if open == byte => quote = None,
+                    _ => {}
+                }
+                quote.is_none() && byte == b'>'
+            };
+            let end = bytes.iter().enumerate().skip(start + 1).find(ends).map_or(bytes.len(), |(end, _)| end);
+            at = (end + 1).min(bytes.len());
+            if bytes[end - 1] != b'/' {
+                depth += 1;
+                if depth > MAX_DEPTH {
+                    return Some(start);
+                }
+            }
+        }
+    }
+    None
 }
 
 /// The place of each number among all of them, in ascending order.
@@ -399,6 +451,31 @@ mod tests {
         fn no_truncation_panics(cut in 0usize..1200) {
             let cut = (0..=cut.min(TWO_NODES.len())).rev().find(|&cut| TWO_NODES.is_char_boundary(cut)).unwrap_or(0);
             let _ = parse_lstopo(&TWO_NODES[..cut]);
+        }
+    }
+
+    fn nested(levels: usize, around: &str) -> String {
+        let (open, close) = ("<object type='Group'>".repeat(levels), "</object>".repeat(levels));
+        format!("<topology>{around}{open}<object type='PU' os_index='0'/>{close}</topology>")
+    }
+
+    #[test]
+    fn files_nested_too_deep_are_refused() {
+        assert_eq!(read_lstopo(&nested(MAX_DEPTH - 1, "")).unwrap().topology.nr_cpus(), 1);
+        for levels in [MAX_DEPTH, 12_450, 200_000] {
+            let error = read_lstopo(&nested(levels, "")).unwrap_err().to_string();
+            assert!(error.contains("nested more than 256 levels"), "{error}");
+        }
+        // Levels that a DOCTYPE declares count; tags in comments, texts and attributes do not.
+        let entity = format!("<!DOCTYPE topology [<!ENTITY e '{}'>]>", "<a>".repeat(1000) + &"</a>".repeat(1000));
+        assert!(too_deep(&format!("{entity}<topology>&e;</topology>")).is_some());
+        let tags = "<a>".repeat(1000);
+        let attributes = "<a b='/>' c='>'/>".repeat(1000);
+        for around in [format!("<!-- {tags} -->"), format!("<![CDATA[{tags}]]>"), format!("<?x {tags}?>"), attributes] {
+            assert!(read_lstopo(&nested(1, &around)).is_ok(), "{around}");
+        }
+        for cut in ["<", "<a", "<a b='", "<!--", "<![CDATA[", "<?", "</", "<!"] {
+            assert!(read_lstopo(cut).is_err());
         }
     }
 }

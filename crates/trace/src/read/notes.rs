@@ -126,6 +126,30 @@ pub struct Notes {
 const MAX_FORKED: usize = 1 << 20;
 
 impl Notes {
+    /// Returns what of the file could not be read, a sentence each. Results do not cover those parts.
+    pub fn damage(&self) -> Vec<String> {
+        let tallies = [
+            (self.not_understood, "line or record could not be read", "lines or records could not be read"),
+            (
+                self.malformed,
+                "event has other fields than the kernel prints",
+                "events have other fields than the kernel prints",
+            ),
+            (self.cut_lines, "line is longer than 64 KiB and was cut", "lines are longer than 64 KiB and were cut"),
+        ];
+        let tallies =
+            tallies.into_iter().filter(|(tally, ..)| tally.count > 0).map(|(Tally { count, first }, one, more)| {
+                let first = first.map(|first| format!(" (the first at {first})")).unwrap_or_default();
+                format!("{count} {}{first}", if count == 1 { one } else { more })
+            });
+        let overwritten = self
+            .overwritten
+            .filter(|&count| count > 0)
+            .map(|count| format!("events that the kernel overwrote before the buffer was read: {count}"));
+        let cut = self.unterminated.map(|place| format!("the file ends within {place}: it may have been cut off"));
+        cut.into_iter().chain(tallies).chain(overwritten).collect()
+    }
+
     pub(super) fn was_forked(&mut self, process: i32, thread: i32, parent: i32) {
         if self.forked.len() < MAX_FORKED {
             self.forked.push(Forked { process, thread, parent });

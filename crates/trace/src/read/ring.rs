@@ -92,6 +92,16 @@ impl Page {
         self.time
     }
 
+    /// A page without events at the time of this one's last.
+    pub(super) fn without_rest(self) -> Self {
+        Self { at: 0, end: 0, time: self.time }
+    }
+
+    /// The same page at another time.
+    pub(super) fn at(self, time: u64) -> Self {
+        Self { time, ..self }
+    }
+
     /// The next event.
     #[inline]
     pub(super) fn next(&mut self, page: &[u8], layout: Layout) -> Item {

@@ -51,6 +51,10 @@ struct Cpu {
     pages: Pages,
     page: Page,
     now: Now,
+    /// Set if the file ends before the CPU's data does, until that is told.
+    cut: bool,
+    /// Set if the CPU has data and the file has none of it.
+    unread: bool,
 }
 
 /// What a CPU tells next.
@@ -151,18 +155,29 @@ impl<R: Read + Seek> TraceDat<R> {
                 notes.not_understood.add(Place::Byte(cpu.offset));
                 continue;
             }
+            let cut = cpu.size > 0 && cpu.offset.saturating_add(cpu.size) > input.len();
             let pages = if compressed {
                 Pages::chunks(&mut input, cpu.offset, cpu.size, page_size)?
             } else {
                 Pages::plain(&input, cpu.offset, cpu.size, page_size, at_once)
             };
-            cpus.push(Cpu { id: cpu.id, pages, page: Page::default(), now: Now::Nothing });
+            cpus.push(Cpu { id: cpu.id, pages, page: Page::default(), now: Now::Nothing, cut, unread: cut });
         }
         let comms = Comms::parse(comms);
         let next = BinaryHeap::with_capacity(cpus.len());
         let mut trace = Self { input, layout, formats, comms, clock, cpus, next, taken: None, notes };
         for cpu in 0..trace.cpus.len() {
             trace.advance(cpu)?;
+        }
+        // A CPU of which the file has nothing is unknown from the first event on.
+        if let Some(&Reverse((first, _))) = trace.next.peek() {
+            for cpu in 0..trace.cpus.len() {
+                let row = &mut trace.cpus[cpu];
+                if matches!(row.now, Now::Nothing) && row.unread {
+                    row.page = row.page.at(first);
+                    trace.lose(cpu);
+                }
+            }
         }
         if trace.next.is_empty() && trace.notes.unterminated.is_none() && trace.notes.not_understood.count == 0 {
             return Err(Error::WithoutEvents { kind: Kind::TraceDat });
@@ -173,6 +188,8 @@ impl<R: Read + Seek> TraceDat<R> {
     /// Finds what `cpu` tells next, and puts it among the others.
     fn advance(&mut self, cpu: usize) -> Result<(), Error> {
         let row = &mut self.cpus[cpu];
+        // Without an event in between, a loss is told once.
+        let told = matches!(row.now, Now::Lost(None));
         loop {
             match row.page.next(row.pages.page(), self.layout) {
                 Item::Event { at, record } => {
@@ -180,16 +197,33 @@ impl<R: Read + Seek> TraceDat<R> {
                     self.next.push(Reverse((at, cpu as u32)));
                     return Ok(());
                 }
-                Item::Damaged(at) => self.notes.not_understood.add(Place::Byte(row.pages.offset() + at as u64)),
+                Item::Damaged(at) => {
+                    self.notes.not_understood.add(Place::Byte(row.pages.offset() + at as u64));
+                    self.lose(cpu);
+                    return Ok(());
+                }
                 Item::End => {}
             }
+            let unread = self.notes.not_understood.count;
             if !row.pages.next(&mut self.input, &mut self.notes)? {
-                row.now = Now::Nothing;
+                // Nothing tells what the CPU does from here on.
+                let ends_early = std::mem::take(&mut row.cut) || self.notes.not_understood.count > unread;
+                row.page = row.page.without_rest();
+                if ends_early && row.page.time() > 0 && !told {
+                    self.lose(cpu);
+                } else {
+                    row.now = Now::Nothing;
+                }
                 return Ok(());
             }
             let Some((page, lost)) = begin(row.pages.page(), self.layout) else {
                 self.notes.not_understood.add(Place::Byte(row.pages.offset()));
-                row.page = Page::default();
+                row.page = row.page.without_rest();
+                // Before its first event nothing is known of a CPU, and there is no time at which to tell of a loss.
+                if row.page.time() > 0 && !told {
+                    self.lose(cpu);
+                    return Ok(());
+                }
                 continue;
             };
             row.page = page;
@@ -199,6 +233,13 @@ impl<R: Read + Seek> TraceDat<R> {
                 return Ok(());
             }
         }
+    }
+
+    /// Makes the loss of events of `cpu`, at the time of its last event, what it tells next.
+    fn lose(&mut self, cpu: usize) {
+        let row = &mut self.cpus[cpu];
+        row.now = Now::Lost(None);
+        self.next.push(Reverse((row.page.time(), cpu as u32)));
     }
 
     /// The next event; none at the end.

@@ -131,6 +131,7 @@ pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miett
             Options { duration: Some(parsed.duration), timer_slack_ns: Some(1), threads: true, ..Options::default() };
         let mut told = BTreeSet::new();
         for _ in 0..extent.runs {
+            interrupt::careful();
             let measured = vruntime_linux::run(&parsed.workload, &options, &interrupt::asked)
                 .map_err(|error| complaint::with_help(format!("{name}: {error}"), error.help()))?;
             for note in &measured.notes {

@@ -54,7 +54,13 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
             break;
         }
     }
+    if interrupt::asked() {
+        ended = Ended::Interrupted;
+    }
     analyses.end();
+    if count == 0 && ended == Ended::Interrupted {
+        return Ok(ended);
+    }
     if count == 0 {
         return Err(miette!("there is no event in {}", arguments.file.display()));
     }
@@ -63,15 +69,16 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
     if let Some(error) = lacking.take_if(|_| kinds.len() == 1) {
         return Err(error);
     }
+    analyses.add_damage(events.notes().damage());
     if events.notes().counts_for_time {
         output::note(COUNTS_FOR_TIME);
     }
-    if let Some(path) = &arguments.reports.html {
-        html::write(&html::trace_page(&arguments.file, &analyses), path)?;
-    }
-    if let Some(folder) = &arguments.reports.tables.folder {
-        tables::write(folder, arguments.reports.tables.format, "", &analyses.tables())?;
-    }
+    // Whatever cannot be written, the results are printed before that is told.
+    let page =
+        arguments.reports.html.as_ref().map(|path| html::write(&html::trace_page(&arguments.file, &analyses), path));
+    let tables = vec![analyses.tables().into()];
+    let written = tables::write(&arguments.reports.tables, "trace analyse", tables, &analyses.notes());
+    let written = written.and(page.unwrap_or(Ok(())));
     if arguments.json {
         let mut json = analyses.json();
         json["file"] = json!(arguments.file.display().to_string());
@@ -84,9 +91,11 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
             (arguments.rows.unwrap_or(USUAL_ROWS), arguments.rows.unwrap_or(usize::MAX))
         };
         output::print(&analyses.text(rows, lines));
-        if analyses.is_for_machines() {
-            analyses.notes().iter().for_each(|note| output::note(note));
-        }
     }
+    // The text has them at its end, JSON and the tables in `notes`. Lines of `timehist` have no room for them.
+    if !arguments.json && analyses.is_for_machines() {
+        analyses.notes().iter().for_each(|note| output::note(note));
+    }
+    written?;
     lacking.map_or(Ok(ended), Err)
 }

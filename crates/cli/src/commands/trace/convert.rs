@@ -144,6 +144,9 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
             break;
         }
     }
+    if interrupt::asked() {
+        ended = Ended::Interrupted;
+    }
     let omitted = writer.omitted();
     let written = writer.release().map(str::to_owned);
     match writer.finish() {

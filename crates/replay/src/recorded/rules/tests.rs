@@ -396,3 +396,23 @@ fn loops_are_closed_or_open_as_a_rule_says() {
     let error = rules.add("web-*: loop=round").unwrap_err();
     assert!(error.to_string().contains("`round` is neither closed nor open"), "{error}");
 }
+
+/// A pattern that no library can compile is an error of the rule, and no panic.
+#[test]
+fn patterns_may_be_too_deep_or_too_large() {
+    for pattern in
+        ["{".repeat(250) + "a" + &"}".repeat(250), "{a,".repeat(250) + "a" + &"}".repeat(250), "*".repeat(60_000)]
+    {
+        for rule in [format!("{pattern}: nice=1"), format!("cgroup=/{pattern}: nice=1")] {
+            let error = Rules::default().add(&rule).expect_err("it is refused").to_string();
+            assert!(error.contains("too large a pattern, or has too many braces"), "{error}");
+        }
+    }
+    let changed = applied(&["{web-*,{x,lo[a-z]ger}:?}: nice=5"]).unwrap();
+    let nice = |name| policy(&changed, name);
+    assert_eq!(
+        (nice("web-client"), nice("logger:0")),
+        (Some(Policy::Other { nice: 5, slice: None }), Some(Policy::Other { nice: 5, slice: None }))
+    );
+    assert_eq!(nice("web server"), policy(&applied(&[]).unwrap(), "web server"));
+}

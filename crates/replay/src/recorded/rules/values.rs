@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::GlobBuilder;
 use regex::RegexBuilder;
 
 use super::super::Closed;
@@ -62,11 +62,29 @@ pub(super) fn who(who: &mut Who, key: &str, text: &str) -> Result<(), Wrong> {
     Ok(())
 }
 
+/// A pattern of names.
+#[derive(Clone, Debug)]
+pub(super) struct Pattern(regex::bytes::Regex);
+
+impl Pattern {
+    /// Whether it stands for that name.
+    pub(super) fn is_match(&self, name: &str) -> bool {
+        self.0.is_match(name.as_bytes())
+    }
+}
+
 /// A pattern of names: `*`, `?`, `[a-z]`, `{a,b}`.
-pub(super) fn glob(text: &str) -> Result<GlobMatcher, Wrong> {
+pub(super) fn glob(text: &str) -> Result<Pattern, Wrong> {
+    let expected = "a name, in which * stands for anything";
     let glob = GlobBuilder::new(text).build();
-    glob.map(|glob| glob.compile_matcher()).map_err(|error| {
-        (format!("`{text}` is no pattern: {}", error.kind()), "a name, in which * stands for anything")
+    let glob = glob.map_err(|error| (format!("`{text}` is no pattern: {}", error.kind()), expected))?;
+    // The library's own matcher panics where the pattern is too large, or too deep.
+    let regex =
+        regex::bytes::RegexBuilder::new(glob.regex()).dot_matches_new_line(true).size_limit(REGEX_BYTES).build();
+    regex.map(Pattern).map_err(|_| {
+        let start: String = text.chars().take(40).collect();
+        let more = if start.len() < text.len() { "..." } else { "" };
+        (format!("`{start}{more}` is too large a pattern, or has too many braces inside each other"), expected)
     })
 }
 

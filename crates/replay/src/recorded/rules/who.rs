@@ -2,22 +2,22 @@
 
 use std::ops::Range;
 
-use globset::GlobMatcher;
 use regex::Regex;
 
 use super::super::Thread;
+use super::values::Pattern;
 use vruntime_workload::program::{Task, Workload};
 
 /// Whom a rule is about: whoever fits all that it says.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Who {
-    pub(super) comm: Option<GlobMatcher>,
+    pub(super) comm: Option<Pattern>,
     pub(super) regex: Option<Regex>,
     pub(super) pids: Option<Vec<Range<i64>>>,
     pub(super) tgids: Option<Vec<Range<i64>>>,
     /// These and whoever they forked, and those in turn.
     pub(super) trees: Option<Vec<Range<i64>>>,
-    pub(super) cgroup: Option<GlobMatcher>,
+    pub(super) cgroup: Option<Pattern>,
 }
 
 /// Somebody whom rules may be about.

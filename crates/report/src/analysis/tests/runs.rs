@@ -190,3 +190,48 @@ fn who_is_hit_by_an_interrupt_wakes_nobody() {
         assert_eq!((of("noise", "runs"), of("noise", "sleeps until an interrupt")), (6, 0), "{rows}");
     }
 }
+
+/// A run of ours with more groups than are told apart in a recording: all are known, and their tasks count in them.
+#[test]
+fn a_run_may_have_any_number_of_groups() {
+    let kinds = [AnalysisKind::Groups, AnalysisKind::Throttling];
+    let mut live = Analyses::new(&kinds, &AnalysisOptions::default());
+    live.machine(&MachineInfo { cpus: 2, tick_ns: 4 * MS, domains: &[], energy: None });
+    {
+        let mut tell = |told: Told<'_>| told.to(&mut live);
+        for id in 0..70_000 {
+            let path = if id == 0 { "/".to_owned() } else { format!("/g{id}") };
+            let parent = (id > 0).then_some(GroupId(0));
+            let max = (id == 69_999).then_some((20 * MS, 100 * MS));
+            tell(Told::Group(id, GroupInfo { path: &path, parent, max, weight: 100, ..GroupInfo::default() }));
+        }
+        for (id, group) in [(0, 69_999), (1, 70_001)] {
+            let info = TaskInfo { name: "t", class: "t", group: GroupId(group), ..TaskInfo::default() };
+            tell(Told::Task(id, info));
+        }
+        let move_group = |group| Event::MoveGroup { task: API, group: GroupId(group) };
+        for (at, event) in [
+            (0, Event::Fork { parent: None, child: API }),
+            (0, Event::WakeupNew { task: API, target: CpuId(0) }),
+            (0, switch(None, PrevState::Preempted, Some(API))),
+            (2, Event::Throttle { group: GroupId(69_999) }),
+            (2, Event::Unthrottle { group: GroupId(69_999), ns: MS }),
+            (3, move_group(68_000)),
+            (5, move_group(70_500)),
+            (7, switch(Some(API), PrevState::Sleeping, None)),
+        ] {
+            tell(Told::Event(at * MS, 0, event));
+        }
+        tell(Told::End(10 * MS));
+    }
+    let used = |analyses: &Analyses, group: &str| {
+        analyses.tables()[0]
+            .json()
+            .as_array()
+            .and_then(|rows| rows.iter().find(|row| row["group"] == group).map(|row| row["cpu_ns"].clone()))
+    };
+    assert_eq!((used(&live, "/g69999"), used(&live, "/g68000")), (Some((3 * MS).into()), Some((4 * MS).into())));
+    assert_eq!(live.tables()[1].rows.len(), 1);
+    // Two groups that nobody has announced.
+    assert!(live.notes().iter().any(|note| note.ends_with("left out: 2")), "{:?}", live.notes());
+}

@@ -9,6 +9,7 @@ use std::process::Command;
 use miette::IntoDiagnostic;
 
 use super::{Script, Side};
+use crate::interrupt;
 use crate::simulate::parallel;
 
 /// So many calls of a script are made; the second half of them counts.
@@ -62,6 +63,9 @@ fn one(side: Side<'_>) -> Result<f64, String> {
 
 /// What this program takes for a task of [`perform`].
 pub(crate) fn count(task: &str) -> Result<u64, String> {
+    if interrupt::asked() {
+        return Err("the experiment was interrupted".to_owned());
+    }
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])

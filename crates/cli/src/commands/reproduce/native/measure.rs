@@ -1,6 +1,7 @@
 //! Time: two or more sides take turns on one CPU of this machine.
 
 use super::Side;
+use crate::interrupt;
 
 /// What one side took, nanoseconds a switch, one figure a round.
 #[derive(Clone, Debug, Default)]
@@ -65,6 +66,10 @@ pub(crate) fn take_turns<T: Sync>(sides: &[T], rounds: usize, time: impl Fn(&T) 
         scope.spawn(move || {
             pin();
             for round in 0..=rounds {
+                // The experiment is given up then, whatever was measured.
+                if interrupt::asked() {
+                    return;
+                }
                 let mut order: Vec<usize> = (0..sides.len()).collect();
                 if round % 2 == 1 {
                     order.reverse();

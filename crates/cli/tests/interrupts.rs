@@ -1,0 +1,160 @@
+//! Ctrl-C takes effect wherever a command is: while it waits for input, reads a file without end, or a real task is in
+//! the middle of an instruction.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use support::data;
+
+/// How often a test looks, and how many looks are far more than what ends takes: only what would go on for ever takes
+/// longer.
+const LOOK: Duration = Duration::from_millis(10);
+const FOR_EVER: u32 = 6_000;
+
+/// The status of a command that ends by itself; it is killed if it does not.
+fn end_of(child: &mut Child, looks: u32) -> Option<ExitStatus> {
+    for _ in 0..looks {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
+        }
+        std::thread::sleep(LOOK);
+    }
+    child.kill().unwrap();
+    None
+}
+
+/// Whether a process has a handler for Ctrl-C, by the mask of signals that it catches.
+fn catches(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> (2 - 1) & 1 == 1
+}
+
+fn begun(folder: &Path, arguments: &[&str]) -> Child {
+    Command::new(assert_cmd::cargo::cargo_bin("vruntime"))
+        .current_dir(folder)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it runs")
+}
+
+/// Waits until the command is at work, and sends it a Ctrl-C; it ends with the status of one that was interrupted.
+fn ends(mut child: Child, what: &[&str]) {
+    (0..FOR_EVER).take_while(|_| !catches(child.id())).for_each(|_| std::thread::sleep(LOOK));
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(child.try_wait().unwrap().is_none(), "{what:?} goes on until it is interrupted");
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let status = end_of(&mut child, FOR_EVER).unwrap_or_else(|| panic!("{what:?} does not end"));
+    assert_eq!(status.code(), Some(130), "{what:?}");
+}
+
+const READERS: [&[&str]; 5] = [
+    &["trace", "info", "FILE"],
+    &["trace", "analyse", "FILE"],
+    &["trace", "convert", "FILE", "out.pftrace"],
+    &["replay", "FILE"],
+    &["diff", "FILE", "FILE2"],
+];
+
+/// The arguments of a reader of that file.
+fn of<'a>(reader: &[&'a str], file: &'a str) -> Vec<&'a str> {
+    let second = if file == "-" { "trace.txt" } else { file };
+    reader
+        .iter()
+        .map(|&word| {
+            if word == "FILE" {
+                file
+            } else if word == "FILE2" {
+                second
+            } else {
+                word
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn commands_that_wait_for_input_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = fs::read(data("../../../trace/tests/data/ftrace.txt")).unwrap();
+    fs::write(folder.path().join("trace.txt"), &text).unwrap();
+    assert!(Command::new("mkfifo").arg(folder.path().join("pipe")).status().unwrap().success());
+    for reader in READERS {
+        // Nothing comes at all, or nothing more after half a trace.
+        let silent = of(reader, "-");
+        ends(begun(folder.path(), &silent), &silent);
+        let mut half = begun(folder.path(), &silent);
+        half.stdin.as_mut().unwrap().write_all(&text[..text.len() / 2]).unwrap();
+        ends(half, &silent);
+        for file in ["pipe", "/dev/zero"] {
+            let words = of(reader, file);
+            ends(begun(folder.path(), &words), &words);
+        }
+    }
+    for words in [&["run", "pipe"][..], &["compare", "pipe", "pipe"], &["run", "-"]] {
+        ends(begun(folder.path(), words), words);
+    }
+}
+
+/// What has come through a pipe before Ctrl-C is analysed.
+#[test]
+fn an_interrupted_stream_is_analysed() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = fs::read(data("../../../trace/tests/data/ftrace.txt")).unwrap();
+    let out = folder.path().join("out.txt");
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin("vruntime"))
+        .args(["trace", "analyse", "-", "latency"])
+        .stdin(Stdio::piped())
+        .stdout(fs::File::create(&out).unwrap())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    child.stdin.as_mut().unwrap().write_all(&text).unwrap();
+    ends(child, &["trace", "analyse", "-"]);
+    let printed = fs::read_to_string(out).unwrap();
+    assert!(printed.contains("Max delay"), "{printed}");
+}
+
+/// Real tasks in the middle of one instruction, which would take hours.
+#[test]
+fn real_tasks_end_in_the_middle_of_an_instruction() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = r#"{"resources": {}, "tasks": {"a": {"mem": 1000000000000000, "loop": 1}}}"#;
+    for (name, text) in [
+        ("run", r#"{"tasks": {"a": {"run": 2000000000, "loop": 1}}}"#),
+        ("runtime", r#"{"tasks": {"a": {"runtime": 2000000000, "loop": 1}}}"#),
+        ("sleep", r#"{"tasks": {"a": {"sleep": 2000000000, "loop": 1}}}"#),
+        ("iorun", r#"{"tasks": {"a": {"iorun": 1000000000000000, "loop": 1}}}"#),
+        ("mem", memory),
+    ] {
+        let file = format!("{name}.json");
+        fs::write(folder.path().join(&file), text).unwrap();
+        let words = ["real", file.as_str()];
+        ends(begun(folder.path(), &words), &words);
+        // The end of the run ends it as well.
+        let mut child = begun(folder.path(), &["real", &file, "--duration", "300ms"]);
+        assert!(end_of(&mut child, FOR_EVER).is_some(), "{name} goes on beyond --duration");
+    }
+}
+
+/// 100,000 tasks begin under a kernel whose balancer asks for the load of a whole queue at every start.
+#[test]
+fn many_tasks_begin_in_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "kernel = '3.12'\nmachine = 'core:8'\nduration = '1ms'\n\
+                [[task]]\nname = 't'\ninstance = 100000\nrun = '1ms'\nsleep = '10ms'\n";
+    fs::write(folder.path().join("many.toml"), text).unwrap();
+    let mut child = begun(folder.path(), &["run", "many.toml"]);
+    let status = end_of(&mut child, 3 * FOR_EVER).expect("the time does not grow with the square of the tasks");
+    assert_eq!(status.code(), Some(0));
+}
