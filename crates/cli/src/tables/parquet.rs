@@ -80,13 +80,16 @@ mod tests {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::Field;
 
+    use super::super::Part;
     use super::super::tests::table;
-    use crate::args::TableFormat;
+    use crate::args::{TableFormat, Tables};
 
     #[test]
     fn what_is_written_is_read_back() {
         let folder = tempfile::tempdir().unwrap();
-        super::super::write(folder.path(), TableFormat::Parquet, "x-", &[table()]).unwrap();
+        let asked = Tables { folder: Some(folder.path().to_owned()), format: TableFormat::Parquet };
+        let part = Part { prefix: "x-".to_owned(), tables: vec![table()] };
+        super::super::write(&asked, "run", vec![part], &[]).unwrap();
         let reader = SerializedFileReader::new(File::open(folder.path().join("x-latency.parquet")).unwrap()).unwrap();
         let rows: Vec<Vec<Field>> = reader
             .get_row_iter(None)
