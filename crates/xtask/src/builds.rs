@@ -42,7 +42,9 @@ impl Builds {
             let [before, after] = [&self.before, &self.after].map(|build| outputs(build, scenario, kernel));
             let differences = differences(&before?, &after?);
             println!("{label}: {}", if differences.is_empty() { "equal" } else { "DIFFERENT" });
-            differences.iter().for_each(|line| println!("  {line}"));
+            for line in &differences {
+                println!("  {line}");
+            }
             different += usize::from(!differences.is_empty());
         }
         if different > 0 {
