@@ -181,8 +181,8 @@ impl<R: Runner> Search<'_, R> {
         Ok(found)
     }
 
-    /// Returns a small set that explains the difference. Adds the largest effects first, until the set does. Then removes
-    /// each one without which the rest explains as much.
+    /// Returns a small set that explains the difference. Adds the largest effects first, until the set does. Then
+    /// removes each one without which the rest explains as much.
     fn explain(
         &mut self,
         effects: &[Effect],
