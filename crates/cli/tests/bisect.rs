@@ -118,7 +118,7 @@ fn one_behaviour_flipped_by_hand_is_found() {
 }
 
 #[test]
-fn a_wrong_metric_or_kernel_is_told() {
+fn a_wrong_metric_or_kernel_is_an_error() {
     let told = fails(&["bisect", "web", "--from", "6.1", "--to", "6.12", "--metric", "shar(web)"]);
     assert!(told.contains("there is no metric `shar(web)`") && told.contains("did you mean `share(CLASS)`?"), "{told}");
     let told = fails(&["bisect", "web", "--from", "2.6.22", "--to", "6.12"]);

@@ -42,10 +42,9 @@ const PINNED_NS: u64 = 512_000_000;
 /// Balancing that works leaves less than this, two windows later.
 const SLOWLY: f64 = 0.75;
 
-/// So many tasks may wait beside as many idle CPUs in the mean of a window, on a machine of so many CPUs: a wakeup
-/// looks for an idle CPU in one last-level cache only, and at not all of it. On small machines most of one CPU: tasks
-/// that come and go keep all of eight CPUs busy for 85 to 90 % of the time with half a task waiting beside an idle CPU
-/// on average, never the same ones.
+/// The number of tasks that may wait beside as many idle CPUs, in the mean of a window, by the number of CPUs. A wakeup
+/// searches a part of one last-level cache only. On small machines it is most of one CPU. There, short tasks can keep
+/// eight CPUs busy for 85 to 90 % of the time. On average, half a task then waits beside an idle CPU.
 fn tolerated(cpus: usize) -> f64 {
     (cpus as f64 / 20.0).max(0.75)
 }

@@ -19,7 +19,7 @@ use crate::costs::Costs;
 use crate::cpu::{IDLE, STOPPER};
 use crate::machine::Machine;
 
-/// So many messages' buffers fill a second-level cache: of a message of 100 bytes the kernel's are 1 KiB.
+/// The number of messages whose buffers fill a second-level cache. A message of 100 bytes has 1 KiB in the kernel.
 const CACHED_BUFFERS: u32 = 1024;
 
 /// The last three that had a CPU, each once, the latest first.
@@ -65,7 +65,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 mod tests {
     use super::*;
 
-    /// A ring of so many: what each loses at its turn.
+    /// Returns what each task of a ring loses at its turn.
     fn ring(tasks: u32) -> Vec<u64> {
         let mut recent = Recent::NONE;
         let mut lost: Vec<u64> = (0..tasks * 3).map(|turn| recent.touch(turn % tasks)).collect();

@@ -45,8 +45,7 @@ pub struct MachineSpec {
     pub idle_depths: Vec<IdleDepth>,
     /// CPUs that are isolated from the beginning (`isolcpus=domain`): load is not balanced to or from them. Not all.
     pub isolated: CpuMask,
-    /// A virtual machine's host has only so many CPUs, 1 or more, for all of its virtual ones; `None`: as many as are
-    /// needed.
+    /// The number of CPUs that a virtual machine's host has for it, 1 or more. `None`: as many as are needed.
     pub host_cpus: Option<u32>,
     /// Moments in which the host of a virtual machine runs something else on a CPU; `None`: there are none.
     pub stalls: Option<Stall>,

@@ -1,4 +1,4 @@
-//! What `vruntime bisect` can be told.
+//! Options of `vruntime bisect`.
 
 use std::path::PathBuf;
 

@@ -194,7 +194,7 @@ fn tasks_woken_onto_a_busy_cpu_are_told_apart() {
 /// Task b wakes up on CPU 2 every 10 ms, where task a runs, and runs for 9 ms there: a waits beside idle CPUs. The
 /// pattern is `sched_idle_cpu` only if a is SCHED_IDLE, b is not, and b was woken on CPU 2.
 #[test]
-fn sched_idle_tasks_that_wakeups_preempt_are_told_apart() {
+fn sched_idle_tasks_that_wakeups_preempt_are_a_pattern() {
     let found = |policies: [SchedPolicy; 2], woken: bool, reset: bool| {
         let mut detector = watch(Some(pairs()));
         for (id, policy) in (0..).zip(policies) {

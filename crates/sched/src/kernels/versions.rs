@@ -49,8 +49,8 @@ impl Kernel {
     /// running kernel's instructions:
     ///
     /// - Which task preempts which ([`Behaviour::ForkWaits`] and others that came with 6.19). A parent beside a hog
-    ///   lost its CPU to none of 187 children that it forked within its slice of 1.4 ms, eligible or not (6.18.15, Debian's, emulated: to 81 of 164). Which
-    ///   release between them changed it is not known.
+    ///   lost its CPU to none of 187 children that it forked within its slice of 1.4 ms, eligible or not (6.18.15,
+    ///   Debian's, emulated: to 81 of 164). Which release between them changed it is not known.
     /// - [`Behaviour::VcpuPack`], a cloud's own patch (`sched_vcpu_pack=15` on its command line): a task that
     ///   may run on several CPUs leaves idle ones alone while one that is in use has *room*: nothing there but at most
     ///   one runnable fair task, and a utilisation below seven tenths of the capacity, counting what the task would

@@ -17,7 +17,7 @@ pub(super) struct Ran {
     pub(super) values: Vec<f64>,
     /// Digests of the runs' events.
     pub(super) digests: Vec<u64>,
-    /// What everybody got.
+    /// The results of the runs.
     pub(super) results: Vec<Results>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Effect {
     pub(super) alone: f64,
     /// What is lost without it in the second kernel.
     pub(super) left_out: f64,
-    /// What goes along with it, as one cannot be without the other.
+    /// Differences that it needs.
     pub(super) with: Vec<Difference>,
 }
 
@@ -132,7 +132,7 @@ pub(super) fn search<R: Runner>(
     }
     let mut effects: Vec<Effect> = effects.into_values().collect();
     let total = last.mean() - first.mean();
-    // In the direction of the whole first, what goes against it last.
+    // First those in the direction of the whole, last those against it.
     let towards = |effect: &Effect| effect.mean() * total.signum();
     effects.sort_by(|a, b| towards(b).total_cmp(&towards(a)).then(a.difference.cmp(&b.difference)));
     let noise = first.noise().max(last.noise());
@@ -183,8 +183,8 @@ impl<R: Runner> Search<'_, R> {
         Ok(found)
     }
 
-    /// A small set that explains the difference: the largest effects first, until together they do; then those are left
-    /// out again without which it is explained as well.
+    /// Returns a small set that explains the difference. Adds the largest effects first, until the set does. Then
+    /// removes each one without which the rest explains as much.
     fn explain(
         &mut self,
         effects: &[Effect],

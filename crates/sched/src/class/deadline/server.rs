@@ -23,8 +23,8 @@ use super::queue::{Charged, DlDequeue, DlEnqueue, DlRq, Env, SERVER};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ServerRules {
     /// A server that had to run, and comes back before its deadline, begins a new period, and its wait with it
-    /// (6.18.15). Otherwise it keeps its deadline, with the runtime its share allows (6.12.117, 6.19.14, 7.0.13 and 7.1.13; late
-    /// releases of 6.18 are taken to).
+    /// (6.18.15). Otherwise it keeps its deadline, with the runtime its share allows (6.12.117, 6.19.14, 7.0.13 and
+    /// 7.1.13; late releases of 6.18 are taken to).
     pub forgets: bool,
     /// A server whose runtime is found to be used up after its next period has begun waits for a whole period (6.18+).
     /// Otherwise it goes on with that period.

@@ -580,8 +580,8 @@ impl Discipline for EevdfOrder {
 
     fn yields<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) {
         if shared.config.has(Behaviour::ForfeitsOnYield) {
-            // A task that yields while it is owed time gives up the rest of its request (6.18+; 6.12.117 does, too, read
-            // in its text). Another task goes on as it was.
+            // A task that yields while it is owed time gives up the rest of its request (6.18+; 6.12.117 does, too,
+            // read in its text). Another task goes on as it was.
             if !entity_eligible(rq, se) {
                 return;
             }
