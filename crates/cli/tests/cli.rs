@@ -230,7 +230,7 @@ fn lists_for_programs() {
     assert_eq!(feature.map(|row| (&row["on"], &row["has_effect"])), Some((&true.into(), &true.into())));
     let all = json(&["kernels", "--features", "--json"]);
     assert!(
-        all.as_array().is_some_and(|all| all.iter().any(|row| row["kernels"] == serde_json::json!(["6.6", "7.1"])))
+        all.as_array().is_some_and(|all| all.iter().any(|row| row["kernels"] == serde_json::json!(["6.6", "7.2"])))
     );
 
     let machines = json(&["machines", "--json"]);
@@ -243,7 +243,7 @@ fn lists_for_programs() {
 #[test]
 fn features_are_told_with_the_kernels_that_have_them() {
     let all = well(&["kernels", "--features"]);
-    assert!(all.contains("GENTLE_FAIR_SLEEPERS") && all.contains("3.10 to 6.1 "), "{all}");
+    assert!(all.contains("GENTLE_FAIR_SLEEPERS") && all.contains("3.10 to 6.4 "), "{all}");
     let one = well(&["kernels", "--features", "6.12"]);
     assert!(one.contains("RUN_TO_PARITY") && !one.contains("GENTLE_FAIR_SLEEPERS"), "{one}");
     // Each tunable once, though it can be set by the name of its sysctl, too.
@@ -257,7 +257,7 @@ fn features_are_told_with_the_kernels_that_have_them() {
     }
     let run = ["run", "groups.toml", "--kernel", "6.12", "--duration", "1ms", "--feature"];
     let note = |feature| text(&vruntime(&[&run[..], &[feature]].concat()).stderr);
-    assert!(note("NO_GENTLE_FAIR_SLEEPERS").contains("Linux 6.12 has no GENTLE_FAIR_SLEEPERS: 3.10 to 6.1 do"));
+    assert!(note("NO_GENTLE_FAIR_SLEEPERS").contains("Linux 6.12 has no GENTLE_FAIR_SLEEPERS: 3.10 to 6.4 do"));
     assert!(note("TTWU_QUEUE").contains("makes no difference here"));
     assert!(!note("NO_RUN_TO_PARITY").contains("has no"));
 }

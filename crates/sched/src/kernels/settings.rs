@@ -170,7 +170,7 @@ impl Kernel {
     /// let error = kernel.takes("sched_util_clamp_min", 5000).unwrap_err();
     /// assert_eq!(error.to_string(), "sched_util_clamp_min cannot be 5000: it is 0 to 1024");
     /// let error = kernel.takes("kernel.sched_latency_ns", 6_000_000).unwrap_err();
-    /// assert_eq!(error.to_string(), "Linux 6.12 has no latency_ns: 3.10 to 6.1 do");
+    /// assert_eq!(error.to_string(), "Linux 6.12 has no latency_ns: 3.10 to 6.4 do");
     /// ```
     pub fn takes(&self, name: &str, value: u64) -> Result<(), SettingError> {
         let name = self.tunable_name(name);

@@ -49,7 +49,7 @@ pub struct Fair<D, T>(PhantomData<(D, T)>);
 /// EEVDF, as in 6.6 to 6.18: which of them is in `Config::eevdf` and the features.
 pub type Eevdf<T = Knobs> = Fair<EevdfOrder, T>;
 
-/// CFS, as in 3.10 to 6.1: which of them is in `Config::behaviours` and the features.
+/// CFS, as in 3.10 to 6.4: which of them is in `Config::behaviours` and the features.
 pub type Cfs<T = Knobs> = Fair<CfsOrder, T>;
 
 /// Where disciplines differ: the order of a queue, and what is done at its edges. `cfs` is the index of a group.
