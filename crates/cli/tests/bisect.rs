@@ -156,11 +156,11 @@ fn behaviours_can_be_forced() {
         assert!(digest.is_string(), "{told}");
         digest
     };
-    let off = "-GROUP_LOAD_RATE_LIMIT";
-    assert_eq!(digest("6.6", &["--feature", off]), digest("6.6", &[]), "6.6 has it not");
-    assert_ne!(digest("6.12", &["--feature", off]), digest("6.12", &[]));
-    assert_eq!(digest("6.12", &["--feature", off]), digest(&format!("6.12+{off}"), &[]));
-    assert_eq!(digest("6.6", &["--feature", "+GROUP_LOAD_RATE_LIMIT"]), digest("6.6+GROUP_LOAD_RATE_LIMIT", &[]));
+    let off = "-TASK_THROTTLE";
+    assert_eq!(digest("6.12", &["--feature", off]), digest("6.12", &[]), "6.12 has it not");
+    assert_ne!(digest("6.18", &["--feature", off]), digest("6.18", &[]));
+    assert_eq!(digest("6.18", &["--feature", off]), digest(&format!("6.18+{off}"), &[]));
+    assert_eq!(digest("6.12", &["--feature", "+TASK_THROTTLE"]), digest("6.12+TASK_THROTTLE", &[]));
     for (kernel, feature, problem, help) in [
         ("7.0", "-PROTECTS_SHORTEST_SLICE", "needs PROTECTS_SHORTEST_SLICE", "-WAKEUP_SHORTENS_PROTECTION"),
         ("5.10", "+YIELD_FORFEITS", "YIELD_FORFEITS means nothing to CFS", "--behaviours"),

@@ -146,7 +146,7 @@ fn a_kernel_that_is_not_on_offer_gets_its_neighbours() {
         ("6.16", "none between 6.14 and 6.17 is on offer", "the nearest is 6.17;"),
         ("5.17", "none between 5.15 and 6.1 is on offer", "the nearest is 5.15;"),
         ("6.20", "none between 6.18 and 7.0 is on offer", "the nearest is 6.18;"),
-        ("7.3", "the newest on offer is 7.1", "the nearest is 7.1;"),
+        ("7.3", "the newest on offer is 7.2", "the nearest is 7.2;"),
     ] {
         let told = fails(&["run", "beat.json", "--kernel", kernel]);
         assert!(told.contains(&format!("there is no kernel `{kernel}`: {why}")) && told.contains(nearest), "{told}");

@@ -55,7 +55,7 @@ fn digest(kernel: &str, tasks: u64, forced: &[(Behaviour, bool)]) -> u64 {
 #[test]
 fn each_kernel_is_set_apart_by_its_behaviours() {
     use Behaviour as B;
-    let cases: [(&str, &[(Behaviour, bool)]); 20] = [
+    let cases: [(&str, &[(Behaviour, bool)]); 19] = [
         ("4.18-el8", &[(B::BesideIdle, true), (B::GroupsByUtil, false)]),
         ("4.19", &[(B::GroupsByUtil, false)]),
         ("5.4", &[(B::GroupsByUtil, false)]),
@@ -65,7 +65,6 @@ fn each_kernel_is_set_apart_by_its_behaviours() {
         ("5.15", &[(B::SearchOnce, false), (B::SiblingsOfPrev, false)]),
         ("5.15", &[(B::NewidleGateCost, true)]),
         ("5.14-el9", &[(B::NewidleGateCost, false)]),
-        ("5.14-el9", &[(B::IdleLagDecays, true)]),
         ("6.4", &[(B::PeriodsApart, false)]),
         ("6.4", &[(B::SiblingByCores, true), (B::SiblingOfBusiest, true), (B::SmtBalance, true)]),
         ("6.8", &[(B::GroupLoadRateLimit, false)]),

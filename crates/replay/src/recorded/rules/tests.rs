@@ -411,8 +411,8 @@ fn patterns_may_be_too_deep_or_too_large() {
     let changed = applied(&["{web-*,{x,lo[a-z]ger}:?}: nice=5"]).unwrap();
     let nice = |name| policy(&changed, name);
     assert_eq!(
-        (nice("web-client"), nice("logger:0")),
+        (nice("web-client-5"), nice("logger:0-7")),
         (Some(Policy::Other { nice: 5, slice: None }), Some(Policy::Other { nice: 5, slice: None }))
     );
-    assert_eq!(nice("web server"), policy(&applied(&[]).unwrap(), "web server"));
+    assert_eq!(nice("web server-6"), policy(&applied(&[]).unwrap(), "web server-6"));
 }
