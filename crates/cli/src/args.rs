@@ -129,9 +129,9 @@ pub(crate) enum Command {
     Compare(Compare),
     /// Find which differences of two kernels move a figure
     #[command(
-        long_about = "Runs a workload under two kernels and between them: with each behaviour, feature and number in which they differ taken \
-                      over alone, and with each left out. Prints the smallest set found that explains the difference, what \
-                      switches it on a real kernel, and a table of what each difference does by itself.",
+        long_about = "Runs a workload under two kernels and between them. Each behaviour, feature and number in which they differ is taken \
+                      over alone, and left out alone. Prints the smallest set found that explains the difference, and what \
+                      switches it on a real kernel. A table has the effect of each difference.",
         after_long_help = "Examples:\n  \
             vruntime bisect web.toml --from 5.15 --to 6.8 --metric 'late_p99(web/worker)'\n  \
             vruntime bisect demo --from 6.1 --to 6.12"

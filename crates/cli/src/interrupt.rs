@@ -1,15 +1,14 @@
 //! Ctrl-C: the run stops and prints what it has. A second Ctrl-C ends the program at once, as does the first while
 //! input is read.
 //!
-//! What goes on for long asks [`asked`] now and then. Where nothing asks within [`PATIENCE`] (a library that reads a
-//! file, a table of a million rows), the program ends all the same, unless finished results or a changed machine would
-//! be left behind.
+//! Long work calls [`asked`] now and then. If it does not within [`PATIENCE`], the program ends all the same: a library
+//! may be reading a file. It does not end if finished results or a changed machine would be left behind.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 static ASKED: AtomicBool = AtomicBool::new(false);
-/// Something has noticed, and comes to its end.
+/// Some work has noticed, and is ending.
 static NOTICED: AtomicBool = AtomicBool::new(false);
 /// The machine is changed, and has to be as before at the end.
 static CAREFUL: AtomicBool = AtomicBool::new(false);
@@ -17,7 +16,7 @@ static CAREFUL: AtomicBool = AtomicBool::new(false);
 static FINISHED: AtomicUsize = AtomicUsize::new(0);
 /// How long the program may take to notice.
 const PATIENCE: Duration = Duration::from_millis(700);
-/// A file is being read, which may be a pipe that nobody writes to.
+/// A file is being read, which may be a pipe without a writer.
 static READING: AtomicBool = AtomicBool::new(false);
 
 /// Exit code of a program ended by SIGINT, as shells report it.

@@ -32,7 +32,7 @@ fn incomplete() -> MutexGuard<'static, BTreeSet<PathBuf>> {
 /// Removes the files that are not complete: the program ends at once, and nothing is dropped.
 pub(crate) fn remove_incomplete() {
     for path in incomplete().iter() {
-        // Nobody could be told that one cannot be removed.
+        // There is no place left to report an error.
         let _removed = fs::remove_file(path);
     }
 }

@@ -14,8 +14,8 @@ use crate::{input, inputs, interrupt};
 /// Events between two looks for Ctrl-C.
 pub(crate) const ROUND: u64 = 1 << 16;
 
-/// Opens a file, or standard input if it is `-`. Text is read as it comes, up to Ctrl-C. A binary trace that comes
-/// through a pipe is kept first, because it is read to and fro.
+/// Opens a file, or standard input if it is `-`. Text is read as it arrives, up to Ctrl-C. A binary trace from
+/// a pipe is kept first, because it is read to and fro.
 pub(crate) fn open(path: &Path) -> miette::Result<Box<dyn Events>> {
     inputs::record(path);
     let opened = || -> Result<Box<dyn Events>, read::Error> {
@@ -25,7 +25,7 @@ pub(crate) fn open(path: &Path) -> miette::Result<Box<dyn Events>> {
         if path.is_dir() {
             return read::open(path);
         }
-        // Opening a named pipe waits for somebody who writes to it.
+        // Opening a named pipe waits for its writer.
         let mut file = interrupt::reading(|| File::open(path))?;
         if !file.metadata()?.is_file() {
             return streamed(file);
@@ -43,7 +43,7 @@ pub(crate) fn reads_again(path: &Path) -> bool {
     path != Path::new("-") && fs::metadata(path).is_ok_and(|there| there.is_file())
 }
 
-/// Standard input, without the standard library's buffer: what is in there nobody can wait for.
+/// Standard input, without the standard library's buffer, which cannot be waited for.
 #[cfg(unix)]
 fn stdin() -> io::Result<File> {
     use std::os::fd::AsFd;
@@ -57,7 +57,7 @@ fn stdin() -> io::Result<io::Stdin> {
     Ok(io::stdin())
 }
 
-/// Reads what comes through a pipe, or from a device.
+/// Reads from a pipe or a device.
 fn streamed<R>(from: R) -> Result<Box<dyn Events>, read::Error>
 where
     Stoppable<R>: Read + 'static,
@@ -74,7 +74,7 @@ where
     read::from_reader(kept)
 }
 
-/// Ends with Ctrl-C, also while nothing comes.
+/// Ends with Ctrl-C, also while nothing arrives.
 struct Stoppable<R>(R);
 
 /// How long it waits before it looks for Ctrl-C.

@@ -90,7 +90,7 @@ fn commands_that_wait_for_input_end() {
     fs::write(folder.path().join("trace.txt"), &text).unwrap();
     assert!(Command::new("mkfifo").arg(folder.path().join("pipe")).status().unwrap().success());
     for reader in READERS {
-        // Nothing comes at all, or nothing more after half a trace.
+        // No byte arrives, or no more after half a trace.
         let silent = of(reader, "-");
         ends(begun(folder.path(), &silent), &silent);
         let mut half = begun(folder.path(), &silent);

@@ -47,7 +47,7 @@ pub struct Collector {
     shares: Shares,
     settling: Settling,
     frequency: Frequencies,
-    /// When a CPU has just looked for work: what that took comes next.
+    /// When a CPU has just looked for work: the next event has the time that this took.
     balanced: Option<u64>,
     h_load: Option<GroupVisits>,
     loadavg: Option<LoadAvg>,

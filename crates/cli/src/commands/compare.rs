@@ -65,7 +65,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let ran = sides.iter().zip(runs.chunks(usize::from(options.seeds.repeat))).map(|(side, runs)| Ran { side, runs });
     let compared = Compared::new(ran.collect(), checks)?;
     let json = compared.json();
-    // Whatever cannot be written, the comparison is printed before that is told.
+    // Prints the comparison before the error of a file that cannot be written.
     let left = options.out.as_ref().map_or(Ok(()), |out| compared.leave(out, &json));
     let written = simulate::all_written(&runs).and(left).and(compared.leave_reports(compare));
     tell_notes(&runs);

@@ -131,7 +131,7 @@ pub(crate) fn diff(diff: &Diff) -> miette::Result<Ended> {
     let damage = [(&diff.a, &one), (&diff.b, &other)]
         .into_iter()
         .flat_map(|(path, side)| side.damage.iter().map(|what| format!("{} is damaged: {what}", path.display())));
-    // Whatever cannot be written, the result is printed before that is told.
+    // Prints the result before the error of a file that cannot be written.
     let written =
         tables::write(&diff.tables, "diff", vec![vec![table(&lanes)].into()], &damage.collect::<Vec<String>>());
     if diff.json {

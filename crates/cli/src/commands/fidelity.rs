@@ -209,7 +209,7 @@ fn simulated(files: Files, fidelity: &Fidelity, places: &Places) -> miette::Resu
 fn show(judged: &Judged, fidelity: &Fidelity) -> miette::Result<()> {
     let Judged { cells, lead, notes, skipped, .. } = judged;
     let told: Vec<String> = notes.iter().chain(skipped).cloned().collect();
-    // Whatever cannot be written, the cells are printed before that is told.
+    // Prints the cells before the error of a file that cannot be written.
     let page = fidelity
         .reports
         .html

@@ -58,7 +58,7 @@ pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
         }
     }
     tell(&runs);
-    // Whatever cannot be written, the results are printed before that is told.
+    // Prints the results before the error of a file that cannot be written.
     let logged = match (&real.rtapp_log, runs.first()) {
         (Some(folder), Some(measured)) => write_rtapp_logs(folder, &input, measured)
             .into_diagnostic()

@@ -75,7 +75,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     if let Some(section) = &asked.section {
         section.tell(&mut check, &mut notes);
     }
-    // Whatever cannot be written, the results are printed before that is told.
+    // Prints the results before the error of a file that cannot be written.
     let written = leave_reports(arguments, &programs, &check, &notes, analyses.as_ref(), &runs);
     let written = simulate::all_written(&runs).and(written);
     if arguments.json {

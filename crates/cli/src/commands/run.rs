@@ -69,7 +69,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let runs = simulate::all(&jobs).into_iter().collect::<Result<Vec<Done>, Failure>>();
     let runs = runs.map_err(|failure| rules::report(&rules, &input, failure))?;
     let head = head(&input.title(), &plan, &changes, &runs);
-    // Whatever cannot be written, the results are printed before that is told.
+    // Prints the results before the error of a file that cannot be written.
     let left = || {
         if let Some(folder) = &options.out {
             leave_results(folder, &input.name, &plan, &changes, &runs)?;

@@ -215,7 +215,7 @@ fn rtapp_logs_are_a_file_a_task_and_a_row_a_loop() {
 
 /// What can be known before the run is an error before it.
 #[test]
-fn names_that_nobody_has_are_errors_before_the_run() {
+fn unknown_names_are_errors_before_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (file, out, logs) = (path("a.json"), path("out"), path("logs"));

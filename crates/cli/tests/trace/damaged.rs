@@ -113,7 +113,7 @@ fn what_a_damaged_trace_lacks_is_counted_alike() {
 
 /// What `trace info` says of damage, `analyse`, `diff` and `replay` say as well: as text, as JSON, and beside tables.
 #[test]
-fn damage_is_told_by_every_command() {
+fn every_command_reports_damage() {
     let folder = tempfile::tempdir().unwrap();
     let whole = fs::read_to_string(recordings::whole("mix", folder.path())).unwrap();
     let mut lines: Vec<&str> = whole.lines().collect();

@@ -126,7 +126,7 @@ fn columns_move_together_also_where_cells_are_broken() {
 }
 
 #[test]
-fn a_row_is_one_line_where_nobody_reads_it_on_a_terminal() {
+fn a_row_is_one_line_outside_a_terminal() {
     let rows = || [vec!["some words ".repeat(20), "1".to_owned()], vec!["short".to_owned(), "2".to_owned()]];
     let text = grid_of(ENDLESS, &["what", "how many"], 1, rows());
     assert_eq!(text.lines().count(), 4, "head, rule and two rows: {text}");

@@ -126,13 +126,13 @@ pub fn read_lstopo(text: &str) -> Result<Lstopo, ParseTopologyError> {
     Ok(Lstopo { topology, notes })
 }
 
-/// Returns the offset of the first element with more than [`MAX_DEPTH`] others around it: the XML library calls itself
+/// Returns the offset of the first element with more than [`MAX_DEPTH`] others around it. The XML library calls itself
 /// for each level, and would overflow the stack. Text that is no XML may be found too deep or not; the library says
 /// what is wrong with it. The levels of what a DOCTYPE declares count as if they were there.
 fn too_deep(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let (mut at, mut depth) = (0, 0_usize);
-    // The end of what begins at `from` and goes on to `end`.
+    // Returns the end of the text from `from` to `end`.
     let after = |from: usize, end: &str| text[from..].find(end).map_or(bytes.len(), |found| from + found + end.len());
     while let Some(found) = text[at..].find('<') {
         let start = at + found;

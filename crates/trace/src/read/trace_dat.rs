@@ -51,7 +51,7 @@ struct Cpu {
     pages: Pages,
     page: Page,
     now: Now,
-    /// Set if the file ends before the CPU's data does, until that is told.
+    /// Set if the file ends before the CPU's data does, until the reader has reported it.
     cut: bool,
     /// Set if the CPU has data and the file has none of it.
     unread: bool,
@@ -188,7 +188,7 @@ impl<R: Read + Seek> TraceDat<R> {
     /// Finds what `cpu` tells next, and puts it among the others.
     fn advance(&mut self, cpu: usize) -> Result<(), Error> {
         let row = &mut self.cpus[cpu];
-        // Without an event in between, a loss is told once.
+        // Reports a loss once if no event is in between.
         let told = matches!(row.now, Now::Lost(None));
         loop {
             match row.page.next(row.pages.page(), self.layout) {

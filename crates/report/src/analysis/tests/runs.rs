@@ -232,6 +232,6 @@ fn a_run_may_have_any_number_of_groups() {
     };
     assert_eq!((used(&live, "/g69999"), used(&live, "/g68000")), (Some((3 * MS).into()), Some((4 * MS).into())));
     assert_eq!(live.tables()[1].rows.len(), 1);
-    // Two groups that nobody has announced.
+    // Two groups without an announcement.
     assert!(live.notes().iter().any(|note| note.ends_with("left out: 2")), "{:?}", live.notes());
 }
