@@ -302,14 +302,14 @@ fn by_part(parts: &[Part], results: &Results) -> Vec<u64> {
 
 /// A what-if of a part: predicted and true CPU time, nanoseconds.
 #[derive(Clone, Debug)]
-struct Predicted {
+struct Outcome {
     part: Part,
     predicted: u64,
     /// With the seed of the recording and with others.
     real: Vec<u64>,
 }
 
-impl Predicted {
+impl Outcome {
     /// Within 5 % of the true time, within a thousandth of a CPU, or between the true times of two seeds.
     fn is_near(&self) -> bool {
         let near = |real: u64| self.predicted.abs_diff(real) <= (real / 20).max(DURATION_OF_WHAT_IFS / 1000);
@@ -325,7 +325,7 @@ impl Predicted {
 }
 
 /// What becomes of the parts of a system that are no hogs, predicted and real; nothing if there is nothing to change.
-fn predict(system: &System, change: &Change) -> Vec<Predicted> {
+fn predict(system: &System, change: &Change) -> Vec<Outcome> {
     let has_hogs = system.parts.iter().any(|part| matches!(part, Part::Hog { .. }));
     if !has_hogs && matches!(change, Change::Nice(_) | Change::NoHogs) {
         return Vec::new();
@@ -340,7 +340,7 @@ fn predict(system: &System, change: &Change) -> Vec<Predicted> {
     let changed = change.of(system);
     let seeds = (0..6).map(|more| System { seed: changed.seed.wrapping_add(more), ..changed.clone() });
     let real: Vec<_> = seeds.map(|of| by_part(&system.parts, &simulated(&of, DURATION_OF_WHAT_IFS).0)).collect();
-    let all = system.parts.iter().zip(predicted).enumerate().map(|(number, (part, predicted))| Predicted {
+    let all = system.parts.iter().zip(predicted).enumerate().map(|(number, (part, predicted))| Outcome {
         part: part.clone(),
         predicted,
         real: real.iter().map(|times| times[number]).collect(),
@@ -362,8 +362,8 @@ fn what_ifs(count: usize) -> (usize, usize, String) {
             continue;
         }
         asked += 1;
-        near += usize::from(all.iter().all(Predicted::is_near));
-        repeatable += usize::from(all.iter().all(Predicted::is_repeatable));
+        near += usize::from(all.iter().all(Outcome::is_near));
+        repeatable += usize::from(all.iter().all(Outcome::is_repeatable));
         for one in &all {
             let kind = kinds.entry((name(&change), name(&one.part))).or_default();
             for (count, counts) in kind.iter_mut().zip([one.is_near(), one.is_repeatable(), true]) {

@@ -48,8 +48,8 @@ use crate::stalls::Stalls;
 use crate::sync::Objects;
 use crate::task::{FIRST, Task};
 
-/// The number of events between two calls of the watcher. There is no clock here, so it is small: even if an event takes
-/// a millisecond, the watcher runs twice a second. Its own clock decides how often it does more.
+/// The number of events between two calls of the watcher. There is no clock here, so it is small: even if an event
+/// takes a millisecond, the watcher runs twice a second. Its own clock decides how often it does more.
 const WATCH_EVERY: u64 = 1 << 9;
 /// So many times as many events as instructions may follow each other in one instant: a task that never lets time pass
 /// is found and named first.
