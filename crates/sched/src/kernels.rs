@@ -48,7 +48,7 @@ const MS: u64 = 1_000_000;
 pub struct KernelRow {
     /// What users call it.
     pub name: &'static str,
-    /// The release of mainline whose [behaviours](behaviours) it has.
+    /// The release of mainline whose [behaviours] it has.
     pub release: &'static str,
     /// What the names of its releases (`uname -r`) contain, if a distribution made it; else empty.
     pub vendor: &'static str,

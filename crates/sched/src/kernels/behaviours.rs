@@ -1,7 +1,7 @@
 //! Behaviours: facts of the scheduler that changed once.
 //!
 //! A kernel is the set of behaviours in force at its release, with additions and removals where the kernel is not the
-//! plain release. The scheduler asks [`Config::has`](crate::Config::has) and never compares versions.
+//! plain release. The scheduler asks `Config::has` and never compares versions.
 
 mod rows;
 mod rules;
