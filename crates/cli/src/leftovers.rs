@@ -81,7 +81,7 @@ mod tests {
         replace(&path, "trace csv", &names(&["a", "c"])).unwrap();
         replace(&path, "run csv", &names(&[])).unwrap();
         assert_eq!(there(), names(&["a", "c", "mine"]));
-        // A name in the list that leads out of the folder is nobody's.
+        // A name in the list that leads out of the folder is ignored.
         fs::write(path.join(LIST), "run csv\t../outside\nrun csv\t/tmp\n").unwrap();
         replace(&path, "run csv", &names(&[])).unwrap();
         assert!(outside.exists());

@@ -68,7 +68,7 @@ pub struct KernelRow {
     pub base_slice_ns: u64,
     /// A task that ran less than this ago is cache-hot, ns.
     pub migration_cost_ns: u64,
-    /// What of it nobody has compared with that kernel; empty: nothing.
+    /// The parts that were not compared with that kernel. Empty if all were.
     pub unverified: &'static str,
     /// What changed, and why.
     pub change: &'static str,

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use vruntime_trace::{GroupInfo, SchedPolicy};
 
-/// The most groups of a recording that are told apart; tasks of later ones count where they were before. A run of ours
-/// numbers its groups, and all of them are known.
+/// The largest number of groups of a recording that the analyses distinguish. Tasks of later groups count where they were
+/// before. A run of ours numbers its groups, and all of them are known.
 const MAX_GROUPS: usize = 1 << 16;
 /// The most groups of a run of ours, as in its traces.
 const MAX_OWN: usize = 1 << 24;
-/// The deepest groups that are told apart.
+/// The greatest depth of groups that the analyses distinguish.
 const MAX_DEPTH: usize = 256;
 
 /// What is known of the task groups of a recorded machine besides its trace. Paths are absolute, `/` is the root.

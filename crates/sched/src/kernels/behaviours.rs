@@ -70,7 +70,7 @@ pub enum Certainty {
     Recorded,
     /// The difference was read in the texts of a kernel that has the behaviour and of one that has not.
     Read,
-    /// The release is from the mainline history as remembered. Nobody compared it with that kernel's text.
+    /// The release is from the mainline history as remembered. It was not compared with that kernel's text.
     Remembered,
 }
 

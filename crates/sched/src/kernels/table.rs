@@ -342,7 +342,7 @@ pub(super) static KERNELS: &[KernelRow] = &[
         features: features(&[FROM_5_4, EEVDF_6_6, EEVDF_6_12, FROM_6_0]),
         lacks: &[Feature::NiRandom],
         unverified: "its releases of changes are remembered, not compared with its text",
-        change: "6.12 with changed weights that place an entity anew (6.13); the balancer no longer counts tasks with a delayed dequeue, and \
+        change: "6.12 with changed weights that place an entity again (6.13); the balancer no longer counts tasks with a delayed dequeue, and \
                  leaves tasks that are not eligible until it has failed. The base slice is 0.75 ms.",
         ..ROW
     },

@@ -217,7 +217,7 @@ impl Idleness {
         (idle / cost).max(4) as usize
     }
 
-    /// A search by this CPU has looked at so many CPUs.
+    /// Records the number of CPUs that a search by this CPU has looked at.
     pub(crate) fn scanned(&self, cpus: u64) {
         let (old, cost) = (self.avg_scan_cost.load(Relaxed) as i64, (cpus * LOOK_NS) as i64);
         self.avg_scan_cost.store((old + (cost - old) / 8) as u64, Relaxed);

@@ -191,7 +191,7 @@ fn who_is_hit_by_an_interrupt_wakes_nobody() {
     }
 }
 
-/// A run of ours with more groups than are told apart in a recording: all are known, and their tasks count in them.
+/// A run of ours has more groups than the analyses distinguish in a recording: all are known, with their tasks.
 #[test]
 fn a_run_may_have_any_number_of_groups() {
     let kinds = [AnalysisKind::Groups, AnalysisKind::Throttling];

@@ -76,7 +76,7 @@ behaviours! {
     NewidleCostFades NEWIDLE_COST_FADES: Balance "3.13".."" Remembered
         "let the highest cost of newly-idle balancing fade";
     NewidleRetries NEWIDLE_RETRIES: Balance "3.15".."" Remembered
-        "pick again after a newly-idle balance that let go of the queue";
+        "pick again after a newly-idle balance that released the queue's lock";
     RootOverload ROOT_OVERLOAD: Balance "3.17".."" Remembered
         "skip newly-idle balancing while no CPU of the root domain has two tasks";
     KicksForCache NOHZ_KICK_FOR_BUSY_CACHE: Balance "3.13".."" Remembered
@@ -242,7 +242,7 @@ behaviours! {
     ReweightStretches REWEIGHT_STRETCHES_SLEEPERS: Eevdf "6.13".."" Remembered
         "stretch the deadline that a sleeping entity took along when its weight changes";
     ReweightPlaces REWEIGHT_PLACES: Eevdf "6.13".."7.1" Remembered
-        "place a reweighted entity anew, by its lag";
+        "place a reweighted entity again, by its lag";
     IneligibleMoves INELIGIBLE_STAYS: Eevdf "6.14".."" Remembered
         "leave an entity that is not eligible to its CPU until a balance has failed";
     Vprot PROTECTS_SHORTEST_SLICE: Eevdf "6.17".."" Remembered
@@ -274,7 +274,7 @@ behaviours! {
     ForkWaits FORK_DOES_NOT_PREEMPT: Eevdf "6.19".."" Recorded
         "let a forked task preempt only a task with a longer slice";
     PicksAwake PREEMPTS_AWAKE: Eevdf "6.19".."" Recorded
-        "compare a woken task with who is picked once delayed dequeues are done";
+        "compare a woken task with the task that is picked once delayed dequeues are done";
     ShortensAlways WAKEUP_SHORTENS_PROTECTION: Eevdf "6.19".."" Recorded
         "shorten the protection at every wakeup that does not preempt" by "NO_RUN_TO_PARITY";
     RestoreKeeps CHANGE_KEEPS_PROTECTION: Eevdf "6.19".."" Recorded
