@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use vruntime_trace::{GroupInfo, SchedPolicy};
 
-/// The largest number of groups of a recording that the analyses distinguish. Tasks of later groups count where they were
-/// before. A run of ours numbers its groups, and all of them are known.
+/// The largest number of groups of a recording that the analyses distinguish. Tasks of later groups count where they
+/// were before. A run of ours numbers its groups, and all of them are known.
 const MAX_GROUPS: usize = 1 << 16;
 /// The most groups of a run of ours, as in its traces.
 const MAX_OWN: usize = 1 << 24;
