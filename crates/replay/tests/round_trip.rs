@@ -383,7 +383,8 @@ fn name(what: &impl std::fmt::Debug) -> String {
     format!("{what:?}").split([' ', '(']).next().unwrap_or_default().to_owned()
 }
 
-/// Of 100 what-ifs, at least this number comes true. About half of them did when the test was written. The goal of the project is 90.
+/// Of 100 what-ifs, at least this number comes true. About half of them did when the test was written. The goal of the
+/// project is 90.
 const NEAR_PREDICTIONS: usize = 35;
 
 #[test]
