@@ -519,6 +519,15 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Flow::Gone
     }
 
+    /// The task, which has joined a wait queue and reset its `woken`, sleeps once it has paid for its wakeups.
+    pub(crate) fn block_once_paid(&mut self, cpu: usize, task: u32) -> Flow {
+        if self.core.cpus[cpu].debt == 0 {
+            return self.block(cpu, task, PrevState::Sleeping);
+        }
+        self.tasks[task as usize].next = Next::Sleep;
+        Flow::Stage
+    }
+
     /// The task has joined a wait queue and paid what it owed: it sleeps, unless it has been woken meanwhile.
     fn go_to_sleep(&mut self, cpu: usize, task: u32) -> Flow {
         let this = &mut self.tasks[task as usize];

@@ -4,7 +4,7 @@ mod support;
 
 use support::*;
 use vruntime_sched::event::{Event, PrevState, Running};
-use vruntime_sched::ids::TaskId;
+use vruntime_sched::ids::{CpuId, TaskId};
 use vruntime_sim::{Config, Costs, MachineSpec, parse_topology};
 use vruntime_trace::NoSink;
 use vruntime_workload::program::*;
@@ -240,6 +240,31 @@ fn who_is_woken_in_vain_is_not_forgotten() {
             assert!(log.exit(name).is_some(), "{kernel}: {name}");
         }
     }
+}
+
+/// A writer that was woken in vain wakes the next, and pays for that before it sleeps.
+#[test]
+fn who_is_woken_in_vain_pays_for_the_wakeup_of_the_next() {
+    let write = |bytes| Op::PipeWrite { pipe: 0, bytes };
+    let mut small = vec![write(4096); 16];
+    small.extend([run(1_000), write(100)]);
+    let mut reads = vec![run(3_000), Op::PipeRead { pipe: 0, bytes: 4096 }, run(3_000)];
+    reads.extend(vec![Op::PipeRead { pipe: 0, bytes: 4096 }; 23]);
+    let tasks = [("large", vec![run(500), write(32_768)], 0), ("small", small, 1), ("reader", reads, 2)];
+    let tasks = tasks.into_iter().map(|(name, ops, cpu)| pinned(once(name, ops), &[cpu])).collect();
+    let mut workload = workload(tasks);
+    workload.pipes[0].capacity = 65_536;
+    let config = Config::new(vruntime_sched::kernel("6.1").unwrap(), MachineSpec::new(parse_topology("3").unwrap()));
+    let mut sinks = (Log::default(), Ledger::default());
+    let outcome = simulate(&workload, &Config { duration: Some(50 * MS), ..config }, &mut sinks).unwrap();
+    let (log, mut ledger) = sinks;
+    // `large` does so on CPU 0.
+    let small = log.of("small");
+    let wakes = |(_, cpu, event): &&(u64, CpuId, Event)| {
+        *cpu == CpuId(0) && matches!(event, Event::Waking { task, irq: false } if *task == small)
+    };
+    assert_eq!(log.events.iter().filter(wakes).count(), 1);
+    ledger.check(&outcome);
 }
 
 /// Two that share a CPU look at the clock: both are done when it says so, and whoever was off the CPU then as soon as

@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use vruntime_sched::event::PrevState;
 use vruntime_sched::{Policy, Waker};
 use vruntime_trace::Sink;
 use vruntime_workload::program::{Follow, Op, Workload};
@@ -15,7 +14,7 @@ use crate::interpreter::Flow;
 use crate::machine::Machine;
 use crate::program::{Code, Programs};
 use crate::sync::answers::{Given, NO_ANSWERS};
-use crate::task::{Life, NOBODY, Next};
+use crate::task::{Life, NOBODY};
 
 /// An inbox.
 #[derive(Debug)]
@@ -176,15 +175,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             this.sleepers.push_back(task);
             (sleeper.woken, sleeper.due) = (false, self.core.now);
         }
-        let wakes = self.inbox_lets_go(cpu, inbox);
-        if taken.is_some() {
-            Flow::Done
-        } else if wakes {
-            self.tasks[task as usize].next = Next::Sleep;
-            Flow::Stage
-        } else {
-            self.block(cpu, task, PrevState::Sleeping)
-        }
+        self.inbox_lets_go(cpu, inbox);
+        if taken.is_some() { Flow::Done } else { self.block_once_paid(cpu, task) }
     }
 
     /// A task wakes the owner.
@@ -242,19 +234,17 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.inbox_lets_go(cpu, inbox);
     }
 
-    /// Wakes the followers and posters that need not wait any longer. Returns whether there were any.
-    fn inbox_lets_go(&mut self, cpu: usize, inbox: u32) -> bool {
-        let mut wakes = false;
+    /// Wakes the followers and posters that need not wait any longer.
+    fn inbox_lets_go(&mut self, cpu: usize, inbox: u32) {
         while let Some(other) = self.objects.inboxes[inbox as usize].next(false) {
             self.wake_from_call(cpu, other, Waker::Task);
-            wakes = true;
         }
-        wakes
     }
 
     fn block_here(&mut self, cpu: usize, task: u32) -> Flow {
-        self.tasks[task as usize].due = self.core.now;
-        self.block(cpu, task, PrevState::Sleeping)
+        let this = &mut self.tasks[task as usize];
+        (this.woken, this.due) = (false, self.core.now);
+        self.block_once_paid(cpu, task)
     }
 
     /// Whether the owner is not there to be followed: it sleeps elsewhere, or has not begun, or has ended.

@@ -253,13 +253,14 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if !put {
             let others = pipe.writers;
             pipe.writers.push(&mut self.tasks, task);
-            self.tasks[task as usize].due = self.core.now;
+            let this = &mut self.tasks[task as usize];
+            (this.woken, this.due) = (false, self.core.now);
             // Woken for room that another can use: he would wait for the next reader of a full pipe.
             let pipe = &self.objects.pipes[index as usize];
             if slept && self.pipes_wake_in_vain && self.wanted(others).is_some_and(|wanted| pipe.fits(wanted)) {
                 self.wake_writers(cpu, index, 1);
             }
-            return self.block(cpu, task, PrevState::Sleeping);
+            return self.block_once_paid(cpu, task);
         }
         let (used, readers) = (pipe.used, pipe.readers);
         if self.wanted(readers).is_some_and(|wanted| (before < wanted || before == 0) && wanted <= used) {
