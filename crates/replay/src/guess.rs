@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::iter;
 
 use vruntime_report::Results;
+use vruntime_sim::Config;
 use vruntime_sim::plan::{self, Overrides, Plan, Trace};
 
 use crate::Error;
 use crate::check::by_task;
 use crate::recorded::Coupling;
-use crate::recorded::{self, Recorded};
+use crate::recorded::{self, Recorded, Recorder};
 use crate::recording::{How, Recording, finish};
 use crate::replay::Runner;
 
@@ -22,6 +23,9 @@ const BETTER: f64 = 0.02;
 
 /// At most this number of pools is tried: those that used most CPU time.
 const MOST_POOLS: usize = 4;
+
+/// Couplings that are so many times as far from the recording as the nearest one are not tried again with other pools.
+const FAR: f64 = 2.0;
 
 /// So much more a wrong share of CPU time counts than as wrong a number of switches.
 const CPU_TIMES: f64 = 3.0;
@@ -123,45 +127,104 @@ impl Choice {
 
 /// Returns how the programs of the replay are made that comes closest to the recording, by CPU times, and in a replay
 /// as recorded by the number of switches, too: how closely tasks that wake each other stay together, and which pools
-/// there are. The rest is as in `how`.
+/// there are. The rest is as in `how`. Of a long recording, the [beginning](Recording::sample) decides.
 ///
 /// Pools of threads are always there in a what-if. A replay without them keeps recorded times where a thread waited for
 /// the others, so that it is close to the recording and says nothing about other conditions.
 pub(crate) fn nearest(recording: &Recording, plan: &Plan, how: How, run: &Runner<'_>) -> (How, Choice) {
+    let whole = finish(recording.recorder.clone(), &plan.config, how);
+    let names = &whole.pools;
+    if whole.counts.together == 0 && names.is_empty() {
+        return (how, Choice::new(how, &[], names));
+    }
+    let trial = Trial::new(recording, &plan.config, how, &whole);
     let cpus = plan.config.machine.topology.nr_cpus() as u32;
-    let replay = |how: How| {
-        let mut recorded = finish(recording.recorder.clone(), &plan.config, how);
-        recorded::fit(&mut recorded.workload, cpus);
-        (how, recorded)
-    };
-    let distances = |replays: &[(How, Recorded)]| -> Vec<(How, f64)> {
-        let jobs: Vec<_> = replays.iter().map(|(_, recorded)| (&recorded.workload, plan)).collect();
-        let runs = run(&jobs);
-        let all = replays.iter().zip(&runs);
+    let distances = |ways: &[How]| -> Vec<(How, f64)> {
+        let program = |how: &How| {
+            let mut recorded = trial.finish(&plan.config, *how);
+            recorded::fit(&mut recorded.workload, cpus);
+            recorded
+        };
+        let replays: Vec<Recorded> = ways.iter().map(program).collect();
+        let runs = run(&replays.iter().map(|recorded| (&recorded.workload, plan)).collect::<Vec<_>>());
+        let all = ways.iter().zip(&replays).zip(&runs);
         all.filter_map(|((how, recorded), results)| Some((*how, distance(*how, recorded, results.as_ref()?)))).collect()
     };
 
-    let mut first = replay(how);
-    let (counts, names) = (first.1.counts, first.1.pools.clone());
-    if counts.together == 0 && names.is_empty() {
-        return (how, Choice::new(how, &[], &names));
-    }
-    if how.goes_on && counts.pools_of_threads != 0 {
-        first = replay(How { pools: counts.pools_of_threads, ..how });
-    }
-    let how = first.0;
-    let rest = Coupling::ALL.into_iter().filter(|&coupling| coupling != how.coupling && counts.together > 0);
-    let replays: Vec<_> = iter::once(first).chain(rest.map(|coupling| replay(How { coupling, ..how }))).collect();
-    let mut tried = distances(&replays);
+    let always = if how.goes_on { whole.counts.pools_of_threads } else { how.pools };
+    let how = How { pools: always, ..how };
+    let rest = Coupling::ALL.into_iter().filter(|&coupling| coupling != how.coupling && whole.counts.together > 0);
+    let ways: Vec<How> = iter::once(how).chain(rest.map(|coupling| How { coupling, ..how })).collect();
+    let mut tried = distances(&ways);
     // Of equally close ones the first.
     let nearest = |tried: &[(How, f64)]| tried.iter().copied().reduce(|one, two| if two.1 < one.1 { two } else { one });
-    let Some(mut best) = nearest(&tried) else { return (how, Choice::new(how, &[], &names)) };
-    for pool in (0..names.len().min(MOST_POOLS)).filter(|pool| how.pools >> pool & 1 == 0) {
-        let with = |&(how, _): &(How, Recorded)| replay(How { pools: best.0.pools | 1 << pool, ..how });
-        tried.extend(distances(&replays.iter().map(with).collect::<Vec<_>>()));
+    let Some(mut best) = nearest(&tried) else { return (how, Choice::new(how, &[], names)) };
+    let near = tried.iter().filter(|(_, distance)| *distance <= best.1 * FAR);
+    let couplings: Vec<How> = near.map(|&(how, _)| how).collect();
+    for pool in (0..names.len().min(MOST_POOLS)).filter(|&pool| how.pools >> pool & 1 == 0 && trial.shows(pool)) {
+        let pools = best.0.pools | 1 << pool;
+        tried.extend(distances(&couplings.iter().map(|&how| How { pools, ..how }).collect::<Vec<_>>()));
         best = nearest(&tried).unwrap_or(best);
     }
-    (best.0, Choice::new(best.0, &tried, &names))
+    (best.0, Choice::new(best.0, &tried, names))
+}
+
+/// The recording on which ways to make its programs are tried: its beginning, or all of it.
+struct Trial<'a> {
+    recorder: &'a Recorder,
+    /// The number in it of each pool of the whole recording, if it is not the whole.
+    pools: Option<Vec<Option<usize>>>,
+}
+
+impl<'a> Trial<'a> {
+    /// The beginning is tried if it has the pools of the whole, and if half of it is of the time when all threads were
+    /// there that go on.
+    fn new(recording: &'a Recording, config: &Config, how: How, whole: &Recorded) -> Self {
+        let all = Self { recorder: &recording.recorder, pools: None };
+        let Some((end, recorder)) = recording.sample.as_deref().filter(|sample| whole.repeats_from <= sample.0 / 2)
+        else {
+            return all;
+        };
+        let beginning = finish(recorder.clone(), config, how);
+        match same_pools(whole, &beginning) {
+            Some(pools) if beginning.repeats_from <= end / 2 => Self { recorder, pools: Some(pools) },
+            _ => all,
+        }
+    }
+
+    /// Whether it shows what the pool with this number in the whole recording does.
+    fn shows(&self, pool: usize) -> bool {
+        self.pools.as_ref().is_none_or(|pools| pools[pool].is_some())
+    }
+
+    fn finish(&self, config: &Config, how: How) -> Recorded {
+        let renumbered = |numbers: &Vec<Option<usize>>| {
+            let chosen = numbers.iter().take(32).enumerate().filter(|(pool, _)| how.pools >> pool & 1 == 1);
+            chosen
+                .filter_map(|(_, &number)| number.filter(|&number| number < 32))
+                .fold(0, |all, number| all | 1 << number)
+        };
+        let pools = self.pools.as_ref().map_or(how.pools, renumbered);
+        finish(self.recorder.clone(), config, How { pools, ..how })
+    }
+}
+
+/// The number in the beginning of a recording of each pool of the whole; none for one that is not there and does little
+/// in the whole. Returns none if another is not there, or its members are in several.
+fn same_pools(whole: &Recorded, beginning: &Recorded) -> Option<Vec<Option<usize>>> {
+    let mut numbers: Vec<Option<usize>> = vec![None; whole.pools.len()];
+    let mut cpu_ns = vec![0; whole.pools.len()];
+    for (index, thread) in whole.threads.iter().enumerate() {
+        let Some(pool) = thread.pool else { continue };
+        cpu_ns[pool] += thread.cpu_ns;
+        let Some(number) = beginning.threads.get(index).and_then(|thread| thread.pool) else { continue };
+        if *numbers[pool].get_or_insert(number) != number {
+            return None;
+        }
+    }
+    let little = whole.duration_ns / 1000 * LARGE_PERMILLE;
+    let all_there = numbers.iter().zip(cpu_ns).all(|(number, cpu_ns)| number.is_some() || cpu_ns < little);
+    all_there.then_some(numbers)
 }
 
 /// How far a replay is from the recording. Shares of CPU time are what a what-if is asked for; switches only say more

@@ -14,10 +14,16 @@ use vruntime_workload::program::Policy;
 
 use crate::Error;
 use crate::event::{Clock, MAX_CPUS, what};
-use crate::recorded::{Coupling, Event, Lateness, Recorded, Recorder};
+use crate::recorded::{Coupling, Event, Lateness, Recorded, Recorder, What};
 
 /// The kernel of a trace that does not say.
 const RECORDED_KERNEL: &str = "6.18";
+
+/// What a trace leaves open is decided on its beginning, if that has this number of switches and is this long,
+/// nanoseconds. The bounds keep the cost of a decision the same for a longer trace. Each task that matters switches
+/// often enough within them.
+const SAMPLE_SWITCHES: u64 = 20_000;
+const SAMPLE_NS: u64 = 500_000_000;
 
 /// How the programs of a trace are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,6 +72,7 @@ pub struct Reader {
     name: String,
     options: ReadOptions,
     recorder: Recorder,
+    sample: Sample,
     summary: Summary,
     cpus: usize,
     clock: Clock,
@@ -103,6 +110,7 @@ impl Reader {
         {
             let &Record { cpu, pid, tgid, context, .. } = record;
             self.recorder.add(&Event { at, cpu, pid, tgid, context, what });
+            self.sample.add(at, &what, &self.recorder);
         }
         true
     }
@@ -145,28 +153,53 @@ impl Reader {
         if cpus > MAX_CPUS {
             return Err(Error::new(format!("{name} has events of CPU {}, and no Linux has so many", cpus - 1)));
         }
-        self.recorder.has_cpus(cpus);
-        let there = notes.forked.iter().filter(|forked| forked.process > 0);
-        let recorder = self.recorder.with_processes(there.map(|it| (it.thread, (it.process, it.parent))));
         let mut recording = Recording {
             name: self.name,
-            recorder,
+            recorder: self.recorder,
+            sample: self.sample.of(self.end),
             cpus,
             jumps: self.clock.jumps(),
             release: notes.release.clone(),
             forked: notes.forked.clone(),
             autogroup: None,
         };
+        recording.has_cpus(cpus);
+        let there = notes.forked.iter().filter(|forked| forked.process > 0);
+        let mut recording = recording.with_processes(there.map(|it| (it.thread, (it.process, it.parent))));
         if let Some(machine) = &self.options.machine {
             let said = machine.nr_cpus();
             if cpus > said {
                 let message = format!("{} names CPU {}, and the machine has {said} CPUs", recording.name, cpus - 1);
                 return Err(Error::new(message).with_help("describe all CPUs with --recorded-machine"));
             }
-            recording.recorder.has_cpus(said);
-            recording.cpus = said;
+            recording.has_cpus(said);
         }
         Ok(recording)
+    }
+}
+
+/// The beginning of a trace, as if the recording had ended there.
+#[derive(Clone, Debug, Default)]
+struct Sample {
+    switches: u64,
+    /// Its end, and what was recorded until then.
+    beginning: Option<Box<(u64, Recorder)>>,
+}
+
+impl Sample {
+    /// Looks at an event that the recorder of the whole trace has just taken.
+    fn add(&mut self, at: u64, what: &What<'_>, whole: &Recorder) {
+        self.switches += u64::from(matches!(what, What::Switch { .. }));
+        if self.beginning.is_none() && self.switches >= SAMPLE_SWITCHES && at >= SAMPLE_NS {
+            let mut recorder = whole.clone();
+            recorder.goes_on_until(at);
+            self.beginning = Some(Box::new((at, recorder)));
+        }
+    }
+
+    /// Returns the beginning of a trace that ends at `end`, if it is short beside the whole.
+    fn of(self, end: u64) -> Option<Box<(u64, Recorder)>> {
+        self.beginning.filter(|beginning| beginning.0 <= end / 2)
     }
 }
 
@@ -175,6 +208,8 @@ impl Reader {
 pub struct Recording {
     name: String,
     pub(crate) recorder: Recorder,
+    /// Its beginning, if that suffices to decide what the trace leaves open: the end of it, and what was recorded.
+    pub(crate) sample: Option<Box<(u64, Recorder)>>,
     cpus: usize,
     jumps: u64,
     /// The release of the kernel it was recorded under.
@@ -247,23 +282,38 @@ impl Recording {
         self.autogroup = Some(cgroups.autogroup());
         let mut cgroups = cgroups.clone();
         cgroups.add_forked(self.forked.iter().map(|forked| (forked.process, forked.thread, forked.parent)));
-        self.recorder = self.recorder.with_cgroups(cgroups);
-        self
+        self.changed(cgroups, Recorder::with_cgroups)
     }
 
     /// Threads are of these processes, which have these parents: (thread, (process, parent)). A trace of ftrace does
     /// not say it.
     #[must_use]
-    pub fn with_processes(mut self, processes: impl IntoIterator<Item = (i32, (i32, i32))>) -> Self {
-        self.recorder = self.recorder.with_processes(processes);
-        self
+    pub fn with_processes(self, processes: impl IntoIterator<Item = (i32, (i32, i32))>) -> Self {
+        let processes: Vec<_> = processes.into_iter().collect();
+        self.changed(processes, Recorder::with_processes)
     }
 
     /// Threads had these policies and slices when the trace began, by their ids.
     #[must_use]
-    pub fn with_policies(mut self, policies: BTreeMap<i32, Policy>) -> Self {
-        self.recorder = self.recorder.with_policies(policies);
+    pub fn with_policies(self, policies: BTreeMap<i32, Policy>) -> Self {
+        self.changed(policies, Recorder::with_policies)
+    }
+
+    /// Adds what is known besides the events to the whole trace and to its beginning.
+    fn changed<T: Clone>(mut self, known: T, add: impl Fn(Recorder, T) -> Recorder) -> Self {
+        if let Some(sample) = self.sample.as_deref_mut() {
+            sample.1 = add(std::mem::take(&mut sample.1), known.clone());
+        }
+        self.recorder = add(self.recorder, known);
         self
+    }
+
+    fn has_cpus(&mut self, cpus: usize) {
+        self.cpus = cpus;
+        self.recorder.has_cpus(cpus);
+        if let Some(sample) = &mut self.sample {
+            sample.1.has_cpus(cpus);
+        }
     }
 
     /// Returns the kernel that replays the trace as recorded.

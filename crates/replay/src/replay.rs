@@ -253,7 +253,7 @@ fn plan_of(trace: &Trace, overrides: &Overrides) -> Result<Plan, Error> {
 }
 
 /// Runs workloads beside each other, each on a thread of its own.
-fn run_all(jobs: &[(&Workload, &Plan)]) -> Vec<Option<Results>> {
+pub(crate) fn run_all(jobs: &[(&Workload, &Plan)]) -> Vec<Option<Results>> {
     std::thread::scope(|scope| {
         let threads: Vec<_> =
             jobs.iter().map(|&(workload, plan)| scope.spawn(move || run(workload, &plan.config).ok())).collect();

@@ -1,5 +1,6 @@
 //! Recordings that cannot be replayed, and the places that errors name.
 
+use crate::recorded::Coupling;
 use crate::recorded::rules::Rules;
 use crate::{ReadOptions, Recording, Replay, Setup};
 use vruntime_sim::plan::Overrides;
@@ -61,4 +62,42 @@ fn a_what_if_without_changes_begins_as_the_replay_as_recorded() {
     let without = replay.what_if(replay.plan(&Overrides::default()).unwrap(), &rules, &[]).unwrap();
     assert!(without.workload.tasks.iter().all(|task| task.name != name));
     assert_eq!(without.workload.tasks.len() + 1, what_if.workload.tasks.len());
+}
+
+/// A trace in which a client and a server wake each other in turns on one CPU, every 20 us.
+fn ping_pong(rounds: u64) -> Vec<u8> {
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    for round in 0..rounds {
+        let (one, other) =
+            if round % 2 == 0 { (("client", 11), ("server", 12)) } else { (("server", 12), ("client", 11)) };
+        let at = |us: u64| format!("{}.{:06}", (round * 20 + us) / 1_000_000, (round * 20 + us) % 1_000_000);
+        let line = format!("{:>16}-{} [000] d..2. {}: ", one.0, one.1, at(15));
+        let _ = writeln!(text, "{line}sched_waking: comm={} pid={} prio=120 target_cpu=000", other.0, other.1);
+        let line = format!("{:>16}-{} [000] d..2. {}: ", one.0, one.1, at(19));
+        let prev = format!("prev_comm={} prev_pid={} prev_prio=120 prev_state=S", one.0, one.1);
+        let _ =
+            writeln!(text, "{line}sched_switch: {prev} ==> next_comm={} next_pid={} next_prio=120", other.0, other.1);
+    }
+    text.into_bytes()
+}
+
+#[test]
+fn the_beginning_of_a_long_recording_decides_what_it_leaves_open() {
+    for (rounds, of_beginning) in [(24_000, false), (60_000, true)] {
+        let trace = ping_pong(rounds);
+        let recording = Recording::from_bytes("ping-pong.txt", &trace, &ReadOptions::default()).unwrap();
+        let durations = std::cell::RefCell::new(Vec::new());
+        let runner = |jobs: &[(&Workload, &vruntime_sim::plan::Plan)]| {
+            durations.borrow_mut().extend(jobs.iter().filter_map(|(workload, _)| workload.duration));
+            crate::replay::run_all(jobs)
+        };
+        let replay = Replay::with_runner(&recording, &Setup::default(), &runner).unwrap();
+        assert_eq!(replay.choice.tried.len(), Coupling::ALL.len());
+        let durations = durations.into_inner();
+        let whole = replay.recorded.workload.duration.unwrap();
+        assert_eq!(durations.iter().all(|&tried| tried < whole / 2), of_beginning, "{durations:?} of {whole}");
+        // What is replayed is the whole.
+        assert_eq!(replay.recorded.threads.iter().map(|thread| thread.rounds).sum::<u64>(), rounds);
+    }
 }

@@ -274,6 +274,8 @@ pub struct Thread {
     pub closed: bool,
     /// How often it was woken.
     pub rounds: u64,
+    /// Which of [`Recorded::pools`] it may be a member of, whether that is taken for a pool or not.
+    pub pool: Option<usize>,
     /// Who forked it, as an index in [`Recorded::threads`], if that is known.
     pub parent: Option<usize>,
     /// The cgroup it was in last; none: the trace, and what came with it, says it of nobody. Without weights of its own
@@ -310,6 +312,8 @@ pub struct Recorded {
     pub ticks: Option<Ticks>,
     /// The names of what may be pools of tasks that do each other's work, whether it is taken for such or not.
     pub pools: Vec<String>,
+    /// From when on closed loops repeat the recording, nanoseconds since its start.
+    pub repeats_from: u64,
     /// What was odd.
     pub counts: Counts,
 }

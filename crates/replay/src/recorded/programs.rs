@@ -66,6 +66,7 @@ pub(super) fn build(
     );
     let names_of_pools = pools.names();
     counts.pools_of_threads = pools.of_threads();
+    let pool_of: Vec<Option<usize>> = (0..threads.len()).map(|thread| pools.of(thread)).collect();
     pools.retain(how.pools);
     let cycle = Cycle::new(&causes, &pools, duration_ns, &|thread| how.closed.get(&thread).copied());
     if how.goes_on {
@@ -125,10 +126,11 @@ pub(super) fn build(
                 repeat: Repeat::Times(1),
             });
         }
-        told.push(builder.told(index));
+        told.push(Thread { pool: pool_of[index], ..builder.told(index) });
     }
     let said = Said { cgroups: how.cgroups.as_ref(), marked: &marked };
     let cgroups = placing::place(&threads, &numbers, said, busy_ns.len(), &mut workload, &mut counts);
+    let repeats_from = builder.cycle.from;
     drop(builder);
     for ((told, thread), stays) in told.iter_mut().zip(threads).zip(cgroups) {
         told.cgroup = stays.last().map(|(path, _)| path.clone());
@@ -136,7 +138,7 @@ pub(super) fn build(
         told.waited_ns = wakeups.then_some(thread.waited_ns);
         told.latencies = thread.latencies;
     }
-    Recorded { workload, threads: told, busy_ns, duration_ns, ticks, pools: names_of_pools, counts }
+    Recorded { workload, threads: told, busy_ns, duration_ns, ticks, pools: names_of_pools, repeats_from, counts }
 }
 
 /// How each thread sleeps.
@@ -367,6 +369,7 @@ impl<'a> Builder<'a> {
             computes_for: self.paces[thread],
             closed: self.cycle.goes_on[thread] || self.endless[thread].is_some(),
             rounds: (this.stretches.len() - usize::from(!this.asleep_first)) as u64,
+            pool: None,
             parent: this.born.and_then(|(_, parent)| parent),
             cgroup: None,
             stays: Vec::new(),
