@@ -42,6 +42,7 @@ mod cputime;
 mod data;
 mod detect;
 mod entitlement;
+mod explain;
 pub mod fidelity;
 mod frequency;
 mod groups;

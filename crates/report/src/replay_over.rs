@@ -365,7 +365,7 @@ impl ReplayCheck {
         text.push_str(&self.rest(all));
         if left_out > 0 {
             let line = format!(
-                "left out, within the spread or too small to matter: {left_out} of {} rows (--all shows them)",
+                "{left_out} of {} rows are left out (within the spread or too small to matter). --all shows them.",
                 rows.len()
             );
             text.extend([&fit_text(&line, ""), "\n"]);

@@ -200,6 +200,13 @@ pub fn results_table(results: &Results) -> String {
         text.push('\n');
         text.push_str(&limits(results));
     }
+    let sentences = results.group_sentences();
+    if !sentences.is_empty() {
+        text.push('\n');
+        for sentence in sentences {
+            text.extend([&fit_text(&sentence, ""), "\n"]);
+        }
+    }
     if results.groups.iter().skip(1).any(|group| group.nr_rt_throttled > 0) {
         text.push('\n');
         text.push_str(&rt_limits(results));
@@ -280,7 +287,7 @@ fn idle_waits(results: &Results) -> String {
     let interval = if least == most { least } else { format!("{least} to {most}") };
     let title = format!("Waits beyond a balance interval ({interval}) beside an idle CPU that might have run them:");
     let mut text = format!("{}\n", fit_text(&title, ""));
-    text.push_str(&grid(&["tasks", "waits", "too long by", "worst"], 1, rows));
+    text.push_str(&grid(&["tasks", "waits", "beyond the interval", "worst"], 1, rows));
     more(&mut text, total, "class of tasks", "classes of tasks", "the longest such waits in all");
     if let Some(worst) = conservation.worst {
         let name = results.tasks.get(worst.task).map_or_else(|| "?".to_owned(), |task| printable(&task.name));
@@ -339,7 +346,7 @@ fn classes(results: &Results) -> String {
         // Lateness is of different kinds from class to class, so there is none of all of them.
         rows.push(row(of_all(results), results.tasks.len(), &results.account, None, None));
     }
-    let head = ["tasks", "CPU %", "wait %", "late p50", "p99", "max", "switch/s", "migrations", "loops", "loop p50"];
+    let head = ["tasks", "CPU %", "wait %", "lateness p50", "p99", "max", "switch/s", "migrations", "loops", "loop p50"];
     let mut text = grid(&head, 1, rows);
     more(&mut text, results.classes.len(), "class of tasks", "classes of tasks", "most CPU time");
     text
@@ -428,7 +435,7 @@ fn groups(results: &Results) -> String {
             count(results.per_second(group.switches)),
         ]
     });
-    let head = ["group", "weight", "tasks", "CPU %", "entitled %", "of it %", "wait %", "some %", "switch/s"];
+    let head = ["group", "weight", "tasks", "CPU %", "entitled %", "% of entitled", "wait %", "pressure %", "switch/s"];
     let mut text = grid(&head, 1, rows);
     more(&mut text, results.groups.len(), "group", "groups", "most CPU time");
     text
@@ -452,7 +459,7 @@ fn limits(results: &Results) -> String {
         ]
     });
     let head =
-        ["limited group", "limit %", "CPU %", "periods", "throttled", "of them %", "throttled for", "bursts", "burst"];
+        ["limited group", "limit %", "CPU %", "periods", "throttled", "% of periods", "throttled for", "bursts", "burst"];
     let mut text = grid(&head, 1, rows);
     more(&mut text, limited().count(), "group with a limit", "groups with a limit", "the longest throttling");
     text

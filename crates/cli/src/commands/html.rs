@@ -53,6 +53,9 @@ pub(crate) fn run_page(name: &str, lead: &str, done: &Done) -> Page {
     {
         page.say(sentence);
     }
+    for sentence in done.results.group_sentences() {
+        page.say(sentence);
+    }
     if let Some(detected) = &done.detected {
         for violation in detected.violations.iter().take(8) {
             page.say(violation.to_string());
