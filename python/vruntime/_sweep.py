@@ -216,7 +216,7 @@ def _in_parallel(
 def _check_seeds(axes: Mapping[str, Sequence[Any]], options: Mapping[str, Any]) -> None:
     """Of two points no run may be the same."""
     if options.get("repeat", 1) != 1 and len(axes.get("seed", ())) > 1:
-        raise ValueError("an axis of seeds, and `repeat`, which takes the next seeds, too: leave one of them out")
+        raise ValueError("an axis of seeds, and `repeat`, which takes the next seeds, too: leave one out")
 
 
 def _axis(name: str, values: Any) -> list[Any]:

@@ -184,7 +184,7 @@ fn trace_in(path: &Path, start: &[u8]) -> Option<TraceKind> {
 fn is_trace(path: &Path, name: &str, kind: TraceKind) -> miette::Report {
     let file = path.display();
     let help = format!(
-        "`vruntime replay {file}` runs what it recorded again; `vruntime trace info {file}` tells what is in it"
+        "`vruntime replay {file}` replays the recording; `vruntime trace info {file}` describes it"
     );
     miette!(help = help, "{name} is a recorded trace ({kind}), no workload")
 }
@@ -208,7 +208,7 @@ pub(crate) fn suspect(found: Vec<Error>, strict: bool) -> miette::Result<()> {
 fn first_of(mut found: Vec<Error>) -> miette::Report {
     let rest = found.len() - 1;
     let report = miette::Report::new(found.remove(0));
-    if rest > 0 { report.wrap_err(format!("{} problems; the first of them", rest + 1)) } else { report }
+    if rest > 0 { report.wrap_err(format!("{} problems; the first", rest + 1)) } else { report }
 }
 
 enum Kind {
@@ -315,7 +315,7 @@ pub(crate) fn contents(path: &Path, wanted: &str) -> miette::Result<Vec<u8>> {
 /// What helps with a file, or a folder, that cannot be read: the one that was meant, as far as that can be told.
 pub(crate) fn help_with(path: &Path, error: &io::Error, wanted: &str) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound if path.is_symlink() => "it is a link to what is not there".to_owned(),
+        io::ErrorKind::NotFound if path.is_symlink() => "it is a link to a missing file".to_owned(),
         io::ErrorKind::NotFound => {
             // The first on the way that is not there.
             let named = path.ancestors().take_while(|part| !part.as_os_str().is_empty());

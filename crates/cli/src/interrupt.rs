@@ -38,7 +38,7 @@ pub(crate) fn install() {
     end_with_parent();
     // Without a handler Ctrl-C still ends the program, only without its results: no reason not to start.
     if let Err(error) = ctrlc::set_handler(handler) {
-        crate::output::note(&format!("Ctrl-C will lose what has been simulated: {error}"));
+        crate::output::note(&format!("Ctrl-C will lose the results so far: {error}"));
     }
 }
 

@@ -33,8 +33,8 @@ fn refused(input: &Input, error: &Error) -> miette::Report {
     match (about(error).and_then(|about| place(input, &about)), help) {
         (Some((source, span)), help) => {
             let help =
-                help.unwrap_or_else(|| "docs/scenario.md and docs/rt-app.md tell what each key takes".to_owned());
-            source.error_at(span, &message, "asked for here", &help).into()
+                help.unwrap_or_else(|| "docs/scenario.md and docs/rt-app.md describe each key".to_owned());
+            source.error_at(span, &message, "requested here", &help).into()
         }
         (None, help) => complaint::with_help(message, help.as_deref()),
     }
@@ -55,7 +55,7 @@ fn help(error: &Error) -> Option<String> {
         Error::ForkRefused { limit, .. } => {
             let more = limit.saturating_mul(2).min(1 << 22);
             format!(
-                "let forked tasks end, shorten the run with --duration, or allow more: --threads-max {more}, or `threads_max` in a scenario"
+                "let forked tasks end, shorten the run with --duration, or raise the limit with --threads-max {more} or `threads_max` in a scenario"
             )
         }
         Error::NoGuarantees { .. } => {
@@ -65,7 +65,7 @@ fn help(error: &Error) -> Option<String> {
             "give one (`global.duration` in the file, or --duration), or a `loop` count".to_owned()
         }
         Error::ForksForEver { .. } => {
-            "give one (`global.duration` in the file, or --duration), or let it fork nobody who forks it again"
+            "give one (`global.duration` in the file, or --duration), or remove the cycle of forks"
                 .to_owned()
         }
         _ => help,
@@ -101,7 +101,7 @@ pub(crate) fn too_late(input: &Input, end: u64) -> Vec<vruntime_workload::Error>
     for (what, at, part) in late.into_iter().take(TOLD) {
         let Says::Scenario(scenario) = &input.says else { break };
         let Some(span) = scenario.find(part, "at") else { continue };
-        let message = format!("this {what} comes at {} s, and the run ends at {} s", seconds(at), seconds(end));
+        let message = format!("this {what} is at {} s, and the run ends at {} s", seconds(at), seconds(end));
         let error = scenario.error_at(span, &message, "never happens", "let the run last longer, or remove it");
         found.push(error);
     }

@@ -103,7 +103,7 @@ impl Places {
     /// Whether all of it can be written, and what is read be read.
     pub(crate) fn check(&self) -> miette::Result<()> {
         if self.inputs.iter().filter(|input| *input == Path::new("-")).count() > 1 {
-            let help = "`-` can be given once: leave what comes there in a file, and name that";
+            let help = "`-` can be given once: write the input to a file, and name the file";
             return Err(miette!(help = help, "standard input can be read only once"));
         }
         self.folders.iter().try_for_each(folder)?;
@@ -253,7 +253,7 @@ fn problem(path: &Path, there: &Metadata) -> Option<&'static str> {
         Some("it is a folder")
     } else if kind.is_fifo() && !["/dev", "/proc"].iter().any(|open| path.starts_with(open)) {
         // Those of /dev/stdout and of the shell's >(command) are open.
-        Some("it is a named pipe, which waits for somebody who reads it; /dev/stdout writes to a pipe of the shell's")
+        Some("it is a named pipe, and writing would wait for a reader; /dev/stdout writes to a pipe of the shell")
     } else if kind.is_block_device() || kind.is_socket() {
         Some("it is no ordinary file")
     } else {

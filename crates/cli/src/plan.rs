@@ -99,7 +99,7 @@ pub(crate) fn tell_large_limits(workload: &Workload, cpus: usize) {
         let limit = max.quota as f64 / max.period as f64;
         let there = if cpus == 1 { "one".to_owned() } else { cpus.to_string() };
         output::note(&format!(
-            "`max` of group `{}` is {limit} CPUs, and the machine has {there}: it limits nothing; half of a CPU is \"500m\"",
+            "`max` of group `{}` is {limit} CPUs, but the machine has {there}, so it has no effect; half of a CPU is \"500m\"",
             group.path
         ));
     }
@@ -136,7 +136,7 @@ pub(crate) fn tell(notes: &[Note]) {
     for note in notes {
         match note {
             Note::Overridden { given, by } => {
-                output::note(&format!("{} has no effect: {} comes after it", option(given), option(by)));
+                output::note(&format!("{} has no effect: {} overrides it", option(given), option(by)));
             }
             note => output::note(&note.to_string()),
         }
@@ -192,8 +192,7 @@ fn located(place: &Place, message: &str, help: &str) -> miette::Report {
 fn help(error: &Error) -> String {
     match error.kind() {
         ErrorKind::Setting(SettingError::NotHere { name, has: (first, _), .. }) => format!(
-            "{}; among several kernels, one has it to itself with --kernel {first}+{name}=NUMBER; vruntime kernels --features KERNEL lists \
-             what each has",
+            "{}; --kernel {first}+{name}=NUMBER sets it for one of several kernels; `vruntime kernels --features KERNEL` lists the tunables of each",
             error.help()
         ),
         ErrorKind::Unknown(unknown) if unknown.kind == "kernel" && unknown.name.contains(',') => {

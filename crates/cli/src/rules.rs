@@ -45,8 +45,7 @@ pub(crate) fn written(name: &str, value: u64) -> String {
 pub(crate) fn tell_idle_groups(rules: &Rules, groups: &[Group], whose: &str) {
     for path in rules.idle_groups(groups) {
         output::note(&format!(
-            "nobody is in the group of [groups.\"{path}\"], so that it does nothing: the {whose} has no such group, and no rule puts tasks there \
-             (group=\"{path}\")"
+            "the rule for [groups.\"{path}\"] matches no tasks: the {whose} has no such group, and no rule puts tasks there (group=\"{path}\")"
         ));
     }
 }

@@ -179,8 +179,7 @@ pub(crate) fn cpus() -> usize {
 
 /// The kernel refuses an observer its thread.
 fn no_thread(error: &std::io::Error) -> Failure {
-    let help = "a limit of threads is reached: raise the user's (ulimit -u) or pids.max of this process's cgroup; or run it on one CPU, \
-                where it needs no thread (taskset -c 0)";
+    let help = "the limit of threads is reached: raise the user's limit (ulimit -u) or pids.max of this process's cgroup, or run it on one CPU without threads (taskset -c 0)";
     Failure::Output(miette::miette!(help = help, "cannot make a thread: {error}"))
 }
 
@@ -276,7 +275,7 @@ fn one_in<'scope>(
 fn left_out(events: u64) -> Option<String> {
     (events > 0).then(|| {
         format!(
-            "{} of CPUs from 1024 on {} not in trace.perfetto-trace, for Perfetto refuses files that have any; trace.txt has {}",
+            "{} of CPUs from 1024 on {} not in trace.perfetto-trace, because Perfetto rejects such files; trace.txt has {}",
             counted(events, "event", "events"),
             if events == 1 { "is" } else { "are" },
             if events == 1 { "it" } else { "them" }

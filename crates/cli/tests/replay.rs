@@ -372,7 +372,7 @@ fn ticks_come_when_they_came() {
             .map(|us: u64| us % 4000)
             .collect();
         assert!(!times.is_empty(), "{trace}");
-        (told.contains("250 ticks a second come when they came"), times)
+        (told.contains("250 ticks a second are at the recorded times came"), times)
     };
     assert!(!switches(&text, "1", &[]).0, "nothing shows them");
     text += &charges;
@@ -490,7 +490,7 @@ fn rules_that_cannot_work_say_so() {
     }
     let rule = ["replay", "-", "--map", "light: policy=deadline:2ms/10ms nice=1"];
     let told = fails(&rule, text.as_bytes());
-    for part in ["the rule:1:15", "asked for here", "allowed on", "here 1 of 2", "add cpus=all to the rule"] {
+    for part in ["the rule:1:15", "requested here", "allowed on", "here 1 of 2", "add cpus=all to the rule"] {
         assert!(told.contains(part), "{part}: {told}");
     }
     well(&["replay", "-", "--map", "light: policy=deadline:2ms/10ms cpus=all"], text.as_bytes());

@@ -97,7 +97,7 @@ fn what_no_file_has_is_refused() {
     assert!(none.contains("there is no task group in beat.json"), "{none}");
     // What the kernel refuses a task is the rule's doing, and told there.
     let refused = told("gold: policy=deadline:90ms/100ms");
-    assert!(refused.contains("the rule:1:14]") && refused.contains("asked for here"), "{refused}");
+    assert!(refused.contains("the rule:1:14]") && refused.contains("requested here"), "{refused}");
 }
 
 /// A table of a group in a file of rules makes the group, and that nobody is in it is told.

@@ -172,8 +172,7 @@ impl Cgroups {
             }
         }
         if !told && groups.len() > 1 {
-            let words = "this kernel keeps account of real-time tasks by group (CONFIG_RT_GROUP_SCHED): the groups' share equally what they may \
-                         have of each second";
+            let words = "this kernel has real-time limits of groups (CONFIG_RT_GROUP_SCHED): the groups of the workload get equal parts of each second";
             notes.push(words.to_owned());
         }
     }
@@ -321,7 +320,7 @@ pub(crate) fn clean(notes: &mut Vec<String>) {
     for entry in entries.flatten() {
         let name = entry.file_name();
         if name.to_str().is_some_and(is_stale) && remove(&entry.path()).is_ok() {
-            notes.push(format!("removed {}, which a run that was killed had left", entry.path().display()));
+            notes.push(format!("removed {}, a remainder of a killed run", entry.path().display()));
         }
     }
 }

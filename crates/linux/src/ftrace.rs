@@ -145,7 +145,7 @@ pub(crate) fn clean(notes: &mut Vec<String>) {
     let Some(Ok(entries)) = tracefs().map(|tracefs| fs::read_dir(tracefs.join("instances"))) else { return };
     for entry in entries.flatten() {
         if entry.file_name().to_str().is_some_and(is_stale) && fs::remove_dir(entry.path()).is_ok() {
-            notes.push(format!("removed {}, which a run that was killed had left", entry.path().display()));
+            notes.push(format!("removed {}, a remainder of a killed run", entry.path().display()));
         }
     }
 }

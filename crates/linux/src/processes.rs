@@ -130,7 +130,7 @@ pub(crate) fn gather(children: Vec<Child>, notes: &mut Vec<String>) -> (Vec<Task
     let (mut begun, mut forked) = (Vec::new(), Vec::new());
     for child in children {
         let Some(mut report) = child.report() else {
-            notes.push("a process ended without telling what it did".to_owned());
+            notes.push("a process ended without a report".to_owned());
             continue;
         };
         begun.append(&mut report.begun);

@@ -51,7 +51,7 @@ pub(crate) fn prepare() -> Option<String> {
     let gap = gap();
     (gap > GAP_NS).then(|| {
         let look = gap / GAP_LOOKS;
-        format!("a look at the clock takes {look} ns, a system call: work is measured to {gap} ns only (see current_clocksource)")
+        format!("reading the clock takes {look} ns, because it is a system call: work is measured to {gap} ns only (see current_clocksource)")
     })
 }
 

@@ -173,7 +173,7 @@ fn clocks(name: &str, found: &Found, topology: &Topology) -> Result<Option<Clock
         let khz: Vec<u32> = khz.iter().copied().collect();
         domains.push(FrequencyDomain { cpus, khz, transition_ns: Frequencies::DEFAULT_TRANSITION_NS });
     }
-    let help = "expected `freqs:` with the frequencies of each CPU, kHz, and in `nrg-model:` what CPUs take at each of them, as LISA writes them";
+    let help = "expected `freqs:` with the frequencies of each CPU in kHz, and `nrg-model:` with the power at each frequency, as LISA writes";
     let wrong = |error: &dyn std::fmt::Display| Error::new(format!("{name}: {error}")).with_help(help);
     let energy = (model.domains.len() == domains.len()).then_some(model);
     let frequencies =

@@ -128,22 +128,22 @@ impl Reader {
         let needs = read::needs(&self.summary, notes);
         if notes.counts_for_time {
             let help = "record with a clock of nanoseconds: trace-cmd record -C mono, or echo mono > /sys/kernel/tracing/trace_clock";
-            let why = "its times are counts of a clock without a unit (/sys/kernel/tracing/trace_clock says which)";
+            let why = "its times have no unit (/sys/kernel/tracing/trace_clock names the clock)";
             return Err(Error::new(format!("{name} cannot be replayed: {why}")).with_help(help));
         }
         let has_no_switch = !needs.replayable && self.summary.count_of("sched_switch") == 0;
         if let Some(duration) = self.options.duration.filter(|_| has_no_switch) {
             let seconds = duration as f64 / 1e9;
-            let help = "give a longer --duration, or none; if it has none at all, `vruntime trace info` says how to record them";
+            let help = "give a longer --duration, or none; if the whole trace has none, `vruntime trace info` prints how to record them";
             return Err(Error::new(format!("{name} has no sched_switch in its first {seconds} s")).with_help(help));
         }
         if !needs.replayable {
-            let why = needs.missing.first().map_or("there is no event in it", String::as_str);
-            let help = format!("this records what a replay uses:\n{}", needs.record.join("\n"));
+            let why = needs.missing.first().map_or("it has no events", String::as_str);
+            let help = format!("this command records the events that a replay needs:\n{}", needs.record.join("\n"));
             return Err(Error::new(format!("{name} cannot be replayed, for it lacks {why}")).with_help(help));
         }
         if cpus > MAX_CPUS {
-            return Err(Error::new(format!("{name} has events of CPU {}, and no Linux has so many", cpus - 1)));
+            return Err(Error::new(format!("{name} has events of CPU {}, which is beyond the limit of Linux", cpus - 1)));
         }
         self.recorder.has_cpus(cpus);
         let there = notes.forked.iter().filter(|forked| forked.process > 0);

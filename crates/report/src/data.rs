@@ -198,7 +198,7 @@ impl DataTable {
         let (table, left_out) = self.narrowed(spare, rows, has_room);
         let mut text = table.text(rows);
         if !left_out.is_empty() {
-            let line = format!("without {}, for which there is no room here (--json has all)", left_out.join(", "));
+            let line = format!("too wide for {} (--json has all)", left_out.join(", "));
             text.extend([fit_text(&line, "").as_str(), "\n"]);
         }
         text

@@ -181,7 +181,7 @@ impl Page {
         let folded = match self.folded.len() {
             0 => String::new(),
             count => format!(
-                "<details class=\"know\"><summary>{count} more to know</summary><ul class=\"said\">{}</ul></details>",
+                "<details class=\"know\"><summary>{count} more notes</summary><ul class=\"said\">{}</ul></details>",
                 list(&self.folded)
             ),
         };

@@ -145,7 +145,7 @@ impl ReplayCheck {
             (behind, before) => format!("All {who} together get {behind} % of a CPU instead of {before}"),
         };
         if added > 0.0 {
-            text.extend([", and those beside them ", &percent(added)]);
+            text.extend([", and added tasks ", &percent(added)]);
         }
         let each = Each::new(self);
         let shares = recorded().filter(|task| each.is_certain(task, |run| Some(run.cpu_ns)));
@@ -287,14 +287,14 @@ impl ReplayCheck {
         // Small tasks are not judged one by one, and a recording may be made of them.
         let most = cpu >= 0.8 && of_switches >= 0.5;
         let verdict = match (good && near == of && most, good || fair) {
-            (true, _) => "a what-if of this trace can be trusted as far as this goes",
+            (true, _) => "a what-if of this trace is as accurate as these differences",
             (false, true) => {
-                "trust a what-if for CPU time, and beyond that for what is much larger than these differences"
+                "trust a what-if for CPU time; trust other changes only if they are much larger than these differences"
             }
-            (false, false) => "trust a what-if only for what is much larger than these differences",
+            (false, false) => "trust only changes that are much larger than these differences",
         };
         let latencies = match of {
-            0 => "no task has enough wakeups to compare their latency".to_owned(),
+            0 => "no task has enough wakeups for a comparison of latency".to_owned(),
             _ => format!(
                 "p50 and p99 of the wakeup latency are within 20 % or 100 us for {near} of {}",
                 counted(of as u64, "task", "tasks")
@@ -304,7 +304,7 @@ impl ReplayCheck {
             format!(" (small ones of one name together: {:.2} points, {})", off * 100.0, printable(name))
         });
         let unplaced = self.unplaced().map_or_else(String::new, |part| {
-            format!("; {} % of the CPU time that tasks were charged for has no place in the recording, for switches are missing", percent(part))
+            format!("; {} % of the charged CPU time has no place in the recording, because switches are missing", percent(part))
         });
         let missing = match never {
             0 => String::new(),
@@ -567,7 +567,7 @@ mod tests {
         check.tasks[1].what_if = Some(ReplayMeasure { cpu_ns: 600_000_000, ..ReplayMeasure::default() });
         assert_eq!(
             check.what_if_sentence().unwrap(),
-            "All recorded tasks together get 20.15 % of a CPU instead of 40.30, and those beside them 60.00; most changes for web-1, \
+            "All recorded tasks together get 20.15 % of a CPU instead of 40.30, and added tasks 60.00; most changes for web-1, \
              from 40.30 to 20.15 %."
         );
         // What is alike in all digits that are told does not change.

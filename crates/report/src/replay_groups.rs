@@ -192,7 +192,7 @@ impl ReplayCheck {
             ("replayed_cpu_ns", "CPU time: replayed", NS),
             ("what_if_cpu_ns", "CPU time: what if", NS),
         ];
-        let mut table = DataTable::new("replay_groups", "Groups, and what they were entitled to", &heads);
+        let mut table = DataTable::new("replay_groups", "Groups and their entitlements", &heads);
         for group in &self.groups {
             let both = [(group.replayed, self.elapsed_ns.1), (group.what_if, self.elapsed_ns.2)];
             let recorded = group.recorded_ns.map(|ns| ns as f64 / self.elapsed_ns.0.max(1) as f64);

@@ -579,7 +579,7 @@ mod tests {
         let found = rows(&text);
         assert!(found.iter().any(|row| row == "server-1 CPU % 20.00 20.00 ±1.00 21.00 ±1.00 ~+1.00 pp"), "{text}");
         assert!(!text.contains("switches 2"), "{text}");
-        assert!(text.contains("left out, within the spread or too small to matter: "), "{text}");
+        assert!(text.contains(" are left out (within the spread or too small to matter)"), "{text}");
         assert!(all.over_seeds_text(true).lines().count() > text.lines().count());
         let sentence = all.what_if_sentence().unwrap();
         assert!(!sentence.contains("most changes"), "{sentence}");

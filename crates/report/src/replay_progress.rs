@@ -264,7 +264,7 @@ impl ReplayCheck {
             ("progress", "Progress: times as fast", Kind::Number),
             ("work_done_ns", "Progress: recorded work done after", NS),
         ];
-        let mut table = DataTable::new("replay_progress", "Progress of what is in closed loops", &heads);
+        let mut table = DataTable::new("replay_progress", "Progress of closed loops", &heads);
         for Row { name, cpu, waited_ns, progress } in self.progress_rows(&self.tasks) {
             let group = name != progress.of;
             let mut row: Vec<Cell> = vec![
@@ -305,8 +305,7 @@ impl ReplayCheck {
         Bars {
             title: "Progress".to_owned(),
             entry: "Progress".to_owned(),
-            sub: "How many times as fast as in the recording the work of closed loops gets on in the what-if, and when the \
-                  recorded work is done; the mark is 1. Work is CPU time."
+            sub: "The speed of closed loops in the what-if relative to the recording, and the time at which the recorded work is done. The mark is 1. Work is CPU time."
                 .to_owned(),
             rows: rows.collect(),
             ..Bars::default()

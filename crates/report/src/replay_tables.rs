@@ -125,7 +125,7 @@ impl ReplayCheck {
             title: "CPU time of tasks".to_owned(),
             entry: "CPU time".to_owned(),
             sub: format!(
-                "{}; the mark is what was recorded. 100 % is one CPU all along. Those too small to be seen are one bar; the tables have each.",
+                "{}; the mark is the recorded value. 100 % is one CPU for the whole time. Tasks too small to be seen share one bar; the tables have each.",
                 if what_if { "What if" } else { "Replayed as recorded" }
             ),
             rows,

@@ -600,8 +600,7 @@ impl Results {
         let named = named.chain(more).collect::<Vec<String>>().join("; ");
         (!self.unsettled.is_empty()).then(|| {
             format!(
-                "shares had not settled when the run ended. Of the CPU time of tasks that always wanted a CPU: {named}. A \
-                 longer run (--duration) comes closer to what they are entitled to"
+                "shares still changed at the end of the run. Parts of the CPU time of tasks that always wanted a CPU: {named}. In a longer run (--duration), shares approach the entitlements"
             )
         })
     }

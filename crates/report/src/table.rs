@@ -220,14 +220,14 @@ pub fn results_table(results: &Results) -> String {
     }
     if let Some(ns) = results.overutilized_ns {
         let share = percent(ns as f64 / results.elapsed_ns.max(1) as f64);
-        let line = format!("energy: looked at by wakeups but for {share} % of the time (overutilized)\n");
+        let line = format!("energy: wakeups ignored the energy model for {share} % of the time (overutilized)\n");
         text.push_str(&line);
     }
     if let Some(visits) = results.h_load {
         let [updates, groups, idle] = [visits.updates, visits.groups, visits.idle].map(|value| count(value as f64));
         let times = if visits.updates == 1 { "once".to_owned() } else { format!("{updates} times") };
         let of = if visits.groups == 1 { "group" } else { "groups" };
-        let line = format!("weights of groups: computed {times}, visiting {groups} {of}, {idle} of them idle");
+        let line = format!("weights of groups: computed {times}, visiting {groups} {of} ({idle} idle)");
         text.extend([&fit_text(&line, ""), "\n\n"]);
     }
     text.push_str(&averages(results));
@@ -285,7 +285,7 @@ fn idle_waits(results: &Results) -> String {
     }
     let (least, most) = (time(conservation.least_interval_ns as f64), time(conservation.most_interval_ns as f64));
     let interval = if least == most { least } else { format!("{least} to {most}") };
-    let title = format!("Waits beyond a balance interval ({interval}) beside an idle CPU that might have run them:");
+    let title = format!("Waits of more than a balance interval ({interval}) although an idle CPU could have run the task:");
     let mut text = format!("{}\n", fit_text(&title, ""));
     text.push_str(&grid(&["tasks", "waits", "beyond the interval", "worst"], 1, rows));
     more(&mut text, total, "class of tasks", "classes of tasks", "the longest such waits in all");
@@ -471,7 +471,7 @@ fn rt_limits(results: &Results) -> String {
     let rows = first(throttled(), |group| group.rt_throttled_ns)
         .into_iter()
         .map(|group| vec![group.path.clone(), count(group.nr_rt_throttled as f64), time(group.rt_throttled_ns as f64)]);
-    let mut text = grid(&["rt-limited group", "throttled", "for"], 1, rows);
+    let mut text = grid(&["rt-limited group", "throttled", "throttled for"], 1, rows);
     more(
         &mut text,
         throttled().count(),
@@ -533,7 +533,7 @@ fn frequencies(results: &Results) -> String {
     };
     let shown = first(&results.frequencies, |frequency| frequency.changes);
     let mut rows: Vec<Vec<String>> = shown.into_iter().map(row).collect();
-    let head = ["CPU", "mean MHz", "changes", "most at", "time %", "highest", "time %", "energy J"];
+    let head = ["CPU", "mean MHz", "changes", "main MHz", "time %", "highest MHz", "time %", "energy J"];
     let all = results.energy_uj();
     match all {
         Some(all) => {

@@ -141,8 +141,7 @@ impl fmt::Display for CpusetError {
             }
             Self::Deadline { promised, cap } => write!(
                 f,
-                "{} CPUs of the partition are promised to SCHED_DEADLINE tasks (and fair servers), and on these CPUs there \
-                 are {} (EBUSY); end some of them, or lower their runtimes, first",
+                "SCHED_DEADLINE tasks (and fair servers) of the partition have reserved {} CPUs, but these CPUs are {} (EBUSY); first end tasks or lower their runtimes",
                 Cpus(*promised),
                 Cpus(*cap)
             ),

@@ -223,12 +223,12 @@ pub const FEATURES: &[FeatureRow] = &[
     ),
     row(Feature::WakeupPreemption, "WAKEUP_PREEMPTION", from("2.6.24"), "a waking task may preempt the running one"),
     row(Feature::Hrtick, "HRTICK", from("2.6.24"), "end slices by a high-resolution timer instead of the tick"),
-    row(Feature::NontaskCapacity, "NONTASK_CAPACITY", from("3.16"), "take what interrupts leave for a CPU's capacity"),
+    row(Feature::NontaskCapacity, "NONTASK_CAPACITY", from("3.16"), "subtract interrupts from a CPU's capacity"),
     row(
         Feature::NontaskPower,
         "NONTASK_POWER",
         between("2.6.37", "3.16"),
-        "take what interrupts leave for a CPU's capacity (from 3.16 on: NONTASK_CAPACITY)",
+        "subtract interrupts from a CPU's capacity (from 3.16 on: NONTASK_CAPACITY)",
     ),
     row(Feature::TtwuQueue, "TTWU_QUEUE", from("2.6.39"), "remote wakeups are queued, and done by the target CPU"),
     row(
@@ -251,7 +251,7 @@ pub const FEATURES: &[FeatureRow] = &[
         Feature::UtilEst,
         "UTIL_EST",
         from("4.17"),
-        "estimate a task's utilisation by what it was when it went to sleep",
+        "estimate a task's utilisation by its value at the last sleep",
     ),
     row(
         Feature::UtilEstFastup,
@@ -263,7 +263,7 @@ pub const FEATURES: &[FeatureRow] = &[
         Feature::SisProp,
         "SIS_PROP",
         between("4.13", "6.7"),
-        "bound the search for an idle CPU by what searches cost and CPUs idle",
+        "bound the search for an idle CPU by its cost and the CPUs' idle time",
     ),
     row(
         Feature::RtPushIpi,
@@ -281,13 +281,13 @@ pub const FEATURES: &[FeatureRow] = &[
         Feature::WarnDoubleClock,
         "WARN_DOUBLE_CLOCK",
         from("4.8"),
-        "tell of run queue clocks that are updated twice (for the kernel's developers)",
+        "report run queue clocks that are updated twice (for kernel developers)",
     ),
     row(
         Feature::LatencyWarn,
         "LATENCY_WARN",
         from("5.13"),
-        "tell of tasks that run on although a reschedule was asked for (for the kernel's developers)",
+        "report tasks that run on after a reschedule request (for kernel developers)",
     ),
     row(Feature::ArchPower, "ARCH_POWER", between("2.6.32", "3.16"), "ask the architecture for the capacity of CPUs"),
     row(
@@ -359,7 +359,7 @@ pub const FEATURES: &[FeatureRow] = &[
         Feature::PreciseCpuLoad,
         "PRECISE_CPU_LOAD",
         between("2.6.23", "2.6.24"),
-        "a CPU's average loads count what ran since the last tick, not what is there at it",
+        "a CPU's average loads count the tasks that ran since the last tick, not the tasks at the tick",
     ),
     row(
         Feature::LbBias,
@@ -373,7 +373,7 @@ pub const FEATURES: &[FeatureRow] = &[
         Feature::NumaFavourHigher,
         "NUMA_FAVOUR_HIGHER",
         between("3.13", "4.1"),
-        "the balancer would rather move tasks to nodes where they use more memory",
+        "the balancer prefers to move tasks to nodes where they use more memory",
     ),
     row(
         Feature::NumaResistLower,
@@ -453,8 +453,7 @@ impl Feature {
     pub const fn without_effect(self) -> Option<&'static str> {
         match self {
             Self::TtwuQueue => Some(
-                "the waker enqueues a task on another CPU's run queue at once and pays for it (wakeup_ns); the other CPU \
-                 pays for the interrupt that tells it (ipi_ns)",
+                "the waker enqueues a task on another CPU's run queue at once and spends the time (wakeup_ns); the other CPU spends the time of the interrupt (ipi_ns)",
             ),
             Self::NontaskCapacity | Self::NontaskPower => Some(
                 "interrupts are charged to the task they interrupt, as without IRQ_TIME_ACCOUNTING, so the balancer sees \
@@ -464,15 +463,15 @@ impl Feature {
                 Some("averages of a task that changes its group are taken over as of their last update")
             }
             Self::PreciseCpuLoad => {
-                Some("a CPU's average loads are of what is there at each tick, as with the feature off")
+                Some("a CPU's average loads count the tasks at each tick, as with the feature off")
             }
             Self::Numa | Self::NumaForce | Self::NumaFavourHigher | Self::NumaResistLower => {
-                Some("memory has no place here, so there is no NUMA balancing: tasks do not prefer a node")
+                Some("memory is not modelled, so there is no NUMA balancing: tasks do not prefer a node")
             }
             Self::DoubleTick => Some("the periodic tick looks at slices always"),
             Self::ParanoidAvg => Some("a queue's sums are kept as coarse as up to 7.0, so that they do not overflow"),
             Self::WarnDoubleClock | Self::LatencyWarn => Some("it only prints warnings about the kernel's own code"),
-            Self::ArchPower | Self::ArchCapacity => Some("the machine's capacities are what it is described with"),
+            Self::ArchPower | Self::ArchCapacity => Some("the machine's capacities are those of its description"),
             Self::ForceSdOverlap => Some("groups overlap where the machine's nodes do"),
             _ => None,
         }

@@ -49,7 +49,7 @@ fn unkept_limits(workload: &Workload) -> Option<String> {
     });
     let limited = workload.groups.iter().find(|group| group.max.is_some()).or(changed)?;
     Some(format!(
-        "the limit of group `{}` has no effect: `cpu.max` is kept by the fair class, not by this policy",
+        "the limit of group `{}` has no effect: only the fair class enforces `cpu.max`, not this policy",
         limited.path
     ))
 }
@@ -283,7 +283,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         if config.autogroup {
             self.create_autogroups();
             if let Some((session, group)) = unused_session(self.workload) {
-                self.notes.push(format!("session `{session}` has no effect: its tasks are in `{group}`, and autogroups are for those of the root group"));
+                self.notes.push(format!("session `{session}` has no effect: its tasks are in `{group}`, and only tasks of the root group are in autogroups"));
             }
         } else if !self.workload.sessions.is_empty() {
             self.notes.push("sessions have no effect: autogroup is off".to_owned());

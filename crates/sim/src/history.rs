@@ -65,7 +65,7 @@ pub(crate) fn ignored_slice<'a>(workload: &'a Workload, kernel: &Kernel) -> Opti
 pub(crate) fn note(workload: &Workload, kernel: &Kernel) -> Option<String> {
     let task = ignored_slice(workload, kernel)?;
     let Novelty { what, since, .. } = SLICES;
-    Some(format!("task `{task}` asks for {what}, which Linux {} ignores: it came with {since}", kernel.name))
+    Some(format!("task `{task}` asks for {what}, which Linux {} ignores: {since} introduced it", kernel.name))
 }
 
 /// What a kernel without lazy preemption does instead.

@@ -132,15 +132,14 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             match own.len().saturating_sub(NAMED) {
                 0 => {}
                 1 => notes.push(format!("… and 1 more task {what}")),
-                more => notes.push(format!("… and {more} more tasks, each of which {what}")),
+                more => notes.push(format!("… and {more} more tasks: each {what}")),
             }
         };
         tell(&self.core.lost, "was to run on CPUs that were all offline: from then on it ran anywhere, as in Linux");
-        let outside = "asked for CPUs of which its cpuset has none (EINVAL), and kept those it had";
+        let outside = "asked for CPUs outside its cpuset (EINVAL), and kept its affinity";
         tell(&self.core.outside, outside);
-        let barren = "is of SCHED_DEADLINE, and such a task may not fork (EAGAIN): what it was to fork then does not begin; fork \
-                      before it asks for that policy, or let another task do it";
+        let barren = "is of SCHED_DEADLINE and may not fork (EAGAIN), so its child does not start; fork before the change of policy, or from another task";
         tell(&self.barren, barren);
-        tell(&self.core.refused, "asked for CPUs that were all offline (EINVAL), and kept those it had");
+        tell(&self.core.refused, "asked only for offline CPUs (EINVAL), and kept its affinity");
     }
 }

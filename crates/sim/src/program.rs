@@ -282,7 +282,7 @@ pub(crate) fn compile(
     }
     if let Some(task) = compiler.accesses {
         let note = format!(
-            "`type` and `pattern` of `memrun` (task `{task}`) have no effect: an access costs what `size` and `stride` make it"
+            "`type` and `pattern` of `memrun` (task `{task}`) have no effect: only `size` and `stride` determine the cost of an access"
         );
         compiler.out.notes.push(note);
     }

@@ -167,8 +167,8 @@ fn what_the_kernel_refuses_or_finds_invalid_is_noted() {
             "group `/p/q` is no partition from 0 ns on: root invalid (Parent is not a partition root)",
             "emptying `cpus` of group `/p` at 50 ms is refused, as in Linux: the group has tasks, and has to have \
              CPUs (ENOSPC); move its tasks elsewhere first",
-            "task `stray` asked for CPUs of which its cpuset has none (EINVAL), and kept those it had",
-            "task `wanders` asked for CPUs of which its cpuset has none (EINVAL), and kept those it had",
+            "task `stray` asked for CPUs outside its cpuset (EINVAL), and kept its affinity",
+            "task `wanders` asked for CPUs outside its cpuset (EINVAL), and kept its affinity",
         ]
     );
     assert!(watch.ran.values().flatten().all(|&(_, cpu)| cpu >= 2));

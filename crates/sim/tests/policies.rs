@@ -183,7 +183,7 @@ fn every_fault_says_what_was_done_wrong() {
     let mistakes =
         [LOSES_WOKEN, PICKS_NOBODY, PICKS_SLEEPERS, PICKS_NO_TASK, SELECTS_NO_CPU, KEEPS_ALL, FINISHES_TWICE];
     let expected = [
-        "the policy, on CPU 0 at 10 ms: `pick` answers nobody, but a task is queued (task `a`)",
+        "the policy, on CPU 0 at 10 ms: `pick` returns no task, but one is queued (task `a`)",
         "the policy, on CPU 0 at 0 ns: `pick` answers nobody, but 3 tasks are queued (task `a`)",
         "the policy, on CPU 0 at 5 ms: `pick` answers a task that is not queued (task `a`)",
         "the policy, on CPU 0 at 0 ns: `pick` answers 77, which is no task of this run queue",

@@ -378,7 +378,7 @@ impl Said {
     fn file(&mut self, source: &Source, file: &str, line: &Line<'_>) -> Result<(), Error> {
         let content = line.content.trim();
         let wrong = |expected: &str| {
-            let message = format!("`{content}` is not what {file} says");
+            let message = format!("`{content}` is not the format of {file}");
             Error::new(source, message).at(line.span.clone(), format!("expected {expected}"))
         };
         let number = |text: &str, expected: &str| text.parse::<u64>().map_err(|_| wrong(expected));
@@ -473,7 +473,7 @@ fn process_id(file: &str) -> Option<i32> {
 fn cpus_allowed(source: &Source, line: &Line<'_>, list: &str) -> Result<Vec<u32>, Error> {
     let cpus = cpu_ranges(list.trim()).ok().filter(|cpus| !cpus.is_empty());
     let mut cpus = cpus.ok_or_else(|| {
-        Error::new(source, format!("`{}` is not what Cpus_allowed_list says", list.trim()))
+        Error::new(source, format!("`{}` is not the format of Cpus_allowed_list", list.trim()))
             .at(line.span.clone(), "expected CPUs such as 0-3,6")
     })?;
     cpus.sort_unstable();
@@ -486,7 +486,7 @@ fn enabled(source: &Source, line: &Line<'_>) -> Result<bool, Error> {
     match line.content.trim() {
         "0" => Ok(false),
         "1" => Ok(true),
-        other => Err(Error::new(source, format!("`{other}` is not what sched_autogroup_enabled says"))
+        other => Err(Error::new(source, format!("`{other}` is not the format of sched_autogroup_enabled"))
             .at(line.span.clone(), "expected 0 or 1")),
     }
 }
@@ -500,7 +500,7 @@ fn autogroup(source: &Source, line: &Line<'_>) -> Result<Autogroup, Error> {
         Some(Autogroup { id: id.parse().ok()?, nice })
     })();
     parsed.ok_or_else(|| {
-        Error::new(source, format!("`{content}` is not what autogroup says"))
+        Error::new(source, format!("`{content}` is not the format of autogroup"))
             .at(line.span.clone(), "expected such as /autogroup-123 nice 0")
     })
 }

@@ -42,7 +42,7 @@ pub fn parse_duration(text: &str) -> Result<u64, String> {
         && number.parse::<f64>().is_ok_and(|number| number * *scale as f64 > MAX_TIME_NS as f64)
     {
         return Err(format!(
-            "`{number}{unit}` is more than {} s, the longest time there is",
+            "`{number}{unit}` is more than {} s, the longest time",
             MAX_TIME_NS / 1_000_000_000
         ));
     }

@@ -29,7 +29,7 @@ pub(crate) fn word(text: &str) -> Result<Asked, String> {
         _ => error,
     })?;
     match (kind, &task) {
-        (AnalysisKind::CriticalPath, None) => Err("say of which task: critical-path:NAME, or its pid".to_owned()),
+        (AnalysisKind::CriticalPath, None) => Err("name the task: critical-path:NAME, or its pid".to_owned()),
         (AnalysisKind::CriticalPath, Some(_)) | (_, None) => Ok(Asked { kind, task }),
         (_, Some(_)) => Err(format!("only critical-path is of one task: `{name}` takes none")),
     }
@@ -81,10 +81,10 @@ pub(crate) fn check(analyses: &Analyses, options: &AnalysisOptions, trace: Optio
         _ => match analyses.lacks() {
             Some((kind, why)) => {
                 let help = format!(
-                    "say it with --cgroups FILE, which this writes on the machine, best just before the trace is recorded:\n\
-                     {CGROUPS_COMMAND}\nOf a run of vruntime, the text trace has all of it (trace.txt of `run --out DIR`)"
+                    "give --cgroups FILE. This command writes it on the recorded machine, best just before the trace is recorded:\n\
+                     {CGROUPS_COMMAND}\nFor a run of vruntime, the text trace has all of this (trace.txt of `run --out DIR`)"
                 );
-                Err(miette!(help = help, "`{kind}` cannot be told: {why}"))
+                Err(miette!(help = help, "`{kind}` is not possible: {why}"))
             }
             None => Ok(()),
         },

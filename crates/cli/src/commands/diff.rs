@@ -165,7 +165,7 @@ fn has_events(path: &Path, side: &Side, diff: &Diff, names: &Names) -> miette::R
     }
     let (help, of) = match diff.cpu {
         Some(cpu) => ("leave --cpu out, or name another", format!(" on CPU {cpu}")),
-        None => ("vruntime trace info tells what is in it", String::new()),
+        None => ("vruntime trace info describes it", String::new()),
     };
     Err(miette!(help = help, "{path} has no event of the scheduler to compare{of}"))
 }
@@ -348,7 +348,7 @@ fn table(lanes: &[Compared<'_>]) -> DataTable {
         ("not_compared_b", "Not compared B", Kind::Count),
         ("alike_is_lower_bound", "Alike is a lower bound", Kind::Count),
     ];
-    let mut table = DataTable::new("diff", "What two traces have in common, by CPU", &columns);
+    let mut table = DataTable::new("diff", "Common events of two traces, by CPU", &columns);
     for lane in lanes {
         table.push(vec![
             lane.cpu.into(),

@@ -86,7 +86,7 @@ type There = BTreeSet<(Vec<u32>, String)>;
 /// Tells that nothing was recorded of what is asked for, and what was.
 fn no_match(there: &There, fidelity: &Fidelity) -> miette::Report {
     if there.is_empty() {
-        let help = "the folder holds a folder for each kernel (linux-6.12/), with a JSON file a scenario";
+        let help = "the folder has a folder for each kernel (linux-6.12/), with a JSON file for each scenario";
         return miette!(help = help, "no recordings match");
     }
     let kernels = |part: &str| {
@@ -240,7 +240,7 @@ fn lead(scenarios: &[Scenario], fidelity: &Fidelity) -> String {
             machines.push(machine);
         }
     }
-    let costs = fidelity.costs.as_deref().unwrap_or("those for the kind of machine");
+    let costs = fidelity.costs.as_deref().unwrap_or("the costs of the kind of machine");
     let seeds = if fidelity.repeat > 1 { format!(", the median of {} seeds", fidelity.repeat) } else { String::new() };
     format!(
         "{} scenarios; {}. Simulated with seed {}{seeds}; costs: {costs}.",
@@ -407,8 +407,7 @@ fn on_disk(dir: &Path) -> miette::Result<Files> {
     let list = |dir: &Path| -> miette::Result<Vec<PathBuf>> {
         let entries = fs::read_dir(dir).and_then(|entries| entries.map(|e| e.map(|e| e.path())).collect());
         entries.map_err(|error: std::io::Error| {
-            let wanted = "name a folder of recordings (folders linux-…, as `vruntime fidelity --record DIR` writes them); \
-                          without one the recordings that come with vruntime are taken";
+            let wanted = "name a folder of recordings (folders linux-…, as `vruntime fidelity --record DIR` writes); the default are the recordings embedded in vruntime";
             let help = crate::input::help_with(dir, &error, wanted);
             miette!(help = help, "{error}").wrap_err(format!("cannot read the folder {}", dir.display()))
         })

@@ -118,8 +118,7 @@ pub(crate) fn compare_page(
         page.bars(bars);
     }
     charts(&mut page, &watched);
-    let sub = "The mean over the seeds, and half the range of them where there are several. First the tasks that fare \
-               differently, then the others; among these, those with most CPU time in any run are first."
+    let sub = "Means over the seeds, with half the range. Tasks that differ are first, ordered by CPU time."
         .to_owned();
     page.tables(TableGroup {
         title: "What differs".to_owned(),
@@ -188,12 +187,12 @@ pub(crate) fn replay_page(
 
 /// A page of a trace that was analysed.
 pub(crate) fn trace_page(file: &Path, analyses: &Analyses) -> Page {
-    let mut page = Page::new(short(file), "What the events of this trace say.");
+    let mut page = Page::new(short(file), "Analyses of the events of this trace.");
     for sentence in analyses.busy_sentence().into_iter().chain(analyses.sentences()) {
         page.say(sentence);
     }
     for (index, note) in analyses.notes().into_iter().enumerate() {
-        let note = format!("To know: {note}.");
+        let note = format!("Note: {note}.");
         if index < MOST_NOTES { page.say(note) } else { page.fold(note) }
     }
     let runs = [(short(file), analyses)];

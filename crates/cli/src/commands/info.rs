@@ -60,7 +60,7 @@ fn table() -> String {
     let table = grid(&["kernel", "policy", "what changed, and why"], 3, lines);
     let unverified: Vec<&str> = rows().iter().filter(|row| !row.unverified.is_empty()).map(|row| row.name).collect();
     let note = format!(
-        "not compared with the kernel's own text or a recording: {}; vruntime kernels KERNEL says what",
+        "not compared with the kernel's source or a recording: {}; `vruntime kernels KERNEL` lists what",
         unverified.join(", ")
     );
     format!(

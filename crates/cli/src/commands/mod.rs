@@ -155,7 +155,7 @@ fn tell_notes(runs: &[Done]) {
     let unexplained: u64 = runs.iter().map(|run| run.results.unexplained).sum();
     if unexplained > 0 {
         crate::output::note(&format!(
-            "{} a task ran that nobody had woken: please report this as a fault of vruntime",
+            "{} a task ran without a wakeup: please report this as a fault of vruntime",
             counted(unexplained, "time", "times")
         ));
     }

@@ -106,7 +106,7 @@ fn left(folder: &std::path::Path, runs: &[Measured]) -> String {
     let groups = run.groups_file.as_ref().map(|file| format!(" --cgroups {}", file.display())).unwrap_or_default();
     let trace = trace.display();
     format!(
-        "results are in {}; what the kernel recorded is {trace}: vruntime replay {trace}{groups}\n",
+        "results are in {}; the kernel's trace is {trace}: vruntime replay {trace}{groups}\n",
         folder.display()
     )
 }
@@ -156,13 +156,13 @@ fn besides(others: Option<&[Resident]>, unseen: Option<f64>) -> String {
         let most: Vec<String> =
             others.iter().take(NAMED).map(|resident| format!("{} {:.2} %", resident.name, percent(resident))).collect();
         let most = if most.is_empty() { String::new() } else { format!(": {}", most.join(", ")) };
-        let _ = writeln!(text, "besides, other tasks took {all:.2} % of a CPU in {rate:.1} turns a second{most}");
+        let _ = writeln!(text, "other tasks used {all:.2} % of a CPU in {rate:.1} turns a second{most}");
     }
     if let Some(unseen) = unseen.filter(|&unseen| unseen >= LEAST) {
         let took = 100.0 * unseen;
         let _ = match others {
             Some(_) => writeln!(text, "tasks that ended meanwhile, interrupts and the host took {took:.2} % more"),
-            None => writeln!(text, "besides, other tasks, interrupts and the host took {took:.2} % of a CPU"),
+            None => writeln!(text, "other tasks, interrupts and the host used {took:.2} % of a CPU"),
         };
     }
     text

@@ -186,7 +186,7 @@ impl<'a> Programs<'a> {
         let with_hotplug = |(_, input): &(&PathBuf, &Input)| !input.workload.hotplug.is_empty();
         for (file, _) in arguments.beside.iter().zip(beside).filter(with_hotplug) {
             output::note(&format!(
-                "[[hotplug]] of {} is left out: whoever runs beside a recording has no say about its machine",
+                "[[hotplug]] of {} is left out: a workload beside a recording cannot change its machine",
                 file.display()
             ));
         }
@@ -199,10 +199,10 @@ impl<'a> Programs<'a> {
             let left = counted(
                 unreached as u64,
                 "task is left as it was, although the one that forked it is not",
-                "tasks are left as they were, although those that forked them are not",
+                "tasks are unchanged, although the tasks that forked them are changed",
             );
             output::note(&format!(
-                "{left}: a rule is of the tasks it names. tree=PID names a task and all that it forks"
+                "{left}: a rule changes only the tasks that it names. tree=PID names a task and all its descendants"
             ));
         }
         rules::tell_idle_groups(rules, &replay.recorded.workload.groups, "trace");
@@ -415,7 +415,7 @@ fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &Repl
         text.push_str(&fit_text(&check.summary(), ""));
         text.push_str("\n\n");
     }
-    text.push_str("To know:\n");
+    text.push_str("Notes:\n");
     for note in &notes.all {
         text.push_str(&fit_text(note, "  "));
         text.push('\n');
@@ -432,7 +432,7 @@ fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &Repl
         text.push('\n');
         text.push_str(&table);
         if check.verdict() == Some(Verdict::Poor) {
-            text.push_str("\nThe verdict on the replay is poor: do not rely on this what-if.\n");
+            text.push_str("\nThe replay reproduces the recording poorly: do not rely on this what-if.\n");
         }
         for sentence in [check.progress_sentence(), check.what_if_sentence()].into_iter().flatten() {
             text.push('\n');
@@ -465,14 +465,13 @@ fn remedies(arguments: &Replay, replay: &vruntime_replay::Replay<'_>, check: &Re
     let mut remedies = Vec::new();
     if arguments.cgroups.is_none() && !replay.recording().has_groups() {
         remedies.push(
-            "Nothing says in which task groups and autogroups the tasks were: `vruntime record` writes that into the recording, \
-             and --cgroups FILE adds it to another (docs/replay.md)"
+            "The task groups and autogroups of the tasks are unknown: `vruntime record` records them, and --cgroups FILE supplies them (docs/replay.md)"
                 .to_owned(),
         );
     }
     if check.unplaced().is_some() {
         remedies.push(
-            "Switches are missing in this recording: some machines hide them from perf; try `vruntime record`"
+            "This recording lacks switches: some machines hide them from perf; try `vruntime record`"
                 .to_owned(),
         );
     }

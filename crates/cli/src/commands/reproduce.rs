@@ -58,9 +58,9 @@ impl Experiment {
     pub(crate) fn what(self) -> &'static str {
         match self {
             Self::Cpurc => "A compilation gets the share it is guaranteed (2.6.15-cpurc, and weights under 6.12)",
-            Self::Ctxsw => "What a context switch costs, with knobs and with constants (2.6.22, 2.6.23, 6.12)",
-            Self::GroupSwitches => "What it costs to count context switches by group, 30 levels deep (3.10, 6.12)",
-            Self::IdleGroups => "What ten thousand idle groups cost (3.10, 3.12)",
+            Self::Ctxsw => "The cost of a context switch, with knobs and with constants (2.6.22, 2.6.23, 6.12)",
+            Self::GroupSwitches => "The cost of counting context switches by group, 30 levels deep (3.10, 6.12)",
+            Self::IdleGroups => "The cost of ten thousand idle groups (3.10, 3.12)",
             Self::SpuriousMigration => "Five threads that should stay where they are (3.17, 3.18, 6.12)",
         }
     }

@@ -139,12 +139,11 @@ fn detections(run: &Done) -> Option<String> {
     let (window, seed) = (detected.window_ns as f64 / 1e6, run.seed);
     let mut text = String::new();
     if detected.windows < 3 {
-        text = format!("detect, seed {seed}: the run is shorter than three windows of {window} ms and says nothing\n");
+        text = format!("detect, seed {seed}: the run is too short for a result; it needs three windows of {window} ms\n");
     } else if detected.violations.is_empty() {
         let (windows, wasted) = (detected.windows, detected.wasted_cpus);
         text = format!(
-            "detect, seed {seed}: nothing that lasts in {windows} windows of {window} ms; at most {wasted:.1} tasks waited beside \
-             idle CPUs in the mean of one\n"
+            "detect, seed {seed}: no lasting waits beside idle CPUs in {windows} windows of {window} ms. In the worst window, {wasted:.1} tasks on average waited although an idle CPU could have run them\n"
         );
     }
     for violation in detected.violations.iter().take(TOLD) {
@@ -220,7 +219,7 @@ fn report(head: &str, runs: &[Done], analysed: bool) -> String {
         let ended = over_seeds.as_ref().map_or(0, Vec::len);
         let (seed, all) = (first.seed, runs.len());
         parts.push(match ended {
-            0 => format!("Above: seed {seed}. None of {all} seeds came to its end.\n"),
+            0 => format!("Above: seed {seed}. None of {all} seeds was completed.\n"),
             _ if ended == all => format!("Above: seed {seed}. Over all {all} seeds:\n"),
             _ => format!("Above: seed {seed}. Over the {ended} of {all} seeds that came to their end:\n"),
         });

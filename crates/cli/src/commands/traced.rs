@@ -144,8 +144,8 @@ pub(crate) fn snapshots(cgroups: &[Cgroups], traces: usize) -> miette::Result<Ve
     match cgroups {
         [] => Ok(vec![None; traces]),
         [_, ..] if traces == 0 => {
-            let help = "give a trace, or leave --cgroups out: a scenario has its groups in its own file";
-            Err(miette!(help = help, "--cgroups is about the machine of a trace, and none of these files is one"))
+            let help = "give a trace, or leave --cgroups out: a scenario file has its own groups";
+            Err(miette!(help = help, "--cgroups describes the machine of a trace, and none of these files is a trace"))
         }
         [one] => Ok(vec![Some(one); traces]),
         each if each.len() == traces => Ok(each.iter().map(Some).collect()),

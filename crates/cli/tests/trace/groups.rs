@@ -72,7 +72,7 @@ fn what_is_not_known_of_groups_is_said_with_how_to_get_it() {
         b"  a-7 [000] 1.000000: cgroup_attach_task: dst_root=0 dst_id=5 dst_level=1 dst_path=/web pid=7 comm=a\n";
     assert!(well(&["trace", "analyse", "-", "groups"], moved).contains("nothing tells their weights and limits"));
     let told = fails(&["trace", "analyse", "-", "throttling"], moved);
-    assert!(told.contains("nothing tells the limits of its groups"), "{told}");
+    assert!(told.contains("the limits of its groups are unknown"), "{told}");
     let told = fails(&["trace", "analyse", RECORDED, "latency", "--cgroups", CGROUPS], b"");
     assert!(told.contains("nothing that is asked for is about groups"), "{told}");
     // The critical path says in which group each task is.

@@ -227,7 +227,7 @@ pub struct Counts {
     /// Tasks that were kept from their own CPU while it was idle, as one is whose group has a limit, where nothing is
     /// known of groups.
     pub throttled: u64,
-    /// Tasks that computed without a sleep until the trace ended: they go on as long as the replay lasts.
+    /// Tasks that computed without a sleep until the trace ended: they go on to the end of the replay.
     pub endless: u64,
     /// Pairs of tasks of which the first wakes the second, and the second wakes the first as well, if only by way of
     /// others.
@@ -462,7 +462,7 @@ impl Recorder {
         self
     }
 
-    /// Tasks in closed loops go on when they have done all that was recorded, for as long as the replay lasts. Without
+    /// Tasks in closed loops go on when they have done all that was recorded, for to the end of the replay. Without
     /// this they end there, so that each does exactly what was recorded.
     #[must_use]
     pub fn going_on(mut self) -> Self {

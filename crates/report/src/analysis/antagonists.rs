@@ -230,7 +230,7 @@ impl Analysis for Antagonists {
             ("worst_end_ns", "Until", Kind::Instant),
             ("worst_cpu", "CPU", Kind::Count),
         ];
-        let mut table = DataTable::new("antagonists", "Who waited while whom had its CPU", &columns);
+        let mut table = DataTable::new("antagonists", "Tasks that waited, and the tasks that had their CPU", &columns);
         for ((task, who), pair) in rows {
             table.push(vec![
                 task.as_str().into(),

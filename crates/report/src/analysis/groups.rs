@@ -200,7 +200,7 @@ impl Analysis for GroupUse {
         let known = self.results.len() > 1 && self.ungrouped > 0;
         let note = known.then_some((
             self.ungrouped,
-            "tasks that ran, and of which nothing says in which group they were: taken to be in the root",
+            "tasks of unknown group (counted for the root group)",
         ));
         note.into_iter().collect()
     }
@@ -229,9 +229,9 @@ impl Analysis for GroupUse {
             ("run_delay_ns", "Waited", Kind::Nanoseconds),
         ];
         let title = if weighed {
-            "Groups, those below them included, and what they were entitled to; 100 % is one CPU all along"
+            "Groups with their descendants, and their entitlements; 100 % is one CPU for the whole time"
         } else {
-            "Groups, those below them included; nothing tells their weights and limits, nor therefore what they were entitled to"
+            "Groups with their descendants; weights and limits are unknown, and so are entitlements"
         };
         let mut table = DataTable::new("group_usage", title, &columns);
         let elapsed = world.elapsed();

@@ -246,7 +246,7 @@ impl Analysis for IdleWaiting {
             ("worst_end_ns", "Until", Kind::Instant),
             ("worst_cpu", "On CPU", Kind::Count),
         ]);
-        let title = "Who waited for 1 ms or more while another CPU was idle that could have run him";
+        let title = "Tasks that waited for 1 ms or more while an idle CPU could have run them";
         let mut table = DataTable::new("idle_while_waiting", title, &columns);
         let mut rows: Vec<(u32, &Task)> = (0..).zip(&self.tasks).filter(|(_, task)| task.waits > 0).collect();
         let most = |task: &Task| std::cmp::Reverse((task.could_ns, task.might_ns));

@@ -38,7 +38,7 @@ struct Cpu {
 
 /// The title where the trace has no event of migrations.
 pub(super) const FROM_SWITCHES: &str =
-    "Migrations that sched_switch shows (record sched_migrate_task for all of them, and causes)";
+    "Migrations that sched_switch shows (record sched_migrate_task for all migrations, and their causes)";
 
 /// What is counted.
 #[derive(Debug, Default)]
@@ -187,7 +187,7 @@ impl Analysis for Migrations {
         let title = match (derived, self.told || world.is_live()) {
             (true, _) => FROM_SWITCHES,
             (false, true) => "Migrations by cause",
-            (false, false) => "Migrations by cause, told from what is around them",
+            (false, false) => "Migrations by cause, inferred from the events around them",
         };
         let mut causes = DataTable::new("migrations", title.to_owned(), &columns);
         let mut rows: Vec<(&str, u64)> = tally.causes.iter().map(|(&cause, &count)| (cause, count)).collect();
@@ -201,7 +201,7 @@ impl Analysis for Migrations {
             ("at_wakeup", "At wakeup", Kind::Count),
             ("by_balancing", "By balancing", Kind::Count),
         ];
-        let mut tasks = DataTable::new("migrations_by_task", "Who was moved", &columns);
+        let mut tasks = DataTable::new("migrations_by_task", "Migrated tasks", &columns);
         let mut rows: Vec<(u32, &[u64; 3])> = (0..).zip(&tally.tasks).filter(|(_, counts)| counts[0] > 0).collect();
         rows.sort_by_key(|&(task, counts)| (std::cmp::Reverse(counts[0]), world.pid(task), task));
         for (task, counts) in rows {

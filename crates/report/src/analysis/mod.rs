@@ -62,7 +62,7 @@ pub enum AnalysisKind {
     TimeHist,
     /// Its summary, as `perf sched timehist --summary` prints it.
     Summary,
-    /// Who waited while whom had its CPU.
+    /// Tasks that waited, and the tasks that had their CPU.
     Antagonists,
     /// Who waited while another CPU was idle.
     IdleWhileWaiting,
@@ -131,7 +131,7 @@ impl FromStr for AnalysisKind {
     fn from_str(name: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            format!("there is no analysis `{name}`; there are {names}")
+            format!("there is no analysis `{name}`; the analyses are {names}")
         })
     }
 }
@@ -257,10 +257,10 @@ impl Analyses {
         let cgroups = &self.world.cgroups;
         self.chosen.iter().find_map(|&(kind, _)| match kind {
             AnalysisKind::Groups | AnalysisKind::Throttling if !cgroups.known() => {
-                Some((kind, "nothing tells in which groups its tasks were"))
+                Some((kind, "the groups of its tasks are unknown"))
             }
             AnalysisKind::Throttling if !cgroups.settings_known() => {
-                Some((kind, "nothing tells the limits of its groups"))
+                Some((kind, "the limits of its groups are unknown"))
             }
             _ => None,
         })
@@ -351,7 +351,7 @@ impl Analyses {
         let parts = self.chosen.iter().map(|(_, analysis)| analysis.text(&self.world, rows, lines));
         let notes = if self.is_for_machines() { Vec::new() } else { self.notes() };
         let lines: Vec<String> = notes.iter().map(|note| fit_text(note, "  ")).collect();
-        let known = (!notes.is_empty()).then(|| format!("To know:\n{}\n", lines.join("\n")));
+        let known = (!notes.is_empty()).then(|| format!("Notes:\n{}\n", lines.join("\n")));
         parts.chain(known).collect::<Vec<String>>().join("\n")
     }
 
@@ -359,23 +359,23 @@ impl Analyses {
     pub fn notes(&self) -> Vec<String> {
         let faults = self.world.faults;
         let told = [
-            (faults.losses, "places where events were lost"),
+            (faults.losses, "gaps where events were lost"),
             (
                 self.gaps.arrivals,
-                "switches from the idle task to another are missing, which is taken to have come when it was woken, or as long before as it was charged for",
+                "missing switches from the idle task to another task (assumed at its wakeup, or as long before as its charged run time)",
             ),
-            (faults.broken, "switches from a task that had not come, so that something is missing before"),
-            (faults.unwoken, "times a task ran after a sleep that no event ended"),
+            (faults.broken, "switches away from a task that was not running: its switch to the CPU is missing"),
+            (faults.unwoken, "sleeps that ended without a wakeup event"),
             (
                 faults.unseen,
-                "wakeups of a task that was waiting since a wakeup: it has run in between, and no event tells",
+                "wakeups of a task that already waited since a wakeup: it ran in between without an event",
             ),
             (faults.jumps, "jumps of the clock: no time passes there, and times behind it are moved by as much"),
-            (faults.unordered, "events earlier than those before them, taken to be simultaneous"),
+            (faults.unordered, "events earlier than the event before them (read as simultaneous)"),
             (faults.impossible, "mentions of pids or CPUs that no Linux has"),
             (
                 self.world.cgroups.refused,
-                "mentions of groups beyond the first 65536 or more than 256 deep, which are left out",
+                "mentions of groups beyond the first 65536 or more than 256 deep (left out)",
             ),
         ];
         let notes = self.chosen.iter().flat_map(|(_, analysis)| analysis.notes());

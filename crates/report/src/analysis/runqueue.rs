@@ -164,7 +164,7 @@ impl Analysis for RunQueues {
         ];
         let mut table = DataTable::new(
             "runqueue",
-            "Runnable tasks on each CPU, and for how much of the time in which that is known",
+            "Runnable tasks on each CPU, in percent of the known time",
             &columns,
         );
         for (cpu, queue) in self.queues.iter().enumerate() {

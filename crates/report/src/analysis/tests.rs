@@ -243,7 +243,7 @@ fn losses_and_jumps_are_told() {
     );
     let analyses = analyse(&AnalysisKind::USUAL, &AnalysisOptions::default(), &text);
     let text = analyses.text(5, 100);
-    assert!(text.contains("places where events were lost: 1") && text.contains("jumps of the clock"), "{text}");
+    assert!(text.contains("gaps where events were lost: 1") && text.contains("jumps of the clock"), "{text}");
     assert_eq!(analyses.json()["elapsed_ns"], 4_000_000, "no time passes in a jump");
 }
 
@@ -551,7 +551,7 @@ fn what_a_table_leaves_out_is_noted() {
     analyses.end();
     let [table, _] = &analyses.tables()[..] else { panic!("there are two tables") };
     assert_eq!(table.rows.len(), 1 << 20);
-    let note = "switches that the table timehist leaves out, which has the first 1048576: 10";
+    let note = "switches that the table timehist leaves out (it has the first 1048576): 10";
     assert!(analyses.notes().iter().any(|told| told == note), "{:?}", analyses.notes());
     assert!(analyses.json()["notes"].as_array().is_some_and(|notes| notes.iter().any(|told| told == note)));
 }

@@ -308,13 +308,12 @@ impl Analysis for Throttling {
             ("periods", "Periods", Kind::Count),
             ("used_up", "Used up", Kind::Count),
             ("used_up_share", "Of them", Kind::Share),
-            ("used", "Used of it", Kind::Share),
+            ("used", "Used / quota", Kind::Share),
             ("most_used", "At most", Kind::Share),
             ("throttled_least_ns", "Throttled at least", Kind::Nanoseconds),
             ("throttled_most_ns", "At most", Kind::Nanoseconds),
         ];
-        let title = "Groups with a limit, and in how many periods they used 95 % of the quota or more: a recording tells neither of \
-                     throttling nor when periods begin, so they are counted from its start";
+        let title = "Groups with a limit, and the periods in which they used at least 95 % of the quota. A recording has neither throttling nor starts of periods, so periods are counted from its start";
         let mut table = DataTable::new("throttling", title, &columns);
         for (group, it) in &self.uses {
             let Some(row) = world.cgroups.rows().get(*group as usize) else { continue };

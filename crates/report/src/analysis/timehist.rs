@@ -220,7 +220,7 @@ impl Analysis for TimeHist {
     }
 
     fn notes(&self) -> Vec<(u64, &'static str)> {
-        vec![(self.more, "switches that the table timehist leaves out, which has the first 1048576")]
+        vec![(self.more, "switches that the table timehist leaves out (it has the first 1048576)")]
     }
 
     fn tables(&self, world: &World) -> Vec<DataTable> {

@@ -64,7 +64,7 @@ fn names_and_words_are_not_broken() {
 
 #[test]
 fn what_is_broken_anyway_makes_no_room_for_itself() {
-    let head = ["group", "weight", "tasks", "CPU %", "entitled %", "of it %", "wait %", "some %", "switch/s"];
+    let head = ["group", "weight", "tasks", "CPU %", "entitled %", "% of entitled", "wait %", "pressure %", "switch/s"];
     let row = |path: String| {
         let cells = ["100", "2", "78.56", "63.82", "123.1", "94.14", "49.18", "500"].map(str::to_owned);
         [vec![path], cells.to_vec()].concat()

@@ -58,16 +58,15 @@ impl fmt::Display for HotplugError {
             Self::Offline(cpu) => write!(f, "CPU {cpu} is offline already"),
             Self::Online(cpu) => write!(f, "CPU {cpu} is online already"),
             Self::Last(cpu) => {
-                write!(f, "CPU {cpu} is the last that is online, and has to stay; take another up first")
+                write!(f, "CPU {cpu} cannot go offline: it is the last online CPU; bring another online first")
             }
             Self::LastHousekeeping(cpu) => write!(
                 f,
-                "CPU {cpu} has to stay (EBUSY): all others that are online are isolated; isolate fewer, or take another up first"
+                "CPU {cpu} cannot go offline (EBUSY): all other online CPUs are isolated; isolate fewer, or bring another online first"
             ),
             Self::Deadline { cpu, promised, cap } => write!(
                 f,
-                "CPU {cpu} has to stay (EBUSY): {} CPUs are promised to SCHED_DEADLINE tasks (and fair servers), and \
-                 without it there are {}; end some of them, or lower their runtimes, first",
+                "CPU {cpu} cannot go offline (EBUSY): SCHED_DEADLINE tasks (and fair servers) have reserved {} CPUs, and {} would remain; first end tasks or lower their runtimes",
                 Cpus(*promised),
                 Cpus(*cap)
             ),

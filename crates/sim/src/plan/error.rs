@@ -159,14 +159,14 @@ impl ErrorKind {
                 format!("add +{}, or remove -{}, too", other.name(), one.name())
             }
             Self::Impossible(Impossible::Excludes(one, other)) => {
-                format!("remove one of them, too: -{} or -{}", one.name(), other.name())
+                format!("remove one of the two: -{} or -{}", one.name(), other.name())
             }
             Self::Impossible(Impossible::OtherPolicy(..)) => {
                 "leave it out; `vruntime kernels --behaviours KERNEL` lists the behaviours of a kernel".to_owned()
             }
             Self::Setting(_) => "leave it out, or choose a kernel that has it".to_owned(),
             Self::NoPart(_) => {
-                "behind a + stands a feature, as in 6.12+NO_RUN_TO_PARITY, or a tunable with its value, as in 6.12+base_slice_ns=3000000"
+                "a + is followed by a feature, as in 6.12+NO_RUN_TO_PARITY, or by a tunable and its value, as in 6.12+base_slice_ns=3000000"
                     .to_owned()
             }
             Self::NoValue(name) => format!("write {name}=NUMBER, as in 6.12+base_slice_ns=3000000"),
@@ -180,9 +180,9 @@ impl ErrorKind {
             }
             Self::NoSuchCpu { .. } => "name other CPUs, or describe a larger machine".to_owned(),
             Self::AllIsolated => "leave out at least one CPU, on which the tasks run that ask for none".to_owned(),
-            Self::Frequency(_) => "docs/capacity.md tells how clocks are written".to_owned(),
-            Self::NoPower | Self::Energy(_) => "docs/capacity.md tells how energy models are written".to_owned(),
-            Self::IdleStates(_) => "docs/capacity.md tells how idle states are written".to_owned(),
+            Self::Frequency(_) => "docs/capacity.md describes the format of clocks".to_owned(),
+            Self::NoPower | Self::Energy(_) => "docs/capacity.md describes the format of energy models".to_owned(),
+            Self::IdleStates(_) => "docs/capacity.md describes the format of idle states".to_owned(),
         }
     }
 }

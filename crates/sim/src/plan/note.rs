@@ -80,12 +80,12 @@ impl fmt::Display for Note {
             Self::NotHere { kernel, feature, has: (first, last) } => {
                 write!(f, "Linux {kernel} has no {feature}: {first} to {last} do")
             }
-            Self::Overridden { given, by } => write!(f, "{given} has no effect: {by} comes after it"),
+            Self::Overridden { given, by } => write!(f, "{given} has no effect: {by} overrides it"),
             Self::LeftOut { resident } => {
-                write!(f, "`{resident}` of [[background]] is left out: this machine has none of its CPUs")
+                write!(f, "`{resident}` of [[background]] is left out: this machine lacks its CPUs")
             }
             Self::NoSiblings => f.write_str(
-                "smt_speedup has no effect: no core of this machine has two threads (a topology such as \"core:4 pu:2\" gives them)",
+                "smt_speedup has no effect: no core of this machine has two threads (they need a topology such as \"core:4 pu:2\")",
             ),
             Self::MachineIgnored(what) => f.write_str(what),
             Self::Preempt { recorded: None, instead } => {

@@ -26,7 +26,7 @@ const THREADS: usize = 1000;
 /// generic ones, as Perfetto itself records them; of those whose fields vruntime does not know, the text, if there is
 /// one, is the field `fields`.
 ///
-/// Left out, and [counted](Self::omitted): events whose fields are not what the kernel prints, those before time 0, and
+/// Left out, and [counted](Self::omitted): events with unexpected fields, those before time 0, and
 /// those of CPU 1024 and beyond, because of which Perfetto would refuse the whole file. Losses are flags of a CPU's
 /// bundle of events, without a count.
 ///

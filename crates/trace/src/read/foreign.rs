@@ -190,8 +190,8 @@ mod tests {
             let told = told(bytes);
             assert!(told.starts_with(what) && told.contains(help), "{told}");
         }
-        assert!(told(b"\x1f").starts_with("there is no event in its 1 line;"));
-        assert!(told(b"x\n").starts_with("there is no event in its 1 line;"));
+        assert!(told(b"\x1f").starts_with("it has no eventss 1 line;"));
+        assert!(told(b"x\n").starts_with("it has no eventss 1 line;"));
     }
 
     #[test]

@@ -125,7 +125,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         match self.notes.unterminated {
             Some(_) => Error::NotRead {
                 what: "a Perfetto trace that is cut off before its first events of ftrace".to_owned(),
-                help: "a trace is whole when its recording has ended: copy it again, or record anew",
+                help: "a trace is complete when its recording has ended: copy it again, or record again",
             },
             None => Error::NotRead {
                 what: "a Perfetto trace without events of ftrace".to_owned(),

@@ -54,13 +54,13 @@ const MODELS: &[Model] = &[
     Model {
         name: "kernbench",
         usage: "kernbench [-j N] [--files=N]",
-        what: "a kernel of 1536 files is compiled by make -j N (8): gcc, cc1 and as for each, with reads from a disk, and a link",
+        what: "a kernel of 1536 files is compiled by make -j N (8): gcc, cc1 and as for each file, with reads from a disk, and a link",
         build: make::kernbench,
     },
     Model {
         name: "sysbench",
         usage: "sysbench cpu [--num-threads=N] [--max-time=SECONDS]",
-        what: "N (1) threads that compute prime numbers, an event of 1 ms after the other, for 10 s",
+        what: "N (1) threads that compute prime numbers in events of 1 ms, for 10 s",
         build: hogs::sysbench,
     },
     Model {
@@ -84,7 +84,7 @@ const MODELS: &[Model] = &[
     Model {
         name: "cyclictest",
         usage: "cyclictest [-t N] [-p PRIORITY] [-i USECS] [-d USECS]",
-        what: "N (1) threads that wake every 1000 us, each next one 500 us more, SCHED_FIFO if there is a PRIORITY (one less each)",
+        what: "N (1) threads: the first wakes every 1000 us, each next one 500 us slower; SCHED_FIFO if PRIORITY is given (one less for each next thread)",
         build: periodic::cyclictest,
     },
 ];

@@ -229,7 +229,7 @@ impl<'a> Parser<'a> {
                         key_span.clone(),
                         &format!("`{key}` has no value"),
                         "expected `: \"a name\"` after it",
-                        "name what to suspend on; without a value it is the task itself",
+                        "name the object to suspend on; without a value it is the task itself",
                     );
                     None
                 }

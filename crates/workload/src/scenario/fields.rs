@@ -160,7 +160,7 @@ impl<'a, 'p> Fields<'a, 'p> {
         let help = match value.get_ref() {
             DeValue::String(text) if text.parse::<f64>().is_ok() => "remove the quotes",
             DeValue::Float(_) | DeValue::Integer(_) if expected.contains('"') => "put it in quotes",
-            _ => "docs/scenario.md tells what each key takes",
+            _ => "docs/scenario.md describes each key",
         };
         self.bad(value.span(), message, &format!("expected {expected}"), help);
     }
@@ -212,7 +212,7 @@ impl<'a, 'p> Fields<'a, 'p> {
         let number = i64::from_str_radix(digits.as_str(), digits.radix()).ok().filter(|number| range.contains(number));
         if number.is_none() {
             let label = format!("expected {what}, {} to {}", range.start(), range.end());
-            let help = "docs/scenario.md tells the range of each key";
+            let help = "docs/scenario.md has the range of each key";
             self.bad(value.span(), format!("`{key}` is out of range"), &label, help);
         }
         number

@@ -362,9 +362,9 @@ fn overridden(fields: &mut Fields<'_, '_>, features: &[(&str, Range<usize>)]) {
     for (index, (name, span)) in features.iter().enumerate() {
         let other = name.strip_prefix("NO_").map_or_else(|| format!("NO_{name}"), str::to_owned);
         if features[index + 1..].iter().any(|(later, _)| *later == other) {
-            let message = format!("`{name}` has no effect: `{other}` comes after it");
+            let message = format!("`{name}` has no effect: `{other}` overrides it");
             let error = fields.problems.new_error(span.clone(), message, "this one is turned round");
-            fields.warn(error.with_help("leave one of them out"));
+            fields.warn(error.with_help("leave one out"));
         }
     }
 }

@@ -225,7 +225,7 @@ fn frequencies_of_a_machine() {
     }
     let text = format!("[[machine.frequency]]\ncpus = [0]\nmhz = [800]\n{TASK}");
     let error = scenario::parse("dir/test.toml", text.as_bytes(), &Options::default(), &mut files).unwrap_err();
-    assert_eq!(error.message(), "[machine] has frequencies, but nobody who chooses one");
+    assert_eq!(error.message(), "[machine] has frequencies, but no governor");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::{Ended, located, output};
 pub(crate) fn bisect(bisect: &Bisect) -> miette::Result<Ended> {
     if !input::is_workload(&bisect.file) {
         let help =
-            "give an rt-app file, a scenario or an example; a trace can be made one with `vruntime trace workload`";
+            "give an rt-app file, a scenario or an example; `vruntime trace workload` makes a scenario of a trace";
         return Err(miette!(help = help, "{} is a trace", bisect.file.display()));
     }
     let figure = bisect.metric.as_deref().map(figure).transpose()?;
@@ -152,7 +152,7 @@ fn answer(bisect: &Bisect, figure: &Figure, found: &Found, to: &Kernel) -> Strin
         bisect.to
     );
     if total.abs() <= noise || !figure.matters(found.from.mean(), found.to.mean()) {
-        return format!("{moved} The difference is within what seeds move, or too small to matter.");
+        return format!("{moved} The difference is within the spread of the seeds, or too small to matter.");
     }
     if found.together.is_empty() {
         return format!("{moved} No set of differences was found that explains it.");

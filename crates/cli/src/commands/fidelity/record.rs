@@ -112,7 +112,7 @@ pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miett
     Places::default().folder("--record", Some(&folder), &files).check()?;
     if host.preempt.is_none() {
         output::note(&format!(
-            "the recordings do not say the preemption model, which is not known: {}",
+            "the preemption model of the recordings is unknown: {}",
             host.preempt_from
         ));
     }
@@ -173,7 +173,7 @@ fn own(paths: &[PathBuf]) -> miette::Result<Vec<(String, ScenarioFile)>> {
         let file = path.display().to_string();
         let bytes = crate::input::contents(path, "name an rt-app file")?;
         let plain = |error: serde_json::Error| {
-            let help = "a recording holds an rt-app file as plain JSON: no comments, no commas before closing brackets, no TOML";
+            let help = "a recording needs an rt-app file in plain JSON: without comments and without commas before closing brackets";
             miette!(help = help, "{file}: {error}")
         };
         let has_workload = serde_json::from_slice::<Value>(&bytes).map_err(plain)?.get("workload").is_some();
@@ -188,7 +188,7 @@ fn own(paths: &[PathBuf]) -> miette::Result<Vec<(String, ScenarioFile)>> {
             return Err(miette!(help = "it becomes a file's name", "{file}: `{name}` is no name for a scenario"));
         }
         if let Some((other, _)) = own.iter().find(|(_, scenario)| scenario.name == name) {
-            let help = "rename one of them: recordings are files of these names";
+            let help = "rename one of the two: recordings are files with these names";
             return Err(miette!(help = help, "{other} and {file} are both called `{name}`"));
         }
         own.push((file, ScenarioFile { name, cpus: 1, suite: None, groups, workload }));
@@ -246,7 +246,7 @@ fn suite(
     larger.retain(|name| !suite.contains_key(name));
     if !larger.is_empty() {
         let names: Vec<String> = larger.into_iter().collect();
-        let there = if cpus == 1 { "one CPU that there is".to_owned() } else { format!("{cpus} CPUs that there are") };
+        let there = if cpus == 1 { "an existing CPU".to_owned() } else { format!("{cpus} CPUs that there are") };
         output::note(&format!("for more than the {there}, and left out: {}", names.join(", ")));
     }
     Ok(suite)

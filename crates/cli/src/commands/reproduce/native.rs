@@ -170,7 +170,7 @@ pub(super) fn script(workload: &Workload, config: &vruntime_sim::Config, most: u
     rehearsed.map_err(|step| {
         miette::miette!(
             help = "this is a fault of vruntime, not of yours: please report it",
-            "the recorded run under {} cannot be played: at call {step} of {} somebody else runs",
+            "the recorded run under {} cannot be played: at call {step} of {} another task runs",
             script.kernel.name,
             script.steps.len()
         )

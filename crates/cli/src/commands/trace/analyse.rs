@@ -30,10 +30,10 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
         if arguments.what.is_empty() {
             kinds.extend([AnalysisKind::Groups, AnalysisKind::Throttling]);
         } else if !kinds.iter().any(|kind| kind.tells_groups() || *kind == AnalysisKind::IdleWhileWaiting) {
-            let help = "ask for groups, throttling, critical-path or idle-while-waiting, too, or leave --cgroups out";
+            let help = "request groups, throttling, critical-path or idle-while-waiting, too, or leave --cgroups out";
             return Err(miette!(
                 help = help,
-                "nothing that is asked for is about groups or affinities, of which --cgroups tells"
+                "no requested analysis needs groups or affinities, which --cgroups supplies"
             ));
         }
     }

@@ -67,10 +67,10 @@ impl Writer {
     /// How much the format could not say, and what.
     fn omitted(&self) -> (u64, &'static str) {
         match self {
-            Self::Text(writer) => (writer.omitted(), "threads whose process is not written, for no event is theirs"),
+            Self::Text(writer) => (writer.omitted(), "threads whose process is not written, because they have no event"),
             Self::Perfetto(writer) => (
                 writer.omitted(),
-                "events left out: their fields are not what the kernel prints, or Perfetto would refuse the file for their CPU or time",
+                "events left out: their fields are unexpected, or Perfetto would reject the file for their CPU or time",
             ),
         }
     }
@@ -91,7 +91,7 @@ fn format(out: &Path) -> miette::Result<TraceFormat> {
         Some("perfetto-trace" | "pftrace" | "pb") => Ok(TraceFormat::Perfetto),
         _ => Err(miette!(
             help = "end its name with .txt or .pftrace, or say --to text or --to perfetto",
-            "what to write, the name of {} does not say",
+            "the format of {} is unknown: its name has no known extension",
             out.display()
         )),
     }
@@ -162,10 +162,10 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
     let flags = if ours { 0 } else { flags };
     let told = [
         omitted,
-        (bare, "events of which only the name is written: vruntime does not know their fields"),
-        (flags, "events with flags, of which only that of an interrupt's handler is written"),
+        (bare, "events with only their name written: their fields are unknown"),
+        (flags, "events with flags (only the flag of an interrupt handler is written)"),
         (notes.not_understood.count, "lines or records of the trace that were not understood"),
-        (notes.malformed.count, "events whose fields are not what the kernel prints"),
+        (notes.malformed.count, "events with unexpected fields"),
     ];
     for (count, what) in told.into_iter().filter(|&(count, _)| count > 0) {
         output::note(&format!("{what}: {}", thousands(count)));
@@ -173,7 +173,7 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
     // In the midst of a text it comes after the other's header.
     if let Some(release) = notes.release.as_ref().filter(|&release| written.as_ref() != Some(release)) {
         output::note(&format!(
-            "the release of its kernel, {release}, is not in {}: for a replay say --recorded-kernel",
+            "the release of its kernel, {release}, is not in {}: a replay needs --recorded-kernel",
             out.display()
         ));
     }

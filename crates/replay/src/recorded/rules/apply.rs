@@ -184,12 +184,12 @@ impl Rule {
         if let Some((key, _)) = ids.iter().find(|(_, ids)| ids.is_some()) {
             let error =
                 Error::new(&self.source, message(key)).at(self.span_of(key), "no task has an id before it runs");
-            return Err(error.with_help("say of whom by comm=, regex= or cgroup="));
+            return Err(error.with_help("name the tasks by comm=, regex= or cgroup="));
         }
         let (key, help) = match (self.what.copies.is_some(), self.what.remove) {
-            _ if self.what.closed.is_some() => ("loop", "in the file, the program of a task says what it does"),
-            (true, _) => ("copies", "in the file, `instance` says how many there are of a task"),
-            (_, true) => ("remove", "leave the task out of the file, with what waits for it"),
+            _ if self.what.closed.is_some() => ("loop", "in the file, change the program of the task"),
+            (true, _) => ("copies", "in the file, `instance` sets the number of copies"),
+            (_, true) => ("remove", "remove the task from the file, with the steps that wait for it"),
             _ => return Ok(()),
         };
         Err(Error::new(&self.source, message(key)).at(self.span_of(key), "not here").with_help(help))
@@ -214,11 +214,11 @@ impl Rule {
         let message = match origin {
             Origin::Trace => {
                 if self.who.tgids.is_some() && all.iter().all(|somebody| somebody.tgid.is_none()) {
-                    help.push_str("the trace does not tell of any task which process it belongs to; ");
+                    help.push_str("the trace has no process ids; ");
                 }
                 if by_group && all.iter().all(|somebody| somebody.cgroup.is_none()) {
                     help = format!(
-                        "the trace does not tell of any task in which group it was: give --cgroups FILE, written by\n{COMMAND}\n"
+                        "the trace does not have the groups of tasks: give --cgroups FILE, written by\n{COMMAND}\n"
                     );
                 } else if by_group {
                     help.extend(["the groups are ", &list(&cgroups), "; "]);
@@ -227,7 +227,7 @@ impl Rule {
                 "no task of the trace fits this rule".to_owned()
             }
             Origin::File(file) if by_group && groups.is_empty() => {
-                help.push_str("`group=/name` puts tasks into one, which is made then: 'NAME: group=/name weight=200'");
+                help.push_str("`group=/name` creates a group and puts tasks into it: 'NAME: group=/name weight=200'");
                 format!("there is no task group in {file}")
             }
             Origin::File(file) if by_group => {

@@ -166,7 +166,7 @@ impl Rules {
     fn wrong_policy_of(&self, all: &[Somebody<'_>], index: usize, message: &str, help: &str) -> Option<Error> {
         let gives = |rule: &&Rule| rule.what.policy.is_some() && rule.who.chosen(all).contains(&index);
         let rule = self.rules.iter().rev().find(gives)?;
-        Some(rule.source.error_at(rule.span_of("policy"), message, "asked for here", help))
+        Some(rule.source.error_at(rule.span_of("policy"), message, "requested here", help))
     }
 
     /// The groups that have a table of their own (`[groups."/path"]`).

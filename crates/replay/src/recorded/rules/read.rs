@@ -11,7 +11,7 @@ use vruntime_workload::{Error, Source};
 use vruntime_workload::{did_you_mean, limit_by_other_name, nearest};
 
 /// What a rule looks like.
-const FORM: &str = "a rule is WHO: WHAT, such as 'batch-*: group=/batch weight=50'; docs/replay.md lists what there is";
+const FORM: &str = "a rule is TASKS: CHANGE, such as 'batch-*: group=/batch weight=50'; docs/replay.md lists all changes";
 
 /// A key with its value, and where they are.
 struct Said<'a> {
@@ -36,7 +36,7 @@ impl Rules {
                 Some((who, (key, value))) if WHAT.contains(&key) => format!("write '{who}: {key}={value}'"),
                 _ => FORM.to_owned(),
             };
-            error(0..text.len(), "there is no `:` between who and what".to_owned(), "this rule").with_help(help)
+            error(0..text.len(), "there is no `:` between the tasks and the change".to_owned(), "this rule").with_help(help)
         })?;
         let (who_text, what_text) = (&text[..colon], &text[colon + 1..]);
         let who_span = trimmed(text, 0..colon);
@@ -52,7 +52,7 @@ impl Rules {
             text: text.trim().to_owned(),
         };
         if words.is_empty() {
-            return Err(error(0..colon.max(1).min(text.len()), "nobody is named".to_owned(), "expected a name here")
+            return Err(error(0..colon.max(1).min(text.len()), "no tasks are named".to_owned(), "expected a name here")
                 .with_help(FORM));
         }
         if keyed {
@@ -75,7 +75,7 @@ impl Rules {
         let actions = self::words(text, colon + 1..text.len());
         if actions.is_empty() {
             let at = text.len().saturating_sub(1)..text.len();
-            return Err(error(at, "it says of nobody what becomes of him".to_owned(), "expected key=value here")
+            return Err(error(at, "it changes nothing".to_owned(), "expected key=value here")
                 .with_help(FORM));
         }
         // Where a value has a space in it (`max=20000 100000`), the next word has no `=`.
@@ -103,8 +103,8 @@ impl Rules {
             };
             let key = values::of_file(said.key);
             if keys.contains(&key) {
-                let message = format!("`{}` is said twice", said.key);
-                return Err(error(said.key_span, message, "the second").with_help("leave one of them out"));
+                let message = format!("`{}` is given twice", said.key);
+                return Err(error(said.key_span, message, "the second").with_help("leave one out"));
             }
             rule.say(&said, true)?;
             keys.push(key);
@@ -185,7 +185,7 @@ impl Rules {
             of.push(format!("{}={}", said.key, said.value));
         }
         if who.is_empty() {
-            let error = Error::new(source, "nobody is named").at(rule.span, "this rule");
+            let error = Error::new(source, "no tasks are named").at(rule.span, "this rule");
             return Err(error.with_help(format!("add one of {}", WHO.join(", "))));
         }
         rule.text = format!("{}: {}", who.join(" "), what.join(" "));
@@ -246,11 +246,11 @@ impl Rules {
         if *limits != Limits::default() && !names_groups {
             let message = "`weight`, `max`, `burst` and `idle` are a group's, and it names none";
             return Err(error(message).with_help(
-                "add group=/name to put these tasks in a group, or cgroup=/name to change an existing group; for one task there is nice",
+                "add group=/name to put these tasks in a group, or cgroup=/name to change an existing group; nice= changes one task",
             ));
         }
         if *remove && rule.what != (What { remove: true, ..What::default() }) {
-            return Err(error("it removes tasks, and says more of them").with_help("leave the rest out"));
+            return Err(error("it removes tasks and also changes them").with_help("leave the rest out"));
         }
         if rule.what == What::default() {
             return Err(error("it changes nothing").with_help(format!("add one of {}", WHAT.join(", "))));

@@ -51,7 +51,7 @@ pub(super) fn who(who: &mut Who, key: &str, text: &str) -> Result<(), Wrong> {
         "pid" => who.pids = Some(ids(text)?),
         "tree" => who.trees = Some(ids(text)?),
         "cgroup" => {
-            let pattern = |why| (why, "a group's path such as /web or /pods/*, in which * stands for anything");
+            let pattern = |why| (why, "a group's path such as /web or /pods/*, where * matches any text");
             if !text.starts_with('/') {
                 return Err(pattern(format!("`{text}` is no group's path")));
             }
@@ -75,7 +75,7 @@ impl Pattern {
 
 /// A pattern of names: `*`, `?`, `[a-z]`, `{a,b}`.
 pub(super) fn glob(text: &str) -> Result<Pattern, Wrong> {
-    let expected = "a name, in which * stands for anything";
+    let expected = "a name, where * matches any text";
     let glob = GlobBuilder::new(text).build();
     let glob = glob.map_err(|error| (format!("`{text}` is no pattern: {}", error.kind()), expected))?;
     // The library's own matcher panics where the pattern is too large, or too deep.

@@ -87,7 +87,7 @@ impl fmt::Display for GuaranteeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotThere => {
-                f.write_str("there is no CPU resource controller (2.6.15-cpurc has it), or all of it is switched off")
+                f.write_str("there is no CPU resource controller (2.6.15-cpurc has it), or it is switched off")
             }
             Self::NoClass => f.write_str("only a group right below the root can have a guarantee"),
             Self::Sum { percent } => write!(f, "the guarantees would add up to {percent} %, more than the machine"),

@@ -117,12 +117,11 @@ impl fmt::Display for RtLimitError {
             ),
             Self::AboveMachine { limit, machine } => write!(
                 f,
-                "{limit} is more than the machine's limit lets anybody have, {machine} (EINVAL); ask for less, or raise \
-                 sched_rt_runtime_us"
+                "{limit} is more than the machine's limit of {machine} (EINVAL); ask for less, or raise sched_rt_runtime_us"
             ),
             Self::Sum { has, children, .. } => write!(
                 f,
-                "the groups in it would have {} together, and it has {has} (EINVAL); give it more, or them less",
+                "its child groups would have {} in total, but it has {has} (EINVAL); raise its runtime, or lower theirs",
                 Percent(*children)
             ),
             Self::Busy => {

@@ -34,8 +34,7 @@ impl Counted {
         match self.0.iter().find_map(|count| count.as_ref().err()) {
             Some(error) => format!("Instructions: {error}. Install valgrind, such as with apt-get install valgrind."),
             None => format!(
-                "Instructions: counted by valgrind's callgrind over the second half of {CALLS} such calls. They decide where there are any: \
-                 they are the same each time, while times on a machine that others use differ by a few per cent."
+                "Instructions: counted by valgrind's callgrind over the second half of {CALLS} such calls. If they are counted, they decide: they are equal in each run, while times on a shared machine differ by a few per cent."
             ),
         }
     }
@@ -83,7 +82,7 @@ pub(crate) fn count(task: &str) -> Result<u64, String> {
 
 /// What is counted: run under callgrind, by `--counted`.
 pub(crate) fn perform(task: &str) -> miette::Result<()> {
-    let wrong = || miette::miette!("there is nothing to count that is called `{task}`");
+    let wrong = || miette::miette!("nothing to count has the name `{task}`");
     let (kind, rest) = task.split_once(';').ok_or_else(wrong)?;
     let (number, rest) = rest.split_once(';').ok_or_else(wrong)?;
     let number: usize = number.parse().map_err(|_| wrong())?;
