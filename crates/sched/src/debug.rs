@@ -355,7 +355,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             cpus: (0..shared.nr_cpus() as u32)
                 .map(|index| {
                     let mut rq = self.rqs.rq(CpuId(index));
-                    P::settle(&mut rq, shared);
+                    P::apply_deferred(&mut rq, shared);
                     cpu(&rq, shared)
                 })
                 .collect(),

@@ -302,8 +302,8 @@ pub trait Policy: Sized + Debug + 'static {
         });
     }
 
-    /// Does what it has put off until somebody looks: [`Self::debug`] comes next.
-    fn settle(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
+    /// Applies deferred updates, before a call of [`Self::debug`].
+    fn apply_deferred(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
 
     /// Its queues on a CPU, a group's each, the root's first, for people to look at.
     fn debug(_rq: &Rq<Self>, _shared: &Shared<Self>) -> alloc::vec::Vec<crate::debug::CfsDebug> {

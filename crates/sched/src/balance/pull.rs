@@ -16,7 +16,7 @@ use crate::ids::CpuId;
 use crate::kernels::Behaviour;
 use crate::policy::{Policy, Wake};
 use crate::rq::{Rq, Rqs};
-use crate::scheduler::{attach_task, check_preempt, settle};
+use crate::scheduler::{attach_task, check_preempt, finish_verb};
 use crate::shared::Shared;
 use crate::tunables::Tunables;
 
@@ -323,7 +323,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             rq.balance.active_balance = true;
             rq.push = Some(Push::Balance { to: env.dst, position: env.position as u8 });
             rq.resched();
-            settle(&mut rq, shared, self.host);
+            finish_verb(&mut rq, shared, self.host);
         }
         drop(rq);
         if !resets {
@@ -367,13 +367,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             let index = attach_task(&mut to, shared, task);
             check_preempt(&mut to, shared, index, Wake::default());
         }
-        settle(&mut from, shared, self.host);
+        finish_verb(&mut from, shared, self.host);
         if count > 0 {
             // A CPU that pulls for itself is about to pick: nothing to tell it.
             if env.kind == BalanceKind::NewIdle {
                 to.publish(shared);
             } else {
-                settle(&mut to, shared, self.host);
+                finish_verb(&mut to, shared, self.host);
             }
         }
         count

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::change::{Change, Was, change_class, changed, restore, save, stay_in_class};
 use super::hotplug::{allowed_cpu, choose_dest, dest_cpu, is_lost, lets_stay, widen};
-use super::{Scheduler, attach_task, check_preempt, deactivate, push_running, rq_of, settle, take_away};
+use super::{Scheduler, attach_task, check_preempt, deactivate, push_running, rq_of, finish_verb, take_away};
 use crate::balance::active::Push;
 use crate::balance::roots::Root;
 use crate::class::deadline::{DlAttrs, SchedError, root_of};
@@ -298,7 +298,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
             changed(&mut rq, shared, index, what, was);
         }
-        settle(&mut rq, shared, self.host);
+        finish_verb(&mut rq, shared, self.host);
         let (dl_callback, callback) = (rq.dl.callback.take(), rq.rt.callback.take());
         drop(rq);
         self.dl_callback(cpu, dl_callback);
@@ -384,10 +384,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             if !may_stay && rq.tasks[index].on_rq {
                 deactivate(&mut rq, shared, index, Dequeue::Delayed);
             }
-            settle(&mut rq, shared, self.host);
+            finish_verb(&mut rq, shared, self.host);
         } else if rq.curr == Some(index) {
             push_running(&mut rq);
-            settle(&mut rq, shared, self.host);
+            finish_verb(&mut rq, shared, self.host);
         } else {
             drop(rq);
             self.push_forbidden(cpu);
@@ -415,25 +415,25 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 for index in delayed {
                     deactivate(&mut rq, self.shared, index, Dequeue::Delayed);
                 }
-                settle(&mut rq, self.shared, self.host);
+                finish_verb(&mut rq, self.shared, self.host);
             }
             let Some(index) = stray else {
                 // One that began to run a moment ago is a matter for the stopper, whatever else it was asked to push.
                 let Some(current) = rq.curr else { return };
                 if lets_stay(&mut rq, self.shared, self.host, self.now, current) {
-                    settle(&mut rq, self.shared, self.host);
+                    finish_verb(&mut rq, self.shared, self.host);
                 } else if rq.push != Some(Push::Affinity)
                     && allowed_cpu(self.shared, &rq.tasks[current].affinity, cpu, cpu) != cpu
                 {
                     push_running(&mut rq);
-                    settle(&mut rq, self.shared, self.host);
+                    finish_verb(&mut rq, self.shared, self.host);
                 }
                 return;
             };
             let target = dest_cpu(self.shared, &rq.tasks[index], cpu);
             if target == cpu {
                 let stays = lets_stay(&mut rq, self.shared, self.host, self.now, index);
-                settle(&mut rq, self.shared, self.host);
+                finish_verb(&mut rq, self.shared, self.host);
                 if stays {
                     continue;
                 }
@@ -463,7 +463,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         rq.update_clock(self.now);
         let index = attach_task(&mut rq, self.shared, moving);
         check_preempt(&mut rq, self.shared, index, Wake::default());
-        settle(&mut rq, self.shared, self.host);
+        finish_verb(&mut rq, self.shared, self.host);
     }
 }
 

@@ -9,7 +9,7 @@
 use alloc::boxed::Box;
 
 use super::attrs::SetCpus;
-use super::{Scheduler, rq_of, settle};
+use super::{Scheduler, rq_of, finish_verb};
 use crate::class::deadline::SchedError;
 use crate::class::{self, deadline, rt};
 use crate::cpumask::CpuMask;
@@ -167,7 +167,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 shared.set_overloaded(cpu, true);
             }
             deadline::account_all(&mut rq, shared);
-            settle(&mut rq, shared, self.host);
+            finish_verb(&mut rq, shared, self.host);
         }
     }
 

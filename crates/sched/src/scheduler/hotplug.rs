@@ -7,7 +7,7 @@
 
 use core::fmt;
 
-use super::{Scheduler, settle};
+use super::{Scheduler, finish_verb};
 use crate::class::deadline::{self, Cpus};
 use crate::class::{self, rt};
 use crate::cpuset::Populated;
@@ -185,7 +185,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         rq.balance.tick_stopped = false;
         rt::rq_offline(&mut rq, shared);
         P::rq_offline(&mut rq, shared);
-        settle(&mut rq, shared, self.host);
+        finish_verb(&mut rq, shared, self.host);
         drop(rq);
         self.roots_rebuilt(&change);
         self.push_forbidden(cpu);
@@ -222,7 +222,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if rq.running == Running::Idle {
             rq.resched();
         }
-        settle(&mut rq, shared, self.host);
+        finish_verb(&mut rq, shared, self.host);
         drop(rq);
         self.update_cpumasks(&change);
         Ok(())

@@ -110,12 +110,12 @@ fn arm_hrtick<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut
     host.arm(Timer::Hrtick(rq.cpu), ends);
 }
 
-/// Publishes what a run queue changed, and passes a reschedule it asked for on to the host.
+/// Ends a verb: publishes the changes of a run queue, and passes its requests for a reschedule to the host.
 #[inline(always)]
 #[allow(clippy::inline_always)] // at the end of every verb: a call would cost a third as much as what it does
-pub(crate) fn settle<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H) {
+pub(crate) fn finish_verb<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H) {
     if rq.uses_dl() {
-        deadline::settle(rq, shared, host);
+        deadline::finish_verb(rq, shared, host);
     }
     rq.publish(shared);
     if !rq.outbox.is_empty() {
@@ -171,7 +171,7 @@ pub(crate) fn deactivate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u
 /// Takes a queued task off `rq`, for another run queue.
 fn take_away<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H, index: u32) -> Task<P> {
     let moving = detach_task(rq, shared, index);
-    settle(rq, shared, host);
+    finish_verb(rq, shared, host);
     moving
 }
 
@@ -327,7 +327,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             let mut rq = self.rqs.rq(cpu);
             rq.update_clock(self.now);
             P::group_weight_changed(&mut rq, self.shared, group);
-            settle(&mut rq, self.shared, self.host);
+            finish_verb(&mut rq, self.shared, self.host);
         }
         Ok(())
     }
@@ -423,7 +423,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         class::tick(&mut rq, shared);
         loadavg::tick(&mut rq, shared, self.now);
         let due = balance::time(shared, self.now) >= rq.balance.next_balance && !shared.is_isolated(cpu);
-        settle(&mut rq, shared, self.host);
+        finish_verb(&mut rq, shared, self.host);
         let kick = balance::nohz_kick(&mut rq, shared, self.now);
         drop(rq);
         if let Some(target) = kick {
@@ -456,7 +456,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);
         deadline::timers(&mut rq, self.shared);
-        settle(&mut rq, self.shared, self.host);
+        finish_verb(&mut rq, self.shared, self.host);
         let callback = rq.dl.callback.take();
         drop(rq);
         self.dl_callback(cpu, callback);
@@ -473,7 +473,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             let mut rq = self.rqs.rq(cpu);
             rq.update_clock(self.now);
             deadline::start_server(&mut rq, limits);
-            settle(&mut rq, shared, self.host);
+            finish_verb(&mut rq, shared, self.host);
         }
     }
 
@@ -495,7 +495,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             class::tick(&mut rq, self.shared);
             time_slice(&mut rq, self.shared, self.host, Again::No);
         }
-        settle(&mut rq, self.shared, self.host);
+        finish_verb(&mut rq, self.shared, self.host);
     }
 
     /// The balancing softirq of `cpu`.
@@ -600,7 +600,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);
         class::update_curr(&mut rq, self.shared);
-        settle(&mut rq, self.shared, self.host);
+        finish_verb(&mut rq, self.shared, self.host);
     }
 
     /// Whether a reschedule of `cpu` was asked for.

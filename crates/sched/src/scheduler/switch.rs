@@ -1,6 +1,6 @@
 //! `schedule`: who runs next, and the switch to it.
 
-use super::{Again, Scheduler, settle, time_slice};
+use super::{Again, Scheduler, finish_verb, time_slice};
 use crate::balance::{Balancing, may_look_newly_idle, update_idle_core};
 use crate::class::{self, ClassKind, deadline, rt};
 use crate::event::{Event, PrevState, Running};
@@ -147,7 +147,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if let (Some(index), PrevState::Dead) = (prev_index, prev_state) {
             forget(&mut rq, shared, index);
         }
-        settle(&mut rq, shared, self.host);
+        finish_verb(&mut rq, shared, self.host);
         if rq.higher && (rq.dl.callback.is_some() || rq.rt.callback.is_some()) {
             let (dl_callback, callback) = (rq.dl.callback.take(), rq.rt.callback.take());
             drop(rq);
@@ -175,7 +175,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);
         class::yield_task(&mut rq, self.shared);
-        settle(&mut rq, self.shared, self.host);
+        finish_verb(&mut rq, self.shared, self.host);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Waking: a CPU for the task, its place in the queue there, and whether it runs at once.
 
 use super::hotplug::{allowed_cpu, widen};
-use super::{Again, Scheduler, activate_as, check_preempt_as, deactivate, rq_of, settle, take_off, time_slice};
+use super::{Again, Scheduler, activate_as, check_preempt_as, deactivate, rq_of, finish_verb, take_off, time_slice};
 use crate::class::{self, ClassKind, deadline, rt};
 use crate::cpumask::CpuMask;
 use crate::event::{Event, MigrateCause};
@@ -107,14 +107,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if rq.tasks[index].on_rq {
             wake_delayed(&mut rq, self.shared, index, wake);
             self.host.event(self.now, on, &Event::Wakeup { task, target: prev });
-            settle(&mut rq, self.shared, self.host);
+            finish_verb(&mut rq, self.shared, self.host);
             return true;
         }
 
         let kind = rq.tasks[index].kind;
         if wake.fork && kind == ClassKind::Fair {
             P::forked(&mut rq, self.shared, index);
-            settle(&mut rq, self.shared, self.host);
+            finish_verb(&mut rq, self.shared, self.host);
         }
         // One with a single CPU to run on is not asked about.
         let only = rq.tasks[index].affinity.as_deref().and_then(CpuMask::only);
@@ -176,7 +176,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             ClassKind::Deadline => deadline::woken(&rq, self.shared, index),
         };
         let by = if queues_itself(&rq, self.shared, on) { target } else { on };
-        settle(&mut rq, self.shared, self.host);
+        finish_verb(&mut rq, self.shared, self.host);
         drop(rq);
         if records {
             record_wakee(&mut self.rqs.rq(on), self.now, task);

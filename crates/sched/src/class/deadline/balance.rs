@@ -22,7 +22,7 @@ use crate::ids::CpuId;
 use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
-use crate::scheduler::{Scheduler, settle};
+use crate::scheduler::{Scheduler, finish_verb};
 use crate::shared::{Shared, Table};
 use crate::sync::{AtomicBool, AtomicU64};
 use crate::task::Task;
@@ -331,7 +331,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             });
             if preempts {
                 rq.resched();
-                settle(&mut rq, shared, self.host);
+                finish_verb(&mut rq, shared, self.host);
                 return false;
             }
             let id = rq.tasks[index].id;
@@ -354,7 +354,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
             carry((&mut from, &mut to), shared, self.host, self.now, index, (cpu, MigrateCause::DlPush));
             to.resched();
-            settle(&mut to, shared, self.host);
+            finish_verb(&mut to, shared, self.host);
             return true;
         }
         false
@@ -389,7 +389,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             carry((&mut from, &mut to), shared, self.host, self.now, index, (cpu, MigrateCause::DlPull));
             if tell {
                 to.resched();
-                settle(&mut to, shared, self.host);
+                finish_verb(&mut to, shared, self.host);
             } else {
                 to.publish(shared);
             }

@@ -522,9 +522,9 @@ pub(crate) fn start_server<P: Policy>(rq: &mut Rq<P>, limits: ServerLimits) {
     rq.dl.server_since = rq.clock.now();
 }
 
-/// The end of a verb: what is to be told to the host, which timer is the first.
+/// Ends a verb: synchronizes the server, and arms the first timer.
 #[cold]
-pub(crate) fn settle<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H) {
+pub(crate) fn finish_verb<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H) {
     if rq.dl.server().is_some() {
         sync_server(rq, shared);
     }

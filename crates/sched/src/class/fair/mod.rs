@@ -486,7 +486,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         }
     }
 
-    fn settle(rq: &mut Rq<Self>, shared: &Shared<Self>) {
+    fn apply_deferred(rq: &mut Rq<Self>, shared: &Shared<Self>) {
         rq.catch_up(shared);
     }
 

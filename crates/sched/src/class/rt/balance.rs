@@ -9,7 +9,7 @@ use crate::ids::CpuId;
 use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
-use crate::scheduler::{Scheduler, attach_task, detach_task, settle};
+use crate::scheduler::{Scheduler, attach_task, detach_task, finish_verb};
 use crate::shared::Shared;
 use crate::task::Task;
 use crate::uclamp;
@@ -141,7 +141,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             // It came while the CPU was between two tasks, and is more urgent than who runs: it will run here.
             if rq.prio_of_running().is_some_and(|running| rq.tasks[index].prio() < running) {
                 rq.resched();
-                settle(&mut rq, shared, self.host);
+                finish_verb(&mut rq, shared, self.host);
                 return false;
             }
             let task = &rq.tasks[index];
@@ -165,7 +165,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
             carry((&mut from, &mut to), shared, self.host, self.now, index, (cpu, MigrateCause::RtPush));
             to.resched();
-            settle(&mut to, shared, self.host);
+            finish_verb(&mut to, shared, self.host);
             return true;
         }
         false
@@ -202,7 +202,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             carry((&mut from, &mut to), shared, self.host, self.now, index, (cpu, MigrateCause::RtPull));
             if tell {
                 to.resched();
-                settle(&mut to, shared, self.host);
+                finish_verb(&mut to, shared, self.host);
             } else {
                 to.publish(shared);
             }
@@ -223,7 +223,7 @@ pub(crate) fn carry<P: Policy, H: Host>(
     host.event(now, on, &event);
     let task = detach_task(from, shared, index);
     attach_task(to, shared, task);
-    settle(from, shared, host);
+    finish_verb(from, shared, host);
 }
 
 /// The CPUs a queued task may run on have changed.

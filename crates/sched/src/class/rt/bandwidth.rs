@@ -28,7 +28,7 @@ use crate::ids::{CpuId, GroupId};
 use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
-use crate::scheduler::{Scheduler, settle};
+use crate::scheduler::{Scheduler, finish_verb};
 use crate::shared::Shared;
 use crate::sync::{AtomicBool, AtomicU64};
 use crate::tunables::Tunables;
@@ -271,7 +271,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 // Who runs is not charged: what he has run since the tick counts in the new period.
                 rq.update_clock(self.now);
                 needed |= replenish(&mut rq, shared, runtime, overrun);
-                settle(&mut rq, shared, self.host);
+                finish_verb(&mut rq, shared, self.host);
             }
         }
         let next = bandwidth.next(overrun, period, needed);

@@ -22,7 +22,7 @@ use crate::ids::{CpuId, GroupId};
 use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
-use crate::scheduler::{Scheduler, settle};
+use crate::scheduler::{Scheduler, finish_verb};
 use crate::shared::Shared;
 use crate::sync::{AtomicBool, AtomicU64};
 use crate::task::{SchedPolicy, Task};
@@ -541,7 +541,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 // As in the machine's own period, who runs is not charged.
                 rq.update_clock(self.now);
                 needed |= replenish(&mut rq, shared, group, overrun);
-                settle(&mut rq, shared, self.host);
+                finish_verb(&mut rq, shared, self.host);
             }
         }
         let timer = if group == GroupId::ROOT { Timer::RtPeriod } else { Timer::RtGroupPeriod(group) };
