@@ -82,9 +82,9 @@ impl Clock {
         self.skipped = now;
     }
 
-    /// When it is, for those who look at several clocks: where this one would be had it not been kept.
+    /// Returns the time without the effect of [`skip`](Self::skip), for comparisons of several clocks.
     #[inline]
-    pub(crate) fn told(&self) -> u64 {
+    pub(crate) fn latest(&self) -> u64 {
         self.now.max(self.skipped)
     }
 

@@ -137,7 +137,7 @@ fn tell<P: Policy, H: Host>(rq: &mut Rq<P>, host: &mut H) {
     for notice in core::mem::take(&mut rq.outbox) {
         match notice {
             Notice::Arm(timer, at) => host.arm(timer, at),
-            Notice::Event(event) => host.event(rq.clock.told(), rq.cpu, &event),
+            Notice::Event(event) => host.event(rq.clock.latest(), rq.cpu, &event),
             Notice::Fault(fault) => host.policy_fault(rq.cpu, fault),
         }
     }
