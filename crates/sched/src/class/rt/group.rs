@@ -49,8 +49,8 @@ pub(super) struct GroupRq {
 }
 
 impl GroupRq {
-    /// Nobody of it runs.
-    pub(super) fn held(&self) -> bool {
+    /// Whether none of its tasks may run (`rt_rq_throttled`).
+    pub(super) fn is_throttled(&self) -> bool {
         self.throttled && self.nr_boosted == 0
     }
 
@@ -191,7 +191,7 @@ impl RtGroups {
         for pair in path.windows(2) {
             let (child, parent) = (pair[0].index(), pair[1].index());
             let this = &self.rqs[child];
-            if this.nr_running == 0 || this.held() {
+            if this.nr_running == 0 || this.is_throttled() {
                 continue;
             }
             let (tasks, boosted, level) = (this.nr_running, u32::from(this.nr_boosted > 0), this.highest());
@@ -244,7 +244,7 @@ impl RtGroups {
     /// A throttled group holds a queued task back: its own, or one above; the root is not asked.
     pub(super) fn hold(&self, task: u32) -> bool {
         let below_root = |group: &GroupId| *group != GroupId::ROOT;
-        self.group_of(task).is_some_and(|group| self.up(group).filter(below_root).any(|id| self.rqs[id.index()].held()))
+        self.group_of(task).is_some_and(|group| self.up(group).filter(below_root).any(|id| self.rqs[id.index()].is_throttled()))
     }
 
     /// Whether a task is queued as it should be.
@@ -343,7 +343,7 @@ impl RtGroups {
                         if child.place != Some(*place) || child.parent != Some(GroupId(index as u32)) {
                             return Err("a priority array holds a group that is queued elsewhere");
                         }
-                        if child.nr_running == 0 || child.held() || child.highest() != place.level {
+                        if child.nr_running == 0 || child.is_throttled() || child.highest() != place.level {
                             return Err("a group is queued that is empty, throttled, or of another priority");
                         }
                         tasks += child.nr_running;
@@ -354,7 +354,7 @@ impl RtGroups {
             if (tasks, boosted) != (this.nr_running, this.nr_boosted) {
                 return Err("a priority array miscounts its tasks");
             }
-            if index > 0 && this.nr_running > 0 && !this.held() && this.place.is_none() {
+            if index > 0 && this.nr_running > 0 && !this.is_throttled() && this.place.is_none() {
                 return Err("a group that may run is not queued");
             }
         }

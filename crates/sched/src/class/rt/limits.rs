@@ -233,7 +233,7 @@ fn change<P: Policy, T>(rq: &mut Rq<P>, with: impl FnOnce(&mut RtGroups) -> T) -
     let answer = with(&mut groups);
     let top = groups.top();
     rq.rt.nr_running = top.nr_running();
-    rq.rt.throttled = top.held();
+    rq.rt.throttled = top.is_throttled();
     rq.rt.active = if top.nr_running() == 0 { 0 } else { 1 << top.highest() };
     rq.rt.groups = Some(groups);
     rq.nr_running = rq.nr_running - before + counted(rq);
@@ -342,7 +342,7 @@ fn charge_one<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId, del
         if let Some(lending) = lending {
             lending.note(cpu, time);
         }
-        if this.held() {
+        if this.is_throttled() {
             rq.resched();
         }
         return;

@@ -486,7 +486,7 @@ pub(crate) fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), all
         }
         let top = groups.top();
         let active = if top.nr_running() > 0 { 1 << top.highest() } else { 0 };
-        if (rq.rt.nr_running, rq.rt.throttled, rq.rt.active) != (top.nr_running(), top.held(), active) {
+        if (rq.rt.nr_running, rq.rt.throttled, rq.rt.active) != (top.nr_running(), top.is_throttled(), active) {
             return wrong("the root's priority array is not what the CPU shows");
         }
     }
