@@ -31,7 +31,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.changed += 1;
         self.core.now = change.at;
         let cpu = self.working(0);
-        self.core.cpus[cpu].settle(change.at);
+        self.core.cpus[cpu].account_until(change.at);
         match &change.what {
             Changed::Tasks { tasks, nice, .. } => self.change_tasks(cpu, tasks, settings, *nice),
             Changed::Group { group, to: GroupChange { weight, idle, max, uclamp, rt, guarantee } } => {

@@ -125,7 +125,7 @@ impl Cpu {
 
     /// Accounts for the time up to `now`: first debts, then the task's work, or idleness.
     #[inline]
-    pub(crate) fn settle(&mut self, now: u64) {
+    pub(crate) fn account_until(&mut self, now: u64) {
         let passed = now - self.since;
         self.since = now;
         if self.is_stopped() {
@@ -298,7 +298,7 @@ mod tests {
         cpu.work = 100;
         cpu.owe(0, 30);
         assert_eq!((cpu.paid_at(), cpu.done_at()), (30, 130));
-        cpu.settle(50);
+        cpu.account_until(50);
         assert_eq!((cpu.debt, cpu.work, cpu.time.overhead, cpu.time.busy), (0, 80, 30, 20));
     }
 
@@ -318,11 +318,11 @@ mod tests {
         (cpu.curr, cpu.work, cpu.unscaled) = (0, 1000, true);
         cpu.owe(0, 300);
         assert_eq!(cpu.done_at(), 1000);
-        cpu.settle(400);
+        cpu.account_until(400);
         assert_eq!((cpu.work, cpu.time.overhead, cpu.time.busy), (600, 300, 100));
         cpu.owe(400, 900);
         assert_eq!(cpu.done_at(), 1300, "not before the debts are paid");
-        cpu.settle(1300);
+        cpu.account_until(1300);
         assert_eq!((cpu.debt, cpu.work), (0, 0));
     }
 
@@ -333,14 +333,14 @@ mod tests {
         (cpu.curr, cpu.work, cpu.unscaled) = (0, 1000, true);
         cpu.owe(0, 30);
         cpu.raise_softirq(BALANCE, 0, 40);
-        cpu.settle(10);
+        cpu.account_until(10);
         cpu.stop(10, true);
-        cpu.settle(60);
+        cpu.account_until(60);
         cpu.stop(60, false);
         assert_eq!((cpu.debt, cpu.kernel_end, cpu.softirq_at()), (20, 80, 90));
         assert_eq!((cpu.work, cpu.time.busy, cpu.time.overhead), (940, 50, 10));
         // What was over before stays where it was.
-        cpu.settle(200);
+        cpu.account_until(200);
         cpu.stop(200, true);
         cpu.stop(300, false);
         assert_eq!((cpu.kernel_end, cpu.softirq_at), (80, 90));
@@ -353,7 +353,7 @@ mod tests {
             let mut cpu = Cpu::new(1024);
             (cpu.curr, cpu.told) = (curr, 50);
             cpu.owe(0, 30);
-            cpu.settle(100);
+            cpu.account_until(100);
             cpu.end();
             let (busy, idle) = if curr == IDLE { (0, 50) } else { (50, 0) };
             assert_eq!((cpu.time.overhead, cpu.time.busy, cpu.time.idle), (50, busy, idle));
@@ -376,7 +376,7 @@ mod tests {
         cpu.curr = 0;
         cpu.work = u64::MAX;
         assert_eq!(cpu.done_at(), NEVER);
-        cpu.settle(u64::MAX / 2);
+        cpu.account_until(u64::MAX / 2);
         assert_eq!(cpu.done_at(), NEVER);
     }
 
@@ -398,11 +398,11 @@ mod tests {
                 if now >= end {
                     break;
                 }
-                cpu.settle(now);
+                cpu.account_until(now);
                 prop_assert_eq!(cpu.done_at(), end);
                 prop_assert!(cpu.work > 0);
             }
-            cpu.settle(end);
+            cpu.account_until(end);
             prop_assert_eq!(cpu.work, 0);
             prop_assert_eq!(cpu.time.busy, end);
         }

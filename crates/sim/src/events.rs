@@ -55,16 +55,16 @@ struct Tournament {
 }
 
 impl Tournament {
-    /// With so many places, all empty.
-    fn new(places: usize) -> Self {
-        let leaves = places.div_ceil(ARITY).max(1);
+    /// With so many slots, all empty.
+    fn new(slots: usize) -> Self {
+        let leaves = slots.div_ceil(ARITY).max(1);
         // Every line but the root has a place in a line above.
         let inner = (leaves - 1).div_ceil(ARITY - 1);
         Self { lines: vec![Line::EMPTY; inner + leaves], leaves: inner, first: NOTHING }
     }
 
-    /// How many places there are.
-    fn places(&self) -> usize {
+    /// How many slots there are.
+    fn slots(&self) -> usize {
         (self.lines.len() - self.leaves) * ARITY
     }
 
@@ -135,9 +135,9 @@ impl Queue {
     /// Makes room for `source`, not armed.
     pub(crate) fn ensure(&mut self, source: Source) {
         let place = source.saturating_sub(self.nr_near) as usize;
-        if self.far.places() <= place {
+        if self.far.slots() <= place {
             // Twice the room each time, so that growing costs each source a few nanoseconds.
-            let mut larger = Tournament::new((place + 1).max(2 * self.far.places()));
+            let mut larger = Tournament::new((place + 1).max(2 * self.far.slots()));
             for (place, key) in self.far.keys().enumerate().filter(|(_, key)| *key != NOTHING) {
                 larger.set(place, key);
             }
@@ -146,7 +146,7 @@ impl Queue {
     }
 
     #[inline(always)]
-    #[allow(clippy::inline_always)] // what most events do most, in few places: calls would be a fifth of it
+    #[allow(clippy::inline_always)] // what most events do most, in few slots: calls would be a fifth of it
     fn set(&mut self, source: Source, key: u128) {
         if source < self.nr_near {
             self.near.set(source as usize, key);
@@ -176,7 +176,7 @@ impl Queue {
 
     /// `source` fires at `time`, instead of whenever it was armed for before.
     #[inline(always)]
-    #[allow(clippy::inline_always)] // what most events do most, in few places: calls would be a fifth of it
+    #[allow(clippy::inline_always)] // what most events do most, in few slots: calls would be a fifth of it
     pub(crate) fn arm(&mut self, source: Source, time: u64) {
         if self.sequence == MAX_SEQUENCE {
             self.renumber();
@@ -196,7 +196,7 @@ impl Queue {
 
     /// The source that fires next, and when. The source is disarmed by the next call unless it is armed again.
     #[inline(always)]
-    #[allow(clippy::inline_always)] // what most events do most, in few places: calls would be a fifth of it
+    #[allow(clippy::inline_always)] // what most events do most, in few slots: calls would be a fifth of it
     pub(crate) fn next(&mut self) -> Option<(u64, Source)> {
         if let Some(fired) = self.fired.take() {
             self.set(fired, NOTHING);

@@ -30,7 +30,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 speed = (u64::from(speed) * clocks.speed_millionths(sibling) / 1_000_000).max(1) as u32;
             }
             if self.core.cpus[sibling].speed != speed {
-                self.core.cpus[sibling].settle(self.core.now);
+                self.core.cpus[sibling].account_until(self.core.now);
                 self.core.cpus[sibling].speed = speed;
                 if sibling != changing {
                     self.arm_exec(sibling);
@@ -93,7 +93,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         let now = self.core.now;
         let this = &mut self.core.cpus[cpu];
-        this.settle(now);
+        this.account_until(now);
         let softirq = this.take_softirq(now);
         if softirq != 0 {
             self.on_softirq(cpu, softirq);

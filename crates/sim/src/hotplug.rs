@@ -69,7 +69,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let others = (0..self.core.cpus.len()).filter(|&other| other != cpu as usize);
         // There is one: that was checked before the run began.
         let Some(by) = others.into_iter().find(|&other| self.shared.is_online(CpuId(other as u32))) else { return };
-        self.core.cpus[by].settle(now);
+        self.core.cpus[by].account_until(now);
         let done = if online { sched!(self, by).cpu_up(id) } else { sched!(self, by).cpu_down(id) };
         match done {
             Ok(()) => {}

@@ -185,7 +185,7 @@ impl<'a> Hypervisor<'a> {
     }
 
     /// Who needs what the emulator has locked sleeps for it, and everybody goes on as the host lets him from there.
-    fn settle(&mut self, now: u64) {
+    fn update_blocked(&mut self, now: u64) {
         self.look();
         let Some(io) = self.io else { return };
         if self.sleeps(io) && self.blocked.contains(&true) {
@@ -255,7 +255,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         let work = if runs { FOR_EVER } else { 0 };
         if self.core.cpus[cpu].curr == thread {
-            self.core.cpus[cpu].settle(now);
+            self.core.cpus[cpu].account_until(now);
             self.core.cpus[cpu].work = work;
             self.arm_exec(cpu);
         } else {
@@ -325,7 +325,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         let stopped = stalled || host.is_some_and(|host| host.keeps_off(cpu));
         if self.core.cpus[cpu].is_stopped() != stopped {
-            self.core.cpus[cpu].settle(now);
+            self.core.cpus[cpu].account_until(now);
             self.core.cpus[cpu].stop(now, stopped);
             self.arm_exec(cpu);
         }
@@ -355,7 +355,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     fn follow_host(&mut self) {
         let Some(mut host) = self.host.take() else { return };
         let (now, mut timers) = (self.core.now, false);
-        host.settle(now);
+        host.update_blocked(now);
         for cpu in 0..host.on.len() {
             self.obey_host(cpu, Some(&host));
             if host.interruptible(cpu) && !self.is_stalled(cpu) {

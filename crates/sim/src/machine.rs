@@ -339,7 +339,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         self.core.now = end;
         for cpu in 0..self.core.cpus.len() {
-            self.core.cpus[cpu].settle(end);
+            self.core.cpus[cpu].account_until(end);
             self.core.report_soft(cpu);
             if self.is_hosted() {
                 self.core.cpus[cpu].end();

@@ -46,7 +46,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             return false;
         }
         debug_assert!(!this.resched, "it is only true while a reschedule is needed");
-        this.settle(now);
+        this.account_until(now);
         task.pc += 1;
         let mut code = self.programs.code[task.pc as usize];
         if let Code::LoopEnd { back } = code
