@@ -119,11 +119,11 @@ pub(crate) struct Detail {
 }
 
 impl Detail {
-    /// Puts what waits into the histograms.
-    pub(crate) fn settle(&mut self) {
+    /// Adds the pending values to the histograms.
+    pub(crate) fn flush(&mut self) {
         let Self { wakeup_latency, sleep_return, loop_duration, response, above_target: _ } = self;
         for recorder in [wakeup_latency, sleep_return, loop_duration, response] {
-            recorder.settle();
+            recorder.flush();
         }
     }
 

@@ -81,12 +81,12 @@ impl Recorder {
     /// There is no room left for it to wait, or it is longer than 4.29 s.
     #[inline(never)]
     fn record_at_once(&mut self, ns: u64) {
-        self.settle();
+        self.flush();
         self.recorded.get_or_insert_default().add(ns);
     }
 
-    /// Puts what waits into the histogram; what is read then needs no copy.
-    pub(crate) fn settle(&mut self) {
+    /// Adds the pending values to the histogram, so that reading it needs no copy.
+    pub(crate) fn flush(&mut self) {
         let waiting = std::mem::take(&mut self.waiting) as usize;
         if waiting > 0 {
             self.recorded.get_or_insert_default().add_all(&self.pending[..waiting]);
@@ -104,7 +104,7 @@ impl Recorder {
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        self.settle();
+        self.flush();
         if let Some(theirs) = other.whole() {
             self.recorded.get_or_insert_default().merge(&theirs);
         }
@@ -235,7 +235,7 @@ mod tests {
         for value in 1..=3 * PENDING as u64 + 5 {
             asked.record(value);
             settled.record(value);
-            settled.settle();
+            settled.flush();
             let latency = asked.latency().unwrap();
             assert_eq!((latency.count, latency.min_ns, latency.max_ns, latency.last_ns), (value, 1, value, value));
             assert_eq!(latency.mean_ns, value.div_ceil(2));

@@ -103,7 +103,7 @@ impl Migrations {
     }
 
     /// Those pulled since the last switch of a CPU: why.
-    fn settle(&mut self, cpu: u32, cause: &'static str) {
+    fn count_pulled(&mut self, cpu: u32, cause: &'static str) {
         for task in std::mem::take(&mut self.cpus[cpu as usize].pulled) {
             self.tally.count(task, cause);
         }
@@ -157,7 +157,7 @@ impl Analysis for Migrations {
                     _ if state.is_runnable() => "periodic",
                     _ => "newidle",
                 };
-                self.settle(step.cpu, cause);
+                self.count_pulled(step.cpu, cause);
                 if !self.recorded {
                     for (on, slept) in [(prev, !state.is_runnable()), (next, false)] {
                         if let On::Task(task) = on {
@@ -175,7 +175,7 @@ impl Analysis for Migrations {
     }
 
     fn finish(&mut self, _world: &World) {
-        (0..self.cpus.len() as u32).for_each(|cpu| self.settle(cpu, "periodic"));
+        (0..self.cpus.len() as u32).for_each(|cpu| self.count_pulled(cpu, "periodic"));
     }
 
     fn tables(&self, world: &World) -> Vec<DataTable> {

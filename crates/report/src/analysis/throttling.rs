@@ -209,12 +209,12 @@ impl Throttling {
             }
         }
         for cpu in [was.cpu, now.cpu] {
-            self.settle(at, cpu, world.cpus().get(cpu as usize).is_some_and(|row| row.on == On::Idle));
+            self.update_cpu(at, cpu, world.cpus().get(cpu as usize).is_some_and(|row| row.on == On::Idle));
         }
     }
 
     /// What holds now on a CPU.
-    fn settle(&mut self, at: u64, cpu: u32, idle: bool) {
+    fn update_cpu(&mut self, at: u64, cpu: u32, idle: bool) {
         for (&(_, group), place) in self.places.range_mut((cpu, 0)..=(cpu, u32::MAX)) {
             let ended = |since: &mut Option<u64>, goes_on: bool| -> u64 {
                 if goes_on {
@@ -252,7 +252,7 @@ impl Analysis for Throttling {
         self.know(world);
         let at = world.elapsed();
         if let Some((cpu, _)) = world.cpu_was {
-            self.settle(at, cpu, world.cpus()[cpu as usize].on == On::Idle);
+            self.update_cpu(at, cpu, world.cpus()[cpu as usize].on == On::Idle);
         }
         for change in &world.changes {
             let now = Counted { group: world.cgroups.of(change.task), state: change.now.state, cpu: change.now.cpu };
@@ -289,7 +289,7 @@ impl Analysis for Throttling {
             place.waiting = 0;
         }
         for cpu in cpus {
-            self.settle(at, cpu, false);
+            self.update_cpu(at, cpu, false);
         }
     }
 
