@@ -212,7 +212,7 @@ impl Comparison {
                     let pair = row.pair(index);
                     let change =
                         pair.filter(|(base, _)| base.mean != 0.0).map(|(base, other)| other.mean / base.mean - 1.0);
-                    let chance = pair.is_some_and(|(base, other)| !base.apart(other) && !base.is(other));
+                    let chance = pair.is_some_and(|(base, other)| !base.is_disjoint(other) && !base.is(other));
                     cells.push(change.into());
                     if self.repeats() > 1 {
                         cells.push(if chance { "within" } else { "" }.into());

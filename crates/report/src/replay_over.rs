@@ -208,7 +208,7 @@ impl<'a> Each<'a> {
             self.of_task(&task.name, |_, task| Some(read(&pick(task)?)? as f64))
         };
         let pair = of(|task| Some(task.replayed)).zip(of(|task| task.what_if));
-        self.check.seeds.is_empty() || pair.is_some_and(|(replayed, what_if)| replayed.apart(what_if))
+        self.check.seeds.is_empty() || pair.is_some_and(|(replayed, what_if)| replayed.is_disjoint(what_if))
     }
 
     fn rows_of_task(&self, task: &'a ReplayTask) -> Vec<Row<'a>> {
@@ -426,7 +426,7 @@ impl ReplayCheck {
             };
             let pair = row.base().zip(row.what_if);
             let change = pair.filter(|(base, _)| base.mean != 0.0).map(|(base, other)| other.mean / base.mean - 1.0);
-            let within = pair.is_some_and(|(base, other)| !base.apart(other) && !base.is(other));
+            let within = pair.is_some_and(|(base, other)| !base.is_disjoint(other) && !base.is(other));
             table.push(vec![
                 row.name().into(),
                 row.metric.name.into(),

@@ -188,7 +188,7 @@ impl Analysis for Antagonists {
         }
     }
 
-    fn held(&mut self, task: u32, hold: Option<Hold>, world: &World) {
+    fn hold(&mut self, task: u32, hold: Option<Hold>, world: &World) {
         let Some((_, at)) = world.span else { return };
         let cpu = world.state(task).cpu;
         self.book(at, task, world.cpus().get(cpu as usize).map_or(On::Unknown, |row| row.on));

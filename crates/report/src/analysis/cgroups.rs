@@ -54,7 +54,7 @@ impl From<&GroupInfo<'_>> for Settings {
 
 /// What is said of groups, and of what tasks weigh in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Update {
     /// A task is in another group from now on.
     Moved {
         task: u32,
@@ -155,7 +155,7 @@ impl Cgroups {
 
     /// What the group of a task is called, if it is known.
     pub(crate) fn path_of(&self, task: u32) -> Option<&str> {
-        let group = self.said_of(task).or_else(|| self.exact.then_some(0))?;
+        let group = self.known_group(task).or_else(|| self.exact.then_some(0))?;
         self.rows.get(group as usize).map(|row| row.path.as_str())
     }
 
@@ -166,11 +166,11 @@ impl Cgroups {
 
     /// The group of a task.
     pub(crate) fn of(&self, task: u32) -> u32 {
-        self.said_of(task).unwrap_or(0)
+        self.known_group(task).unwrap_or(0)
     }
 
     /// The same, if anything says it.
-    pub(crate) fn said_of(&self, task: u32) -> Option<u32> {
+    pub(crate) fn known_group(&self, task: u32) -> Option<u32> {
         self.of.get(task as usize).copied().flatten()
     }
 
@@ -272,10 +272,10 @@ impl Cgroups {
     }
 
     /// Takes note.
-    pub(super) fn apply(&mut self, told: Told) {
+    pub(super) fn apply(&mut self, told: Update) {
         match told {
-            Told::Moved { task, group } => self.put(task, Some(group)),
-            Told::Group { group, settings } => {
+            Update::Moved { task, group } => self.put(task, Some(group)),
+            Update::Group { group, settings } => {
                 if let Some(row) = self.rows.get_mut(group as usize) {
                     row.settings = Some(settings);
                 }
@@ -286,8 +286,8 @@ impl Cgroups {
 
     /// A task is forked: it is where its parent is, unless something else was said of it.
     pub(super) fn inherits(&mut self, child: u32, parent: u32) {
-        if self.said_of(child).is_none()
-            && let Some(group) = self.said_of(parent)
+        if self.known_group(child).is_none()
+            && let Some(group) = self.known_group(parent)
         {
             self.put(child, Some(group));
         }

@@ -94,7 +94,7 @@ impl Gaps {
         if self.held.back().is_some_and(|last| last.at.abs_diff(step.at) > HELD_NS) {
             self.over = self.held.len();
         }
-        if step.cpu < MAX_CPUS && !matches!(step.what, What::Told(_) | What::Named { .. }) {
+        if step.cpu < MAX_CPUS && !matches!(step.what, What::Update(_) | What::Named { .. }) {
             self.look(&step);
         }
         self.held.push_back(step);

@@ -196,7 +196,7 @@ impl Analysis for IdleWaiting {
         }
     }
 
-    fn held(&mut self, task: u32, hold: Option<Hold>, world: &World) {
+    fn hold(&mut self, task: u32, hold: Option<Hold>, world: &World) {
         let at = world.elapsed();
         if hold.is_some() {
             self.wait_ends(at, task, world);

@@ -31,9 +31,9 @@ mod live;
 mod migrations;
 mod names;
 mod overview;
-mod recorded;
+mod records;
 mod runqueue;
-mod said;
+mod sentences;
 mod throttling;
 mod timehist;
 mod world;
@@ -50,7 +50,7 @@ use crate::data::DataTable;
 use crate::holds::Hold;
 use crate::table::fit_text;
 pub use cgroups::MachineGroups;
-use cgroups::Told;
+use cgroups::Update;
 use world::{Step, What, World};
 
 /// What there is to look for.
@@ -156,14 +156,14 @@ trait Analysis: fmt::Debug + Send + Sync {
     /// It is a run of ours: affinities will be told, and all CPUs are idle at 0.
     fn simulated(&mut self, _cpus: usize) {}
     fn affinity(&mut self, _task: u32, _cpus: Option<&CpuMask>, _world: &World) {}
-    /// Of a task that waits: what it is for, if not for a CPU. Told as long as anybody is held back, of runs of ours.
-    fn held(&mut self, _task: u32, _hold: Option<Hold>, _world: &World) {}
+    /// Of a task that waits: what it is for, if not for a CPU. Update as long as anybody is held back, of runs of ours.
+    fn hold(&mut self, _task: u32, _hold: Option<Hold>, _world: &World) {}
     /// What may be had of a CPU is about to change for some tasks: told of runs of ours.
     fn limits_change(&mut self, _cpu: u32, _world: &World) {}
     /// It is so late now, and something happens that may be no step: told before it, of runs of ours.
     fn passes(&mut self, _at: u64, _world: &World) {}
     /// Of groups, and of what tasks weigh.
-    fn told(&mut self, _told: Told, _world: &World) {}
+    fn update(&mut self, _told: Update, _world: &World) {}
     fn finish(&mut self, _world: &World) {}
     /// Returns what to know before trusting it, and what its tables leave out: how many, and of what.
     fn notes(&self) -> Vec<(u64, &'static str)> {
@@ -274,7 +274,7 @@ impl Analyses {
     /// The next event of a recorded trace.
     pub fn add(&mut self, record: &Record<'_>) {
         let Self { world, gaps, .. } = self;
-        recorded::steps(world, record, |step| gaps.add(step));
+        records::steps(world, record, |step| gaps.add(step));
         self.let_go(false);
     }
 
@@ -293,8 +293,8 @@ impl Analyses {
         if !self.world.apply(&step) {
             return;
         }
-        if let What::Told(told) = step.what {
-            self.chosen.iter_mut().for_each(|(_, analysis)| analysis.told(told, &self.world));
+        if let What::Update(told) = step.what {
+            self.chosen.iter_mut().for_each(|(_, analysis)| analysis.update(told, &self.world));
         } else {
             for (_, analysis) in &mut self.chosen {
                 analysis.step(&step, &self.world);

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use super::cgroups::Told;
+use super::cgroups::Update;
 use super::world::{On, State, Step, World};
 use super::{Analysis, Options};
 use crate::data::{DataTable, Kind};
@@ -260,23 +260,23 @@ impl Analysis for Throttling {
         }
     }
 
-    fn told(&mut self, told: Told, world: &World) {
+    fn update(&mut self, told: Update, world: &World) {
         let at = world.elapsed();
         self.know(world);
         match told {
-            Told::Moved { task, group } if !world.cgroups.exact => {
+            Update::Moved { task, group } if !world.cgroups.exact => {
                 let was = self.tasks.get(task as usize).copied().unwrap_or_default();
                 self.put(at, task, Counted { group, ..was }, world);
             }
-            Told::Group { group, settings } => self.limited(at, group, settings.max),
-            Told::Unthrottled { group, ns } => self.limit(group).unthrottled(ns),
-            Told::Period { group, periods, throttled, burst } => self.limit(group).period(periods, throttled, burst),
-            Told::Moved { .. }
-            | Told::Prio { .. }
-            | Told::Policy { .. }
-            | Told::Nice { .. }
-            | Told::Throttled { .. }
-            | Told::Spent { .. } => {}
+            Update::Group { group, settings } => self.limited(at, group, settings.max),
+            Update::Unthrottled { group, ns } => self.limit(group).unthrottled(ns),
+            Update::Period { group, periods, throttled, burst } => self.limit(group).period(periods, throttled, burst),
+            Update::Moved { .. }
+            | Update::Prio { .. }
+            | Update::Policy { .. }
+            | Update::Nice { .. }
+            | Update::Throttled { .. }
+            | Update::Spent { .. } => {}
         }
     }
 

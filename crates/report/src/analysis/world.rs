@@ -6,7 +6,7 @@
 pub(crate) use vruntime_trace::MAX_CPUS;
 use vruntime_trace::{MigrateCause, TaskState};
 
-use super::cgroups::{Cgroups, Told};
+use super::cgroups::{Cgroups, Update};
 use super::held::Held;
 use super::names::{Name, Names};
 
@@ -86,7 +86,7 @@ pub(crate) enum What {
     /// The CPU comes or goes.
     Online(bool),
     /// Something of groups, or of what tasks weigh: nothing of who is where. Analyses are told it by itself.
-    Told(Told),
+    Update(Update),
     /// A task has another name from now on. It is no step of an analysis.
     Named {
         task: u32,
@@ -467,7 +467,7 @@ impl World {
                 }
             }
             What::Charged { .. } => self.has_charges = true,
-            What::Told(told) => self.cgroups.apply(told),
+            What::Update(told) => self.cgroups.apply(told),
             What::Fork { child } => {
                 if let On::Task(parent) = by {
                     self.cgroups.inherits(child, parent);

@@ -105,7 +105,7 @@ impl Figure {
                 };
                 let (Some(from), Some(to)) = (of(before), of(after)) else { continue };
                 let enough = (metric.samples)(class) >= metric.least;
-                if !enough || !from.apart(to) || !metric.matters(from.mean, to.mean) {
+                if !enough || !from.is_disjoint(to) || !metric.matters(from.mean, to.mean) {
                     continue;
                 }
                 let main = matches!(metric.family, Family::Latency | Family::Cpu);
