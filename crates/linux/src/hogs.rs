@@ -14,7 +14,7 @@
 mod tasks;
 #[cfg(test)]
 mod tests;
-mod together;
+mod demand;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -92,23 +92,23 @@ pub(crate) fn take_all(workload: &Workload, machine: &Machine) -> Option<Takers>
     // What is wanted of which CPUs; who may run on the same is interchangeable.
     let mut alike: BTreeMap<&BTreeSet<u32>, u64> = BTreeMap::new();
     for &task in &hogs {
-        *alike.entry(&tasks.cpus[task]).or_default() += together::MOST * instances[task];
+        *alike.entry(&tasks.cpus[task]).or_default() += demand::MOST * instances[task];
     }
     if covered(&alike, &machine.online) {
         return Some(Takers::Hogs(hogs.iter().map(|&task| instances[task] as usize).sum()));
     }
     let mut count: u64 = hogs.iter().map(|&task| instances[task]).sum();
-    let mut wanted = count * together::WHOLE;
+    let mut wanted = count * demand::WHOLE;
     let instances = tasks.instances(crate::run::MAX_THREADS as u64);
-    let wants = together::wants(&tasks, &instances, &hogs);
+    let wants = demand::wants(&tasks, &instances, &hogs);
     for (task, &wants) in wants.iter().enumerate().filter(|&(_, &wants)| wants > 0) {
         // More than all there are nobody can have.
-        let wants = wants.min(together::WHOLE * machine.online.len() as u64);
+        let wants = wants.min(demand::WHOLE * machine.online.len() as u64);
         count += instances[task];
         wanted += wants;
         *alike.entry(&tasks.cpus[task]).or_default() += wants;
     }
-    let percent = wanted / (together::WHOLE / 100);
+    let percent = wanted / (demand::WHOLE / 100);
     covered(&alike, &machine.online).then_some(Takers::Together { tasks: count as usize, percent })
 }
 
@@ -123,7 +123,7 @@ fn covered(wanted: &BTreeMap<&BTreeSet<u32>, u64>, cpus: &BTreeSet<u32>) -> bool
     // What of each is where.
     let mut placed: Vec<BTreeMap<u32, u64>> = vec![BTreeMap::new(); wanted.len()];
     for &cpu in cpus {
-        let mut lacking = together::MOST;
+        let mut lacking = demand::MOST;
         while lacking > 0 {
             // From whom it may come: itself, or by the CPU that it leaves to another.
             let mut through: Vec<Option<u32>> = vec![None; wanted.len()];

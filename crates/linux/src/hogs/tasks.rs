@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use vruntime_workload::program::{Changed, Op, Policy, Repeat, Settings, Task, Workload};
 
 use super::Machine;
-use super::together::{reserved, reserved_by};
+use super::demand::{reserved, reserved_by};
 
 /// Whoever has a CPU longer than this without rest hogs it, nanoseconds.
 pub(super) const LONG_NS: u64 = 1_000_000_000;
@@ -106,7 +106,7 @@ impl<'a> Tasks<'a> {
         self.lend.contains(&mutex)
     }
 
-    /// What it has at most where only deadline policies make it urgent, parts of [`super::together::WHOLE`].
+    /// What it has at most where only deadline policies make it urgent, parts of [`super::demand::WHOLE`].
     pub(super) fn bandwidth(&self, task: usize) -> Option<u64> {
         self.bandwidth[task]
     }
