@@ -10,11 +10,11 @@ use crate::output::Output;
 use crate::{CpusetInfo, GroupInfo, Identities, Sink, TaskInfo};
 
 mod marks;
-mod recorded;
+mod records;
 mod site;
 
 pub use marks::Mark;
-pub use recorded::RecordedText;
+pub use records::RecordedText;
 
 use site::Site;
 

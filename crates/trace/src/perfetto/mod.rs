@@ -14,10 +14,10 @@ mod counters;
 mod events;
 mod packets;
 pub mod proto;
-mod recorded;
+mod records;
 mod tracks;
 
-pub use self::recorded::RecordedPerfetto;
+pub use self::records::RecordedPerfetto;
 
 use self::counters::{GroupUse, RunQueues};
 use self::packets::{Bundles, write_packet};
