@@ -91,7 +91,7 @@ pub(crate) fn read(path: &Path, duration: Option<u64>, strict: bool) -> miette::
     input.workload.duration.get_or_insert(u64::MAX);
     let found = check::check(&input.workload, &input.places);
     input.workload.duration = ends;
-    told(input, warnings, found, strict)
+    checked(input, warnings, found, strict)
 }
 
 /// As [`read`], of what real threads will do: what never ends is told, and done.
@@ -99,11 +99,11 @@ pub(crate) fn read(path: &Path, duration: Option<u64>, strict: bool) -> miette::
 pub(crate) fn read_real(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Input> {
     let (input, warnings) = load(path, duration, strict)?;
     let found = check::check(&input.workload, &input.places);
-    told(input, warnings, found, strict)
+    checked(input, warnings, found, strict)
 }
 
-/// The input, if nothing is wrong with it; warnings are told.
-fn told(input: Input, warnings: Vec<Error>, mut found: Vec<Error>, strict: bool) -> miette::Result<Input> {
+/// Returns the input if it has no errors, and prints its warnings.
+fn checked(input: Input, warnings: Vec<Error>, mut found: Vec<Error>, strict: bool) -> miette::Result<Input> {
     if found.iter().any(|problem| strict || problem.severity() == Severity::Error) {
         found.retain(|problem| strict || problem.severity() == Severity::Error);
         return Err(first_of(found));

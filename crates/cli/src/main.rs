@@ -6,7 +6,7 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)
 )]
 
-mod apart;
+mod observers;
 mod args;
 mod benchmarks;
 mod commands;
@@ -16,12 +16,12 @@ mod input;
 mod inputs;
 mod interrupt;
 mod leftovers;
-mod located;
+mod error_place;
 mod machine;
 mod machine_file;
 mod output;
 mod output_file;
-mod places;
+mod output_paths;
 mod plan;
 mod rtapp_log;
 mod rules;

@@ -158,11 +158,11 @@ fn refused(input: &Input, error: &Error) -> miette::Report {
     let whole = |name: &Path| input.folder.join(name).display().to_string();
     match (error.kind(), error.place()) {
         (ErrorKind::Unreadable { file, why }, Some(place)) => {
-            located(place, &format!("cannot read {}: {why}", whole(file)), &help(error))
+            error_at_place(place, &format!("cannot read {}: {why}", whole(file)), &help(error))
         }
         (ErrorKind::Topology(_), Some(place)) if names_lstopo(input, place) => {
             let source = Source::new(&whole(Path::new(place.source.name())), place.source.text());
-            located(&Place { source, ..place.clone() }, &error.to_string(), &help(error))
+            error_at_place(&Place { source, ..place.clone() }, &error.to_string(), &help(error))
         }
         _ => report(error),
     }
@@ -179,12 +179,12 @@ fn names_lstopo(input: &Input, place: &Place) -> bool {
 pub(crate) fn report(error: &Error) -> miette::Report {
     let help = help(error);
     match error.place() {
-        Some(place) => located(place, &error.to_string(), &help),
+        Some(place) => error_at_place(place, &error.to_string(), &help),
         None => miette!(help = help, "{error}"),
     }
 }
 
-fn located(place: &Place, message: &str, help: &str) -> miette::Report {
+fn error_at_place(place: &Place, message: &str, help: &str) -> miette::Report {
     place.source.error_at(place.span.clone(), message, place.label, help).into()
 }
 

@@ -10,7 +10,7 @@ use vruntime_workload::program::{Group, Workload};
 use crate::args::Model;
 use crate::input::Input;
 use crate::simulate::Failure;
-use crate::{input, located, output};
+use crate::{input, error_place, output};
 
 /// The rules of the command line: each a file, or a rule in a line.
 pub(crate) fn read(map: &[String]) -> miette::Result<Rules> {
@@ -78,5 +78,5 @@ pub(crate) fn report(rules: &Rules, input: &Input, failure: Failure) -> miette::
             return error.into();
         }
     }
-    located::report(input, failure)
+    error_place::report(input, failure)
 }

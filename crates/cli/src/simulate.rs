@@ -23,11 +23,11 @@ use vruntime_trace::{Digest, FtraceWriter, Identities, PerfettoOptions, Perfetto
 use vruntime_workload::program::Workload;
 use vruntime_workload::rtapp::Global;
 
-use crate::apart::Observer;
+use crate::observers::Observer;
 use crate::benchmarks::{self, Output};
 use crate::output_file::OutputFile;
 use crate::rtapp_log::RtAppLog;
-use crate::{interrupt, located};
+use crate::{error_place, interrupt};
 
 /// One run to do.
 #[derive(Clone, Debug)]
@@ -123,7 +123,7 @@ pub(crate) enum Failure {
 impl From<Failure> for miette::Report {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Refused(error) => miette::miette!("{}", located::in_one(&error)),
+            Failure::Refused(error) => miette::miette!("{}", error_place::in_one(&error)),
             Failure::Output(report) => report,
         }
     }

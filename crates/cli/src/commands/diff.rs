@@ -14,7 +14,7 @@ use vruntime_trace::read::Events;
 use vruntime_trace::{Named, TaskState, Tracepoint};
 
 use crate::args::Diff;
-use crate::places::Places;
+use crate::output_paths::OutputPaths;
 use crate::trace_file::{ROUND, explain, open};
 use crate::{Ended, interrupt, output, tables};
 
@@ -120,7 +120,7 @@ impl Names {
 }
 
 pub(crate) fn diff(diff: &Diff) -> miette::Result<Ended> {
-    diff.tables.places(Places::default().reads([&diff.a, &diff.b])).check()?;
+    diff.tables.output_paths(OutputPaths::default().reads([&diff.a, &diff.b])).check()?;
     let (mut names, mut steps) = (Names::default(), Steps::default());
     let Some(one) = side(&diff.a, diff, &mut names, &mut steps)? else { return Ok(Ended::Interrupted) };
     has_events(&diff.a, &one, diff, &names)?;

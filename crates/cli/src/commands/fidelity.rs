@@ -24,7 +24,7 @@ use vruntime_workload::resident::Resident;
 use crate::args::{Fidelity, Model};
 use crate::commands::html;
 use crate::input::{Input, Says};
-use crate::places::Places;
+use crate::output_paths::OutputPaths;
 use crate::simulate::{Done, Failure, Job};
 use crate::{Ended, machine_file, output, plan, simulate, tables};
 
@@ -38,10 +38,10 @@ struct Scenario {
 }
 
 pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
-    let places = fidelity.reports.places(Places::default());
+    let outputs = fidelity.reports.output_paths(OutputPaths::default());
     #[cfg(target_os = "linux")]
-    let places = places.folder("--record", fidelity.record.as_deref(), &[]);
-    places.check()?;
+    let outputs = outputs.folder("--record", fidelity.record.as_deref(), &[]);
+    outputs.check()?;
     let mut files = match &fidelity.dir {
         Some(dir) => on_disk(dir)?,
         None => embedded(),
@@ -55,9 +55,9 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
     }
     let judged = match &fidelity.against {
         Some(dir) => again::compare(&files, dir, fidelity)?,
-        None => simulated(files, fidelity, &places)?,
+        None => simulated(files, fidelity, &outputs)?,
     };
-    places.check_inputs()?;
+    outputs.check_inputs()?;
     show(&judged, fidelity)?;
     Ok(if judged.interrupted { Ended::Interrupted } else { Ended::Well })
 }
@@ -123,9 +123,9 @@ fn meant(part: &str, names: &BTreeSet<&str>) -> String {
 }
 
 /// Compares the recordings in `files` with what is simulated.
-fn simulated(files: Files, fidelity: &Fidelity, places: &Places) -> miette::Result<Judged> {
+fn simulated(files: Files, fidelity: &Fidelity, outputs: &OutputPaths) -> miette::Result<Judged> {
     let given = fidelity.costs.as_deref().map(given).transpose()?;
-    places.check_inputs()?;
+    outputs.check_inputs()?;
     let mut scenarios = Vec::new();
     let mut skipped: Vec<String> = Vec::new();
     let mut notes: Vec<String> = Vec::new();

@@ -7,8 +7,8 @@ use vruntime_report::{
 };
 
 use super::notes::Notes;
-use super::traced::Checked;
-use crate::places;
+use super::compared_trace::Checked;
+use crate::output_paths;
 use crate::simulate::Done;
 
 /// What to look for in a run that is to be shown on a page, and what was asked for besides.
@@ -35,7 +35,7 @@ const MOST_NOTES: usize = 3;
 
 /// Writes a page.
 pub(crate) fn write(page: &Page, path: &Path) -> miette::Result<()> {
-    places::write(path, &page.html())
+    output_paths::write(path, &page.html())
 }
 
 /// Adds what the analyses of several runs found, each with its label.

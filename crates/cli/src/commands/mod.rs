@@ -17,13 +17,13 @@ mod notes;
 pub(crate) mod real;
 #[cfg(target_os = "linux")]
 mod record;
-mod recording;
+mod replay_input;
 mod replay;
 mod reproduce;
 mod run;
 mod section;
 mod trace;
-mod traced;
+mod compared_trace;
 
 pub(crate) use analyses::{Asked, word as analysis_word};
 pub(crate) use bisect::bisect;
@@ -51,7 +51,7 @@ use serde_json::{Value, json};
 use vruntime_report::{Results, counted, observed_json, run_json, spread_json};
 
 use crate::benchmarks::Output;
-use crate::places;
+use crate::output_paths;
 use crate::plan::{Plan, run_info};
 use crate::simulate::Done;
 
@@ -138,7 +138,7 @@ fn digests(runs: &[Done]) -> String {
 fn leave(folder: &Path, name: &str, text: &str) -> miette::Result<()> {
     let path = folder.join(name);
     fs::create_dir_all(folder).into_diagnostic().wrap_err_with(|| format!("cannot write {}", path.display()))?;
-    places::write(&path, text)
+    output_paths::write(&path, text)
 }
 
 /// What `leave_results` and a run's traces are called.

@@ -21,19 +21,19 @@ use super::leave;
 use crate::args::Real;
 use crate::commands::run::log_settings;
 use crate::input::Input;
-use crate::places::Places;
+use crate::output_paths::OutputPaths;
 use crate::rtapp_log::RtAppLog;
-use crate::{Ended, complaint, input, interrupt, located, output};
+use crate::{Ended, complaint, input, interrupt, error_place, output};
 
 pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
     let files: &[&str] = if real.no_trace { &["results.json"] } else { &["results.json", "trace.txt", "cgroups.txt"] };
-    let places = Places::default().reads([&real.file]).folder("--out", real.out.as_deref(), files);
-    let places = places.rtapp_log(real.rtapp_log.as_deref());
-    places.check()?;
+    let outputs = OutputPaths::default().reads([&real.file]).folder("--out", real.out.as_deref(), files);
+    let outputs = outputs.rtapp_log(real.rtapp_log.as_deref());
+    outputs.check()?;
     let input = input::read_real(&real.file, real.duration, real.strict)?;
-    places.check_inputs()?;
+    outputs.check_inputs()?;
     let ends = real.duration.or(input.workload.duration);
-    input::suspect(ends.map_or_else(Vec::new, |end| located::too_late(&input, end)), real.strict)?;
+    input::suspect(ends.map_or_else(Vec::new, |end| error_place::too_late(&input, end)), real.strict)?;
     let trace = real.out.as_ref().filter(|_| !real.no_trace).map(|folder| folder.join("trace.txt"));
     if let Some(folder) = &real.out {
         fs::create_dir_all(folder).into_diagnostic().wrap_err_with(|| format!("cannot make {}", folder.display()))?;

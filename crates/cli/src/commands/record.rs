@@ -11,7 +11,7 @@ use vruntime_sim::Costs;
 use vruntime_trace::recording::Recording;
 
 use crate::args::Record;
-use crate::places::Places;
+use crate::output_paths::OutputPaths;
 use crate::{Ended, complaint, interrupt, machine_file, output};
 
 /// How long a recording without a command takes unless `--duration` says otherwise.
@@ -19,7 +19,7 @@ const DURATION: Duration = Duration::from_secs(10);
 
 pub(crate) fn record(arguments: &Record) -> miette::Result<Ended> {
     let path = &arguments.out;
-    Places::default().file("--out", Some(path)).check()?;
+    OutputPaths::default().file("--out", Some(path)).check()?;
     let replaced = path.is_file();
     let focus = arguments.cgroup.as_deref().map(focus).transpose()?;
     vruntime_linux::may_record().map_err(|error| refused(&error))?;

@@ -14,12 +14,12 @@ use vruntime_workload::program::Workload;
 
 use super::html;
 use super::notes::{Notes, notes};
-use super::recording::{self, guessed, read, tell_left_out, tell_substitute};
+use super::replay_input::{self, guessed, read, tell_left_out, tell_substitute};
 use super::section::Section;
 use super::{of_seeds, ran_json};
 use crate::args::{Model, Replay, Seeds, Wakeups};
 use crate::input::Input;
-use crate::places::Places;
+use crate::output_paths::OutputPaths;
 use crate::plan::{Plan, machine_words, overrides_of_trace, report_of_trace, tell};
 use crate::simulate::{self, Done, Failure, Job};
 use crate::trace_file::cgroups;
@@ -31,8 +31,8 @@ const TRACES: [&str; 2] = ["trace.perfetto-trace", "trace.txt"];
 pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     // What is wrong on the command line is told before a long file is read.
     let folders = ["replayed", "what-if"].map(|run| arguments.out.as_ref().map(|folder| folder.join(run)));
-    let places = places(arguments, &folders);
-    places.check()?;
+    let outputs = output_paths(arguments, &folders);
+    outputs.check()?;
     let asked = Asked::read(arguments)?;
     let watched = arguments.reports.html.is_some();
     let analyses = || {
@@ -55,7 +55,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         recording = recording.with_policies(section.policies()).with_processes(section.processes());
     }
     let programs = Programs::new(arguments, &asked, &recording)?;
-    places.check_inputs()?;
+    outputs.check_inputs()?;
     let jobs = programs.jobs(folders, watched, arguments.seeds, arguments.model.target);
     let runs = run(&jobs, usize::from(arguments.seeds.repeat)).into_iter();
     let runs = runs
@@ -106,13 +106,13 @@ fn by_side<'a>(runs: &'a [Done], arguments: &Replay) -> Vec<&'a [Done]> {
 }
 
 /// Returns what the command will write: its reports, and traces in these folders.
-fn places(arguments: &Replay, folders: &[Option<PathBuf>]) -> Places {
+fn output_paths(arguments: &Replay, folders: &[Option<PathBuf>]) -> OutputPaths {
     let inputs = std::iter::once(&arguments.file).chain(&arguments.cgroups).chain(&arguments.beside);
-    let mut places = Places::default();
+    let mut outputs = OutputPaths::default();
     for folder in folders.iter().flatten() {
-        places = places.folder("--out", Some(folder), &TRACES);
+        outputs = outputs.folder("--out", Some(folder), &TRACES);
     }
-    arguments.reports.places(places.reads(inputs))
+    arguments.reports.output_paths(outputs.reads(inputs))
 }
 
 /// What the command line names besides the trace.
@@ -180,7 +180,7 @@ impl<'a> Programs<'a> {
             overrides: overrides_of_trace(Some(machine), &arguments.model),
             keep_times: arguments.wakeups == Wakeups::Recorded,
         };
-        let replay = vruntime_replay::Replay::with_runner(recording, &setup, &recording::run);
+        let replay = vruntime_replay::Replay::with_runner(recording, &setup, &replay_input::run);
         let replay = replay.map_err(report_of_trace)?;
         tell_substitute(&arguments.file, replay.substitute.as_ref());
         let with_hotplug = |(_, input): &(&PathBuf, &Input)| !input.workload.hotplug.is_empty();

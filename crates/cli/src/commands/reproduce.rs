@@ -19,7 +19,7 @@ use vruntime_workload::program::Workload;
 use super::leave;
 use crate::args::{Model, Reproduce, Which};
 use crate::input::{self, Input};
-use crate::places::Places;
+use crate::output_paths::OutputPaths;
 use crate::plan::plan;
 use crate::simulate::Failure;
 use crate::{Ended, interrupt, output, simulate};
@@ -81,8 +81,8 @@ pub(crate) fn reproduce(reproduce: &Reproduce) -> miette::Result<Ended> {
         native::instructions::perform(task)?;
         return Ok(Ended::Well);
     }
-    let places = Places::default();
-    places.folder("--out", reproduce.out.as_deref(), &["reproduce.json", "reproduce.html"]).check()?;
+    let outputs = OutputPaths::default();
+    outputs.folder("--out", reproduce.out.as_deref(), &["reproduce.json", "reproduce.html"]).check()?;
     let one = match reproduce.name {
         Which::All => None,
         Which::One(experiment) => Some(experiment),

@@ -15,25 +15,25 @@ use crate::args::Run;
 use crate::input::{Input, Says};
 use crate::plan::{Plan, kernels_of, machine_words, plan};
 use crate::simulate::{Done, Failure, Job};
-use crate::{Ended, input, located, output, rules, simulate, tables};
+use crate::{Ended, input, error_place, output, rules, simulate, tables};
 
 pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let options = &run.options;
-    let places = options.places().rtapp_log(run.rtapp_log.as_deref());
-    let places = run.reports.places(places.reads([&run.file]));
-    places.check()?;
+    let outputs = options.output_paths().rtapp_log(run.rtapp_log.as_deref());
+    let outputs = run.reports.output_paths(outputs.reads([&run.file]));
+    outputs.check()?;
     let rules = rules::read(&run.map)?;
     let mut input = input::read(&run.file, options.duration, options.strict)?;
     if !rules.is_empty() {
         input.workload = rules::applied(&rules, &input, &run.file)?;
     }
     let mut plan = plan(&input, run.kernel.as_deref(), run.machine.as_deref(), &options.model)?;
-    places.check_inputs()?;
+    outputs.check_inputs()?;
     rules.check_cpus(plan.config.machine.topology.nr_cpus())?;
     plan.config.duration = options.duration;
     plan.config.strict = options.strict;
     let ends = options.duration.or(input.workload.duration);
-    input::suspect(ends.map_or_else(Vec::new, |end| located::too_late(&input, end)), options.strict)?;
+    input::suspect(ends.map_or_else(Vec::new, |end| error_place::too_late(&input, end)), options.strict)?;
     if run.kernel.is_none() && kernels_of(&input).len() > 1 {
         output::note(&format!("the file names several kernels; this is {}, `vruntime compare` runs all", plan.kernel));
     }
@@ -79,7 +79,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let written = simulate::all_written(&runs).and(left());
     tell_notes(&runs);
     if let (None, Some(run)) = (ends, runs.iter().find(|run| !run.outcome.interrupted)) {
-        input::suspect(located::too_late(&input, run.outcome.end), options.strict)?;
+        input::suspect(error_place::too_late(&input, run.outcome.end), options.strict)?;
     }
     let analysed = match (&wanted, runs.first().and_then(|run| run.analyses.as_ref())) {
         (Some((_, options)), Some(analyses)) => check(analyses, options, None),

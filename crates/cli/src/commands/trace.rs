@@ -11,7 +11,7 @@ use vruntime_report::{DataTable, Kind as Column, fit_text, grid};
 use vruntime_trace::read::{self, Kind, Needs, Notes, Summary, Tally, TaskSummary};
 
 use crate::args::{Trace, TraceCommand, TraceInfo};
-use crate::places::Places;
+use crate::output_paths::OutputPaths;
 use crate::trace_file::{ROUND, explain, open};
 use crate::{Ended, interrupt, output, tables};
 
@@ -29,7 +29,7 @@ pub(crate) fn trace(trace: &Trace) -> miette::Result<Ended> {
 }
 
 fn info(arguments: &TraceInfo) -> miette::Result<Ended> {
-    arguments.tables.places(Places::default().reads([&arguments.file])).check()?;
+    arguments.tables.output_paths(OutputPaths::default().reads([&arguments.file])).check()?;
     let mut events = open(&arguments.file)?;
     let mut summary = Summary::new();
     let mut ended = Ended::Well;

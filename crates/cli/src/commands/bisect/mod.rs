@@ -14,7 +14,7 @@ use crate::args::Bisect;
 use crate::input::{self, Input};
 use crate::plan::{Plan, machine_words, plan};
 use crate::simulate::{self, Job};
-use crate::{Ended, located, output};
+use crate::{Ended, error_place, output};
 
 pub(crate) fn bisect(bisect: &Bisect) -> miette::Result<Ended> {
     if !input::is_workload(&bisect.file) {
@@ -104,7 +104,7 @@ impl Runner for Runs<'_> {
             .flat_map(|kernel| seeds().map(|seed| Job::new(&self.input.workload, config(kernel, seed), kernel.name)))
             .collect();
         let done =
-            simulate::all(&jobs).into_iter().map(|run| run.map_err(|failure| located::report(self.input, failure)));
+            simulate::all(&jobs).into_iter().map(|run| run.map_err(|failure| error_place::report(self.input, failure)));
         let done = done.collect::<miette::Result<Vec<_>>>()?;
         let of_kernels = done.chunks(usize::from(self.seeds)).map(|runs| {
             let results: Vec<Results> = runs.iter().map(|run| run.results.clone()).collect();

@@ -19,7 +19,7 @@ use super::Files;
 use crate::args::{Fidelity, Suite};
 use crate::commands::leave;
 use crate::commands::real::results_of;
-use crate::places::Places;
+use crate::output_paths::OutputPaths;
 use crate::{complaint, interrupt, output};
 
 /// How much of the suite, and how often.
@@ -109,7 +109,7 @@ pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miett
     let folder = folder.join(format!("linux-{}", crate::plan::series(&host.kernel)));
     let files: Vec<String> = suite.values().map(|file| format!("{}.json", file.name)).collect();
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
-    Places::default().folder("--record", Some(&folder), &files).check()?;
+    OutputPaths::default().folder("--record", Some(&folder), &files).check()?;
     if host.preempt.is_none() {
         output::note(&format!(
             "the preemption model of the recordings is unknown: {}",

@@ -10,7 +10,7 @@ use super::COUNTS_FOR_TIME;
 use crate::args::TraceAnalyse;
 use crate::commands::analyses::{Machine, asked, check};
 use crate::commands::html;
-use crate::places::Places;
+use crate::output_paths::OutputPaths;
 use crate::trace_file::{ROUND, cgroups, explain, open};
 use crate::{Ended, interrupt, output, tables};
 
@@ -19,7 +19,7 @@ const USUAL_ROWS: usize = 25;
 
 pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
     let inputs = std::iter::once(&arguments.file).chain(&arguments.cgroups);
-    arguments.reports.places(Places::default().reads(inputs)).check()?;
+    arguments.reports.output_paths(OutputPaths::default().reads(inputs)).check()?;
     let mut chosen = asked(&arguments.what, arguments.each_task)?;
     if arguments.reports.html.is_some() && arguments.what.is_empty() {
         chosen = html::watch(Some(chosen));

@@ -9,7 +9,7 @@ use vruntime_trace::{Record, RecordedPerfetto, RecordedText, Tracepoint};
 use super::thousands;
 use crate::args::{TraceConvert, TraceFormat};
 use crate::output_file::OutputFile;
-use crate::places::Places;
+use crate::output_paths::OutputPaths;
 use crate::trace_file::{ROUND, explain, open};
 use crate::{Ended, interrupt, output};
 
@@ -102,7 +102,7 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
     let format = to.map_or_else(|| format(out), Ok)?;
     // `-` is no file.
     let file = Some(out.as_path()).filter(|&out| out != Path::new("-"));
-    Places::default().reads([from]).file("OUT", file).check()?;
+    OutputPaths::default().reads([from]).file("OUT", file).check()?;
     let mut events = open(from)?;
     events.begin().map_err(|error| explain(from, &error))?;
     // The writers' word for what the trace does not say.

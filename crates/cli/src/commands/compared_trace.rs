@@ -12,7 +12,7 @@ use vruntime_workload::SourceMap;
 use vruntime_workload::cgroups::Cgroups;
 
 use super::notes::notes;
-use super::recording::{self, guessed, read, tell_left_out, tell_substitute};
+use super::replay_input::{self, guessed, read, tell_left_out, tell_substitute};
 use super::section::Section;
 use crate::args::Model;
 use crate::input::{Input, Says};
@@ -37,7 +37,7 @@ pub(crate) struct Traced {
 }
 
 /// Reads a trace; none: Ctrl-C came before its end.
-pub(crate) fn traced(
+pub(crate) fn compared_trace(
     path: &Path,
     recorded_kernel: Option<&str>,
     cgroups: Option<&Cgroups>,
@@ -54,7 +54,7 @@ pub(crate) fn traced(
     let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("trace").to_owned();
     let overrides = overrides_of_trace(None, model);
     let setup = Setup { kernel: recorded_kernel.map(str::to_owned), overrides, ..Setup::default() };
-    let replay = Replay::with_runner(&recording, &setup, &recording::run).map_err(report_of_trace)?;
+    let replay = Replay::with_runner(&recording, &setup, &replay_input::run).map_err(report_of_trace)?;
     for what in &damage {
         output::note(&format!("{}: {what}", path.display()));
     }
