@@ -160,7 +160,7 @@ fn moves(threads: &[Thread], cgroups: Option<&Cgroups>) -> Vec<Vec<Move>> {
 
 /// The cgroup in which each thread was first: as the machine said; else where its parent was when it forked it.
 fn first_groups(threads: &[Thread], cgroups: Option<&Cgroups>, moves: &[Vec<Move>]) -> Vec<Option<String>> {
-    let first = said_of_first(threads, |thread| cgroups?.of(thread.pid).map(str::to_owned));
+    let first = known_of_first(threads, |thread| cgroups?.of(thread.pid).map(str::to_owned));
     inherited(threads, first, |parent, at, first| {
         let moved = moves[parent].iter().rev().find(|moved| moved.at <= at);
         moved.map(|moved| moved.path.clone()).or_else(|| first.clone())
@@ -168,7 +168,7 @@ fn first_groups(threads: &[Thread], cgroups: Option<&Cgroups>, moves: &[Vec<Move
 }
 
 /// What the machine said of each thread, but of pids given to a second thread only what concerns the first.
-pub(super) fn said_of_first<T>(threads: &[Thread], said: impl Fn(&Thread) -> Option<T>) -> Vec<Option<T>> {
+pub(super) fn known_of_first<T>(threads: &[Thread], said: impl Fn(&Thread) -> Option<T>) -> Vec<Option<T>> {
     let mut seen = BTreeMap::new();
     let not_second = |(index, thread): (usize, &Thread)| {
         let second = seen.insert(thread.pid, index).is_some() && thread.born.is_some();
@@ -204,7 +204,7 @@ pub(super) fn inherited<T: Clone>(
 
 /// Which threads the groups they were in keep from CPUs of a machine that has so many: a cpuset from some, a limit from
 /// all for a while.
-pub(super) fn held_by_groups(
+pub(super) fn restricted_by_groups(
     threads: &[Thread],
     cgroups: Option<&Cgroups>,
     marked: &[Marked],
@@ -246,6 +246,6 @@ pub(super) fn allowed(threads: &[Thread], cgroups: Option<&Cgroups>) -> Vec<Opti
         let of_cpuset = cgroups.of(thread.pid).and_then(|path| cgroups.cpuset(path)) == Some(cpus);
         (!of_cpuset).then(|| Allowed { cpus: cpus.to_vec(), own: true })
     };
-    let first = said_of_first(threads, said);
+    let first = known_of_first(threads, said);
     inherited(threads, first, |_, _, parent| parent.clone().map(|allowed| Allowed { own: false, ..allowed }))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::lives::Thread;
-use super::placing::{inherited, said_of_first};
+use super::placing::{inherited, known_of_first};
 use vruntime_workload::cgroups::Cgroups;
 use vruntime_workload::program::Session;
 
@@ -47,7 +47,7 @@ pub(super) fn is_kernel_thread(comm: &str) -> bool {
 pub(super) fn sessions(threads: &[Thread], machine: Option<&Cgroups>) -> (Vec<Option<usize>>, Vec<Session>, u64) {
     let guessed = guessed(threads);
     let mut told =
-        said_of_first(threads, |thread| machine.and_then(|machine| machine.autogroup_of(thread.pid, thread.tgid)));
+        known_of_first(threads, |thread| machine.and_then(|machine| machine.autogroup_of(thread.pid, thread.tgid)));
     let known = told.iter().filter(|told| matches!(told, Some(Some(_)))).count() as u64;
     told = inherited(threads, told, |_, _, parent| *parent);
     let (mut by_id, mut by_guess, mut all) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
