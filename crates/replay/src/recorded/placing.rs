@@ -204,7 +204,7 @@ pub(super) fn inherited<T: Clone>(
 
 /// Which threads the groups they were in keep from CPUs of a machine that has so many: a cpuset from some, a limit from
 /// all for a while.
-pub(super) fn restricted_by_groups(
+pub(super) fn held_by_groups(
     threads: &[Thread],
     cgroups: Option<&Cgroups>,
     marked: &[Marked],
