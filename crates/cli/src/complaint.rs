@@ -1,5 +1,5 @@
-//! Errors and warnings as they are shown: every one passes here, whoever made it, and what it quotes of a file is fit
-//! for a terminal and not longer than people read.
+//! Formats all errors and warnings for the terminal. Quoted lines of files are shortened, and characters that a
+//! terminal would obey are escaped.
 
 use std::error::Error;
 use std::fmt;

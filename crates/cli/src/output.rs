@@ -1,4 +1,4 @@
-//! What goes to standard output and standard error.
+//! Writes to standard output and standard error.
 
 use std::collections::BTreeSet;
 #[cfg(unix)]

@@ -1,5 +1,5 @@
-//! From the command line to a plan: the options become what goes before the file, and what cannot be planned is told
-//! with their words.
+//! Translates the options of the command line to the overrides of a plan, and errors of the plan to the words of the
+//! options.
 
 use std::path::Path;
 

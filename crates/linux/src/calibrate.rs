@@ -1,8 +1,8 @@
-//! What this machine's kernel takes for what the simulator charges: switches, wakeups, interrupts, ticks, migrations.
+//! Measures the costs that the simulator charges: switches, wakeups, interrupts, ticks, migrations.
 //!
-//! Every figure is the mean of the lower nine tenths of many rounds, or their median, with the threads pinned, so that
-//! what else the machine does now and then does not matter. What cannot be told apart from outside is divided by a rule
-//! that is written where it is applied.
+//! Each figure is the mean of the lower nine tenths of many rounds, or their median, with pinned threads. Rare other
+//! work of the machine therefore has no effect. Costs that cannot be measured separately are divided by a rule, which
+//! is stated where it is applied.
 
 mod kthreads;
 mod probes;

@@ -1,13 +1,13 @@
-//! The workload's groups as cgroups of this machine, v2 or v1 whichever has the `cpu` controller and lets us.
+//! The workload's groups as cgroups of this machine: v2 or v1, whichever has a usable `cpu` controller.
 //!
-//! All lie under one parent, named after this process, which stands for the workload's root. It is removed at the end;
-//! what a killed run left behind, the next one removes. In v2 threads can only be told apart in a threaded subtree: the
-//! parent becomes its root, and this process moves there. In v1 the calling thread does, and threads begin where the
-//! thread is that makes them.
+//! All cgroups are below one parent, which has the name of this process and stands for the workload's root. It is
+//! removed at the end. The next run removes the remainders of a killed run. In v2, threads can be in different groups
+//! only in a threaded subtree: the parent becomes its root, and this process moves there. In v1 the calling thread
+//! moves, and new threads start in the group of their creator.
 //!
-//! A v1 kernel may schedule groups' real-time tasks by limits of their own (CONFIG_RT_GROUP_SCHED), and lets none into
-//! a new group. A workload that says what its groups may have (`rt`) gets that. Any other expects a kernel without,
-//! where every group's may run: each group gets an equal part of what its parent has.
+//! A v1 kernel with CONFIG_RT_GROUP_SCHED limits the real-time tasks of each group, and a new group has a limit of 0. A
+//! workload with limits of its own (`rt`) gets them. For any other workload, each group gets an equal part of its
+//! parent's runtime, since it expects a kernel without such limits.
 
 use std::fs;
 use std::io;

@@ -1,15 +1,16 @@
-//! Which real-time tasks could have every CPU for long, so that the machine hangs if its kernel lets them.
+//! Finds real-time tasks that could monopolize every CPU and so hang the machine.
 //!
-//! Each program is walked through for its longest stretch without rest as a real-time task. It errs on the side of what
-//! hangs:
+//! The search walks through each program for its longest stretch without a sleep as a real-time task. In doubt, a task
+//! counts as dangerous:
 //!
-//! * A loop is walked through twice; what did not rest in the second round never rests.
-//! * Only time asleep is a rest. A timer does not sleep when its task comes late, and a lock may be free.
-//! * A wait for another task is a rest unless that one may have no rest itself: two that hand a message to and fro for
-//!   ever leave as little to others as two that compute.
-//! * A task's CPUs are all that it may have at any time. Cpusets of groups do not count: `vruntime real` makes none.
+//! * A loop is walked through twice. A task that does not sleep in the second round never sleeps.
+//! * Only sleep counts as rest. A timer does not sleep if its task is late, and a lock may be free.
+//! * A wait for another task counts as rest unless that task may never rest: two tasks that exchange messages for ever
+//!   leave no time to others.
+//! * A task's CPUs are all that it may have at any time. Cpusets of groups do not count, since `vruntime real` creates
+//!   none.
 //!
-//! Tasks that rest, each of them, can have every CPU for long together: [`together`] adds up what they want.
+//! Tasks that sleep can still monopolize all CPUs in total: [`demand`] adds up their demand.
 
 mod tasks;
 #[cfg(test)]

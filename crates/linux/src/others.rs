@@ -1,9 +1,8 @@
-//! What else this machine does: every task that is not of the workload, by the kernel's own account of it.
+//! The CPU time of all tasks outside of the workload, from the kernel's own accounts.
 //!
-//! `/proc/PID/task/TID/schedstat` tells how long a thread has had a CPU and how often it got one; two looks tell what
-//! came between. Getting a CPU stands for a wakeup: that a task was preempted, and had one more turn for that, cannot
-//! be told apart. Those of SCHED_DEADLINE are left out, and a task that ended between the looks has taken its account
-//! along: what such tasks took together is what `/proc/stat` says that the CPUs were not idle, and nobody accounts for.
+//! `/proc/PID/task/TID/schedstat` has the CPU time of a thread and the number of its turns. Two readings give the
+//! difference. A turn counts as a wakeup, since preemptions cannot be distinguished. SCHED_DEADLINE tasks are left out,
+//! and the accounts of ended tasks are gone. Both are the time of `/proc/stat` that no other account explains.
 
 use std::collections::{BTreeMap, BTreeSet};
 

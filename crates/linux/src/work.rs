@@ -1,4 +1,4 @@
-//! Computation for so much CPU time, and the clocks.
+//! Computation for a given CPU time, and the clocks.
 
 use std::sync::OnceLock;
 

@@ -1,5 +1,5 @@
-//! What nothing says of a trace, decided by which replay comes closest to it: whether the machine had autogroups, and
-//! how closely tasks stay together that wake each other.
+//! Decides what a trace leaves open, by the replay that is nearest to it: whether the machine had autogroups, and how
+//! closely tasks that wake each other stay together.
 
 use std::collections::BTreeMap;
 use std::iter;

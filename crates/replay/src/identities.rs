@@ -1,5 +1,5 @@
-//! Whom the tasks of a replay stand for: its traces call them what the recording did, so that the two can be laid side
-//! by side.
+//! Maps the tasks of a replay to recorded tasks, so that its traces have the recorded names and can be compared with
+//! the recording.
 
 use std::collections::{BTreeMap, BTreeSet};
 

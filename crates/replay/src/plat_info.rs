@@ -1,5 +1,5 @@
-//! Machines as LISA describes them (`plat_info.yml`): capacities, which CPUs have their clock, hence their cache, in
-//! common, how fast that can be, and what it takes (`nrg-model`).
+//! Reads LISA's descriptions of machines (`plat_info.yml`): capacities, clock domains, which are taken as caches,
+//! frequencies, and energy models (`nrg-model`).
 
 use std::collections::{BTreeMap, BTreeSet};
 

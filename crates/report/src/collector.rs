@@ -1,8 +1,8 @@
 //! From events to results: a state machine for every task and every CPU.
 //!
-//! A task is unborn, asleep, runnable, running or dead; each change of state books the time since the last one. A CPU
-//! runs a task, the stopper or nothing, and owes some nanoseconds of overhead, which are taken from the time that
-//! follows the [`Event::Overhead`]. Both books balance by construction: every interval goes to exactly one account.
+//! A task is unborn, asleep, runnable, running or dead. Each change of state accounts for the time since the last
+//! change. A CPU runs a task, the stopper or nothing. An [`Event::Overhead`] takes its time from the time that follows.
+//! Every interval goes to exactly one account, so both accounts balance.
 
 mod sums;
 mod waits;

@@ -1,19 +1,16 @@
-//! Work conservation: whether a task waits while a CPU that may run it is idle, for longer than balancing takes to
-//! notice.
+//! Work conservation: waits beside an idle CPU that may run the task, beyond the time in which balancing notices.
 //!
-//! An idle CPU looks for work in each of its scheduling domains once in a while, at the latest after the domain's
-//! `max_interval`; the look falls on a tick (its own, or that of the busy CPU that kicks it). So a task that waits on
-//! one CPU while another is idle should be seen within the interval of the lowest domain with both of them, rounded up
-//! to ticks, and a tick more: that is the *balance interval* of the two here. What a wait goes on beyond it, while the
-//! same CPU stays idle and the task may run there, is too long, and is counted.
+//! An idle CPU balances in each of its scheduling domains at least every `max_interval`, at a tick of its own or of the
+//! busy CPU that kicks it. A task that waits on one CPU while another is idle should therefore be found within a
+//! *balance interval*: the interval of the lowest domain with both CPUs, rounded up to ticks, and a tick. The part of a
+//! wait beyond this is counted, if the same CPU stays idle and the task may run there.
 //!
-//! A wait and an idle interval overlap until the first of the two ends; only then is there anything to look at, and
-//! only if it was longer than the shortest balance interval. Waiting tasks and idle CPUs are each kept in order of
-//! their beginning, so that only those long enough are looked at: every other event costs a list's push or removal.
+//! A wait and an idle interval overlap until the first of the two ends. Only then is the pair examined, and only if the
+//! overlap is longer than the shortest balance interval. Waiting tasks and idle CPUs are kept in order of their start,
+//! so all other events cost only a push to or a removal from a list.
 //!
-//! Where the limit of a task's group is used up, the task could not run, however idle that CPU is. The collector knows
-//! of limits: it says of a pair when it begins to be barred and when it is free again, and is asked whether it is
-//! barred now.
+//! A throttled task cannot run on any idle CPU where its group's limit is used up. The collector reports when such a
+//! pair becomes blocked and unblocked.
 
 use std::collections::BTreeMap;
 

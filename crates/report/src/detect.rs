@@ -1,22 +1,19 @@
-//! The detector of lost work conservation: CPUs that stay idle while tasks that may run there wait elsewhere.
+//! Detects lasting violations of work conservation: CPUs that stay idle while tasks that may run there wait elsewhere.
 //!
-//! At every instant there are tasks that wait on busy CPUs, and CPUs that are idle with nobody on the way to them; of
-//! those that could be brought together, the fewer of the two are *wasted*. A task that waits for its group's limit, or
-//! for its own as a deadline task, does not count. That is no fault for a while: balancing looks once an interval, and
-//! evens a difference out step by step. The fault is a state that lasts. So the run is cut into windows of at least 100
-//! ms and at least four of the machine's longest balance intervals, and what was wasted is averaged over each. It is a
-//! violation if it is above what placement leaves by design (a twentieth of the machine, and three quarters of a CPU)
-//! in three windows in succession, and is in the third still three quarters of what it was in the first: working
-//! balancing leaves less. The tasks may take turns: each single wait can be short (for waits that are long by
-//! themselves see the results).
+//! At each instant, the number of *wasted* CPUs is the number of pairs of a waiting task and an idle CPU that may run
+//! it. Throttled tasks, and CPUs with a task on its way, do not count. Short waste is normal, since balancing works in
+//! intervals and steps. The run is therefore cut into windows of at least 100 ms and at least four of the longest
+//! balance intervals, and the waste is averaged over each window. A violation has more waste than placement leaves by
+//! design (a twentieth of the machine, and three quarters of a CPU) in three windows in succession, and the third has
+//! at least three quarters of the first. The tasks may take turns, so each single wait can be short.
 //!
-//! "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016) looks once a second and takes for a fault what is still there
-//! 100 ms later; a simulator need not save its looks, so every window is watched from end to end, and the length of a
-//! window follows the machine: on 64 CPUs of 8 nodes an idle CPU looks at the whole machine every 128 ms.
+//! "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016) checks once a second and confirms after 100 ms. Here every
+//! window is observed completely, and its length depends on the machine: on 64 CPUs of 8 nodes, an idle CPU balances
+//! over the whole machine every 128 ms.
 //!
-//! What the two CPUs have in common in the scheduling domains, and how the tasks came to wait there, tells which of the
-//! paper's four patterns it is. A fifth pattern is younger than the paper: wakeups preempt SCHED_IDLE tasks, since a
-//! CPU that runs only such tasks counts as idle (`sched_idle_cpu`).
+//! The scheduling domains that the two CPUs share, and the way in which the tasks came to wait, decide which of the
+//! paper's four patterns it is. A fifth pattern is newer: a CPU that runs only SCHED_IDLE tasks counts as idle for
+//! wakeups (`sched_idle_cpu`).
 
 mod sink;
 

@@ -1,5 +1,5 @@
-//! What keeps a runnable task from a CPU besides others who have it: its group's limit, the bandwidth of real-time
-//! tasks, a deadline task's own runtime. Whoever waits for one of these waits for no CPU.
+//! Reasons other than a busy CPU that keep a runnable task from running: its group's limit, the bandwidth of real-time
+//! tasks, or a deadline task's own runtime.
 
 use vruntime_trace::{CpuId, DeadlineEvent, Event, GroupId, Running, SchedPolicy, TaskId};
 

@@ -1,5 +1,5 @@
-//! Results as JSON, in the shape of the project's recordings of real kernels: what was run, then `observed`, one
-//! entry a run, with the recordings' field names and more beside them.
+//! Results as JSON, in the format of the recordings of real kernels: the setup, then `observed`, one entry for each
+//! run, with additional fields.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,7 @@
-//! A report as one page: works offline, light and dark, from the keyboard and on paper.
+//! A report as one self-contained page, for light and dark displays, keyboards and paper.
 //!
-//! Everything a page shows is in it: the script and the styles of `assets/`, uPlot for charts, and the data as JSON in
-//! an element of its own. Names of tasks are any bytes; nothing of the data can end that element, and the script shows
-//! it as text only.
+//! The page contains its script and styles from `assets/`, uPlot for charts, and the data as JSON in an element of its
+//! own. Task names can be any bytes: no data can end that element, and the script shows them as text only.
 
 use std::fmt::Write as _;
 

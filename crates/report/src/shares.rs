@@ -1,12 +1,14 @@
-//! What every group was entitled to, as time goes by: who wants a CPU changes, and so do weights, limits and groups.
+//! Entitlements: the CPU time that every group should have had by its weight.
 //!
-//! A run is cut where a task is born, where weights, policies, limits or groups change, and every [`WINDOW`]. In each
-//! piece the CPU time that all tasks got together is divided down the tree ([`divide`]) among those who wanted it then.
-//! What a task wanted is what it asked for: what it ran, and of the burst that is not over at the piece's end what it
-//! could have run while it waited, without what earlier pieces entitled it to of that. How long such a burst goes on
-//! turns out later, so pieces are divided when that is known ([`AHEAD`]). Of a task whose waits keep it from asking
-//! ([`Rhythm::waits_cost_bursts`](crate::accounts::Rhythm)) it is the time it lived in the piece, divided between
-//! running and sleeping as it did of late.
+//! A run is cut into pieces: where a task is born, where weights, policies, limits or groups change, and every
+//! [`WINDOW`]. In each piece, the CPU time of all tasks is divided down the tree of groups ([`divide`]) among the tasks
+//! with a demand.
+//!
+//! The demand of a task is the time that it ran. If its burst continues beyond the end of the piece, the demand also
+//! includes the rest of the burst that it could have run while it waited, less what earlier pieces granted of it. The
+//! length of the burst is known only later, so pieces are divided with a delay ([`AHEAD`]). Some tasks wake less often
+//! if they wait ([`Rhythm::waits_cost_bursts`](crate::accounts::Rhythm)). Their demand is their life in the piece,
+//! divided between running and sleeping in the recent proportion.
 
 use std::collections::VecDeque;
 

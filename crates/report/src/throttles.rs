@@ -1,5 +1,5 @@
-//! Where the tasks of a group are throttled, its real-time ones or those its limit is for: a task that is held back by
-//! that waits for the end of a period, not for a CPU.
+//! Groups that are throttled on each CPU, for their real-time tasks or by `cpu.max`. Their tasks wait for the end of a
+//! period, not for a CPU.
 
 use std::collections::BTreeMap;
 

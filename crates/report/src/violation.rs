@@ -1,4 +1,4 @@
-//! A violation of work conservation, and how it is told.
+//! A violation of work conservation, and its text.
 
 use std::fmt::{self, Write};
 

@@ -1,23 +1,21 @@
-//! cpusets: which CPUs the tasks of a group may run on, and partitions of the machine (`cpuset.c`, on cgroup v2).
+//! cpusets: the CPUs on which the tasks of a group may run, and partitions of the machine (`cpuset.c`, on cgroup v2).
 //!
-//! A group asks for CPUs (`cpuset.cpus`); what it has of them are its *effective* CPUs: those that its parent has, too,
-//! and are online. One that asks for none, or for none that its parent has, has its parent's. Tasks run on the
-//! effective CPUs of their group; of those they asked for themselves (`sched_setaffinity`), as far as any is among
-//! these.
+//! A group requests CPUs (`cpuset.cpus`). Its *effective* CPUs are those that are also its parent's and online. If it
+//! requests none, or none of its parent's, it has its parent's. Tasks run on the effective CPUs of their group,
+//! restricted by their own affinity (`sched_setaffinity`) where the two overlap.
 //!
-//! A *partition* has its CPUs to itself: they are no longer among its parent's, and are a root domain of their own
-//! (`root`), or in none that is balanced (`isolated`). It is valid only as long as its parent is a partition (the root
-//! group always is), no sibling asks for any of its CPUs, there are some, and some are left for the tasks of its
-//! parent. One that is not valid is an ordinary member, and says why. Partitions are local ones: remote partitions,
-//! which `cpuset.cpus.exclusive` makes (6.7 on) below groups that are no partitions, are not modelled.
+//! A *partition* owns its CPUs: its parent loses them. They are a root domain of their own (`root`), or in no
+//! scheduling domain (`isolated`). A partition is valid while its parent is a partition (the root group always is), no
+//! sibling requests its CPUs, it has CPUs, and its parent's tasks keep some. An invalid partition is an ordinary
+//! member, and states the reason. Remote partitions, which `cpuset.cpus.exclusive` makes (6.7+) below groups that are
+//! no partitions, are not modelled.
 //!
 //! What kernels do differently:
 //!
-//! - 6.1 forgets what a task asked for itself whenever the CPUs of its group change; from 6.2 on it is
-//!   remembered.
-//! - From 6.7 on a `root` partition of CPUs that were isolated at boot is not valid; before, it is, but
-//!   these CPUs stay without scheduling domains.
-//! - The words for what is wrong with a partition.
+//! - 6.1: a task's own affinity is lost whenever the CPUs of its group change. 6.2+: it is remembered.
+//! - 6.7+: a `root` partition of CPUs that were isolated at boot is not valid. Earlier it is valid, but these CPUs stay
+//!   without scheduling domains.
+//! - The texts of a partition's fault.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;

@@ -1,11 +1,9 @@
-//! The energy model of a machine (`energy_model.c`): what its CPUs take at each frequency; and what CPUs tell each
-//! other so that a wakeup can go where it costs the least ([`class::fair`](crate::class::fair),
-//! `find_energy_efficient_cpu`).
+//! The energy model of a machine (`energy_model.c`): the power of its CPUs at each frequency, and published values with
+//! which a wakeup finds the CPU of the least energy ([`class::fair`](crate::class::fair), `find_energy_efficient_cpu`).
 //!
-//! Energy is looked at where all of this holds (`sched_energy_enabled`): the kernel is one of 6.1 and later, there is a
-//! model, CPUs are of different capacities and have one thread each, and `sched_energy_aware` is 1. The kernel asks for
-//! the governor `schedutil`, too, since it foretells the frequency that a CPU will choose: who describes the machine
-//! sees to that.
+//! Energy matters under these conditions (`sched_energy_enabled`): the kernel is 6.1 or later, there is a model, CPUs
+//! have different capacities and one thread each, and `sched_energy_aware` is 1. The kernel also requires the governor
+//! `schedutil`, since it predicts the frequency of a CPU. Here the description of the machine has to choose it.
 
 use alloc::vec::Vec;
 use core::fmt;

@@ -1,9 +1,9 @@
-//! Jiffies: the count of ticks, by which the balancer tells the time (`tick-sched.c`).
+//! Jiffies: the count of ticks, which is the balancer's clock (`tick-sched.c`).
 //!
-//! One CPU keeps the count (`tick_do_timer_cpu`): it advances it as its own tick begins, and everybody reads what it
-//! said last. A CPU whose tick comes some microseconds before the keeper's therefore still reads the old count, and
-//! finds that nothing is due yet. The keeper gives the duty up when its tick stops; whoever ticks next takes it. A CPU
-//! that comes out of idleness brings the count up to date, for there may have been nobody to do so.
+//! One CPU advances the count (`tick_do_timer_cpu`) as its own tick begins, and all CPUs read it. A CPU whose tick is
+//! some microseconds earlier therefore still reads the old count, and finds nothing due. The CPU gives up this duty
+//! when its tick stops, and the next CPU with a tick takes it. A CPU that leaves idle updates the count, since no CPU
+//! may have done so.
 
 use core::sync::atomic::Ordering::Relaxed;
 

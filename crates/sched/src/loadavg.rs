@@ -1,14 +1,13 @@
-//! The load average of 1, 5 and 15 minutes (`loadavg.c`, `/proc/loadavg`): exponential averages of how many tasks run,
-//! wait to run or sleep uninterruptibly, a sample every five seconds and a tick.
+//! The load average of 1, 5 and 15 minutes (`loadavg.c`, `/proc/loadavg`): exponential averages of the number of
+//! running, runnable and uninterruptible tasks, with a sample every five seconds and a tick.
 //!
-//! Nobody counts the tasks of a large machine at one instant. Each CPU tells at its first tick after the sample is due
-//! by how much its own number has changed since it last told; ten ticks later whoever ticks first adds a sample. A CPU
-//! whose tick stops tells before: its change waits in one of two baskets, that of the sample to come if the present one
-//! is due already. Samples that were missed because every CPU slept are made up for, with the number of tasks that
-//! there are now.
+//! No CPU counts all tasks of a large machine at one instant. At its first tick after a sample is due, each CPU adds
+//! the change of its own number. Ten ticks later, the first CPU with a tick adds a sample. A CPU whose tick stops adds
+//! its change earlier, to one of two baskets: that of the next sample if the present one is due already. If all CPUs
+//! slept, missed samples are added later with the present number of tasks.
 //!
-//! Jiffies are counted from the start of the host's clock, as from a boot: the first sample comes five seconds and
-//! eleven ticks later.
+//! Jiffies count from the start of the host's clock, as from a boot. The first sample is after five seconds and eleven
+//! ticks.
 
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;

@@ -1,31 +1,29 @@
 //! The scheduling policy of ordinary tasks, as a trait with the kernel's verbs.
 //!
-//! EEVDF and CFS are two answers to it, the O(1) scheduler and the first CFS two more; a user's own policy is another:
-//! `docs/policy.md` says how to write one and how to compare it, `examples/round_robin.rs` and `topologies.rs` in
-//! `vruntime-sim` are two. A [`Fault`] is what the core notices of one that does not keep what it promises.
+//! EEVDF, CFS, the O(1) scheduler and the first CFS implement it, and so can users: `docs/policy.md` shows how to
+//! write and compare a policy, and `examples/round_robin.rs` and `topologies.rs` in `vruntime-sim` are two examples.
+//! The core reports violations of the contract as a [`Fault`].
 //!
 //! # What a policy of your own has
 //!
-//! - On its run queue: the tasks ([`Rq::tasks`]), who runs ([`Rq::curr_ordinary`]), the time ([`Rq::clock`]), and what
-//!   it keeps itself ([`Rq::class`]). [`Rq::listed`] has its queued tasks in the order in which they last ran, which
-//!   the core keeps for it.
-//! - To act: [`Rq::resched`], [`Rq::resched_lazy`], [`Rq::finish_delayed`]; [`Rq::event`] for what is to be seen in
-//!   traces, and [`Rq::arm`].
-//! - Of the others: what they publish ([`Shared::cpu`]), the [`Topology`](crate::Topology), the groups
-//!   ([`Shared::group`]) and all settings ([`Shared::config`]). What it publishes itself,
-//!   [`FairStats`](crate::shared::FairStats), is what the balancer goes by.
+//! - On its run queue: the tasks ([`Rq::tasks`]), the running task ([`Rq::curr_ordinary`]), the time ([`Rq::clock`]),
+//!   and its own state ([`Rq::class`]). [`Rq::listed`] has the queued tasks in the order in which they last ran.
+//! - To act: [`Rq::resched`], [`Rq::resched_lazy`], [`Rq::finish_delayed`]; [`Rq::event`] for events in traces, and
+//!   [`Rq::arm`].
+//! - Of other CPUs: their published values ([`Shared::cpu`]), the [`Topology`](crate::Topology), the groups
+//!   ([`Shared::group`]) and all settings ([`Shared::config`]). The balancer uses the values that the policy publishes
+//!   itself, [`FairStats`](crate::shared::FairStats).
 //!
 //! # What belongs to `Fair` alone
 //!
-//! - CPU limits of groups (`cpu.max`). The pool that a group's run time comes from is not to be had from outside: under
-//!   another policy limits are stored, and nobody is held back by them. [`Policy::limit_changed`],
-//!   [`Policy::distribute`], [`Policy::throttled`], [`Policy::limit_forbids_move`], [`Policy::wants_return`] and
-//!   [`Policy::return_to_user`] are there for it.
-//! - Loads of groups: what the CPUs tell each other to split a group's weight
-//!   ([`TaskGroup::load_avg`](crate::group::TaskGroup::load_avg) is 0 under other policies), and `h_load`. A policy has
-//!   the weight of a group, and whether it is idle.
+//! - CPU limits of groups (`cpu.max`). The pool of runtime is not accessible from outside: other policies store
+//!   limits, and do not enforce them. These methods exist for it: [`Policy::limit_changed`], [`Policy::distribute`],
+//!   [`Policy::throttled`], [`Policy::limit_forbids_move`], [`Policy::wants_return`] and [`Policy::return_to_user`].
+//! - Loads of groups: the published values that divide a group's weight
+//!   ([`TaskGroup::load_avg`](crate::group::TaskGroup::load_avg) is 0 under other policies), and `h_load`. A policy
+//!   has the weight of a group, and whether it is idle.
 //! - Tasks that do not fit their CPU ([`Published::misfit_task_load`](crate::shared::Published::misfit_task_load)),
-//!   which are told only of fair ones, and what the choice of a CPU by energy goes by.
+//!   and the values for energy-aware placement.
 
 mod fault;
 

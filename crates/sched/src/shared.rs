@@ -1,9 +1,9 @@
-//! What all CPUs may read without asking: the published state, as atomics.
+//! Published state that all CPUs may read without a lock, as atomics.
 //!
-//! Loads and stores of these are relaxed: the numbers are hints for choosing a CPU or for splitting a group's weight,
-//! each is meaningful alone, and whoever acts on one takes the run queue first and looks again. Where a task is
-//! ([`Shared::locate`]) is no exception: it is written only by who holds the run queue that the task leaves or joins,
-//! it may be stale when it is read, and whoever uses it must find the task there after taking the run queue.
+//! Loads and stores are relaxed. The values are hints for choosing a CPU or dividing a group's weight, and each is
+//! meaningful alone. Code that acts on a value locks the run queue first and checks again. This includes the CPU of a
+//! task ([`Shared::locate`]): only the holder of the run queue that the task leaves or joins writes it, so a reader may
+//! see an old value, and must find the task on the locked run queue.
 
 mod locations;
 mod published;

@@ -1,12 +1,12 @@
-//! Utilisation clamping (uclamp): what a task, or its group, says about how much CPU it needs, whatever its history
-//! says.
+//! Utilisation clamping (uclamp): statements of a task or its group on the CPU capacity it needs, independent of its
+//! history.
 //!
-//! `util_min` asks for a CPU, and a frequency, for at least that much; `util_max` says that no more is needed. What
-//! holds for a task is its request, brought into the bounds of its group and of the system; for a CPU it is the
-//! greatest of both of its runnable tasks ([`Rq::clamps`]). The clamps change where a task fits
-//! (`class::fair::capacity`, `class::rt`) and which frequency a CPU gets, never its share of time.
+//! `util_min` requests a CPU, and a frequency, of at least this capacity. `util_max` states that no more is needed. A
+//! task's effective clamp is its request within the bounds of its group and of the system. A CPU's clamp is the maximum
+//! over its runnable tasks ([`Rq::clamps`]). Clamps change where a task fits (`class::fair::capacity`, `class::rt`) and
+//! the CPU's frequency, and never its share of time.
 //!
-//! As in the kernel nothing is counted until somebody asks for a clamp for the first time (`sched_uclamp_used`).
+//! As in the kernel, nothing is counted before the first request for a clamp (`sched_uclamp_used`).
 
 use alloc::boxed::Box;
 use core::fmt;

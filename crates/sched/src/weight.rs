@@ -1,7 +1,7 @@
-//! Weights: how nice values and cgroup weights become shares of a CPU.
+//! Weights: the translation of nice values and cgroup weights to shares of a CPU.
 //!
-//! Inside the scheduler a weight carries ten more bits than the user's number (nice 0 is 1024 outside, 1024 << 10
-//! inside), as on 64-bit kernels, so that a group's weight can be split over many CPUs without vanishing.
+//! As on 64-bit kernels, an internal weight has ten more bits than the user's number (nice 0 is 1024 outside, 1024 <<
+//! 10 inside). So a group's weight can be divided over many CPUs without loss.
 
 /// Weight of nice 0 as users see it.
 pub const NICE_0_WEIGHT: u64 = 1024;

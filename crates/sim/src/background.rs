@@ -1,15 +1,14 @@
-//! What a machine does besides its workload: threads of the kernel.
+//! Background work of a machine: threads of the kernel beside the workload.
 //!
-//! A thread on each CPU works once a second. On a real kernel that is `vmstat_update` on a kworker, with a few others:
-//! the least activity any CPU has. A task that has a CPU for itself is preempted by it about once a second, and loads
-//! are never so even that balancing stands still. It keeps to whole seconds, three ticks apart from CPU to CPU
-//! (`round_jiffies`), whenever it gets its turn.
+//! A thread on each CPU works once a second, as `vmstat_update` on a kworker, with a few others: the least activity of
+//! any CPU. It preempts a task that has a CPU alone about once a second, and keeps loads uneven, so that balancing
+//! continues. It wakes at whole seconds, three ticks apart from CPU to CPU (`round_jiffies`).
 //!
-//! Where somebody measured what a machine does besides ([`MachineSpec::residents`]), it does that instead: each
-//! resident wakes at a steady rate, from a moment drawn from the seed on, and works each time what it works on average.
-//! That real ones are uneven is not simulated.
+//! If a machine's background was measured ([`MachineSpec::residents`]), it replaces this thread: each resident wakes at
+//! a steady rate, from a random moment on, and works for its average time. The unevenness of real residents is not
+//! simulated.
 //!
-//! And `rcu_preempt`, if the workload forks: see [`crate::rcu`].
+//! `rcu_preempt` also runs if the workload forks: see [`crate::rcu`].
 
 use std::borrow::Cow;
 use std::sync::Arc;

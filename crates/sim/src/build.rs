@@ -1,4 +1,5 @@
-//! A machine before its first event: what cannot be is refused, and what there is from the beginning is made and told.
+//! Builds a machine before its first event: rejects impossible workloads, creates the initial tasks and groups, and
+//! reports them to observers.
 
 use std::collections::{BTreeMap, BTreeSet};
 

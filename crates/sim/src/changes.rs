@@ -1,8 +1,7 @@
-//! What somebody changes while the workload runs: `chrt`, `taskset`, writes to the files of cgroups and to
-//! `/proc/PID/autogroup`.
+//! Changes during the run: `chrt`, `taskset`, writes to the files of cgroups and to `/proc/PID/autogroup`.
 //!
-//! Whoever does it is not part of the workload, and costs nothing; he sits on CPU 0, or the first that is online. A
-//! change happens before whatever else happens in its nanosecond.
+//! An external actor makes them. It is not simulated and takes no time. It acts from CPU 0, or from the first online
+//! CPU. A change precedes all other events of its nanosecond.
 
 use std::collections::BTreeSet;
 

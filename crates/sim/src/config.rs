@@ -1,4 +1,4 @@
-//! What to simulate, and what comes out.
+//! The configuration of a run, and its outcome.
 
 use vruntime_sched::debug::Snapshot;
 use vruntime_sched::energy::EnergyModel;

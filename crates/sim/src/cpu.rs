@@ -1,8 +1,8 @@
-//! One simulated CPU: who has it, what is left of his work, and where its time went.
+//! One simulated CPU: its task, the rest of the task's work, and the account of its time.
 //!
-//! Work is nanoseconds at full speed. A CPU's speed is a ratio, `speed` / [`UNIT`], and progress is counted in
-//! `UNIT`ths of a nanosecond, so that however often a task is interrupted, migrated or slowed down, not a nanosecond of
-//! its work is lost or gained to rounding.
+//! Work is nanoseconds at full speed. A CPU's speed is the ratio `speed` / [`UNIT`], and progress is counted in
+//! `UNIT`ths of a nanosecond. So interruptions, migrations and slow CPUs never lose or add a nanosecond of work by
+//! rounding.
 
 use vruntime_sched::event::OverheadKind;
 

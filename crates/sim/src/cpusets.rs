@@ -1,4 +1,4 @@
-//! cpusets of the workload's groups, and CPUs isolated at boot: given to the scheduler, and told to observers.
+//! Passes the cpusets of groups, and CPUs isolated at boot, to the scheduler and to observers.
 
 use vruntime_sched::cpuset::CpusetView;
 use vruntime_sched::ids::{CpuId, GroupId};

@@ -1,15 +1,15 @@
-//! The event queue: two tournaments over *sources*, ordered by (time, order of arming).
+//! The event queue: two tournaments over *sources*, ordered by time, and then by the order of arming.
 //!
-//! A source is anything that has at most one event to come: a CPU's execution, its tick, an interrupt on its way to it,
-//! the device its sleepers share, a task's start. In a tournament every source has a fixed place among the leaves,
-//! eight to a line, and every line's least is known on the line above. Arming moves nothing: the key is written over
-//! the old one, and the way up ends at the first line whose least it does not change.
+//! A source has at most one pending event: a CPU's execution, its tick, an interrupt on its way, the device of its
+//! sleepers, a task's start. Each source has a fixed leaf in a tournament. Eight leaves are a line, and the line above
+//! has the minimum of each line. Arming overwrites the key and updates the lines above, up to the first whose minimum
+//! does not change.
 //!
-//! CPUs' executions, the first [`Queue::new`]'s `near` sources, are armed several times as often as everything else
-//! together: they have a tournament of their own, which keeps their way up short.
+//! CPUs' executions, the first [`Queue::new`]'s `near` sources, are armed several times as often as all others. They
+//! have a tournament of their own, so their paths are short.
 //!
-//! [`Queue::next`] leaves the entry it returns in its place until the next call: most handlers arm the same source
-//! again, which then costs one way up instead of two.
+//! [`Queue::next`] leaves the returned entry in place until the next call. Most handlers arm the same source again,
+//! which then updates one path instead of two.
 
 /// Index of a source.
 pub(crate) type Source = u32;

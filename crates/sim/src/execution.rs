@@ -1,5 +1,5 @@
-//! What a CPU does between interrupts: when its debts are paid and its task's work is done, or the kernel can be
-//! preempted, its execution event fires.
+//! Execution of a CPU between interrupts. Its execution event fires when its debts are paid and its task's work is
+//! done, or when the kernel can be preempted.
 
 use vruntime_sched::event::PrevState;
 use vruntime_sched::ids::CpuId;

@@ -1,9 +1,9 @@
-//! Frequencies of CPUs, as an option of the machine: which there are, and who chooses.
+//! Frequencies of CPUs, as an option of the machine.
 //!
-//! CPUs of a frequency domain have one clock (a `cpufreq_policy`). Under `schedutil` each CPU says how much of itself
-//! it wants ([`Demand`]), at the end of its kernel paths, where utilisation changes; the domain runs at the lowest
-//! frequency that gives the greatest of them, looks at most once in the rate limit, and a change takes effect after the
-//! transition latency. Under `performance` and `powersave` the frequency is the highest or the lowest for ever.
+//! The CPUs of a frequency domain have one clock (a `cpufreq_policy`). Under `schedutil`, each CPU requests capacity
+//! ([`Demand`]) at the end of kernel paths that change utilisation. The domain runs at the lowest frequency that
+//! satisfies the highest request. It decides at most once in the rate limit, and a change takes effect after the
+//! transition latency. `performance` and `powersave` always use the highest or the lowest frequency.
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
-//! CPUs that go offline and come back while the machine runs.
+//! CPUs that go offline and online during a run.
 //!
-//! Whoever writes to `/sys/devices/system/cpu/cpuN/online` is not part of the workload: it costs nothing. The CPU that
-//! goes works until its stopper has moved the running task away, as long as that takes; from then on it does nothing,
-//! its time counts as idle, and timers that were armed there fire on a CPU that is online.
+//! The writer of `/sys/devices/system/cpu/cpuN/online` is not simulated and takes no time. The departing CPU works
+//! until its stopper has moved the running task away. After that it does nothing, its time counts as idle, and its
+//! armed timers fire on an online CPU.
 
 use std::collections::BTreeSet;
 

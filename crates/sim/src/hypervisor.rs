@@ -1,12 +1,12 @@
 //! The host of a virtual machine, if it has fewer CPUs than the virtual machine.
 //!
-//! A virtual CPU is a thread of the host, which sleeps while the virtual CPU has nothing to do. So the host is another
-//! machine of this kind, under 6.18, whose tasks are the virtual CPUs: its wakeups, slices, ticks and balancing decide
-//! which of them go on. One that is off the host's CPUs stands still in whatever it does, in the kernel too, and takes
-//! no interrupt; the guest's scheduler knows nothing of it, and charges the time to the task that runs there, as a
-//! kernel without `PARAVIRT_TIME_ACCOUNTING` does; who counts CPU time is told ([`Sink::stolen`]).
+//! A virtual CPU is a thread of the host, which sleeps while the virtual CPU is idle. The host is therefore another
+//! simulated machine, under 6.18, whose tasks are the virtual CPUs. Its wakeups, slices, ticks and balancing decide
+//! which virtual CPUs run. A virtual CPU without a CPU of the host stops in whatever it does, also in the kernel, and
+//! takes no interrupts. The guest's scheduler does not know this, and charges the time to the running task, as a kernel
+//! without `PARAVIRT_TIME_ACCOUNTING`. Observers of CPU time receive it ([`Sink::stolen`]).
 //!
-//! The host's events are the guest's as well: one source of the guest's event queue is armed for the next of them.
+//! One source of the guest's event queue is armed for the next event of the host.
 
 use vruntime_sched::class::fair::Eevdf;
 use vruntime_sched::config::Config as SchedConfig;

@@ -1,8 +1,8 @@
-//! Runs a task's program, instruction by instruction, for as long as no time has to pass.
+//! Interprets a task's program until time has to pass.
 //!
-//! An instruction that needs the kernel passes through stages ([`Next`]): the way in is charged; then it takes effect,
-//! which may put the task to sleep; a task that slept pays the way out and goes on where it was. Effects happen at the
-//! exact instant at which the stages before are paid, so that everything on the machine happens in order of time.
+//! An instruction that needs the kernel passes through stages ([`Next`]): the entry is charged, then the instruction
+//! takes effect and may put the task to sleep. A task that slept pays the exit, and continues where it was. Each effect
+//! happens at the instant at which the stages before are paid, so all effects on the machine are in order of time.
 
 use vruntime_sched::class::deadline::SchedError;
 use vruntime_sched::event::{Event, OverheadKind, PrevState};

@@ -1,5 +1,5 @@
-//! Interrupts: ticks, timers, and what other CPUs send. Each settles the CPU's accounts, charges what it takes, does
-//! its work at once, and leaves the reschedule it may have caused to the end of the time it takes.
+//! Interrupts: ticks, timers, and those that other CPUs send. Each updates the CPU's account, charges its cost and does
+//! its work at once. A reschedule that it causes happens at the end of its time.
 
 use vruntime_sched::event::{Event, OverheadKind};
 use vruntime_sched::ids::{CpuId, TaskId};

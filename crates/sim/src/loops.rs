@@ -1,4 +1,4 @@
-//! What rt-app would log of each loop, gathered only for an observer who wants it ([`Sink::wants_loops`]).
+//! The data that rt-app would log of each loop, for observers that want it ([`Sink::wants_loops`]).
 
 use vruntime_sched::Policy;
 use vruntime_sched::ids::TaskId;

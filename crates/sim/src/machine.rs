@@ -2,18 +2,18 @@
 //!
 //! # How time passes on a CPU
 //!
-//! A CPU has *debts*, kernel time to be spent before anything else, and its running task has *work*. Every interrupt,
-//! switch and system call adds to the debts. Each CPU has one execution event, armed for the moment when its debts are
-//! paid and its task's work is done, or, once a reschedule has been noticed, for the moment when the kernel can be
-//! preempted. Whatever happens on a CPU settles its accounts first and arms that event anew afterwards.
+//! A CPU has *debts*, kernel time that precedes everything else, and its running task has *work*. Every interrupt,
+//! switch and system call adds to the debts. Each CPU has one execution event. It is armed for the end of debts and
+//! work, or, after a request to reschedule, for the moment at which the kernel can be preempted. Every event on a CPU
+//! first updates its account, and then arms the execution event again.
 //!
 //! # Interrupts
 //!
-//! A timer fires on the CPU on which it was armed: the wakeup happens at once, the reschedule at the end of the
-//! interrupt. A reschedule of another CPU is an interrupt that takes time to arrive; the other CPU acts on its
-//! `need_resched` when that arrives, or at the end of any other kernel path of its own that ends before. An idle CPU
-//! takes `idle_exit_ns` to come to any interrupt. Ticks come only on busy CPUs. What an interrupt leaves to a softirq,
-//! which is balancing, is done when it returns, before anybody is switched to.
+//! A timer fires on the CPU on which it was armed. The wakeup happens at once, the reschedule at the end of the
+//! interrupt. A reschedule of another CPU is an interrupt that takes time to arrive. The other CPU acts on its
+//! `need_resched` at the arrival, or at the end of a kernel path that ends before. An idle CPU takes `idle_exit_ns` to
+//! begin any interrupt. Only busy CPUs have ticks. Softirq work of an interrupt, which is balancing, happens at its
+//! return, before any switch.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

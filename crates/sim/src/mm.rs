@@ -1,8 +1,8 @@
-//! Address spaces: which one each CPU has.
+//! The address space of each CPU.
 //!
-//! A switch loads the next task's only if it is another than the CPU had last. The idle task and threads of the kernel
-//! have none and borrow what is there (lazy TLB): a task that sleeps and comes back to a CPU on which nobody else ran
-//! finds its own.
+//! A switch loads the next task's address space only if the CPU has another one. The idle task and kernel threads have
+//! none and borrow the present one (lazy TLB). So a task that returns to a CPU on which no other task ran finds its
+//! own.
 
 use vruntime_sched::Policy;
 use vruntime_trace::Sink;

@@ -1,4 +1,4 @@
-//! What a user should know about the end of a run: who never came back, and why.
+//! Notes on the end of a run: tasks that never returned from a wait, and why.
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,7 @@
-//! The machine's only source of chance: xoshiro256++ (Blackman and Vigna, 2019), seeded through SplitMix64.
+//! The machine's only source of randomness: xoshiro256++ (Blackman and Vigna, 2019), seeded through SplitMix64.
 //!
-//! It is our own because a library's generator may change between versions, and then every digest would. It is used for
-//! nothing but the jitter of a run: how late interrupts come and, with a seed other than 0, when tasks and ticks start.
+//! It is part of the project, since a library's generator may change between versions, and every digest with it. It
+//! draws only the jitter of a run: delays of interrupts and, with a seed other than 0, the starts of tasks and ticks.
 
 /// xoshiro256++.
 #[derive(Clone, Debug)]

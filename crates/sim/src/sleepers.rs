@@ -1,13 +1,11 @@
-//! Tasks' timers (`hrtimer.c`): who sleeps until when, on which CPU, and which timers an interrupt takes.
+//! Tasks' timers (`hrtimer.c`): the sleepers of each CPU, and the timers that an interrupt takes.
 //!
-//! A sleep may end as late as the slack of the sleeper allows (`PR_SET_TIMERSLACK`, 50 us; a real-time task's is none),
-//! and the interrupt is programmed for the end of the slack. But whenever a timer of that CPU interrupts, the tick's
-//! too, it takes along every timer, in order of the ends of their slacks, that is due already. So tasks that are due
-//! within the slack of one another wake in one instant, one behind the other; and a sleep that is due just before a
-//! tick ends at the tick.
+//! A sleep may end late by the sleeper's slack (`PR_SET_TIMERSLACK`, 50 us; 0 for real-time tasks), and the interrupt
+//! is programmed for the end of the slack. Any timer interrupt of that CPU, also the tick, takes all timers that are
+//! due, in order of the ends of their slacks. So tasks that are due within each other's slack wake at one instant, and
+//! a sleep that is due just before a tick ends at the tick.
 //!
-//! A CPU has one device for all its tasks' timers: it is programmed for the first of them, anew whenever another
-//! becomes the first.
+//! A CPU has one device for all its timers, programmed for the first of them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,10 +1,10 @@
-//! Moments in which the host of a virtual machine runs something else where a virtual CPU was: it stands still, and
-//! what is to interrupt it waits.
+//! Stalls: moments in which the host of a virtual machine runs something else on the CPU of a virtual CPU. The virtual
+//! CPU stops, and its interrupts wait.
 //!
-//! Every host has work of its own now and then, however many CPUs it has: kernel threads, other virtual machines, the
-//! emulator's own. Seen from inside, a computing thread that nobody preempts finds its clock moved on by milliseconds,
-//! and one wakeup in a few hundred is that much late. What the host runs is not simulated, only that it does: on each
-//! CPU by itself, at random times, for the same time each. Hosts with too few CPUs are another matter: `hypervisor.rs`.
+//! Every host has other work now and then: kernel threads, other virtual machines, the emulator. In the guest, the
+//! clock of a computing thread jumps by milliseconds without a preemption, and one wakeup in a few hundred is late by
+//! that. The host's work itself is not simulated, only the stalls: on each CPU independently, at random times, with a
+//! fixed length. `hypervisor.rs` simulates hosts with too few CPUs.
 
 use vruntime_sched::Policy;
 use vruntime_trace::Sink;

@@ -1,8 +1,8 @@
-//! Recorded events: what a trace of a real machine (or of ours, read back) says happened.
+//! Recorded events: the content of a trace of a real machine, or of a simulated run that is read again.
 //!
-//! [`Event`](crate::Event) is what our scheduler emits: ids instead of pids, and nothing unknown. A recording has pids
-//! that are reused, names that change, fields that an old kernel did not have: a [`Record`] keeps them as they were
-//! recorded. Names of tracepoints and of their fields are the kernel's.
+//! An [`Event`](crate::Event) of the simulator has ids, and all its fields are known. A recording has pids that are
+//! reused, names that change, and fields that old kernels lack. A [`Record`] keeps them as recorded. Names of
+//! tracepoints and fields are the kernel's.
 
 /// The largest NR_CPUS of any architecture.
 pub const MAX_CPUS: u32 = 8192;

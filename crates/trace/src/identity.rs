@@ -1,4 +1,4 @@
-//! Whom the tasks of a replay stand for: the names and ids that a recording gave them.
+//! Recorded names and ids of the tasks of a replay.
 
 use std::collections::{BTreeMap, BTreeSet};
 

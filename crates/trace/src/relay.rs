@@ -1,5 +1,4 @@
-//! Events that are looked at later, or by another thread: a sink that keeps what it is told, and tells it on in
-//! batches.
+//! A sink that stores events, and passes them on in batches, also to another thread.
 
 use vruntime_sched::CpuMask;
 use vruntime_sched::energy::EnergyModel;

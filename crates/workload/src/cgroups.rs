@@ -1,5 +1,5 @@
-//! What a machine says of its task groups: which thread is in which, or in which autogroup; and where threads may run.
-//! No event of the scheduler says it, but the machine does, if it is asked in time ([`COMMAND`]).
+//! Task groups of a machine, from its own files ([`COMMAND`]): the group or autogroup of each thread, and its affinity.
+//! No scheduler event has them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -1,8 +1,8 @@
-//! What a task does: the little machine language every workload is translated to.
+//! Programs of tasks: the small language to which every workload is translated.
 //!
-//! A [`Workload`] is a list of [`Task`]s and the objects they share. rt-app files, scenarios, the classic benchmarks
-//! and replayed traces all become one; the simulated machine and the real-kernel host both run it. Times are
-//! nanoseconds.
+//! A [`Workload`] is a list of [`Task`]s and the objects that they share. rt-app files, scenarios, classic benchmarks
+//! and replayed traces all become workloads. The simulated machine and the host for real kernels both run them. Times
+//! are nanoseconds.
 
 mod group;
 

@@ -1,4 +1,4 @@
-//! Analyses as they are asked for on the command line.
+//! The options that choose analyses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `--html FILE`: what a command found, as a page to send to somebody.
+//! `--html FILE`: results as a page.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
-//! The measurements themselves: threads made for each, pinned, and many rounds of the same.
+//! The measurements: pinned threads, created for each measurement, and many equal rounds.
 //!
-//! None waits for what may not come, and none takes longer than [`BUDGET`] and the few turns its threads need to end,
-//! however busy the machine is: on one that is, there are fewer rounds.
+//! No measurement waits for an event that may never happen. None takes longer than [`BUDGET`] and the last turns of its
+//! threads. A busy machine has fewer rounds.
 
 use std::cell::Cell;
 use std::io;

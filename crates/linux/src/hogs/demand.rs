@@ -1,11 +1,10 @@
-//! What real-time tasks that rest want of CPUs between them.
+//! The CPU demand of real-time tasks that sleep.
 //!
-//! Each program is taken apart into its loops: how long one round computes, as a real-time task and as an ordinary one,
-//! how long it sleeps, what it waits for and what it gives others to go on with. A loop goes round at most as often as
-//! its own times and its timers let it, and as what it waits for is given; what it wants is its real-time work times
-//! that. Only loops that may last more than [`LONG_NS`] count: what is over sooner hangs nothing.
+//! Each program is divided into loops. Of a round, the computation as a real-time and as an ordinary task, the sleep,
+//! the waits and the posts are known. A loop runs at most as often as its times, its timers and the objects it waits
+//! for allow. Its demand is that rate times its real-time work. Loops of at most [`LONG_NS`] do not count.
 //!
-//! It errs on the side of what hangs. Locks are free, and whatever one object is given each who waits for it is given.
+//! In doubt, the demand is too high: locks count as free, and each waiter gets all posts of an object.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Who computes for as long as he is let: how much such a thread still had to do nobody knows, and in a what-if it may
-//! get on faster.
+//! Endless threads: they compute until the trace ends. Their remaining work is unknown, and in a what-if they may
+//! progress faster.
 
 use super::lives::{Act, End, Stretch, Thread};
 

@@ -1,6 +1,6 @@
-//! When the ticks of the recorded machine came. Nothing tells of a tick by itself, but the task that runs is charged at
-//! each (`sched_stat_runtime`); and who waits gets his turn at a tick, so that it makes a difference where it falls
-//! among the beats of the tasks.
+//! Finds the times of the recorded machine's ticks. No event records a tick, but each tick charges the running task
+//! (`sched_stat_runtime`). A waiting task often runs after a tick, so the phase of ticks relative to the tasks' periods
+//! matters.
 
 use vruntime_sim::plan::Ticks;
 

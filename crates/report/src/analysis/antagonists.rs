@@ -1,10 +1,10 @@
-//! Who delayed whom: for every task that waited on a CPU's run queue, who had that CPU meanwhile, and for how long.
+//! Antagonists: for every task that waited on a CPU's run queue, the tasks that had that CPU meanwhile, and for how
+//! long.
 //!
-//! A wait on a CPU whose task nobody knows (events are lost) is nobody's doing; so is one beside the idle task, while
-//! the CPU wakes up: those are the rows of `(unknown)` and `(idle)`. A wait in which the task must have run unseen,
-//! since it is woken again, counts as `(unknown)` until the next wakeup. Where a run of ours, or its text, says that
-//! the task waits for the limit of its group and not for a CPU, nobody who has the CPU delays it: that is the row of
-//! `(throttled: /its/group)`.
+//! Three rows are not tasks. `(unknown)` is a wait on a CPU whose task is unknown, because events are lost; a wait in
+//! which the task must have run without an event counts there until its next wakeup. `(idle)` is a wait beside the idle
+//! task, while the CPU wakes up. `(throttled: /its/group)` is a wait for the limit of a group, which simulated runs and
+//! their text traces show.
 
 use std::collections::BTreeMap;
 

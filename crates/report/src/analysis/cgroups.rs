@@ -1,6 +1,6 @@
-//! Which task is in which group, and what the groups may: told by a run of ours, by the marks in a trace of one, by
-//! `cgroup_attach_task`, and by what a machine said of itself ([`MachineGroups`]). A task nothing is said of is in the
-//! group of who forked it, else in the root.
+//! The groups of tasks and their limits. Sources are simulated runs, the marks in their traces, `cgroup_attach_task`,
+//! and a machine's own files ([`MachineGroups`]). A task of unknown group is in its parent's group, or in the root if
+//! the parent is unknown.
 
 use std::collections::BTreeMap;
 use std::fmt;

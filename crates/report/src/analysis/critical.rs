@@ -1,12 +1,12 @@
-//! The critical path of a task: what it did, and while it slept, what those did who at last woke it.
+//! The critical path of a task: its own work, and during its sleeps the work of the tasks that led to its wakeup.
 //!
-//! Every instant of the task's life is given to one task and what that was doing. While it runs, or waits for a CPU, it
-//! is itself. A sleep is walked backwards from the wakeup: whoever woke it ran until then; before that he waited for a
-//! CPU; or he slept, and then it is his waker's turn, back to where the sleep began. A wakeup by an interrupt (as the
-//! trace says, or the CPU was idle) ends a sleep that nobody else is to blame for. Where a trace has no flags that tell
-//! an interrupt (`perf script` prints none), who runs is taken for the waker.
+//! Every instant of the task's life is attributed to one task and one activity. While the task runs or waits for a CPU,
+//! this is the task itself. A sleep is walked backwards from the wakeup: the waker ran, before that it waited for a
+//! CPU, or it slept. In a sleep of the waker, the walk continues with its own waker, back to the start of the first
+//! sleep. A wakeup by an interrupt (as the trace says, or because the CPU was idle) ends the walk. Traces without flags
+//! for interrupts (`perf script`) count the running task as the waker.
 //!
-//! What others did is remembered for one sleep of the task only, so memory is bounded by that.
+//! Only the work during one sleep of the task is remembered, which bounds memory.
 
 use std::collections::BTreeMap;
 

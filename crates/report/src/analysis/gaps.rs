@@ -1,10 +1,8 @@
-//! Switches that a recording does not have, and that what follows gives away: steps are put in where they must have
-//! been.
+//! Inserts switches that a recording lacks, where later events prove them.
 //!
-//! On some machines no switch from the idle task is ever recorded: who does something on a CPU that is taken to be idle
-//! has come there unseen, when he was woken or as long ago as he is charged for. And who is replaced by another has
-//! left when he had run for what he was charged. That shows only later, so from the first such gap on steps are held
-//! back for a while.
+//! Some machines record no switch from the idle task. A task that acts on a CPU that seems idle was switched in without
+//! an event: at its wakeup, or as long ago as its charged time. A task that another replaces was switched out after its
+//! charged time. Later events are needed for this, so after the first gap, steps are delayed for a while.
 
 use std::collections::VecDeque;
 

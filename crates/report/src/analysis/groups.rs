@@ -1,8 +1,7 @@
-//! What each group used, and what it was entitled to: the computation of a run's own results ([`Shares`]), fed with
-//! what the events tell of tasks' states.
+//! CPU time and entitlement of each group, by the computation of a run's own results ([`Shares`]) from the recorded
+//! states of tasks.
 //!
-//! A task of which nothing is known wants nothing then. The stopper threads (`migration/N`) are no group's: they belong
-//! to the machine.
+//! A task of unknown state has no demand. The stopper threads (`migration/N`) belong to the machine, and to no group.
 
 use super::cgroups::{Settings, Update};
 use super::world::{Change, State, Step, What, World};

@@ -1,4 +1,4 @@
-//! Who is held back where: told by runs of ours, and by the marks in their text.
+//! Throttled tasks and their CPUs, from simulated runs and the marks in their text traces.
 
 use vruntime_trace::{CpuId, DeadlineEvent, Event, GroupId, PrevState, Running, SchedPolicy, TaskId};
 

@@ -1,12 +1,12 @@
-//! Time in which a task waited while a CPU was idle that could have run it.
+//! Time in which a task waited while an idle CPU could have run it.
 //!
-//! A wait and an idle interval of another CPU overlap until the first of them ends; only overlaps of a millisecond and
-//! more are looked at, for no balancer looks more often, and most of the shorter ones are a wakeup on its way. Nothing
-//! counts while the CPU the task waits on is idle itself: it is being woken for it. Where a task may run, simulated
-//! runs tell. Recordings do not: there it *could* run where it has been seen by the end of the wait, and *might*
-//! elsewhere, kernel threads that belong to a CPU (`name/N`) excepted. Nor do recordings tell that a task is held back
-//! by its group's limit or by its own runtime as a deadline task, which counts as a wait there; simulated runs and
-//! their text do, and there no task could run on a CPU where that limit is used up.
+//! A wait and an idle interval of another CPU overlap until the first of them ends. Only overlaps of a millisecond or
+//! more count: no balancer looks more often, and most shorter ones are wakeups in progress. A wait on a CPU that is
+//! itself idle does not count, since the CPU is waking up for the task.
+//!
+//! Simulated runs show where a task may run, and which tasks are throttled. In recordings, a task *could* run on a CPU
+//! where it has been seen by the end of the wait, and *might* run on another, except for kernel threads of a CPU
+//! (`name/N`). Throttled tasks count as waiting there.
 
 use vruntime_trace::CpuMask;
 

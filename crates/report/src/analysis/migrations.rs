@@ -1,5 +1,5 @@
-//! Migrations by cause. Our own runs tell the cause; recordings have `sched_migrate_task`, and the cause is told from
-//! what is around it:
+//! Migrations by cause. Simulated runs contain the cause. For recordings of `sched_migrate_task`, the events around it
+//! show the cause:
 //!
 //! | cause | told by |
 //! |---|---|
@@ -14,9 +14,8 @@
 //! | `asleep` | the task sleeps: its affinity changed, or its CPU went |
 //! | `other` | anything else; mostly affinity |
 //!
-//! A recording without one `sched_migrate_task` shows migrations only by where tasks run next: `wakeup` if the task
-//! slept since it ran, else `while runnable`. What was moved there and back before it ran is not among them, and that
-//! is said.
+//! A recording without `sched_migrate_task` shows a migration only at the next run of a task: `wakeup` if the task
+//! slept since its last run, else `while runnable`. Moves in between are missing, and a note says so.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Analyses of any trace, recorded or simulated, one file each. All that are asked for look at the events in one pass,
-//! and keep sums, not events.
+//! Analyses of any trace, recorded or simulated, one file for each. The requested analyses read the events in one
+//! pass, and keep sums, not events.
 //!
 //! ```
 //! use vruntime_report::{Analyses, AnalysisKind, AnalysisOptions};

@@ -1,9 +1,9 @@
-//! What a page shows of a run or a trace besides tables: how busy each CPU was over time, how long its queue, who ran
-//! when, and the distribution of delays after wakeups.
+//! The charts of a page: how busy each CPU was over time, the length of its queue, its timeline, and the distribution
+//! of delays after wakeups.
 //!
-//! Bounded, whatever the length: 1024 bins of time, 2048 distributions, and 16,384 slices of the timeline; of bins
-//! 32,768 on the page, whatever the number of CPUs. Where there are more slices than that, those shorter than a grain
-//! are put together with their neighbours, as *several tasks*; longer ones are always exact. The grain is told.
+//! Memory is bounded for every length: 1024 bins of time (32,768 in total on the page), 2048 distributions, and 16,384
+//! slices of the timeline. Beyond that, slices shorter than a grain are combined with their neighbours as *several
+//! tasks*. Longer slices are exact. The page states the grain.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,10 @@
-//! What the limits of groups did. A run of ours tells it, and so does its text trace. The kernel has no event for it:
-//! of a recording there is how much of its quota a group used in each period, and bounds for how long it was throttled.
+//! The effects of groups' limits. Simulated runs and their text traces show them. The kernel has no event for them: for
+//! a recording there is the part of its quota that a group used in each period, and bounds for the throttled time.
 //!
-//! A task that is runnable on an idle CPU for 1 ms or more waits for no CPU, so its group is throttled there: that is
-//! the lower bound. The upper one is all time in which tasks of the group waited on a CPU and none of it ran there,
-//! since others had it, or nobody. Both are summed over CPUs, as `throttled_usec` of `cpu.stat` is. When the kernel's
-//! periods begin is not known; those here are counted from the beginning of the trace, so a group may have used up the
-//! kernel's and only most of ours.
+//! The lower bound: a group whose task is runnable on an idle CPU for 1 ms or more is throttled there. The upper bound:
+//! all time in which tasks of the group waited on a CPU and none ran there. Both are summed over CPUs, as
+//! `throttled_usec` of `cpu.stat`. The start of the kernel's periods is unknown. Periods count from the start of the
+//! trace, so a group may have used up a period of the kernel and only most of one here.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! Who is where, and in which state, as the events tell: what every analysis looks at.
+//! The state and place of every task, as the events show them. Every analysis uses them.
 //!
-//! Recordings and our own runs come down to the same [`Step`]s. A task is an index here: a pid that is given to a
-//! second task gets a second index.
+//! Records and simulated events become the same [`Step`]s. A task is an index here: a pid that a second task reuses
+//! gets a second index.
 
 pub(crate) use vruntime_trace::MAX_CPUS;
 use vruntime_trace::{MigrateCause, TaskState};

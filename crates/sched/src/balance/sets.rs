@@ -1,4 +1,4 @@
-//! The machine's scheduling domains, which are built anew when a CPU comes or goes, while all CPUs read them.
+//! The machine's scheduling domains. They are rebuilt when a CPU goes offline or online, while all CPUs read them.
 
 use alloc::boxed::Box;
 use core::ops::Deref;

@@ -1,9 +1,8 @@
-//! What the CPUs of a last-level cache publish, added up as they publish it.
+//! Sums over the CPUs of a last-level cache, updated whenever a CPU publishes.
 //!
-//! A newly-idle CPU of a large machine looks at all the others, every time; with the sums it reads a cache line for
-//! each last-level cache instead of one for each CPU. Every CPU adds to them by how much its own numbers have changed,
-//! with its run queue held, so that they are exact whenever nobody is publishing. On small machines they are not kept:
-//! there looking at every CPU costs less than the additions.
+//! On a large machine, newly-idle balancing then reads a cache line for each last-level cache instead of one for each
+//! CPU. Each CPU adds the change of its own numbers under its run queue's lock, so the sums are exact whenever no CPU
+//! is publishing. Small machines do not keep sums: reading every CPU costs less than the additions.
 
 use core::sync::atomic::Ordering::Relaxed;
 

@@ -1,4 +1,5 @@
-//! When a CPU balances: as it goes idle, at the ticks of each domain, and for idle CPUs that have no tick.
+//! The times of balancing: when a CPU becomes idle, at the ticks of each domain, and on behalf of idle CPUs without a
+//! tick.
 
 use core::sync::atomic::Ordering::Relaxed;
 

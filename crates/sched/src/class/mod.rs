@@ -1,10 +1,9 @@
-//! Scheduling classes, and the order in which they are asked.
+//! Scheduling classes and their order: stop, deadline, real-time, fair, idle.
 //!
-//! Stop, deadline, real-time, fair, idle: whoever is higher runs first. Which one a task is in follows from its policy,
-//! or from what it was lent by those that wait for it, and is kept with it ([`Task::kind`]); the core calls the class
-//! through the functions here. The ordinary class is whatever [`Policy`] the scheduler was built with. The stop and
-//! idle classes need no file of their own: what a CPU's stopper is asked to do is an order on its run queue that comes
-//! before everything, the idle task is what is left when nothing else wants the CPU.
+//! A task's class follows from its policy, or from the priority that it inherits, and is stored in the task
+//! ([`Task::kind`]). The core calls a class through the functions of this file. The fair class is the [`Policy`] that
+//! the scheduler was built with. The stop and idle classes have no file: work for a CPU's stopper is an order on its
+//! run queue that precedes everything, and the idle task is the absence of other tasks.
 
 pub mod cfs_2007;
 pub mod deadline;

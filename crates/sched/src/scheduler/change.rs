@@ -1,5 +1,5 @@
-//! What follows when something of a task is changed: it leaves its class for a moment, or for another one, and who
-//! should run is looked at again.
+//! Changes of a task's attributes: the task leaves its class, is changed, returns to it or to another class, and the
+//! scheduler checks whether to reschedule.
 
 use super::{activate, check_preempt};
 use crate::class::{self, ClassKind, deadline, rt};

@@ -1,10 +1,10 @@
-//! Writes to the cpuset files of groups, and what follows: tasks leave CPUs that they may not have any more, root
-//! domains are built anew (`update_cpumasks_hier`, `rebuild_sched_domains_locked`).
+//! Writes to the cpuset files of groups and their effects: tasks leave CPUs that they may no longer use, and root
+//! domains are rebuilt (`update_cpumasks_hier`, `rebuild_sched_domains_locked`).
 //!
-//! Tasks of a group learn at once where they may run: those that wait elsewhere move, one that runs there leaves
-//! through the stopper, one that sleeps there goes when it wakes. What was promised to deadline tasks is promised by
-//! the root domain they are in then (`dl_rebuild_rd_accounting`), even if that is more than it has: the kernel asks
-//! only when a partition shrinks, when a task moves to another group, and when a CPU goes.
+//! Tasks of the group get their new CPUs at once. Waiting tasks move, the running one leaves through the stopper, and a
+//! sleeping one moves when it wakes. The bandwidth of deadline tasks moves to their new root domain
+//! (`dl_rebuild_rd_accounting`), even if it exceeds that domain. As in the kernel, it is checked only if a partition
+//! shrinks, a task moves to another group, or a CPU goes offline.
 
 use alloc::boxed::Box;
 

@@ -1,4 +1,4 @@
-//! A task that execs goes to the idlest CPU: it has the least to lose then.
+//! exec: moves the task to the idlest CPU, since it has no cache to lose at that moment.
 
 use super::hotplug::allowed_cpu;
 use super::{Scheduler, finish_verb, take_away};

@@ -1,9 +1,9 @@
-//! CPUs that go offline and come back (`sched_cpu_deactivate`, `sched_cpu_activate`), and where a task goes that may
-//! not stay.
+//! CPUs that go offline and online (`sched_cpu_deactivate`, `sched_cpu_activate`), and the new CPU of tasks that must
+//! leave.
 //!
-//! From [`Scheduler::cpu_down`] on nobody chooses the CPU: it is in no scheduling domain, publishes that it is not
-//! idle, and a task that was on its way looks again. Tasks that wait there move at once, the running one through the
-//! stopper; one that sleeps there stays, and goes elsewhere when it wakes.
+//! From [`Scheduler::cpu_down`] on, no task is placed on the CPU: it is in no scheduling domain, publishes that it is
+//! not idle, and tasks on their way choose again. Waiting tasks move at once, the running one through the stopper. A
+//! sleeping task moves when it wakes.
 
 use core::fmt;
 

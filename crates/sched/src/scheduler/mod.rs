@@ -1,5 +1,5 @@
 //! The verbs of the scheduler: wake (`wake`), schedule (`switch`), exec (`exec`), changes of attributes (`attrs`,
-//! `change`); here are fork, tick, timers and what all verbs share.
+//! `change`). This file has fork, tick, timers, and the common parts of all verbs.
 
 mod attrs;
 mod change;

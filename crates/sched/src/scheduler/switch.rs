@@ -1,4 +1,4 @@
-//! `schedule`: who runs next, and the switch to it.
+//! `schedule`: picks the next task and switches to it.
 
 use super::{Again, Scheduler, finish_verb, time_slice};
 use crate::balance::{Balancing, may_look_newly_idle, update_idle_core};

@@ -1,4 +1,4 @@
-//! The machine of a plan: the caller's, or that of the file, or the one of those who name none.
+//! The machine of a plan: the caller's, the file's, or the default.
 
 use std::ops::Range;
 

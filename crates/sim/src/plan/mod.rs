@@ -1,4 +1,4 @@
-//! From what a file says to a run: what the caller says goes before the file, the file before the defaults.
+//! From a file to a run: the caller's overrides precede the file, and the file precedes the defaults.
 //!
 //! ```
 //! use std::path::Path;

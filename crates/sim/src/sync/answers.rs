@@ -1,8 +1,7 @@
-//! Answers: what a task does for one of several wakers, from a wait at its inbox to the next.
+//! Answers: the work of a task for one of several wakers, from a wait at its inbox to the next wait.
 //!
-//! A task that was written down as it answered certain wakers in a certain order answers them in the order in which
-//! they come. It gives each waker its answers in the order in which they were written down. The last answer of a loop
-//! comes last, for the loop ends behind it.
+//! A recorded task that answered certain wakers in a certain order now answers them in the order of their wakeups. Each
+//! waker gets its answers in the recorded order. The last answer of a loop stays last, because the loop ends after it.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,11 @@
-//! Completions (`kernel/sched/completion.c`, on the simple wait queues of `swait.c`): a count of how many may go on.
+//! Completions (`kernel/sched/completion.c`, on the simple wait queues of `swait.c`): a count of tasks that may
+//! continue.
 //!
-//! A simple wait queue is first come, first served, and a wakeup takes exactly the first, even one whose timeout has
-//! just expired: such a task finds, as it comes back, that it was completed in time after all. The wait is the
-//! interruptible one (`wait_for_completion_interruptible_timeout`): it counts in no load average.
+//! A simple wait queue is first come, first served. A wakeup takes exactly the first task, even if its timeout has just
+//! expired: the task then finds that it was completed in time. The wait is interruptible
+//! (`wait_for_completion_interruptible_timeout`), and counts in no load average.
 //!
-//! A timeout is a matter of jiffies: see [`wheel_expiry`].
+//! Timeouts are in jiffies: see [`wheel_expiry`].
 
 use vruntime_sched::event::PrevState;
 use vruntime_sched::{Policy, Waker};

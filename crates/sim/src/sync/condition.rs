@@ -1,5 +1,5 @@
-//! Condition variables (rt-app `wait`, `signal`, `broad`, `sync`, `suspend`, `resume`). A signal that nobody waits for
-//! is lost, as POSIX has it.
+//! Condition variables (rt-app `wait`, `signal`, `broad`, `sync`, `suspend`, `resume`). As in POSIX, a signal without a
+//! waiter is lost.
 
 use vruntime_sched::Policy;
 use vruntime_trace::Sink;

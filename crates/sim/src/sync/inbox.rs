@@ -1,8 +1,9 @@
-//! Inboxes: where a task waits for whichever other task wakes it first, and how far those may get ahead of it.
+//! Inboxes: a task waits for the first of several other tasks to wake it, and wakers may run ahead of it by a bounded
+//! amount.
 //!
-//! A wakeup that finds the owner busy is kept, and the owner does not sleep the next time. A task that wakes an owner
-//! and has to [follow](Follow) it sleeps meanwhile. It does not follow an owner that sleeps elsewhere, has not begun or
-//! has ended: two tasks that wait for each other's progress would never wake up.
+//! A wakeup of a busy owner is kept, and the owner does not sleep the next time. A waker that has to [follow](Follow)
+//! the owner sleeps meanwhile. It does not follow an owner that sleeps elsewhere, has not started or has ended, since
+//! two tasks that wait for each other's progress would never wake up.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,5 +1,5 @@
-//! What the kernel has no tracepoint for, as marks (`print`): policies, nice values, what becomes of deadlines, weights
-//! and limits of groups, and what limits do.
+//! Marks (`print`) for facts without a tracepoint: policies, nice values, met and missed deadlines, weights and limits
+//! of groups, and throttling.
 
 use vruntime_sched::SchedPolicy;
 use vruntime_sched::event::{DeadlineEvent, Event};

@@ -1,4 +1,4 @@
-//! The columns a line of text begins with: who, where, when, which event.
+//! The first columns of a line of text: task, CPU, time and event.
 //!
 //! ```text
 //!      bash-20662   ( 20662) [001] d..2. 45540.969217: sched_switch: …        the kernel, trace-cmd
@@ -6,8 +6,8 @@
 //!      bash 20662/20662 [001] 45540.969217483:      sched:sched_switch: …     perf script
 //! ```
 //!
-//! A name can have spaces, brackets and dashes, so what comes first is found from behind: by `[cpu]`, in brackets, with
-//! a thread's id before it.
+//! A name can contain spaces, brackets and dashes. The columns are therefore found from the right: by `[cpu]`, with a
+//! thread's id before it.
 
 use std::ops::Range;
 

@@ -1,10 +1,9 @@
-//! Perfetto's protobuf traces: the scheduler's events in them, ours and those of real machines.
+//! Perfetto's protobuf traces: scheduler events of simulated and real machines.
 //!
-//! A file is packets one after the other. A packet with events has a bundle of one CPU's. Only the bundles of one CPU
-//! that one writer made (`trusted_packet_sequence_id`) are in the order of time: several data sources may record a CPU,
-//! each has a writer of its own, and the writers are flushed at different moments. Such bundles are a *lane*. The file
-//! is read twice: first to find where each lane's bundles are, then the earliest event of all lanes comes next, with
-//! one bundle of each in memory.
+//! A file is a sequence of packets. A packet with events is a bundle of one CPU. Several data sources can record a CPU,
+//! each with a writer of its own (`trusted_packet_sequence_id`), and writers are flushed at different times. Only the
+//! bundles of one CPU and one writer, a *lane*, are in order of time. The file is read twice: first to find the bundles
+//! of each lane, then to return the earliest event of all lanes, with one bundle of each lane in memory.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

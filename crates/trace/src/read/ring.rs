@@ -1,7 +1,7 @@
-//! Pages of the kernel's ring buffer: what `trace_pipe_raw` gives, and what `trace.dat` is made of.
+//! Pages of the kernel's ring buffer, from `trace_pipe_raw` or `trace.dat`.
 //!
-//! A page begins with its time and with how much of it is written. Then come records, each with a header of 32 bits:
-//! its length in words, or what else it is, and the time since the one before.
+//! A page begins with its time and the length of its content. Records follow, each with a header of 32 bits: the length
+//! in words or another type, and the time since the previous record.
 
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
-//! What can be seen to be wrong with a workload without running it.
+//! Finds faults of a workload before it runs.
 //!
-//! An error is a workload that cannot be run: a reference to what is not there, a loop that never ends and takes no
-//! time. A warning is one that can, but hardly does what was meant: a wait nobody ends, a mutex never given back.
-//! Whether it deadlocks in the end is the simulator's to find.
+//! An error is a workload that cannot run: a reference to a missing object, an endless loop that takes no time. A
+//! warning is one that can run, but hardly as intended: a wait that no task ends, a mutex that is never unlocked. Only
+//! the simulator finds deadlocks.
 
 mod forks;
 mod loops;

@@ -1,8 +1,7 @@
 //! The classic benchmarks as workloads, by their command lines: `hackbench -pipe 10 process 1000`.
 //!
-//! What each does is what its program does that the scheduler sees: who wakes whom, how many bytes, how long. The
-//! parameters are the originals'. A benchmark that goes on until it is stopped has a duration of its own, as the
-//! original has; a scenario's overrides it.
+//! A model has the parts of a program that the scheduler sees: wakeups, bytes and times, with the original's
+//! parameters. A benchmark without an end has a default duration, as the original; a scenario can override it.
 
 mod args;
 mod hogs;

@@ -1,8 +1,8 @@
 //! rt-app workload files.
 //!
-//! The whole grammar of rt-app's files is read, in the manner of rt-app and its front end workgen: comments, trailing
-//! commas, repeated keys and a bare `"suspend",` included. With [`Options::strict`] each of those is an error with its
-//! place. `docs/rt-app.md` tells the grammar, and where we differ from which version of rt-app.
+//! Accepts the whole grammar of rt-app and of its front end workgen, including comments, trailing commas, repeated
+//! keys and a bare `"suspend",`. With [`Options::strict`], each of these is an error with its place. `docs/rt-app.md`
+//! has the grammar, and the differences from rt-app by version.
 //!
 //! ```
 //! use vruntime_workload::program::Op;

@@ -1,4 +1,4 @@
-//! `[[change]]`: what somebody changes while the scenario runs, of tasks, of a group, or of a session.
+//! `[[change]]`: a change of tasks, of a group, or of a session during the run.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Where in a scenario's text something stands, for what is found to be wrong later: the text is read again, for it
-//! happens once at most.
+//! Finds the place of a key in a scenario's text for a later error. The text is read again, since this happens at most
+//! once.
 
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! Scenario files: a workload, or several, with the machine, the kernel and the groups they run in.
 //!
-//! TOML; `docs/scenario.md` is the reference. Whatever the file does not say is `None` here, so that whoever runs the
-//! scenario has the defaults and the command line's word goes before both.
+//! Files are TOML; `docs/scenario.md` is the reference. A key that the file does not have is `None` here, so that
+//! callers can apply the command line and the defaults.
 //!
 //! ```
 //! use vruntime_workload::scenario;

@@ -1,9 +1,9 @@
-//! Measures the scheduler's own code: a recorded sequence of calls, made again without a machine around.
+//! Measures the scheduler's own code: calls it as in a recorded run, without a simulated machine.
 //!
-//! A benchmark is simulated once on one CPU; what its scheduler was asked to do is a script (`script`). A player
-//! (`player`) makes the same calls at the same virtual times, and is first made to show that it decides as the recorded
-//! run did. Two sides that are to be compared take turns, on one CPU of this machine (`measure`); valgrind counts their
-//! instructions (`instructions`).
+//! A benchmark is simulated once on one CPU, and the calls of its scheduler become a script (`script`). A player
+//! (`player`) repeats the calls at the same virtual times, after a check that the decisions equal those of the recorded
+//! run. Two compared sides take turns on one CPU of this machine (`measure`). valgrind counts their instructions
+//! (`instructions`).
 
 pub(super) mod instructions;
 pub(super) mod measure;

@@ -1,4 +1,4 @@
-//! `vruntime trace analyse`: what a trace says of delays, of who caused them, of idle CPUs, migrations and groups.
+//! `vruntime trace analyse`: delays and their causes, idle CPUs, migrations and groups of a trace.
 
 use std::sync::Arc;
 

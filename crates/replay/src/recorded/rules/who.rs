@@ -1,4 +1,4 @@
-//! Whom a rule is about: threads of a trace, or tasks of a workload that was written.
+//! Selects the tasks of a rule: threads of a trace, or tasks of a workload file.
 
 use std::ops::Range;
 

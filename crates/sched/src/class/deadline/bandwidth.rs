@@ -1,11 +1,10 @@
-//! Bandwidth: the arithmetic, what a root domain has given away, and admission.
+//! Bandwidth: its arithmetic, the reserved bandwidth of a root domain, and admission.
 //!
-//! A bandwidth is a fraction of a CPU in fixed point, [`BW_UNIT`] for a whole one. A root domain accepts tasks as long
-//! as the sum of their bandwidths stays within the share of its CPUs that real-time tasks may have:
-//! `sched_rt_runtime_us` of every `sched_rt_period_us`, 95 % by default (kernel Documentation/scheduler/sched-deadline,
-//! section 4). On one CPU and with implicit deadlines that is enough for no deadline to be missed; on several, for none
-//! to be missed by more than a bound (Devi & Anderson, "Tardiness bounds under global EDF scheduling on a
-//! multiprocessor", RTSS 2005).
+//! A bandwidth is a fraction of a CPU in fixed point, [`BW_UNIT`] for a whole CPU. A root domain accepts tasks while
+//! the sum of their bandwidths is within the share of its CPUs that real-time tasks may have: `sched_rt_runtime_us` of
+//! every `sched_rt_period_us`, 95 % by default (kernel Documentation/scheduler/sched-deadline, section 4). On one CPU
+//! and with implicit deadlines, no deadline is then missed. On several CPUs, none is missed by more than a bound (Devi
+//! & Anderson, "Tardiness bounds under global EDF scheduling on a multiprocessor", RTSS 2005).
 
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;

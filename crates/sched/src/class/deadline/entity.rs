@@ -1,8 +1,8 @@
-//! The constant bandwidth server of one task: its runtime, its deadline, and the rules that renew them.
+//! The constant bandwidth server of one task: its runtime, its deadline, and the rules of their renewal.
 //!
-//! Abeni & Buttazzo, "Integrating multimedia applications in hard real-time systems" (RTSS 1998), as the kernel does it
-//! (Documentation/scheduler/sched-deadline, section 2): a server that has used up its runtime waits for its next period
-//! instead of going on with a later deadline, so nobody else is disturbed (the hard CBS).
+//! Abeni & Buttazzo, "Integrating multimedia applications in hard real-time systems" (RTSS 1998), in the kernel's form
+//! (Documentation/scheduler/sched-deadline, section 2): a server without runtime waits for its next period, and does
+//! not continue with a later deadline. Other tasks are therefore not disturbed (the hard CBS).
 
 use super::bandwidth::BW_SHIFT;
 use super::params::DlAttrs;

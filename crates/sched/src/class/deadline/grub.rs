@@ -1,4 +1,4 @@
-//! Reclaiming: how fast the runtime of a task with SCHED_FLAG_RECLAIM is used up while others leave theirs unused.
+//! Reclaiming: a task with SCHED_FLAG_RECLAIM uses up its runtime more slowly while other tasks leave bandwidth unused.
 //!
 //! Lipari & Baruah, "Greedy reclamation of unused bandwidth in constant-bandwidth servers" (ECRTS 2000), in the form
 //! for several CPUs of Abeni, Lipari, Parri & Sun, "Multicore CPU reclaiming: parallel or sequential?" (SAC 2016);

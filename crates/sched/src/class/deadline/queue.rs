@@ -1,8 +1,6 @@
-//! What a CPU keeps of the deadline class: who waits, ordered by absolute deadline, its sums of bandwidth, and its
-//! timers.
+//! A CPU's state of the deadline class: waiting entities by absolute deadline, sums of bandwidth, and timers.
 //!
-//! Nothing here knows of tasks: entities are handed in with the number they go by. So the rules can be tested alone;
-//! `verbs` ties them to tasks.
+//! Entities have numbers and no tasks here, so the rules can be tested alone. `verbs` maps them to tasks.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};

@@ -1,16 +1,16 @@
-//! The fair server (6.12 on): a deadline reservation of each CPU on behalf of its fair tasks, so that real-time tasks
-//! cannot starve them. It replaces the throttling of real-time tasks.
+//! The fair server (6.12+): a deadline reservation of each CPU for its fair tasks, so that real-time tasks cannot
+//! starve them. It replaces the throttling of real-time tasks.
 //!
-//! It is *deferred*: it becomes active when the fair class has tasks, but then first waits until it could only just
-//! have its runtime by its deadline (zero laxity). Whatever the fair tasks get meanwhile, and idle time, is taken off
-//! its runtime; if that uses it up, a new period begins and the wait with it. So it runs only where fair tasks starve,
-//! and real-time tasks lose nothing otherwise. Once it had to run, its period begins there, and it runs at the
-//! beginning of each as long as the starvation lasts. What a fair task still runs after the tick that throttled the
-//! server counts as got without it: then a new period begins with its deferral, and the next turn comes 950 ms after
-//! the end of the last.
+//! The server is *deferred*. It becomes active when fair tasks are queued, but waits until it could only just have its
+//! runtime by its deadline (zero laxity). Run time of fair tasks meanwhile, and idle time, are subtracted from its
+//! runtime. If that uses up the runtime, a new period and a new wait begin. The server therefore runs only if fair
+//! tasks starve, and real-time tasks lose nothing otherwise. Once it had to run, its period starts there, and it runs
+//! at the start of each period while the starvation lasts. If a fair task still runs after the tick that throttled the
+//! server, that time counts as obtained without the server: a new deferred period begins, and the next turn is 950 ms
+//! after the end of the last.
 //!
-//! When the last fair task has gone nothing happens until it is the server's turn, which finds nobody and stops (as its
-//! stable releases do, 6.12.117).
+//! When the last fair task has left, the server stays active until its turn. It then finds no task and stops (as in the
+//! stable releases, 6.12.117).
 
 use alloc::boxed::Box;
 

@@ -1,4 +1,4 @@
-//! The class's answers to the core: the rules of `queue` tied to the tasks of a run queue.
+//! The verbs of the deadline class: they apply the rules of `queue` to the tasks of a run queue.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,12 +1,11 @@
-//! CPUs of different capacities: whether a task fits its CPU, and which CPU would suit it better.
+//! CPUs of different capacities: whether a task fits its CPU, and which CPU suits it better.
 //!
-//! A task *fits* a CPU if it leaves a fifth of what the fair class has of it to spare. The tick and every switch look
-//! whether the running task does; if it does not, its load is published as the run queue's `misfit_task_load`, and the
-//! balancer of an idle bigger CPU has the stopper push the task there. Where all CPUs are equal none of this is ever
-//! reached.
+//! A task *fits* a CPU if it leaves a fifth of the CPU's capacity for the fair class free. Ticks and switches check the
+//! running task. If it does not fit, its load is published as the run queue's `misfit_task_load`, and the balancer of
+//! an idle larger CPU has the stopper push the task there. Machines of equal CPUs never use this.
 //!
-//! 6.1 and 6.6 mark a task that fits no CPU even where there is none bigger, which `check_misfit_status` then sorts
-//! out; from 6.10 on, here 6.12, it is marked only if it may run on a bigger one (`max_allowed_capacity`).
+//! 6.1 and 6.6 mark a task that fits no CPU even if there is no larger CPU; `check_misfit_status` filters it later.
+//! 6.10+ (here 6.12): the task is marked only if it may run on a larger CPU (`max_allowed_capacity`).
 
 use super::placement::Free;
 use super::{Discipline, FairCpu, FairShared};

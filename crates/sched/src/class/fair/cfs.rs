@@ -1,8 +1,8 @@
-//! CFS, as in 6.1: the entity with the least vruntime runs, for a slice of the latency target.
+//! CFS, as in 6.1: the entity with the smallest vruntime runs, for a slice of the latency target.
 //!
-//! A task that wakes is placed up to half a latency period before the queue's `min_vruntime`, so that sleepers run
-//! soon; it preempts if it is a wakeup granularity behind the running one. At the tick the running entity gives way
-//! when it has had its slice, or is a slice ahead of the first in line.
+//! A waking task is placed up to half a latency period before the queue's `min_vruntime`, so that sleepers run soon. It
+//! preempts if it is a wakeup granularity behind the running task. At the tick, the running entity is rescheduled if
+//! its slice is used up, or if it is a slice ahead of the first entity.
 
 use super::entity::{CfsRq, Entity, ROOT, Se};
 use super::queue::load_changed;

@@ -1,27 +1,26 @@
 //! EEVDF: of the entities that are owed time, the one with the earliest virtual deadline runs.
 //!
-//! A queue's virtual time is the weighted average of its entities' vruntimes. An entity's *lag* is how far it is behind
-//! that average: what it is owed. It is *eligible* while its lag is not negative. Its *virtual deadline* is its
-//! vruntime when it last asked for a slice plus that slice, stretched by its weight. (Stoica and Abdel-Wahab, 1995.)
+//! A queue's virtual time is the weighted average of its entities' vruntimes. An entity's *lag* is its distance behind
+//! that average: the time it is owed. It is *eligible* while its lag is not negative. Its *virtual deadline* is its
+//! vruntime at its last request plus its slice, divided by its weight. (Stoica and Abdel-Wahab, 1995.)
 //!
 //! What kernels do differently:
 //! - **6.6**: the running entity is protected (RUN_TO_PARITY) until it has used up the slice it was picked with.
-//!   Entities leave the queue when they sleep, and keep their lag, limited to two slices.
-//! - **6.12**: an entity that sleeps while it owes time stays queued until it comes up (DELAY_DEQUEUE): sleeping no
-//!   longer pays a debt. Tasks may ask for a slice; a shorter one may cut the protection short (PREEMPT_SHORT), and one
-//!   that did so is looked at again at every tick. An idle entity loses its protection to any waker that is not idle;
-//!   in 6.6 such a waker asks for a reschedule, too, but the protected entity may be picked again.
-//! - **6.18**: protection is a virtual time: until the shortest slice that waits has passed, at most to the deadline.
-//!   Once past it, every update of the running entity asks for a reschedule.
-//! - **Late releases of 6.18** ([`Kernel::as_of`](crate::Kernel::as_of)), as one does, 6.18.44: whoever wakes is
-//!   compared with who would be picked once those have left that sleep with a delayed dequeue and would be; earlier
-//!   kernels leave it at such a one, and nobody is preempted. Every wakeup that does not preempt shortens the
-//!   protection of who runs to the shortest slice that waits; in earlier ones only one with a shorter slice. A task
-//!   that is new preempts only who asked for a longer slice. Lag is limited to the longest slice of the queue and a
-//!   tick. Protection is kept in real time when a weight changes, and not given anew to a running task of which
-//!   something was changed. **7.0** is the same.
-//! - **7.1**: an entity whose dequeue is delayed keeps the debt it fell asleep with, or what of it is left, however the
-//!   average moves; weights change about the average again, as up to 6.12. Slices are ended by a timer (HRTICK).
+//!   Sleeping entities leave the queue and keep their lag, limited to two slices.
+//! - **6.12**: an entity that sleeps while it owes time stays queued until it is picked (DELAY_DEQUEUE), so sleep no
+//!   longer pays a debt. Tasks may request a slice. A shorter one may end the protection (PREEMPT_SHORT), and is then
+//!   checked at every tick. Any waker that is not idle ends the protection of an idle entity; in 6.6 it requests a
+//!   reschedule, too, but the protected entity may be picked again.
+//! - **6.18**: protection is a virtual time: until the shortest waiting slice has passed, at most to the deadline.
+//!   After that, every update of the running entity requests a reschedule.
+//! - **Late releases of 6.18** ([`Kernel::as_of`](crate::Kernel::as_of); here 6.18.44): a woken entity is compared with
+//!   the entity that would be picked after all sleeping entities with a delayed dequeue have left. Earlier kernels stop
+//!   at such an entity, and preempt nothing. Every wakeup that does not preempt shortens the protection of the running
+//!   entity to the shortest waiting slice; earlier kernels do so only for a shorter slice. A new task preempts only an
+//!   entity with a longer slice. Lag is limited to the longest slice of the queue and a tick. Protection is kept in
+//!   real time when a weight changes, and a changed running task gets no new protection. **7.0** is the same.
+//! - **7.1**: an entity with a delayed dequeue keeps the rest of the debt that it fell asleep with, however the average
+//!   moves. Weights change relative to the average again, as up to 6.12. A timer ends slices (HRTICK).
 
 use super::entity::{CfsRq, Entity, Se};
 use super::{Discipline, FairCpu, FairShared};

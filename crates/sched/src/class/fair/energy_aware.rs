@@ -1,18 +1,16 @@
-//! Energy-aware scheduling: a task that wakes goes where it costs the least, as long as every CPU has a fifth to spare
-//! (`find_energy_efficient_cpu`; `Documentation/scheduler/sched-energy.rst`).
+//! Energy-aware scheduling: a waking task is placed where it costs the least energy, while every CPU has a fifth of its
+//! capacity free (`find_energy_efficient_cpu`; `Documentation/scheduler/sched-energy.rst`).
 //!
-//! Of each domain of the [model](crate::energy) two CPUs are candidates: the one the task slept on, and the one that
-//! would have the most to spare with it. Each is priced with the frequency at which the domain would then run, that
-//! which `schedutil` would choose, and the time that its CPUs would be busy. The cheapest has it; the previous one if
-//! none is cheaper.
+//! Each domain of the [model](crate::energy) has two candidates: the task's previous CPU, and the CPU with the most
+//! free capacity. The cost of each follows from the frequency that `schedutil` would choose for the domain, and from
+//! the busy time of its CPUs. The cheapest candidate is chosen, or the previous CPU if none is cheaper.
 //!
-//! While some CPU uses more than four fifths of what it has (`rd->overutilized`) all this is off, and wakeups and
-//! balancing are what they are elsewhere. While none does, load is not balanced at all. What a CPU uses is looked at
-//! when a task wakes there and at each of its ticks, and the flag falls when the topmost domain is balanced the next
-//! time. From 6.10 on, here 6.12, a task too big for its CPU is moved all the same.
+//! While a CPU uses more than four fifths of its capacity (`rd->overutilized`), all this is off, and wakeups and
+//! balancing work as elsewhere. While none does, load is not balanced. Wakeups and ticks check the CPU. The flag is
+//! cleared when the topmost domain is balanced. 6.10+ (here 6.12): a task too large for its CPU is moved in any case.
 //!
-//! Of 6.1's own one thing is not as it was: a lower clamp that a CPU fails counts as in later kernels (the CPU comes
-//! before one that is too small).
+//! One difference from 6.1: a lower clamp that a CPU cannot satisfy counts as in later kernels (the CPU ranks before
+//! one that is too small).
 
 use core::sync::atomic::Ordering::Relaxed;
 

@@ -1,9 +1,9 @@
-//! What a task weighs as part of the root's load (`h_load`), and what is load to the balancer.
+//! The weight of a task as part of the root's load (`h_load`), and the balancer's measure of load.
 //!
-//! A group's part of the root's load is its part of its parent's, times its entity's part of the parent's queue.
-//! Kernels compute it when it is asked for, for the groups from a task up to the root, and at most once a tick ("move
-//! h_load calculation to task_h_load", 3.12). 3.10 computes it for every group of the system on the CPU that tasks are
-//! about to be pulled from, once a tick: most of the groups have nobody there.
+//! A group's part of the root's load is its parent's part, times its entity's part of the parent's queue. 3.12+:
+//! computed on demand, from the task's group up to the root, at most once a tick ("move h_load calculation to
+//! task_h_load"). 3.10 computes it once a tick for every group, on the CPU to pull from, though most groups have no
+//! task there.
 
 use super::entity::{ROOT, Se};
 use super::load::se_weight;

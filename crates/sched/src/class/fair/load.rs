@@ -1,5 +1,5 @@
-//! Load averages of the hierarchy: entities feed their queue, a queue feeds its group's entity, that feeds the parent's
-//! queue; and the split of a group's weight over its CPUs.
+//! Load averages of the hierarchy: from entities to their queue, to the group's entity, and to the parent's queue; and
+//! the division of a group's weight over its CPUs.
 
 use super::entity::{CfsRq, Entity, ROOT, Removed, Se};
 use super::pelt::{self, Avg, MIN_DIVIDER};

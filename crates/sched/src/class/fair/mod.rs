@@ -1,6 +1,6 @@
-//! The fair class: hierarchical groups of weighted tasks. What EEVDF and CFS have in common is here and in `queue`
-//! (joining and leaving), `load` (averages, the split of a group's weight) and `placement` (the CPU for a wakeup);
-//! where they differ is the [`Discipline`], in `eevdf` and `cfs`.
+//! The fair class: hierarchical groups of weighted tasks. EEVDF and CFS share this file, `queue` (enqueue and dequeue),
+//! `load` (averages, division of a group's weight) and `placement` (the CPU for a wakeup). Their differences are the
+//! [`Discipline`], in `eevdf` and `cfs`.
 
 pub(crate) mod bandwidth;
 mod capacity;

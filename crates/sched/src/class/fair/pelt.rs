@@ -1,9 +1,9 @@
-//! Per-entity load tracking: averages that remember the last few hundred milliseconds.
+//! Per-entity load tracking: averages over the last few hundred milliseconds.
 //!
-//! Time is cut into periods of 1024 us; what happened `n` periods ago counts y^n, with y^32 = 1/2. An entity that was
-//! always runnable converges to its weight (`load_avg`), one that always ran to 1024 (`util_avg`). The arithmetic is
-//! integer and follows the kernel's documented resolution, so that the rounding, and with it every comparison in the
-//! balancer, comes out alike.
+//! Time is divided into periods of 1024 us. A period `n` periods ago has the weight y^n, with y^32 = 1/2. `load_avg` of
+//! an entity that is always runnable converges to its weight, `util_avg` of one that always runs to 1024. The
+//! arithmetic is integer with the kernel's documented resolution, so that rounding, and every comparison in the
+//! balancer, is the same.
 
 /// y^n x 2^32 for n in 0..32, y = 2^(-1/32).
 const DECAY: [u32; 32] = [

@@ -1,4 +1,4 @@
-//! The CPU for a task that wakes or is new: near whoever wakes it, near its cache, idle if possible.
+//! Chooses the CPU of a waking or new task: near its waker, near its cache, idle if possible.
 
 use core::sync::atomic::Ordering::Relaxed;
 

@@ -1,25 +1,23 @@
-//! Levels of the hierarchy at which nothing happens.
+//! Deferred updates of hierarchy levels where nothing changes.
 //!
-//! When a task wakes or sleeps while others of its group are queued, nobody joins or leaves the queues above the
-//! group's own: each goes on with the one entity it has. All that a kernel does there, at every level and every time,
-//! is to add to sums: time to averages, tasks to counts. Here it is added once for all of them, until something happens
-//! there or somebody looks; then every level *catches up*, and is where it would have been, to the bit. So what a
-//! wakeup costs does not grow with the depth of its group (`docs/simulator.md`).
+//! If a task wakes or sleeps while other tasks of its group are queued, the queues above keep their single entity. The
+//! kernel then only adds to sums at every level: time to averages, tasks to counts. Here, one sum is kept for all
+//! levels. Before something changes there, or is read, every level *catches up* to the exact state it would have had.
+//! The cost of a wakeup therefore does not depend on the depth of its group (`docs/simulator.md`).
 //!
-//! That adding up later comes to the same rests on these conditions, of the group and the levels above it
-//! ([`Rq::watch`]); each is looked at again before something is put off ([`Rq::stays_quiet`]), or cannot change without
-//! that all catch up first:
+//! The later addition gives the same result under these conditions on the group and the levels above ([`Rq::watch`]).
+//! Each condition is checked before an update is deferred ([`Rq::stays_quiet`]), or cannot change before all levels
+//! catch up:
 //!
-//! - Every queue between the group's and the root's has one entity, of a group below. (The root's may have any: it is
-//!   always up to date.) Whoever queues, takes off, moves or reweights another calls [`Rq::catch_up`] before.
-//! - Within a period of PELT (1024 us) averages stay as they are, and sums only grow: by what has passed, times what is
-//!   the same all the time, or is counted here. In the first call of the next period all catch up.
-//! - The groups are queued on this CPU alone, so that each has its whole weight, however much is queued. Other CPUs'
-//!   loads are looked at again whenever some group's has changed on any CPU.
-//! - Charging the running entity of such a queue for its time is the same at once or piece by piece where its weight is
-//!   that of nice 0, and until its request is used up ([`Discipline::undisturbed`]).
-//! - No group there is idle (`cpu.idle`) or throttled, and the queues have the same buddies, `next` and `last`, all of
-//!   them.
+//! - Every queue between the group's and the root's has one entity, of a group below. (The root's queue is always up to
+//!   date.) Code that enqueues, dequeues, moves or reweights another entity first calls [`Rq::catch_up`].
+//! - Within a PELT period (1024 us), averages do not change, and sums only grow: by the passed time, times values that
+//!   are constant or counted here. The first call of the next period lets all catch up.
+//! - The groups are queued on this CPU only, so each has its whole weight. Other CPUs' loads are checked again whenever
+//!   a group's load has changed on any CPU.
+//! - Charging the running entity of such a queue at once or in parts gives the same result if its weight is that of
+//!   nice 0, until its request is used up ([`Discipline::undisturbed`]).
+//! - No such group is idle (`cpu.idle`) or throttled, and all queues have the same buddies, `next` and `last`.
 
 use super::entity::{ROOT, Se};
 use super::pelt::Step;

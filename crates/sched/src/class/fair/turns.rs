@@ -1,4 +1,4 @@
-//! Whose turn it is: who runs next, the switch from one task to another, and whether a woken one preempts.
+//! Picks the next task, switches to it, and decides whether a woken task preempts.
 
 use super::entity::{Entity, ROOT, Se};
 use super::load;

@@ -1,14 +1,12 @@
-//! Timeslices, the sleep average, and what follows from them: how long a task may run, and how interactive it is.
+//! Timeslices and the sleep average, which decide how long a task may run and whether it is interactive.
 //!
-//! A task's average goes up while it sleeps and down while it runs, between 0 and a second. It makes a bonus of -5 to
-//! +5 on the task's priority, and tells whether the task is interactive: such a one goes back to the active array when
-//! its slice is over. Time is counted in ticks where the kernel counts jiffies, for that is what its results are
-//! rounded to.
+//! A task's average rises while it sleeps and falls while it runs, between 0 and a second. It gives a bonus of -5 to +5
+//! on the task's priority. An interactive task returns to the active array when its slice is over. Time is counted in
+//! ticks where the kernel counts jiffies, which its results are rounded to.
 //!
-//! What 2.6.22 does differently (since 2.6.17): the average rises by the time slept and no more, not by up to ten times
-//! as much; one long sleep makes a task interactive but never lifts it above the lowest interactive level; and the
-//! waits on the run queue of a task that has had that do not count as sleep. Nice values below 0 are rounded down where
-//! they make a task interactive, not towards 0.
+//! 2.6.17+ (here 2.6.22): the average rises by the time slept, and not by up to ten times as much. A long sleep makes a
+//! task interactive, but never above the lowest interactive level; waits of such a task on the run queue do not count
+//! as sleep. Nice values below 0 are rounded down for interactivity, and not towards 0.
 
 use super::prio_array::{MAX_PRIO, MAX_RT_PRIO};
 

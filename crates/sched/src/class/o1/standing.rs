@@ -1,4 +1,4 @@
-//! Where the tasks of a run queue stand in its two arrays, for those who look on: tests, and whoever teaches.
+//! The positions of tasks in the two arrays of a run queue, for tests and for teaching.
 
 use alloc::vec::Vec;
 

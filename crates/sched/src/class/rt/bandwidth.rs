@@ -1,17 +1,17 @@
-//! How much of each CPU the class may have, so that a task gone wild cannot lock everybody else out.
+//! The limit of the real-time class on each CPU, so that a runaway task cannot lock out all others.
 //!
-//! Up to 6.6 the class is throttled ([`Behaviour::RtThrottle`]): of every `sched_rt_period_us` (1 s) its tasks may run
-//! `sched_rt_runtime_us` (950 ms) on each CPU; when they have, they wait for the end of the period, even if the CPU is
-//! idle meanwhile. What a tick let them run beyond is taken off the next period. CPUs lend each other what they have
-//! left if the feature RT_RUNTIME_SHARE is on (`share`). A limit of 0 is none.
+//! Up to 6.6, the class is throttled ([`Behaviour::RtThrottle`]): in every `sched_rt_period_us` (1 s), its tasks may
+//! run for `sched_rt_runtime_us` (950 ms) on each CPU. Then they wait for the end of the period, even on an idle CPU.
+//! An overrun up to the next tick is subtracted from the next period. With the feature RT_RUNTIME_SHARE, CPUs lend each
+//! other unused runtime (`share`). A limit of 0 means no limit.
 //!
-//! What deadline tasks run counts, too (3.14 to 6.6), so that both classes together leave the rest to others; it is
-//! real-time tasks that are throttled for it.
+//! 3.14 to 6.6: time of deadline tasks counts, too, so that both classes together leave the rest to others. Only
+//! real-time tasks are throttled for it.
 //!
-//! With real-time scheduling of groups the limit is the root group's, one of many (`limits`).
+//! With real-time scheduling of groups, the limit is the root group's, one of many (`limits`).
 //!
-//! From 6.12 on ([`Behaviour::FairServer`]) nothing stops the class; instead a deadline server runs fair tasks that it
-//! has kept waiting. That server belongs to the deadline class.
+//! 6.12+ ([`Behaviour::FairServer`]): the class is not throttled. Instead a deadline server runs starved fair tasks. It
+//! belongs to the deadline class.
 
 use alloc::boxed::Box;
 use core::sync::atomic::Ordering::Relaxed;

@@ -1,5 +1,5 @@
-//! What all CPUs may read of each other's real-time tasks: the highest priority of each CPU, sorted by priority, and
-//! which CPUs have more than they can run.
+//! Published state of real-time tasks: the CPUs by their highest priority, and the CPUs with more tasks than they can
+//! run.
 
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;

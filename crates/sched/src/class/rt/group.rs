@@ -1,13 +1,13 @@
-//! Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED): the priority arrays of a CPU, one a group.
+//! Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED): the priority arrays of a CPU, one for each group.
 //!
-//! A group's entity is queued in its parent's array at the priority of the most urgent that is in its own, so a pick
-//! goes down from the root's array, and the machine's most urgent tasks run as without groups. What groups add is a
-//! limit each: one that has used up its runtime on this CPU is *throttled*: its entity leaves its parent's array, and
-//! all that is below with it, until the group's period ends. But a group in which somebody has a priority that he was
-//! lent is not held back, so that he lets go of what others wait for.
+//! A group's entity is queued in its parent's array at the priority of its most urgent member. A pick descends from the
+//! root's array, so the most urgent tasks of the machine run as without groups. Each group also has a limit. A group
+//! that has used up its runtime on this CPU is *throttled*: its entity leaves its parent's array, with all below, until
+//! the group's period ends. A group with a task of inherited priority is not throttled, so that the task can release
+//! its lock.
 //!
-//! As in the kernel the entities above are queued anew with each task that comes or goes, so a group goes to the end of
-//! its equals then.
+//! As in the kernel, each enqueue and dequeue of a task requeues the entities above it, so a group then moves behind
+//! its equals.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -1,18 +1,16 @@
-//! The real-time class: SCHED_FIFO and SCHED_RR, a hundred priorities, the highest first, always.
+//! The real-time class: SCHED_FIFO and SCHED_RR, a hundred priorities, the highest first.
 //!
-//! A CPU's tasks are in one queue for each priority; the running one stays in its. A task that is preempted keeps its
-//! place at the head, one that yields or (SCHED_RR) has used up its slice goes to the tail. Between CPUs the class
-//! keeps the machine's N highest tasks running on its N CPUs: a wakeup chooses a CPU that runs something lower, a CPU
-//! that has more than it can run pushes, one that is about to run something lower pulls (`balance`). How much of a CPU
-//! the class may have is in `bandwidth`.
+//! A CPU has a queue for each priority, and the running task stays in its queue. A preempted task stays at the head. A
+//! task that yields, or (SCHED_RR) has used up its slice, moves to the tail. The class keeps the machine's N highest
+//! tasks running on its N CPUs: a wakeup chooses a CPU with a lower task, a CPU with more tasks than it can run pushes,
+//! and a CPU that is about to run a lower task pulls (`balance`). `bandwidth` limits the class's CPU time.
 //!
-//! All real-time tasks of a CPU are in its queues, whatever their group; unless the kernel has real-time scheduling of
-//! groups (CONFIG_RT_GROUP_SCHED, which distributions leave off): then each group has an array of its own (`group`),
-//! and a limit (`limits`).
+//! All real-time tasks of a CPU are in its queues, whatever their group. Kernels with CONFIG_RT_GROUP_SCHED, which
+//! distributions leave off, have an array for each group (`group`), and a limit (`limits`).
 //!
-//! Whoever pulls takes the tasks himself, or asks for them by an interrupt (feature RT_PUSH_IPI: `rounds`).
+//! A CPU that pulls takes tasks itself, or requests them by an interrupt (feature RT_PUSH_IPI: `rounds`).
 //!
-//! What the core calls is not inlined: where there is no real-time task, its verbs stay as small as they are without.
+//! Functions that the core calls are not inlined, so its verbs stay small where no real-time task exists.
 
 mod balance;
 mod bandwidth;

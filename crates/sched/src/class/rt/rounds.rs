@@ -1,8 +1,8 @@
-//! Asking for real-time tasks instead of taking them (feature RT_PUSH_IPI): who is about to run something less urgent
-//! has an interrupt sent to the first CPU of its root domain that has tasks for others; that pushes what it can and
-//! passes the interrupt on to the next. So many CPUs that become free at once do not all come for one run queue.
+//! Requests for real-time tasks by interrupt (feature RT_PUSH_IPI). A CPU that is about to run a less urgent task sends
+//! an interrupt to the first CPU of its root domain with pushable tasks. That CPU pushes what it can, and passes the
+//! interrupt on. Many CPUs that become free at once therefore do not all lock one run queue.
 //!
-//! There is one interrupt a root domain. Who asks while it is on its way has it go round once more.
+//! There is one interrupt for each root domain. A request while it is on its way starts another round.
 
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;

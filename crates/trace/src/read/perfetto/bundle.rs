@@ -1,7 +1,7 @@
-//! The events of one CPU that came out of its buffer together (`FtraceEventBundle`).
+//! A bundle: events of one CPU that left its buffer together (`FtraceEventBundle`).
 //!
-//! They are a message each, or, of the two most frequent, columns (`CompactSched`): times, threads and names of
-//! switches one after the other, where who leaves is who came before.
+//! Each event is a message, except for the two most frequent, which are columns (`CompactSched`): times, threads and
+//! names of switches. The task that leaves a CPU is the one that the previous switch brought.
 
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
-//! Instructions, counted by valgrind's callgrind: numbers that hold still where times do not.
+//! Counts instructions with valgrind's callgrind. These numbers are repeatable where times are not.
 //!
-//! The program runs itself under callgrind, twice: once it stops in the middle. The difference is what the second half
-//! takes, without getting ready and without symbols to look for, so that an installed program can be counted, too.
+//! The program runs itself twice under callgrind. One of the runs stops in the middle, so the difference is the second
+//! half, without the setup. No symbols are needed, so an installed program can be counted.
 
 use std::io::Write as _;
 use std::process::Command;

@@ -1,5 +1,4 @@
-//! What one CPU's scheduler is asked to do in a run, as a list of calls that can be made again, without a machine
-//! around.
+//! A script: the calls of one CPU's scheduler in a run, which can be repeated without a machine.
 
 use miette::IntoDiagnostic;
 use vruntime_sched::event::{Event, OverheadKind, PrevState, Running};

@@ -1,10 +1,9 @@
-//! A limit, and the pool of run time that all CPUs of a group draw on (`cfs_bandwidth`).
+//! A limit, and its pool of runtime for all CPUs of a group (`cfs_bandwidth`).
 //!
-//! A period begins with `quota` in the pool, and with what was left over before, up to `burst` more. A CPU on which the
-//! group runs takes a slice at a time. When the pool is empty, CPUs that have used theirs up are throttled and join the
-//! list of those who wait; at the next period's beginning each is let go, in the order in which they came, with just
-//! enough to pay its debt and a nanosecond more: it takes a slice when it runs. A period that begins with nobody
-//! waiting after one in which nobody took anything stops the timer.
+//! A period begins with `quota` in the pool, and up to `burst` of the previous remainder. A CPU that runs the group
+//! takes a slice at a time. If the pool is empty, CPUs without runtime are throttled and join a list. At the start of
+//! the next period, each CPU of the list, in order, is unthrottled with its debt and a nanosecond more. It takes a
+//! slice when it runs. The timer stops at a period without throttled CPUs, after one in which no CPU took runtime.
 
 use alloc::vec::Vec;
 use core::fmt;
