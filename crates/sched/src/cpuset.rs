@@ -46,7 +46,7 @@ pub enum Partition {
     Member,
     /// Its CPUs are a root domain.
     Root,
-    /// Its CPUs are isolated: nobody balances load between them.
+    /// Its CPUs are isolated: no load is balanced between them.
     Isolated,
 }
 
@@ -289,8 +289,8 @@ impl Cpusets {
         self.owner(group).map_or(&self.root_effective, |set| &set.effective)
     }
 
-    /// Where a task of `group` runs that asked for `asked`; not at all where it asked (but where the group may) if none
-    /// of those is the group's.
+    /// Returns the CPUs of a task of `group` with the affinity `asked`, and the affinity that remains: none of its own
+    /// if none of its CPUs is the group's.
     pub(crate) fn allowed(&self, group: GroupId, asked: &Affinity) -> (Affinity, bool) {
         let base = self.base(group);
         let Some(asked) = asked else { return (base, true) };

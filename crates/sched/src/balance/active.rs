@@ -2,7 +2,7 @@
 
 use crate::ids::{CpuId, TaskId};
 
-/// What the stopper of a CPU is asked to do.
+/// Work for the stopper of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Push {
     /// Move one task to `to`, which asked for it at level `position` of its hierarchy.
@@ -16,7 +16,7 @@ pub(crate) enum Push {
     Affinity,
     /// This task, which execs, had better go on at `to`.
     Exec {
-        /// Who execs.
+        /// The task that execs.
         task: TaskId,
         /// The idlest CPU.
         to: CpuId,

@@ -48,7 +48,7 @@ struct Visit<'d> {
     position: usize,
     /// The index of the domain's group that the CPU is in.
     here: usize,
-    /// The domain below, if any.
+    /// The domain below. None at the lowest level.
     below: Option<&'d Domain>,
     /// The group of the domain above that the CPU is in; none at the top.
     above: Option<&'d SchedGroup>,
@@ -74,10 +74,10 @@ impl<'d> Visit<'d> {
     }
 }
 
-/// Why a domain is left as it is.
+/// The reason to leave a domain unchanged.
 #[derive(Clone, Copy, Default)]
 struct Balanced {
-    /// Affinity left nobody to pull from the last CPU that was tried.
+    /// Set if all tasks of the last busiest CPU were pinned elsewhere.
     all_pinned: bool,
     /// All there is is a task that does not fit its CPU.
     misfit: bool,
@@ -246,7 +246,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         pulled
     }
 
-    /// There is nothing to do in a domain: it is looked at less often.
+    /// Notes that a domain is balanced: it is checked less often.
     fn found_balanced(&mut self, visit: Visit<'_>, balanced: Balanced) {
         if !balanced.all_pinned
             && let Some(above) = visit.above

@@ -18,13 +18,13 @@ use crate::shared::{Published, Shared};
 use crate::sync::AtomicU64;
 use crate::topology::Topology;
 
-/// Fewer CPUs than this are looked at one by one.
+/// The number of CPUs from which sums are kept.
 const MANY_CPUS: usize = 64;
 /// Nor does it pay where so few of them share a cache.
 const MANY_IN_LLC: usize = 4;
 
-/// The last-level cache of each CPU, counted from 0, if the sums are kept on such a machine. CPUs that are offline, or
-/// isolated, count with the others: whoever may use a cache's sums is another matter.
+/// Returns the last-level cache of each CPU, counted from 0, if the machine keeps sums. Includes offline and isolated
+/// CPUs.
 pub(crate) fn caches(topology: &Topology) -> Option<Vec<u32>> {
     let mut dense: BTreeMap<u32, u32> = BTreeMap::new();
     for place in topology.cpus() {
@@ -116,8 +116,8 @@ impl Sums {
         }
     }
 
-    /// What one CPU adds without the task that runs on it, which adds so much to its load and to its runnable average,
-    /// and leaves it this utilisation.
+    /// Returns the contribution of a CPU without its running task, which has this load, this runnable average and
+    /// leaves this utilisation.
     pub(crate) fn without(cpu: &Published, load: u64, runnable: u64, util: u64) -> Self {
         let nr_running = cpu.nr_running().saturating_sub(1);
         Self {
@@ -202,7 +202,7 @@ struct LlcSums {
 }
 
 impl LlcSums {
-    /// Of so many CPUs, all idle.
+    /// Sums of `nr_cpus` idle CPUs.
     fn new(nr_cpus: u32) -> Self {
         let zero = || AtomicU64::new(0);
         let cpus = AtomicU64::new(pair(nr_cpus, 0));

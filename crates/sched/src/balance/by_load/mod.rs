@@ -37,7 +37,8 @@ const SCALE: u64 = 1024;
 /// The power of a core's threads together (`smt_gain`).
 const SMT_GAIN: u64 = 1178;
 
-/// Which average of a CPU's load is looked at (`busy_idx`, `idle_idx`, `newidle_idx`); 0: the load as it is.
+/// Returns the index of the load average that balancing uses (`busy_idx`, `idle_idx`, `newidle_idx`). 0 is the present
+/// load.
 fn load_idx(domain: &Domain, kind: BalanceKind) -> usize {
     match (kind, domain.level) {
         (BalanceKind::NewIdle, _) | (_, Level::Smt) | (BalanceKind::Idle, Level::Cluster | Level::Mc) => 0,
@@ -68,8 +69,8 @@ fn power<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> u64 {
     own.max(1)
 }
 
-/// Whether an idle CPU could do something about one that has a single task (`nohz_kick_needed`): up to 3.12 if both
-/// threads of its core are busy, since 3.13 if more than one CPU of its cache is and there are others.
+/// Whether to kick an idle CPU for a CPU with a single task (`nohz_kick_needed`). Up to 3.12: if both threads of its
+/// core are busy. 3.13+: if more than one CPU of its cache is busy and the cache has more CPUs.
 pub(super) fn kick_for_one<P: Policy>(cpu: CpuId, shared: &Shared<P>) -> bool {
     if !shared.config.has(Behaviour::KicksForCache) {
         return super::early::shares_core(shared, cpu);

@@ -41,8 +41,8 @@ struct Params {
     min_interval: u64,
     max_interval: u64,
     busy_factor: u64,
-    /// Which average of the load is looked at by a busy CPU, an idle one, one about to be idle, at a wakeup, and at
-    /// fork and exec; 0 is the present load.
+    /// The index of the load average that is used by a busy CPU, an idle CPU, a CPU about to be idle, at a wakeup, and
+    /// at fork and exec. 0 is the present load.
     busy_idx: usize,
     idle_idx: usize,
     newidle_idx: usize,

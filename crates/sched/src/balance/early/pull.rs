@@ -29,7 +29,7 @@ struct Attempt<'d> {
     kind: BalanceKind,
     cause: MigrateCause,
     amount: u64,
-    /// At most so many.
+    /// The most tasks to pull.
     most: u32,
     failed: u32,
 }

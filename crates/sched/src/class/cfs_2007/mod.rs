@@ -49,7 +49,7 @@ pub struct CfsRq2007 {
     fair_clock: u64,
     /// Sum of the weights of those queued.
     load: u64,
-    /// What sleepers were given and nobody has paid for yet, nanoseconds.
+    /// Nanoseconds that sleepers received and running tasks have not paid yet.
     sleeper_bonus: u64,
 }
 
@@ -81,7 +81,7 @@ impl<T: Tunables> Rq<Cfs2007<T>> {
         se.add_wait_runtime(tunables, mine - ran as i64);
     }
 
-    /// A task no longer waits: what it has earned goes on its account.
+    /// Ends the wait of a task: adds its earnings to its account.
     fn wait_ends(&mut self, shared: &Shared<Cfs2007<T>>, task: u32) {
         let tunables = &shared.config.tunables;
         let numbers = tunables.cfs_2007();

@@ -41,13 +41,13 @@ const GUARANTEE_SCALE: u64 = 100;
 /// Numbers of the controller, by the document's names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CpuRcTunables {
-    /// `CPU_RC_SPREAD_PERIOD`: loads are averages over so many milliseconds.
+    /// `CPU_RC_SPREAD_PERIOD`: the period of load averages, milliseconds.
     pub spread_period_ms: u64,
-    /// `CPU_RC_RECALC_INTERVAL`: who is hungry is found, and factors change, each so many milliseconds.
+    /// `CPU_RC_RECALC_INTERVAL`: the interval of hungry detection and scaling, milliseconds.
     pub recalc_interval_ms: u64,
     /// `CPU_RC_LOAD_SCALE`: the load of a class that has all of a CPU.
     pub load_scale: u64,
-    /// `CPU_RC_TSFACTOR_INC`: what factors rise by while nobody is hungry.
+    /// `CPU_RC_TSFACTOR_INC`: the rise of factors while no class is hungry.
     pub tsfactor_inc: u32,
     /// `CPU_RC_TSFACTOR_MAX`: the factor of a slice that is not scaled.
     pub tsfactor_max: u32,
@@ -136,7 +136,7 @@ impl CpuRc {
         self.features.has(Feature::CpuRcTick)
     }
 
-    /// A slice of so many ticks, scaled for a class.
+    /// Scales a slice of `slice` ticks for a class.
     pub(super) fn scale(self, class: &Class, slice: u32) -> u32 {
         if !self.features.has(Feature::CpuRcScaling) {
             return slice;
@@ -163,8 +163,7 @@ impl CpuRc {
         starves
     }
 
-    /// A task of the class has run for `slice` ticks of those since `since`, and its slice is over: its load goes into
-    /// the class's (`cpu_rc_account`).
+    /// Adds the load of a finished slice, `slice` of the ticks since `since`, to the class (`cpu_rc_account`).
     pub(super) fn account(self, class: &Class, cpu: CpuId, slice: u32, since: u64, now: u64) {
         let period = self.spread_period;
         let took = now.saturating_sub(since).max(1);

@@ -10,7 +10,7 @@
 
 use super::prio_array::{MAX_PRIO, MAX_RT_PRIO};
 
-/// A task's sleep average is worth one of so many bonuses.
+/// The number of bonuses that the sleep average maps to.
 const MAX_BONUS: i64 = 10;
 /// A nice-0 task is interactive from a bonus of 2 on.
 const INTERACTIVE_DELTA: i64 = 2;
@@ -18,7 +18,7 @@ const INTERACTIVE_DELTA: i64 = 2;
 const MAX_USER_PRIO: i64 = 40;
 /// What a forked task keeps of its parent's bonus, percent.
 const CHILD_PENALTY: i64 = 95;
-/// A parent weighs so many times as much as its child when that one's average goes into its own.
+/// The weight of a parent's average relative to an ended child's.
 const EXIT_WEIGHT: u64 = 3;
 /// What a wait on the run queue after a wakeup by another task counts as sleep, of 128: 30 percent in the kernel's
 /// arithmetic.
@@ -34,7 +34,7 @@ pub(super) enum Activated {
     NonInteractive,
     /// By another task.
     ByTask,
-    /// By an interrupt: that is how people's input comes.
+    /// By an interrupt, as user input is.
     ByInterrupt,
 }
 
@@ -75,13 +75,13 @@ impl Interactivity {
         self.max_sleep_avg * self.tick_ns
     }
 
-    /// After so many ticks for each task on the run queue those in the expired array starve.
+    /// Returns the ticks for each queued task after which the expired array starves.
     pub(super) fn starvation_limit(self) -> u64 {
         self.max_sleep_avg
     }
 
-    /// The slice of a task of that static priority, ticks: 5 ms at nice 19, 100 ms at nice 0, 800 ms at nice -20 (whole
-    /// ticks).
+    /// Returns the slice of a static priority in ticks: 5 ms at nice 19, 100 ms at nice 0, 800 ms at nice -20, as whole
+    /// ticks.
     pub(super) fn timeslice(self, static_prio: u8) -> u32 {
         let whole = if static_prio < 120 { 4 * self.def_timeslice } else { self.def_timeslice };
         let scaled = whole * u64::from(MAX_PRIO - static_prio) / (MAX_USER_PRIO as u64 / 2);
@@ -104,8 +104,8 @@ impl Interactivity {
         prio.clamp(i64::from(MAX_RT_PRIO), i64::from(MAX_PRIO) - 1) as u8
     }
 
-    /// How many levels above its static priority a task has to be to count as interactive: -3 at nice -20, 2 at nice 0,
-    /// 6 at nice 19, which it can never be.
+    /// Returns the number of levels above its static priority at which a task is interactive: -3 at nice -20, 2 at nice
+    /// 0, 6 at nice 19, which is unreachable.
     fn delta(self, static_prio: u8) -> i64 {
         let nice = i64::from(static_prio) - 120;
         let quarter =
@@ -125,8 +125,8 @@ impl Interactivity {
         ticks.max(0) as u64 * self.tick_ns
     }
 
-    /// An interactive task lets its equals run after so many ticks of its slice: 10 ms at the highest bonus, twice as
-    /// much for each that is missing, times the CPUs.
+    /// Returns the ticks after which an interactive task lets its equals run: 10 ms at the highest bonus, doubled for
+    /// each lower bonus, times the number of CPUs.
     pub(super) fn granularity(self, sleep_avg: u64, cpus: u64) -> u64 {
         let missing = (MAX_BONUS - self.current_bonus(sleep_avg)).max(1) - 1;
         (self.granularity << missing) * cpus

@@ -57,7 +57,7 @@ pub struct O1Rq {
     rules: Interactivity,
     /// The CPU resource controller.
     cpu_rc: Option<CpuRc>,
-    /// In which tick it looked at those who wait.
+    /// The tick of the last check for starvation.
     looked: u64,
     arrays: [PrioArray; 2],
     /// Which of the arrays is the active one.
@@ -172,8 +172,8 @@ impl<T: Tunables> Rq<O1<T>> {
         this.timestamp = now;
     }
 
-    /// Whether the tasks in the expired array have waited long enough: nobody goes back to the active one before they
-    /// have had their turn.
+    /// Whether the expired array has waited long enough: then no task returns to the active array before it had its
+    /// turn.
     fn expired_starving(&self, rules: Interactivity, curr: u32) -> bool {
         if self.static_prio(curr) > self.class.best_expired_prio {
             return true;
@@ -249,7 +249,7 @@ impl<T: Tunables> Rq<O1<T>> {
         rc.recalc(shared, now);
     }
 
-    /// A task is made while `parent` runs: it takes half of what is left of his slice, and his average with it.
+    /// Forks a task while `parent` runs: the child gets half of the rest of the parent's slice, and its average.
     fn fork(&mut self, shared: &Shared<O1<T>>, parent: u32, child: u32) {
         let rules = self.class.rules;
         self.charge(rules, parent);
@@ -271,13 +271,13 @@ impl<T: Tunables> Rq<O1<T>> {
         }
     }
 
-    /// The parent of a new task, if he runs here, and goes on.
+    /// Returns the parent of a new task, if it runs here and continues.
     fn waiting_parent(&self, child: u32) -> Option<u32> {
         let parent = self.tasks[child].class.parent;
         self.curr_ordinary.filter(|&curr| parent == Some(self.tasks[curr].id) && self.tasks[curr].on_rq)
     }
 
-    /// A new task goes where its parent is, and before him.
+    /// Queues a new task directly before its parent.
     fn enqueue_child(&mut self, parent: u32, child: u32) {
         let O1Task { prio, array, .. } = self.tasks[parent].class;
         let now = self.clock.now();

@@ -42,7 +42,7 @@ pub(crate) struct RtBandwidth {
     ends: AtomicU64,
     /// Deadline tasks have run while the timer was not armed.
     unseen: AtomicBool,
-    /// What each CPU has; made when somebody first runs, if they lend each other.
+    /// The runtime of each CPU. Created when the first task runs, if CPUs lend runtime.
     lending: OnceBox<Lending>,
 }
 
@@ -54,11 +54,10 @@ impl RtBandwidth {
         share.then(|| self.lending.get_or_init(new))
     }
 
-    /// The timer has to run: it is armed if it is not. The beat of the periods is so many nanoseconds after any
-    /// multiple of the period; without that it begins now, unless the period is not over in which the timer went off in
-    /// vain and stopped: what it was set to then still holds (`hrtimer_forward`).
-    ///
-    /// 4.7+: it goes off at once if deadline tasks have run meanwhile: a period's runtime of that is forgiven.
+    /// Arms the timer if it is not armed. With a phase, periods begin at this number of nanoseconds after any multiple
+    /// of the period. Without, the period begins now, unless the last period is not over: the timer then keeps its time
+    /// (`hrtimer_forward`).
+    /// 4.7+: the timer fires at once if deadline tasks have run meanwhile, which forgives a period's runtime of it.
     pub(super) fn start<P: Policy>(
         &self,
         rq: &mut Rq<P>,
@@ -82,8 +81,8 @@ impl RtBandwidth {
         rq.arm(timer, Some(ends));
     }
 
-    /// Whether what a deadline task has run counts on a CPU where the class has had `time` of `runtime`: while nobody
-    /// begins new periods it is not added up without end (`sched_rt_bandwidth_account`).
+    /// Whether run time of deadline tasks counts on a CPU whose class has used `time` of `runtime`. While no timer
+    /// begins new periods, the sum is bounded (`sched_rt_bandwidth_account`).
     pub(super) fn counts_deadline(&self, time: u64, runtime: u64) -> bool {
         let active = self.active.load(Relaxed);
         if !active {
@@ -180,8 +179,8 @@ pub(super) fn charge<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) 
     rq.resched();
 }
 
-/// A task of the deadline class has run for `delta` on this CPU, which counts as if it had been one of this class;
-/// whether that is too much is found out when a task of this class runs.
+/// Charges `delta` of a deadline task to the real-time class of this CPU. A task of this class checks the limit when it
+/// runs.
 pub(crate) fn charge_deadline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) {
     if shared.config.rt_group_sched {
         limits::charge_deadline(rq, shared, delta);

@@ -38,7 +38,7 @@ pub(super) struct GroupRq {
     parent: Option<GroupId>,
     /// Where its entity is queued in its parent's array, if it is.
     place: Option<Place>,
-    /// Tasks here and below that nothing holds back from here.
+    /// Tasks here and below that are not throttled below this group.
     nr_running: u32,
     /// Those of its members that have, or whose groups' tasks have, a priority that was lent.
     nr_boosted: u32,
@@ -63,7 +63,7 @@ impl GroupRq {
         self.array.first_key_value().map_or(NO_RT_PRIO, |(place, _)| place.level)
     }
 
-    /// Somebody else is queued at the same priority.
+    /// Whether another task is queued at the same priority.
     fn has_equals(&self, place: Place) -> bool {
         let (first, last) = (Place { order: i64::MIN, ..place }, Place { order: i64::MAX, ..place });
         self.array.range(first..=last).nth(1).is_some()
@@ -184,8 +184,8 @@ impl RtGroups {
         kept
     }
 
-    /// Puts them back, from the bottom up: those that have tasks and are not held back. Without an end they keep the
-    /// places they had, if their priority is what it was.
+    /// Queues entities again, from the bottom up, if they have tasks and are not throttled. Without an end, they keep
+    /// their places if their priority is unchanged.
     fn restack(&mut self, group: GroupId, end: Option<End>, kept: &[(GroupId, Place)]) {
         let path: Vec<GroupId> = self.up(group).collect();
         for pair in path.windows(2) {
@@ -254,8 +254,8 @@ impl RtGroups {
         })
     }
 
-    /// A queued task has another group or priority: it goes to the end of its new equals that POSIX says. One for which
-    /// nothing but where its priority comes from has changed keeps its place.
+    /// Moves a queued task with a new group or priority to the end of its equals that POSIX requires. It keeps its
+    /// place if only the source of its priority changed.
     pub(super) fn reseat(&mut self, task: u32, group: GroupId, urgency: Urgency) {
         let Some(seat) = self.seats.get(&task).copied() else { return };
         if seat.group != group || seat.place.level < urgency.level {
@@ -292,7 +292,7 @@ impl RtGroups {
         }
     }
 
-    /// Somebody is as urgent as a queued task, in its array or in one above it.
+    /// Whether another task in its array, or in one above, is as urgent as a queued task.
     pub(super) fn has_equals(&self, task: u32) -> bool {
         let Some(seat) = self.seats.get(&task) else { return false };
         let here = |group: GroupId, place: Place| self.rqs[group.index()].has_equals(place);
@@ -381,7 +381,7 @@ mod tests {
         groups.check().unwrap();
     }
 
-    /// Picks and takes off until nobody is left.
+    /// Picks and dequeues until no task is left.
     fn drain(groups: &mut RtGroups) -> Vec<u32> {
         let mut order = Vec::new();
         while let Some(task) = groups.pick() {
@@ -452,7 +452,8 @@ mod tests {
         assert_eq!(drain(&mut groups), [3, 0, 1, 2]);
     }
 
-    /// Whoever was lent his priority lets go of what others wait for, and his group runs that long (`rt_nr_boosted`).
+    /// A task of inherited priority releases what others wait for, so its throttled group runs until then
+    /// (`rt_nr_boosted`).
     #[test]
     fn a_boosted_task_runs_in_a_throttled_group() {
         let mut groups = tree();

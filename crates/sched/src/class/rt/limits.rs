@@ -79,7 +79,7 @@ pub enum RtLimitError {
     NoPeriod,
     /// More runtime than there is time (EINVAL).
     AbovePeriod(RtLimit),
-    /// More than the machine's limit lets anybody have (EINVAL).
+    /// More than the machine's limit (EINVAL).
     AboveMachine {
         /// What it was to be.
         limit: RtLimit,
@@ -168,7 +168,7 @@ impl GroupRt {
     }
 }
 
-/// Whether anybody is ever throttled (`rt_bandwidth_enabled`).
+/// Whether the class can be throttled at all (`rt_bandwidth_enabled`).
 fn enabled<P: Policy>(shared: &Shared<P>) -> bool {
     machine(shared).runtime.is_some()
 }
@@ -384,7 +384,7 @@ fn unthrottle<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId) {
     shared.rt.publish(rq.cpu, &rq.rt);
 }
 
-/// Whether a task of that `prio` comes before who runs.
+/// Whether a task of this `prio` precedes the running task.
 fn is_urgent<P: Policy>(rq: &Rq<P>, level: u8) -> bool {
     match rq.curr {
         Some(current) => i16::from(level) < rq.tasks[current].prio(),
@@ -418,7 +418,7 @@ fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId, over
     waits
 }
 
-/// The CPU goes offline: who is there is to leave, throttled or not (`__disable_runtime`).
+/// Lifts throttling on a CPU that goes offline, so that its tasks can leave (`__disable_runtime`).
 pub(super) fn rq_offline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     for group in shared.group_ids() {
         if let (Some(runtime), Some(bandwidth)) = (limit(shared, group).runtime, bandwidth_of(shared, group)) {
@@ -441,7 +441,7 @@ pub(super) fn rq_online<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) {
     }
 }
 
-/// `tg_rt_schedulable` for the whole tree, as if `group` had `wanted`. A parent comes before what is in it.
+/// Checks the whole tree as if `group` had the limit `wanted` (`tg_rt_schedulable`). Parents precede their children.
 fn schedulable<P: Policy>(shared: &Shared<P>, group: GroupId, wanted: RtLimit) -> Result<(), RtLimitError> {
     let of = |id: GroupId| if id == group { wanted } else { limit(shared, id) };
     let machine = machine(shared);

@@ -68,8 +68,8 @@ impl Lending {
         }
     }
 
-    /// `cpu` goes offline: it takes back what it has lent, or gives back what it has borrowed; `runtime` is what each
-    /// CPU began with, `span` who is left.
+    /// Ends lending for `cpu`, which goes offline: it takes back lent runtime, or returns borrowed runtime. `runtime`
+    /// is the initial runtime of each CPU, `span` the remaining CPUs.
     pub(super) fn disable(&self, cpu: CpuId, runtime: u64, span: &CpuMask) {
         let mut accounts = self.0.lock();
         let own = core::mem::replace(&mut accounts[cpu.index()], Account { runtime: DISABLED, time: 0 }).runtime;
