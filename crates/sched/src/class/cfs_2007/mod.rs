@@ -156,7 +156,7 @@ impl<T: Tunables> Rq<Cfs2007<T>> {
         self.tasks[curr].class.fair_key.wrapping_sub(self.tasks[task].class.fair_key) as i64
     }
 
-    /// A new task on the CPU of its parent, who runs, is put right before him.
+    /// Queues a new task right before its parent, which runs on this CPU.
     fn insert_child(&mut self, shared: &Shared<Cfs2007<T>>, parent: u32, child: u32) {
         let numbers = shared.config.tunables.cfs_2007();
         let features = shared.config.features;

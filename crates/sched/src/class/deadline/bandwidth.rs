@@ -54,7 +54,7 @@ impl GlobalLimit {
 /// Why a task is not admitted (EBUSY): the sum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AdmissionError {
-    /// What is asked for.
+    /// The requested parameters.
     pub attrs: DlAttrs,
     /// Its bandwidth, in 2^-20 CPUs.
     pub new: u64,
@@ -64,7 +64,7 @@ pub struct AdmissionError {
     pub total: u64,
     /// What there is, likewise.
     pub cap: u64,
-    /// On so many CPUs.
+    /// The number of CPUs.
     pub cpus: usize,
     /// Of each of them.
     pub limit: GlobalLimit,
@@ -113,7 +113,7 @@ impl fmt::Display for AdmissionError {
 
 impl core::error::Error for AdmissionError {}
 
-/// What a root domain's CPUs share: who has been promised how much (`struct dl_bw`).
+/// The shared state of a root domain's CPUs: their reserved bandwidth (`struct dl_bw`).
 #[derive(Debug)]
 pub struct RootDomain {
     limit: GlobalLimit,
@@ -131,7 +131,7 @@ pub struct RootDomain {
 pub struct Reclaim {
     /// The most that can be reclaimed of a CPU (`Umax`).
     pub max_bw: u64,
-    /// What of it nobody has reserved (`Uextra`).
+    /// The bandwidth that no task has reserved (`Uextra`).
     pub extra_bw: i64,
     /// `1 / Umax` in 2^-8.
     pub bw_ratio: u64,
@@ -196,8 +196,8 @@ impl RootDomain {
         }
     }
 
-    /// A CPU of that capacity is online from now on, or no longer; with it come or go `server` of what is promised. One
-    /// caller at a time, and nobody is admitted meanwhile.
+    /// Sets a CPU of this capacity online or offline, and adds or removes `server` of the reserved bandwidth. One
+    /// caller at a time, and no admission meanwhile.
     pub(super) fn set_online(&self, capacity: u32, server: u64, online: bool) {
         if online {
             self.cpus.fetch_add(1, Relaxed);

@@ -35,7 +35,7 @@ impl CpuDeadline {
         this
     }
 
-    /// Who wins at a node or leaf.
+    /// Returns the winner at a node or leaf.
     fn winner(&self, node: usize) -> u32 {
         let cpus = self.deadlines.len();
         if node >= cpus { (node - cpus) as u32 } else { self.winners[node].load(Relaxed) }

@@ -19,7 +19,7 @@ pub struct DlAttrs {
     pub period: u64,
     /// SCHED_FLAG_RECLAIM: it may use bandwidth that others reserved and do not use (GRUB).
     pub reclaim: bool,
-    /// SCHED_FLAG_DL_OVERRUN: it is told (SIGXCPU, here an event) when its runtime is used up.
+    /// SCHED_FLAG_DL_OVERRUN: whether the task gets a signal (SIGXCPU, here an event) when its runtime is used up.
     pub overrun_signal: bool,
 }
 

@@ -37,11 +37,10 @@ pub(super) enum Fit {
     Yes,
 }
 
-/// `util_fits_cpu`, of a CPU of capacity `whole` of which `left` is left for the fair class.
-///
-/// The clamps are about the CPU's size, whatever others take of it. An upper one makes any task fit a CPU that is as
-/// big, with one exception: on the biggest CPU a task without one is not capped at all, and fits only by its
-/// utilisation. A lower one that is above the utilisation makes it fit only where the CPU is as big as that.
+/// `util_fits_cpu`, for a CPU of capacity `whole` of which `left` is left for the fair class.
+/// Clamps refer to the CPU's capacity, whatever other classes use of it. An upper clamp makes a task fit any CPU of at
+/// least that capacity. One exception: a task without a clamp fits the largest CPU only by its utilisation. A lower
+/// clamp above the utilisation makes the task fit only CPUs of at least that capacity.
 pub(super) fn util_fits_cpu(util: u64, clamps: Clamps, whole: u32, left: u32) -> Fit {
     let unbounded = whole == u32::from(uclamp::SCALE) && clamps.max == uclamp::SCALE;
     let capped = !unbounded && u32::from(clamps.max) <= whole;
@@ -96,8 +95,8 @@ impl<D: Discipline, T: Tunables> FairCpu<D, T> {
             || shared.capacity(self.cpu) < shared.max_allowed_capacity(&this.affinity)
     }
 
-    /// An idle CPU in `domain`, which has every capacity of the machine: the first from `target` on that the task fits,
-    /// else the one with most to offer (`select_idle_capacity`).
+    /// Returns an idle CPU in `domain`, which has all capacities of the machine: the first from `target` on that the
+    /// task fits, else the one of the largest capacity (`select_idle_capacity`).
     pub(super) fn select_idle_capacity(
         &self,
         shared: &FairShared<D, T>,

@@ -60,13 +60,13 @@ pub(crate) fn entity_eligible<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, se: Se) 
     eligible(&rq.class.groups[entity.parent].cfs, entity.vruntime)
 }
 
-/// Whether the deadline of `a` comes first.
+/// Whether the deadline of `a` is earlier.
 #[inline]
 fn before(a: &Entity, b: &Entity) -> bool {
     (a.deadline.wrapping_sub(b.deadline) as i64) < 0
 }
 
-/// How much an entity may be owed, or owe: two slices, or a tick; since 6.19 (and in late releases of 6.18) the longest
+/// Returns the limit of lag in both directions: two slices, or a tick. 6.19+ (and late releases of 6.18): the longest
 /// slice of the queue and a tick. Real time.
 #[inline(always)]
 #[allow(clippy::inline_always)] // at every sleep

@@ -40,7 +40,7 @@ pub(super) enum Buddy {
 /// No group: its levels are all up to date.
 const NOBODY: u32 = u32::MAX;
 
-/// A group above which nothing happens, and what its levels have still to be told.
+/// A group with unchanged levels above, and the deferred updates of these levels.
 #[derive(Clone, Debug)]
 pub(crate) struct Quiet {
     /// Index of the group.
@@ -50,11 +50,11 @@ pub(crate) struct Quiet {
     /// Nothing happens in the root's queue either: that group's entity is the only one there, too. Only its counts and
     /// buddies are up to date then.
     root: bool,
-    /// Up to when averages are told of time, on the PELT clock, nanoseconds.
+    /// The time up to which averages are updated, on the PELT clock, nanoseconds.
     at: u64,
-    /// Microseconds of `at` that the levels have not been told of.
+    /// The microseconds of `at` that the levels lack.
     micros: u64,
-    /// When so many have passed, averages change.
+    /// The microseconds after which averages change.
     period: u64,
     /// Up to when, on the run queue's clock, running entities are to be charged for time.
     charged: u64,
@@ -67,7 +67,7 @@ pub(crate) struct Quiet {
     queued: i32,
     runnable: i32,
     idle: i32,
-    /// As `runnable`, when entities were last told of what is below them.
+    /// The value of `runnable` at the last update of the entities' counts.
     below: i32,
     /// The microseconds, each times `runnable` and times `below` as it was then.
     runnable_micros: i64,
@@ -111,7 +111,8 @@ impl Quiet {
         self.below_micros += i64::from(self.below) * micros as i64;
     }
 
-    /// This CPU has told of a group's load here, when [`Shared::group_loads`] was `loads`: who was here alone still is.
+    /// Notes that this CPU has published a group's load, when [`Shared::group_loads`] was `loads`. A group that was
+    /// only here still is.
     #[inline]
     pub(super) fn own_load_changed(&mut self, loads: u32) {
         if self.loads == loads {
@@ -121,7 +122,7 @@ impl Quiet {
 }
 
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    /// All levels are told what was put off.
+    /// Applies the deferred updates to all levels.
     #[inline]
     pub(crate) fn catch_up(&mut self, shared: &Shared<Fair<D, T>>) {
         if self.class.quiet.leaf != NOBODY {
@@ -129,8 +130,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Something happens to the entity of `task`, on whatever queue that is: if that is one that was to be told later,
-    /// it is told now.
+    /// Applies deferred updates before the entity of `task` changes, whatever its queue.
     #[inline]
     pub(crate) fn catch_up_around(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         if self.class.quiet.leaf != NOBODY {
@@ -160,7 +160,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// The root's queue is told what was put off; from now on it is always up to date.
+    /// Applies the deferred updates to the root's queue, which is always up to date from then on.
     fn tell_root(&mut self, shared: &Shared<Fair<D, T>>) {
         let quiet = &mut self.class.quiet;
         if !core::mem::take(&mut quiet.root) {
@@ -228,8 +228,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         [0; 3]
     }
 
-    /// A task has joined the queue of `leaf`, or left it, where others stay; `slice` is the shortest that one of them
-    /// asks for. Whether that is all that happens: then it is counted, and the levels above need not be told now.
+    /// Counts a task that has joined or left the queue of `leaf`, where others stay. `slice` is the shortest requested
+    /// one. Returns whether the update of the levels above could be deferred.
     #[inline(never)]
     pub(super) fn stays_quiet(
         &mut self,
@@ -273,8 +273,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// With another `micros` microseconds another period begins, and the averages of all levels change; all else goes
-    /// on being put off.
+    /// Begins another period after `micros` microseconds: the averages of all levels change, and the rest stays
+    /// deferred.
     #[inline(never)]
     fn begin_period(&mut self, shared: &Shared<Fair<D, T>>, micros: u64) {
         let quiet = &self.class.quiet;
@@ -313,8 +313,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         (quiet.micros, quiet.runnable_micros, quiet.below_micros) = (0, 0, 0);
     }
 
-    /// A task of `leaf` falls asleep and stays queued, or the reverse: whether the levels above have it counted, which
-    /// are not told now.
+    /// Counts a task of `leaf` that falls asleep and stays queued, or the reverse. Returns whether the update of the
+    /// levels above could be deferred.
     #[inline]
     pub(super) fn counts_quietly(&mut self, leaf: u32, runnable: i32) -> bool {
         if self.class.quiet.leaf != leaf {
@@ -326,8 +326,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// The entity of `leaf` and those above it become the buddies of their queues that `kind` says: whether that is
-    /// known without telling the levels between now.
+    /// Makes the entity of `leaf` and those above it buddies of their queues, as `kind` says. Returns whether this
+    /// could be deferred.
     #[inline]
     pub(super) fn befriend_quietly(&mut self, leaf: u32, kind: Buddy) -> bool {
         let quiet = &mut self.class.quiet;
@@ -344,9 +344,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// An entity of `leaf` was a buddy (`next`, `last`, `skip`) and is no more; so are those above it, as far up as
-    /// they were. If that is known without telling the levels between now: which it still may be at the root, and whose
-    /// entity is asked for there.
+    /// Removes an entity of `leaf` as buddy (`next`, `last`, `skip`), and the entities above it as far up as they were.
+    /// Returns, if this could be deferred, which buddy it may still be at the root, and which entity.
     pub(super) fn forget_quietly(&mut self, leaf: u32, buddy: [bool; 3]) -> Option<(Se, [bool; 3])> {
         let quiet = &mut self.class.quiet;
         if quiet.leaf != leaf {
@@ -376,8 +375,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         ROOT
     }
 
-    /// The root has picked the entity of the group `top`: the group whose queue is to be asked next, if nobody between
-    /// has to be told that time has passed.
+    /// Continues a pick of the group `top` by the root. Returns the group whose queue is next, if no level between
+    /// needs an update.
     #[inline]
     pub(super) fn pick_quietly(&mut self, shared: &Shared<Fair<D, T>>, top: u32) -> Option<u32> {
         let (now, quiet) = (self.clock.now(), &mut self.class.quiet);
@@ -414,8 +413,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             && self.class.entities[Se::group(group)].weight == task_group.shares().max(MIN_SHARES)
     }
 
-    /// All levels above `leaf`, which is not the root, are up to date: from now on they need not be told, if the
-    /// conditions are met.
+    /// Starts to defer updates of the levels above `leaf`, which is not the root. All levels are up to date. Does
+    /// nothing if the conditions are not met.
     #[inline(never)]
     pub(super) fn watch(&mut self, shared: &Shared<Fair<D, T>>, leaf: u32) {
         if self.class.limits || !shared.config.quiet_levels || self.class.quiet.leaf != NOBODY {

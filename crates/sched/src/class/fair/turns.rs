@@ -13,7 +13,7 @@ use crate::task::SchedPolicy;
 use crate::tunables::Tunables;
 
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    /// Who should run next, down the hierarchy. Delayed entities that come up have paid, and leave.
+    /// Picks the next task, down the hierarchy. Picked entities with a delayed dequeue have paid, and leave.
     pub(crate) fn pick_task(&mut self, shared: &Shared<Fair<D, T>>) -> Option<u32> {
         'again: loop {
             if self.class.groups[ROOT].cfs.nr_queued == 0 {

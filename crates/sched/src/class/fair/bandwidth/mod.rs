@@ -157,9 +157,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.class.limits && self.class.groups[cfs].cfs.bandwidth.is_some() && self.check_runtime(shared, cfs)
     }
 
-    /// The running task is put so that its CPU can look for work elsewhere. In the kernel that comes after the look:
-    /// until then a group without runtime is not throttled here, and its tasks may be pulled, to wait until it has
-    /// some.
+    /// Puts the running task before its CPU balances. The kernel puts it afterwards: until then, a group without
+    /// runtime is not throttled here, and its tasks may be pulled, and wait for runtime there.
     #[inline]
     pub(crate) fn put_before_look(&mut self, se: Se) {
         if self.class.limits && se.as_task().is_some() {
@@ -199,7 +198,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// A woken task is in no position to preempt: it, or all of its group, is held back.
+    /// Whether a woken task cannot preempt, because it or its whole group is throttled.
     #[inline]
     pub(crate) fn held_back(&self, shared: &Shared<Fair<D, T>>, task: u32) -> bool {
         if !self.class.limits {
@@ -294,7 +293,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// What an empty queue does not need goes back to the pool (`return_cfs_rq_runtime`).
+    /// Returns the unused runtime of an empty queue to the pool (`return_cfs_rq_runtime`).
     fn last_dequeued(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
         if self.class.groups[cfs].cfs.nr_queued > 0 {
             return;
@@ -498,7 +497,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.resched();
     }
 
-    /// A task waits for the group it is in to be let go.
+    /// Makes a task wait until its group is unthrottled.
     fn enter_limbo(&mut self, task: u32) {
         let parent = self.class.entities[Se::task(task)].parent;
         self.local_mut(parent).limbo.push(task);
@@ -562,7 +561,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// The CPU goes offline (`unthrottle_offline_cfs_rqs`): limits hold nobody back there, so that everybody can leave.
+    /// Lifts all limits on a CPU that goes offline, so that its tasks can leave (`unthrottle_offline_cfs_rqs`).
     pub(crate) fn limits_offline(&mut self, shared: &Shared<Fair<D, T>>) {
         for slot in self.limited_slots() {
             let local = self.local_mut(slot);
@@ -658,7 +657,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             && (self.is_throttled(shared, task) || to.holds_back(shared, self.tasks[task].group))
     }
 
-    /// Whether tasks of `group` would be held back here.
+    /// Whether tasks of `group` would be throttled here.
     fn holds_back(&self, shared: &Shared<Fair<D, T>>, group: GroupId) -> bool {
         let mut group = group;
         loop {

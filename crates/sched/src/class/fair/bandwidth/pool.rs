@@ -10,7 +10,7 @@ use core::fmt;
 
 use crate::ids::CpuId;
 
-/// Unused run time is handed out again only if so long remains until the period ends anyway.
+/// The least time until the end of the period for which unused runtime is distributed again.
 const SLACK_PERIOD_NS: u64 = 5_000_000;
 /// The least time before the end of a period at which that is worth while.
 const MIN_EXPIRATION_NS: u64 = 2_000_000;
@@ -136,7 +136,7 @@ pub struct BandwidthStat {
 pub(crate) struct PeriodEnd {
     /// Periods that ended.
     pub(crate) periods: u64,
-    /// Somebody waits: the pool is to be distributed.
+    /// Set if a CPU is throttled: the pool is to be distributed.
     pub(crate) throttled: bool,
     /// What was used beyond the quota.
     pub(crate) burst: u64,
@@ -149,7 +149,7 @@ pub(crate) struct Pool {
     runtime: u64,
     /// What there was when the period began.
     runtime_snap: u64,
-    /// Nobody has taken anything since the period began.
+    /// Set if no CPU has taken runtime since the period began.
     idle: bool,
     period_active: bool,
     /// Where the beat of periods is, before the timer has run at all.
@@ -251,13 +251,13 @@ impl Pool {
         self.waiting.push(cpu);
     }
 
-    /// A CPU is let go after waiting; `throttled` is for how long that counts.
+    /// Unthrottles a CPU. `throttled` is the counted time.
     pub(crate) fn let_go(&mut self, cpu: CpuId, throttled: u64) {
         self.waiting.retain(|&other| other != cpu);
         self.stat.throttled_ns += throttled;
     }
 
-    /// Who waits, in order.
+    /// Returns the throttled CPUs, in order.
     pub(crate) fn waiting(&self) -> &[CpuId] {
         &self.waiting
     }
@@ -313,8 +313,8 @@ impl Pool {
         self.expires.saturating_sub(now) < ns
     }
 
-    /// A CPU that stopped running the group gives back what it had beyond `min_cfs_rq_runtime`. For when the slack
-    /// timer must be set, if others wait for it (not done at once: whoever gives back holds its run queue).
+    /// Returns the runtime beyond `min_cfs_rq_runtime` of a CPU that has stopped running the group. Returns the time of
+    /// the slack timer if CPUs are throttled. They are not unthrottled at once, since the caller holds its run queue.
     pub(crate) fn give_back(&mut self, amount: u64, slice: u64, now: u64) -> Option<u64> {
         self.limit?;
         self.runtime = self.runtime.saturating_add(amount);

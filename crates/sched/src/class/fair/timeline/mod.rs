@@ -32,8 +32,8 @@ use tree::Tree;
 
 /// The most entities that are kept in one sorted array.
 const FEW: usize = 8;
-/// A tree that has shrunk to so many entities becomes an array again. Well below [`FEW`], so that a run queue that
-/// swings around one length does not change shape each time.
+/// The number of entities at which a tree becomes an array again. It is well below [`FEW`], so that a run queue around
+/// one length does not change its shape each time.
 const FEW_AGAIN: usize = FEW / 2;
 
 /// Whether `a` is before `b` on a clock that wraps.

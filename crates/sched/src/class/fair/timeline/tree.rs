@@ -21,8 +21,8 @@ use super::inner::{CHILDREN, Child, Inner};
 use super::leaf::{Leaf, NONE, SLOTS};
 use super::{Entry, Summary, before, earlier};
 
-/// The least a node may have, unless it is the root. A quarter and not half of what fits: a node that was just split
-/// or filled up stays as it is for a while.
+/// The least number of entries of a node, except for the root. It is a quarter of the capacity, so that a node that was
+/// just split or filled stays unchanged for a while.
 const MIN: usize = 4;
 /// Two neighbours with no more than this become one, with room to grow.
 const MERGE: usize = 15;
@@ -283,8 +283,8 @@ impl Tree {
         self.add_child(path, self.leaf(node).summary(), new);
     }
 
-    /// Puts a new leaf to the right of the one at the end of `path`, whose summary is now `left`, and makes two of each
-    /// inner node that is full.
+    /// Adds a leaf to the right of the one at the end of `path`, whose summary is now `left`. Splits each full inner
+    /// node.
     fn add_child(&mut self, path: &Path, left: Summary, new: Child) {
         let (mut left, mut new) = (left, new);
         for &(node, at) in path.steps[..self.levels as usize].iter().rev() {
