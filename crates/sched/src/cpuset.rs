@@ -414,8 +414,7 @@ impl Cpusets {
     }
 
     /// Writes to the files of several groups: first all `cpuset.cpus`, then all `cpuset.cpus.partition`, each in order.
-    /// What follows is found once: it is the same as after one write at a time, as long as there are neither tasks nor
-    /// partitions before.
+    /// The effects are computed once. They equal those of single writes if there are no tasks and partitions before.
     pub(crate) fn write_all(&mut self, files: &[(GroupId, Option<CpuMask>, Option<Partition>)], populated: &Populated) {
         for (group, cpus, partition) in files.iter().filter(|file| file.1.is_some() || file.2.is_some()) {
             let set = self.enter(group.0);
@@ -458,8 +457,8 @@ impl Cpusets {
         })
     }
 
-    /// Everything that follows from what was written. Whether a partition is valid is found out anew for those
-    /// `looked_at` and all below them; others stay what they are, unless their parents do not.
+    /// Computes all effects of the writes. Checks the partitions `looked_at` and all below them again. Others stay
+    /// unchanged, unless their parents change.
     fn update(&mut self, looked_at: &BTreeSet<u32>, populated: &Populated) {
         // What each partition has not given away; and, with CPUs that are offline, what it was given.
         let mut left: BTreeMap<u32, CpuMask> = [(ROOT, self.online.clone())].into();

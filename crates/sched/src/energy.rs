@@ -214,19 +214,20 @@ impl Usage {
     }
 }
 
-/// Energy, where it is looked at.
+/// The state of energy-aware scheduling.
 #[derive(Debug)]
 pub(crate) struct Energy {
-    /// Those of CPUs of higher numbers first, as the kernel goes through them.
+    /// The domains, those of higher CPU numbers first, as in the kernel.
     pub(crate) domains: Vec<Domain>,
     cpus: Vec<Usage>,
-    /// Some CPU has not a fifth to spare (`rd->overutilized`): load is balanced, and nobody looks at energy.
+    /// Set if a CPU has less than a fifth of spare capacity (`rd->overutilized`): load is balanced, and wakeups ignore
+    /// energy.
     pub(crate) overutilized: RootFlags,
 }
 
 impl Energy {
-    /// That of a machine; nothing where nobody looks at it. Parts of the model that fit no machine are left out: see
-    /// [`EnergyModel::check`].
+    /// The state of a machine. None if energy is not considered. Parts of the model that do not fit the machine are
+    /// left out: see [`EnergyModel::check`].
     pub(crate) fn new<T: Tunables>(topology: &Topology, config: &Config<T>) -> Option<Self> {
         let model = config.energy.as_ref()?;
         let places = topology.cpus();

@@ -10,8 +10,8 @@ pub enum Feature {
     PlaceDeadlineInitial,
     /// EEVDF (6.12): a task that moves to another run queue keeps the rest of its deadline.
     PlaceRelDeadline,
-    /// EEVDF: the running task is not preempted at wakeup before its slice (6.6, 6.12: its lag turned into 0 point;
-    /// 6.18: the shortest slice waiting) is used up.
+    /// EEVDF: wakeups do not preempt the running task before its slice is used up (6.6, 6.12: its lag turned into 0
+    /// point; 6.18: the shortest slice waiting).
     RunToParity,
     /// EEVDF (6.12): a task with a shorter slice may preempt in spite of `RUN_TO_PARITY`.
     PreemptShort,
@@ -39,7 +39,7 @@ pub enum Feature {
     TtwuQueue,
     /// Bound the search for an idle CPU by the cache domain's utilisation.
     SisUtil,
-    /// The balancer moves at least so much load even if it is small.
+    /// The balancer moves at least a minimum of load, even for a small imbalance.
     LbMin,
     /// Load of a task that attaches is aged to now.
     AttachAgeLoad,
@@ -77,12 +77,12 @@ pub enum Feature {
     AltPeriod,
     /// CFS: a slice is never shorter than the minimal granularity.
     BaseSlice,
-    /// The newly idle balance goes by its own chance of success.
+    /// Newly-idle balancing is tried with its own success rate.
     NiRandom,
     /// End the runtime of deadline tasks by a high-resolution timer instead of the tick.
     HrtickDl,
-    /// A CPU whose real-time tasks have used up what they may have borrows from the others, where they are throttled
-    /// (6.1, 6.6; with real-time scheduling of groups all kernels). On up to 3.18; off since 5.10.
+    /// A CPU whose real-time tasks have used up their runtime borrows from others, under kernels that throttle (6.1,
+    /// 6.6; with real-time scheduling of groups all). On up to 3.18; off since 5.10.
     RtRuntimeShare,
     /// First CFS: a sleeper gets credit for the time it could have run.
     FairSleepers,
@@ -94,8 +94,8 @@ pub enum Feature {
     SkipInitial,
     /// First CFS: a CPU's average loads are of what its tasks ran since the last tick.
     PreciseCpuLoad,
-    /// 3.10 to 3.18: the balancer takes the lower of present and average load for who may be pulled from, the higher
-    /// for who may pull.
+    /// 3.10 to 3.18: the balancer takes the lower of present and average load for CPUs to pull from, the higher for the
+    /// pulling CPU.
     LbBias,
     /// NUMA balancing.
     Numa,
@@ -105,7 +105,7 @@ pub enum Feature {
     NumaFavourHigher,
     /// The balancer leaves tasks where they use more memory.
     NumaResistLower,
-    /// A CPU that seldom goes idle looks for work each time it does (7.1).
+    /// A CPU that seldom becomes idle balances each time (7.1).
     NiRate,
     /// Keep the sums of a queue's average coarser once they overflow (7.1).
     ParanoidAvg,
@@ -117,7 +117,7 @@ pub enum Feature {
     CpuRcRequeue,
     /// CPU resource controller: loads are counted by ticks, not taken when slices end.
     CpuRcTick,
-    /// CPU resource controller: those who still wait are looked at, not only those who run at last.
+    /// CPU resource controller: waiting tasks are checked, and not only tasks that run at last.
     CpuRcWaiting,
     /// Ours, in no kernel on offer: the balancer compares groups by their average load alone ("A Decade of Wasted
     /// Cores", 3.1).
@@ -127,8 +127,8 @@ pub enum Feature {
     OldNumaGroups,
     /// Ours, in no kernel on offer: a wakeup looks for a CPU in the waker's node only (the same, 3.3).
     OldWakeNode,
-    /// Ours, in no kernel on offer: when the domains are built anew, after a CPU came or went, those of several NUMA
-    /// nodes are left out (the same, 3.4).
+    /// In no supported kernel: a rebuild of the domains, after a CPU went offline or online, leaves out those of
+    /// several NUMA nodes (the same, 3.4).
     OldLostDomains,
 }
 
@@ -443,7 +443,7 @@ impl Feature {
         FEATURES.iter().find(|row| row.feature == self).map_or("", |row| row.name)
     }
 
-    /// Why it makes no difference here, if it does not: a word for those who switch it.
+    /// Returns why the feature has no effect here, for users who switch it. None if it has one.
     ///
     /// ```
     /// use vruntime_sched::features::Feature;

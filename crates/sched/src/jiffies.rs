@@ -10,16 +10,16 @@ use core::sync::atomic::Ordering::Relaxed;
 use crate::ids::CpuId;
 use crate::sync::{AtomicU32, AtomicU64};
 
-/// Nobody keeps the count: no CPU ticks.
+/// No CPU keeps the count, because none ticks.
 const NOBODY: u32 = u32::MAX;
 
-/// The count, and who keeps it.
+/// The count, and the CPU that keeps it.
 #[derive(Debug)]
 pub(crate) struct Jiffies {
     count: AtomicU64,
-    /// When it goes up next, nanoseconds; 0 until somebody has looked.
+    /// The time of the next increment, nanoseconds. 0 before the first call.
     next: AtomicU64,
-    /// When it comes to 1, nanoseconds: from then on it goes up with every tick.
+    /// The time of jiffy 1, nanoseconds. The count then rises with every tick.
     first: AtomicU64,
     keeper: AtomicU32,
 }
@@ -39,7 +39,7 @@ impl Jiffies {
         self.first.store(at, Relaxed);
     }
 
-    /// The count as it was told last.
+    /// Returns the count as last updated.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         self.count.load(Relaxed)

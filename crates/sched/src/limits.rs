@@ -14,8 +14,10 @@ use crate::scheduler::{Scheduler, finish_verb};
 use crate::tunables::Tunables;
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Gives a group another CPU limit, or none: `cpu.max` and `cpu.max.burst`. Takes effect at once: the group begins
-    /// with a whole quota, and nothing is owed from before.
+    /// Sets or removes a group's CPU limit: `cpu.max` and `cpu.max.burst`. It takes effect at once: the group begins
+    /// with a whole quota and without debt.
+    ///
+    /// A custom policy that does not support limits ignores them.
     ///
     /// A policy of one's own that knows nothing of limits goes on without.
     ///
@@ -91,9 +93,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// The running task of `cpu` returns to user mode; to be called where
-    /// [`Rq::notify_resume`](crate::Rq::notify_resume) says so. If a reschedule is due too, that comes first. Since
-    /// 6.18 this is where tasks of a throttled group stop: then a reschedule is asked for.
+    /// Returns the running task of `cpu` to user mode. Hosts call it when
+    /// [`Rq::notify_resume`](crate::Rq::notify_resume) is set, after a pending reschedule. 6.18+: tasks of a throttled
+    /// group stop here, by a request to reschedule.
     pub fn return_to_user(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);

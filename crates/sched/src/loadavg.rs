@@ -89,12 +89,12 @@ fn interval(tick_ns: u64) -> u64 {
     (5 * (SECOND / tick_ns) + 1) * tick_ns
 }
 
-/// What the CPUs have told.
+/// The contributions of the CPUs.
 #[derive(Debug)]
 pub(crate) struct Shares {
-    /// Tasks that all CPUs have told of (`calc_load_tasks`).
+    /// Tasks that all CPUs have added (`calc_load_tasks`).
     tasks: AtomicI64,
-    /// Changes told by CPUs whose tick stopped (`calc_load_nohz`).
+    /// Changes of CPUs whose tick stopped (`calc_load_nohz`).
     baskets: [AtomicI64; 2],
     /// Which basket belongs to the sample that is due next; the other one is for the one after it.
     basket: AtomicU32,
@@ -161,7 +161,7 @@ pub(crate) struct RqLoad {
     /// Tasks that went to sleep here uninterruptibly less those woken here from such a sleep: only the sum over all
     /// CPUs means something.
     pub(crate) nr_uninterruptible: i64,
-    /// What the CPU told last (`calc_load_active`).
+    /// The CPU's last contribution (`calc_load_active`).
     told: i64,
     /// When it shall tell next, nanoseconds.
     pub(crate) due: u64,
@@ -172,7 +172,7 @@ impl RqLoad {
         Self { nr_uninterruptible: 0, told: 0, due: interval(tick_ns) }
     }
 
-    /// The change since it was last told.
+    /// Returns the change since the last contribution.
     fn fold(&mut self, nr_running: u32) -> i64 {
         let active = i64::from(nr_running) + self.nr_uninterruptible;
         active - core::mem::replace(&mut self.told, active)
@@ -191,7 +191,7 @@ pub(crate) fn tick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) {
     }
 }
 
-/// The tick of a CPU stops: nobody will ask it for a while (`calc_load_nohz_start`).
+/// Adds a CPU's change before its tick stops (`calc_load_nohz_start`).
 #[inline]
 pub(crate) fn tick_stopped<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) {
     let change = rq.load.fold(rq.nr_running);
@@ -204,8 +204,8 @@ pub(crate) fn tick_stopped<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u
     }
 }
 
-/// The tick of a CPU goes on (`calc_load_nohz_stop`). It told all it had when the tick stopped, so whatever is due
-/// already is no business of its.
+/// Restarts the tick of a CPU (`calc_load_nohz_stop`). Its change was added when the tick stopped, so a sample that is
+/// due already needs nothing of it.
 #[inline]
 pub(crate) fn tick_restarted<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) {
     let tick_ns = shared.config.tunables.tick_ns();
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(LoadAvg([2046, 2037, 20 * 2048 + 41]).to_string(), "1.00 0.99 20.02");
     }
 
-    /// The classical curve: after a minute of one task 1 - 1/e, after so long that it changes no more 1.00.
+    /// The classical curve: after a minute of one task 1 - 1/e, in the limit 1.00.
     #[test]
     fn one_task_makes_one_in_the_end() {
         let mut load = LoadAvg::default();

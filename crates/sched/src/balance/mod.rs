@@ -96,11 +96,11 @@ pub(crate) struct DomainState {
 }
 
 impl DomainState {
-    /// That of a domain made at `now`, in the jiffy `jiffies`, whose CPUs balance each `interval`. Newly-idle balancing
-    /// is tried `ratio` of 1024 times.
+    /// The state of a domain made at `now`, in the jiffy `jiffies`, whose CPUs balance each `interval`. Newly-idle
+    /// balancing is tried `ratio` of 1024 times.
     ///
-    /// How often it is tried later hangs on what the machine has done: it follows, 512 tries late, how often it has
-    /// helped (`crates/sim/COSTS.md` has what a real machine's was).
+    /// Later the ratio follows the success rate, with a delay of 512 tries (`crates/sim/COSTS.md` has the values of a
+    /// real machine).
     fn new(interval: u64, now: u64, jiffies: u64, ratio: u32) -> Self {
         // Always is always.
         let ratio = ratio.min(1 << 16);

@@ -176,9 +176,8 @@ impl RootDomain {
         self.cpus.load(Relaxed) as usize
     }
 
-    /// Whether a CPU of that capacity may leave, for it goes offline, and the `server` bandwidth it reserves for its
-    /// fair tasks with it (`dl_bw_manage`): what is promised otherwise has to fit on those that stay, and if anything
-    /// is, one has to stay.
+    /// Checks whether a CPU of this capacity may go offline, with the `server` bandwidth of its fair tasks
+    /// (`dl_bw_manage`). The other reserved bandwidth has to fit on the remaining CPUs, and needs at least one of them.
     ///
     /// # Errors
     ///
@@ -213,7 +212,7 @@ impl RootDomain {
         self.extra_bw.store(max_bw as i64 - self.share(self.total()), Relaxed);
     }
 
-    /// Whether so many CPUs would have room for what is promised (`cpuset_cpumask_can_shrink`).
+    /// Checks whether `cpus` CPUs have room for the reserved bandwidth (`cpuset_cpumask_can_shrink`).
     ///
     /// # Errors
     ///

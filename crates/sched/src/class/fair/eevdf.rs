@@ -78,8 +78,8 @@ fn lag_limit<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<Eevdf
     (2 * rq.se(se).slice).max(tick)
 }
 
-/// Remembers what an entity that leaves is owed, or owes. True if that is not where it stands on its queue: it is
-/// beyond the limit, or (7.1) it sleeps already, and neither runs up more debt nor is owed anything for that.
+/// Stores the lag of an entity that leaves. Returns whether the stored lag differs from its lag on the queue: it
+/// exceeds the limit, or (7.1) the entity sleeps already and keeps its debt.
 fn update_lag<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) -> bool {
     let limit = lag_limit(rq, shared, se);
     let (entity, queue) = rq.class.both(se);
@@ -128,7 +128,7 @@ fn cancel_protection(entity: &mut Entity) {
     entity.protected_until = earlier(entity.protected_until, entity.vruntime);
 }
 
-/// Whether the one that somebody wants to run next is picked: it costs others latency, not fairness.
+/// Whether to pick the preferred buddy: this costs others latency, and not fairness.
 fn may_take_buddy<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, buddy: Se) -> bool {
     shared.config.features.has(Feature::PickBuddy) && entity_eligible(rq, buddy)
 }
@@ -202,8 +202,8 @@ fn shorten_protection<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &Fai
     entity.protected_until = earlier(entity.protected_until, until);
 }
 
-/// Whom a woken entity is compared with in late releases of 6.18: who would be picked, once those have left that sleep
-/// and would be.
+/// Returns the entity that a woken one is compared with in late releases of 6.18: the entity picked after all sleeping
+/// entities that would be picked have left.
 fn pick_awake<T: Tunables>(
     rq: &mut FairCpu<EevdfOrder, T>,
     shared: &FairShared<EevdfOrder, T>,
@@ -254,9 +254,8 @@ fn set_weight<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, se: Se, weight: u64)
     }
 }
 
-/// How kernels up to 6.12, and from 7.1 on, change a weight: about the queue's average, which stays where it is. What
-/// an entity is owed, and what is left from there to its deadline, are the same in real time; in 7.1 the end of its
-/// protection, too, and the deadline a sleeper took along.
+/// Changes a weight as up to 6.12 and from 7.1 on: about the queue's average, which does not move. Lag and the time to
+/// the deadline stay equal in real time. 7.1 also keeps the end of the protection, and a sleeper's deadline.
 fn reweight_about_average<T: Tunables>(
     rq: &mut FairCpu<EevdfOrder, T>,
     shared: &FairShared<EevdfOrder, T>,
@@ -299,9 +298,9 @@ fn reweight_about_average<T: Tunables>(
     }
 }
 
-/// How 6.18 finds the place of the running entity, which is on none of its queue's counts, after a change of its
-/// weight: as if it joined a queue that it is still part of, with its old vruntime and its new weight. That leaves it
-/// further from the average than it was, on either side: by a quarter if it weighs as much as all others.
+/// Places the running entity after a change of its weight as 6.18 does: as if it joined the queue that it is still part
+/// of, with its old vruntime and its new weight. Its distance from the average grows on either side: by a quarter if it
+/// weighs as much as all others.
 #[inline(never)]
 fn place_running<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) {
     let (entity, queue) = rq.class.both(se);
@@ -315,9 +314,9 @@ fn place_running<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShar
     queue.sum_w -= weight;
 }
 
-/// NEXT_BUDDY since 6.19 (and in late releases of 6.18): who wakes becomes the buddy unless there is one with an
-/// earlier deadline. If his waker is about to sleep that is all (`preempt_sync`: the waker would have to have run for a
-/// while since it was last charged, which it was just now). `None`: he is compared as ever.
+/// NEXT_BUDDY 6.19+ (and late releases of 6.18): a woken entity becomes the buddy unless the present buddy has an
+/// earlier deadline. With a waker about to sleep, no more happens (`preempt_sync` requires that the waker ran for a
+/// while since its last charge, which was just now). `None`: compare as usual.
 #[inline(never)]
 fn meets_buddy<T: Tunables>(
     rq: &mut FairCpu<EevdfOrder, T>,
@@ -381,8 +380,8 @@ impl Discipline for EevdfOrder {
         !shared.config.has(Behaviour::BuddyInPick)
     }
 
-    /// Since 6.14 who is not eligible is left alone by a balancer that has not failed yet. A task that the tick has
-    /// just preempted mostly is not.
+    /// 6.14+: a balancer that has not failed yet does not move a task that is not eligible. A task that the tick has
+    /// just preempted mostly is not eligible.
     fn has_run_ahead<T: Tunables>(rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) -> bool {
         let config = &shared.config;
         config.has(Behaviour::IneligibleMoves) && config.features.has(Feature::PlaceLag) && !entity_eligible(rq, se)

@@ -593,12 +593,11 @@ fn take_off(avg: &mut pelt::Avg, removed: &Removed, divider: u64) {
     avg.runnable_sum = not_less(avg.runnable_sum, avg.runnable_avg * MIN_DIVIDER);
 }
 
-/// A sum that is not less than what its average makes likely. Kernels compare the lower 32 bits of both, and keep these
-/// (`max_t(u32, ...)`): of a queue with a load of some 91,900 or more, which is ninety tasks of nice 0, the rest is
-/// lost until the tasks' own averages restore it. Watched on 6.18.44: with 110 hogs on a CPU its load of 112,439 was
-/// 41,561 some milliseconds after one of them got another nice value, and its runnable average fell from 112,648 to
-/// 37,486 when one was moved away. 6.1 and 6.12 have it in their text; the older ones here, which keep no such sums,
-/// have it only because their averages are these.
+/// Returns a sum that is at least `likely`. Kernels compare the lower 32 bits of both and keep these (`max_t(u32,
+/// ...)`). A queue with a load of about 91,900 or more, ninety tasks of nice 0, loses the rest until its tasks'
+/// averages restore it. Observed on 6.18.44 with 110 hogs on a CPU: its load of 112,439 was 41,561 some milliseconds
+/// after a change of a nice value, and its runnable average fell from 112,648 to 37,486 when a task was moved away. 6.1
+/// and 6.12 have the same comparison. Older kernels have it here only because they use these averages.
 fn not_less(sum: u64, likely: u64) -> u64 {
     u64::from((sum as u32).max(likely as u32))
 }
