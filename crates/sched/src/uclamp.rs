@@ -210,7 +210,7 @@ fn restricted<P: Policy>(shared: &Shared<P>, task: &Task<P>) -> Clamps {
     Clamps { min: min.min(tunables.system.min), max: max.min(tunables.system.max) }
 }
 
-/// Values are counted in so many ranges.
+/// The number of ranges of values.
 const BUCKETS: usize = 20;
 const BUCKET: u16 = (SCALE + BUCKETS as u16 / 2) / BUCKETS as u16;
 
@@ -220,9 +220,8 @@ struct Bucket {
     tasks: u32,
 }
 
-/// One bound of a CPU: the greatest of its runnable tasks'. Tasks of nearly the same value share a bucket, which
-/// remembers the greatest until it is empty: a CPU may be boosted a little longer than needed, but nothing has to be
-/// searched.
+/// One bound of a CPU: the maximum over its runnable tasks. Tasks of similar values share a bucket, which keeps its
+/// maximum until it is empty. A CPU may therefore be boosted a little too long, but no search is needed.
 #[derive(Clone, Debug)]
 struct Aggregate {
     buckets: [Bucket; BUCKETS],
@@ -247,7 +246,7 @@ impl Aggregate {
         self.value = self.value.max(value);
     }
 
-    /// True when nobody is left.
+    /// Returns true if no task is left.
     fn dec(&mut self, value: u16) -> bool {
         let top = self.value;
         let bucket = self.bucket(value);
@@ -267,7 +266,7 @@ impl Aggregate {
 pub(crate) struct RqUclamp {
     min: Aggregate,
     max: Aggregate,
-    /// Nobody is runnable: the last upper bound is kept, so that what has run decays without raising the frequency.
+    /// Set if no task is runnable: the last upper bound is kept, so that utilisation decays without a higher frequency.
     idle: bool,
 }
 

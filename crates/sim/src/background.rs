@@ -22,7 +22,7 @@ use crate::rng::Rng;
 
 /// Between two wakeups of a CPU's kernel thread.
 const PERIOD_NS: u64 = 1_000_000_000;
-/// So many ticks before that of the CPU before.
+/// The distance from the previous CPU's wakeup, ticks.
 const SKEW_TICKS: u64 = 3;
 
 /// Class and name of the thread of grace periods.
@@ -31,8 +31,8 @@ pub(crate) const RCU: &str = "rcu_preempt";
 /// Class of what was measured.
 const RESIDENT: &str = "background";
 
-/// The workload with what a machine of `cpus` CPUs does besides, after the workload's own tasks. As it is if that is
-/// nothing.
+/// Appends the background of a machine with `cpus` CPUs to the workload's tasks. Returns the workload itself if there
+/// is none.
 pub(crate) fn with_residents<'a>(
     workload: &'a Workload,
     cpus: usize,
@@ -85,7 +85,7 @@ fn add_resident(resident: &Resident, cpus: usize, all: &mut Workload, rng: &mut 
     add_periodic(Task { settings, before, ..task }, start, period, resident.work, all);
 }
 
-/// A thread that works so long each period from `start` on.
+/// Adds a thread that works for `work` in each period from `start` on.
 fn add_periodic(task: Task, start: u64, period: u64, work: u64, all: &mut Workload) {
     let timer = all.timers.len();
     all.timers.push(Timer { name: task.name.clone(), start: Some(start) });

@@ -37,9 +37,9 @@ use crate::stalls::Stalls;
 use crate::sync::Objects;
 use crate::task::FIRST;
 
-/// A seed other than 0 starts each task up to so much late.
+/// The latest start of a task with a seed other than 0, nanoseconds.
 const START_JITTER: u64 = 5_000;
-/// So long a task may take to end after the duration, nanoseconds.
+/// The time in which tasks may end after the duration, nanoseconds.
 const GRACE: u64 = 1_000_000_000;
 
 /// A word on the first group with a limit, under a policy that keeps to none.
@@ -149,7 +149,7 @@ fn first_ticks(config: &Config, period: u64, rng: &mut Rng) -> Vec<u64> {
     (0..cpus).map(|cpu| phase + cpu * skew).collect()
 }
 
-/// What can change of each of the workload's groups, as it is in the beginning.
+/// Returns the initial changeable state of each of the workload's groups.
 fn group_states(workload: &Workload) -> Vec<GroupState> {
     let state = |group: &vruntime_workload::program::Group| {
         let max = group.max.map(|max| (max.quota, max.period));
@@ -158,8 +158,8 @@ fn group_states(workload: &Workload) -> Vec<GroupState> {
     workload.groups.iter().map(state).collect()
 }
 
-/// Where forks put tasks one after another that fall asleep soon: each on the idlest CPU that it may run on, so on
-/// every one in turn, in any order. (Watched on a real 6.18: of five on 2 CPUs three and two, 13 times of 14.)
+/// The CPUs on which forks put tasks that fall asleep soon: each time the idlest allowed CPU, so all in turn, in any
+/// order. (Observed under 6.18: of five tasks on 2 CPUs three and two, 13 times of 14.)
 struct Beds {
     /// All CPUs, those that have waited longest for a task first.
     queue: Vec<CpuId>,

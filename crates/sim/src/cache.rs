@@ -25,7 +25,7 @@ const CACHED_BUFFERS: u32 = 1024;
 pub(crate) struct Recent([u32; 3]);
 
 impl Recent {
-    /// Nobody.
+    /// No task.
     pub(crate) const NONE: Self = Self([IDLE; 3]);
 
     /// `task` has the CPU. How much of it the cache has lost, halves.
@@ -45,7 +45,7 @@ impl Recent {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// What it takes that `cpu`'s cache has `next` no more, who is to run.
+    /// Returns the cost of refilling `cpu`'s cache for `next`.
     #[inline]
     pub(crate) fn refill(&mut self, cpu: usize, next: u32) -> u64 {
         let cost = self.core.costs.cold_switch_ns;

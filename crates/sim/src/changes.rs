@@ -130,7 +130,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         })
     }
 
-    /// Guarantees a group of the workload so many percent of the machine.
+    /// Guarantees a group of the workload `percent` of the machine.
     pub(crate) fn set_group_guarantee(&mut self, cpu: usize, group: usize, percent: u32) -> Result<(), Error> {
         let (id, now) = (self.groups[group], self.core.now);
         let set = sched!(self, cpu).set_group_guarantee(id, percent);
@@ -168,7 +168,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 }
 
-/// The scheduler's limit; what is none was told before the machine was built.
+/// Returns the scheduler's limit. Invalid limits were reported before the machine was built.
 pub(crate) fn limit(max: Bandwidth) -> Option<Limit> {
     Limit::new(max.quota, max.period, max.burst).ok()
 }

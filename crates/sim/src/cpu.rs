@@ -12,7 +12,7 @@ use crate::mm::NO_MM;
 
 /// Full speed: capacity 1024 times 1000 thousandths.
 pub(crate) const UNIT: u64 = 1024 * 1000;
-/// Up to so many nanoseconds (two hours) times `UNIT` fit a word, which spares wide divisions.
+/// The nanoseconds (two hours) up to which a product with `UNIT` fits a word, which avoids wide divisions.
 const SMALL: u64 = (1 << 63) / UNIT;
 /// "Not at all": an event that does not come.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -25,7 +25,7 @@ pub(crate) const STOPPER: u32 = u32::MAX - 1;
 /// Interrupts on their way to a CPU.
 pub(crate) const RESCHED: u8 = 1;
 pub(crate) const NOHZ: u8 = 2;
-/// Real-time tasks are asked for.
+/// A request for real-time tasks.
 pub(crate) const RT_PUSH: u8 = 4;
 
 /// What SCHED_SOFTIRQ is raised for: to balance for the CPU, to balance for the idle ones.
@@ -50,7 +50,7 @@ pub(crate) struct Cpu {
     pub(crate) exec_at: u64,
     /// Since when the virtual CPU is off the CPUs of its host though it has something to do; [`NEVER`] if it is not.
     stopped_at: u64,
-    /// Who has the CPU: a task's index, [`IDLE`] or [`STOPPER`].
+    /// The running task: its index, [`IDLE`] or [`STOPPER`].
     pub(crate) curr: u32,
     /// `UNIT`ths of a nanosecond done beyond `work`.
     pub(crate) fraction: u32,
@@ -61,23 +61,23 @@ pub(crate) struct Cpu {
     pub(crate) unscaled: bool,
     /// The reschedule has been noticed: it happens as soon as the kernel can be preempted.
     pub(crate) resched: bool,
-    /// SCHED_SOFTIRQ is raised, for [`BALANCE`], [`NOHZ_BALANCE`]: it comes at `softirq_at`.
+    /// The reasons of a raised SCHED_SOFTIRQ, [`BALANCE`] or [`NOHZ_BALANCE`]. It runs at `softirq_at`.
     pub(crate) softirq: u8,
     pub(crate) soft_kind: OverheadKind,
 
     /// Part of `debt` that can be preempted; `soft_kind` is what it is.
     pub(crate) soft: u64,
     pub(crate) time: CpuTime,
-    /// How much kernel time observers were told of, what is still to be paid included.
+    /// The kernel time that observers have received, including unpaid time.
     pub(crate) told: u64,
     /// An idle CPU has left, or will have left, its idle state at this instant.
     pub(crate) awake_at: u64,
-    /// The address space it has, also while a kernel thread or nobody runs; [`NO_MM`] before the first.
+    /// The present address space, also while a kernel thread or the idle task runs; [`NO_MM`] before the first.
     pub(crate) mm: u32,
-    /// Who had it last.
+    /// The last tasks of this CPU.
     pub(crate) recent: Recent,
 
-    /// When the interrupt returns that raised the softirq: before anybody can be switched to.
+    /// The return of the interrupt that raised the softirq, before any switch.
     softirq_at: u64,
     /// Interrupts on their way: [`RESCHED`], [`NOHZ`], [`RT_PUSH`].
     pub(crate) ipi: u8,
@@ -85,7 +85,7 @@ pub(crate) struct Cpu {
     pub(crate) ipi_at: u64,
     /// What leaving the idle state it is in takes longer than leaving the shallowest there could be, nanoseconds.
     pub(crate) exit_latency: u64,
-    /// It waits for a CPU of the host's, as observers were told: time that is stolen from a virtual machine.
+    /// Whether it waits for a CPU of the host, as reported to observers: time stolen from a virtual machine.
     pub(crate) stolen: bool,
 }
 
@@ -167,8 +167,7 @@ impl Cpu {
         self.stopped_at = if stopped { now } else { NEVER };
     }
 
-    /// The end, up to which accounts are settled. What observers were told of and the host gave no time for counts as
-    /// told.
+    /// Ends the account. Reported kernel time that the host gave no time for counts as reported.
     pub(crate) fn end(&mut self) {
         let unpaid = self.told - self.time.overhead;
         self.time.overhead = self.told;
@@ -266,13 +265,13 @@ impl Cpu {
         self.softirq_at = now.saturating_add(ns);
     }
 
-    /// What the softirq was raised for, if it comes at `now` or should have come.
+    /// Returns and clears the reasons of the softirq, if it is due at `now`.
     #[inline]
     pub(crate) fn take_softirq(&mut self, now: u64) -> u8 {
         if self.softirq == 0 || self.softirq_at > now { 0 } else { std::mem::take(&mut self.softirq) }
     }
 
-    /// When the softirq comes, which is raised.
+    /// Returns the time of the raised softirq.
     #[inline]
     pub(crate) fn softirq_at(&self) -> u64 {
         self.softirq_at.max(self.since)
@@ -326,7 +325,7 @@ mod tests {
         assert_eq!((cpu.debt, cpu.work), (0, 0));
     }
 
-    /// While it stands still nothing of the kernel's comes nearer, and what ends at a time does.
+    /// While a CPU is stopped, kernel work does not progress, and work with a fixed end does.
     #[test]
     fn a_cpu_that_stood_still_goes_on_where_it_was() {
         let mut cpu = Cpu::new(1024);
@@ -346,7 +345,7 @@ mod tests {
         assert_eq!((cpu.kernel_end, cpu.softirq_at), (80, 90));
     }
 
-    /// What was told of and not spent is not what it was doing meanwhile, either.
+    /// Reported but unpaid time does not count as other time either.
     #[test]
     fn what_is_told_and_not_paid_at_the_end_is_overhead() {
         for curr in [IDLE, 0] {

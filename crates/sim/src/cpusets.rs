@@ -11,10 +11,10 @@ use crate::error::{Error, Who};
 use crate::machine::{Machine, sched};
 use crate::moment::Moment;
 
-/// So many notes of one kind are kept.
+/// The most notes of one kind.
 const NOTES: usize = 16;
 
-/// What was told of cpusets last.
+/// The last reported cpusets.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     /// By group of the workload.

@@ -37,7 +37,7 @@ fn wrong(error: &dyn fmt::Display) -> String {
     halves(error).0
 }
 
-/// Who asks for what cannot be.
+/// The source of an impossible request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Who {
@@ -47,7 +47,7 @@ pub enum Who {
     Group(String),
     /// The session of this name.
     Session(String),
-    /// What changes so many nanoseconds after the start.
+    /// A change, this many nanoseconds after the start.
     Change(u64),
     /// All that is run.
     Scenario,
@@ -103,7 +103,7 @@ pub enum Error {
         cpus.saturating_sub(1)
     )]
     NoSuchCpu {
-        /// Who names it.
+        /// The source of the request.
         who: Who,
         /// The CPU.
         cpu: u32,
@@ -119,7 +119,7 @@ pub enum Error {
         /// Path of the first group; none if there is no group at all.
         first: Option<String>,
     },
-    /// No CPU is left for everybody else.
+    /// No CPU is left for other tasks.
     #[error("every CPU is isolated")]
     AllIsolated,
     /// `cpuset.cpus` or `cpuset.cpus.partition` of the root group.
@@ -167,10 +167,10 @@ pub enum Error {
         /// Why it cannot be.
         error: GuaranteeError,
     },
-    /// The kernel is older than what is asked of it.
+    /// The kernel is older than a requested feature.
     #[error("{who} asks for {what}, which Linux {kernel} lacks: {since} introduced it")]
     TooOld {
-        /// Who asks for it.
+        /// The source of the request.
         who: Who,
         /// What it asks for, in the kernel's words.
         what: &'static str,
@@ -182,7 +182,7 @@ pub enum Error {
     /// A workload refers to an object that does not exist.
     #[error("{who} refers to {kind} number {index}, but the workload has {count}")]
     Dangling {
-        /// Who does.
+        /// The source of the reference.
         who: Who,
         /// "mutex", "task", ...
         kind: &'static str,
@@ -194,7 +194,7 @@ pub enum Error {
     /// A value out of its range.
     #[error("{who}: {what} is {value}, expected {expected}")]
     OutOfRange {
-        /// Who asks for it.
+        /// The source of the value.
         who: Who,
         /// Name of the value.
         what: &'static str,
@@ -212,7 +212,7 @@ pub enum Error {
     /// A weight or a CPU limit that a group cannot have.
     #[error("{who}: {error}")]
     BadLimit {
-        /// Who asks for it.
+        /// The source of the value.
         who: Who,
         /// Why it cannot be.
         error: GroupError,
@@ -238,7 +238,7 @@ pub enum Error {
     /// Nothing would ever stop the run but that the machine holds no more tasks.
     #[error("task `{task}` is forked without end, and the run has no duration")]
     ForksForEver {
-        /// A task whose kind forks the next of its kind, or whoever does.
+        /// A task whose kind forks the next of its kind, directly or through others.
         task: String,
     },
     /// `sched_setattr` or `sched_setaffinity` of a deadline task is refused.
@@ -305,8 +305,8 @@ pub enum Error {
         /// Its phase.
         phase: String,
     },
-    /// The scheduler and the machine keep each other busy without time passing: a fault in one of them, most likely in
-    /// a policy of your own that asks for a reschedule at every reschedule.
+    /// The scheduler and the machine keep each other busy at one instant. Most likely a custom policy requests a
+    /// reschedule at every reschedule.
     #[error("no time passes any more at {}: switches and interrupts follow each other without end", Moment(*now))]
     Stalled {
         /// Nanoseconds since the start.

@@ -14,8 +14,7 @@
 /// Index of a source.
 pub(crate) type Source = u32;
 
-/// Sources fit in this many bits of a key; the rest counts the armings, so that events of one instant come in the
-/// order in which they were armed.
+/// The bits of a key for sources. The rest counts armings, so events of one instant are in the order of arming.
 const SOURCE_BITS: u32 = 24;
 /// How many sources there can be.
 pub(crate) const MAX_SOURCES: usize = 1 << SOURCE_BITS;
@@ -55,7 +54,7 @@ struct Tournament {
 }
 
 impl Tournament {
-    /// With so many slots, all empty.
+    /// A tournament with `slots` empty slots.
     fn new(slots: usize) -> Self {
         let leaves = slots.div_ceil(ARITY).max(1);
         // Every line but the root has a place in a line above.
@@ -73,9 +72,8 @@ impl Tournament {
         self.lines[self.leaves..].iter().flat_map(|line| line.0)
     }
 
-    /// Writes the key of a place, and what follows from it on the lines above. A line is looked through only if its
-    /// least has become later: an earlier key is the least by itself, and what was not the least and is not now changes
-    /// nothing.
+    /// Writes the key of a slot, and updates the lines above. A line is searched only if its minimum has become later:
+    /// an earlier key is the minimum itself, and other changes have no effect.
     #[inline]
     fn set(&mut self, place: usize, key: u128) {
         let (mut line, mut place, mut key) = (self.leaves + place / ARITY, place % ARITY, key);

@@ -46,7 +46,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         curr < STOPPER && self.tasks[curr as usize].next.in_user_mode()
     }
 
-    /// Whether the running task of `cpu` has to give way, or to look whether it has to before it goes on in user mode.
+    /// Whether the running task of `cpu` has to reschedule, or to check for that before it continues in user mode.
     #[inline]
     pub(crate) fn leaves(&self, cpu: usize, user: bool) -> bool {
         let rq = &self.rqs[cpu];

@@ -9,8 +9,8 @@ use vruntime_workload::scenario::Preempt;
 use crate::config::Config;
 use crate::error::{Error, Who};
 
-/// Whether who reads from a full pipe wakes a writer even if no page of it has become free: from 5.5 on, when writers
-/// got a queue of their own, up to 6.13.
+/// Whether a reader of a full pipe wakes a writer even without a free page: from 5.5 on, when writers got a queue of
+/// their own, up to 6.13.
 pub(crate) fn pipes_wake_in_vain(kernel: &Kernel) -> bool {
     kernel.is_at_least([5, 5, 0]) && !kernel.is_at_least([6, 14, 0])
 }
@@ -121,7 +121,7 @@ struct Had<'a> {
 }
 
 impl Had<'_> {
-    /// Refuses `novelty` to whoever wants it, if the kernel is older.
+    /// Rejects a request for `novelty` if the kernel is older.
     fn ask(&self, wants: bool, novelty: &Novelty, who: &dyn Fn() -> Who) -> Result<(), Error> {
         let Novelty { what, version, since } = *novelty;
         if !wants || self.kernel.is_at_least(version) {

@@ -15,10 +15,10 @@ use crate::error::Error;
 use crate::machine::{Machine, sched};
 use crate::moment::Moment;
 
-/// So many tasks are named in notes of one kind; the others are counted.
+/// The most tasks that notes of one kind name. The others are counted.
 const NAMED: usize = 8;
 
-/// Whether a machine of so many CPUs can do all that.
+/// Checks whether a machine with `nr_cpus` CPUs can make all these changes.
 ///
 /// # Errors
 ///
@@ -51,7 +51,7 @@ pub(crate) fn check(hotplug: &[Hotplug], nr_cpus: usize, isolated: &CpuMask) -> 
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Arms the event of the next CPU that comes or goes.
+    /// Arms the event of the next change.
     pub(crate) fn arm_hotplug(&mut self) {
         if let Some(next) = self.workload.hotplug.get(self.plugged) {
             let source = self.core.hotplug_source();
@@ -59,7 +59,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// A CPU comes or goes.
+    /// Takes the next CPU offline or online.
     #[inline(never)]
     pub(crate) fn on_hotplug(&mut self) {
         let Hotplug { at, cpu, online } = self.workload.hotplug[self.plugged];

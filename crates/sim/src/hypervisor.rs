@@ -82,22 +82,21 @@ pub(crate) struct Hypervisor<'a> {
     busy: Vec<bool>,
     /// Virtual CPUs that are on a CPU of the host's.
     on: Vec<bool>,
-    /// The virtual CPU that was taken off its CPU with a lock of the emulator's: nobody gets on before it does.
+    /// The virtual CPU that was preempted with a lock of the emulator: all others stop until it runs.
     holder: Option<usize>,
     lock_permille: u64,
-    /// Draws who holds that lock.
+    /// Draws the holder of that lock.
     rng: Rng,
     /// The emulator's thread that makes interrupts of timers, if it has one.
     io: Option<u32>,
     /// Virtual CPUs for which it has one to make, or has made one.
     announced: Vec<bool>,
-    /// Virtual CPUs that sleep until it is done: they were at work when it made theirs, on another CPU, and what tells
-    /// them of it needs what it has locked. (Watched on a real 6.18: they are back after 45 us, mostly before whoever
-    /// came in their place.)
+    /// Virtual CPUs that sleep for the lock: they ran when the host switched on another CPU, and its notification needs
+    /// the locked data. (Observed under 6.18: they return after 45 us, mostly before the threads that replaced them.)
     blocked: Vec<bool>,
     /// Interrupts that wait for the host, by virtual CPU: their sources are armed for [`NEVER`].
     held: Vec<Vec<Source>>,
-    /// When the host has its next event; none while nobody runs there.
+    /// The time of the host's next event. None while no task runs there.
     next: Option<u64>,
 }
 
@@ -184,7 +183,7 @@ impl<'a> Hypervisor<'a> {
         self.announced[cpu] = false;
     }
 
-    /// Who needs what the emulator has locked sleeps for it, and everybody goes on as the host lets him from there.
+    /// Puts virtual CPUs that need the emulator's lock to sleep. All others continue as the host schedules them.
     fn update_blocked(&mut self, now: u64) {
         self.look();
         let Some(io) = self.io else { return };
@@ -208,7 +207,7 @@ impl<'a> Hypervisor<'a> {
         }
     }
 
-    /// Asks the host where everybody is.
+    /// Reads the state of each virtual CPU from the host.
     fn look(&mut self) {
         let mut on = vec![false; self.on.len()];
         for cpu in &self.host.core.cpus {
@@ -230,7 +229,7 @@ impl<'a> Hypervisor<'a> {
 
 /// What a host does.
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Handles all events up to `now`; returns when the next one comes.
+    /// Handles all events up to `now`, and returns the time of the next.
     fn advance(&mut self, now: u64) -> Option<u64> {
         while let Some((at, source)) = self.core.queue.next_by(now) {
             self.core.now = self.core.now.max(at);
@@ -291,7 +290,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         !made || self.host.as_ref().is_some_and(|host| !host.runs(cpu))
     }
 
-    /// The interrupt `source` of `cpu` comes when the host lets it.
+    /// Delays the interrupt `source` of `cpu` until the host runs the virtual CPU.
     pub(crate) fn hold(&mut self, cpu: usize, source: Source) {
         self.core.queue.arm(source, NEVER);
         if self.is_stalled(cpu) {
@@ -313,7 +312,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.core.timers.release(cpu as u32, now)
     }
 
-    /// `cpu` stands still, or goes on, as its host has it now, and observers are told what is stolen from it.
+    /// Stops or continues `cpu` as its host does, and reports stolen time to observers.
     pub(crate) fn obey_host(&mut self, cpu: usize, host: Option<&Hypervisor<'_>>) {
         let now = self.core.now;
         let stalled = self.is_stalled(cpu);

@@ -26,9 +26,8 @@ pub struct IdleState {
     pub target_residency_ns: u64,
 }
 
-/// How much longer a CPU takes to leave idleness for having been idle for a while, whatever it had expected: what is
-/// seen from outside of the states of a host's CPUs under a virtual machine, of its polling before it gives a virtual
-/// CPU's CPU away, or of any governor.
+/// The additional exit latency of a CPU after a longer idle time, whatever the chosen state: the effect of a host's
+/// idle states on a virtual machine, of its polling, or of any governor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IdleDepth {
     /// It has been idle for this long at least, nanoseconds.

@@ -238,7 +238,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// How late a timer's interrupt comes this time: a fixed part, and one that differs each time.
+    /// Returns the delay of a timer's interrupt: a fixed and a random part.
     #[inline]
     pub(crate) fn interrupt_latency(&mut self) -> u64 {
         let (fixed, mean) = (self.core.costs.irq_latency_ns, self.core.costs.irq_jitter_ns);

@@ -242,7 +242,7 @@ where
     simulate::<P, S>(workload, config, sink, watch, Author::User)
 }
 
-/// Who has written a policy: a user's is looked at once more when the run is over.
+/// The author of a policy. A user's policy is checked once more when the run is over.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Author {
     Us,

@@ -51,8 +51,7 @@ use crate::task::{FIRST, Task};
 /// The number of events between two calls of the watcher. There is no clock here, so it is small: even if an event
 /// takes a millisecond, the watcher runs twice a second. Its own clock decides how often it does more.
 const WATCH_EVERY: u64 = 1 << 9;
-/// So many times as many events as instructions may follow each other in one instant: a task that never lets time pass
-/// is found and named first.
+/// The most events at one instant, as a multiple of instructions. A task that stops time is found first.
 const STALLED: u64 = 8;
 
 /// A machine at work. `P` is the scheduling policy, `S` receives the events.
@@ -70,7 +69,7 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) groups: Vec<GroupId>,
     /// The autogroups, if there are any: the default session's, then those of the workload's sessions.
     pub(crate) autogroups: Vec<GroupId>,
-    /// What can change of each of the workload's groups, as it is now.
+    /// The present changeable state of each of the workload's groups.
     pub(crate) group_states: Vec<GroupState>,
     /// What observers know of cpusets.
     pub(crate) cpusets_told: Told,
@@ -214,13 +213,13 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         id.0
     }
 
-    /// Whether the run goes on until an instance of that task of the workload has ended.
+    /// Whether the run waits for the end of an instance of this task.
     pub(crate) fn is_waited_for(&self, template: usize) -> bool {
         template < self.own && !self.workload.background.contains(&template)
     }
 
-    /// Where an instance of the workload's task `template` is when it is in the workload's group `index`: in the root
-    /// group that is its session's autogroup, unless it is a thread of the kernel.
+    /// Returns the group of an instance of the task `template` in the workload's group `index`: in the root group its
+    /// session's autogroup, unless it is a kernel thread.
     pub(crate) fn group(&self, template: usize, index: u32) -> GroupId {
         if index == 0 && !self.autogroups.is_empty() && !self.workload.kernel_threads.contains(&template) {
             let session = self.workload.tasks[template].session;
@@ -365,7 +364,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// After the run: whether the policy has lost nobody. Its queues are empty then.
+    /// Checks after the run, when the policy's queues are empty, that it has lost no task.
     pub(crate) fn check_queues(&mut self) -> Result<(), Error> {
         for rq in &mut self.rqs {
             if let Some(fault) = invariants::drain(rq, &self.shared) {

@@ -18,15 +18,15 @@ use crate::task::Next;
 /// Which way messages go on a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// The short one, if nobody hears of them.
+    /// The short path, if no observer needs the stages.
     Short,
-    /// All stages: something looks at the end of every event, somebody at loops, or system calls are preempted.
+    /// All stages: an observer reads every event or loops, or system calls can be preempted.
     Long,
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// The execution event of `cpu` has fired: if it is the end of the way into the kernel of a message of which nobody
-    /// hears, passes it and begins what follows. Whether that was so.
+    /// Passes a message on the short path, if the execution event of `cpu` is the end of the entry of such a message,
+    /// and begins the next operation. Returns whether it did.
     #[inline(always)]
     #[allow(clippy::inline_always)] // it is the event
     pub(crate) fn passes_message(&mut self, cpu: usize) -> bool {

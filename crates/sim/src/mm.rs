@@ -29,7 +29,7 @@ pub(crate) fn of_templates(workload: &Workload, own: usize) -> Vec<u32> {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// What it takes to give `cpu` the address space of `next`, who is to run.
+    /// Returns the cost of switching `cpu` to the address space of `next`.
     #[inline]
     pub(crate) fn switch_mm(&mut self, cpu: usize, next: u32) -> u64 {
         let cost = self.core.costs.mm_switch_ns;

@@ -43,7 +43,7 @@ impl GracePeriods {
     }
 }
 
-/// After how many ticks the thread has looked at idle CPUs: its timeout of 1 to 3 jiffies
+/// Returns the ticks after which the thread checks idle CPUs: its timeout of 1 to 3 jiffies
 /// (`RCU_JIFFIES_TILL_FORCE_QS`), which the timer wheel rounds up by one.
 const fn looked_after(tick_ns: u64) -> u64 {
     let hz = 1_000_000_000 / tick_ns;

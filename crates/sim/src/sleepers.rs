@@ -33,8 +33,8 @@ pub(crate) struct SleepTimer {
     armed: u64,
 }
 
-/// The timers of one CPU by the end of their slack, then in the order in which they were armed. Those that have been
-/// cancelled or armed anew since are still here.
+/// The timers of one CPU by the end of their slack, then in the order of arming. Cancelled and rearmed timers are still
+/// included.
 #[derive(Debug, Default)]
 pub(crate) struct Sleepers {
     timers: BinaryHeap<Reverse<(u64, u64, u32)>>,
@@ -268,7 +268,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// A timer of `cpu` interrupts: wakes whoever is due. `charged`: the interrupt itself woke nobody, and every wakeup
+    /// Wakes all tasks whose timers of `cpu` are due. `charged`: the interrupt itself woke no task, and every wakeup
     /// costs extra.
     #[inline]
     pub(crate) fn take_due(&mut self, cpu: usize, charged: bool) {

@@ -17,10 +17,10 @@ use crate::rng::Rng;
 /// How often the host of a virtual machine takes one of its CPUs away, and for how long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stall {
-    /// For so long each time, nanoseconds.
+    /// The length of a stall, nanoseconds.
     pub length_ns: u64,
-    /// From the end of one to the beginning of the next on the same CPU, nanoseconds: exponentially distributed with
-    /// this mean, drawn from the run's seed.
+    /// The mean time from the end of a stall to the next on the same CPU, nanoseconds: exponentially distributed, drawn
+    /// from the run's seed.
     pub every_ns: u64,
 }
 
@@ -51,7 +51,7 @@ impl Stalls {
         (spec.length_ns > 0).then_some(Self { spec, cpus, rng })
     }
 
-    /// The next CPU that comes or goes at `now`.
+    /// Returns the next CPU that stops or continues at `now`.
     fn next(&mut self, now: u64) -> Option<usize> {
         let cpu = self.cpus.iter().position(|cpu| cpu.until <= now)?;
         let this = &mut self.cpus[cpu];
@@ -75,7 +75,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.stalls.as_ref().is_some_and(|stalls| !stalls.cpus[cpu].held.is_empty())
     }
 
-    /// The interrupt `source` comes when `cpu` is back.
+    /// Delays the interrupt `source` until `cpu` continues.
     pub(crate) fn hold_while_stalled(&mut self, cpu: usize, source: Source) {
         if let Some(stalls) = &mut self.stalls {
             stalls.cpus[cpu].held.push(source);
@@ -90,7 +90,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.host = host;
     }
 
-    /// Listens for the next CPU that comes or goes.
+    /// Arms the next stop or continuation of a CPU.
     pub(crate) fn arm_stalls(&mut self) {
         let Some(stalls) = &self.stalls else { return };
         let at = stalls.cpus.iter().map(|cpu| cpu.until).min().unwrap_or(NEVER);

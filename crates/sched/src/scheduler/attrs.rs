@@ -35,10 +35,10 @@ pub struct SchedAttr {
     pub deadline: DlAttrs,
 }
 
-/// Who has a say in where a task may run.
+/// The origin of a change of affinity.
 #[derive(Clone, Debug)]
 pub(super) enum SetCpus {
-    /// The task itself, or whoever calls for it.
+    /// The task itself, or a caller on its behalf.
     User(Affinity),
     /// The CPUs of its group are other ones; `forget`: what it asked for itself counts no longer.
     Cpuset {
@@ -148,10 +148,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Lends a task the urgency of the most urgent one that waits for something it holds, or takes it back (`None`):
-    /// the kernel's `rt_mutex_setprio`. Who holds what, and who waits for it, is the host's to know. Less urgent than
-    /// what the task has itself, it changes nothing; nice values are not lent. Among deadline tasks the deadlines of
-    /// this moment count: one that is lent nothing now may be lent something when it is asked for again.
+    /// Sets or removes (`None`) the priority that a task inherits from the most urgent waiter for one of its locks: the
+    /// kernel's `rt_mutex_setprio`. The host knows holders and waiters. A boost below the task's own priority has no
+    /// effect, and nice values are not inherited. Deadlines count as of this moment: a task that inherits nothing now
+    /// may inherit at a later call.
     pub fn set_boost(&mut self, task: TaskId, boost: Option<Boost>) {
         let mut prios = (0, 0);
         if boost.is_some() {
@@ -306,10 +306,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(Some(cpu))
     }
 
-    /// Changes the CPUs a task may run on (`sched_setaffinity`), to those of them that its group may have. If it is on
-    /// another now, it moves: at once when it waits, through the stopper when it runs, at its next wakeup when it
-    /// sleeps. `on` is the CPU whose code asks for it: of several tasks that it sends away each goes to another CPU
-    /// (since 5.7).
+    /// Changes the affinity of a task (`sched_setaffinity`), within the CPUs of its group. A task on another CPU moves:
+    /// at once if it waits, through the stopper if it runs, at its next wakeup if it sleeps. `on` is the calling CPU:
+    /// it distributes the tasks that it sends away over different CPUs (5.7+).
     ///
     /// # Errors
     ///

@@ -21,9 +21,9 @@ use crate::rq::Rqs;
 use crate::shared::{CpusetChange, Place};
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Writes a group's `cpuset.cpus`; `None`: empties it, so that the group has its parent's CPUs. If it is a
-    /// partition, or takes CPUs from one beside it, root domains change, and partitions may become invalid or valid
-    /// ([`Shared::cpuset`](crate::Shared::cpuset) tells).
+    /// Writes a group's `cpuset.cpus`. `None` empties it, so that the group has its parent's CPUs. If the group is a
+    /// partition, or takes CPUs from a sibling partition, root domains change, and partitions may become invalid or
+    /// valid ([`Shared::cpuset`](crate::Shared::cpuset)).
     ///
     /// A host makes one change of cpusets, or of the CPUs that are online, at a time.
     ///
@@ -77,9 +77,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 
     /// Writes to the files of several groups at once: first every `cpuset.cpus` (an empty set empties it), then every
-    /// `cpuset.cpus.partition`, in this order, parents before their children. For a machine that is being set up: as
-    /// long as there are neither tasks nor partitions the same comes of it as of one write at a time, but root domains
-    /// are built once.
+    /// `cpuset.cpus.partition`, in this order, parents before children. For the setup of a machine: without tasks and
+    /// partitions, the result equals that of single writes, but root domains are built once.
     ///
     /// # Errors
     ///
@@ -110,7 +109,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.roots_rebuilt(&change);
     }
 
-    /// The groups that have tasks; nobody asks as long as there are no cpusets.
+    /// Returns the groups with tasks. Not called while there are no cpusets.
     pub(super) fn populated(&mut self) -> Populated {
         let mut populated = Populated::default();
         for cpu in (0..self.shared.nr_cpus() as u32).map(CpuId) {
@@ -137,7 +136,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Root domains, and with them scheduling domains, were built anew: CPUs whose own have changed begin anew.
+    /// Resets the state of CPUs whose root domains, and with them scheduling domains, were rebuilt.
     pub(super) fn roots_rebuilt(&mut self, change: &CpusetChange) {
         let shared = self.shared;
         shared.rt.roots_rebuilt();

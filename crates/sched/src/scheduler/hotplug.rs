@@ -99,9 +99,8 @@ pub(super) fn allowed_cpu<P: Policy>(shared: &Shared<P>, affinity: &Affinity, ch
     }
 }
 
-/// Where a task whose CPUs code on `on` changes goes, if it has to leave the one it is on: the next of them after the
-/// one that was chosen there last, so that many do not go to one; before 5.7 the first (`dest_cpu` of
-/// `__set_cpus_allowed_ptr`).
+/// Returns the new CPU of a task that must leave its CPU, after a change of affinity by code on `on`: the next allowed
+/// one after the last choice, so that tasks spread. Before 5.7: the first (`dest_cpu` of `__set_cpus_allowed_ptr`).
 pub(super) fn choose_dest<P: Policy>(shared: &Shared<P>, affinity: &Affinity, on: CpuId) -> u32 {
     let mut all = (0..shared.nr_cpus() as u32).map(CpuId).filter(|&cpu| may_run(shared, affinity, cpu));
     let spreads = shared.config.has(Behaviour::AffinitySpreads);
@@ -109,15 +108,15 @@ pub(super) fn choose_dest<P: Policy>(shared: &Shared<P>, affinity: &Affinity, on
     dest.map_or(NIL, |cpu| cpu.0)
 }
 
-/// Where a task goes that has to leave `cpu`, if it has to: what was chosen when its CPUs changed, unless it leaves
-/// because the CPU goes.
+/// Returns the new CPU of a task that must leave `cpu`: the one chosen at the change of its affinity, unless it leaves
+/// because the CPU goes offline.
 pub(super) fn dest_cpu<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) -> CpuId {
     let leaves = task.dest != NIL && shared.is_online(cpu) && !task.allowed(cpu);
     let chosen = if leaves { CpuId(task.dest) } else { cpu };
     allowed_cpu(shared, &task.affinity, chosen, cpu)
 }
 
-/// Where a new task is put that `on` forks: there, if any CPU of the root domain is allowed.
+/// Returns the CPU of a new task that `on` forks: `on`, if a CPU of its root domain is allowed.
 pub(super) fn home<P: Policy>(shared: &Shared<P>, affinity: &Affinity, on: CpuId) -> CpuId {
     let cpus = || (0..shared.nr_cpus() as u32).map(CpuId).filter(|&cpu| may_run(shared, affinity, cpu));
     if cpus().any(|cpu| shared.same_root(cpu, on)) { on } else { cpus().next().unwrap_or(on) }
@@ -137,10 +136,14 @@ fn fallback<P: Policy>(shared: &Shared<P>, affinity: &Affinity, chosen: CpuId, p
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Takes a CPU offline. Who waits there has moved when this returns; if somebody runs there, the CPU was asked to
-    /// reschedule, its stopper moves him, and only when [`Self::schedule`] says that it is idle does it stop working.
-    /// It must not be asked to do anything from then on. It belongs to no scheduling domain, and other CPUs' domains
-    /// are built anew without it.
+    /// Takes a CPU offline. Waiting tasks have moved when this returns. If a task runs there, the CPU is rescheduled
+    /// and its stopper moves the task; the CPU stops when [`Self::schedule`] returns that it is idle, and must not be
+    /// used afterwards. It is in no scheduling domain, and other CPUs' domains are rebuilt without it.
+    ///
+    /// As in Linux, a task without another online CPU may run on all from now on, which [`Event::AffinityLost`]
+    /// reports.
+    ///
+    /// A host takes one CPU offline or online at a time.
     ///
     /// A task that may run on no other CPU that is online may run on all of them from now on, as in Linux, and
     /// [`Event::AffinityLost`] says so.
@@ -192,8 +195,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Takes a CPU online. It is idle and asked to reschedule, as it does in Linux once its hotplug thread has done its
-    /// work there: it looks for something to do at once.
+    /// Takes a CPU online. It is idle and rescheduled, as in Linux after its hotplug thread has finished, and balances
+    /// at once.
     ///
     /// A host takes one CPU down or up at a time.
     ///

@@ -43,9 +43,9 @@ pub enum Note {
         /// Its name.
         resident: String,
     },
-    /// What is said of two busy threads of a core, on a machine whose cores have one each.
+    /// A speed of two busy threads of a core, on a machine with one thread for each core.
     NoSiblings,
-    /// What the description of a machine says and the simulator does not take as it is.
+    /// A part of a machine's description that the simulator ignores.
     MachineIgnored(String),
     /// Under which preemption model a recording was made is not known, or it is not offered.
     Preempt {
@@ -116,7 +116,7 @@ pub fn preempt_not_known(recording: &Recording) -> Option<Note> {
     (!known).then(|| Note::Preempt { recorded, instead: Preempt::default() })
 }
 
-/// What is to be said of a feature, or its opposite, that somebody asks for under `kernel`.
+/// Returns the notes on a requested feature, or its opposite, under `kernel`.
 pub(super) fn of_feature(name: &str, kernel: &Kernel) -> Vec<Note> {
     let bare = without_no(name);
     let Some(row) = FEATURES.iter().find(|row| row.name == bare) else { return Vec::new() };
@@ -126,7 +126,7 @@ pub(super) fn of_feature(name: &str, kernel: &Kernel) -> Vec<Note> {
     no_difference.into_iter().chain(not_here).collect()
 }
 
-/// Adds a note of each of `all` that another of the same name comes after, and says something else.
+/// Adds a note for each of `all` that a later one of the same name overrides with another value.
 pub(super) fn overridden<T: PartialEq>(
     all: &[T],
     name: impl Fn(&T) -> &str,

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-/// [`crate::program::Code::InboxWait`]: there are no waits for several wakers, and the task goes on where it is.
+/// [`crate::program::Code::InboxWait`]: there are no waits for several wakers, and the task continues in place.
 pub(crate) const NO_ANSWERS: u32 = u32::MAX;
 
 /// The waits of a phase that has some for several wakers.
@@ -49,8 +49,8 @@ impl Default for Given {
 }
 
 impl Given {
-    /// Where the answer is that a task gives next to that waker, in this loop or, if all of this one are given, in the
-    /// next. `index`: of the answers in `all`.
+    /// Returns the position of the next answer to this waker, in this loop or, if all answers of this loop are given,
+    /// in the next. `index`: of the answers in `all`.
     pub(crate) fn next(&self, index: u32, from: u32, all: &[Answers]) -> Option<u32> {
         let answers = &all[index as usize];
         let (count, given) = if self.is_over(index, answers) {

@@ -35,8 +35,8 @@ pub(crate) struct Inbox {
     posters: VecDeque<(Follow, u32)>,
     /// Posters that may go on and have not woken the owner yet.
     promised: BTreeSet<u32>,
-    /// Tasks that wait after they woke the owner, with the number of that wakeup: each waits until the owner comes to
-    /// the wait that the wakeup is for.
+    /// Tasks that wait after they woke the owner, with the number of that wakeup: each waits until the owner reaches
+    /// the wait of that wakeup.
     followers: VecDeque<(u64, u32)>,
     /// The task that waited here last.
     owner: u32,
