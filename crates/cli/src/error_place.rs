@@ -17,10 +17,10 @@ struct About<'a> {
     key: &'a str,
 }
 
-/// So many of those that come too late are told.
+/// The most parts after the end of the run that warnings name.
 const TOLD: usize = 10;
 
-/// The failure as it is told.
+/// Returns the failure as an error with its place.
 pub(crate) fn report(input: &Input, failure: Failure) -> miette::Report {
     match failure {
         Failure::Refused(error) => refused(input, &error),
@@ -108,7 +108,7 @@ pub(crate) fn too_late(input: &Input, end: u64) -> Vec<vruntime_workload::Error>
     found
 }
 
-/// Where it is asked for; of the parts, the one whose key is written is the one that asks.
+/// Returns the place of the request: of its parts, the one whose key is written.
 fn place(input: &Input, about: &About<'_>) -> Option<(Source, Range<usize>)> {
     if let Says::Scenario(scenario) = &input.says {
         let found = about.parts.iter().find_map(|part| scenario.find(*part, about.key));

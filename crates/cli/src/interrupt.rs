@@ -47,7 +47,7 @@ pub(crate) fn install() {
 #[cfg(target_os = "linux")]
 const PARENT: &str = "VRUNTIME_PARENT";
 
-/// Whoever starts this for himself may be killed before he can stop it.
+/// Ends this process with its parent, which may be killed before it can stop this one.
 #[cfg(target_os = "linux")]
 fn end_with_parent() {
     use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};

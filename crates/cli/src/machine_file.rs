@@ -46,13 +46,13 @@ pub(crate) struct MachineFile {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct IdleExit {
-    /// Idle for so many nanoseconds at least.
+    /// The idle times, nanoseconds.
     after_ns: Vec<u64>,
     /// Nanoseconds more.
     extra_ns: Vec<u64>,
 }
 
-/// A [`Stall`] as it is written.
+/// A [`Stall`] as in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stalls {
@@ -178,7 +178,7 @@ pub(crate) fn parse(name: &str, text: &str) -> miette::Result<MachineFile> {
     Ok(file)
 }
 
-/// Where `vruntime calibrate` leaves what it finds unless told otherwise.
+/// Returns the default path of `vruntime calibrate`'s result.
 pub(crate) fn saved() -> Option<PathBuf> {
     let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".config"));
     let folder = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute()).or_else(home)?;

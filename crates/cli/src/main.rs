@@ -44,7 +44,7 @@ enum Ended {
     Detected,
     /// As it should, and not all that was to be shown was.
     NotMet,
-    /// By Ctrl-C; what there was has been told.
+    /// By Ctrl-C, with results printed so far.
     Interrupted,
 }
 

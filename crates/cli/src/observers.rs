@@ -10,7 +10,7 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 
 use vruntime_trace::{Batch, Sink};
 
-/// So many batches may wait for an observer: then the run waits, so that memory does not grow.
+/// The most batches that wait for an observer. Beyond that the run waits, so that memory is bounded.
 const BACKLOG: usize = 32;
 
 /// An observer, wherever it is.

@@ -192,7 +192,7 @@ impl Tables {
     }
 }
 
-/// The one name that a place has among all that name it, as far as it is there.
+/// Returns the unique name of a path, as far as it exists.
 fn whole(path: &Path) -> PathBuf {
     let Ok(path) = std::path::absolute(path) else { return path.to_owned() };
     for above in path.ancestors() {
@@ -243,7 +243,7 @@ fn scratch(folder: &Path) -> io::Result<()> {
     })
 }
 
-/// Why a file cannot be what is there, whoever may write it.
+/// Returns why the existing file cannot be replaced, whoever may write it.
 #[cfg(unix)]
 fn problem(path: &Path, there: &Metadata) -> Option<&'static str> {
     use std::os::unix::fs::FileTypeExt;
@@ -261,7 +261,7 @@ fn problem(path: &Path, there: &Metadata) -> Option<&'static str> {
     }
 }
 
-/// Why a file cannot be what is there, whoever may write it.
+/// Returns why the existing file cannot be replaced, whoever may write it.
 #[cfg(not(unix))]
 fn problem(_path: &Path, there: &Metadata) -> Option<&'static str> {
     there.is_dir().then_some("it is a folder")

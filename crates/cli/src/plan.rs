@@ -77,12 +77,12 @@ pub(crate) fn plan(
     Ok(plan)
 }
 
-/// What goes before what is known of a trace.
+/// Returns the overrides of a trace's own settings.
 pub(crate) fn overrides_of_trace(machine: Option<Machine>, options: &Model) -> Overrides {
     Overrides { machine, ..overrides(options) }
 }
 
-/// Why a trace cannot be replayed, as it is told.
+/// Returns the error of a trace that cannot be replayed.
 pub(crate) fn report_of_trace(error: vruntime_replay::Error) -> miette::Report {
     match error.plan() {
         Some(error) => report(error),
@@ -90,7 +90,7 @@ pub(crate) fn report_of_trace(error: vruntime_replay::Error) -> miette::Report {
     }
 }
 
-/// Limits that no group can reach, for the machine has fewer CPUs: somebody may have meant percents.
+/// Warns of limits that exceed the machine, which may have been meant as percentages.
 pub(crate) fn tell_large_limits(workload: &Workload, cpus: usize) {
     for group in &workload.groups {
         let Some(max) = group.max.filter(|max| u128::from(max.quota) > u128::from(max.period) * cpus as u128) else {
@@ -143,7 +143,7 @@ pub(crate) fn tell(notes: &[Note]) {
     }
 }
 
-/// What was given, as it is written on the command line.
+/// Returns a setting as on the command line.
 fn option(given: &Given) -> String {
     match given {
         Given::Feature(name) => format!("--feature {name}"),
@@ -175,7 +175,7 @@ fn names_lstopo(input: &Input, place: &Place) -> bool {
     lstopo.is_some_and(|path| path.value == Path::new(place.source.name()))
 }
 
-/// What cannot be planned, as it is told.
+/// Returns the error of an impossible plan.
 pub(crate) fn report(error: &Error) -> miette::Report {
     let help = help(error);
     match error.place() {

@@ -41,7 +41,7 @@ pub(crate) fn written(name: &str, value: u64) -> String {
     if is_negative { signed.to_string() } else { value.to_string() }
 }
 
-/// Tells of groups that rules give something, and that nobody is in.
+/// Warns of groups that rules change and that have no tasks.
 pub(crate) fn tell_idle_groups(rules: &Rules, groups: &[Group], whose: &str) {
     for path in rules.idle_groups(groups) {
         output::note(&format!(
@@ -67,8 +67,8 @@ pub(crate) fn applied(rules: &Rules, input: &Input, file: &Path) -> miette::Resu
     Ok(workload)
 }
 
-/// Why a run was not done: what the kernel refuses a task is told with the rule that gives the task its policy, if one
-/// does, and else with the place in the file.
+/// Returns the error of a run. For a request of a task that the kernel rejects, it names the rule that set the policy,
+/// or else the place in the file.
 pub(crate) fn report(rules: &Rules, input: &Input, failure: Failure) -> miette::Report {
     if let Failure::Refused(error @ Error::Refused { task, .. }) = &failure
         && let Some(task) = input.workload.tasks.iter().position(|known| known.name == *task)

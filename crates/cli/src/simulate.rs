@@ -79,7 +79,7 @@ impl<'a> Job<'a> {
 /// One run done.
 #[derive(Clone, Debug)]
 pub(crate) struct Done {
-    /// What everybody got.
+    /// The results.
     pub(crate) results: Results,
     /// How it went.
     pub(crate) outcome: Outcome,
@@ -144,7 +144,7 @@ pub(crate) fn all(jobs: &[Job<'_>]) -> Vec<Result<Done, Failure>> {
     done
 }
 
-/// Works on all jobs, on as many threads as there are CPUs, and returns what comes of them in their order.
+/// Works on all jobs with as many threads as CPUs, and returns the results in order.
 pub(crate) fn parallel<T: Sync, R: Send>(jobs: &[T], work: impl Fn(usize, &T) -> R + Sync) -> Vec<R> {
     let threads = cpus().min(jobs.len());
     let next = AtomicUsize::new(0);

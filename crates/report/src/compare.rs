@@ -271,8 +271,8 @@ pub fn spread_table(runs: &[Results]) -> String {
     grid(&["tasks", "", "mean", "min", "max"], 2, lines)
 }
 
-/// What [`spread_table`] shows as data, with what that leaves out: CPU time and waits of groups that a class has, too,
-/// and waits beside idle CPUs where there were none.
+/// Returns the data of [`spread_table`], with the rows that it leaves out: CPU time and waits of groups that equal a
+/// class, and waits beside idle CPUs that are 0.
 pub fn spread_data(runs: &[Results]) -> DataTable {
     let all = Comparison::of(vec![Variant { label: String::new(), runs: runs.to_vec() }]);
     let columns = [

@@ -95,7 +95,7 @@ struct Waiter {
     allowed: Option<Box<CpuMask>>,
 }
 
-/// The counter. It is told what tasks and CPUs do, and books what is too long to the tasks' accounts.
+/// The counter. It receives the states of tasks and CPUs, and adds excessive waits to the tasks' accounts.
 #[derive(Clone, Debug)]
 pub(crate) struct Conservation {
     waiting: Since,
@@ -143,8 +143,7 @@ impl Conservation {
         Some(Self { waiting, idle, offline, waiters, domains, chains, roots, range, excess, freed, worst: None })
     }
 
-    /// From `at` on there are these root domains, and these CPUs are isolated: an idle CPU is none for those who wait
-    /// elsewhere.
+    /// Sets the root domains and isolated CPUs from `at` on. A CPU that is idle in another root domain does not count.
     #[cold]
     pub(crate) fn root_domains(
         &mut self,
@@ -186,7 +185,7 @@ impl Conservation {
         self.waiting.begin(task.index(), at);
     }
 
-    /// A task is on another CPU; if it waits, it goes on waiting there.
+    /// Moves a task to another CPU, where its wait continues.
     #[inline]
     pub(crate) fn moves(&mut self, task: TaskId, to: CpuId) {
         self.waiter(task).cpu = to.0;
@@ -228,7 +227,7 @@ impl Conservation {
         self.freed.insert((task.0, cpu.0), at);
     }
 
-    /// A CPU goes idle.
+    /// Notes that a CPU becomes idle.
     #[inline]
     pub(crate) fn goes_idle(&mut self, at: u64, cpu: CpuId) {
         if cpu.index() < self.chains.len() && !self.offline.contains(cpu) {
@@ -263,7 +262,7 @@ impl Conservation {
         }
     }
 
-    /// The CPUs a task may run on change: a wait begins anew.
+    /// Changes the affinity of a task: its wait begins again.
     pub(crate) fn affinity(
         &mut self,
         at: u64,
@@ -288,8 +287,8 @@ impl Conservation {
         shared.map_or(self.range.1, |&(_, interval)| interval)
     }
 
-    /// From when on a task that waits since `waits` has waited too long beside a CPU that is idle since `idle`, and
-    /// might run there but for limits; if it has by now.
+    /// Returns the time from which a task that waits since `waits` has waited too long beside a CPU that is idle since
+    /// `idle`, without regard to limits. None if that is not yet the case.
     fn too_long(&self, at: u64, task: TaskId, waits: u64, cpu: CpuId, idle: u64) -> Option<u64> {
         let waiter = &self.waiters[task.index()];
         let freed = self.freed.get(&(task.0, cpu.0)).copied().unwrap_or(0);

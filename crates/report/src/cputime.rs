@@ -78,7 +78,7 @@ impl CpuTimes {
     }
 }
 
-/// Where an overhead goes.
+/// The account of an overhead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Spent {
     User,

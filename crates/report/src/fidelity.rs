@@ -226,8 +226,8 @@ impl Cell {
         (low, high)
     }
 
-    /// How far the value lies from the recorded range, in tolerances at that end: 0 within the range, 1 at the edge of
-    /// what is allowed. Infinite if there is none, or no tolerance.
+    /// Returns the distance of the value from the recorded range, in tolerances at that end: 0 within the range, 1 at
+    /// the allowed limit. Infinite if there is no value or no tolerance.
     pub fn strain(&self) -> f64 {
         let (low, high) = self.range();
         let (least, most) = self.allowed;

@@ -9,10 +9,10 @@ pub(crate) const SEVERAL: u64 = 20;
 /// Of fewer the 99th percentile is the worst.
 pub(crate) const HUNDRED: u64 = 100;
 
-/// What is told of a distribution of times, in nanoseconds.
+/// Key figures of a distribution of times, in nanoseconds.
 ///
-/// Percentiles are read from a histogram with two significant digits (within 1 % of the true value, exact below
-/// 256 ns); `min_ns`, `max_ns`, `mean_ns`, `last_ns` and `count` are exact.
+/// Percentiles are from a histogram with two significant digits (within 1 % of the true value, exact below 256 ns).
+/// `min_ns`, `max_ns`, `mean_ns`, `last_ns` and `count` are exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency {
     /// How many times were recorded; never 0.
@@ -44,10 +44,10 @@ pub struct Latency {
 /// How many times wait until they are put into a histogram together.
 const PENDING: usize = 12;
 
-/// Records times. Empty until the first: a histogram is about 10 KB once it holds a second.
+/// Records times. Empty until the first, since a histogram takes about 10 KB once it holds a second.
 ///
-/// A run has thousands of them, each of which is told something now and then: the histogram is out of every cache by
-/// then. So what is new waits in the one line that has to be fetched anyway.
+/// A run has thousands of recorders, each with rare values, so histograms are in no cache. New values therefore wait in
+/// the one cache line that is needed in any case.
 #[derive(Clone, Debug, Default)]
 #[repr(C, align(64))]
 pub(crate) struct Recorder {
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!((latency.min_ns, latency.p50_ns, latency.p90_ns, latency.max_ns), (0, 0, 255, 255));
     }
 
-    /// Whatever waits, and whenever it is asked for.
+    /// Pending values count at any time.
     #[test]
     fn what_waits_counts() {
         let (mut asked, mut settled) = (Recorder::default(), Recorder::default());

@@ -16,7 +16,7 @@ const TEMPLATE: &str = include_str!("../assets/page.html");
 const STYLE: &str = include_str!("../assets/page.css");
 const SCRIPT: &str = include_str!("../assets/page.js");
 
-/// Rows of a table on a page; what is beyond is said, and in the JSON and the other files.
+/// The most rows of a table on a page. A note states the rest, which JSON and other files have.
 const MOST_ROWS: usize = 2_000;
 
 /// One bar: a part of something, and a mark to compare it with.
@@ -32,10 +32,10 @@ pub struct Bar {
     pub text: String,
 }
 
-/// Bars are told one by one up to this many.
+/// The most bars of their own.
 const MOST_BARS: usize = 24;
 
-/// So much shorter than the longest, a bar cannot be seen.
+/// The part of the longest bar below which a bar cannot be seen.
 const TOO_SHORT: f64 = 0.005;
 
 impl Bar {
@@ -119,7 +119,7 @@ impl Page {
         self.summary.push(sentence.into());
     }
 
-    /// Adds a sentence that is folded away below the summary, for whoever wants to know more.
+    /// Adds a sentence that is folded away below the summary.
     pub fn fold(&mut self, sentence: impl Into<String>) {
         self.folded.push(sentence.into());
     }

@@ -12,10 +12,10 @@ use crate::replay_progress::Progress;
 use crate::results::TaskResult;
 use crate::units::{counted, percent, time};
 
-/// A task counts in the summary if it had so much of a CPU, in thousandths.
+/// The least CPU time of a task in the summary, thousandths of a CPU.
 const LARGE_PERMILLE: u64 = 5;
 
-/// So much of the CPU time may be without a place: what tasks were charged for began before the trace did.
+/// The part of the charged CPU time that may be without a place, because it was before the trace began.
 const UNPLACED: f64 = 0.02;
 
 /// What one run, or the recording, gave a task.
@@ -75,8 +75,7 @@ pub struct ReplayTask {
 }
 
 impl ReplayTask {
-    /// Whether it is in the what-if only: a copy, or somebody who runs beside. Then there is nothing recorded and
-    /// replayed of it.
+    /// Whether it is in the what-if only, as a copy or an added workload, without recorded and replayed figures.
     pub fn is_added(&self) -> bool {
         self.habit.is_empty()
     }
@@ -102,7 +101,7 @@ pub struct ReplayCheck {
     pub seeds: Vec<Self>,
 }
 
-/// What is told of these times; none if there are none.
+/// Returns the key figures of these times; None without times.
 pub fn latency_of(times: &[u64]) -> Option<Latency> {
     let mut recorder = Recorder::default();
     for &ns in times {
@@ -242,16 +241,15 @@ impl ReplayCheck {
         (never, all)
     }
 
-    /// What part of the CPU time that tasks were charged for in the recording is in none of its stretches, if that is 2
-    /// % or more.
+    /// Returns the part of the recording's charged CPU time that is in none of its stretches, if that is 2 % or more.
     pub fn unplaced(&self) -> Option<f64> {
         let placed: u64 = self.tasks.iter().map(|task| task.recorded.cpu_ns).sum();
         let part = share(self.charged_ns.saturating_sub(placed), self.charged_ns);
         (part >= UNPLACED).then_some(part)
     }
 
-    /// The largest difference of a CPU share of all small tasks of one name, with that name, among those that have
-    /// enough of a CPU together.
+    /// Returns the largest difference of a CPU share over the small tasks of one name, with that name, among names with
+    /// enough CPU time.
     pub fn worst_name(&self) -> Option<(f64, &str)> {
         let least = self.elapsed_ns.0 / 1000 * LARGE_PERMILLE;
         let mut names: BTreeMap<&str, (u64, u64)> = BTreeMap::new();

@@ -39,8 +39,7 @@ impl From<&GroupResult> for ReplayGroupMeasure {
 pub struct ReplayGroup {
     /// Its path.
     pub path: String,
-    /// The CPU time that its tasks and those of groups below it had in the trace, nanoseconds, if it is known who they
-    /// are.
+    /// The CPU time in the trace of its tasks and of groups below, nanoseconds, if they are known.
     pub recorded_ns: Option<u64>,
     /// What the replay as recorded gave; none: it is of a rule.
     pub replayed: Option<ReplayGroupMeasure>,

@@ -334,9 +334,9 @@ impl ReplayCheck {
         rows.filter(|row| row.replayed.is_some() || row.what_if.is_some()).collect()
     }
 
-    /// The recording, the replays as recorded and the what-ifs of several seeds: mean ± half the range, and what
-    /// changes from the replay as recorded to the what-if. Rows in which that is within the spread, or too small to
-    /// matter, are left out, and told of in a line.
+    /// Returns the recording, the replays as recorded and the what-ifs of several seeds: mean ± half the range, and the
+    /// change from the replay as recorded to the what-if. A line counts the rows that are left out, because the change
+    /// is within the spread or too small.
     pub fn over_seeds_text(&self, all: bool) -> String {
         let what_if = self.what_if_cpus.is_some();
         let rows = self.spread_rows(self.shown(all));
@@ -440,8 +440,8 @@ impl ReplayCheck {
         Some(table)
     }
 
-    /// All figures of several seeds, for `--json`: a list of `task`, `group` or `cpu`, `metric`, `unit`, `recorded`,
-    /// and for `replayed` and `what_if` `mean`, `min` and `max`. None of one seed.
+    /// Returns all figures of several seeds for `--json`: a list of `task`, `group` or `cpu`, `metric`, `unit`,
+    /// `recorded`, and for `replayed` and `what_if` `mean`, `min` and `max`. None for one seed.
     pub(crate) fn over_seeds_json(&self) -> Option<Value> {
         let row = |row: Row<'_>| {
             let [task, group, cpu] = subject(row.subject).map(|cell| cell.json());
@@ -479,8 +479,8 @@ mod tests {
     use super::*;
     use crate::replay::latency_of;
 
-    /// One seed: a server in a closed loop with this CPU time in the replay and in the what-if, of a second, and a task
-    /// that is in the what-if only.
+    /// One seed: a server in a closed loop with this CPU time, of a second, in the replay and in the what-if, and a
+    /// task that is in the what-if only.
     fn seed(replayed: u64, what_if: u64) -> ReplayCheck {
         let measure = |cpu_ns: u64| ReplayMeasure {
             cpu_ns,

@@ -6,10 +6,10 @@ use crate::replay::{ReplayCheck, ReplayMeasure, ReplayTask, share};
 use crate::table::grid;
 use crate::units::{count, percent, time};
 
-/// Rows unless all are asked for: the largest tasks.
+/// The default number of rows: the largest tasks.
 const SHOWN: usize = 15;
 
-/// What is beside each other in a row; the first is missing of who was not there.
+/// The figures of two runs in a row. The first is missing for tasks that were not there.
 type Pair = (Option<ReplayMeasure>, ReplayMeasure);
 
 fn latency(measure: &ReplayMeasure, pick: fn(&Latency) -> u64) -> String {

@@ -71,8 +71,8 @@ fn account(account: &Account, tasks: usize, loops: Option<Latency>, results: &Re
     ]
 }
 
-/// From wakeup to running, and how late it was for its program: what it sees of timed sleeps, if it has enough of them,
-/// else the same.
+/// Returns the latency from wakeup to running, and the lateness for the program: of timed sleeps, if it has enough of
+/// them, else the same latency.
 fn latency(wakeup: Option<Latency>, sleep_return: Option<Latency>) -> Vec<Cell> {
     let pick = |latency: Option<Latency>, pick: fn(Latency) -> u64| Cell::from(latency.map(pick));
     let late = late(wakeup, sleep_return);
@@ -364,7 +364,7 @@ impl Results {
         Some(table)
     }
 
-    /// Who waited for longer than a balance interval beside an idle CPU.
+    /// Returns the waits of more than a balance interval beside an idle CPU.
     fn idle_waits_table(&self) -> Option<DataTable> {
         self.conservation.filter(|_| self.account.idle_waits.count > 0)?;
         let heads: [Head; 5] = [

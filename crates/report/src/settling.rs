@@ -177,7 +177,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Two tasks that always want the one CPU for `length` ms; up to `until` ms each has half of it, then the first has
+    /// Two tasks that always want the one CPU for `length` ms. Up to `until` ms each has half of it, then the first has
     /// nine tenths. Returns the shares that have not settled.
     fn moves(length: u64, until: u64, sleeps: u64) -> Vec<Moves> {
         let mut settling = Settling::default();

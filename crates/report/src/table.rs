@@ -23,8 +23,8 @@ static TABLE_WIDTH: AtomicU16 = AtomicU16::new(WIDTH);
 /// No table is so wide.
 const ENDLESS: u16 = u16::MAX;
 
-/// Says once, for the whole program, how many columns tables may take; none: as many as they need, so that each row is
-/// one line, as programs that read them want it.
+/// Sets the columns of tables once, for the whole program. None: without limit, so that each row is one line, for
+/// programs.
 pub fn set_width(columns: Option<u16>) {
     TABLE_WIDTH.store(columns.unwrap_or(ENDLESS), Ordering::Relaxed);
 }
@@ -61,9 +61,9 @@ pub fn grid(head: &[&str], left: usize, rows: impl IntoIterator<Item = Vec<Strin
     grid_of(TABLE_WIDTH.load(Ordering::Relaxed), head, left, rows)
 }
 
-/// A paragraph broken into lines as [`set_width`] wants them, of [`WIDTH`] columns at most, the first behind `indent`
-/// and the others two deeper if it is not empty; where rows are one line each so is a paragraph. No word is broken: it
-/// may be a path.
+/// Breaks a paragraph into lines as [`set_width`] requires, of at most [`WIDTH`] columns. The first line begins with
+/// `indent`, the others two columns deeper if it is not empty. Without a limit, the paragraph is one line. Words, which
+/// may be paths, are not broken.
 pub fn fit_text(text: &str, indent: &str) -> String {
     match TABLE_WIDTH.load(Ordering::Relaxed) {
         ENDLESS => format!("{indent}{text}"),
@@ -93,14 +93,14 @@ pub(crate) fn has_room(head: &[&str], rows: &[Vec<String>]) -> bool {
     has_room_in(TABLE_WIDTH.load(Ordering::Relaxed), head, rows)
 }
 
-/// As [`has_room`], in so many columns.
+/// As [`has_room`], for this number of columns.
 pub(crate) fn has_room_in(width: u16, head: &[&str], rows: &[Vec<String>]) -> bool {
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
     width == ENDLESS || together(&headed(head, &rows), 1) <= usize::from(width)
 }
 
-/// How wide each column is if cells are whole, and heads are in two lines where that helps: a head may be before a
-/// number is parted from its unit.
+/// Returns the width of each column with whole cells, and heads in two lines where that helps: a head is broken before
+/// a number is separated from its unit.
 fn headed(head: &[&str], rows: &[Vec<String>]) -> Vec<usize> {
     let cells = longest(&vec![""; head.len()], rows, |_, _| false, usize::MAX);
     let heads = longest(head, &[], breaks, UNBROKEN);
@@ -112,12 +112,12 @@ fn breaks(column: usize, cell: &str) -> bool {
     column > 0 || cell.chars().count() > UNBROKEN
 }
 
-/// How wide a table is with these columns, and so much between them.
+/// Returns the width of a table with these columns, and `gap` between them.
 fn together(widths: &[usize], gap: usize) -> usize {
     widths.iter().map(|width| width + gap).sum::<usize>().saturating_sub(gap)
 }
 
-/// As [`grid`], of at most so many columns.
+/// As [`grid`], of at most `width` columns.
 fn grid_of(width: u16, head: &[&str], left: usize, rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(STYLE);
@@ -179,8 +179,7 @@ fn longest(head: &[&str], rows: &[Vec<String>], breaks: impl Fn(usize, &str) -> 
     widths
 }
 
-/// What a run gave: a table of classes of tasks, one of groups if there are any, one of those that have a limit, one of
-/// CPUs.
+/// Returns the tables of a run: classes of tasks, groups if there are any, groups with a limit, and CPUs.
 pub fn results_table(results: &Results) -> String {
     let mut text = classes(results);
     text.push_str(&responses(results));
@@ -238,7 +237,7 @@ pub fn results_table(results: &Results) -> String {
     text
 }
 
-/// As [`results_table`], of what a real kernel told: it does not tell what CPUs did, nor what groups were entitled to.
+/// As [`results_table`], for a run under a real kernel, which reports neither CPUs nor entitlements.
 pub fn measured_table(results: &Results) -> String {
     let mut text = classes(results);
     text.push_str(&responses(results));
@@ -268,7 +267,7 @@ pub fn measured_table(results: &Results) -> String {
     text
 }
 
-/// Where work was not conserved: who waited for longer than a balance interval beside an idle CPU.
+/// Returns the table of waits of more than a balance interval beside an idle CPU.
 fn idle_waits(results: &Results) -> String {
     let Some(conservation) = &results.conservation else { return String::new() };
     let row = |name: String, waits: &IdleWaits| {
@@ -312,7 +311,7 @@ pub(crate) fn name_of(class: &str, tasks: usize) -> String {
     if tasks == 1 { class } else { format!("{class} x{tasks}") }
 }
 
-/// A figure, or a dash of what nobody measured.
+/// Returns a figure, or a dash if it was not measured.
 fn known(unmeasured: bool, figure: String) -> String {
     if unmeasured { "-".to_owned() } else { figure }
 }

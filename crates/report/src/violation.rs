@@ -8,7 +8,7 @@ use vruntime_trace::CpuMask;
 use crate::printable::printable;
 use crate::units::counted;
 
-/// What a violation looks like: one of the four bugs of "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016, section
+/// The pattern of a violation: one of the four bugs of "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016, section
 /// 3), a later choice of the kernel, or none of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -35,7 +35,7 @@ pub(crate) fn word(text: &str) -> Result<Asked, String> {
     }
 }
 
-/// What to look for; the usual if nothing is said.
+/// Returns the requested analyses; the usual ones by default.
 pub(crate) fn asked(what: &[Asked], each_task: bool) -> miette::Result<(Vec<AnalysisKind>, AnalysisOptions)> {
     let tasks: Vec<&String> = what.iter().filter_map(|asked| asked.task.as_ref()).collect();
     if tasks.len() > 1 {
@@ -46,10 +46,10 @@ pub(crate) fn asked(what: &[Asked], each_task: bool) -> miette::Result<(Vec<Anal
     Ok((if kinds.is_empty() { AnalysisKind::USUAL.to_vec() } else { kinds }, options))
 }
 
-/// So many names of tasks are told.
+/// The most names of tasks in a message.
 const NAMES: usize = 16;
 
-/// So many of them, and how many more there are.
+/// Returns at most [`NAMES`] names, and the number of others.
 fn some<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
     let names: Vec<&str> = names.into_iter().map(String::as_str).collect();
     let more = names.len().saturating_sub(NAMES);
@@ -57,7 +57,7 @@ fn some<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
     if more > 0 { format!("{told} and {more} more") } else { told }
 }
 
-/// Whether the task of the critical path was there; which of several it is is told. `trace`: not of a run.
+/// Checks that the task of the critical path exists, and reports which of several is used. `trace`: not of a run.
 pub(crate) fn check(analyses: &Analyses, options: &AnalysisOptions, trace: Option<&Path>) -> miette::Result<()> {
     if let (Some(wanted), Some(task)) = (&options.task, analyses.critical_task()) {
         let mut others = analyses.tasks_called(wanted);

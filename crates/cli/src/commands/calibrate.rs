@@ -30,7 +30,7 @@ pub(crate) fn calibrate(calibrate: &Calibrate) -> miette::Result<Ended> {
     Ok(Ended::Well)
 }
 
-/// The file of who names none. Its folder is made: nobody has to make one for what he does not name.
+/// Returns the default file. Creates its folder.
 fn saved() -> miette::Result<PathBuf> {
     let help = "name a file with --out";
     let path =

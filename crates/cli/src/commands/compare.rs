@@ -147,8 +147,8 @@ impl Side<'_> {
         }
     }
 
-    /// Makes the results of a trace's replays speak of what was recorded: a recording does not say where a loop begins,
-    /// so that loops are the replay's own; groups are called as in other files.
+    /// Gives the results of a trace's replays the recorded names. Loops are the replay's own, since a recording does
+    /// not show where they begin. Groups get the names of other files.
     fn call_as_recorded(&self, runs: &mut [Done]) {
         for run in &mut *runs {
             run.results.forget_loops();
@@ -213,7 +213,7 @@ impl<'a> Ran<'a> {
 /// All sides beside each other.
 struct Compared<'a> {
     ran: Vec<Ran<'a>>,
-    /// Nothing came to its end before Ctrl-C: there are only parts of runs, and nothing is said of them.
+    /// Set if Ctrl-C came before the first run was complete: there are only parts of runs, which are not compared.
     unfinished: bool,
     comparison: Comparison,
     /// How well each trace is reproduced.
@@ -271,7 +271,7 @@ impl<'a> Compared<'a> {
         leave(out, "comparison.json", &format!("{json:#}\n"))
     }
 
-    /// Leaves the page and the tables that are asked for.
+    /// Writes the requested page and tables.
     fn leave_reports(&self, compare: &Compare) -> miette::Result<()> {
         if let Some(path) = &compare.reports.html {
             let lead: Vec<String> = self.ran.iter().map(Ran::what).collect();
@@ -348,8 +348,8 @@ fn what_ifs(inputs: &[Input], rules: &Rules, compare: &Compare) -> miette::Resul
     files.map(|(input, file)| (!rules.is_empty()).then(|| rules::applied(rules, input, file)).transpose()).collect()
 }
 
-/// Every combination of files, kernels and machines, each file as it is and as `what_ifs` has it; the first is what the
-/// others are compared with.
+/// Returns every combination of files, kernels and machines, each file unchanged and with each of `what_ifs`. The
+/// others are compared with the first.
 fn sides<'a>(
     inputs: &'a [Input],
     what_ifs: &'a [Option<Workload>],

@@ -27,7 +27,7 @@ pub(crate) struct Traced {
     recorded: Recorded,
     /// Times its clock jumped.
     jumps: u64,
-    /// What nobody says of it and is taken for granted because the replay is closer then.
+    /// Assumptions on the trace that were chosen because the replay is closer with them.
     guessed: Option<String>,
     /// What of its file could not be read.
     damage: Vec<String>,
@@ -139,7 +139,7 @@ impl Checked<'_> {
     }
 }
 
-/// The snapshot for each of so many traces: one for all of them, or one each.
+/// Returns the snapshot for each of `traces` traces: one for all, or one each.
 pub(crate) fn snapshots(cgroups: &[Cgroups], traces: usize) -> miette::Result<Vec<Option<&Cgroups>>> {
     match cgroups {
         [] => Ok(vec![None; traces]),
@@ -157,8 +157,8 @@ pub(crate) fn snapshots(cgroups: &[Cgroups], traces: usize) -> miette::Result<Ve
     }
 }
 
-/// Calls tasks of traces by the class that one of the other files gives a task of their name: a recording has the names
-/// of threads (`web-0`, as `vruntime real` calls them), and their first 15 characters.
+/// Gives tasks of traces the class that another file gives to a task of their name. A recording has the names of
+/// threads (`web-0`, as `vruntime real` names them), cut to 15 characters.
 pub(crate) fn match_classes(inputs: &mut [Input]) {
     let is_trace = |input: &Input| matches!(input.says, Says::Trace(_));
     let mut classes: BTreeMap<String, Option<String>> = BTreeMap::new();
@@ -176,8 +176,8 @@ pub(crate) fn match_classes(inputs: &mut [Input]) {
     }
 }
 
-/// Groups of a trace that `vruntime real` made for a workload (`/vruntime-PID-START-NUMBER/app`), with what they are
-/// called there (`/app`), if one of the other files has a group of that name.
+/// Returns the groups of a trace that `vruntime real` created for a workload (`/vruntime-PID-START-NUMBER/app`), with
+/// their names there (`/app`), if another file has a group of that name.
 pub(crate) fn match_groups(input: &Input, inputs: &[Input]) -> BTreeMap<String, String> {
     if !matches!(input.says, Says::Trace(_)) {
         return BTreeMap::new();

@@ -55,7 +55,7 @@ struct Lane {
     not_compared: usize,
 }
 
-/// A trace as far as it is compared.
+/// The compared part of a trace.
 #[derive(Debug, Default)]
 struct Side {
     lanes: BTreeMap<u32, Lane>,
@@ -66,9 +66,9 @@ struct Side {
     damage: Vec<String>,
 }
 
-/// Names of tasks. Who has the pid and the name of somebody in the other trace is the same one, as in a recording and
-/// its replay. Else pids differ from run to run, so tasks of one name are numbered in the order in which they appear.
-/// Who is renamed, as everybody is by `exec`, has another name from then on.
+/// Names of tasks. Tasks with equal pid and name in both traces are the same, as in a recording and its replay.
+/// Otherwise pids differ from run to run, so tasks of one name are numbered by first appearance. A renamed task, as
+/// after `exec`, has the new name from then on.
 #[derive(Debug, Default)]
 struct Names {
     known: BTreeMap<(i32, Vec<u8>), String>,
@@ -233,7 +233,7 @@ struct Compared<'a> {
     alike: usize,
     /// Set if more events may be alike: the search for them was not exhaustive.
     lower_bound: bool,
-    /// Where they part first: so many events after the beginning of each.
+    /// The first difference: the number of events before it in each.
     first: Option<(usize, usize)>,
     /// How much later the common events come in the second: the median, nanoseconds.
     shift_ns: i64,
@@ -428,7 +428,7 @@ fn text(diff: &Diff, steps: &Steps, sides: [&Side; 2], lanes: &[Compared<'_>]) -
     text
 }
 
-/// The first places where the two differ, with what is around them; of each no more than so many events.
+/// Prints the first places of difference with their surroundings, each with a bounded number of events.
 fn hunks(text: &mut String, lane: &Compared<'_>, steps: &Steps, diff: &Diff) {
     let groups = similar::group_diff_ops(lane.ops.clone(), diff.context);
     for (number, group) in groups.iter().take(diff.hunks).enumerate() {

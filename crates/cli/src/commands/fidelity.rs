@@ -73,7 +73,7 @@ struct Judged {
     interrupted: bool,
 }
 
-/// Whether that recording is asked for.
+/// Whether that recording is requested.
 fn is_wanted(recording: &Recording, fidelity: &Fidelity) -> bool {
     let kernel = plan::series(&recording.kernel);
     fidelity.kernel.as_ref().is_none_or(|wanted| plan::series(wanted) == kernel)
@@ -83,7 +83,7 @@ fn is_wanted(recording: &Recording, fidelity: &Fidelity) -> bool {
 /// Kernels and scenarios of the recordings that there are, wanted or not.
 type There = BTreeSet<(Vec<u32>, String)>;
 
-/// Tells that nothing was recorded of what is asked for, and what was.
+/// An error: nothing was recorded for the request, with what was recorded.
 fn no_match(there: &There, fidelity: &Fidelity) -> miette::Report {
     if there.is_empty() {
         let help = "the folder has a folder for each kernel (linux-6.12/), with a JSON file for each scenario";
@@ -205,7 +205,7 @@ fn simulated(files: Files, fidelity: &Fidelity, outputs: &OutputPaths) -> miette
     Ok(Judged { cells: all, lead, notes, skipped, interrupted })
 }
 
-/// Tells it in the ways that are asked for.
+/// Prints the result in the requested forms.
 fn show(judged: &Judged, fidelity: &Fidelity) -> miette::Result<()> {
     let Judged { cells, lead, notes, skipped, .. } = judged;
     let told: Vec<String> = notes.iter().chain(skipped).cloned().collect();
@@ -352,7 +352,7 @@ fn scenario(
     Ok(Scenario { recorded, input, plan })
 }
 
-/// What was recorded, as far as it is compared.
+/// Returns the compared part of a recording.
 fn recorded(recording: &Recording, kernel: &str) -> Recorded {
     let tasks = &recording.workload.tasks;
     let confined: BTreeSet<Option<&[u32]>> = tasks.iter().map(|task| task.settings.cpus.as_deref()).collect();

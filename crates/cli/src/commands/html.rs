@@ -25,12 +25,12 @@ pub(crate) fn watch_replayed() -> (Vec<AnalysisKind>, AnalysisOptions) {
     (kinds, AnalysisOptions { replayed: true, ..options })
 }
 
-/// What a page calls a file: its name, for whoever reads the page does not have its folders.
+/// Returns the name of a file for a page, without folders.
 pub(crate) fn short(file: &Path) -> String {
     file.file_name().map_or_else(|| file.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-/// So many notes are in a summary; the others are folded.
+/// The most notes in a summary. The others are folded.
 const MOST_NOTES: usize = 3;
 
 /// Writes a page.

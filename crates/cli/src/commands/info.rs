@@ -119,7 +119,7 @@ fn features(name: &str) -> miette::Result<String> {
     Ok(text)
 }
 
-/// Machines of so many CPUs show how tunables grow.
+/// The sizes of machines that show how tunables grow.
 const SIZES: [usize; 5] = [1, 2, 4, 8, 64];
 
 /// The tunables of a kernel and their values; those that grow with the machine have a table of their own.

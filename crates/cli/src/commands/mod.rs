@@ -91,15 +91,15 @@ fn finished(runs: &[Done]) -> usize {
     runs.iter().filter(|run| !run.outcome.interrupted).count()
 }
 
-/// The results of those of several runs that have come to their end, which after Ctrl-C some have and some have not;
-/// none if none has, or there is only one run.
+/// Returns the results of the complete runs, which after Ctrl-C may be fewer. None if no run is complete, or if there
+/// is only one run.
 fn over_seeds(runs: &[Done]) -> Option<Vec<Results>> {
     let ended = runs.iter().filter(|run| runs.len() > 1 && !run.outcome.interrupted).map(|run| run.results.clone());
     Some(ended.collect()).filter(|ended: &Vec<Results>| !ended.is_empty())
 }
 
-/// What was run and not what came of it: `label` as a comparison or a replay calls it, and else as [`runs_json`] has
-/// it, in `observed` who each run was.
+/// Returns the setup without results: `label` as in a comparison or a replay, otherwise as [`runs_json`], with the
+/// identity of each run in `observed`.
 fn ran_json(label: &str, file: &Path, name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> Value {
     let observed = runs.iter().map(|run| {
         let digest = format!("{:016x}", run.digest);

@@ -9,7 +9,7 @@ use vruntime_workload::program::Group;
 pub(crate) struct Notes {
     /// The gravest first.
     pub(crate) all: Vec<String>,
-    /// So many of them, the first, tell what the replay lacks, or cannot be taken at its word for.
+    /// The number of grave notes, which are first: on missing or doubtful parts of the replay.
     pub(crate) grave: usize,
 }
 
@@ -33,7 +33,7 @@ impl Notes {
         self.grave += 1;
     }
 
-    /// How many of something there were, if any, and what that means: `one` of it, or `several`.
+    /// Adds a note with the count `one` or `several` and its meaning, if the count is above 0.
     fn tell(&mut self, count: u64, one: &str, several: &str, meaning: &str) {
         if count > 0 {
             self.all.push(format!("{}{meaning}", counted(count, one, several)));

@@ -143,9 +143,9 @@ fn over_runs(runs: &[Measured], results: &[Results]) -> Option<Vec<Results>> {
 
 /// What else the machine did, in a line or two.
 fn besides(others: Option<&[Resident]>, unseen: Option<f64>) -> String {
-    /// So many are named.
+    /// The most names in the note.
     const NAMED: usize = 3;
-    /// Less of a CPU is not told: idle time is known to 10 ms.
+    /// The least part of a CPU that is reported: idle time is known to 10 ms.
     const LEAST: f64 = 0.01;
     let percent = |resident: &Resident| 100.0 * resident.taken();
     let mut text = String::new();
@@ -340,7 +340,7 @@ mod tests {
 
     use super::*;
 
-    /// As `run` shows them: a group's weight and limit are those that it has in the end, and what comes later is not.
+    /// As in `run`, a group has its final weight and limit, without changes after the end.
     #[test]
     fn groups_are_told_as_changes_have_left_them() {
         let max = |quota| Bandwidth { quota, period: 100_000_000, burst: 0 };

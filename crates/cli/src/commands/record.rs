@@ -91,7 +91,7 @@ fn calibration(arguments: &Record) -> miette::Result<Calibration> {
     Ok(calibration)
 }
 
-/// A measured cost counts up to so many times what is usual, and this much more, nanoseconds.
+/// A measured cost counts up to this multiple of the usual cost, plus this number of nanoseconds.
 const PLAUSIBLE: (u64, u64) = (4, 2000);
 
 /// Replaces costs that no machine of this kind has: on a busy one they have what others ran meanwhile in them. Returns

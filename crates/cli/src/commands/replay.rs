@@ -121,7 +121,7 @@ struct Asked {
     beside: Vec<Input>,
     /// The machine it was recorded on, if the user describes it.
     recorded_on: Option<Topology>,
-    /// The highest frequency of each of its CPUs; empty if nobody says.
+    /// The highest frequency of each of its CPUs; empty if unknown.
     highest_khz: Vec<u32>,
     cgroups: Option<Cgroups>,
     /// What the recording says itself, if `vruntime record` made it.
@@ -261,7 +261,7 @@ impl<'a> Programs<'a> {
         ReplayCheck::over(counted.into_iter().map(check).collect()).unwrap_or_default()
     }
 
-    /// Why a run failed: what the kernel refuses a task is told with the rule that gives the task its policy.
+    /// An error of a run. For a request of a task that the kernel rejects, it names the rule that set the policy.
     fn refused(&self, failure: Failure, rules: &Rules) -> miette::Report {
         let what_if = self.what_if.as_ref().map(|what_if| &what_if.workload);
         match &failure {
@@ -340,7 +340,7 @@ fn where_traces_are(arguments: &Replay, programs: &Programs<'_>, folder: &Path) 
     )
 }
 
-/// Leaves the page and the tables that are asked for.
+/// Writes the requested page and tables.
 fn leave_reports(
     arguments: &Replay,
     programs: &Programs<'_>,

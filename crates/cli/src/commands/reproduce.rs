@@ -153,7 +153,7 @@ fn simulate(workload: &Workload, config: &Config, sink: &mut dyn Sink) -> miette
     if outcome.interrupted { Err(miette::miette!("the experiment was interrupted")) } else { Ok(outcome) }
 }
 
-/// What everybody got in one run.
+/// Returns the results of one run.
 fn results(workload: &Workload, config: &Config) -> miette::Result<Results> {
     let mut collector = Collector::new(config.machine.topology.nr_cpus());
     simulate(workload, config, &mut collector)?;

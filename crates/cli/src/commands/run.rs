@@ -112,7 +112,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     })
 }
 
-/// Leaves the page and the tables that are asked for.
+/// Writes the requested page and tables.
 fn leave_reports(run: &Run, name: &str, head: &str, runs: &[Done]) -> miette::Result<()> {
     let Some(first) = runs.first() else { return Ok(()) };
     if let Some(path) = &run.reports.html {
@@ -126,11 +126,11 @@ fn leave_reports(run: &Run, name: &str, head: &str, runs: &[Done]) -> miette::Re
     tables::write(&run.reports.tables, "run", vec![all.into()], &notes)
 }
 
-/// So many rows of a table of an analysis are shown; JSON has all.
+/// The most printed rows of an analysis. JSON has all.
 const ANALYSED_ROWS: usize = 25;
-/// So many benchmarks of a run print their lines; JSON has all.
+/// The most benchmarks of a run that print their lines. JSON has all.
 const BENCHMARKS: usize = 20;
-/// So many violations of a run are told; JSON has more.
+/// The most printed violations of a run. JSON has more.
 const TOLD: usize = 8;
 
 /// What the detector says of a run, a sentence a violation.

@@ -15,7 +15,7 @@ use crate::output_paths::OutputPaths;
 use crate::trace_file::{ROUND, explain, open};
 use crate::{Ended, interrupt, output, tables};
 
-/// Tasks and events shown unless all are asked for.
+/// The default number of tasks and events.
 const SHOWN: usize = 15;
 /// Clocks such as `x86-tsc`, `counter` and `uptime`.
 pub(super) const COUNTS_FOR_TIME: &str = "times have no unit: they are read as nanoseconds";
@@ -139,7 +139,7 @@ fn events_table(summary: &Summary, span: u64, all: bool) -> String {
     )
 }
 
-/// `moves`: the trace says who was moved.
+/// Returns the table of tasks. `moves`: the trace has migrations.
 fn tasks_table(tasks: &[&TaskSummary], span: u64, tgid: bool, moves: bool, all: bool) -> String {
     let shown = if all { tasks.len() } else { SHOWN };
     let share = |ns: u64| if span == 0 { "-".to_owned() } else { format!("{:.2}", ns as f64 * 100.0 / span as f64) };
@@ -219,7 +219,7 @@ fn ranges(cpus: &[u32]) -> String {
     if runs.len() > 16 { format!("{},...", runs[..16].join(",")) } else { runs.join(",") }
 }
 
-/// What a reader should know of the file before he trusts it.
+/// Returns findings on the quality of the file.
 fn findings(summary: &Summary, notes: &Notes, tasks: &[&TaskSummary]) -> Vec<String> {
     let (losses, lost) = summary.lost();
     let clock = summary.clock();

@@ -13,10 +13,10 @@ use super::{Analysis, Options};
 use crate::data::{DataTable, Kind};
 use crate::holds::Hold;
 
-/// So many pairs are told apart; what others did is summed up.
+/// The most pairs that have a row of their own. All others are summed up.
 const MOST_PAIRS: usize = 1 << 18;
 
-/// Who, or what, has delayed a task.
+/// A task, or another cause, that delayed a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum By {
     Task(u32),
@@ -26,7 +26,7 @@ enum By {
     Hold(Hold),
 }
 
-/// Who was delayed by whom; none: pairs beyond those that are told apart.
+/// A delayed task and the cause. None: the pairs beyond [`MOST_PAIRS`].
 type Key = Option<(u32, By)>;
 
 /// How the row of a limit begins.
@@ -51,16 +51,16 @@ struct Wait {
     since: i64,
     /// What it is for from then on, if not for a CPU.
     hold: Option<Hold>,
-    /// By whom, how much.
+    /// The delays by cause.
     shares: Vec<(By, u64)>,
 }
 
 /// The analysis.
 #[derive(Debug, Default)]
 pub(super) struct Antagonists {
-    /// For each CPU those who wait there.
+    /// The waiting tasks of each CPU.
     queues: Vec<Vec<u32>>,
-    /// Of each task the one that goes on.
+    /// The present wait of each task.
     waits: Vec<Wait>,
     pairs: BTreeMap<Key, Pair>,
     by_name: bool,

@@ -20,12 +20,12 @@ const MAX_DEPTH: usize = 256;
 pub trait MachineGroups: fmt::Debug + Send + Sync {
     /// The hierarchy whose groups schedule, as `cgroup_attach_task` numbers them; 0 is cgroup v2.
     fn hierarchy(&self) -> i32;
-    /// The task group of a thread: of one that is in this cgroup from now on; without it, of one that was there when
-    /// the machine was asked, none if it was not.
+    /// Returns the task group of a thread: by this cgroup, which it enters now; without one, its group when the
+    /// machine's files were read, None if it was not there.
     fn group_of(&self, thread: i32, cgroup: Option<&str>) -> Option<String>;
-    /// Weight and limit of a task group; none: nothing is said of them. Path and parent do not count.
+    /// Returns weight and limit of a task group; None if unknown. Path and parent do not count.
     fn settings(&self, group: &str) -> Option<GroupInfo<'static>>;
-    /// Where a thread may run; none: nothing is said of it.
+    /// Returns the affinity of a thread; None if unknown.
     fn affinity_of(&self, thread: i32) -> Option<&[u32]>;
 }
 
@@ -52,7 +52,7 @@ impl From<&GroupInfo<'_>> for Settings {
     }
 }
 
-/// What is said of groups, and of what tasks weigh in them.
+/// A fact on groups, or on the weights of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Update {
     /// A task is in another group from now on.
@@ -105,14 +105,14 @@ pub(crate) enum Update {
 pub(crate) struct Row {
     pub(crate) path: String,
     pub(crate) parent: Option<u32>,
-    /// None: nobody has said it.
+    /// None if unknown.
     pub(crate) settings: Option<Settings>,
 }
 
-/// All groups, and who is in them.
+/// All groups and their members.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cgroups {
-    /// Somebody asks for them.
+    /// Set if an analysis needs groups.
     pub(crate) wanted: bool,
     /// The root first, parents before their children.
     rows: Vec<Row>,
@@ -124,7 +124,7 @@ pub(crate) struct Cgroups {
     machine: Option<Arc<dyn MachineGroups>>,
     /// The scheduler itself tells: a run of ours, or the marks in its trace.
     pub(crate) exact: bool,
-    /// Mentions of groups beyond those that are told apart.
+    /// Mentions of groups beyond the limit.
     pub(crate) refused: u64,
 }
 
@@ -237,8 +237,8 @@ impl Cgroups {
         Some(group)
     }
 
-    /// A task is met for the first time: as the machine said, it is in a group. `again`: its pid was another's before,
-    /// of whom the machine spoke.
+    /// Places a new task in its group, by the machine's files. `again`: its pid belonged to another task before, which
+    /// those files describe.
     pub(super) fn meets(&mut self, task: u32, pid: i32, again: bool) {
         if self.wanted && !again {
             let group = self.machine.as_ref().and_then(|machine| machine.group_of(pid, None));

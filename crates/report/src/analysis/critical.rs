@@ -46,7 +46,7 @@ struct Piece {
     state: State,
     begin: i64,
     end: i64,
-    /// Who ended it, if it was a sleep.
+    /// The waker, if it was a sleep.
     waker: On,
 }
 
@@ -119,7 +119,7 @@ impl CriticalPath {
         }
     }
 
-    /// Remembers what a task did, if that may matter to the sleep that goes on.
+    /// Remembers the work of a task, if it may matter to the present sleep.
     fn remember(&mut self, task: u32, was: Span, at: i64, waker: On) {
         if at <= was.since {
             return;
@@ -151,7 +151,7 @@ impl CriticalPath {
         past.pieces.get(after.checked_sub(1)?).copied()
     }
 
-    /// Who is to thank for what happened between the beginning of the target's sleep and its end.
+    /// Attributes the time of the target's sleep to the tasks that led to its end.
     fn walk(&mut self, world: &World, target: u32, floor: i64, at: i64, waker: On) -> Vec<Link> {
         let mut links = Vec::new();
         let On::Task(mut who) = waker else {

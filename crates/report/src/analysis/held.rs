@@ -46,7 +46,7 @@ impl World {
         id
     }
 
-    /// Takes note of what a step of a trace, already applied, says of who is held back.
+    /// Updates the throttled tasks by a step of a trace that is already applied.
     fn hears(&mut self, step: &Step) -> Changed {
         let event = match step.what {
             What::Fork { child } => {
@@ -78,7 +78,7 @@ impl World {
 }
 
 impl Analyses {
-    /// A step of a trace: if it is one of ours, its marks say who is held back.
+    /// Handles a step of a trace. The marks of a simulated run show the throttled tasks.
     pub(super) fn step_of_trace(&mut self, step: &Step) {
         if matches!(step.what, What::Update(Update::Throttled { .. } | Update::Unthrottled { .. })) {
             self.limits_change(step.at, step.cpu);

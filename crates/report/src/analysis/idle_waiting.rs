@@ -25,9 +25,9 @@ type Parts = Vec<(u64, u64)>;
 struct Task {
     /// Where it has been seen.
     seen: CpuMask,
-    /// Where it may run, if that was told.
+    /// Its affinity, if known.
     allowed: Option<CpuMask>,
-    /// The overlaps of the wait that goes on: with CPUs it could run on, with all it might.
+    /// The overlaps of the present wait: with CPUs it could use, and with CPUs it might use.
     could: Parts,
     might: Parts,
     waits: u64,
@@ -47,7 +47,7 @@ pub(super) struct IdleWaiting {
     tasks: Vec<Task>,
     /// Where each waiting task is.
     places: Vec<u32>,
-    /// Affinities are told: nobody might run where he was not seen.
+    /// Set if affinities are known, so that `might` is not used.
     told: bool,
 }
 

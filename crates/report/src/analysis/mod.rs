@@ -64,7 +64,7 @@ pub enum AnalysisKind {
     Summary,
     /// Tasks that waited, and the tasks that had their CPU.
     Antagonists,
-    /// Who waited while another CPU was idle.
+    /// Tasks that waited while an idle CPU could have run them.
     IdleWhileWaiting,
     /// Runnable tasks on each CPU, over time.
     RunQueue,
@@ -74,7 +74,7 @@ pub enum AnalysisKind {
     Groups,
     /// What the limits of groups did.
     Throttling,
-    /// What one task, and those who woke it, did.
+    /// The work of one task, and of the tasks that led to its wakeups.
     CriticalPath,
 }
 
@@ -93,7 +93,7 @@ impl AnalysisKind {
         Self::CriticalPath,
     ];
 
-    /// Those that say what matters in a page or less, without being told more.
+    /// The analyses that fit a page and need no further data.
     pub const USUAL: [Self; 5] =
         [Self::Latency, Self::Antagonists, Self::IdleWhileWaiting, Self::RunQueue, Self::Migrations];
 
@@ -153,14 +153,15 @@ use AnalysisOptions as Options;
 /// One of them: sees every step after the world has taken note of it.
 trait Analysis: fmt::Debug + Send + Sync {
     fn step(&mut self, step: &Step, world: &World);
-    /// It is a run of ours: affinities will be told, and all CPUs are idle at 0.
+    /// Called for simulated runs: affinities will follow, and all CPUs are idle at 0.
     fn simulated(&mut self, _cpus: usize) {}
     fn affinity(&mut self, _task: u32, _cpus: Option<&CpuMask>, _world: &World) {}
-    /// Of a task that waits: what it is for, if not for a CPU. Update as long as anybody is held back, of runs of ours.
+    /// Called for a waiting task with the reason of its wait, if it is not a busy CPU. Only in simulated runs, while
+    /// any task is throttled.
     fn hold(&mut self, _task: u32, _hold: Option<Hold>, _world: &World) {}
-    /// What may be had of a CPU is about to change for some tasks: told of runs of ours.
+    /// Called before the limits of a CPU change for some tasks. Only in simulated runs.
     fn limits_change(&mut self, _cpu: u32, _world: &World) {}
-    /// It is so late now, and something happens that may be no step: told before it, of runs of ours.
+    /// Called before an event at this time that may be no step. Only in simulated runs.
     fn passes(&mut self, _at: u64, _world: &World) {}
     /// Of groups, and of what tasks weigh.
     fn update(&mut self, _told: Update, _world: &World) {}
@@ -174,7 +175,7 @@ trait Analysis: fmt::Debug + Send + Sync {
         None
     }
     fn tables(&self, world: &World) -> Vec<DataTable>;
-    /// For a terminal, with so many rows of each table, and so many lines of what has a line for each switch.
+    /// Returns the text for a terminal, with at most this number of rows of each table, and of lines for switches.
     fn text(&self, world: &World, rows: usize, _lines: usize) -> String {
         let tables = self.tables(world);
         tables.iter().map(|table| table.text_without(self.spare(), rows)).collect::<Vec<String>>().join("\n")
@@ -251,8 +252,8 @@ impl Analyses {
         self.damage.extend(damage);
     }
 
-    /// Of the analyses asked for, one that cannot say anything because nothing is known of groups, or of their limits:
-    /// its name, and what is not known. To be asked after the end.
+    /// Returns a requested analysis that has no result because groups, or their limits, are unknown: its name, and the
+    /// unknown fact. To be called after the end.
     pub fn lacks(&self) -> Option<(AnalysisKind, &'static str)> {
         let cgroups = &self.world.cgroups;
         self.chosen.iter().find_map(|&(kind, _)| match kind {
@@ -340,13 +341,14 @@ impl Analyses {
         self.chosen.iter().flat_map(|(_, analysis)| analysis.tables(&self.world)).collect()
     }
 
-    /// Whether its text is lines of perf's alone, which others read: then [`Analyses::notes`] are to be told elsewhere.
+    /// Whether its text is only perf's lines, which other programs read. The caller then prints [`Analyses::notes`]
+    /// elsewhere.
     pub fn is_for_machines(&self) -> bool {
         self.chosen.iter().any(|(kind, _)| *kind == AnalysisKind::TimeHist)
     }
 
-    /// Everything for a terminal, with at most so many rows of each table and so many lines of `timehist`; the notes
-    /// are at its end, unless it is for machines.
+    /// Returns everything for a terminal, with at most `rows` rows of each table and `lines` lines of `timehist`. The
+    /// notes are at its end, unless it is for machines.
     pub fn text(&self, rows: usize, lines: usize) -> String {
         let parts = self.chosen.iter().map(|(_, analysis)| analysis.text(&self.world, rows, lines));
         let notes = if self.is_for_machines() { Vec::new() } else { self.notes() };

@@ -20,12 +20,12 @@ use crate::latency::Recorder;
 const MOST_SLICES: usize = 1 << 14;
 /// The first grain, nanoseconds.
 const FINEST_NS: u64 = 1_000;
-/// So many tasks have a distribution of their own, by their last names; those beyond have one for each name, of which
-/// there may be as many.
+/// The most tasks that have a distribution of their own, by their last names. Later tasks share one for each name, with
+/// the same limit.
 const MOST_RECORDERS: usize = 1024;
 /// The most names that have a distribution of their own, those with most delays. The rest has one together.
 const MOST_NAMES: usize = 40;
-/// So many bins of all CPUs are on the page: with more than 32 CPUs they are wider there.
+/// The most bins of all CPUs on a page: with more than 32 CPUs the bins are wider.
 const MOST_BINS: usize = 1 << 15;
 /// Points of a distribution.
 const POINTS: usize = 160;

@@ -8,8 +8,7 @@ use super::world::{On, Step, What, World};
 /// `prio` of real-time and deadline tasks is below this.
 const MAX_RT_PRIO: i32 = 100;
 
-/// What a record is to the analyses: nothing if it is no event. What it says of names, groups and priorities comes
-/// first.
+/// Translates a record to steps; none if it is no event. Names, groups and priorities are first.
 pub(super) fn steps(world: &mut World, record: &Record<'_>, mut add: impl FnMut(Step)) {
     let step = step(world, record);
     for (task, name) in std::mem::take(&mut world.renamed) {

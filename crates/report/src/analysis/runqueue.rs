@@ -8,7 +8,7 @@ use super::{Analysis, Options};
 use crate::data::{Cell, DataTable, Kind};
 use crate::units::counted;
 
-/// Lengths told apart: 0, 1, 2, 3, 4 and more.
+/// The counted lengths: 0, 1, 2, 3, 4 and more.
 const LENGTHS: usize = 5;
 /// Columns of the picture in the text.
 const WIDTH: usize = 72;
@@ -57,7 +57,7 @@ impl RunQueues {
         &mut self.queues[cpu as usize]
     }
 
-    /// Books the time until now. `on` is who had the CPU meanwhile.
+    /// Accounts for the time until now. `on`: the task that had the CPU.
     fn advance(&mut self, at: i64, cpu: u32, on: On, start: i64) {
         let queue = self.queue(cpu);
         if at <= queue.since {

@@ -17,8 +17,8 @@ use crate::results::LimitResult;
 
 /// Shorter waits on an idle CPU are wakeups on their way.
 const LEAST_NS: u64 = 1_000_000;
-/// A period counts as used up from this part of the quota on, percent: where ours begins in the midst of the kernel's,
-/// it may have a little less.
+/// The part of the quota, in percent, from which a period counts as used up. A period here overlaps two of the
+/// kernel's, so it may have a little less.
 const USED_UP: u128 = 95;
 
 /// What one group with a limit used, period by period.
@@ -26,7 +26,7 @@ const USED_UP: u128 = 95;
 struct Use {
     quota: u64,
     period: u64,
-    /// When the period that goes on began, and up to when it is counted.
+    /// The start of the present period, and the time up to which it is counted.
     from: u64,
     since: u64,
     /// Tasks of it on CPUs, and all that are runnable.
@@ -66,7 +66,7 @@ impl Use {
         self.since = to;
     }
 
-    /// So many periods end, all like this one.
+    /// Ends `count` equal periods.
     fn close(&mut self, count: u64) {
         if self.active {
             self.periods += count;
@@ -116,7 +116,7 @@ struct Counted {
 /// The analysis.
 #[derive(Debug, Default)]
 pub(super) struct Throttling {
-    /// What the scheduler told, by group.
+    /// The counts of the scheduler, by group.
     told: Vec<Option<LimitResult>>,
     /// Of a recording: what each group with a limit used, and for how long it was throttled, at least and at most.
     uses: BTreeMap<u32, Use>,

@@ -92,8 +92,8 @@ impl Figure {
         self.metric.matters(from, to)
     }
 
-    /// Finds the figure of classes that differs most between two sets of runs, in proportion and beyond the spread of
-    /// the seeds: a latency or CPU time before any other. `None`: nothing differs.
+    /// Returns the figure of classes that differs most between two sets of runs, in proportion and beyond the spread of
+    /// the seeds. Latencies and CPU time precede others. `None`: nothing differs.
     pub fn standing_out(before: &[Results], after: &[Results]) -> Option<Self> {
         let first = before.first()?;
         let mut best: Option<(bool, f64, Self)> = None;

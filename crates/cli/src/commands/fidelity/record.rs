@@ -456,7 +456,7 @@ mod tests {
         }
     }
 
-    /// As the command simulates it: all of its second, and nobody waits for what never comes before that is over.
+    /// Simulates it as the command does: its whole second, and every wait ends before.
     fn simulated(name: &str, recording: recording::Recording, fidelity: &Fidelity) {
         let Scenario { input, plan, .. } =
             super::super::scenario(recording, "6.12", fidelity, None).unwrap_or_else(|e| panic!("{name}: {e}"));

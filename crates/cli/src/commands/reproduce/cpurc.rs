@@ -240,7 +240,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// The scenario with so many per cent for the compilation, and the rest for the loops.
+/// Returns the scenario with `share` percent for the compilation, and the rest for the loops.
 fn shared(mut workload: Workload, share: u32) -> Workload {
     for group in &mut workload.groups {
         let part = match group.path.as_str() {
@@ -304,7 +304,7 @@ fn parts() -> miette::Result<Vec<Claim>> {
     Ok(vec![hungry, scaling, requeueing])
 }
 
-/// Classes below the root with such guarantees, and so many tasks of a program in each.
+/// Returns classes below the root with these guarantees, and the tasks of each.
 fn classes(guarantees: &[u32], tasks: Vec<(Vec<Op>, usize, usize)>) -> Workload {
     let root = Group { path: "/".to_owned(), ..Group::default() };
     let class = |(index, &percent): (usize, &u32)| Group {

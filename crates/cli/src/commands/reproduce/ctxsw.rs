@@ -17,12 +17,12 @@ const PIPE_TEST: &str = "pipe-test";
 const MESSAGING: &str = "hackbench 50";
 /// Rows of the document's table.
 const RUNS: usize = 10;
-/// Each of ours is the mean of so many turns.
+/// The number of turns whose mean is one of our values.
 const TURNS: usize = 5;
 /// Calls of a script.
 const CALLS: usize = 30_000;
 
-/// Knobs of 6.12 may cost so much more than constants.
+/// The allowed cost of 6.12's knobs over constants.
 const KNOBS_MOST: f64 = 0.01;
 
 // What is measured, by its place in `Measured`: first `lat_ctx`, then `pipe-test`.

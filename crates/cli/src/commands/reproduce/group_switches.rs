@@ -17,15 +17,15 @@ const MESSAGING: &str = "hackbench -pipe 1 process 4000";
 /// The whole of it is simulated only so far: what is counted is the same at any length.
 const SIMULATED_NS: u64 = 500_000_000;
 const DEPTHS: [usize; 3] = [0, 3, 30];
-/// The nearest to the document's kernel, and a recent one; and what is measured natively: under 6.12 messages of
-/// hackbench gather, so that it hardly switches.
+/// The nearest to the document's kernel, and a recent one. Under 6.12, messages of hackbench gather and hardly switch,
+/// so another benchmark is measured.
 const KERNELS: [&str; 2] = ["3.10", "6.12"];
 const MEASURED: [&str; 2] = [MESSAGING, "lat_ctx -s 0 20"];
 /// Calls of a script, and rounds.
 const CALLS: usize = 30_000;
 const ROUNDS: usize = 40;
 
-/// Counted by the scheduler, and told by the events: away from tasks of the deepest group, and how many of these went
+/// Counts of the scheduler and of the events: switches away from tasks of the deepest group, and how many of these went
 /// idle.
 struct Counts {
     kernel: &'static str,

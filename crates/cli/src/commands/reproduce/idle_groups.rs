@@ -18,7 +18,7 @@ const GROUPS_MANY: usize = 10_000;
 const ROUNDS: usize = 11;
 /// Instructions are counted between these instants of the run, nanoseconds: making the groups is over then.
 const COUNTED_NS: [u64; 2] = [10_000_000, 40_000_000];
-/// Idle groups may cost so much more of our own time.
+/// The allowed cost of idle groups in our own time.
 const OWN_MOST: f64 = 1.01;
 
 /// The scenario, without its idle groups and with them.

@@ -157,7 +157,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// The script of a benchmark under a kernel, at most so many calls of it; rehearsed.
+/// Returns the checked script of a benchmark under a kernel, with a bounded number of calls.
 pub(super) fn script(workload: &Workload, config: &vruntime_sim::Config, most: usize) -> miette::Result<Script> {
     let script = Script::record(workload, config, most)?;
     let knobs = script.kernel.tunables(1, script.hz);

@@ -95,7 +95,7 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
     })
 }
 
-/// Who moved tasks: a row for each of [`KERNELS`], a column a seed.
+/// The tasks that moved others: a row for each of [`KERNELS`], a column for each seed.
 struct Migrations(Vec<Vec<Commands>>);
 
 impl Migrations {
@@ -129,7 +129,7 @@ impl Migrations {
         self.0[kernel].iter().map(Commands::by_stopper).collect()
     }
 
-    /// Those of the document, and who else moves tasks here.
+    /// Returns the commands of the document, and others that move tasks here.
     fn commands(&self) -> Vec<&str> {
         let mut names: Vec<&str> = COMMANDS.iter().map(|row| row.0).collect();
         for name in (0..KERNELS.len()).flat_map(|kernel| self.first(kernel).counts.keys()) {

@@ -14,7 +14,7 @@ use crate::output_paths::OutputPaths;
 use crate::trace_file::{ROUND, cgroups, explain, open};
 use crate::{Ended, interrupt, output, tables};
 
-/// Rows of a table if nobody says how many.
+/// The default number of rows of a table.
 const USUAL_ROWS: usize = 25;
 
 pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {

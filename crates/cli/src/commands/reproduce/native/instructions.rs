@@ -12,7 +12,7 @@ use super::{Script, Side};
 use crate::interrupt;
 use crate::simulate::parallel;
 
-/// So many calls of a script are made; the second half of them counts.
+/// The number of calls of a script; the second half counts.
 const CALLS: usize = 12_000;
 
 /// What was counted of some subjects, in their order; or why not.

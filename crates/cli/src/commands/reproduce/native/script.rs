@@ -18,9 +18,9 @@ pub(crate) enum Call {
     Start(TaskId),
     /// `wake`: a pipe's, by a task that is about to sleep (`sync`), or by an interrupt.
     Wake { task: TaskId, sync: bool, irq: bool },
-    /// `schedule`, after which that runs, who did not before.
+    /// `schedule` that switches to this task.
     Schedule(PrevState, Running),
-    /// `schedule` of somebody who runs on.
+    /// `schedule` that keeps the running task.
     Again,
     /// `tick`, and the balancing that is due then.
     Tick,
@@ -40,7 +40,7 @@ impl Step {
     }
 }
 
-/// An ordinary task as it is made.
+/// An ordinary task at its creation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Made {
     pub(crate) group: GroupId,
@@ -61,7 +61,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// What happens in a run on one CPU, up to so many calls.
+    /// Records the calls of a run on one CPU, at most `most`.
     pub(crate) fn record(workload: &Workload, config: &Config, most: usize) -> miette::Result<Self> {
         let mut config = config.clone();
         // No kernel thread that wakes by the clock: nothing but the workload.
