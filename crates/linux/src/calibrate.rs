@@ -41,14 +41,14 @@ pub struct MigrationCost {
 /// What leaving idleness takes after a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleExit {
-    /// A CPU has been idle for so long at least, nanoseconds.
+    /// The least idle time of a CPU, nanoseconds.
     pub after_ns: u64,
     /// Nanoseconds beyond the cost `idle_exit_ns`.
     pub extra_ns: u64,
 }
 
-/// When computing threads stood still though nobody had preempted them: the host of a virtual machine ran something
-/// else there, or an interrupt took that long.
+/// Stalls of computing threads without a preemption: the host of a virtual machine ran something else, or an interrupt
+/// took that long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stalls {
     /// How often, at least once.
@@ -114,18 +114,18 @@ const NEIGHBOURS: usize = 1500;
 
 /// For how long a CPU that computes is watched for stalls.
 const SPIN: Duration = Duration::from_millis(2500);
-/// A stall is so many times as long as a tick's interrupt, and this long, nanoseconds.
+/// The least length of a stall, in lengths of a tick's interrupt, and in nanoseconds.
 const STALL_TICKS: u64 = 4;
 const STALL_LEAST: u64 = 100_000;
 /// How long it is watched what the machine does besides.
 const WATCH: Duration = Duration::from_secs(5);
 /// A machine is not idle if others take more of a CPU meanwhile: daemons of one take a few percent.
 const BUSY: f64 = 0.1;
-/// How often `stop` is asked meanwhile.
+/// The interval of calls of `stop`.
 const ASK: Duration = Duration::from_secs(1);
 
-/// Measures. Takes about fifteen seconds (14.4 to 15.5 on two CPUs that others wanted, too). `stop` is asked between
-/// the measurements whether somebody wants it to end.
+/// Measures for about fifteen seconds (14.4 to 15.5 on two busy CPUs). Calls `stop` between the measurements, and ends
+/// if it returns true.
 ///
 /// # Errors
 /// When the kernel does not let threads or pipes be made, or when it is to stop.
@@ -462,7 +462,7 @@ impl<'a> Measuring<'a> {
     }
 }
 
-/// What there is to say of a machine on which others took so much of a CPU (1.0: one of them) while this only watched.
+/// Returns a note on a machine on which other tasks used this much of a CPU (1.0: one CPU) during the measurement.
 fn too_busy(taken: f64) -> Option<String> {
     (taken > BUSY).then(|| {
         format!(

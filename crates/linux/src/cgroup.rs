@@ -21,15 +21,15 @@ use crate::measured::GroupMeasured;
 
 const PREFIX: &str = "vruntime-";
 
-/// `vruntime-PID-STARTTIME-NUMBER`: a pid alone may be somebody else's by now, and one process may run several at once.
+/// Returns `vruntime-PID-STARTTIME-NUMBER`: a pid alone may have been reused, and one process may run several
+/// workloads.
 pub(crate) fn own_name() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let (pid, number) = (std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
     format!("{PREFIX}{pid}-{}-{number}", start_time(pid).unwrap_or(0))
 }
 
-/// When a process was started, clock ticks since boot; none if there is none of that pid, or only what its parent has
-/// not asked after.
+/// Returns the start of a process, clock ticks since boot. None if it does not exist, or is a zombie.
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name, in brackets, may contain anything; its state comes next, and the start is the 20th field after it.

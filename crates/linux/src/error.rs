@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use rustix::io::Errno;
 
-/// Why a workload was not run. The text says what is wrong, with what the kernel said, which is no
-/// [source](std::error::Error::source) besides: whoever prints a chain of errors would have it twice.
-/// [`help`](Self::help) says how to mend it.
+/// The reason why a workload was not run. The text includes the kernel's error, which is therefore not a
+/// [source](std::error::Error::source): a printed chain would repeat it. [`help`](Self::help) says how to fix it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It contradicts itself: it refers to what is not there, for example.

@@ -60,8 +60,8 @@ fn cpus_of(list: &str) -> Option<BTreeSet<u32>> {
     Some(cpus)
 }
 
-/// Whether the kernel keeps real-time tasks from having everything: by its throttling, or by a server for the others on
-/// every CPU that is online (6.12 on). `root` is where the file systems are.
+/// Whether the kernel limits real-time tasks: by throttling, or by a server for other tasks on every online CPU
+/// (6.12+). `root` is the folder of the file systems.
 pub(crate) fn throttled(root: &Path, online: &BTreeSet<u32>) -> bool {
     let number = |path: &str| fs::read_to_string(root.join(path)).ok().and_then(|text| text.trim().parse::<i64>().ok());
     let server = |cpu: &u32| number(&format!("sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime"));
@@ -75,17 +75,17 @@ pub(crate) fn throttled(root: &Path, online: &BTreeSet<u32>) -> bool {
     (0..period).contains(&runtime)
 }
 
-/// Who takes every CPU.
+/// The tasks that would monopolize every CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takers {
-    /// So many real-time tasks that go on without rest.
+    /// This number of real-time tasks that never sleep.
     Hogs(usize),
-    /// So many real-time tasks that rest, or not, and want so much of a CPU between them, percent.
+    /// This number of real-time tasks with this total demand, percent of a CPU.
     Together { tasks: usize, percent: u64 },
 }
 
-/// Which real-time tasks, if any, can have all CPUs that are online for long. A hog that is forked over and over counts
-/// as often as there are CPUs.
+/// Returns the real-time tasks that can have all online CPUs for long. A hog that is forked repeatedly counts once for
+/// each CPU.
 pub(crate) fn take_all(workload: &Workload, machine: &Machine) -> Option<Takers> {
     let tasks = Tasks::of(workload, machine);
     let instances = tasks.instances(machine.online.len() as u64);
@@ -113,11 +113,10 @@ pub(crate) fn take_all(workload: &Workload, machine: &Machine) -> Option<Takers>
     covered(&alike, &machine.online).then_some(Takers::Together { tasks: count as usize, percent })
 }
 
-/// Whether all of `cpus` have as much to do as leaves too little for others, if what is wanted of some CPUs or others
-/// is dealt out so.
+/// Whether the demand can be distributed so that all of `cpus` are too busy for other tasks.
 ///
-/// Ford and Fulkerson's maximum flow, by shortest paths, a CPU at a time: what a CPU has yet to get comes from those
-/// who may run there, or from others in whose stead these run elsewhere.
+/// Ford and Fulkerson's maximum flow, by shortest paths, one CPU at a time: the missing work of a CPU comes from tasks
+/// that may run there, or from others that are replaced elsewhere.
 fn covered(wanted: &BTreeMap<&BTreeSet<u32>, u64>, cpus: &BTreeSet<u32>) -> bool {
     let wanted: Vec<(&BTreeSet<u32>, u64)> = wanted.iter().map(|(&cpus, &wants)| (cpus, wants)).collect();
     let mut left: Vec<u64> = wanted.iter().map(|&(_, wants)| wants).collect();

@@ -64,7 +64,7 @@ fn first_of(list: &str) -> Option<u32> {
     list.split([',', '-']).next()?.trim().parse().ok()
 }
 
-/// QEMU's emulator names itself in its CPUs, unless told to name a real one.
+/// Whether QEMU emulates the CPUs: their name says so, unless QEMU is configured to name a real one.
 fn is_emulated(cpuinfo: &str) -> bool {
     let mut models = cpuinfo.lines().filter(|line| line.starts_with("model name"));
     models.any(|model| model.contains("QEMU TCG") || model.contains("QEMU Virtual CPU"))

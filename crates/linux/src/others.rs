@@ -120,9 +120,8 @@ pub(crate) struct Others {
 }
 
 impl Others {
-    /// What of the CPUs' time was neither idle nor is accounted for by the residents and by `known` nanoseconds, in
-    /// CPUs: that of tasks which ended meanwhile, of interrupts, and of a host that took the CPU away. None if the
-    /// kernel does not tell how long CPUs were idle.
+    /// Returns the time of CPUs that was neither idle nor of the residents or of `known` nanoseconds, in CPUs: time of
+    /// tasks that ended meanwhile, of interrupts, and of a host. None if the kernel does not report idle time.
     pub(crate) fn unseen(&self, known: u64) -> Option<f64> {
         let residents: f64 = self.residents.iter().flatten().map(Resident::taken).sum();
         Some((self.busy? - residents - known as f64 / self.elapsed as f64).max(0.0))
@@ -174,8 +173,8 @@ mod tests {
         assert_eq!(pool("a:b"), "a:b");
     }
 
-    /// A thread's name that no other process has: all of the machine is looked at, and another one may run these tests
-    /// at the same time.
+    /// A unique name of a thread: the whole machine is examined, and another process may run these tests at the same
+    /// time.
     fn own_name(word: &str) -> String {
         format!("{word}-{}", std::process::id())
     }

@@ -36,7 +36,7 @@ enum Place {
 }
 
 impl Found {
-    /// The highest frequency of a CPU, kHz; 0: not told.
+    /// Returns the highest frequency of a CPU, kHz; 0 if unknown.
     fn highest(&self, cpu: u32) -> u32 {
         self.khz.get(&cpu).and_then(BTreeSet::last).copied().unwrap_or(0)
     }
@@ -127,18 +127,18 @@ impl EventReceiver for Found {
 pub struct PlatInfo {
     /// Its CPUs.
     pub topology: Topology,
-    /// The highest frequency of each CPU, kHz; 0: not told.
+    /// The highest frequency of each CPU, kHz; 0 if unknown.
     pub highest_khz: Vec<u32>,
-    /// Its clocks, if the frequencies of all are told.
+    /// Its clocks, if all frequencies are known.
     pub clocks: Option<Clocks>,
 }
 
 /// The clocks of a machine.
 #[derive(Debug)]
 pub struct Clocks {
-    /// Chosen by schedutil: the file does not say by whom, and no other governor goes with an energy model.
+    /// Frequencies under schedutil: the file names no governor, and an energy model requires schedutil.
     pub frequencies: Frequencies,
-    /// What CPUs take, if that is told of all frequencies.
+    /// The power of CPUs, if known for all frequencies.
     pub energy: Option<EnergyModel>,
 }
 

@@ -59,8 +59,8 @@ pub struct ReadOptions {
     pub highest_khz: Vec<u32>,
 }
 
-/// Takes the records of a trace, in the order of the file. [`Recording::open`] does that for a file; a program that
-/// looks at the records itself, or reads something else, gives them to a reader of its own.
+/// Takes the records of a trace, in the order of the file. [`Recording::open`] does so for a file. A program that
+/// examines records itself, or reads another format, passes them to a reader.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
     name: String,
@@ -107,8 +107,8 @@ impl Reader {
         true
     }
 
-    /// Returns a reader for the same trace from its beginning, if that understands it better: a CPU had a higher
-    /// frequency late in the trace, and what it did before was taken to be at full speed.
+    /// Returns a reader for the same trace from its beginning, if a second pass is more exact: a CPU had a higher
+    /// frequency late in the trace, so its earlier work was not at full speed.
     pub fn again(&self) -> Option<Self> {
         if self.again || !self.recorder.frequencies_were_raised() {
             return None;

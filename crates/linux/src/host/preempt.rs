@@ -15,8 +15,8 @@ pub(super) fn found(model: &str, how: impl Into<String>) -> Found {
     Found { model: Some(model.to_owned()), how: how.into() }
 }
 
-/// Looks where a kernel tells it, the surest first: debugfs, for one that can change it; the version line; the command
-/// line it was booted with; its configuration. `root` is where the file systems are.
+/// Finds the preemption model, from the most reliable source on: debugfs, if it can be changed; the version line; the
+/// boot command line; the configuration. `root` is the folder of the file systems.
 pub(super) fn preempt(root: &Path) -> Found {
     let read = |path: &str| fs::read_to_string(root.join(path));
     let debug = read("sys/kernel/debug/sched/preempt");

@@ -10,8 +10,7 @@ use super::lives::{Act, End, Stretch, Thread, Waker};
 const TICK_NS: u64 = 150_000;
 /// A tick may be this much earlier than the time at which ticks usually come.
 const EARLY_NS: u64 = 100_000;
-/// Where ticks are not known, a task that has run for this long may have lost its CPU to one: no kernel has a shorter
-/// slice by default.
+/// The run time after which a task may have lost its CPU to an unknown tick: no kernel has a shorter default slice.
 const SLICE_NS: u64 = 700_000;
 
 /// Why the sleep before a stretch ended.
@@ -93,8 +92,8 @@ impl Causes<'_> {
     }
 }
 
-/// Whether a thread that left its CPU at that time, runnable and after it had run for `ran`, yielded: no tick had just
-/// come while it ran.
+/// Whether a runnable thread that left its CPU at that time, after it had run for `ran`, yielded: no tick was just
+/// before.
 pub(super) fn yielded(ticks: Option<Ticks>, at: u64, ran: u64) -> bool {
     match ticks {
         Some(ticks) => {

@@ -141,7 +141,7 @@ pub enum Mark<'a> {
         /// What.
         what: DeadlineEvent,
     },
-    /// A group has this weight and this limit from now on ([`GroupInfo::settings`]); who its parent is, its path says.
+    /// A group has this weight and this limit from now on ([`GroupInfo::settings`]). Its path shows its parent.
     Group(GroupInfo<'a>),
     /// A group has used up its limit on the CPU of the event.
     Throttle {

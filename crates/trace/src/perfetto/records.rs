@@ -49,8 +49,7 @@ struct Known {
 }
 
 impl<W: Write> RecordedPerfetto<W> {
-    /// Writes to `out`, with the header of a machine of `cpus` CPUs; 0 if nobody knows how many. `out` needs no buffer
-    /// of its own.
+    /// Writes to `out`, with the header of a machine with `cpus` CPUs; 0 if unknown. `out` needs no buffer of its own.
     pub fn new(out: W, cpus: u32) -> Self {
         Self::with_release(out, cpus, None)
     }
@@ -140,7 +139,7 @@ impl<W: Write> RecordedPerfetto<W> {
         self.omitted
     }
 
-    /// The first error so far, if any: a caller may want to stop early.
+    /// Returns the first error. A caller may stop early.
     pub fn error(&self) -> Option<&io::Error> {
         self.out.error()
     }

@@ -76,7 +76,7 @@ pub(super) struct Formats {
     bits: StateBits,
 }
 
-/// A record read: who ran, the event's name, and what it is. None of a name: its format is not in the file.
+/// A decoded record: the running task, the event's name, and its fields. No name: its format is not in the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Decoded<'a> {
     pub(super) pid: i32,

@@ -19,10 +19,10 @@ use crate::event::Context;
 /// CPUs beyond are no CPUs: Linux stops at 8192.
 pub(super) const MAX_CPUS: u32 = 1 << 20;
 
-/// How far into a line `[cpu]` is looked for.
+/// The part of a line in which `[cpu]` is searched.
 const HEAD: usize = 256;
 
-/// Who printed the line.
+/// The program that printed the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dress {
     /// The kernel, or trace-cmd.
@@ -97,8 +97,8 @@ fn bracketed(line: &[u8], open: usize) -> Option<Head> {
     Some(finish(line, head, rest))
 }
 
-/// The third of ftrace's flags is `h` in the handler of an interrupt, `H` in a handler that interrupted a softirq, `z`
-/// and `Z` in handlers that cannot be masked, and `s` in a softirq.
+/// Returns the context. The third of ftrace's flags is `h` in the handler of an interrupt, `H` in a handler that
+/// interrupted a softirq, `z` and `Z` in handlers that cannot be masked, and `s` in a softirq.
 fn context(flags: &[u8]) -> Option<Context> {
     match flags.get(2)? {
         b'h' | b'H' | b'z' | b'Z' => Some(Context::Hardirq),

@@ -10,8 +10,8 @@ pub struct Needs {
     pub replayable: bool,
     /// What is missing, a sentence each, the worst first; empty if nothing is.
     pub missing: Vec<String>,
-    /// Commands that record everything, to be run one after the other. `COMMAND` is what to watch; none if nothing is
-    /// missing, and for a trace of a simulated run, which nobody can record.
+    /// Commands that record everything, one after the other, with `COMMAND` as a placeholder. Empty if nothing is
+    /// missing, and for a trace of a simulated run, which cannot be recorded.
     pub record: Vec<String>,
 }
 
@@ -133,7 +133,7 @@ mod tests {
         assert!(!needs.replayable && needs.missing[0].contains("fields"), "{needs:?}");
     }
 
-    /// Where nobody woke or ended, nothing tells that; a simulated run cannot be recorded anew.
+    /// A simulated run without wakeups or ends lacks nothing, and cannot be recorded again.
     #[test]
     fn a_run_of_ours_lacks_nothing_that_happened() {
         let switch = "hog-7 [000] 1.000001: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> \

@@ -69,7 +69,7 @@ pub struct PerfData<R> {
 struct Held {
     bytes: Vec<u8>,
     rows: Vec<Row>,
-    /// So many rows are in order and can be handed out; of them so many have been.
+    /// The number of rows in order, and the number of returned ones.
     ready: usize,
     given: usize,
     /// The latest time before the round under way, and of everything so far.
@@ -89,7 +89,7 @@ struct Row {
 }
 
 impl Held {
-    /// Everything up to `limit` comes next, in order.
+    /// Releases everything up to `limit`, in order.
     fn release(&mut self, limit: u64) {
         self.rows.sort_unstable();
         self.ready = self.rows.partition_point(|row| row.time <= limit);

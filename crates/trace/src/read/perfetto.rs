@@ -248,7 +248,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         }
     }
 
-    /// Leaves out the copies that other data sources recorded of the event that comes next, which is of `lane`.
+    /// Leaves out copies of the next event, of `lane`, that other data sources recorded.
     fn pass_over_copies(&mut self, at: i64, lane: usize) -> Result<(), Error> {
         while let Some(&Reverse((time, other))) = self.next.peek() {
             let (of, copy) = (&self.lanes[lane], &self.lanes[other as usize]);
@@ -334,8 +334,8 @@ fn named((pid, comm): &mut (i32, Vec<u8>), task: Named<'_>) {
     comm.extend_from_slice(task.comm);
 }
 
-/// What a thread was called then that events call `comm`, and that is called `last` in the end: `/proc` says of a
-/// worker of the kernel besides what it works at (`kworker/0:1-events`), and events do not.
+/// Returns the former name of a thread that events call `comm`, and that has the name `last` at the end: `/proc`
+/// appends the work to a kernel worker's name (`kworker/0:1-events`), and events do not.
 fn then<'a>(comm: &'a [u8], last: &'a [u8]) -> &'a [u8] {
     let works_at = last.strip_prefix(comm).is_some_and(|rest| matches!(rest.first(), Some(b'-' | b'+')));
     if works_at && comm.starts_with(b"kworker/") { last } else { comm }

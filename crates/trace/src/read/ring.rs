@@ -55,18 +55,18 @@ pub(super) struct Page {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Missed {
     Nothing,
-    /// So many events, if the kernel has counted them.
+    /// Lost events, with their number if the kernel has counted them.
     Some(Option<u64>),
 }
 
-/// What comes next in a page.
+/// The next item of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     /// An event at this time; the range is of the page.
     Event { at: u64, record: Range<usize> },
     /// The page is at its end.
     End,
-    /// What comes next makes no sense; the rest of the page is lost.
+    /// Invalid data: the rest of the page is lost.
     Damaged(usize),
 }
 

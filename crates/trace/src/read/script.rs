@@ -4,9 +4,9 @@
 use super::head::{Dress, Head};
 use super::notes::Error;
 
-/// A text is judged by so many of its first events.
+/// The number of first events by which a text is judged.
 const JUDGED: u64 = 64;
-/// Times that go back as often as once in so many events are no times: perf sorts what it prints.
+/// If one in this many events goes back in time, the times are invalid: perf sorts its output.
 const BACK: u64 = 8;
 
 /// No machine has been up for so short a time when its scheduler is recorded.

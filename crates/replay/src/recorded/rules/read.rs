@@ -22,8 +22,8 @@ struct Entry<'a> {
 }
 
 impl Rules {
-    /// Adds a rule that is written in a line: `WHO: WHAT`. WHO is a pattern of names, or `comm=`, `regex=`, `pid=`,
-    /// `tgid=`, `tree=`, `cgroup=` with a value each, which all have to fit; WHAT is `key=value` once or more.
+    /// Adds a rule from a line `TASKS: CHANGE`. TASKS is a pattern of names, or one or more of `comm=`, `regex=`,
+    /// `pid=`, `tgid=`, `tree=`, `cgroup=`, which must all match. CHANGE is `key=value`, once or more.
     ///
     /// # Errors
     /// It is not of that form, a key is not known, or a value is none of its key's.
@@ -265,7 +265,7 @@ impl Rule {
         Error::new(&self.source, why).at(span, format!("expected {expected}"))
     }
 
-    /// Takes what is entry of who, or if `also_what` of what.
+    /// Applies an entry to the selectors, or if `also_what` to the changes.
     fn say(&mut self, entry: &Entry<'_>, also_what: bool) -> Result<(), Error> {
         let what = values::of_file(entry.key);
         let result = if WHO.contains(&entry.key) {
@@ -308,7 +308,7 @@ fn entry<'a>(
     Ok(Entry { key: key.get_ref(), key_span: key.span(), value: text, span: value.span() })
 }
 
-/// The colon between who and what: the last one behind which there is a key of ours, or else the last with a space
+/// Returns the colon between tasks and change: the last one with a known key behind it, or else the last with a space
 /// behind it.
 fn colon(text: &str) -> Option<usize> {
     let colons: Vec<usize> = text.match_indices(':').map(|(at, _)| at).collect();
@@ -339,7 +339,7 @@ fn words(text: &str, part: Range<usize>) -> Vec<Range<usize>> {
     words
 }
 
-/// The words of who, those joined that are one value: names have spaces in them (`comm=opt cgu.0`).
+/// Returns the words of the selectors, joined where they are one value, since names contain spaces (`comm=opt cgu.0`).
 fn conditions(text: &str, words: Vec<Range<usize>>) -> Vec<Range<usize>> {
     let keyed = words.first().and_then(|word| pair(text, word)).is_some_and(|entry| WHO.contains(&entry.key));
     let mut joined: Vec<Range<usize>> = Vec::new();
@@ -352,8 +352,8 @@ fn conditions(text: &str, words: Vec<Range<usize>>) -> Vec<Range<usize>> {
     joined
 }
 
-/// The first word of who that looks like a selector and is none: a letter is wrong, or it says what and not who. A
-/// pattern of names that has a = in it otherwise (`*=*`, `my prog=1`) is one.
+/// Returns the first word that looks like a selector and is none: a misspelling, or a change. Other patterns of names
+/// with a = (`*=*`, `my prog=1`) are valid.
 fn mistaken<'a>(text: &'a str, words: &[Range<usize>]) -> Option<Entry<'a>> {
     let is_word = |key: &str| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_');
     let first = words.first().and_then(|word| pair(text, word))?;

@@ -100,7 +100,7 @@ impl Header {
     }
 }
 
-/// The release of the kernel: its size, and so many bytes.
+/// Returns the release of the kernel: its size, and its bytes.
 fn osrelease<R: Read + Seek>(input: &mut Input<R>, start: u64) -> Result<Option<String>, Error> {
     input.seek(start)?;
     let size = input.number(4, "the size of a kernel's release")?;

@@ -73,7 +73,7 @@ pub(super) enum Entry<'a> {
 }
 
 impl Bundle {
-    /// Reads a bundle of so many bytes by `fill`; false if it is damaged, and then holds what could be read.
+    /// Reads a bundle of `size` bytes by `fill`. Returns false if it is damaged, and then has its readable part.
     pub(super) fn load<E>(&mut self, size: usize, fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<bool, E> {
         self.rows.clear();
         self.given = 0;
@@ -188,7 +188,7 @@ impl Bundle {
         (!fields.damaged()).then_some(())
     }
 
-    /// Goes on to the next event; when it was.
+    /// Advances to the next event, and returns its time.
     #[inline]
     pub(super) fn next(&mut self) -> Option<i64> {
         let row = self.rows.get(self.given)?;
@@ -240,7 +240,7 @@ fn take<const N: usize>(columns: &mut [&[u8]; N]) -> Option<[u64; N]> {
     Some(row)
 }
 
-/// What is common to all events: when, who ran, the kernel's flags; and which event, with its message.
+/// The common part of all events: time, running task, the kernel's flags; and the event with its message.
 struct Header<'a> {
     at: i64,
     pid: i32,
