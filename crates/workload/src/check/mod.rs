@@ -87,7 +87,7 @@ fn same_program(one: &Arc<[Phase]>, other: &Arc<[Phase]>) -> bool {
                 .all(|(one, other)| one.ops.len() == other.ops.len() && one.ops.iter().zip(&other.ops).all(same_op))
 }
 
-/// Findings of one kind are told once a place.
+/// The kind of a finding. Each place reports a kind once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Endless,
@@ -135,7 +135,7 @@ enum Spot {
     Built(Place),
 }
 
-/// More findings than this help nobody.
+/// The most findings.
 const KEPT: usize = 100;
 
 struct Finder<'a> {
@@ -237,7 +237,7 @@ fn references_hold(finder: &mut Finder<'_>, classes: &[Class<'_>]) -> bool {
     finder.found.len() == before
 }
 
-/// Whether it goes on without end.
+/// Whether it repeats without end.
 fn is_endless(repeat: Repeat) -> bool {
     repeat == Repeat::Forever
 }

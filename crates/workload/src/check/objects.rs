@@ -16,8 +16,8 @@ pub(super) fn check(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
     completions(finder, classes);
 }
 
-/// Goes through a class's program as its tasks do, each loop at most twice: what is wrong with the mutexes of one
-/// task shows by then.
+/// Walks through a class's program as its tasks do, each loop at most twice: this shows all faults of the mutexes of
+/// one task.
 fn mutexes(finder: &mut Finder<'_>, class: &Class<'_>) {
     let task = class.task;
     if class.ops().all(|(_, op)| !matches!(op, Op::Lock(_) | Op::Unlock(_) | Op::Wait { .. })) {
@@ -79,7 +79,7 @@ fn mutex_op(
     }
 }
 
-/// Who does something to an object: the first class, and whether there are other tasks than one.
+/// The users of an object: the first class, and whether there is more than one task.
 #[derive(Clone, Copy, Default)]
 struct Users {
     first: Option<(usize, (usize, usize))>,
@@ -207,7 +207,7 @@ fn semaphores(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
     }
 }
 
-/// Queues whose waiters sleep for ever: nobody brings an event.
+/// Finds wait queues whose waiters sleep for ever, because no task wakes them.
 fn wait_queues(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
     let waits = |op: &Op| match *op {
         Op::WaitEvent { queue, timeout: None, .. } => Some(queue),
@@ -225,7 +225,7 @@ fn wait_queues(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
     }
 }
 
-/// Completions that nobody completes.
+/// Finds completions that are never completed.
 fn completions(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
     let waits = |op: &Op| match *op {
         Op::WaitForCompletion { completion, timeout: None } => Some(completion),

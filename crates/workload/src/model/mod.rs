@@ -137,7 +137,7 @@ pub fn parse(command: &str) -> Result<Workload, ModelError> {
     Ok(workload)
 }
 
-/// A program that goes through `ops` so often.
+/// A program that repeats `ops`.
 fn program(ops: Vec<Op>, repeat: Repeat) -> Arc<[Phase]> {
     [phase(ops, repeat)].into()
 }
@@ -153,7 +153,7 @@ fn of_one_process(workload: &mut Workload) {
     }
 }
 
-/// A task that goes once through `phases`, from the start on.
+/// A task that executes `phases` once, from the start on.
 fn task(class: &str, instance: Option<u64>, phases: &Arc<[Phase]>) -> Task {
     Task {
         name: instance.map_or_else(|| class.to_owned(), |instance| format!("{class}-{instance}")),

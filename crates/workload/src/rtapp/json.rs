@@ -54,7 +54,7 @@ impl Kind {
     }
 }
 
-/// Reads `problems.source` whole. Syntax errors end the reading; leniencies are told to `problems`.
+/// Reads all of `problems.source`. Syntax errors end the reading. Deviations from JSON are reported to `problems`.
 pub(crate) fn parse(problems: &mut Problems) -> Result<Value, Error> {
     let source = problems.source.clone();
     let mut parser = Parser { text: source.text(), at: 0, depth: 0, problems };

@@ -206,7 +206,7 @@ const ELSEWHERE: [(&str, &str); 13] = [
     ("cgroup", "taskgroup"),
 ];
 
-/// Tells of a key nobody knows.
+/// Reports an unknown key.
 pub(super) fn unknown_key(problems: &mut Problems, member: &Member, place: &str, known: &[&str]) {
     if problems.is_full() {
         return;

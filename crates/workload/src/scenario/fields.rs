@@ -106,7 +106,7 @@ impl<'a, 'p> Fields<'a, 'p> {
         }
     }
 
-    /// Tells of every key that nobody asked for.
+    /// Reports every key that was not read.
     pub(super) fn finish(self) {
         let Some(table) = self.table else { return };
         for (key, value) in table.iter().filter(|(key, _)| !self.asked.contains(&key.get_ref().as_ref())) {
@@ -121,8 +121,8 @@ impl<'a, 'p> Fields<'a, 'p> {
         }
     }
 
-    /// What to write for a key in quotes that has the name of a file of cgroups, such as `"cpu.uclamp.min"`: dots in
-    /// quotes lead to no table.
+    /// Returns the correct form of a quoted key with the name of a cgroup file, such as `"cpu.uclamp.min"`: dots in
+    /// quotes do not form tables.
     fn of_a_file(&self, name: &str, value: &Value<'_>) -> Option<String> {
         let asked = |key: &str| self.asked.contains(&key);
         // Without quotes `cpu.weight` is a table `cpu`.

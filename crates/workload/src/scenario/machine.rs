@@ -22,9 +22,9 @@ pub struct Machine {
     pub node_distances: Option<Spanned<Vec<Vec<u32>>>>,
     /// What a core with two busy threads does in comparison with one busy thread, thousandths, 1000..=2000.
     pub smt_speedup_permille: Option<u32>,
-    /// Who chooses the frequencies; none: every CPU runs at its highest.
+    /// The governor of the frequencies. None: every CPU runs at its highest.
     pub governor: Option<Spanned<String>>,
-    /// How often a frequency may be chosen anew, nanoseconds.
+    /// The least time between two choices of a frequency, nanoseconds.
     pub rate_limit_ns: Option<u64>,
     /// CPUs that share a clock, with its frequencies; empty: each core has its own.
     pub frequencies: Vec<Spanned<FrequencyTable>>,
@@ -56,7 +56,7 @@ pub struct FrequencyTable {
     pub khz: Vec<u32>,
     /// How long a change takes, nanoseconds.
     pub transition_ns: Option<u64>,
-    /// What a busy CPU takes at each frequency, microwatts, not descending; empty: nobody knows.
+    /// The power of a busy CPU at each frequency, microwatts, not descending. Empty if unknown.
     pub power_uw: Vec<u64>,
 }
 

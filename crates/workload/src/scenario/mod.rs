@@ -91,9 +91,9 @@ pub enum Preempt {
     /// it does what `None` does.
     #[default]
     Voluntary,
-    /// `PREEMPT_LAZY` (6.13 on): inside a call only from the next tick on; simulated calls are shorter than a tick. And
-    /// a CPU that runs a fair task is not interrupted for another one: it notices when it leaves the kernel next, at
-    /// the tick if not before.
+    /// `PREEMPT_LAZY` (6.13+): a call is preempted only from the next tick on, and simulated calls are shorter than a
+    /// tick. A CPU that runs a fair task is not interrupted for another fair task: it reschedules when it next leaves
+    /// the kernel, at the tick at the latest.
     Lazy,
     /// `PREEMPT` (full): anywhere in a system call; the rest of the call is done when the task runs again.
     Full,
@@ -118,13 +118,13 @@ impl Preempt {
 /// What switches, interrupts and the like cost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// The profile to begin with: `default`, `zero`, `vm`, `emulated`. Its name is checked by whoever has the profiles.
+    /// The initial profile: `default`, `zero`, `vm`, `emulated`. The owner of the profiles checks the name.
     pub profile: Option<Spanned<String>>,
     /// Single costs, checked there too.
     pub values: Vec<Setting>,
 }
 
-/// A name and a number, checked by whoever knows the names.
+/// A name and a number. The owner of the names checks them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// The name, and where it stands.
@@ -173,7 +173,7 @@ pub struct Scenario {
     pub workload: Workload,
     /// Where everything of the workload was written.
     pub places: SourceMap,
-    /// The CPUs that groups, and changes of groups, name, for whoever knows which there are.
+    /// The CPUs that groups, and changes of groups, name, for a check against the machine.
     pub cpus: Vec<Spanned<Vec<u32>>>,
     /// What is probably not what was meant.
     pub warnings: Vec<Error>,
@@ -186,7 +186,7 @@ impl Scenario {
     }
 }
 
-/// Reads a scenario. `name` is what messages call it; `loader` reads the rt-app files it names.
+/// Reads a scenario. `name` is its name in messages. `loader` reads the rt-app files that it names.
 ///
 /// # Errors
 /// The text is not UTF-8 or not TOML, a key is unknown, a value is of the wrong type or out of its range, a file

@@ -14,7 +14,8 @@ const HUNDRED: u64 = 10_000;
 /// What a group has without any.
 pub(super) const NONE: Clamps = Clamps { min: 0, max: SCALE as u32 };
 
-/// What a group says, beside what it had before; none if it says nothing, or it is wrong, which has been told then.
+/// Reads the clamps of a group over its earlier ones. None if there are none, or if they are wrong, which is then
+/// reported.
 pub(super) fn parse(fields: &mut Fields<'_, '_>, path: &str, before: Clamps) -> Option<Clamps> {
     let value = fields.get("uclamp")?;
     if !matches!(value.get_ref(), DeValue::Table(_)) {

@@ -274,7 +274,7 @@ fn version_7<R: Read + Seek>(input: &mut Input<R>, found: &mut Found) -> Result<
     Ok(())
 }
 
-/// Goes to the content of a section; whether it is compressed.
+/// Seeks the content of a section. Returns whether it is compressed.
 fn section<R: Read + Seek>(input: &mut Input<R>, offset: u64, id: u64, what: &str) -> Result<bool, Error> {
     input.seek(offset)?;
     if input.number(2, what)? != id {
