@@ -362,7 +362,7 @@ fn charge_one<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId, del
     change(rq, |groups| groups.set_throttled(group, true));
     rq.event(Event::RtThrottle { group });
     start(rq, shared, group);
-    if rq.rt.groups.as_ref().and_then(|groups| groups.rq(group)).is_some_and(super::group::GroupRq::held) {
+    if rq.rt.groups.as_ref().and_then(|groups| groups.rq(group)).is_some_and(super::group::GroupRq::is_throttled) {
         rq.resched();
     }
     shared.rt.publish(cpu, &rq.rt);
