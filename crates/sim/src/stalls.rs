@@ -14,7 +14,7 @@ use crate::events::Source;
 use crate::machine::Machine;
 use crate::rng::Rng;
 
-/// How often the host of a virtual machine takes one of its CPUs away, and for how long.
+/// The length and the rate of stalls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stall {
     /// The length of a stall, nanoseconds.
@@ -24,7 +24,7 @@ pub struct Stall {
     pub every_ns: u64,
 }
 
-/// Which CPUs are away, and when that changes.
+/// The stalled CPUs, and the times of changes.
 #[derive(Debug)]
 pub(crate) struct Stalls {
     spec: Stall,
@@ -32,18 +32,18 @@ pub(crate) struct Stalls {
     rng: Rng,
 }
 
-/// A CPU.
+/// The state of a CPU.
 #[derive(Debug)]
 struct Stalled {
     away: bool,
-    /// When that changes next.
+    /// The time of the next change.
     until: u64,
-    /// Interrupts that wait: their sources are armed for [`NEVER`].
+    /// Delayed interrupts: their sources are armed for [`NEVER`].
     held: Vec<Source>,
 }
 
 impl Stalls {
-    /// None if no time passes in them.
+    /// Stalls of `cpus` CPUs. None if their length is 0.
     pub(crate) fn new(spec: Stall, cpus: usize, seed: u64) -> Option<Self> {
         let mut rng = Rng::new(seed ^ 0x1f83_d9ab_fb41_bd6b);
         let mut cpu = |_| Stalled { away: false, until: rng.exponential(spec.every_ns), held: Vec::new() };
@@ -64,13 +64,13 @@ impl Stalls {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Whether the host runs something else where `cpu` was.
+    /// Whether `cpu` is stalled.
     #[inline]
     pub(crate) fn is_stalled(&self, cpu: usize) -> bool {
         self.stalls.as_ref().is_some_and(|stalls| stalls.cpus[cpu].away)
     }
 
-    /// Whether something waits to interrupt `cpu`, which is away.
+    /// Whether interrupts of `cpu`, which is stalled, are delayed.
     pub(crate) fn waits_while_stalled(&self, cpu: usize) -> bool {
         self.stalls.as_ref().is_some_and(|stalls| !stalls.cpus[cpu].held.is_empty())
     }
@@ -97,7 +97,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.core.queue.arm(self.core.stall_source(), at);
     }
 
-    /// CPUs come or go.
+    /// Stops or continues CPUs.
     #[inline(never)]
     pub(crate) fn on_stall(&mut self) {
         let now = self.core.now;

@@ -14,7 +14,7 @@ use crate::data::{DataTable, Kind};
 use crate::printable::printable;
 use crate::units::counted;
 
-/// What perf calls an atom: one stay in the run queue, as far as it has come.
+/// The state of one delay (perf: atom).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Atom {
     #[default]
@@ -25,7 +25,7 @@ enum Atom {
     Waiting {
         since: i64,
     },
-    /// It ran, or came before it was woken.
+    /// Ended, or not begun.
     Over,
 }
 

@@ -15,11 +15,11 @@ use alloc::vec::Vec;
 use super::{End, NO_RT_PRIO};
 use crate::ids::GroupId;
 
-/// A place in a priority array: that of the lowest is picked.
+/// A place in a priority array. The lowest is picked first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Place {
     level: u8,
-    /// Among equals.
+    /// The order among entities of equal priority.
     order: i64,
 }
 
@@ -30,19 +30,19 @@ enum Member {
     Group(GroupId),
 }
 
-/// A group's array on one CPU, and what the group has had of it (`rt_rq`).
+/// A group's array and its used runtime on one CPU (`rt_rq`).
 #[derive(Debug, Default)]
 pub(super) struct GroupRq {
     array: BTreeMap<Place, Member>,
-    /// None above the root.
+    /// The parent group. None for the root.
     parent: Option<GroupId>,
-    /// Where its entity is queued in its parent's array, if it is.
+    /// The place of its entity in its parent's array. None if it is not queued.
     place: Option<Place>,
     /// Tasks here and below that are not throttled below this group.
     nr_running: u32,
-    /// Those of its members that have, or whose groups' tasks have, a priority that was lent.
+    /// The number of members with inherited priority, or with tasks that have one (`rt_nr_boosted`).
     nr_boosted: u32,
-    /// It has used up its runtime in this period.
+    /// Set if its runtime in this period is used up.
     pub(super) throttled: bool,
     /// CPU time in this period, nanoseconds.
     pub(super) time: u64,
@@ -58,7 +58,7 @@ impl GroupRq {
         self.nr_running
     }
 
-    /// The highest `prio` of what is queued.
+    /// Returns the most urgent queued `prio`.
     pub(super) fn highest(&self) -> u8 {
         self.array.first_key_value().map_or(NO_RT_PRIO, |(place, _)| place.level)
     }
@@ -70,7 +70,7 @@ impl GroupRq {
     }
 }
 
-/// Where a task is queued.
+/// The queue position of a task.
 #[derive(Clone, Copy, Debug)]
 struct Seat {
     group: GroupId,
@@ -78,17 +78,17 @@ struct Seat {
     boosted: bool,
 }
 
-/// How a task is queued: its `prio`, and whether that was lent.
+/// The urgency of a queued task: its `prio`, and whether that is inherited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Urgency {
     pub(super) level: u8,
     pub(super) boosted: bool,
 }
 
-/// A CPU's arrays.
+/// The priority arrays of a CPU.
 #[derive(Debug)]
 pub(super) struct RtGroups {
-    /// By group; those of groups that have never had a task here are not there, or empty.
+    /// The arrays by group id. Missing or empty for groups that never had a task here.
     rqs: Vec<GroupRq>,
     /// The queued tasks by their index on the run queue.
     seats: BTreeMap<u32, Seat>,
@@ -104,7 +104,7 @@ impl Default for RtGroups {
 }
 
 impl RtGroups {
-    /// The root's.
+    /// Returns the root group's array.
     pub(super) fn top(&self) -> &GroupRq {
         &self.rqs[0]
     }
@@ -117,27 +117,27 @@ impl RtGroups {
         self.rqs.get_mut(group.index())
     }
 
-    /// Every group that has, or may have had, tasks here.
+    /// Returns every group that may have had tasks here.
     pub(super) fn groups(&self) -> impl Iterator<Item = GroupId> + use<> {
         (0..self.rqs.len() as u32).map(GroupId)
     }
 
-    /// The queued tasks, by index.
+    /// Returns the indices of the queued tasks.
     pub(super) fn tasks(&self) -> impl Iterator<Item = u32> + '_ {
         self.seats.keys().copied()
     }
 
-    /// The group in whose array a task is.
+    /// Returns the group of a queued task.
     pub(super) fn group_of(&self, task: u32) -> Option<GroupId> {
         self.seats.get(&task).map(|seat| seat.group)
     }
 
-    /// A group and those above it, the root last.
+    /// Returns a group and its ancestors, the root last.
     pub(super) fn up(&self, group: GroupId) -> impl Iterator<Item = GroupId> + '_ {
         core::iter::successors(Some(group), |group| self.rqs.get(group.index())?.parent)
     }
 
-    /// Makes room for a group and those above it.
+    /// Adds the arrays of a group and its ancestors.
     pub(super) fn know(&mut self, group: GroupId, parent: impl Fn(GroupId) -> GroupId) {
         let mut at = group;
         while at != GroupId::ROOT {
@@ -166,8 +166,7 @@ impl RtGroups {
         Place { level, order }
     }
 
-    /// Takes the entities of a group and of those above it off their parents' arrays, from the top down
-    /// (`dequeue_rt_stack`). Where they were.
+    /// Dequeues the entities of a group and its ancestors, from the top down (`dequeue_rt_stack`). Returns their places.
     fn unstack(&mut self, group: GroupId) -> Vec<(GroupId, Place)> {
         let path: Vec<GroupId> = self.up(group).collect();
         let mut kept = Vec::new();
@@ -233,7 +232,7 @@ impl RtGroups {
         Some(seat)
     }
 
-    /// Takes a task off.
+    /// Dequeues a task.
     pub(super) fn dequeue(&mut self, task: u32) {
         let Some(group) = self.group_of(task) else { return };
         let kept = self.unstack(group);
@@ -241,13 +240,13 @@ impl RtGroups {
         self.restack(group, Some(End::Tail), &kept);
     }
 
-    /// A throttled group holds a queued task back: its own, or one above; the root is not asked.
+    /// Whether the group of a queued task, or an ancestor below the root, is throttled.
     pub(super) fn hold(&self, task: u32) -> bool {
         let below_root = |group: &GroupId| *group != GroupId::ROOT;
         self.group_of(task).is_some_and(|group| self.up(group).filter(below_root).any(|id| self.rqs[id.index()].is_throttled()))
     }
 
-    /// Whether a task is queued as it should be.
+    /// Whether a task is queued with this group and urgency.
     pub(super) fn is_seated(&self, task: u32, group: GroupId, urgency: Urgency) -> bool {
         self.seats.get(&task).is_some_and(|seat| {
             seat.group == group && (Urgency { level: seat.place.level, boosted: seat.boosted }) == urgency
@@ -303,7 +302,7 @@ impl RtGroups {
         here(seat.group, seat.place) || self.up(seat.group).any(entity)
     }
 
-    /// The first of the most urgent.
+    /// Returns the first of the most urgent tasks.
     pub(super) fn pick(&self) -> Option<u32> {
         let mut at = GroupId::ROOT;
         loop {
@@ -314,7 +313,7 @@ impl RtGroups {
         }
     }
 
-    /// A group is throttled from now on, or no longer; the root's effect is its caller's.
+    /// Throttles or unthrottles a group. For the root group, the caller applies the effect.
     pub(super) fn set_throttled(&mut self, group: GroupId, throttled: bool) {
         self.rqs[group.index()].throttled = throttled;
         let kept = self.unstack(group);
@@ -322,7 +321,7 @@ impl RtGroups {
         self.restack(group, Some(End::Tail), &kept);
     }
 
-    /// Every array holds what says that it is there, and every count counts it. For tests: slow.
+    /// Checks that places, entities and counts agree. For tests, since it is slow.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         let mut members = 0;
         for (index, this) in self.rqs.iter().enumerate() {
