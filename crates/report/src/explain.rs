@@ -77,9 +77,12 @@ impl Explained {
         sentences
     }
 
-    /// Explains one group, by its path. None if it has its entitlement and no limit throttled it.
+    /// Explains one group, by its path. If it has its entitlement, and the limit of an ancestor throttled it, explains that
+    /// ancestor. None if no limit throttled it.
     pub(crate) fn of_group(&self, path: &str) -> Option<String> {
-        self.sentence(self.groups.iter().position(|group| group.path == path).filter(|&at| at > 0)?)
+        let at = self.groups.iter().position(|group| group.path == path).filter(|&at| at > 0)?;
+        let explained = if self.deviates(at) { at } else { self.throttled(at)?.owner };
+        self.sentence(explained)
     }
 
     /// Whether a limit of this group or of an ancestor throttled it.
@@ -283,6 +286,11 @@ mod tests {
              `/shop` of 50.0 ms in 100 ms throttled it in 5 of 10 periods."
         );
         assert!(sentences[1].starts_with("Group `/shop` got its entitlement"), "{sentences:?}");
+        let explained = |run: &Results, path| Explained::of(std::slice::from_ref(run)).of_group(path).expect("it is throttled");
+        assert!(explained(&run, "/shop/web").starts_with("group `/shop/web` got 30.00 %"));
+        run.groups[2].cpu_ns = 400_000_000;
+        assert!(explained(&run, "/shop/web").starts_with("group `/shop` got its entitlement"), "its own is as it should be");
+        run.groups[2].cpu_ns = 300_000_000;
         run.groups[1].cpu_ns = 400_000_000;
         let sentences = run.group_sentences();
         assert_eq!((sentences.len(), sentences[0].starts_with("Group `/shop` got 40.00 %")), (1, true), "{sentences:?}");

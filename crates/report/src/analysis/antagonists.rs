@@ -222,8 +222,8 @@ impl Analysis for Antagonists {
         rows.sort_by(|a, b| b.1.ns.cmp(&a.1.ns).then_with(|| a.0.cmp(b.0)));
         let columns = [
             ("waited", "Waited", Kind::Text),
-            ("for_task", "For", Kind::Text),
-            ("total_ns", "Together", Kind::Nanoseconds),
+            ("for_task", "Waited for", Kind::Text),
+            ("total_ns", "Total", Kind::Nanoseconds),
             ("share", "Of its waits", Kind::Share),
             ("waits", "Waits", Kind::Count),
             ("worst_ns", "Worst", Kind::Nanoseconds),

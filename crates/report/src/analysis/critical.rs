@@ -305,7 +305,7 @@ impl Analysis for CriticalPath {
             ("task", "Task", Kind::Text),
             ("doing", "Doing", Kind::Text),
             ("start_ns", "From", Kind::Instant),
-            ("duration_ns", "For", Kind::Nanoseconds),
+            ("duration_ns", "Duration", Kind::Nanoseconds),
         ];
         let mut longest = DataTable::new("critical_path_longest", format!("The longest sleep of {name}"), &columns);
         let links = &self.longest.1;

@@ -224,7 +224,7 @@ impl Analysis for GroupUse {
             ("entitled_ns", "Entitled to", Kind::Nanoseconds),
             ("entitled", "Entitled", Kind::Share),
             ("difference_ns", "Difference", Kind::Nanoseconds),
-            ("of_entitled", "Of it", Kind::Share),
+            ("of_entitled", "CPU / entitled", Kind::Share),
             ("run_delay_ns", "Waited", Kind::Nanoseconds),
         ];
         let title = if weighed {

@@ -182,7 +182,7 @@ impl Analysis for Migrations {
         let tally = if derived { &self.switches } else { &self.tally };
         let total: u64 = tally.causes.values().sum();
         let columns =
-            [("cause", "Cause", Kind::Text), ("count", "Migrations", Kind::Count), ("share", "Of all", Kind::Share)];
+            [("cause", "Cause", Kind::Text), ("count", "Migrations", Kind::Count), ("share", "Part", Kind::Share)];
         let title = match (derived, self.told || world.is_live()) {
             (true, _) => FROM_SWITCHES,
             (false, true) => "Migrations by cause",

@@ -186,7 +186,7 @@ impl Analysis for RunQueues {
         }
         let columns = [
             ("time_ns", "Time", Kind::Instant),
-            ("width_ns", "For", Kind::Nanoseconds),
+            ("width_ns", "Length", Kind::Nanoseconds),
             ("cpu", "CPU", Kind::Count),
             ("busy", "Busy", Kind::Share),
             ("mean", "Mean", Kind::Number),

@@ -306,11 +306,11 @@ impl Analysis for Throttling {
             ("limit", "Limit", Kind::Share),
             ("periods", "Periods", Kind::Count),
             ("used_up", "Used up", Kind::Count),
-            ("used_up_share", "Of them", Kind::Share),
+            ("used_up_share", "Of the periods", Kind::Share),
             ("used", "Used / quota", Kind::Share),
-            ("most_used", "At most", Kind::Share),
+            ("most_used", "Most / quota", Kind::Share),
             ("throttled_least_ns", "Throttled at least", Kind::Nanoseconds),
-            ("throttled_most_ns", "At most", Kind::Nanoseconds),
+            ("throttled_most_ns", "Throttled at most", Kind::Nanoseconds),
         ];
         let title = "Groups with a limit, and the periods in which they used at least 95 % of the quota. A recording has neither throttling nor starts of periods, so periods are counted from its start";
         let mut table = DataTable::new("throttling", title, &columns);
