@@ -32,8 +32,7 @@ fn refused(input: &Input, error: &Error) -> miette::Report {
     let (message, help) = (error.to_string(), help(error));
     match (about(error).and_then(|about| place(input, &about)), help) {
         (Some((source, span)), help) => {
-            let help =
-                help.unwrap_or_else(|| "docs/scenario.md and docs/rt-app.md describe each key".to_owned());
+            let help = help.unwrap_or_else(|| "docs/scenario.md and docs/rt-app.md describe each key".to_owned());
             source.error_at(span, &message, "requested here", &help).into()
         }
         (None, help) => complaint::with_help(message, help.as_deref()),
@@ -65,8 +64,7 @@ fn help(error: &Error) -> Option<String> {
             "give one (`global.duration` in the file, or --duration), or a `loop` count".to_owned()
         }
         Error::ForksForEver { .. } => {
-            "give one (`global.duration` in the file, or --duration), or remove the cycle of forks"
-                .to_owned()
+            "give one (`global.duration` in the file, or --duration), or remove the cycle of forks".to_owned()
         }
         _ => help,
     })

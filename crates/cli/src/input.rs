@@ -182,9 +182,7 @@ fn trace_in(path: &Path, start: &[u8]) -> Option<TraceKind> {
 
 fn is_trace(path: &Path, name: &str, kind: TraceKind) -> miette::Report {
     let file = path.display();
-    let help = format!(
-        "`vruntime replay {file}` replays the recording; `vruntime trace info {file}` describes it"
-    );
+    let help = format!("`vruntime replay {file}` replays the recording; `vruntime trace info {file}` describes it");
     miette!(help = help, "{name} is a recorded trace ({kind}), no workload")
 }
 

@@ -6,19 +6,19 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)
 )]
 
-mod observers;
 mod args;
 mod benchmarks;
 mod commands;
 mod complaint;
+mod error_place;
 mod examples;
 mod input;
 mod inputs;
 mod interrupt;
 mod leftovers;
-mod error_place;
 mod machine;
 mod machine_file;
+mod observers;
 mod output;
 mod output_file;
 mod output_paths;

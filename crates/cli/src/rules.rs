@@ -10,7 +10,7 @@ use vruntime_workload::program::{Group, Workload};
 use crate::args::Model;
 use crate::input::Input;
 use crate::simulate::Failure;
-use crate::{input, error_place, output};
+use crate::{error_place, input, output};
 
 /// The rules of the command line: each a file, or a rule in a line.
 pub(crate) fn read(map: &[String]) -> miette::Result<Rules> {

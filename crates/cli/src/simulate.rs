@@ -23,8 +23,8 @@ use vruntime_trace::{Digest, FtraceWriter, Identities, PerfettoOptions, Perfetto
 use vruntime_workload::program::Workload;
 use vruntime_workload::rtapp::Global;
 
-use crate::observers::Observer;
 use crate::benchmarks::{self, Output};
+use crate::observers::Observer;
 use crate::output_file::OutputFile;
 use crate::rtapp_log::RtAppLog;
 use crate::{error_place, interrupt};

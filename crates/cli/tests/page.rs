@@ -479,7 +479,10 @@ const PRINTED: [Printed; 9] = [
             ("burst", "burst_ns"),
         ],
     ),
-    ("groups", &[("rt-limited group", "group"), ("throttled", "nr_rt_throttled"), ("throttled for", "rt_throttled_ns")]),
+    (
+        "groups",
+        &[("rt-limited group", "group"), ("throttled", "nr_rt_throttled"), ("throttled for", "rt_throttled_ns")],
+    ),
     (
         "cpus",
         &[

@@ -304,11 +304,9 @@ impl<'a> Measuring<'a> {
 
     fn two_cpus(&mut self, here: usize, there: usize, path: Path, lazy: bool) -> Result<(), Error> {
         match (probes::wakeup(here, here), probes::wakeup(here, there)) {
-            (Some(near), Some(far)) => self.cost(
-                "wakeup_far_ns",
-                far.saturating_sub(near),
-                "waking threads of another CPU, beyond wakeup_ns",
-            ),
+            (Some(near), Some(far)) => {
+                self.cost("wakeup_far_ns", far.saturating_sub(near), "waking threads of another CPU, beyond wakeup_ns")
+            }
             _ => {
                 self.notes.push("threads that were to be woken never slept: wakeup_far_ns keeps its value".to_owned());
             }
@@ -425,9 +423,8 @@ impl<'a> Measuring<'a> {
         let this = std::process::id() as i32;
         let found = before.since(&|process, _| process == this);
         if found.residents.is_none() {
-            self.notes.push(
-                "the kernel keeps no accounts of tasks (schedstats): its other work was not measured".to_owned(),
-            );
+            self.notes
+                .push("the kernel keeps no accounts of tasks (schedstats): its other work was not measured".to_owned());
         }
         let named: f64 = found.residents.iter().flatten().map(Resident::taken).sum();
         self.notes.extend(too_busy(named + found.unseen(0).unwrap_or(0.0)));

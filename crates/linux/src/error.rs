@@ -87,7 +87,11 @@ pub(crate) fn limits_of_threads(cause: &std::io::Error) -> Option<&'static str> 
 }
 
 fn who_go(hogs: usize) -> String {
-    if hogs == 1 { "1 real-time task that runs for more than a second without a sleep".to_owned() } else { format!("{hogs} real-time tasks that run for more than a second without a sleep") }
+    if hogs == 1 {
+        "1 real-time task that runs for more than a second without a sleep".to_owned()
+    } else {
+        format!("{hogs} real-time tasks that run for more than a second without a sleep")
+    }
 }
 
 fn all_of(cpus: usize) -> String {

@@ -12,10 +12,10 @@
 //!
 //! Tasks that sleep can still monopolize all CPUs in total: [`demand`] adds up their demand.
 
+mod demand;
 mod tasks;
 #[cfg(test)]
 mod tests;
-mod demand;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;

@@ -143,7 +143,10 @@ impl Reader {
             return Err(Error::new(format!("{name} cannot be replayed, for it lacks {why}")).with_help(help));
         }
         if cpus > MAX_CPUS {
-            return Err(Error::new(format!("{name} has events of CPU {}, which is beyond the limit of Linux", cpus - 1)));
+            return Err(Error::new(format!(
+                "{name} has events of CPU {}, which is beyond the limit of Linux",
+                cpus - 1
+            )));
         }
         self.recorder.has_cpus(cpus);
         let there = notes.forked.iter().filter(|forked| forked.process > 0);

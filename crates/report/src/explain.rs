@@ -60,7 +60,8 @@ impl Explained {
             let throttled = self.throttled(at);
             let deviates = self.deviates(at);
             // A limit is explained at the group that has it.
-            let elsewhere = throttled.is_some_and(|limit| limit.owner != at && (!deviates || self.deviates(limit.owner)));
+            let elsewhere =
+                throttled.is_some_and(|limit| limit.owner != at && (!deviates || self.deviates(limit.owner)));
             if let Some(sentence) = self.sentence(at).filter(|_| !elsewhere) {
                 let often = throttled.map_or(0.0, |limit| limit.throttled as f64 / limit.periods as f64);
                 found.push((deviates, if deviates { self.missing(at).abs() } else { often }, sentence));
@@ -96,7 +97,8 @@ impl Explained {
         if !self.deviates(at) {
             let clause = throttled?;
             let entitled = self.percent(self.groups[at].entitled_ns);
-            let entitlement = if self.is_entitled() { format!(" got its entitlement of {entitled}, and") } else { ":".to_owned() };
+            let entitlement =
+                if self.is_entitled() { format!(" got its entitlement of {entitled}, and") } else { ":".to_owned() };
             return Some(format!("{name}{entitlement} {clause}."));
         }
         let group = &self.groups[at];
@@ -149,7 +151,8 @@ impl Explained {
     /// `its CPU limit of 20 ms in 100 ms throttled it in 45 of 50 periods`.
     fn limit_clause(&self, at: usize, limit: Throttled) -> String {
         let Throttled { owner, periods, throttled } = limit;
-        let whose = if owner == at { "its CPU limit".to_owned() } else { format!("the CPU limit of {}", self.name(owner)) };
+        let whose =
+            if owner == at { "its CPU limit".to_owned() } else { format!("the CPU limit of {}", self.name(owner)) };
         let max = self.groups[owner].limit.and_then(|limit| limit.max);
         let max = max.map(|(quota, period)| format!(" of {} in {}", time(quota as f64), time(period as f64)));
         format!("{whose}{} throttled it in {throttled} of {periods} periods", max.unwrap_or_default())
@@ -267,8 +270,10 @@ mod tests {
         (run.groups[1].cpu_ns, run.groups[2].cpu_ns) = (500_000_000, 400_000_000);
         assert_eq!(
             run.group_sentences(),
-            ["Group `/web` got its entitlement of 50.00 % of a CPU, and its CPU limit of 50.0 ms in 100 ms throttled it in \
-              9 of 10 periods."]
+            [
+                "Group `/web` got its entitlement of 50.00 % of a CPU, and its CPU limit of 50.0 ms in 100 ms throttled it in \
+              9 of 10 periods."
+            ]
         );
         run.groups[1].limit = limit(0);
         assert!(run.group_sentences().is_empty(), "a limit that throttled no group is not named");
@@ -286,14 +291,22 @@ mod tests {
              `/shop` of 50.0 ms in 100 ms throttled it in 5 of 10 periods."
         );
         assert!(sentences[1].starts_with("Group `/shop` got its entitlement"), "{sentences:?}");
-        let explained = |run: &Results, path| Explained::of(std::slice::from_ref(run)).of_group(path).expect("it is throttled");
+        let explained =
+            |run: &Results, path| Explained::of(std::slice::from_ref(run)).of_group(path).expect("it is throttled");
         assert!(explained(&run, "/shop/web").starts_with("group `/shop/web` got 30.00 %"));
         run.groups[2].cpu_ns = 400_000_000;
-        assert!(explained(&run, "/shop/web").starts_with("group `/shop` got its entitlement"), "its own is as it should be");
+        assert!(
+            explained(&run, "/shop/web").starts_with("group `/shop` got its entitlement"),
+            "its own is as it should be"
+        );
         run.groups[2].cpu_ns = 300_000_000;
         run.groups[1].cpu_ns = 400_000_000;
         let sentences = run.group_sentences();
-        assert_eq!((sentences.len(), sentences[0].starts_with("Group `/shop` got 40.00 %")), (1, true), "{sentences:?}");
+        assert_eq!(
+            (sentences.len(), sentences[0].starts_with("Group `/shop` got 40.00 %")),
+            (1, true),
+            "{sentences:?}"
+        );
     }
 
     #[test]

@@ -302,7 +302,10 @@ impl ReplayCheck {
             format!(" (small ones of one name together: {:.2} points, {})", off * 100.0, printable(name))
         });
         let unplaced = self.unplaced().map_or_else(String::new, |part| {
-            format!("; {} % of the charged CPU time has no place in the recording, because switches are missing", percent(part))
+            format!(
+                "; {} % of the charged CPU time has no place in the recording, because switches are missing",
+                percent(part)
+            )
         });
         let missing = match never {
             0 => String::new(),

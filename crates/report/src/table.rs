@@ -284,7 +284,8 @@ fn idle_waits(results: &Results) -> String {
     }
     let (least, most) = (time(conservation.least_interval_ns as f64), time(conservation.most_interval_ns as f64));
     let interval = if least == most { least } else { format!("{least} to {most}") };
-    let title = format!("Waits of more than a balance interval ({interval}) although an idle CPU could have run the task:");
+    let title =
+        format!("Waits of more than a balance interval ({interval}) although an idle CPU could have run the task:");
     let mut text = format!("{}\n", fit_text(&title, ""));
     text.push_str(&grid(&["tasks", "waits", "beyond the interval", "worst"], 1, rows));
     more(&mut text, total, "class of tasks", "classes of tasks", "the longest such waits in all");
@@ -345,7 +346,8 @@ fn classes(results: &Results) -> String {
         // Lateness is of different kinds from class to class, so there is none of all of them.
         rows.push(row(of_all(results), results.tasks.len(), &results.account, None, None));
     }
-    let head = ["tasks", "CPU %", "wait %", "lateness p50", "p99", "max", "switch/s", "migrations", "loops", "loop p50"];
+    let head =
+        ["tasks", "CPU %", "wait %", "lateness p50", "p99", "max", "switch/s", "migrations", "loops", "loop p50"];
     let mut text = grid(&head, 1, rows);
     more(&mut text, results.classes.len(), "class of tasks", "classes of tasks", "most CPU time");
     text
@@ -457,8 +459,17 @@ fn limits(results: &Results) -> String {
             time(limit.burst_ns as f64),
         ]
     });
-    let head =
-        ["limited group", "limit %", "CPU %", "periods", "throttled", "% of periods", "throttled for", "bursts", "burst"];
+    let head = [
+        "limited group",
+        "limit %",
+        "CPU %",
+        "periods",
+        "throttled",
+        "% of periods",
+        "throttled for",
+        "bursts",
+        "burst",
+    ];
     let mut text = grid(&head, 1, rows);
     more(&mut text, limited().count(), "group with a limit", "groups with a limit", "the longest throttling");
     text

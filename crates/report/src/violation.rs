@@ -59,9 +59,7 @@ impl Pattern {
                 "tasks that woke up preempted SCHED_IDLE tasks; a wakeup treats a CPU that runs only SCHED_IDLE tasks as \
                  idle (5.4+), even beside CPUs that run nothing"
             }
-            Self::Other => {
-                "balancing found an imbalance and did not remove it: affinities, or a tolerated difference"
-            }
+            Self::Other => "balancing found an imbalance and did not remove it: affinities, or a tolerated difference",
         }
     }
 }

@@ -247,12 +247,7 @@ pub const FEATURES: &[FeatureRow] = &[
         "wake-affine: compare the loads of the waking and the previous CPU",
     ),
     row(Feature::WaBias, "WA_BIAS", from("4.14"), "wake-affine: favour the waking CPU by the domain's imbalance_pct"),
-    row(
-        Feature::UtilEst,
-        "UTIL_EST",
-        from("4.17"),
-        "estimate a task's utilisation by its value at the last sleep",
-    ),
+    row(Feature::UtilEst, "UTIL_EST", from("4.17"), "estimate a task's utilisation by its value at the last sleep"),
     row(
         Feature::UtilEstFastup,
         "UTIL_EST_FASTUP",
@@ -462,9 +457,7 @@ impl Feature {
             Self::AttachAgeLoad => {
                 Some("averages of a task that changes its group are taken over as of their last update")
             }
-            Self::PreciseCpuLoad => {
-                Some("a CPU's average loads count the tasks at each tick, as with the feature off")
-            }
+            Self::PreciseCpuLoad => Some("a CPU's average loads count the tasks at each tick, as with the feature off"),
             Self::Numa | Self::NumaForce | Self::NumaFavourHigher | Self::NumaResistLower => {
                 Some("memory is not modelled, so there is no NUMA balancing: tasks do not prefer a node")
             }

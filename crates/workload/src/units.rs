@@ -41,10 +41,7 @@ pub fn parse_duration(text: &str) -> Result<u64, String> {
     if ns.is_none_or(|ns| ns > MAX_TIME_NS)
         && number.parse::<f64>().is_ok_and(|number| number * *scale as f64 > MAX_TIME_NS as f64)
     {
-        return Err(format!(
-            "`{number}{unit}` is more than {} s, the longest time",
-            MAX_TIME_NS / 1_000_000_000
-        ));
+        return Err(format!("`{number}{unit}` is more than {} s, the longest time", MAX_TIME_NS / 1_000_000_000));
     }
     ns.ok_or_else(|| format!("`{number}{unit}` is not a whole number of nanoseconds"))
 }

@@ -33,8 +33,7 @@ pub(crate) fn calibrate(calibrate: &Calibrate) -> miette::Result<Ended> {
 /// Returns the default file. Creates its folder.
 fn saved() -> miette::Result<PathBuf> {
     let help = "name a file with --out";
-    let path =
-        machine_file::saved().ok_or_else(|| miette!(help = help, "there is no home directory for the file"))?;
+    let path = machine_file::saved().ok_or_else(|| miette!(help = help, "there is no home directory for the file"))?;
     let made = path.parent().map_or(Ok(()), fs::create_dir_all).into_diagnostic();
     made.wrap_err_with(|| format!("cannot write {}", path.display()))?;
     Ok(path)

@@ -10,8 +10,8 @@ use vruntime_replay::recorded::rules::Rules;
 use vruntime_report::{Comparison, Variant, fit_text, printable};
 use vruntime_workload::program::Workload;
 
+use super::compared_trace::{Checked, Traced, compared_trace, match_classes, match_groups, snapshots};
 use super::replay_input::tell_left_out;
-use super::compared_trace::{Checked, Traced, match_classes, match_groups, compared_trace, snapshots};
 use super::{LEFT, finished, html, leave, leave_results, of_seeds, ran_json, tell_notes};
 use crate::args::{Compare, Model, Options};
 use crate::input::{Input, Says};
@@ -20,7 +20,7 @@ use crate::plan::{Plan, host_words, kernels_of, machine_words, plan, tell_large_
 use crate::simulate::{Done, Job};
 use crate::tables::Part;
 use crate::trace_file::cgroups;
-use crate::{Ended, input, error_place, output, rules, simulate, tables};
+use crate::{Ended, error_place, input, output, rules, simulate, tables};
 
 struct Side<'a> {
     input: &'a Input,
@@ -331,7 +331,8 @@ fn read(compare: &Compare) -> miette::Result<Option<(Vec<Input>, Vec<Traced>)>> 
             inputs.push(input::read(file, *duration, *strict)?);
         } else {
             let snapshot = snapshots.next().flatten();
-            let Some((input, trace)) = compared_trace(file, compare.recorded_kernel.as_deref(), snapshot, model)? else {
+            let Some((input, trace)) = compared_trace(file, compare.recorded_kernel.as_deref(), snapshot, model)?
+            else {
                 return Ok(None);
             };
             inputs.push(input);

@@ -6,8 +6,8 @@ use vruntime_report::{
     Analyses, AnalysisKind, AnalysisOptions, Comparison, Page, ReplayCheck, ReplayRun, Results, TableGroup,
 };
 
-use super::notes::Notes;
 use super::compared_trace::Checked;
+use super::notes::Notes;
 use crate::output_paths;
 use crate::simulate::Done;
 
@@ -118,8 +118,7 @@ pub(crate) fn compare_page(
         page.bars(bars);
     }
     charts(&mut page, &watched);
-    let sub = "Means over the seeds, with half the range. Tasks that differ are first, ordered by CPU time."
-        .to_owned();
+    let sub = "Means over the seeds, with half the range. Tasks that differ are first, ordered by CPU time.".to_owned();
     page.tables(TableGroup {
         title: "What differs".to_owned(),
         sub,

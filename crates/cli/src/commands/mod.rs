@@ -7,6 +7,7 @@ mod bisect;
 #[cfg(target_os = "linux")]
 mod calibrate;
 mod compare;
+mod compared_trace;
 mod diff;
 mod example;
 mod fidelity;
@@ -17,13 +18,12 @@ mod notes;
 pub(crate) mod real;
 #[cfg(target_os = "linux")]
 mod record;
-mod replay_input;
 mod replay;
+mod replay_input;
 mod reproduce;
 mod run;
 mod section;
 mod trace;
-mod compared_trace;
 
 pub(crate) use analyses::{Asked, word as analysis_word};
 pub(crate) use bisect::bisect;

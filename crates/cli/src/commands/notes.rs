@@ -16,8 +16,7 @@ pub(crate) struct Notes {
 impl Notes {
     /// Nothing says which kernel this was, and this one is taken for it: it matters to all that follows.
     pub(super) fn kernel_is_unknown(&mut self, assumed: &str) {
-        let note =
-            format!("the trace does not name its kernel: {assumed} is assumed (--recorded-kernel sets another)");
+        let note = format!("the trace does not name its kernel: {assumed} is assumed (--recorded-kernel sets another)");
         self.is_guessed(&note);
     }
 
@@ -101,12 +100,7 @@ pub(super) fn notes(recorded: &Recorded, jumps: u64, ticks_known: bool) -> Notes
         "sleeps have no wakeup event in the trace: their recorded lengths are kept",
         "",
     );
-    notes.tell(
-        counts.ungrouped,
-        "task of unknown group is",
-        "tasks of unknown group are",
-        " in the root group",
-    );
+    notes.tell(counts.ungrouped, "task of unknown group is", "tasks of unknown group are", " in the root group");
     notes.tell(
         counts.bare_groups,
         "task group of unknown weight and limit",

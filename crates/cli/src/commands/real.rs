@@ -23,7 +23,7 @@ use crate::commands::run::log_settings;
 use crate::input::Input;
 use crate::output_paths::OutputPaths;
 use crate::rtapp_log::RtAppLog;
-use crate::{Ended, complaint, input, interrupt, error_place, output};
+use crate::{Ended, complaint, error_place, input, interrupt, output};
 
 pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
     let files: &[&str] = if real.no_trace { &["results.json"] } else { &["results.json", "trace.txt", "cgroups.txt"] };
@@ -105,10 +105,7 @@ fn left(folder: &std::path::Path, runs: &[Measured]) -> String {
     };
     let groups = run.groups_file.as_ref().map(|file| format!(" --cgroups {}", file.display())).unwrap_or_default();
     let trace = trace.display();
-    format!(
-        "results are in {}; the kernel's trace is {trace}: vruntime replay {trace}{groups}\n",
-        folder.display()
-    )
+    format!("results are in {}; the kernel's trace is {trace}: vruntime replay {trace}{groups}\n", folder.display())
 }
 
 fn report(name: &str, runs: &[Measured], results: &[Results]) -> String {

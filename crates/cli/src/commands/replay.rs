@@ -470,10 +470,8 @@ fn remedies(arguments: &Replay, replay: &vruntime_replay::Replay<'_>, check: &Re
         );
     }
     if check.unplaced().is_some() {
-        remedies.push(
-            "This recording lacks switches: some machines hide them from perf; try `vruntime record`"
-                .to_owned(),
-        );
+        remedies
+            .push("This recording lacks switches: some machines hide them from perf; try `vruntime record`".to_owned());
     }
     if let Some(substitute) = &replay.substitute {
         remedies.push(format!(

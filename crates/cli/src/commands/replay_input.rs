@@ -99,8 +99,7 @@ pub(super) fn tell_left_out(left_out: &LeftOut, config: &Config) {
         ));
     }
     if unfit.groups > 0 {
-        let cpusets =
-            counted(unfit.groups as u64, "cpuset loses", "cpusets lose");
+        let cpusets = counted(unfit.groups as u64, "cpuset loses", "cpusets lose");
         output::note(&format!("{cpusets} CPUs that this machine does not have"));
     }
     if unfit.hotplug > 0 {

@@ -15,7 +15,7 @@ use crate::args::Run;
 use crate::input::{Input, Says};
 use crate::plan::{Plan, kernels_of, machine_words, plan};
 use crate::simulate::{Done, Failure, Job};
-use crate::{Ended, input, error_place, output, rules, simulate, tables};
+use crate::{Ended, error_place, input, output, rules, simulate, tables};
 
 pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let options = &run.options;
@@ -139,7 +139,8 @@ fn detections(run: &Done) -> Option<String> {
     let (window, seed) = (detected.window_ns as f64 / 1e6, run.seed);
     let mut text = String::new();
     if detected.windows < 3 {
-        text = format!("detect, seed {seed}: the run is too short for a result; it needs three windows of {window} ms\n");
+        text =
+            format!("detect, seed {seed}: the run is too short for a result; it needs three windows of {window} ms\n");
     } else if detected.violations.is_empty() {
         let (windows, wasted) = (detected.windows, detected.wasted_cpus);
         text = format!(

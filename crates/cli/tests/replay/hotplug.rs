@@ -24,8 +24,5 @@ fn a_cpu_is_offline_in_the_replay_when_it_was_in_the_recording() {
     // On a machine without that CPU there is nothing to take away.
     let output = vruntime(&["replay", &format!("{out}/trace.txt"), "--machine", "1"], b"");
     let told = String::from_utf8(output.stderr).expect("it prints UTF-8");
-    assert!(
-        output.status.success() && told.contains("2 changes of CPUs to offline or online are left out"),
-        "{told}"
-    );
+    assert!(output.status.success() && told.contains("2 changes of CPUs to offline or online are left out"), "{told}");
 }

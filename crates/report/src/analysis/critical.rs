@@ -259,10 +259,7 @@ impl Analysis for CriticalPath {
         vec![
             (hidden as u64, "steps that the table critical_path_longest leaves out (it has the last 200)"),
             (self.cut, "sleeps with more than 16384 steps (only the last 16384 are known)"),
-            (
-                self.forgotten,
-                "steps of other tasks during sleeps beyond the limit of 1048576 (unknown)",
-            ),
+            (self.forgotten, "steps of other tasks during sleeps beyond the limit of 1048576 (unknown)"),
         ]
     }
 
@@ -281,7 +278,8 @@ impl Analysis for CriticalPath {
         if groups {
             columns.insert(1, ("group", "Group", Kind::Text));
         }
-        let title = format!("Critical path of {name}: its own work, and during its sleeps the tasks that led to its wakeup");
+        let title =
+            format!("Critical path of {name}: its own work, and during its sleeps the tasks that led to its wakeup");
         let mut table = DataTable::new("critical_path", title, &columns);
         let total: u64 = self.sums.values().map(|sum| sum.ns).sum();
         let mut rows: Vec<(&(u32, Doing), &Sum)> = self.sums.iter().collect();

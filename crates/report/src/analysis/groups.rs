@@ -197,10 +197,7 @@ impl Analysis for GroupUse {
 
     fn notes(&self) -> Vec<(u64, &'static str)> {
         let known = self.results.len() > 1 && self.ungrouped > 0;
-        let note = known.then_some((
-            self.ungrouped,
-            "tasks of unknown group (counted for the root group)",
-        ));
+        let note = known.then_some((self.ungrouped, "tasks of unknown group (counted for the root group)"));
         note.into_iter().collect()
     }
 

@@ -57,7 +57,9 @@ impl World {
                 let next = Running::Task(self.own(next));
                 Event::Switch { prev: Running::Idle, prev_state: PrevState::Preempted, next }
             }
-            What::Update(Update::Moved { task, group }) => Event::MoveGroup { task: self.own(task), group: GroupId(group) },
+            What::Update(Update::Moved { task, group }) => {
+                Event::MoveGroup { task: self.own(task), group: GroupId(group) }
+            }
             What::Update(Update::Policy { task, policy, rt_priority }) => {
                 Event::SetPolicy { task: self.own(task), policy, rt_priority }
             }

@@ -368,17 +368,11 @@ impl Analyses {
             ),
             (faults.broken, "switches away from a task that was not running: its switch to the CPU is missing"),
             (faults.unwoken, "sleeps that ended without a wakeup event"),
-            (
-                faults.unseen,
-                "wakeups of a task that already waited since a wakeup: it ran in between without an event",
-            ),
+            (faults.unseen, "wakeups of a task that already waited since a wakeup: it ran in between without an event"),
             (faults.jumps, "jumps of the clock: no time passes there, and times behind it are moved by as much"),
             (faults.unordered, "events earlier than the event before them (read as simultaneous)"),
             (faults.impossible, "mentions of pids or CPUs that no Linux has"),
-            (
-                self.world.cgroups.refused,
-                "mentions of groups beyond the first 65536 or more than 256 deep (left out)",
-            ),
+            (self.world.cgroups.refused, "mentions of groups beyond the first 65536 or more than 256 deep (left out)"),
         ];
         let notes = self.chosen.iter().flat_map(|(_, analysis)| analysis.notes());
         let told = told.into_iter().chain(notes).filter(|(count, _)| *count > 0);

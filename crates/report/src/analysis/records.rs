@@ -72,7 +72,9 @@ fn mark_told(world: &mut World, mark: &Mark<'_>) -> Option<Update> {
         _ => false,
     };
     Some(match *mark {
-        Mark::Policy { pid, policy, rt_priority } => Update::Policy { task: world.task(pid, b"")?, policy, rt_priority },
+        Mark::Policy { pid, policy, rt_priority } => {
+            Update::Policy { task: world.task(pid, b"")?, policy, rt_priority }
+        }
         Mark::Nice { pid, nice } => Update::Nice { task: world.task(pid, b"")?, nice },
         Mark::Group(ref info) => {
             Update::Group { group: world.cgroups.intern(info.path)?, settings: Settings::from(info) }

@@ -162,11 +162,8 @@ impl Analysis for RunQueues {
             ("length_3", "3", Kind::Share),
             ("length_4_or_more", "4 or more", Kind::Share),
         ];
-        let mut table = DataTable::new(
-            "runqueue",
-            "Runnable tasks on each CPU, in percent of the known time",
-            &columns,
-        );
+        let mut table =
+            DataTable::new("runqueue", "Runnable tasks on each CPU, in percent of the known time", &columns);
         for (cpu, queue) in self.queues.iter().enumerate() {
             let known: u64 = queue.times.iter().sum();
             let part = |ns: u64| if known == 0 { f64::NAN } else { ns as f64 / known as f64 };

@@ -418,7 +418,11 @@ fn data_has_every_figure_of_every_group() {
     assert_eq!(of("/all/web", "throttled"), Some([json!(0.0), json!(25.0)]), "no limit throttles nobody");
     assert_eq!(of("/all", "throttled"), None, "there is none in any");
     assert!(of("/empty", "share").is_some());
-    assert!(comparison.sentence().contains("throttled time, summed over CPUs, of group `/all/web`"), "{}", comparison.sentence());
+    assert!(
+        comparison.sentence().contains("throttled time, summed over CPUs, of group `/all/web`"),
+        "{}",
+        comparison.sentence()
+    );
 }
 
 /// As a change they would be: 0 % higher.

@@ -179,7 +179,8 @@ impl Comparison {
                 let explained = Explained::of(&self.variants[variant].runs);
                 (variant, self.group_of(standout.row.subject, variant), explained)
             });
-            let throttled = sides.iter().any(|(_, group, explained)| group.is_some_and(|path| explained.is_throttled(path)));
+            let throttled =
+                sides.iter().any(|(_, group, explained)| group.is_some_and(|path| explained.is_throttled(path)));
             for (variant, group, explained) in sides.iter().filter(|_| is_of_limits || throttled) {
                 let Some(reason) = group.and_then(|path| explained.of_group(path)) else { continue };
                 let sentence = format!("With {}, {reason}", self.variants[*variant].label);

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::change::{Change, Was, change_class, changed, restore, save, stay_in_class};
 use super::hotplug::{allowed_cpu, choose_dest, dest_cpu, is_lost, lets_stay, widen};
-use super::{Scheduler, attach_task, check_preempt, deactivate, push_running, rq_of, finish_verb, take_away};
+use super::{Scheduler, attach_task, check_preempt, deactivate, finish_verb, push_running, rq_of, take_away};
 use crate::balance::active::Push;
 use crate::balance::roots::Root;
 use crate::class::deadline::{DlAttrs, SchedError, root_of};

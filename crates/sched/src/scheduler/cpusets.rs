@@ -9,7 +9,7 @@
 use alloc::boxed::Box;
 
 use super::attrs::SetCpus;
-use super::{Scheduler, rq_of, finish_verb};
+use super::{Scheduler, finish_verb, rq_of};
 use crate::class::deadline::SchedError;
 use crate::class::{self, deadline, rt};
 use crate::cpumask::CpuMask;

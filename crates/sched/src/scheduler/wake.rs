@@ -1,7 +1,7 @@
 //! Waking: a CPU for the task, its place in the queue there, and whether it runs at once.
 
 use super::hotplug::{allowed_cpu, widen};
-use super::{Again, Scheduler, activate_as, check_preempt_as, deactivate, rq_of, finish_verb, take_off, time_slice};
+use super::{Again, Scheduler, activate_as, check_preempt_as, deactivate, finish_verb, rq_of, take_off, time_slice};
 use crate::class::{self, ClassKind, deadline, rt};
 use crate::cpumask::CpuMask;
 use crate::event::{Event, MigrateCause};

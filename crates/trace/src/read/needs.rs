@@ -52,9 +52,7 @@ pub fn needs(summary: &Summary, notes: &Notes) -> Needs {
     } else if !replayable {
         say("sched_switch: without it, no task's run time is known");
     } else if !summary.has_wakeups() && !ours {
-        say(
-            "sched_waking and sched_wakeup: the time asleep and the wait for a CPU cannot be separated",
-        );
+        say("sched_waking and sched_wakeup: the time asleep and the wait for a CPU cannot be separated");
     } else if !tells("sched_waking") {
         say(
             "sched_waking: sched_wakeup is recorded on the CPU that enqueues the task, not on the waker's, so wakers are uncertain",

@@ -81,8 +81,7 @@ impl Script {
         }
         if self.near_zero && self.back >= 2 && self.back * BACK >= self.events {
             return Err(Error::NotRead {
-                what: "text of perf script --deltatime, whose times are rounded differences between events,"
-                    .to_owned(),
+                what: "text of perf script --deltatime, whose times are rounded differences between events,".to_owned(),
                 help: "print times instead: perf script --ns, without --deltatime; or give the perf.data itself",
             });
         }

@@ -137,12 +137,7 @@ fn tasks(
         for key in WITH_POLICY {
             if let Some(value) = fields.get(key) {
                 let message = format!("`{key}` without a policy");
-                fields.bad(
-                    value.span(),
-                    message,
-                    "it belongs to one",
-                    "add policy = \"SCHED_FIFO\" or another policy",
-                );
+                fields.bad(value.span(), message, "it belongs to one", "add policy = \"SCHED_FIFO\" or another policy");
             }
         }
     }

@@ -165,8 +165,9 @@ fn frequency(fields: &mut Fields<'_, '_>, value: &super::fields::Value<'_>) -> F
         table.khz.push(khz as u32);
     }
     table.transition_ns = inner.duration("transition");
-    for entry in
-        inner.array("power_mw", "a list with the power of a busy CPU in mW, one value for each frequency").unwrap_or_default()
+    for entry in inner
+        .array("power_mw", "a list with the power of a busy CPU in mW, one value for each frequency")
+        .unwrap_or_default()
     {
         let Some(power) = thousandths(entry).filter(|power| POWER_UW.contains(power)) else {
             let help = "power is numbers of mW, such as 119 or 42.5";

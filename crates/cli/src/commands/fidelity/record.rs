@@ -111,10 +111,7 @@ pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miett
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
     OutputPaths::default().folder("--record", Some(&folder), &files).check()?;
     if host.preempt.is_none() {
-        output::note(&format!(
-            "the preemption model of the recordings is unknown: {}",
-            host.preempt_from
-        ));
+        output::note(&format!("the preemption model of the recordings is unknown: {}", host.preempt_from));
     }
     let extent = fidelity.suite.extent();
     let time = suite.len() as u64 * u64::from(extent.runs) * extent.seconds;

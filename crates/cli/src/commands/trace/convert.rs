@@ -67,7 +67,9 @@ impl Writer {
     /// How much the format could not say, and what.
     fn omitted(&self) -> (u64, &'static str) {
         match self {
-            Self::Text(writer) => (writer.omitted(), "threads whose process is not written, because they have no event"),
+            Self::Text(writer) => {
+                (writer.omitted(), "threads whose process is not written, because they have no event")
+            }
             Self::Perfetto(writer) => (
                 writer.omitted(),
                 "events left out: their fields are unexpected, or Perfetto would reject the file for their CPU or time",

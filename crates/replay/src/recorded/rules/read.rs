@@ -11,7 +11,8 @@ use vruntime_workload::{Error, Source};
 use vruntime_workload::{did_you_mean, limit_by_other_name, nearest};
 
 /// What a rule looks like.
-const FORM: &str = "a rule is TASKS: CHANGE, such as 'batch-*: group=/batch weight=50'; docs/replay.md lists all changes";
+const FORM: &str =
+    "a rule is TASKS: CHANGE, such as 'batch-*: group=/batch weight=50'; docs/replay.md lists all changes";
 
 /// A key with its value, and where they are.
 struct Entry<'a> {
@@ -36,7 +37,8 @@ impl Rules {
                 Some((who, (key, value))) if WHAT.contains(&key) => format!("write '{who}: {key}={value}'"),
                 _ => FORM.to_owned(),
             };
-            error(0..text.len(), "there is no `:` between the tasks and the change".to_owned(), "this rule").with_help(help)
+            error(0..text.len(), "there is no `:` between the tasks and the change".to_owned(), "this rule")
+                .with_help(help)
         })?;
         let (who_text, what_text) = (&text[..colon], &text[colon + 1..]);
         let who_span = trimmed(text, 0..colon);
@@ -52,8 +54,12 @@ impl Rules {
             text: text.trim().to_owned(),
         };
         if words.is_empty() {
-            return Err(error(0..colon.max(1).min(text.len()), "no tasks are named".to_owned(), "expected a name here")
-                .with_help(FORM));
+            return Err(error(
+                0..colon.max(1).min(text.len()),
+                "no tasks are named".to_owned(),
+                "expected a name here",
+            )
+            .with_help(FORM));
         }
         if keyed {
             for entry in words.iter().filter_map(|word| pair(text, word)) {
@@ -75,8 +81,7 @@ impl Rules {
         let actions = self::words(text, colon + 1..text.len());
         if actions.is_empty() {
             let at = text.len().saturating_sub(1)..text.len();
-            return Err(error(at, "it changes nothing".to_owned(), "expected key=value here")
-                .with_help(FORM));
+            return Err(error(at, "it changes nothing".to_owned(), "expected key=value here").with_help(FORM));
         }
         // Where a value has a space in it (`max=20000 100000`), the next word has no `=`.
         let mut index = 0;

@@ -243,7 +243,8 @@ impl RtGroups {
     /// Whether the group of a queued task, or an ancestor below the root, is throttled.
     pub(super) fn hold(&self, task: u32) -> bool {
         let below_root = |group: &GroupId| *group != GroupId::ROOT;
-        self.group_of(task).is_some_and(|group| self.up(group).filter(below_root).any(|id| self.rqs[id.index()].is_throttled()))
+        self.group_of(task)
+            .is_some_and(|group| self.up(group).filter(below_root).any(|id| self.rqs[id.index()].is_throttled()))
     }
 
     /// Whether a task is queued with this group and urgency.
