@@ -179,7 +179,8 @@ pub(crate) fn cpus() -> usize {
 
 /// The kernel refuses an observer its thread.
 fn no_thread(error: &std::io::Error) -> Failure {
-    let help = "the limit of threads is reached: raise the user's limit (ulimit -u) or pids.max of this process's cgroup, or run it on one CPU without threads (taskset -c 0)";
+    let help = "the limit of threads is reached: raise the user's limit (ulimit -u) or pids.max of this process's cgroup, or run it on one \
+        CPU without threads (taskset -c 0)";
     Failure::Output(miette::miette!(help = help, "cannot make a thread: {error}"))
 }
 

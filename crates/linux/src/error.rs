@@ -34,7 +34,8 @@ pub enum Error {
     /// Real-time tasks that may rest, each of them, want all CPUs between them, and the kernel's real-time throttling
     /// is off.
     #[error(
-        "{tasks} real-time tasks want {percent} % of a CPU in total and would leave less than 5 % of {}, and this kernel does not throttle them (sched_rt_runtime_us is off; 6.12+: fair_server is off on at least one CPU)",
+        "{tasks} real-time tasks want {percent} % of a CPU in total and would leave less than 5 % of {}, and this kernel does not throttle \
+         them (sched_rt_runtime_us is off; 6.12+: fair_server is off on at least one CPU)",
         all_of(*cpus)
     )]
     Crowds {
@@ -82,7 +83,8 @@ pub enum Error {
 /// Which limits are in the way where the kernel refuses a thread or a process with EAGAIN; none of other refusals.
 pub(crate) fn limits_of_threads(cause: &std::io::Error) -> Option<&'static str> {
     (Errno::from_io_error(cause) == Some(Errno::AGAIN)).then_some(
-        "the limit of threads is reached: raise the user's limit (ulimit -u), pids.max of this process's cgroup or of an ancestor, or the machine's limit (sysctl kernel.threads-max, kernel.pid_max)",
+        "the limit of threads is reached: raise the user's limit (ulimit -u), pids.max of this process's cgroup or of an ancestor, or the \
+         machine's limit (sysctl kernel.threads-max, kernel.pid_max)",
     )
 }
 

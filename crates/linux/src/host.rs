@@ -133,7 +133,8 @@ fn describe_cpus(cpus: &[u32]) -> Host {
     let places: Vec<Place> = cpus.iter().map(|&cpu| place(cpu)).collect();
     host.topology = words(&places).unwrap_or_else(|| {
         host.notes.push(
-            "the parts of this machine differ in size, so a topology in words cannot describe it: one package is assumed; `lstopo machine.xml` writes an exact description"
+            "the parts of this machine differ in size, so a topology in words cannot describe it: one package is assumed; `lstopo \
+             machine.xml` writes an exact description"
                 .to_owned(),
         );
         cpus.len().to_string()

@@ -73,9 +73,10 @@ impl Comparison {
         self.variants.iter().map(|variant| variant.runs.len()).max().unwrap_or(0)
     }
 
-    /// Returns the table: for each class of tasks the metrics that change, with each variant's mean, its spread, and its
-    /// change relative to the first. A line counts the rows that are left out: changes within the spread, and changes too
-    /// small to matter. `~` marks a change within the spread in a row that another variant keeps in the table.
+    /// Returns the table: for each class of tasks the metrics that change, with each variant's mean, its spread, and
+    /// its change relative to the first. A line counts the rows that are left out: changes within the spread, and
+    /// changes too small to matter. `~` marks a change within the spread in a row that another variant keeps in the
+    /// table.
     pub fn table(&self) -> String {
         let all = self.differing();
         let count = all.len();

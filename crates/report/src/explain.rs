@@ -6,10 +6,10 @@ use crate::printable::printable;
 use crate::results::{GroupResult, Results};
 use crate::units::{percent, time};
 
-/// The least deviation from the entitlement that is explained, as a part of the entitlement.
-const DEVIATION: f64 = 0.05;
-/// The same, as a part of one CPU.
-const NOTICEABLE: f64 = 0.01;
+/// The least deviation from the entitlement that is explained: a 20th of the entitlement.
+const DEVIATION: u64 = 20;
+/// The same: a 100th of one CPU.
+const NOTICEABLE: u64 = 100;
 /// A limit is named if it throttled its group in at least this part of the periods.
 const OFTEN: f64 = 0.01;
 /// The most groups that are explained.
@@ -78,8 +78,8 @@ impl Explained {
         sentences
     }
 
-    /// Explains one group, by its path. If it has its entitlement, and the limit of an ancestor throttled it, explains that
-    /// ancestor. None if no limit throttled it.
+    /// Explains one group, by its path. If it has its entitlement, and the limit of an ancestor throttled it, explains
+    /// that ancestor. None if no limit throttled it.
     pub(crate) fn of_group(&self, path: &str) -> Option<String> {
         let at = self.groups.iter().position(|group| group.path == path).filter(|&at| at > 0)?;
         let explained = if self.deviates(at) { at } else { self.throttled(at)?.owner };
@@ -135,7 +135,7 @@ impl Explained {
         }
         let related = |other: usize| self.lineage(at).any(|of| of == other) || self.lineage(other).any(|of| of == at);
         let mut less: Vec<usize> = (1..self.groups.len()).filter(|&other| !related(other)).collect();
-        less.retain(|&other| self.missing(other) >= NOTICEABLE);
+        less.retain(|&other| self.missing(other) * NOTICEABLE as f64 >= 1.0);
         less.sort_by(|&a, &b| self.missing(b).total_cmp(&self.missing(a)));
         // A group whose descendant is named is not named again.
         let Some(&most) = less.first() else {
@@ -181,8 +181,10 @@ impl Explained {
 
     /// Whether a group's CPU time deviates so far from its entitlement that a reason is due.
     fn deviates(&self, at: usize) -> bool {
-        let missing = self.missing(at).abs();
-        self.is_entitled() && missing >= NOTICEABLE && missing >= DEVIATION * self.share(self.groups[at].entitled_ns)
+        let GroupResult { cpu_ns, entitled_ns, .. } = self.groups[at];
+        let missing = u128::from(cpu_ns.abs_diff(entitled_ns));
+        let is_noticeable = missing * u128::from(NOTICEABLE) >= u128::from(self.elapsed_ns);
+        self.is_entitled() && is_noticeable && missing * u128::from(DEVIATION) >= u128::from(entitled_ns)
     }
 
     /// Whether entitlements are known: the simulator computes them, a real kernel does not report them.

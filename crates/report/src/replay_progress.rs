@@ -305,7 +305,8 @@ impl ReplayCheck {
         Bars {
             title: "Progress".to_owned(),
             entry: "Progress".to_owned(),
-            sub: "The speed of closed loops in the what-if relative to the recording, and the time at which the recorded work is done. The mark is 1. Work is CPU time."
+            sub: "The speed of closed loops in the what-if relative to the recording, and the time at which the recorded work is done. The \
+                mark is 1. Work is CPU time."
                 .to_owned(),
             rows: rows.collect(),
             ..Bars::default()

@@ -409,7 +409,8 @@ impl Results {
         Bars {
             title: "CPU time".to_owned(),
             entry: "CPU time".to_owned(),
-            sub: "CPU time of each class of tasks; 100 % is one CPU for the whole time. Classes too small to be seen share one bar; the tables have each.".to_owned(),
+            sub: "CPU time of each class of tasks; 100 % is one CPU for the whole time. Classes too small to be seen share one bar; the \
+                tables have each.".to_owned(),
             rows,
             ..Bars::default()
         }
@@ -422,7 +423,8 @@ impl Bars {
         Self {
             title: "CPU time of groups".to_owned(),
             entry: "CPU time".to_owned(),
-            sub: "The mark is the entitlement: the CPU time that weights and limits give a group, among the groups that wanted CPU time. 100 % is one CPU for the whole time. Groups too small to be seen share one bar; the tables have each."
+            sub: "The mark is the entitlement: the CPU time that weights and limits give a group, among the groups that wanted CPU time. 100 \
+                % is one CPU for the whole time. Groups too small to be seen share one bar; the tables have each."
                 .to_owned(),
             ..Self::default()
         }

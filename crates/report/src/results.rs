@@ -599,7 +599,8 @@ impl Results {
         let named = named.chain(more).collect::<Vec<String>>().join("; ");
         (!self.unsettled.is_empty()).then(|| {
             format!(
-                "shares still changed at the end of the run. Parts of the CPU time of tasks that always wanted a CPU: {named}. In a longer run (--duration), shares approach the entitlements"
+                "shares still changed at the end of the run. Parts of the CPU time of tasks that always wanted a CPU: {named}. In a longer \
+                 run (--duration), shares approach the entitlements"
             )
         })
     }

@@ -139,7 +139,8 @@ impl fmt::Display for CpusetError {
             }
             Self::Deadline { promised, cap } => write!(
                 f,
-                "SCHED_DEADLINE tasks (and fair servers) of the partition have reserved {} CPUs, but these CPUs are {} (EBUSY); first end tasks or lower their runtimes",
+                "SCHED_DEADLINE tasks (and fair servers) of the partition have reserved {} CPUs, but these CPUs are {} (EBUSY); first end \
+                 tasks or lower their runtimes",
                 Cpus(*promised),
                 Cpus(*cap)
             ),

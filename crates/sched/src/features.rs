@@ -448,7 +448,8 @@ impl Feature {
     pub const fn without_effect(self) -> Option<&'static str> {
         match self {
             Self::TtwuQueue => Some(
-                "the waker enqueues a task on another CPU's run queue at once and spends the time (wakeup_ns); the other CPU spends the time of the interrupt (ipi_ns)",
+                "the waker enqueues a task on another CPU's run queue at once and spends the time (wakeup_ns); the other CPU spends the time \
+                 of the interrupt (ipi_ns)",
             ),
             Self::NontaskCapacity | Self::NontaskPower => Some(
                 "interrupts are charged to the task they interrupt, as without IRQ_TIME_ACCOUNTING, so the balancer sees \

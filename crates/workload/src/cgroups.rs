@@ -620,9 +620,9 @@ mod tests {
             (
                 "/proc/7/task/7/cgroup:0::/a\n/sys/fs/cgroup/a/cpu.weight:0\n",
                 (2, 29),
-                "`0` is not what cpu.weight says",
+                "`0` is not the format of cpu.weight",
             ),
-            ("/proc/7/task/7/cgroup:0::/a\n/sys/fs/cgroup/a/cpu.max:5\n", (2, 26), "`5` is not what cpu.max says"),
+            ("/proc/7/task/7/cgroup:0::/a\n/sys/fs/cgroup/a/cpu.max:5\n", (2, 26), "`5` is not the format of cpu.max"),
         ] {
             let error = Cgroups::read("cgroups.txt", text.as_bytes()).expect_err(text);
             assert_eq!((error.location(), error.to_string()), (Some(place), message.to_owned()), "{text}");
@@ -638,7 +638,7 @@ mod tests {
         for list in ["", "x", "3-1"] {
             let text = format!("/proc/7/task/8/status:Cpus_allowed_list:\t{list}\n");
             let error = Cgroups::read("cgroups.txt", text.as_bytes()).expect_err(list);
-            assert_eq!(error.to_string(), format!("`{list}` is not what Cpus_allowed_list says"));
+            assert_eq!(error.to_string(), format!("`{list}` is not the format of Cpus_allowed_list"));
         }
     }
 

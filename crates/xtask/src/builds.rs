@@ -106,8 +106,8 @@ fn outputs(build: &Path, scenario: &Path, kernel: Option<&String>) -> miette::Re
     Ok(found)
 }
 
-/// Returns the lines of tables and messages that one of the two lacks, with `#` for each number: the same change in many
-/// scenarios is one line. `-` marks lines of the first, `+` lines of the second.
+/// Returns the lines of tables and messages that one of the two lacks, with `#` for each number: the same change in
+/// many scenarios is one line. `-` marks lines of the first, `+` lines of the second.
 fn reworded(before: &[Output], after: &[Output]) -> BTreeSet<String> {
     let lines = |outputs: &[Output]| -> BTreeSet<String> {
         let texts = outputs.iter().filter(|(name, _)| WORDS.contains(&name.as_str()));

@@ -407,7 +407,8 @@ fn on_disk(dir: &Path) -> miette::Result<Files> {
     let list = |dir: &Path| -> miette::Result<Vec<PathBuf>> {
         let entries = fs::read_dir(dir).and_then(|entries| entries.map(|e| e.map(|e| e.path())).collect());
         entries.map_err(|error: std::io::Error| {
-            let wanted = "name a folder of recordings (folders linux-…, as `vruntime fidelity --record DIR` writes); the default are the recordings embedded in vruntime";
+            let wanted = "name a folder of recordings (folders linux-…, as `vruntime fidelity --record DIR` writes); the default are the \
+                recordings embedded in vruntime";
             let help = crate::input::help_with(dir, &error, wanted);
             miette!(help = help, "{error}").wrap_err(format!("cannot read the folder {}", dir.display()))
         })

@@ -77,7 +77,8 @@ pub(super) fn tell_substitute(path: &Path, substitute: Option<&Substitute>) {
 /// Returns the note on assumed autogroups.
 pub(super) fn guessed(guess: &Guess) -> String {
     format!(
-        "the trace does not say whether autogroup was on: it is assumed, because {:.1} % of the CPU time differs from the recording with it, and {:.1} % without (--autogroup and --no-autogroup set it)",
+        "the trace does not say whether autogroup was on: it is assumed, because {:.1} % of the CPU time differs from the recording with it, \
+         and {:.1} % without (--autogroup and --no-autogroup set it)",
         guess.with * 100.0,
         guess.without * 100.0
     )

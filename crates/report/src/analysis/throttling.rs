@@ -312,7 +312,8 @@ impl Analysis for Throttling {
             ("throttled_least_ns", "Throttled at least", Kind::Nanoseconds),
             ("throttled_most_ns", "Throttled at most", Kind::Nanoseconds),
         ];
-        let title = "Groups with a limit, and the periods in which they used at least 95 % of the quota. A recording has neither throttling nor starts of periods, so periods are counted from its start";
+        let title = "Groups with a limit, and the periods in which they used at least 95 % of the quota. A recording has neither throttling \
+            nor starts of periods, so periods are counted from its start";
         let mut table = DataTable::new("throttling", title, &columns);
         for (group, it) in &self.uses {
             let Some(row) = world.cgroups.rows().get(*group as usize) else { continue };

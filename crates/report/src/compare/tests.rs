@@ -60,7 +60,7 @@ fn a_change_within_the_spread_does_not_stand_out() {
     fits(&table);
     assert_eq!(
         table,
-        "5 of 5 rows are left out (within the spread or too small to matter), among them all rows of hog, web.\n--all shows them.\n"
+        "5 of 5 rows are left out (within the spread or too small to matter), among them all rows of hog,\nweb. --all shows them.\n"
     );
 }
 
@@ -149,7 +149,7 @@ fn one_variant_is_no_comparison() {
 #[test]
 fn a_variant_without_runs_has_no_values_and_nothing_is_said_of_it() {
     let two = Comparison::new(vec![variant("6.1", &[(300, 1000), (310, 1010)]), variant("6.12", &[])]).unwrap();
-    assert_eq!(two.sentence(), "No run of 6.12 came to its end: no values, and nothing to compare.");
+    assert_eq!(two.sentence(), "No run of 6.12 was completed, so it has no values.");
     let table = two.table();
     let row = |table: &str, what: &str| {
         let line = table.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("{what} in {table}"));
@@ -192,7 +192,7 @@ fn runs_without_a_class_in_common_are_said_to_have_none() {
         class.name.push_str("-other");
     }
     let comparison = Comparison::new(vec![variant("a", &[(300, 10)]), other]).unwrap();
-    assert_eq!(comparison.sentence(), "Nothing can be compared: no class of tasks is in more than one of these.");
+    assert_eq!(comparison.sentence(), "Nothing can be compared: no class of tasks is in more than one of these runs.");
 }
 
 /// It is the machine's, whoever caused it.
@@ -351,7 +351,7 @@ fn groups_are_rows_where_they_tell_more_than_classes() {
     assert_eq!(cells(&table, "group /all "), ["group", "/all", "CPU", "%", "125.0", "105.0", "-20.00", "pp"]);
     assert_eq!(
         cells(&table, "group /all/web"),
-        ["group", "/all/web", "throttled", "%", "5.00", "25.00", "+400.0", "%"],
+        ["group", "/all/web", "throttled", "%", "5.00", "25.00", "+20.00", "pp"],
         "not what `web` gets"
     );
     // Whoever is in no class's place has rows of its own, whatever the figures are.
@@ -445,7 +445,7 @@ fn many_groups_with_long_names_are_left_to_the_data() {
     }
     let comparison = Comparison::new(variants.into()).unwrap();
     let table = comparison.table();
-    assert!(table.contains(" more (--all"), "{table}");
+    assert!(table.contains(" more. --all shows them."), "{table}");
     assert!(table.lines().count() < 20, "{table}");
     fits(&table);
     assert!(comparison.whole_table().contains("group /kubepods.…"), "elided in the middle");
@@ -465,7 +465,7 @@ fn a_class_that_the_first_has_not_is_compared_with_the_first_that_has_it() {
     let text = format!("{}\n{}\n", comparison.table(), comparison.sentence());
     fits(&text);
     assert!(text.contains("of `web` is") && text.contains("with limited than with beside"), "{text}");
-    assert!(text.contains("-20.05 pp †") && text.contains("† against the first that has it"), "{text}");
+    assert!(text.contains("-20.05 pp †") && text.contains("† relative to the first column that has a value"), "{text}");
     let shares = text.lines().find(|line| line.starts_with("web") && line.contains("CPU %")).unwrap();
     assert_eq!(shares.matches("pp").count(), 1, "with itself it is not compared: {shares}");
     let table = comparison.data_table();
@@ -553,7 +553,7 @@ fn counts_of_runs_that_were_stopped_somewhere_are_no_change() {
     assert!(migrations(comparison().whole_table()).contains("-40.0 %"));
     let stopped = comparison().unfinished().whole_table();
     assert!(!migrations(stopped.clone()).contains('%'), "{stopped}");
-    assert!(comparison().unfinished().sentence().contains("all were stopped"));
+    assert!(comparison().unfinished().sentence().contains("All runs were stopped"));
     assert!(stopped.lines().any(|line| line.contains("lateness p50") && line.contains('%')), "{stopped}");
     // Nor is the worst of more.
     let later = || Comparison::new(vec![mixed("a", 80, 3000, 0), mixed("b", 80, 6000, 0)]).unwrap();

@@ -64,10 +64,12 @@ impl Fault {
     pub const fn help(self) -> &'static str {
         match self {
             Self::PickedNobody { .. } => {
-                "keep every task from `enqueue` to `dequeue`: remove the next task from your queue in `switch`, not in `pick`, and put the previous task back there if it is still `on_rq`"
+                "keep every task from `enqueue` to `dequeue`: remove the next task from your queue in `switch`, not in `pick`, and put the \
+                 previous task back there if it is still `on_rq`"
             }
             Self::PickedUnqueued { .. } | Self::PickedNoTask { .. } => {
-                "remove a task in `dequeue`, whatever the reason, and name tasks of other run queues by their `TaskId`: an index belongs to one run queue, which reuses it after the task has left"
+                "remove a task in `dequeue`, whatever the reason, and name tasks of other run queues by their `TaskId`: an index belongs to \
+                 one run queue, which reuses it after the task has left"
             }
             Self::SelectedNoCpu { .. } => "choose one below `Shared::nr_cpus`",
             Self::Kept { .. } => "answer true, unless the reason is `Dequeue::Sleep`",

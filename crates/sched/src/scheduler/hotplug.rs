@@ -66,7 +66,8 @@ impl fmt::Display for HotplugError {
             ),
             Self::Deadline { cpu, promised, cap } => write!(
                 f,
-                "CPU {cpu} cannot go offline (EBUSY): SCHED_DEADLINE tasks (and fair servers) have reserved {} CPUs, and {} would remain; first end tasks or lower their runtimes",
+                "CPU {cpu} cannot go offline (EBUSY): SCHED_DEADLINE tasks (and fair servers) have reserved {} CPUs, and {} would remain; \
+                 first end tasks or lower their runtimes",
                 Cpus(*promised),
                 Cpus(*cap)
             ),

@@ -236,7 +236,7 @@ fn completions(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
         _ => None,
     };
     for (completion, place, class) in unended(classes, finder.workload.completions.len(), waits, ends) {
-        let message = format!("nobody completes `{}`", finder.workload.completions[completion]);
+        let message = format!("no task completes `{}`", finder.workload.completions[completion]);
         let label = format!("task `{class}` waits here for ever");
         let help = "add a `complete` or `complete_all` to another task, or a `timeout` here";
         finder.warn(Kind::NeverCompleted, place, &message, &label, help);

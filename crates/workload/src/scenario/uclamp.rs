@@ -37,7 +37,7 @@ pub(super) fn parse(fields: &mut Fields<'_, '_>, path: &str, before: Clamps) -> 
         let error = fields
             .problems
             .new_error(value.span(), message, "the upper bound holds")
-            .with_help("the kernel accepts both, and lets nobody have more than the upper one");
+            .with_help("the kernel accepts both, and then applies the upper one");
         fields.warn(error);
     }
     Some(clamps)

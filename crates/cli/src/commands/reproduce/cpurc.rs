@@ -42,23 +42,27 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
     let overhead = Overhead::new()?;
     Ok(Reproduced {
         name: "cpurc".to_owned(),
-        title: "A kernel is compiled beside two infinite loops on two CPUs, with a guarantee of 10 to 100 % of the machine. Measured: the share it gets, and the cost of the controller."
+        title: "A kernel is compiled beside two infinite loops on two CPUs, with a guarantee of 10 to 100 % of the machine. Measured: the \
+            share it gets, and the cost of the controller."
             .to_owned(),
         document: DOCUMENT.to_owned(),
         tables: vec![accuracy.table(), overhead.table()],
         charts: vec![accuracy.chart(), overhead.chart()],
         claims: [accuracy.claims(), vec![overhead.claim()], parts].concat(),
         findings: vec![
-            "Our 2.6.15-cpurc has two features that the document lacks (CPU_RC_TICK, CPU_RC_WAITING). Without them it misses the shares by as much as the published figures do. docs/cpurc.md explains why."
+            "Our 2.6.15-cpurc has two features that the document lacks (CPU_RC_TICK, CPU_RC_WAITING). Without them it misses the shares by \
+             as much as the published figures do. docs/cpurc.md explains why."
                 .to_owned(),
             "Kernel work for a compiler (pages, files) is part of its user time here. Sys has only switches, forks and similar work, so compare the sums."
                 .to_owned(),
         ],
         method: vec![
-            "Accuracy, simulated: scenarios/history/cpurc.toml (HZ=1000) and cpurc-today.toml, with the share of each row, from the start of the compilation (3 s after the loops) to its end. %CPU is its user and system time in this interval."
+            "Accuracy, simulated: scenarios/history/cpurc.toml (HZ=1000) and cpurc-today.toml, with the share of each row, from the start of \
+             the compilation (3 s after the loops) to its end. %CPU is its user and system time in this interval."
                 .to_owned(),
             format!(
-                "Overhead: as in ctxsw, {CALLS} calls of each benchmark and kernel, {ROUNDS} rounds in turns. All tasks are in the default class, as in lat_ctx."
+                "Overhead: as in ctxsw, {CALLS} calls of each benchmark and kernel, {ROUNDS} rounds in turns. All tasks are in the default \
+                 class, as in lat_ctx."
             ),
             overhead.counted.method(),
         ],

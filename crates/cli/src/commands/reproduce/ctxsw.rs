@@ -53,7 +53,8 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
     let measured = Measured::new()?;
     Ok(Reproduced {
         name: "ctxsw".to_owned(),
-        title: "Two processes pass a byte to each other. Measured: the cost of a context switch under O(1), under the first CFS with knobs, and with constants instead of knobs."
+        title: "Two processes pass a byte to each other. Measured: the cost of a context switch under O(1), under the first CFS with knobs, \
+            and with constants instead of knobs."
             .to_owned(),
         document: DOCUMENT.to_owned(),
         tables: vec![measured.lat_ctx_table(), measured.others_table(), measured.hackbench_table()],
@@ -212,7 +213,8 @@ impl Measured {
         let [our_o1, our_cfs] = &self.hackbench;
         vec![
             format!(
-                "Constants against knobs: published {average} on average, {least} of the least, {greatest} of the greatest; here {}. The knobs are fields of one structure. On a current machine, reading them is a small part of a switch.",
+                "Constants against knobs: published {average} on average, {least} of the least, {greatest} of the greatest; here {}. The \
+                 knobs are fields of one structure. On a current machine, reading them is a small part of a switch.",
                 self.more(CONSTANTS, KNOBS)
             ),
             format!(
@@ -231,11 +233,14 @@ impl Measured {
     fn method(&self) -> Vec<String> {
         vec![
             format!(
-                "Times: the benchmark is simulated on one CPU (HZ=250), and its {CALLS} calls of wake, schedule and tick are recorded. The scheduler alone then receives the same calls, and must decide as before. The columns take turns, pinned to one CPU, for {} rounds after one for warm-up; a row is the mean of {TURNS}. Time is CPU time of this thread.",
+                "Times: the benchmark is simulated on one CPU (HZ=250), and its {CALLS} calls of wake, schedule and tick are recorded. The \
+                 scheduler alone then receives the same calls, and must decide as before. The columns take turns, pinned to one CPU, for {} \
+                 rounds after one for warm-up; a row is the mean of {TURNS}. Time is CPU time of this thread.",
                 RUNS * TURNS
             ),
             self.counted.method(),
-            "Knobs and constants have the same values, and so the decisions are equal. Each is a type that only these measurements use, so the compiler treats both alike. Features are switches in memory on both sides.".to_owned(),
+            "Knobs and constants have the same values, and so the decisions are equal. Each is a type that only these measurements use, so \
+             the compiler treats both alike. Features are switches in memory on both sides.".to_owned(),
             "hackbench: the whole machine is simulated, with the default costs of a current machine. The document does not describe its machine."
                 .to_owned(),
         ]

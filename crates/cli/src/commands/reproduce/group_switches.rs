@@ -40,7 +40,8 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
     let measured = Measured::new()?;
     Ok(Reproduced {
         name: "group-switches".to_owned(),
-        title: "Switches away from tasks are counted for each group and its ancestors. Measured: the cost of counting in nested groups, and the cost of nesting."
+        title: "Switches away from tasks are counted for each group and its ancestors. Measured: the cost of counting in nested groups, and \
+            the cost of nesting."
             .to_owned(),
         document: DOCUMENT.to_owned(),
         tables: vec![measured.costs_table(), measured.nesting_table(), counts_table(&counts)],
@@ -203,15 +204,21 @@ impl Measured {
         let deeper_us = (deep - root) / 1e3;
         vec![
             format!(
-                "The published benchmark takes {:.1} us of CPU time for a message in the root (4 CPUs, 1.6 million messages). Under 3.10, a switch 30 levels deep takes {:.2} us more here than one in the root. With one switch for a message, this adds {:.0} %; the published 30 levels add {:.0} %.",
+                "The published benchmark takes {:.1} us of CPU time for a message in the root (4 CPUs, 1.6 million messages). Under 3.10, a \
+                 switch 30 levels deep takes {:.2} us more here than one in the root. With one switch for a message, this adds {:.0} %; the \
+                 published 30 levels add {:.0} %.",
                 message_us(),
                 deeper_us,
                 100.0 * deeper_us / message_us(),
                 (published_to_root(2) - 1.0) * 100.0
             ),
-            "A switch below the root picks the group's entity, and defers the update of the levels above, where nothing changes while other tasks of the group are queued. The deferred update is one batch with bit-identical results. Two costs grow with the depth: each level begins a new period of its averages once a millisecond, and each tick visits it."
+            "A switch below the root picks the group's entity, and defers the update of the levels above, where nothing changes while other \
+             tasks of the group are queued. The deferred update is one batch with bit-identical results. Two costs grow with the depth: each \
+             level begins a new period of its averages once a millisecond, and each tick visits it."
                 .to_owned(),
-            "The document's hook walks from the task's group to the root at each switch and counts in every group. Ours counts in the task's own group only, and a reader sums up the tree, so the cost does not grow with the depth. In the root ours counts, too, where the document's takes only a branch."
+            "The document's hook walks from the task's group to the root at each switch and counts in every group. Ours counts in the task's \
+             own group only, and a reader sums up the tree, so the cost does not grow with the depth. In the root ours counts, too, where \
+             the document's takes only a branch."
                 .to_owned(),
         ]
     }
@@ -219,10 +226,12 @@ impl Measured {
     fn method(&self) -> Vec<String> {
         vec![
             format!(
-                "Times: as in ctxsw. {CALLS} calls of a simulated run on one CPU, made to the scheduler alone, {ROUNDS} rounds in turns; differences and ratios are medians over the rounds."
+                "Times: as in ctxsw. {CALLS} calls of a simulated run on one CPU, made to the scheduler alone, {ROUNDS} rounds in turns; \
+                 differences and ratios are medians over the rounds."
             ),
             self.counted.method(),
-            "The published seconds are of the whole benchmark. Pipes, system calls and caches are part of both sides, so every ratio is smaller than the scheduler's own."
+            "The published seconds are of the whole benchmark. Pipes, system calls and caches are part of both sides, so every ratio is \
+             smaller than the scheduler's own."
                 .to_owned(),
         ]
     }

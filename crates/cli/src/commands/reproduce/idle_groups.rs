@@ -62,7 +62,8 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
     let own = OwnGrowth::new("3.12")?;
     Ok(Reproduced {
         name: "idle-groups".to_owned(),
-        title: "A thousand tasks of the root group wake each millisecond on 8 CPUs, beside ten thousand groups without a task. Measured: the cost of these groups."
+        title: "A thousand tasks of the root group wake each millisecond on 8 CPUs, beside ten thousand groups without a task. Measured: the \
+            cost of these groups."
             .to_owned(),
         document: DOCUMENT.to_owned(),
         tables: vec![measured.top_table(), measured.walk_table()],
@@ -74,9 +75,11 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
              of 8 CPUs. Each visit to a group costs h_load_ns. As in the document, CPUs search for work each time they become idle (migration_cost_ns = 0)."
                 .to_owned(),
             format!(
-                "Our own time: CPU time of the simulation from its first event to its end, both sides in turns on one CPU, {ROUNDS} rounds, the median of the ratios. Instructions: counted by valgrind's callgrind from 10 to 40 ms of the run."
+                "Our own time: CPU time of the simulation from its first event to its end, both sides in turns on one CPU, {ROUNDS} rounds, \
+                 the median of the ratios. Instructions: counted by valgrind's callgrind from 10 to 40 ms of the run."
             ),
-            "A property test checks that h_load on demand equals the result of the walk over all groups, and that it visits no idle group: cargo test -p vruntime-sched h_load."
+            "A property test checks that h_load on demand equals the result of the walk over all groups, and that it visits no idle group: \
+             cargo test -p vruntime-sched h_load."
                 .to_owned(),
         ],
     })

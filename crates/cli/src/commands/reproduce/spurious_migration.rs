@@ -87,9 +87,11 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
         claims: migrations.claims(),
         findings: Vec::new(),
         method: vec![
-            "Simulated: scenarios/history/spurious-migration.toml, 5 s at HZ=200, default costs, seeds 1 to 5. As in perf, a migration is counted for the task that ran on the CPU that made it: migration/N is the stopper of CPU N."
+            "Simulated: scenarios/history/spurious-migration.toml, 5 s at HZ=200, default costs, seeds 1 to 5. As in perf, a migration is \
+             counted for the task that ran on the CPU that made it: migration/N is the stopper of CPU N."
                 .to_owned(),
-            "Most of the published 20 are sysbench's own: its first thread creates the others and waits for them. Ours exist from the beginning. The other tasks are those of the document, which does not state their load."
+            "Most of the published 20 are sysbench's own: its first thread creates the others and waits for them. Ours exist from the \
+             beginning. The other tasks are those of the document, which does not state their load."
                 .to_owned(),
         ],
     })

@@ -239,7 +239,7 @@ impl Rule {
                 format!("no task of {file} fits this rule")
             }
         };
-        Error::new(&self.source, message).at(self.span.clone(), "nobody").with_help(help)
+        Error::new(&self.source, message).at(self.span.clone(), "matches no task").with_help(help)
     }
 }
 

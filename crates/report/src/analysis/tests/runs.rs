@@ -100,10 +100,10 @@ fn who_is_throttled_is_delayed_by_nobody() {
         let expected = [("(throttled: /pod)".to_owned(), 60), ("noise".to_owned(), 3)];
         assert_eq!(waits(&analyses), expected);
         let said = analyses.sentences().concat();
-        let sentence = "Most waiting was of api while /pod was throttled by its limit: 60.0 ms together, 95.24 % of all \
-                        that api waited.";
+        let sentence =
+            "api waited most while the limit of /pod throttled it: 60.0 ms in total, 95.24 % of its waiting time.";
         assert!(said.contains(sentence), "{said}");
-        assert!(said.contains("Tasks waited") && said.contains(" for a CPU or a limit in the mean of"), "{said}");
+        assert!(said.contains("Tasks waited") && said.contains(" for a CPU or a limit on average ("), "{said}");
     }
 }
 
@@ -233,5 +233,5 @@ fn a_run_may_have_any_number_of_groups() {
     assert_eq!((used(&live, "/g69999"), used(&live, "/g68000")), (Some((3 * MS).into()), Some((4 * MS).into())));
     assert_eq!(live.tables()[1].rows.len(), 1);
     // Two groups without an announcement.
-    assert!(live.notes().iter().any(|note| note.ends_with("left out: 2")), "{:?}", live.notes());
+    assert!(live.notes().iter().any(|note| note.ends_with("(left out): 2")), "{:?}", live.notes());
 }

@@ -166,7 +166,8 @@ impl RtGroups {
         Place { level, order }
     }
 
-    /// Dequeues the entities of a group and its ancestors, from the top down (`dequeue_rt_stack`). Returns their places.
+    /// Dequeues the entities of a group and its ancestors, from the top down (`dequeue_rt_stack`). Returns their
+    /// places.
     fn unstack(&mut self, group: GroupId) -> Vec<(GroupId, Place)> {
         let path: Vec<GroupId> = self.up(group).collect();
         let mut kept = Vec::new();

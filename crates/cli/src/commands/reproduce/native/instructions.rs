@@ -34,7 +34,8 @@ impl Counted {
         match self.0.iter().find_map(|count| count.as_ref().err()) {
             Some(error) => format!("Instructions: {error}. Install valgrind, such as with apt-get install valgrind."),
             None => format!(
-                "Instructions: counted by valgrind's callgrind over the second half of {CALLS} such calls. If they are counted, they decide: they are equal in each run, while times on a shared machine differ by a few per cent."
+                "Instructions: counted by valgrind's callgrind over the second half of {CALLS} such calls. If they are counted, they decide: \
+                 they are equal in each run, while times on a shared machine differ by a few per cent."
             ),
         }
     }
