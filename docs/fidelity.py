@@ -170,7 +170,7 @@ def far(some, metric):
 
 
 def calibrated(names):
-    """How far latencies are off with the default costs, with those for the kind of machine, and with measured ones."""
+    """How far latencies are off with the default costs, with the costs of the kind of machine, and with measured ones."""
     lines = [
         "## With and without calibration",
         "",

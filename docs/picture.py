@@ -19,7 +19,7 @@ for line in output:
         keep = True
     elif line and not line.startswith(" "):
         keep = False
-    if keep and line and (not line.startswith(" ") or any(word in line for word in ("wait %", "late p99", "switch/s", "migrations"))):
+    if keep and line and (not line.startswith(" ") or any(word in line for word in ("wait %", "lateness p99", "switch/s", "migrations"))):
         lines.append(line)
 start = next(index for index, line in enumerate(output) if line.startswith("What stands out"))
 said = output[start : output.index("", start)]

@@ -39,7 +39,7 @@ pub(crate) fn lacks(info: &Value, analysed: &Value, replayed: Option<&Value>) ->
     let of_replay = [
         count("switch away from a task is missing", "switches away from a task are missing"),
         count("switch from the idle task to another is missing", "switches from the idle task to another are missing"),
-        count("sleep was ended by no event", "sleeps were ended by no event"),
+        count("sleep has no wakeup event", "sleeps have no wakeup event"),
     ];
     // A replay knows of wakeups that reach a task on its way to sleep: such a sleep has an end, which the others miss.
     let agrees = of_replay[..2] == told[..2] && of_replay[2] <= told[2];

@@ -137,7 +137,7 @@ class Results(unittest.TestCase):
         with self.assertRaises(vruntime.VruntimeError) as caught:
             vruntime.run("nowhere.json")
         for other in (pickle.loads(pickle.dumps(caught.exception)), copy.copy(caught.exception)):
-            self.assertEqual((str(other), other.told), (str(caught.exception), caught.exception.told))
+            self.assertEqual((str(other), other.messages), (str(caught.exception), caught.exception.messages))
 
     def test_what_they_have_is_listed(self):
         task = vruntime.run(HOGS, machine=1, duration="100ms").tasks["hog-0"]

@@ -5,19 +5,18 @@
 >>> [round(task.share, 2) for task in result.tasks.values()]
 [0.5, 0.5]
 
-Five functions do all: :func:`run` a workload, :func:`compare` several kernels, machines or workloads, :func:`sweep`
-over whatever :func:`run` takes, :func:`replay` a recorded trace, and :func:`command` for everything else the
-``vruntime`` command can do. :func:`kernels`, :func:`features` and :func:`machines` list what there is to choose from.
+Five functions: :func:`run` runs a workload, :func:`compare` compares kernels, machines or workloads, :func:`sweep`
+varies the options of :func:`run`, :func:`replay` replays a recorded trace, and :func:`command` runs any other
+``vruntime`` command. :func:`kernels`, :func:`features` and :func:`machines` list the possible values.
 
-They speak to the ``vruntime`` command that comes with this package. The same input and seed give the same results to
-the nanosecond, here, there and anywhere. Numbers are called as in ``vruntime run --json`` (docs/cli.md says what each
-is), with their units in their names.
+They run the ``vruntime`` command of this package. The same input and seed give the same results to the nanosecond, on
+every machine. Numbers have the names of ``vruntime run --json`` (docs/cli.md explains them), with their units.
 """
 
 from ._command import (
     Answer,
     CommandNotFound,
-    Told,
+    Message,
     VruntimeError,
     VruntimeWarning,
     command,
@@ -51,7 +50,7 @@ __all__ = [
     "Spread",
     "Sweep",
     "TaskResult",
-    "Told",
+    "Message",
     "Toml",
     "VruntimeError",
     "VruntimeWarning",

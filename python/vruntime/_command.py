@@ -1,4 +1,4 @@
-"""The ``vruntime`` command: where it is, how it is asked, and what it tells."""
+"""Finds and runs the ``vruntime`` command, and reads its messages."""
 
 from __future__ import annotations
 
@@ -17,107 +17,107 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-#: Names another command than the one that comes with this package.
+#: The environment variable that names another command than the one of this package.
 COMMAND = "VRUNTIME"
 
 
 @dataclass(frozen=True)
-class Told:
-    """An error, a warning or a note of the command's."""
+class Message:
+    """An error, a warning or a note of the command."""
 
     #: ``error``, ``warning`` or ``note``.
     level: str
     message: str
-    #: What it comes of, and so on.
+    #: The chain of its causes.
     causes: tuple[str, ...] = ()
-    #: What mends it.
+    #: How to fix it.
     help: str | None = None
-    #: Where it is: a file, and line and column counted from 1.
+    #: Its place: a file, and line and column counted from 1.
     file: str | None = None
     line: int | None = None
     column: int | None = None
     #: What was expected there.
     label: str | None = None
-    #: All of it as people are shown it, with the lines of the file.
+    #: The whole printed message, with the lines of the file.
     text: str = ""
 
     @classmethod
-    def _of(cls, told: Mapping[str, Any]) -> Told:
-        known = {name: told[name] for name in cls.__dataclass_fields__ if name in told}
-        return cls(**{**known, "causes": tuple(told.get("causes", ()))})
+    def _of(cls, json: Mapping[str, Any]) -> Message:
+        known = {name: json[name] for name in cls.__dataclass_fields__ if name in json}
+        return cls(**{**known, "causes": tuple(json.get("causes", ()))})
 
     def __str__(self) -> str:
         return self.text or self.message
 
 
 class VruntimeError(Exception):
-    """Something in the input cannot be used. ``str()`` shows the place in the file and how to mend it; the properties
-    are of the first of all errors, which ``told`` has.
+    """An error in the input. ``str()`` shows the place in the file and how to fix it. ``messages`` has all errors; the
+    properties describe the first.
     """
 
-    def __init__(self, told: Sequence[Told]):
-        self.told = tuple(told)
-        super().__init__("\n".join(str(one).rstrip() for one in self.told))
+    def __init__(self, messages: Sequence[Message]):
+        self.messages = tuple(messages)
+        super().__init__("\n".join(str(one).rstrip() for one in self.messages))
 
     @property
     def message(self) -> str:
-        """What is wrong."""
-        return self.told[0].message
+        """The problem."""
+        return self.messages[0].message
 
     @property
     def causes(self) -> tuple[str, ...]:
-        """What that comes of, and so on."""
-        return self.told[0].causes
+        """The chain of its causes."""
+        return self.messages[0].causes
 
     @property
     def help(self) -> str | None:
-        """What mends it, if anything is known."""
-        return self.told[0].help
+        """How to fix it, if known."""
+        return self.messages[0].help
 
     @property
     def file(self) -> str | None:
-        """The file it is in, if it is in one."""
-        return self.told[0].file
+        """The file with the error, if there is one."""
+        return self.messages[0].file
 
     @property
     def line(self) -> int | None:
         """The line, counted from 1."""
-        return self.told[0].line
+        return self.messages[0].line
 
     @property
     def column(self) -> int | None:
         """The column, in characters counted from 1."""
-        return self.told[0].column
+        return self.messages[0].column
 
     @property
     def label(self) -> str | None:
         """What was expected there."""
-        return self.told[0].label
+        return self.messages[0].label
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.told,)
+        return type(self), (self.messages,)
 
 
 class CommandNotFound(VruntimeError):
-    """The ``vruntime`` command is not where this package looks for it."""
+    """The ``vruntime`` command was not found."""
 
 
 class VruntimeWarning(UserWarning):
-    """Something in the input is probably not what was meant."""
+    """A part of the input is probably a mistake."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the command printed, and how it ended."""
+    """The output of the command, and its exit status."""
 
     text: str
-    #: 0: well; 2: ``--detect`` found something, or what ``diff`` compared differs.
+    #: 0: success; 2: ``--detect`` found idle CPUs, or ``diff`` found differences.
     status: int
     #: Warnings and notes.
-    told: tuple[Told, ...] = ()
+    messages: tuple[Message, ...] = ()
 
     def json(self) -> Any:
-        """What it printed, if that is JSON."""
+        """Parses the output as JSON."""
         try:
             return json.loads(self.text)
         except ValueError as error:
@@ -129,17 +129,17 @@ _LOCK = threading.Lock()
 
 
 def _installed() -> list[str]:
-    """The folders where installers leave commands."""
-    # The first to ask makes the tables of sysconfig, and another thread must not meet them half made.
+    """Returns the folders where installers put commands."""
+    # The first call creates the tables of sysconfig, and another thread must not use them before they are complete.
     with _LOCK:
         folders = [sysconfig.get_path("scripts"), os.path.join(site.getuserbase(), "bin")]
-    # `pip install --target` leaves them beside the packages.
+    # `pip install --target` puts them beside the packages.
     beside = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bin")
     return [*folders, os.path.dirname(sys.executable), beside]
 
 
 def _find() -> str:
-    """The command: the one ``VRUNTIME`` names, the one installed with this package, or the first on the path."""
+    """Returns the command that ``VRUNTIME`` names, the one installed with this package, or the first on the path."""
     named = os.environ.get(COMMAND)
     if named:
         found = shutil.which(named)
@@ -157,19 +157,19 @@ def _find() -> str:
     return found
 
 
-_OTHER = f"`pip install ./python` builds and installs it, or name one that is built: {COMMAND}=target/release/vruntime"
+_OTHER = f"`pip install ./python` builds and installs it, or name a built command: {COMMAND}=target/release/vruntime"
 
 
-def _error(message: str, help: str | None = None) -> Told:
-    return Told("error", message, help=help, text=message if help is None else f"{message}\n  help: {help}")
+def _error(message: str, help: str | None = None) -> Message:
+    return Message("error", message, help=help, text=message if help is None else f"{message}\n  help: {help}")
 
 
 class Stopped(Exception):
-    """Others have been stopped before this one began."""
+    """The commands were stopped before this one started."""
 
 
 class Children:
-    """Commands that run, to be stopped together."""
+    """Running commands, which are stopped together."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -186,8 +186,8 @@ class Children:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env={**os.environ, "VRUNTIME_MESSAGES": "json", "VRUNTIME_PARENT": str(os.getpid())},
-                # Ctrl-C in a terminal is for this process, which asks each command once to stop: a second time would
-                # end it at once, with half a file.
+                # Ctrl-C in a terminal is for this process, which sends each command one signal: a second one would end
+                # it at once, with an incomplete file.
                 start_new_session=True,
             )
             self._running.add(started)
@@ -198,7 +198,7 @@ class Children:
             self._running.discard(child)
 
     def stop(self) -> None:
-        """They end their runs, and what they have written is whole; no other begins."""
+        """Stops all commands. Their written files are complete, and no other command starts."""
         with self._lock:
             self._stopped = True
             for child in self._running:
@@ -211,18 +211,18 @@ class Children:
                 child.kill()
 
 
-def _told(stderr: bytes) -> list[Told]:
-    told = []
-    # By this alone: a message may have others of Unicode's line breaks in it.
+def _messages(stderr: bytes) -> list[Message]:
+    messages = []
+    # Only this line break: a message may contain others of Unicode.
     for line in filter(None, stderr.decode(errors="replace").split("\n")):
         try:
-            one = Told._of(json.loads(line))
-            # Of the command line's own words what a caller from here can use.
-            told.append(replace(one, text=re.split(r"\n\n(?:Usage: |For more information)", one.text)[0].rstrip()))
+            one = Message._of(json.loads(line))
+            # Without usage lines of the command line, which do not apply here.
+            messages.append(replace(one, text=re.split(r"\n\n(?:Usage: |For more information)", one.text)[0].rstrip()))
         except (ValueError, TypeError, AttributeError):
-            # Not the command's own words: what the system says of it, or a fault of ours. None is lost.
-            told.append(Told("note", line, text=line))
-    return told
+            # Not a message of the command: an error of the system, or a fault of vruntime.
+            messages.append(Message("note", line, text=line))
+    return messages
 
 
 def command(
@@ -230,10 +230,10 @@ def command(
     input: str | bytes | None = None,
     check: bool = True,
 ) -> Answer:
-    """Runs ``vruntime`` with these arguments: what has no function of its own here.
+    """Runs ``vruntime`` with these arguments, for features without a function of their own.
 
-    ``input`` is what it reads where an argument is ``-``. Warnings are issued as :class:`VruntimeWarning`. Raises
-    :class:`VruntimeError` where the command tells an error, unless ``check`` is false.
+    An argument ``-`` reads ``input``. Issues warnings as :class:`VruntimeWarning`. Raises :class:`VruntimeError` for an
+    error of the command, unless ``check`` is false.
 
     >>> print(command("machines", "pack:2 core:2").text, end="")
     4 CPUs (2 packages)
@@ -246,15 +246,15 @@ def command(
     try:
         answer = ask([os.fspath(one) for one in arguments], input, children, check=check)
     except BaseException:
-        # Whoever interrupts again does not wait for its end.
+        # A second interrupt does not wait for the end of the command.
         children.kill()
         raise
-    warn(answer.told)
+    warn(answer.messages)
     return answer
 
 
 def ask(arguments: Sequence[str], input: str | bytes | None, children: Children, *, check: bool = True) -> Answer:
-    """As :func:`command`; warnings are the caller's to issue."""
+    """As :func:`command`, but the caller issues the warnings."""
     data = input.encode() if isinstance(input, str) else input
     found = _find()
     try:
@@ -270,24 +270,24 @@ def ask(arguments: Sequence[str], input: str | bytes | None, children: Children,
     finally:
         if child.returncode is not None:
             children.ended(child)
-    told = _told(stderr)
+    messages = _messages(stderr)
     status = child.returncode
-    # Who was interrupted by somebody else has printed what there was.
+    # An interrupted command has printed its results so far.
     if check and status not in (0, 2) and not (status == 130 and stdout):
-        errors = [one for one in told if one.level == "error"]
-        raise VruntimeError(errors or told or [_ended(status)])
-    return Answer(stdout.decode(errors="replace"), status, tuple(told))
+        errors = [one for one in messages if one.level == "error"]
+        raise VruntimeError(errors or messages or [_ended(status)])
+    return Answer(stdout.decode(errors="replace"), status, tuple(messages))
 
 
-def warn(told: Iterable[Told]) -> None:
-    """Issues the warnings among them, as of the line that called this package."""
-    for one in told:
+def warn(messages: Iterable[Message]) -> None:
+    """Issues the warnings among these messages, at the line that called this package."""
+    for one in messages:
         if one.level == "warning":
             warnings.warn(str(one).strip(), VruntimeWarning, stacklevel=_callers_level())
 
 
 def _callers_level() -> int:
-    """Whom a warning is about: the first caller outside this package, as ``warnings`` counts."""
+    """Returns the level of the first caller outside this package, as ``warnings`` counts."""
     here = os.path.dirname(__file__)
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and os.path.dirname(frame.f_code.co_filename) == here:
@@ -295,11 +295,11 @@ def _callers_level() -> int:
     return level
 
 
-def _ended(status: int) -> Told:
+def _ended(status: int) -> Message:
     how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-    return Told("error", f"the vruntime command {how} and told nothing")
+    return Message("error", f"the vruntime command {how} without a message")
 
 
 def version() -> str:
-    """The version of the command."""
+    """Returns the version of the command."""
     return command("--version").text.split()[-1]

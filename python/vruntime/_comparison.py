@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ._command import Told, VruntimeError, command
+from ._command import Message, VruntimeError, command
 from ._options import (
     Machine,
     Rules,
@@ -38,25 +38,24 @@ class Cell:
 
     metric: str
     unit: str
-    #: By variant.
+    #: Values by variant.
     values: dict[str, Spread]
-    #: How many runs of each there are.
+    #: The number of runs of each variant.
     seeds: int
-    #: Of which class of tasks, or of which group; neither: of the machine.
+    #: The class of tasks, or the group; both ``None`` for the machine.
     class_: str | None = None
     group: str | None = None
 
     def change(self, variant: str, against: str | None = None) -> float | None:
-        """By how much a variant's mean is above another's, the first if it is not said: 0.1 is a tenth more. ``None``:
-        one has none, or it is nothing there.
+        """Returns the relative change of a variant's mean from another's, by default the first: 0.1 is a tenth more.
+        ``None`` if a value is missing, or the other is 0.
         """
         one, other = self._two(variant, against)
         return one.mean / other.mean - 1 if one.mean is not None and other.mean else None
 
     def overlaps(self, variant: str, against: str | None = None) -> bool | None:
-        """Whether what the seeds of two variants gave overlaps: then chance alone could make such a difference. Where
-        it does not, chance is the less likely the more seeds there are. ``None``: of one seed that cannot be told, nor
-        where one has no such number.
+        """Returns whether the values of two variants overlap, so that the difference may be chance. If they do not,
+        chance becomes less likely with more seeds. ``None`` for one seed, or if a value is missing.
         """
         one, other = self._two(variant, against)
         if self.seeds < 2 or one.min is None or one.max is None or other.min is None or other.max is None:
@@ -72,19 +71,19 @@ class Cell:
 
 
 class Comparison:
-    """What :func:`vruntime.compare` returns."""
+    """The result of :func:`vruntime.compare`."""
 
-    def __init__(self, json: Mapping[str, Any], told: Iterable[Told] = ()):
-        #: All of it, as ``vruntime compare --json`` prints it.
+    def __init__(self, json: Mapping[str, Any], messages: Iterable[Message] = ()):
+        #: The whole output of ``vruntime compare --json``.
         self.json = json
         self.variants: tuple[str, ...] = tuple(json["variants"])
-        #: The sentence with which the command begins.
+        #: What stands out, in sentences.
         self.stands_out: str = json["stands_out"]
-        #: How many runs of each variant there are.
+        #: The number of runs of each variant.
         self.seeds: int = json["repeats"]
-        #: What was run, an object a variant.
+        #: The setup, an object for each variant.
         self.runs: list[Mapping[str, Any]] = json["runs"]
-        self.told: tuple[Told, ...] = tuple(told)
+        self.messages: tuple[Message, ...] = tuple(messages)
         self.cells: tuple[Cell, ...] = tuple(
             Cell(
                 one["metric"],
@@ -98,7 +97,7 @@ class Comparison:
         )
 
     def find(self, metric: str, *, class_: str | None = None, group: str | None = None) -> Cell:
-        """The cell of that metric, of a class of tasks, of a group, or of the machine."""
+        """Returns the cell of a metric, of a class of tasks, of a group, or of the machine."""
         if group is not None and not group.startswith("/"):
             group = "/" + group
         of = [cell for cell in self.cells if (cell.class_, cell.group) == (class_, group)]
@@ -113,7 +112,7 @@ class Comparison:
         raise KeyError(f"there is nothing of {whose}; there are {', '.join([*classes, *groups])}")
 
     def rows(self) -> list[dict[str, Any]]:
-        """A dictionary for each cell and variant."""
+        """Returns a dictionary for each cell and variant."""
         return list(self._rows())
 
     def _rows(self) -> Iterator[dict[str, Any]]:
@@ -131,14 +130,14 @@ class Comparison:
                 }
 
     def frame(self) -> pandas.DataFrame:
-        """The :meth:`rows` as a table of pandas."""
+        """Returns the :meth:`rows` as a table of pandas."""
         return frame(self._rows())
 
     def __repr__(self) -> str:
         return f"<vruntime.Comparison of {', '.join(self.variants)}: {len(self.cells)} cells>"
 
     def __str__(self) -> str:
-        alone = " (One seed: what of it is chance is not known; repeat=5 tells.)" if self.seeds == 1 else ""
+        alone = " (One seed: the change may be chance; repeat=5 shows the spread.)" if self.seeds == 1 else ""
         return self.stands_out + alone
 
     def _repr_html_(self) -> str:
@@ -151,7 +150,7 @@ class Comparison:
 
 
 def _shown(cell: Cell, variant: str) -> str:
-    """The mean and half the spread, with a ``~`` where chance alone could have made it, as the command has it."""
+    """Returns the mean and half the spread, with a ``~`` if the change may be chance, as the command prints it."""
     value = cell.values.get(variant)
     if value is None or value.mean is None:
         return "-"
@@ -190,9 +189,9 @@ def compare(
 ) -> Comparison:
     """Runs workloads under several kernels, on several machines, or with and without ``rules``, side by side.
 
-    Every combination of the workloads, kernels and machines is a variant; with ``rules`` each workload is run as it is
-    and with them. Workloads may be recorded traces, too, with ``cgroups`` as for :func:`vruntime.replay`. All else is
-    as in :func:`vruntime.run`.
+    Every combination of workloads, kernels and machines is a variant. With ``rules``, each workload also runs with
+    them. Workloads may be recorded traces, with ``cgroups`` as for :func:`vruntime.replay`. Other parameters are as for
+    :func:`vruntime.run`.
 
     >>> hogs = {"tasks": {"hog": {"instance": 3, "loop": -1, "run": 1000}}}
     >>> both = compare(hogs, kernel=["6.1", "6.12"], machine=1, duration="1s")
@@ -207,7 +206,7 @@ def compare(
     inputs = [text for _, text in sources if text is not None]
     if len(inputs) > 1:
         message = "only one workload can be given as a dictionary or a text: write the others to files"
-        raise VruntimeError([Told("error", message, text=message)])
+        raise VruntimeError([Message("error", message, text=message)])
     said = model(given)
     said += [f"--kernel={kernel_name(name)}" for name in several(kernel, "kernel")]
     said += [f"--machine={machine_name(name)}" for name in several(machine, "machine")]
@@ -217,4 +216,4 @@ def compare(
     said += arguments(out=out, html=html, duration=None if duration is None else time(duration))
     said += arguments(target=None if target is None else time(target))
     answer = command("compare", *(file for file, _ in sources), "--json", *said, input=inputs[0] if inputs else None)
-    return Comparison(answer.json(), answer.told)
+    return Comparison(answer.json(), answer.messages)

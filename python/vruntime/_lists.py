@@ -1,4 +1,4 @@
-"""What there is to choose from."""
+"""Lists of kernels, features and machines."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ._options import kernel_name, machine_name
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel there is."""
+    """A supported kernel."""
 
     name: str
     #: ``O(1)``, ``first CFS``, ``CFS`` or ``EEVDF``.
     policy: str
-    #: What changed in it, and why.
+    #: Its changes, and their reasons.
     change: str
 
 
@@ -27,10 +27,10 @@ class Feature:
 
     name: str
     what: str
-    #: A feature: whether it is on, and whether that makes a difference here.
+    #: For a feature: whether it is on, and whether it has an effect here.
     on: bool | None = None
     has_effect: bool = True
-    #: A tunable: its value on a machine of 1, 2, 4, 8 and 64 CPUs.
+    #: For a tunable: its value on a machine of 1, 2, 4, 8 and 64 CPUs.
     value_by_cpus: Mapping[int, int] | None = None
 
 
@@ -45,7 +45,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Cpu:
-    """A CPU of a machine, and what it shares: who has the same number has the same core, cache, ..."""
+    """A CPU of a machine. CPUs with equal numbers share the core, the cache, ..."""
 
     cpu: int
     core: int
@@ -53,12 +53,12 @@ class Cpu:
     llc: int
     package: int
     node: int
-    #: 1024 is the biggest.
+    #: Its capacity; 1024 is the largest.
     capacity: int
 
 
 def kernels() -> list[Kernel]:
-    """The kernels there are.
+    """Returns the supported kernels.
 
     >>> [kernel.name for kernel in kernels() if kernel.policy == "EEVDF"][:3]
     ['6.6', '6.8', '6.11']
@@ -67,7 +67,7 @@ def kernels() -> list[Kernel]:
 
 
 def features(kernel: str) -> dict[str, Feature]:
-    """The features and tunables of a kernel: what ``features`` and ``settings`` of :func:`vruntime.run` take.
+    """Returns the features and tunables of a kernel, for ``features`` and ``settings`` of :func:`vruntime.run`.
 
     >>> features("6.12")["RUN_TO_PARITY"].on, features("6.12")["base_slice_ns"].value_by_cpus[8]
     (True, 2800000)
@@ -83,12 +83,12 @@ def features(kernel: str) -> dict[str, Feature]:
 
 
 def machines() -> list[Machine]:
-    """Examples of machines; others are described, as in ``"pack:2 core:4 pu:2"``."""
+    """Returns examples of machines. Other machines have descriptions, such as ``"pack:2 core:4 pu:2"``."""
     return [Machine(one["machine"], one["topology"], one["what"]) for one in command("machines", "--json").json()]
 
 
 def machine(described: _Machine) -> list[Cpu]:
-    """The CPUs of a machine, described as for :func:`vruntime.run`.
+    """Returns the CPUs of a machine, described as for :func:`vruntime.run`.
 
     >>> [cpu.core for cpu in machine("core:2 pu:2")]
     [0, 0, 1, 1]

@@ -1,4 +1,4 @@
-"""What the functions take, as the command line has it."""
+"""Translates the parameters of the functions to options of the command."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from typing import Any, Union
 
 
 class Toml(str):
-    """The text of a scenario, where others give a file's name. Files it names are looked for in the working folder."""
+    """The text of a scenario, instead of a file's name. Files that it names are relative to the working folder."""
 
 
 #: A workload: the path of an rt-app file (JSON) or a scenario (TOML); an rt-app file as a dictionary; or a scenario's
 #: text as :class:`Toml`.
 Workload = Union[str, "os.PathLike[str]", Mapping[str, Any], Toml]
-#: A length of time: seconds, a ``timedelta``, or as the command has it: ``"200ms"``, ``"1.5s"``, ``"10min"``.
+#: A length of time: seconds, a ``timedelta``, or as the command accepts it: ``"200ms"``, ``"1.5s"``, ``"10min"``.
 Time = Union[float, str, datetime.timedelta]
 #: A machine, described as in ``"pack:2 core:4"``, or a number of CPUs, or a file that describes it.
 Machine = Union[str, int, "os.PathLike[str]"]
-#: A rule of a what-if, ``"WHO: WHAT"``, or a file of them; or several.
+#: A rule of a what-if, ``"TASKS: CHANGE"``, or a file of rules; or several.
 Rules = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]], None]
 
 
 def source(workload: Workload) -> tuple[str, str | None]:
-    """A workload as an argument, and what is to be read from standard input."""
+    """Returns a workload as an argument, and the standard input."""
     if isinstance(workload, Toml):
         return "-", str(workload)
     if isinstance(workload, Mapping):
@@ -46,7 +46,7 @@ def _json(workload: Mapping[str, Any]) -> str:
 
 
 def _listed(value: Any) -> Any:
-    """What numpy and Python have for numbers and lists, and JSON has not."""
+    """Converts numbers and lists of numpy and Python to JSON."""
     if hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, os.PathLike):
@@ -59,7 +59,7 @@ def _listed(value: Any) -> Any:
 
 
 def path(name: Any, what: str = "a file") -> str:
-    """A file's name as an argument: never an option, nor standard input."""
+    """Returns a file's name as an argument that is neither an option nor standard input."""
     if not isinstance(name, (str, os.PathLike)):
         others = ", an rt-app file as a dictionary, or a scenario's text as vruntime.Toml" if "work" in what else ""
         raise TypeError(f"{what} is a file's name{others}; not {name!r}")
@@ -68,7 +68,7 @@ def path(name: Any, what: str = "a file") -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A scalar of numpy as one of Python."""
+    """Converts a scalar of numpy to Python."""
     return value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value
 
 
@@ -87,7 +87,7 @@ def time(length: Any) -> str:
 
 
 def several(what: Any, name: str) -> list[Any]:
-    """None, one, or several, as several; in one order whatever they are in."""
+    """Returns none, one, or several values as a list, in a fixed order."""
     if what is None:
         return []
     if isinstance(what, Mapping):
@@ -99,7 +99,7 @@ def several(what: Any, name: str) -> list[Any]:
 
 
 def texts(what: Any, name: str) -> list[str]:
-    """As :func:`several`, of texts."""
+    """As :func:`several`, for texts."""
     listed = several(what, name)
     return [text(one, name) for one in listed]
 
@@ -111,13 +111,13 @@ def text(what: Any, name: str) -> str:
 
 
 def rules_of(rules: Any) -> list[str]:
-    """As options; a file of rules may be a path."""
+    """Returns rules as options. A file of rules may be a path."""
     listed = several(rules, "rules")
     return [f"--map={os.fspath(one) if isinstance(one, os.PathLike) else text(one, 'rules')}" for one in listed]
 
 
 def kernel_name(name: Any) -> str:
-    """A kernel's name: as a number 6.10 would be 6.1."""
+    """Returns a kernel's name. Rejects numbers, since 6.10 would be 6.1."""
     if not isinstance(name, str):
         others = "; several are compared by vruntime.compare, or are an axis of vruntime.sweep" * isinstance(
             name, Iterable
@@ -152,28 +152,28 @@ def switch(on: Any, name: str) -> bool:
 
 
 def arguments(**options: Any) -> list[str]:
-    """Options of the command line; ``None`` says nothing."""
+    """Returns options of the command line. ``None`` gives no option."""
     said = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
     return [f"--{name}={os.fspath(value) if isinstance(value, os.PathLike) else value}" for name, value in said.items()]
 
 
 def texts_of(**options: Any) -> list[str]:
-    """Options that are texts."""
+    """Returns options with texts."""
     return arguments(**{name: None if value is None else text(value, name) for name, value in options.items()})
 
 
 def numbers_of(**options: Any) -> list[str]:
-    """Options that are whole numbers."""
+    """Returns options with whole numbers."""
     return arguments(**{name: None if value is None else whole(value, name) for name, value in options.items()})
 
 
 def switches(**options: Any) -> list[str]:
-    """Options that are there or not."""
+    """Returns options without values."""
     return [f"--{name.replace('_', '-')}" for name, on in options.items() if switch(on, name)]
 
 
 def either(**options: Any) -> list[str]:
-    """Switches that can be told to be off, too."""
+    """Returns switches that also have an option for off."""
     said = {name: switch(on, name) for name, on in options.items() if on is not None}
     return [f"--{'' if on else 'no-'}{name}" for name, on in said.items()]
 
@@ -187,8 +187,8 @@ def _settings(values: Any) -> list[str]:
 
 
 def model(given: Mapping[str, Any]) -> list[str]:
-    """What is simulated, besides the kernel and the machine: of the parameters that a function was given. Which there
-    are is said where each function has them; one that lacks some says nothing of these.
+    """Returns the options of the simulation, except for kernel and machine, from a function's parameters. Parameters
+    that a function lacks give no options.
     """
 
     def of(*names: str) -> dict[str, Any]:

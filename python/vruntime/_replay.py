@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ._command import Told, command
+from ._command import Message, command
 from ._options import (
     Machine,
     Rules,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReplayedTask:
-    """A task of a trace: as recorded, as replayed, and what if. Times are nanoseconds."""
+    """A task of a trace: recorded, replayed, and in the what-if. Times are nanoseconds."""
 
     name: str
     cgroup: str | None
@@ -43,25 +43,25 @@ class ReplayedTask:
 
 
 class Replay:
-    """What :func:`vruntime.replay` returns."""
+    """The result of :func:`vruntime.replay`."""
 
-    def __init__(self, json: Mapping[str, Any], told: Iterable[Told] = ()):
-        #: All of it, as ``vruntime replay --json`` prints it.
+    def __init__(self, json: Mapping[str, Any], messages: Iterable[Message] = ()):
+        #: The whole output of ``vruntime replay --json``.
         self.json = json
-        #: How well the trace is reproduced, in a sentence, and in numbers: ask this first.
+        #: The accuracy of the replay, in a sentence and in numbers: check this first.
         self.check: Mapping[str, Any] = json["check"]
-        #: What changes, in a sentence, if anything was asked.
+        #: The changes of the what-if, in a sentence, if there is one.
         self.what_if: str | None = json.get("what_if")
-        #: What is to be known before it is trusted.
+        #: Notes on the quality of the replay.
         self.notes: list[str] = json["notes"]
-        self.told: tuple[Told, ...] = tuple(told)
+        self.messages: tuple[Message, ...] = tuple(messages)
         self.tasks: tuple[ReplayedTask, ...] = tuple(
             ReplayedTask(one["name"], one.get("cgroup"), one["recorded"], one["replayed"], one.get("what_if"))
             for one in json["tasks"]
         )
 
     def rows(self) -> list[dict[str, Any]]:
-        """A dictionary for each task: ``recorded_cpu_ns``, ``replayed_cpu_ns``, ``what_if_cpu_ns``, ..."""
+        """Returns a dictionary for each task: ``recorded_cpu_ns``, ``replayed_cpu_ns``, ``what_if_cpu_ns``, ..."""
         return list(self._rows())
 
     def _rows(self) -> Iterator[dict[str, Any]]:
@@ -72,7 +72,7 @@ class Replay:
             yield row
 
     def frame(self) -> pandas.DataFrame:
-        """The :meth:`rows` as a table of pandas."""
+        """Returns the :meth:`rows` as a table of pandas."""
         return frame(self._rows())
 
     def __repr__(self) -> str:
@@ -84,8 +84,8 @@ class Replay:
         for task in self.tasks:
             runs = [task.recorded, task.replayed, *([task.what_if] if self.what_if else [])]
             lines.append(html_row([task.name, *(f"{run['cpu_ns'] / 1e6:.2f}" if run else "-" for run in runs)], "td"))
-        told = "".join(f"<p>{html_.escape(text)}</p>" for text in str(self).split("\n\n"))
-        return f"{told}<table><thead>{html_row(names, 'th')}</thead><tbody>{''.join(lines)}</tbody></table>"
+        messages = "".join(f"<p>{html_.escape(text)}</p>" for text in str(self).split("\n\n"))
+        return f"{messages}<table><thead>{html_row(names, 'th')}</thead><tbody>{''.join(lines)}</tbody></table>"
 
     def __str__(self) -> str:
         return "\n\n".join(filter(None, [self.check["summary"], self.what_if]))
@@ -114,23 +114,23 @@ def replay(
     out: str | os.PathLike[str] | None = None,
     html: str | os.PathLike[str] | None = None,
 ) -> Replay:
-    """Runs what a recorded trace did again: as it was recorded, to see how well that reproduces it; and, with
-    ``kernel``, ``machine``, ``rules``, ``beside``, ``settings`` or ``features``, what if.
+    """Replays a recorded trace: as recorded, which shows the accuracy, and with ``kernel``, ``machine``, ``rules``,
+    ``beside``, ``settings`` or ``features`` also as a what-if.
 
     :param trace: ``perf.data``, ``trace.dat``, a Perfetto trace, or the text of ftrace, trace-cmd or perf script.
-    :param recorded_kernel: the kernel it was recorded under. Default: what the trace says.
-    :param recorded_machine: the machine, if its CPUs are not all alike.
-    :param cgroups: a file that says which thread was in which task group (docs/replay.md).
-    :param kernel: what if this were the kernel.
-    :param machine: what if this were the machine.
-    :param rules: what if these tasks or groups were something else: ``"comm=batch: nice=5"``, several, or a file.
-    :param beside: what if these workloads ran beside it.
-    :param wakeups: what ends sleeps: ``"inferred"``, what seems to have, or ``"recorded"``, their recorded times.
-    :param duration: read only so much of the trace.
-    :param repeat: so many replays and what-ifs, each with the next seed: all is of their mean then, and
+    :param recorded_kernel: the recorded kernel. Default: the trace's.
+    :param recorded_machine: the recorded machine, if its CPUs differ.
+    :param cgroups: a file with the task group of each thread (docs/replay.md).
+    :param kernel: the kernel of the what-if.
+    :param machine: the machine of the what-if.
+    :param rules: changes of tasks or groups in the what-if: ``"comm=batch: nice=5"``, a list, or a file.
+    :param beside: workloads that run beside it in the what-if.
+    :param wakeups: the ends of sleeps: ``"inferred"`` causes, or ``"recorded"`` times.
+    :param duration: the length of the trace to read.
+    :param repeat: the number of replays and what-ifs, each with the next seed. Results are their mean, and
         ``json["over_seeds"]`` has the spread.
 
-    All else is as in :func:`vruntime.run`.
+    Other parameters are as for :func:`vruntime.run`.
     """
     # Of nothing but the parameters.
     said = model(locals())
@@ -149,4 +149,4 @@ def replay(
     said += numbers_of(repeat=repeat)
     said += [f"--beside={path(file, 'what runs beside it')}" for file in several(beside, "beside")]
     answer = command("replay", path(trace, "a trace"), "--json", *said)
-    return Replay(answer.json(), answer.told)
+    return Replay(answer.json(), answer.messages)

@@ -1,4 +1,4 @@
-"""What a run leaves: the same numbers, under the same names, as ``vruntime run --json``."""
+"""The results of a run, with the numbers and names of ``vruntime run --json``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
-from ._command import Told
+from ._command import Message
 
 if TYPE_CHECKING:
     import pandas
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Latency:
-    """How long something took, microseconds."""
+    """A distribution of times, microseconds."""
 
     count: int
     mean: float
@@ -38,10 +38,10 @@ class Latency:
 
 @dataclass(frozen=True)
 class _Entry:
-    """Part of the results: what is always there as attributes, and everything in ``json``."""
+    """A part of the results: its constant fields as attributes, and all fields in ``json``."""
 
     name: str
-    #: All of it, by the names of ``vruntime run --json``.
+    #: All fields, by the names of ``vruntime run --json``.
     json: Mapping[str, Any] = field(repr=False)
 
     @classmethod
@@ -67,15 +67,15 @@ class _Entry:
 
 
 class TaskResult(_Entry):
-    """What a task got, or all tasks of a class together. What it is called in ``vruntime run --json`` it is called
-    here; ``json`` has what only some have (of deadline tasks, of limits, of energy).
+    """The results of a task, or of all tasks of a class. Names are those of ``vruntime run --json``. ``json`` also has
+    fields that only some tasks have (of deadline tasks, of limits, of energy).
     """
 
-    #: Time on a CPU, seconds; and that in user mode and in the kernel.
+    #: Time on a CPU, in user mode and in the kernel, seconds.
     cpu_s: float
     user_s: float
     system_s: float
-    #: Time on a CPU by time that passed: 1 is one CPU all along.
+    #: Time on a CPU as a part of the run: 1 is one CPU all the time.
     share: float
     #: Time runnable without a CPU, and asleep, seconds.
     run_delay_s: float
@@ -84,32 +84,32 @@ class TaskResult(_Entry):
     nr_involuntary_switches: int
     nr_migrations: int
     loops: int
-    #: Of a class: how many there are.
+    #: For a class: the number of its tasks.
     tasks: int
 
     @property
     def wakeup_to_run_us(self) -> Latency | None:
-        """From a wakeup until it runs."""
+        """The time from a wakeup until it runs."""
         return Latency._of(self.json["wakeup_to_run_us"])
 
     @property
     def wakeup_latency_us(self) -> Latency | None:
-        """From when a timed sleep was to end until it is back."""
+        """The delay of the return from timed sleeps."""
         return Latency._of(self.json["wakeup_latency_us"])
 
     @property
     def loop_duration_us(self) -> Latency | None:
-        """How long each loop of a phase took."""
+        """The time of a loop of a phase."""
         return Latency._of(self.json["loop_duration_us"])
 
     @property
     def response_us(self) -> Latency | None:
-        """From when its rounds were due until they were done."""
+        """The time from when a round is due until it is done."""
         return Latency._of(self.json.get("response_us"))
 
 
 class Groups(Mapping[str, "GroupResult"]):
-    """By path: the root group is ``/``. Of others the first slash can be left out."""
+    """Groups by path: the root group is ``/``. For others, the first slash is optional."""
 
     def __init__(self, groups: Mapping[str, GroupResult]):
         self._groups = {"/" + path.lstrip("/"): group for path, group in groups.items()}
@@ -128,9 +128,9 @@ class Groups(Mapping[str, "GroupResult"]):
 
 
 class GroupResult(_Entry):
-    """What a task group got. ``json`` has ``cpu.stat`` and ``cpu.pressure`` by their names."""
+    """The results of a task group. ``json`` has ``cpu.stat`` and ``cpu.pressure`` by their names."""
 
-    #: Time on a CPU, and what its weight entitles it to, seconds.
+    #: Time on a CPU, and its entitlement by weight, seconds.
     cpu_s: float
     entitled_s: float
     run_delay_s: float
@@ -139,12 +139,12 @@ class GroupResult(_Entry):
 
     @property
     def throttled_s(self) -> float:
-        """How long it was throttled by its limit, seconds, as ``cpu.stat`` has it; 0 of one that has none."""
+        """The throttled time, seconds, as in ``cpu.stat``; 0 without a limit."""
         return float(self.json.get("throttled_usec", 0)) / 1e6
 
 
 class CpuResult(_Entry):
-    """What a CPU did."""
+    """The results of a CPU."""
 
     busy_s: float
     idle_s: float
@@ -154,14 +154,14 @@ class CpuResult(_Entry):
 
 @dataclass(frozen=True)
 class Spread:
-    """A number over several seeds; ``None`` where none has it, as a latency of what never slept."""
+    """A number over several seeds; ``None`` if no seed has it, such as a latency without sleeps."""
 
     metric: str
     unit: str
     mean: float | None
     min: float | None
     max: float | None
-    #: Of which class of tasks, or of which group; neither: of the machine.
+    #: The class of tasks, or the group; both ``None`` for the machine.
     class_: str | None = None
     group: str | None = None
 
@@ -176,22 +176,22 @@ class Seed:
     """One run."""
 
     def __init__(self, json: Mapping[str, Any]):
-        #: All of it, as ``vruntime run --json`` has it in ``observed``.
+        #: Its entry in ``observed`` of ``vruntime run --json``.
         self.json = json
         self.seed: int = json["seed"]
-        #: Of all its events: equal digests, equal runs.
+        #: The digest of all events: runs with equal digests are equal.
         self.digest: str = json["digest"]
         #: Whether it was stopped before its end.
         self.interrupted: bool = json["interrupted"]
         self.notes: list[str] = json["notes"]
         self.tasks: Mapping[str, TaskResult] = TaskResult._all(json["tasks"])
-        #: By what a task's name begins with in the file: all instances together.
+        #: All instances of a task of the file together, by its name.
         self.classes: Mapping[str, TaskResult] = TaskResult._all(json["classes"])
         self.groups = Groups(GroupResult._all(json["groups"]))
         self.cpus: tuple[CpuResult, ...] = tuple(CpuResult(str(cpu), one) for cpu, one in enumerate(json["cpus"]))
         #: The whole machine.
         self.machine: Mapping[str, Any] = json["machine"]
-        #: What ``detect`` and ``analyse`` found, if they were asked for.
+        #: The results of ``detect`` and ``analyse``, if requested.
         self.detected: Mapping[str, Any] | None = json.get("detected")
         self.analyses: Mapping[str, Any] | None = json.get("analyses")
 
@@ -200,14 +200,14 @@ class Seed:
 
 
 class Run:
-    """What :func:`vruntime.run` returns: a :class:`Seed` for each repetition, and what was run.
+    """The result of :func:`vruntime.run`: a :class:`Seed` for each repetition, and the setup.
 
-    What ``tasks``, ``classes``, ``groups``, ``cpus`` and ``machine`` have is of the first seed; ``over_seeds`` has the
-    spread over all.
+    ``tasks``, ``classes``, ``groups``, ``cpus`` and ``machine`` are of the first seed. ``over_seeds`` has the spread of
+    all seeds.
     """
 
-    def __init__(self, json: Mapping[str, Any], told: Iterable[Told] = ()):
-        #: All of it, as ``vruntime run --json`` prints it.
+    def __init__(self, json: Mapping[str, Any], messages: Iterable[Message] = ()):
+        #: The whole output of ``vruntime run --json``.
         self.json = json
         self.name: str = json["name"]
         self.kernel: str = json["kernel"]
@@ -215,45 +215,45 @@ class Run:
         self.nr_cpus: int = json["cpus"]
         self.duration_s: float = json["duration_s"]
         self.seeds: tuple[Seed, ...] = tuple(Seed(one) for one in json["observed"])
-        #: Warnings and notes of the command's.
-        self.told: tuple[Told, ...] = tuple(told)
-        #: Of each number, over all seeds that came to their end; none of one seed alone.
+        #: Warnings and notes of the command.
+        self.messages: tuple[Message, ...] = tuple(messages)
+        #: The spread of each number over all complete seeds; empty for one seed.
         self.over_seeds: tuple[Spread, ...] = tuple(Spread._of(one) for one in json.get("over_seeds", ()))
 
     @property
     def tasks(self) -> Mapping[str, TaskResult]:
-        """What each task got, in the first seed."""
+        """The tasks of the first seed."""
         return self.seeds[0].tasks
 
     @property
     def classes(self) -> Mapping[str, TaskResult]:
-        """What each class of tasks got, in the first seed."""
+        """The classes of tasks of the first seed."""
         return self.seeds[0].classes
 
     @property
     def groups(self) -> Groups:
-        """What each task group got, in the first seed."""
+        """The task groups of the first seed."""
         return self.seeds[0].groups
 
     @property
     def cpus(self) -> tuple[CpuResult, ...]:
-        """What each CPU did, in the first seed."""
+        """The CPUs of the first seed."""
         return self.seeds[0].cpus
 
     @property
     def machine(self) -> Mapping[str, Any]:
-        """The whole machine, in the first seed."""
+        """The whole machine of the first seed."""
         return self.seeds[0].machine
 
     @property
     def digest(self) -> str:
-        """Of all events of the first seed: equal digests, equal runs."""
+        """The digest of the first seed: runs with equal digests are equal."""
         return self.seeds[0].digest
 
     def rows(self, of: str = "classes") -> list[dict[str, Any]]:
-        """A flat dictionary for each of ``"classes"``, ``"tasks"``, ``"groups"`` or ``"cpus"`` and each seed: what is
-        inside something is called by both names (``wakeup_to_run_us_p99``). Of ``"over_seeds"``: for each number its
-        mean, its smallest and its largest over all seeds.
+        """Returns a flat dictionary for each of ``"classes"``, ``"tasks"``, ``"groups"`` or ``"cpus"`` and each seed.
+        Nested fields have joined names (``wakeup_to_run_us_p99``). For ``"over_seeds"``: the mean, smallest and largest
+        of each number over all seeds.
         """
         return list(self._rows(of))
 
@@ -275,7 +275,7 @@ class Run:
                 yield {"kernel": self.kernel, "seed": seed.seed, one[of]: name, **_flat(entry)}
 
     def frame(self, of: str = "classes") -> pandas.DataFrame:
-        """The :meth:`rows` as a table of pandas."""
+        """Returns the :meth:`rows` as a table of pandas."""
         return frame(self._rows(of))
 
     def __repr__(self) -> str:
@@ -309,7 +309,7 @@ def _caption(run: Run) -> str:
 
 
 def _table(run: Run) -> list[list[str]]:
-    """What ``vruntime run`` prints of classes: lateness is that of timed sleeps, else of wakeups."""
+    """Returns the table of classes of ``vruntime run``: lateness is that of timed sleeps, else of wakeups."""
     elapsed = run.machine["elapsed_s"] or 1.0
     lines = []
     for name, one in run.classes.items():
@@ -342,7 +342,7 @@ def _flat(json: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def frame(rows: Iterable[Mapping[str, Any]]) -> pandas.DataFrame:
-    """Rows as a table of pandas, if that is there."""
+    """Returns rows as a table of pandas, if pandas is installed."""
     try:
         import pandas
     except ImportError as error:

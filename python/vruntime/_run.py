@@ -54,7 +54,7 @@ def run(
     html: str | os.PathLike[str] | None = None,
     strict: bool = False,
 ) -> Run:
-    """Runs a workload, and returns what every task, class of tasks, task group and CPU got.
+    """Runs a workload, and returns the results of every task, class of tasks, task group and CPU.
 
     :param workload: an rt-app file (JSON) or a scenario (TOML) by its path; an rt-app file as a dictionary; a
         scenario's text as :class:`vruntime.Toml`; or the name of an example, such as ``"demo"``.
@@ -63,30 +63,30 @@ def run(
     :param machine: such as ``"pack:2 core:4"``, ``16``, ``"server"`` or ``"lstopo.xml"``; see
         :func:`vruntime.machines`. Default: the file's, else 8 CPUs.
     :param duration: seconds, a ``timedelta`` or ``"200ms"``. Default: the file's, else until all tasks have ended.
-    :param repeat: so many runs, each with the next seed, several at once where there are CPUs for it.
-    :param rules: what if these tasks or groups were something else: ``"cgroup=/app: weight=200"``, several of them, or
-        a file of rules (docs/replay.md).
+    :param repeat: the number of runs, each with the next seed, in parallel if CPUs are free.
+    :param rules: changes of tasks or groups: ``"cgroup=/app: weight=200"``, a list of them, or a file of rules
+        (docs/replay.md).
     :param seed: of the first run. Default: the file's, else 1.
     :param hz: scheduler ticks a second. Default: the file's, else 250.
     :param preempt: ``"none"``, ``"voluntary"``, ``"lazy"`` or ``"full"``. Default: the file's, else voluntary.
-    :param costs: what switches, interrupts and system calls take: ``"default"``, ``"zero"``, ``"vm"``, ``"emulated"``.
+    :param costs: of switches, interrupts and system calls: ``"default"``, ``"zero"``, ``"vm"`` or ``"emulated"``.
     :param settings: tunables of the kernel and single costs by their names: ``{"base_slice_ns": 3_000_000}``.
-    :param features: scheduler features by their kernel names, off with ``NO_`` before them; see
+    :param features: scheduler features by their kernel names, with the prefix ``NO_`` for off; see
         :func:`vruntime.features`.
-    :param gate: whether tasks are there before the run and sleep until it begins; otherwise they are forked then.
-    :param autogroup: whether the tasks of the root group are in autogroups, one a session.
-    :param rt_group_sched: real-time tasks are scheduled by groups.
-    :param group_switches: the scheduler counts switches away from the tasks of each group.
+    :param gate: whether tasks exist before the run and sleep until their start; otherwise they are forked then.
+    :param autogroup: whether the tasks of the root group are in autogroups, one for each session.
+    :param rt_group_sched: whether real-time tasks are scheduled by groups.
+    :param group_switches: whether the scheduler counts switches away from the tasks of each group.
     :param target: the response time to meet, as ``duration``: ``response_us.above_target`` of tasks and classes is the
         share of rounds above it.
-    :param threads_max: so many tasks may be alive at a time besides the workload's own.
-    :param detect: look for CPUs that stay idle while tasks wait elsewhere: :attr:`Seed.detected`.
+    :param threads_max: the most tasks alive at a time beyond the workload's own.
+    :param detect: whether to find CPUs that stay idle while tasks wait elsewhere: :attr:`Seed.detected`.
     :param analyse: analyses of the events, such as ``"latency"`` and ``"antagonists"``: :attr:`Seed.analyses`.
     :param out: a folder for traces (Perfetto, ftrace text) and results.
     :param html: a file for a page with charts and tables.
-    :param strict: whatever the input would be warned of is an error.
+    :param strict: whether warnings about the input are errors.
 
-    Raises :class:`vruntime.VruntimeError` for input that cannot be used, with its place in the file.
+    Raises :class:`vruntime.VruntimeError` for faulty input, with its place in the file.
 
     >>> result = run({"tasks": {"t": {"loop": 3, "run": 2000, "sleep": 8000}}}, machine=1)
     >>> result.tasks["t"].loops, result.tasks["t"].loop_duration_us.p50 > 10_000
@@ -95,11 +95,11 @@ def run(
     # Nothing but the parameters.
     said, text = _asked(**locals())
     answer = command(*said, input=text)
-    return Run(answer.json(), answer.told)
+    return Run(answer.json(), answer.messages)
 
 
 def _asked(workload: Workload, **options: Any) -> tuple[list[str], str | None]:
-    """What the command is asked, and what it reads."""
+    """Returns the arguments of the command, and its standard input."""
     file, text = source(workload)
     said = model(options) + arguments(
         kernel=None if options["kernel"] is None else kernel_name(options["kernel"]),
@@ -115,12 +115,12 @@ def _asked(workload: Workload, **options: Any) -> tuple[list[str], str | None]:
     return ["run", file, "--json", *said], text
 
 
-#: What :func:`run` takes, with what each is if nobody says.
+#: The parameters of :func:`run`, with their defaults.
 OPTIONS = {one.name: one.default for one in inspect.signature(run).parameters.values() if one.kind is one.KEYWORD_ONLY}
 
 
 def asked(workload: Workload, **options: Any) -> tuple[list[str], str | None]:
-    """What the command is asked for :func:`run` with these options, and what it reads."""
+    """Returns the arguments of the command for :func:`run` with these options, and its standard input."""
     unknown = sorted(set(options) - set(OPTIONS))
     if unknown:
         there = difflib.get_close_matches(unknown[0], OPTIONS, 1)

@@ -1,4 +1,4 @@
-"""Many runs that differ."""
+"""Many runs with different options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
-from ._command import Children, Told, VruntimeError, ask, warn
+from ._command import Children, Message, VruntimeError, ask, warn
 from ._options import Workload, several, whole
 from ._results import Run, frame, html_row
 from ._run import OPTIONS, asked
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 class Point:
     """One run of a sweep."""
 
-    #: What it has of each axis.
+    #: Its value on each axis.
     of: dict[str, Any]
     run: Run
 
 
 class Sweep(Sequence[Point]):
-    """What :func:`vruntime.sweep` returns: a :class:`Point` for each combination, the last axis fastest."""
+    """The result of :func:`vruntime.sweep`: a :class:`Point` for each combination, the last axis fastest."""
 
     def __init__(self, points: Iterable[Point]):
         self.points = tuple(points)
@@ -48,8 +48,7 @@ class Sweep(Sequence[Point]):
         return self.points[index]
 
     def rows(self, of: str = "classes") -> list[dict[str, Any]]:
-        """The :meth:`Run.rows` of every point, with what it has of each axis before them. Of ``settings`` each is a
-        column of its own.
+        """Returns the :meth:`Run.rows` of every point, after its values on the axes. Each of ``settings`` has a column.
         """
         return list(self._rows(of))
 
@@ -62,7 +61,7 @@ class Sweep(Sequence[Point]):
                 yield {**axes, **row}
 
     def frame(self, of: str = "classes") -> pandas.DataFrame:
-        """The :meth:`rows` as a table of pandas."""
+        """Returns the :meth:`rows` as a table of pandas."""
         return frame(self._rows(of))
 
     def __repr__(self) -> str:
@@ -83,7 +82,7 @@ class Sweep(Sequence[Point]):
 
 
 def _plain(value: Any) -> Any:
-    """What can stand in a table: of several things their names."""
+    """Returns a value for a table: the names of several things."""
     if isinstance(value, Mapping):
         return " ".join(f"{name}={one}" for name, one in value.items())
     if isinstance(value, (list, tuple)):
@@ -98,12 +97,12 @@ def sweep(
     parallel: int | None = None,
     **options: Any,
 ) -> Sweep:
-    """Runs a workload with every combination of what ``over`` has: options of :func:`vruntime.run` by their names.
+    """Runs a workload with every combination of the values in ``over``: options of :func:`vruntime.run` by their names.
 
-    If ``workload`` is a function it is called with whatever of ``over`` its parameters name, and returns the workload
-    to run. ``options`` are those of :func:`vruntime.run`, the same for all; ``None`` on an axis is what is so if nobody
-    says. ``out`` gets a folder for each combination. ``parallel`` runs are done at once (default: as many as there are
-    CPUs). The first error ends all; it says of which combination it is.
+    If ``workload`` is a function, it is called with the values of ``over`` that its parameters name, and returns the
+    workload to run. ``options`` are options of :func:`vruntime.run` for all runs. ``None`` on an axis is the default.
+    ``out`` gets a folder for each combination. ``parallel`` runs are done at once (default: the number of CPUs). The
+    first error ends the sweep, and names its combination.
 
     >>> def hogs(count):
     ...     return {"tasks": {"hog": {"instance": count, "loop": -1, "run": 1000}}}
@@ -125,7 +124,7 @@ def sweep(
     out = options.pop("out", None)
     folders = _folders(out, combinations) if out is not None else itertools.repeat(None)
 
-    def point(of: dict[str, Any], folder: str | None, children: Children) -> tuple[Point, tuple[Told, ...]]:
+    def point(of: dict[str, Any], folder: str | None, children: Children) -> tuple[Point, tuple[Message, ...]]:
         own = {name: value for name, value in of.items() if name in of_workload}
         of_run = {name: value for name, value in of.items() if name not in of_workload}
         defaults = {name: OPTIONS[name] for name, value in of_run.items() if value is None and name in OPTIONS}
@@ -135,9 +134,9 @@ def sweep(
             answer = ask(said, text, children)
         except VruntimeError as error:
             where = "\n  in the sweep: " + ", ".join(f"{name} = {value!r}" for name, value in of.items())
-            told = [*error.told, Told("note", where.strip(), text=where)]
-            raise type(error)(told) from error
-        return Point(of, Run(answer.json(), answer.told)), answer.told
+            messages = [*error.messages, Message("note", where.strip(), text=where)]
+            raise type(error)(messages) from error
+        return Point(of, Run(answer.json(), answer.messages)), answer.messages
 
     threads = os.cpu_count() or 1 if parallel is None else whole(parallel, "parallel")
     if threads < 1:
@@ -145,17 +144,17 @@ def sweep(
     points: dict[int, Point] = {}
     # Closed here, and not whenever: what its end raises is the caller's.
     with contextlib.closing(_in_parallel(point, list(zip(combinations, folders)), threads)) as ended:
-        for index, (one, told) in ended:
+        for index, (one, messages) in ended:
             if not points:
                 _check_columns(one)
             points[index] = one
-            warn(told)
+            warn(messages)
     return Sweep(points[index] for index in range(len(combinations)))
 
 
 def _check_columns(point: Point) -> None:
-    """No axis may be called as a column of the results: one would hide the other. Of the kernel and the seed they are
-    the same.
+    """Rejects axes with the name of a column of the results, which would hide each other. Kernel and seed are equal in
+    both.
     """
     settings = list(point.of.get("settings") or ())
     named = [name for name in point.of if name not in ("kernel", "seed", "settings")]
@@ -172,7 +171,7 @@ def _check_columns(point: Point) -> None:
 def _in_parallel(
     work: Callable[..., Any], items: Sequence[tuple[Any, ...]], threads: int
 ) -> Generator[tuple[int, Any], None, None]:
-    """What comes of each, in the order in which they end. Whatever ends it early stops those that are under way."""
+    """Yields the results in the order in which runs end. An early end stops all running commands."""
     children = Children()
     lock, left = threading.Lock(), iter(enumerate(items))
     ended: queue.SimpleQueue[tuple[int, Any, BaseException | None]] = queue.SimpleQueue()
@@ -189,7 +188,7 @@ def _in_parallel(
                 ended.put((index, None, error))
                 return
 
-    # An interpreter that is told to end does not wait for them.
+    # An interpreter that ends does not wait for them.
     workers = [threading.Thread(target=worker, daemon=True) for _ in range(min(threads, len(items)))]
     try:
         for each in workers:
@@ -214,9 +213,9 @@ def _in_parallel(
 
 
 def _check_seeds(axes: Mapping[str, Sequence[Any]], options: Mapping[str, Any]) -> None:
-    """Of two points no run may be the same."""
+    """Rejects points with a common run."""
     if options.get("repeat", 1) != 1 and len(axes.get("seed", ())) > 1:
-        raise ValueError("an axis of seeds, and `repeat`, which takes the next seeds, too: leave one of them out")
+        raise ValueError("an axis of seeds, and `repeat`, which takes the next seeds, too: leave one out")
 
 
 def _axis(name: str, values: Any) -> list[Any]:
@@ -230,7 +229,7 @@ def _axis(name: str, values: Any) -> list[Any]:
 
 
 def _parameters(workload: Callable[..., Workload], axes: Iterable[str]) -> frozenset[str]:
-    """Which of the axes a function of a workload takes."""
+    """Returns the axes that a function of a workload takes."""
     parameters = inspect.signature(workload).parameters.values()
     if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
         raise TypeError(
@@ -246,7 +245,7 @@ def _parameters(workload: Callable[..., Workload], axes: Iterable[str]) -> froze
 
 
 def _folders(out: str | os.PathLike[str], combinations: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A folder for each, called by what it has; where two would have one name, by its number as well."""
+    """Returns a folder for each point, named by its values, and by its number if names are equal."""
     names = ["_".join(f"{name}={_plain(value)}" for name, value in of.items()) for of in combinations]
     names = [re.sub(r"[^\w.=+-]+", "-", name).encode()[:100].decode(errors="ignore") for name in names]
     if len(set(names)) < len(names):

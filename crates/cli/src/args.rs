@@ -96,7 +96,7 @@ pub(crate) enum Command {
         long_about = "Runs a workload, and prints what every class of identical tasks, every task group and every CPU got.\n\n  \
                       CPU %       time on a CPU; 100 % is one CPU all the time\n  \
                       wait %      time runnable but not running\n  \
-                      late        delay of the return from timed sleeps; without timers the delay from wakeup to running\n  \
+                      lateness    delay of the return from timed sleeps; without timers the delay from wakeup to running\n  \
                       switch/s    context switches per second and task\n  \
                       entitled %  CPU time that a group should have by its weight",
         after_long_help = "Examples:\n  \

@@ -167,7 +167,7 @@ impl<'a> Seen<'a> {
         self.ended.then_some((lines, numbers))
     }
 
-    /// The percentile of its class: copies of one sysbench are told together.
+    /// Returns the percentile of its class. Copies of one sysbench are combined.
     fn sysbench(&self) -> Option<(Vec<String>, Value)> {
         let spread = |values: &[f64]| {
             let n = values.len() as f64;
@@ -211,7 +211,7 @@ impl<'a> Seen<'a> {
         Some((lines, numbers))
     }
 
-    /// From being granted work to running, of its workers; copies of one schbench are told together.
+    /// Returns the latency from the grant of work to running, of its workers. Copies of one schbench are combined.
     fn schbench(&self) -> Option<(Vec<String>, Value)> {
         let worker =
             self.tasks.iter().find(|task| self.results.classes[task.class].name.ends_with("schbench-worker"))?;

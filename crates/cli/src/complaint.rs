@@ -1,5 +1,5 @@
-//! Errors and warnings as they are shown: every one passes here, whoever made it, and what it quotes of a file is fit
-//! for a terminal and not longer than people read.
+//! Formats all errors and warnings for the terminal. Quoted lines of files are shortened, and characters that a
+//! terminal would obey are escaped.
 
 use std::error::Error;
 use std::fmt;
@@ -13,14 +13,14 @@ pub(crate) fn with_help(wrong: impl fmt::Display, help: Option<&str>) -> miette:
     MietteDiagnostic { help: help.map(str::to_owned), ..MietteDiagnostic::new(wrong.to_string()) }.into()
 }
 
-/// What is told beside the results, as programs read it.
+/// A message beside the results, as programs read it.
 #[derive(Debug, Serialize)]
 pub(crate) struct Told {
     /// `error`, `warning` or `note`.
     pub(crate) level: &'static str,
     /// What is wrong.
     pub(crate) message: String,
-    /// What that comes of, and so on.
+    /// The chain of its causes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) causes: Vec<String>,
     /// What mends it.
@@ -90,8 +90,8 @@ pub(crate) fn messages(report: &miette::Report) -> Vec<Told> {
     every(report).into_iter().map(|one| Told::of(one, shown(one, &handler))).collect()
 }
 
-/// The report as it is printed, and all that are [related](Diagnostic::related) to it below it, each as if it were
-/// alone: miette would put `Error:` on a line of its own before each of them.
+/// Returns the printed report, followed by all [related](Diagnostic::related) ones, each as if it were alone: miette
+/// would put `Error:` on a line of its own before each.
 pub(crate) fn text(report: &miette::Report) -> String {
     let handler = MietteHandlerOpts::new().build();
     let texts: Vec<String> = every(report).into_iter().map(|one| shown(one, &handler)).collect();
@@ -144,7 +144,7 @@ impl<'a> Plain<'a> {
         Self { of, message: plain(&of.to_string()), cause, source }
     }
 
-    /// What it comes of, and so on.
+    /// Returns the chain of its causes.
     fn causes(&self) -> Vec<String> {
         let inner = self.cause.as_ref().map(|cause| [vec![cause.message.clone()], cause.causes()].concat());
         let plain = std::iter::successors(self.source.as_ref(), |error| error.source.as_ref());

@@ -78,11 +78,11 @@ pub(crate) fn suggestion(path: &Path, help: &str) -> String {
     let name = path.file_stem().and_then(|stem| stem.to_str()).filter(|_| is_name);
     match name.and_then(|name| nearest(name, EXAMPLES.iter().map(|example| example.name))) {
         Some(name) if help.starts_with("did you mean") => {
-            format!("{help} There is an embedded example `{name}`, too; `vruntime example` lists all")
+            format!("{help} An embedded example has the name `{name}`; `vruntime example` lists all")
         }
         Some(name) => format!("did you mean the embedded example `{name}`? `vruntime example` lists all"),
         None if !is_name || help.starts_with("did you mean") => help.to_owned(),
-        None => format!("{help}; `vruntime example` lists what runs without a file"),
+        None => format!("{help}; `vruntime example` lists the embedded examples"),
     }
 }
 

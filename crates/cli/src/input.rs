@@ -82,8 +82,7 @@ pub(crate) fn is_workload(path: &Path) -> bool {
     first.is_none_or(|first| first == b'{')
 }
 
-/// Reads what is simulated from a file, or from standard input if it is `-`. Warnings are told; with `strict` they are
-/// errors.
+/// Reads a workload from a file, or from standard input for `-`. Prints warnings; with `strict` they are errors.
 pub(crate) fn read(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Input> {
     let (mut input, warnings) = load(path, duration, strict)?;
     // What never ends the simulator refuses itself; beside a trace it ends with that.
@@ -91,19 +90,19 @@ pub(crate) fn read(path: &Path, duration: Option<u64>, strict: bool) -> miette::
     input.workload.duration.get_or_insert(u64::MAX);
     let found = check::check(&input.workload, &input.places);
     input.workload.duration = ends;
-    told(input, warnings, found, strict)
+    checked(input, warnings, found, strict)
 }
 
-/// As [`read`], of what real threads will do: what never ends is told, and done.
+/// As [`read`], for real threads: endless loops are warnings.
 #[cfg(target_os = "linux")]
 pub(crate) fn read_real(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Input> {
     let (input, warnings) = load(path, duration, strict)?;
     let found = check::check(&input.workload, &input.places);
-    told(input, warnings, found, strict)
+    checked(input, warnings, found, strict)
 }
 
-/// The input, if nothing is wrong with it; warnings are told.
-fn told(input: Input, warnings: Vec<Error>, mut found: Vec<Error>, strict: bool) -> miette::Result<Input> {
+/// Returns the input if it has no errors, and prints its warnings.
+fn checked(input: Input, warnings: Vec<Error>, mut found: Vec<Error>, strict: bool) -> miette::Result<Input> {
     if found.iter().any(|problem| strict || problem.severity() == Severity::Error) {
         found.retain(|problem| strict || problem.severity() == Severity::Error);
         return Err(first_of(found));
@@ -155,7 +154,7 @@ fn load(path: &Path, duration: Option<u64>, strict: bool) -> miette::Result<Told
     Ok((input, warnings))
 }
 
-/// So many bytes at its beginning show whether a file is a trace.
+/// The number of bytes at the beginning of a file that show whether it is a trace.
 const START: usize = 64 << 10;
 
 /// The first bytes of a file; none if reading them would take them away, as from a pipe.
@@ -183,13 +182,11 @@ fn trace_in(path: &Path, start: &[u8]) -> Option<TraceKind> {
 
 fn is_trace(path: &Path, name: &str, kind: TraceKind) -> miette::Report {
     let file = path.display();
-    let help = format!(
-        "`vruntime replay {file}` runs what it recorded again; `vruntime trace info {file}` tells what is in it"
-    );
+    let help = format!("`vruntime replay {file}` replays the recording; `vruntime trace info {file}` describes it");
     miette!(help = help, "{name} is a recorded trace ({kind}), no workload")
 }
 
-/// A scenario that comes with vruntime and names no other files.
+/// An embedded scenario that names no other files.
 pub(crate) fn scenario(name: &str, text: &str) -> miette::Result<Input> {
     let (input, warnings) = scenario_file(name, text.as_bytes(), PathBuf::new(), &Options::default())?;
     warn(warnings.into_iter());
@@ -208,7 +205,7 @@ pub(crate) fn suspect(found: Vec<Error>, strict: bool) -> miette::Result<()> {
 fn first_of(mut found: Vec<Error>) -> miette::Report {
     let rest = found.len() - 1;
     let report = miette::Report::new(found.remove(0));
-    if rest > 0 { report.wrap_err(format!("{} problems; the first of them", rest + 1)) } else { report }
+    if rest > 0 { report.wrap_err(format!("{} problems; the first", rest + 1)) } else { report }
 }
 
 enum Kind {
@@ -312,10 +309,10 @@ pub(crate) fn contents(path: &Path, wanted: &str) -> miette::Result<Vec<u8>> {
     })
 }
 
-/// What helps with a file, or a folder, that cannot be read: the one that was meant, as far as that can be told.
+/// Returns help for an unreadable file or folder: the name that was probably meant.
 pub(crate) fn help_with(path: &Path, error: &io::Error, wanted: &str) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound if path.is_symlink() => "it is a link to what is not there".to_owned(),
+        io::ErrorKind::NotFound if path.is_symlink() => "it is a link to a missing file".to_owned(),
         io::ErrorKind::NotFound => {
             // The first on the way that is not there.
             let named = path.ancestors().take_while(|part| !part.as_os_str().is_empty());
@@ -348,7 +345,7 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// What is in a folder, in order; nothing if that cannot be told.
+/// Returns the names in a folder, in order; none if it cannot be read.
 fn names_in(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -371,7 +368,7 @@ fn bounded(reader: impl Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// How many warnings are told one by one.
+/// The most warnings of their own.
 const WARNINGS: usize = 10;
 
 fn warn(warnings: impl Iterator<Item = Error>) {

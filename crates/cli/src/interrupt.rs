@@ -38,7 +38,7 @@ pub(crate) fn install() {
     end_with_parent();
     // Without a handler Ctrl-C still ends the program, only without its results: no reason not to start.
     if let Err(error) = ctrlc::set_handler(handler) {
-        crate::output::note(&format!("Ctrl-C will lose what has been simulated: {error}"));
+        crate::output::note(&format!("Ctrl-C will lose the results so far: {error}"));
     }
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn install() {
 #[cfg(target_os = "linux")]
 const PARENT: &str = "VRUNTIME_PARENT";
 
-/// Whoever starts this for himself may be killed before he can stop it.
+/// Ends this process with its parent, which may be killed before it can stop this one.
 #[cfg(target_os = "linux")]
 fn end_with_parent() {
     use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};

@@ -1,8 +1,8 @@
-//! Files that an earlier run of the same command left in a folder that it was given again. Beside new files they would
-//! look like results of this run, so they are removed.
+//! Removes files that an earlier run of the same command left in an output folder. Otherwise they would look like
+//! results of this run.
 //!
-//! Only a list in the folder tells them from files of the user's: a line for each file, with what wrote it. Files that
-//! another command wrote, or the same command in another format, stay.
+//! A list in the folder distinguishes them from the user's files: a line for each file, with its writer. Files of
+//! another command, or of the same command in another format, stay.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,8 +14,8 @@ use crate::{inputs, output_file};
 /// The name of the list.
 const LIST: &str = ".vruntime-files";
 
-/// Removes the files that `writer` wrote in `folder` before and has not written now; `written` are the names of those
-/// that it has. They are in the list from now on.
+/// Removes the files of `writer` in `folder` that are not in `written`, the names of its new files, and adds the new
+/// files to the list.
 ///
 /// # Errors
 ///

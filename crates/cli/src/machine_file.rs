@@ -46,13 +46,13 @@ pub(crate) struct MachineFile {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct IdleExit {
-    /// Idle for so many nanoseconds at least.
+    /// The idle times, nanoseconds.
     after_ns: Vec<u64>,
     /// Nanoseconds more.
     extra_ns: Vec<u64>,
 }
 
-/// A [`Stall`] as it is written.
+/// A [`Stall`] as in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stalls {
@@ -178,7 +178,7 @@ pub(crate) fn parse(name: &str, text: &str) -> miette::Result<MachineFile> {
     Ok(file)
 }
 
-/// Where `vruntime calibrate` leaves what it finds unless told otherwise.
+/// Returns the default path of `vruntime calibrate`'s result.
 pub(crate) fn saved() -> Option<PathBuf> {
     let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".config"));
     let folder = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute()).or_else(home)?;
@@ -197,7 +197,7 @@ fn host() -> miette::Result<MachineFile> {
 #[allow(clippy::unnecessary_wraps)] // elsewhere there is nothing to describe
 fn described() -> miette::Result<MachineFile> {
     let host = vruntime_linux::describe();
-    output::note("this machine has not been calibrated (vruntime calibrate): the costs are the default ones");
+    output::note("this machine was not calibrated (vruntime calibrate): the costs are the default costs");
     for note in &host.notes {
         output::note(note);
     }
@@ -277,11 +277,11 @@ fn background(residents: &[Resident]) -> String {
     let of_a_cpu = 100.0 * residents.iter().map(Resident::taken).sum::<f64>();
     let rate: f64 = residents.iter().map(Resident::rate).sum();
     let lead = format!(
-        "\n# What else ran while this process slept, simulated with any workload: {rate:.1} wakeups a second, {of_a_cpu:.2} % of a CPU. Remove what\n\
-         # does not belong to the machine, or all for a machine that does nothing else.\n"
+        "\n# Other tasks that ran during the measurement: {rate:.1} wakeups a second, {of_a_cpu:.2} % of a CPU. They run beside every workload.\n\
+         # Remove tasks that do not belong to the machine.\n"
     );
     if residents.is_empty() {
-        return String::new(); // said above
+        return String::new(); // the head of the file has a comment
     }
     let tables = toml::to_string(&BTreeMap::from([("background", residents)])).unwrap_or_default();
     format!("{lead}{tables}")
@@ -291,8 +291,8 @@ fn background(residents: &[Resident]) -> String {
 #[cfg(target_os = "linux")]
 fn idle_exits(measured: &[vruntime_linux::IdleExit]) -> String {
     columns(
-        "# A CPU that has been idle for so long takes so much longer than idle_exit_ns to wake up: how late sleeps of that length return on an\n\
-         # idle CPU beyond those on a busy one. Medians; where it is no longer than after a shorter time, there is no column.\n\
+        "# After an idle time of after_ns, a CPU takes extra_ns more than idle_exit_ns to wake up. Measured as the lateness of sleeps of this\n\
+         # length on an idle CPU, beyond that on a busy CPU. Medians; lengths without a longer exit have no column.\n\
          [idle_exit]\n",
         measured,
         &[("after_ns", |exit| exit.after_ns), ("extra_ns", |exit| exit.extra_ns)],
@@ -305,8 +305,8 @@ fn stalled(measured: Option<vruntime_linux::Stalls>) -> String {
     let Some(vruntime_linux::Stalls { count, total_ns, watched_ns }) = measured else { return String::new() };
     let (length, every) = (total_ns / count, watched_ns.saturating_sub(total_ns) / count);
     format!(
-        "\n# Computing threads stood still without being preempted, {count} times in {:.1} s: the host of this machine ran something else, or the kernel\n\
-         # took that long. On each CPU, for so long each time, so long after the last.\n[stalls]\nlength_ns = {length}\nevery_ns = {every}\n",
+        "\n# Stalls: computing threads stopped without a preemption, {count} times in {:.1} s, because the host ran another machine or the kernel\n\
+         # was busy. Each CPU stops for length_ns, and runs for every_ns until the next stall.\n[stalls]\nlength_ns = {length}\nevery_ns = {every}\n",
         watched_ns as f64 / 1e9
     )
 }
@@ -315,8 +315,8 @@ fn stalled(measured: Option<vruntime_linux::Stalls>) -> String {
 #[cfg(target_os = "linux")]
 fn migrations(measured: &[vruntime_linux::MigrationCost]) -> String {
     columns(
-        "# A migration by the task's working set: extra_ns is what reading so many KiB on another CPU than the last time takes, beyond\n\
-         # reading them again, which takes again_ns. Medians. The simulator charges migration_ns, that of 64 KiB, whatever the size.\n\
+        "# The cost of a migration by working set: reading this many KiB again takes again_ns on the same CPU, and extra_ns more on another.\n\
+         # Medians. The simulator charges migration_ns, the cost for 64 KiB, for every size.\n\
          [migration]\n",
         measured,
         &[
@@ -351,9 +351,9 @@ fn columns<T>(lead: &str, measured: &[T], fields: &[Field<T>]) -> String {
 fn timer_slacks(measured: &[vruntime_linux::TimerSlack]) -> String {
     let Some(shortest) = measured.last() else { return String::new() };
     let own = measured.iter().find(|slack| slack.ns != shortest.ns);
-    let said = own.map_or("none (a real-time one has none)".to_owned(), |own| format!("{} ns", own.ns));
+    let value = own.map_or("none (a real-time one has none)".to_owned(), |own| format!("{} ns", own.ns));
     let mut text = format!(
-        "\n# Timer slack of this process: {said}. Sleeps beside a busy thread return late, on average and at least:\n"
+        "\n# Timer slack of this process: {value}. Sleeps beside a busy thread return late, on average and at least:\n"
     );
     for slack in measured {
         // Writing to a String cannot fail.

@@ -6,22 +6,22 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)
 )]
 
-mod apart;
 mod args;
 mod benchmarks;
 mod commands;
 mod complaint;
+mod error_place;
 mod examples;
 mod input;
 mod inputs;
 mod interrupt;
 mod leftovers;
-mod located;
 mod machine;
 mod machine_file;
+mod observers;
 mod output;
 mod output_file;
-mod places;
+mod output_paths;
 mod plan;
 mod rtapp_log;
 mod rules;
@@ -44,7 +44,7 @@ enum Ended {
     Detected,
     /// As it should, and not all that was to be shown was.
     NotMet,
-    /// By Ctrl-C; what there was has been told.
+    /// By Ctrl-C, with results printed so far.
     Interrupted,
 }
 

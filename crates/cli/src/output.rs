@@ -1,4 +1,4 @@
-//! What goes to standard output and standard error.
+//! Writes to standard output and standard error.
 
 use std::collections::BTreeSet;
 #[cfg(unix)]
@@ -94,7 +94,7 @@ pub(crate) fn note(text: &str) {
     if for_programs() { tell(&[note]) } else { told(&note.text) }
 }
 
-/// Tells the notes of several runs: what an earlier one had, too, but for its times, is not told again.
+/// Prints the notes of several runs, without repeating notes that differ only in times.
 pub(crate) fn notes<'a>(runs: impl Iterator<Item = &'a [String]>) {
     let mut earlier = BTreeSet::new();
     for run in runs {
@@ -135,7 +135,7 @@ pub(crate) fn mistaken(error: &clap::Error) {
     }
 }
 
-/// What is wrong with a command line, of which people are told this.
+/// The message for a faulty command line, which this text explains.
 fn mistake(kind: clap::error::ErrorKind, text: &str) -> Told {
     let in_one_line = |part: &str| part.split_whitespace().collect::<Vec<&str>>().join(" ");
     let mut parts = text.split("\n\n").map(in_one_line);
@@ -148,10 +148,10 @@ fn mistake(kind: clap::error::ErrorKind, text: &str) -> Told {
     Told { help, text: text.to_owned(), ..message }
 }
 
-/// The environment variable that says how errors, warnings and notes are told.
+/// The environment variable for the form of errors, warnings and notes.
 const MESSAGES: &str = "VRUNTIME_MESSAGES";
 
-/// Whether a program reads what is told, a line of JSON each.
+/// Whether messages are lines of JSON, for programs.
 fn for_programs() -> bool {
     static ASKED: OnceLock<bool> = OnceLock::new();
     *ASKED.get_or_init(|| env::var_os(MESSAGES).is_some_and(|how| how == "json"))
@@ -163,7 +163,7 @@ fn tell(messages: &[Told]) {
     }
 }
 
-/// Standard error is the last resort; if it is closed nobody listens.
+/// Prints to standard error. If that is closed, there is no reader.
 fn told(text: &str) {
     let _told = writeln!(io::stderr(), "{text}");
 }

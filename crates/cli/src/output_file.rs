@@ -37,7 +37,7 @@ pub(crate) fn remove_incomplete() {
     }
 }
 
-/// A name in [`INCOMPLETE`], as long as it is there.
+/// An entry in [`INCOMPLETE`], while it exists.
 #[derive(Debug)]
 struct Listed(PathBuf);
 
@@ -111,8 +111,8 @@ fn temporary(path: PathBuf, there: Option<&fs::Metadata>) -> io::Result<OutputFi
     Ok(OutputFile { file, renamed: Some((temporary, path)), listed })
 }
 
-/// Returns the file that a rename may replace, and what is there. None if other names, an owner or an open descriptor
-/// of the file that is there would be lost: devices, pipes, hard links, files of others, standard output.
+/// Returns the file that a rename may replace, and its metadata. None if the file's other names, its owner or an open
+/// descriptor would be lost: devices, pipes, hard links, files of others, standard output.
 fn replaceable(path: &Path) -> Option<(PathBuf, Option<fs::Metadata>)> {
     if ["/dev", "/proc"].iter().any(|open| path.starts_with(open)) {
         return None;

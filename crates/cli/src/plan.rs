@@ -1,5 +1,5 @@
-//! From the command line to a plan: the options become what goes before the file, and what cannot be planned is told
-//! with their words.
+//! Translates the options of the command line to the overrides of a plan, and errors of the plan to the words of the
+//! options.
 
 use std::path::Path;
 
@@ -77,12 +77,12 @@ pub(crate) fn plan(
     Ok(plan)
 }
 
-/// What goes before what is known of a trace.
+/// Returns the overrides of a trace's own settings.
 pub(crate) fn overrides_of_trace(machine: Option<Machine>, options: &Model) -> Overrides {
     Overrides { machine, ..overrides(options) }
 }
 
-/// Why a trace cannot be replayed, as it is told.
+/// Returns the error of a trace that cannot be replayed.
 pub(crate) fn report_of_trace(error: vruntime_replay::Error) -> miette::Report {
     match error.plan() {
         Some(error) => report(error),
@@ -90,7 +90,7 @@ pub(crate) fn report_of_trace(error: vruntime_replay::Error) -> miette::Report {
     }
 }
 
-/// Limits that no group can reach, for the machine has fewer CPUs: somebody may have meant percents.
+/// Warns of limits that exceed the machine, which may have been meant as percentages.
 pub(crate) fn tell_large_limits(workload: &Workload, cpus: usize) {
     for group in &workload.groups {
         let Some(max) = group.max.filter(|max| u128::from(max.quota) > u128::from(max.period) * cpus as u128) else {
@@ -99,7 +99,7 @@ pub(crate) fn tell_large_limits(workload: &Workload, cpus: usize) {
         let limit = max.quota as f64 / max.period as f64;
         let there = if cpus == 1 { "one".to_owned() } else { cpus.to_string() };
         output::note(&format!(
-            "`max` of group `{}` is {limit} CPUs, and the machine has {there}: it limits nothing; half of a CPU is \"500m\"",
+            "`max` of group `{}` is {limit} CPUs, but the machine has {there}, so it has no effect; half of a CPU is \"500m\"",
             group.path
         ));
     }
@@ -136,14 +136,14 @@ pub(crate) fn tell(notes: &[Note]) {
     for note in notes {
         match note {
             Note::Overridden { given, by } => {
-                output::note(&format!("{} has no effect: {} comes after it", option(given), option(by)));
+                output::note(&format!("{} has no effect: {} overrides it", option(given), option(by)));
             }
             note => output::note(&note.to_string()),
         }
     }
 }
 
-/// What was given, as it is written on the command line.
+/// Returns a setting as on the command line.
 fn option(given: &Given) -> String {
     match given {
         Given::Feature(name) => format!("--feature {name}"),
@@ -158,11 +158,11 @@ fn refused(input: &Input, error: &Error) -> miette::Report {
     let whole = |name: &Path| input.folder.join(name).display().to_string();
     match (error.kind(), error.place()) {
         (ErrorKind::Unreadable { file, why }, Some(place)) => {
-            located(place, &format!("cannot read {}: {why}", whole(file)), &help(error))
+            error_at_place(place, &format!("cannot read {}: {why}", whole(file)), &help(error))
         }
         (ErrorKind::Topology(_), Some(place)) if names_lstopo(input, place) => {
             let source = Source::new(&whole(Path::new(place.source.name())), place.source.text());
-            located(&Place { source, ..place.clone() }, &error.to_string(), &help(error))
+            error_at_place(&Place { source, ..place.clone() }, &error.to_string(), &help(error))
         }
         _ => report(error),
     }
@@ -175,16 +175,16 @@ fn names_lstopo(input: &Input, place: &Place) -> bool {
     lstopo.is_some_and(|path| path.value == Path::new(place.source.name()))
 }
 
-/// What cannot be planned, as it is told.
+/// Returns the error of an impossible plan.
 pub(crate) fn report(error: &Error) -> miette::Report {
     let help = help(error);
     match error.place() {
-        Some(place) => located(place, &error.to_string(), &help),
+        Some(place) => error_at_place(place, &error.to_string(), &help),
         None => miette!(help = help, "{error}"),
     }
 }
 
-fn located(place: &Place, message: &str, help: &str) -> miette::Report {
+fn error_at_place(place: &Place, message: &str, help: &str) -> miette::Report {
     place.source.error_at(place.span.clone(), message, place.label, help).into()
 }
 
@@ -192,8 +192,7 @@ fn located(place: &Place, message: &str, help: &str) -> miette::Report {
 fn help(error: &Error) -> String {
     match error.kind() {
         ErrorKind::Setting(SettingError::NotHere { name, has: (first, _), .. }) => format!(
-            "{}; among several kernels, one has it to itself with --kernel {first}+{name}=NUMBER; vruntime kernels --features KERNEL lists \
-             what each has",
+            "{}; --kernel {first}+{name}=NUMBER sets it for one of several kernels; `vruntime kernels --features KERNEL` lists the tunables of each",
             error.help()
         ),
         ErrorKind::Unknown(unknown) if unknown.kind == "kernel" && unknown.name.contains(',') => {

@@ -17,9 +17,9 @@ use crate::{inputs, leftovers};
 
 /// What rt-app finds when it calibrates itself on a machine of today.
 const NS_PER_LOOP: u64 = 15;
-/// A task's rows go to its file when there are so many bytes of them.
+/// The bytes of a task's rows from which they are written to its file.
 const TASK_BYTES: usize = 16 << 10;
-/// All rows go to their files when there are so many bytes of them.
+/// The bytes of all rows from which they are written to their files.
 const ALL_BYTES: usize = 64 << 20;
 
 /// No name of a file is longer, bytes.

@@ -10,7 +10,7 @@ use vruntime_workload::program::{Group, Workload};
 use crate::args::Model;
 use crate::input::Input;
 use crate::simulate::Failure;
-use crate::{input, located, output};
+use crate::{error_place, input, output};
 
 /// The rules of the command line: each a file, or a rule in a line.
 pub(crate) fn read(map: &[String]) -> miette::Result<Rules> {
@@ -41,12 +41,11 @@ pub(crate) fn written(name: &str, value: u64) -> String {
     if is_negative { signed.to_string() } else { value.to_string() }
 }
 
-/// Tells of groups that rules give something, and that nobody is in.
+/// Warns of groups that rules change and that have no tasks.
 pub(crate) fn tell_idle_groups(rules: &Rules, groups: &[Group], whose: &str) {
     for path in rules.idle_groups(groups) {
         output::note(&format!(
-            "nobody is in the group of [groups.\"{path}\"], so that it does nothing: the {whose} has no such group, and no rule puts tasks there \
-             (group=\"{path}\")"
+            "the rule for [groups.\"{path}\"] matches no tasks: the {whose} has no such group, and no rule puts tasks there (group=\"{path}\")"
         ));
     }
 }
@@ -68,8 +67,8 @@ pub(crate) fn applied(rules: &Rules, input: &Input, file: &Path) -> miette::Resu
     Ok(workload)
 }
 
-/// Why a run was not done: what the kernel refuses a task is told with the rule that gives the task its policy, if one
-/// does, and else with the place in the file.
+/// Returns the error of a run. For a request of a task that the kernel rejects, it names the rule that set the policy,
+/// or else the place in the file.
 pub(crate) fn report(rules: &Rules, input: &Input, failure: Failure) -> miette::Report {
     if let Failure::Refused(error @ Error::Refused { task, .. }) = &failure
         && let Some(task) = input.workload.tasks.iter().position(|known| known.name == *task)
@@ -79,5 +78,5 @@ pub(crate) fn report(rules: &Rules, input: &Input, failure: Failure) -> miette::
             return error.into();
         }
     }
-    located::report(input, failure)
+    error_place::report(input, failure)
 }

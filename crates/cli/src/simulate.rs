@@ -23,11 +23,11 @@ use vruntime_trace::{Digest, FtraceWriter, Identities, PerfettoOptions, Perfetto
 use vruntime_workload::program::Workload;
 use vruntime_workload::rtapp::Global;
 
-use crate::apart::Observer;
 use crate::benchmarks::{self, Output};
+use crate::observers::Observer;
 use crate::output_file::OutputFile;
 use crate::rtapp_log::RtAppLog;
-use crate::{interrupt, located};
+use crate::{error_place, interrupt};
 
 /// One run to do.
 #[derive(Clone, Debug)]
@@ -79,7 +79,7 @@ impl<'a> Job<'a> {
 /// One run done.
 #[derive(Clone, Debug)]
 pub(crate) struct Done {
-    /// What everybody got.
+    /// The results.
     pub(crate) results: Results,
     /// How it went.
     pub(crate) outcome: Outcome,
@@ -123,7 +123,7 @@ pub(crate) enum Failure {
 impl From<Failure> for miette::Report {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Refused(error) => miette::miette!("{}", located::in_one(&error)),
+            Failure::Refused(error) => miette::miette!("{}", error_place::in_one(&error)),
             Failure::Output(report) => report,
         }
     }
@@ -144,7 +144,7 @@ pub(crate) fn all(jobs: &[Job<'_>]) -> Vec<Result<Done, Failure>> {
     done
 }
 
-/// Works on all jobs, on as many threads as there are CPUs, and returns what comes of them in their order.
+/// Works on all jobs with as many threads as CPUs, and returns the results in order.
 pub(crate) fn parallel<T: Sync, R: Send>(jobs: &[T], work: impl Fn(usize, &T) -> R + Sync) -> Vec<R> {
     let threads = cpus().min(jobs.len());
     let next = AtomicUsize::new(0);
@@ -179,8 +179,8 @@ pub(crate) fn cpus() -> usize {
 
 /// The kernel refuses an observer its thread.
 fn no_thread(error: &std::io::Error) -> Failure {
-    let help = "a limit of threads is reached: raise the user's (ulimit -u) or pids.max of this process's cgroup; or run it on one CPU, \
-                where it needs no thread (taskset -c 0)";
+    let help = "the limit of threads is reached: raise the user's limit (ulimit -u) or pids.max of this process's cgroup, or run it on one \
+        CPU without threads (taskset -c 0)";
     Failure::Output(miette::miette!(help = help, "cannot make a thread: {error}"))
 }
 
@@ -276,7 +276,7 @@ fn one_in<'scope>(
 fn left_out(events: u64) -> Option<String> {
     (events > 0).then(|| {
         format!(
-            "{} of CPUs from 1024 on {} not in trace.perfetto-trace, for Perfetto refuses files that have any; trace.txt has {}",
+            "{} of CPUs from 1024 on {} not in trace.perfetto-trace, because Perfetto rejects such files; trace.txt has {}",
             counted(events, "event", "events"),
             if events == 1 { "is" } else { "are" },
             if events == 1 { "it" } else { "them" }

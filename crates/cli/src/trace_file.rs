@@ -135,6 +135,6 @@ pub(crate) fn explain(path: &Path, error: &read::Error) -> miette::Report {
 
 /// Reads what `--cgroups` names.
 pub(crate) fn cgroups(path: &Path) -> miette::Result<Cgroups> {
-    let bytes = input::contents(path, "name what the script of docs/replay.md wrote")?;
+    let bytes = input::contents(path, "name the file that the script of docs/replay.md wrote")?;
     Ok(Cgroups::read(&path.display().to_string(), &bytes)?)
 }

@@ -140,13 +140,13 @@ fn names_that_are_none_are_told_with_the_nearest() {
         assert!(err.contains("did you mean the embedded example `demo`? `vruntime example` lists all"), "{err}");
     }
     assert!(told(&["run", "phone.toml"]).contains("embedded example `phone`"));
-    assert!(told(&["run", "nothing-alike"]).contains("`vruntime example` lists what runs without a file"));
+    assert!(told(&["run", "nothing-alike"]).contains("`vruntime example` lists the embedded examples"));
     let err = told(&["example", "dmeo"]);
     assert!(err.contains("invalid value 'dmeo'") && err.contains("'demo'"), "{err}");
     // A file that is nearly called so is suggested first.
     fs::write(folder.path().join("demoy"), "").expect("it can be written");
     let err = told(&["run", "demox"]);
-    assert!(err.contains("did you mean demoy? There is an embedded example `demo`, too"), "{err}");
+    assert!(err.contains("did you mean demoy? An embedded example has the name `demo`"), "{err}");
 }
 
 #[test]

@@ -90,14 +90,14 @@ fn what_no_file_has_is_refused() {
     assert!(nobody.contains("the tasks are gold, iron;"), "{nobody}");
     assert!(told("gold: cpus=0-7").contains("there is no CPU 2: the machine has 2, 0 to 1"));
     assert!(told("tree=12: nice=3").contains("`tree` is of traces: groups.toml is none"));
-    assert!(told("gold: copies=3").contains("`instance` says how many there are"));
-    assert!(told("gold: remove").contains("leave the task out of the file"));
+    assert!(told("gold: copies=3").contains("`instance` sets the number of copies"));
+    assert!(told("gold: remove").contains("remove the task from the file"));
     assert!(told("cgroup=/iron: wieght=200").contains("did you mean `weight`?"));
     let none = fails(&["run", "beat.json", "--map", "cgroup=/iron: weight=200"]);
     assert!(none.contains("there is no task group in beat.json"), "{none}");
     // What the kernel refuses a task is the rule's doing, and told there.
     let refused = told("gold: policy=deadline:90ms/100ms");
-    assert!(refused.contains("the rule:1:14]") && refused.contains("asked for here"), "{refused}");
+    assert!(refused.contains("the rule:1:14]") && refused.contains("requested here"), "{refused}");
 }
 
 /// A table of a group in a file of rules makes the group, and that nobody is in it is told.

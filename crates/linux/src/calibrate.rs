@@ -1,8 +1,8 @@
-//! What this machine's kernel takes for what the simulator charges: switches, wakeups, interrupts, ticks, migrations.
+//! Measures the costs that the simulator charges: switches, wakeups, interrupts, ticks, migrations.
 //!
-//! Every figure is the mean of the lower nine tenths of many rounds, or their median, with the threads pinned, so that
-//! what else the machine does now and then does not matter. What cannot be told apart from outside is divided by a rule
-//! that is written where it is applied.
+//! Each figure is the mean of the lower nine tenths of many rounds, or their median, with pinned threads. Rare other
+//! work of the machine therefore has no effect. Costs that cannot be measured separately are divided by a rule, which
+//! is stated where it is applied.
 
 mod kthreads;
 mod probes;
@@ -41,14 +41,14 @@ pub struct MigrationCost {
 /// What leaving idleness takes after a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleExit {
-    /// A CPU has been idle for so long at least, nanoseconds.
+    /// The least idle time of a CPU, nanoseconds.
     pub after_ns: u64,
     /// Nanoseconds beyond the cost `idle_exit_ns`.
     pub extra_ns: u64,
 }
 
-/// When computing threads stood still though nobody had preempted them: the host of a virtual machine ran something
-/// else there, or an interrupt took that long.
+/// Stalls of computing threads without a preemption: the host of a virtual machine ran something else, or an interrupt
+/// took that long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stalls {
     /// How often, at least once.
@@ -114,18 +114,18 @@ const NEIGHBOURS: usize = 1500;
 
 /// For how long a CPU that computes is watched for stalls.
 const SPIN: Duration = Duration::from_millis(2500);
-/// A stall is so many times as long as a tick's interrupt, and this long, nanoseconds.
+/// The least length of a stall, in lengths of a tick's interrupt, and in nanoseconds.
 const STALL_TICKS: u64 = 4;
 const STALL_LEAST: u64 = 100_000;
 /// How long it is watched what the machine does besides.
 const WATCH: Duration = Duration::from_secs(5);
 /// A machine is not idle if others take more of a CPU meanwhile: daemons of one take a few percent.
 const BUSY: f64 = 0.1;
-/// How often `stop` is asked meanwhile.
+/// The interval of calls of `stop`.
 const ASK: Duration = Duration::from_secs(1);
 
-/// Measures. Takes about fifteen seconds (14.4 to 15.5 on two CPUs that others wanted, too). `stop` is asked between
-/// the measurements whether somebody wants it to end.
+/// Measures for about fifteen seconds (14.4 to 15.5 on two busy CPUs). Calls `stop` between the measurements, and ends
+/// if it returns true.
 ///
 /// # Errors
 /// When the kernel does not let threads or pipes be made, or when it is to stop.
@@ -136,7 +136,7 @@ pub fn calibrate(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> {
     let path = probes::beside_a_thread(|| this.one_cpu(cpus.first))?;
     match cpus.other {
         Some(other) => this.two_cpus(cpus.first, other, path, host.preempt.as_deref() == Some("lazy"))?,
-        None => this.notes.push("there is one CPU: what interrupts to another take was not measured".to_owned()),
+        None => this.notes.push("there is one CPU: interrupts to another CPU were not measured".to_owned()),
     }
     this.time(cpus.first, host.hz, path)?;
     this.memory(cpus.first, cpus.other, &WORKING_SETS)?;
@@ -256,12 +256,12 @@ impl<'a> Measuring<'a> {
         self.cost(
             "socket_ns",
             socket.saturating_sub(pipe.to_myself(MESSAGE)) / 2,
-            "half of writing a hackbench's message to a socket and reading it back, beyond doing so with a pipe",
+            "half of the time to write and read a message of hackbench with a socket, beyond the time with a pipe",
         );
         self.cost(
             "cold_socket_ns",
             probes::crowded(&sockets, MESSAGE, UNREAD).saturating_sub(socket) / 2,
-            "the same with 200 messages in each of 20 sockets, beyond it with one message in one",
+            "the same with 200 messages in each of 20 sockets, beyond one message in one socket",
         );
         // The way back cannot be seen by itself: two thirds of the way in, as in the simulator's own profiles.
         let back = syscall * 2 / 3;
@@ -277,7 +277,7 @@ impl<'a> Measuring<'a> {
                 to_process.saturating_sub(to_thread),
                 "a message to a process (cat) on the same CPU, beyond one to a thread there",
             ),
-            None => self.notes.push("there is no `cat`: mm_switch_ns is left as it is".to_owned()),
+            None => self.notes.push("there is no `cat`: mm_switch_ns keeps its value".to_owned()),
         }
         self.go_on()?;
         self.cost(
@@ -304,13 +304,11 @@ impl<'a> Measuring<'a> {
 
     fn two_cpus(&mut self, here: usize, there: usize, path: Path, lazy: bool) -> Result<(), Error> {
         match (probes::wakeup(here, here), probes::wakeup(here, there)) {
-            (Some(near), Some(far)) => self.cost(
-                "wakeup_far_ns",
-                far.saturating_sub(near),
-                "waking threads of another CPU like those for wakeup_ns, beyond waking those",
-            ),
+            (Some(near), Some(far)) => {
+                self.cost("wakeup_far_ns", far.saturating_sub(near), "waking threads of another CPU, beyond wakeup_ns")
+            }
             _ => {
-                self.notes.push("threads that were to be woken never slept: wakeup_far_ns is left as it is".to_owned());
+                self.notes.push("threads that were to be woken never slept: wakeup_far_ns keeps its value".to_owned());
             }
         }
         self.go_on()?;
@@ -318,7 +316,7 @@ impl<'a> Measuring<'a> {
         self.go_on()?;
         let Some(busy) = probes::wake_busy(here, there, lazy) else {
             self.notes.push(
-                "preemption is lazy, and no real-time thread may be made: what interrupts to another CPU take was not measured"
+                "preemption is lazy, and no real-time thread may be created: interrupts to another CPU were not measured"
                     .to_owned(),
             );
             return self.go_on();
@@ -350,15 +348,15 @@ impl<'a> Measuring<'a> {
     fn timers(&mut self, cpu: usize, hz: u32, path: Path) -> Result<Option<u64>, Error> {
         let tick = probes::tick(cpu, hz);
         match tick {
-            Some(tick) => self.cost("tick_ns", tick, "what a computing thread loses at each tick"),
-            None => self.notes.push("no gaps at the ticks' distance were found: tick_ns is left as it is".to_owned()),
+            Some(tick) => self.cost("tick_ns", tick, "time that a computing thread loses at each tick"),
+            None => self.notes.push("no gaps at the distance of ticks were found: tick_ns keeps its value".to_owned()),
         }
         self.go_on()?;
         let measured = |slack| probes::sleep(cpu, tick.unwrap_or(0), hz, slack);
         let own = probes::timer_slack().and_then(|slack| Some((slack, measured(slack)?)));
         self.go_on()?;
         let Some(sleep) = measured(NonZeroU64::MIN) else {
-            self.notes.push("sleeps did not return: what timers take was not measured".to_owned());
+            self.notes.push("sleeps did not return: timers were not measured".to_owned());
             return self.go_on().map(|()| None);
         };
         self.timer_slacks = own
@@ -373,11 +371,11 @@ impl<'a> Measuring<'a> {
         self.cost(
             "timer_arm_ns",
             sleep.own.saturating_sub(path.syscall + path.switch + path.back),
-            "what a sleep costs the sleeper by its CPU clock, beyond call, switch and return",
+            "cost of a sleep on the sleeper's CPU clock, beyond call, switch and return",
         );
         // The interrupt, which wakes the sleeper, and the switch back.
         let timer = sleep.other.saturating_sub(path.switch);
-        self.cost("timer_ns", timer, "what it costs the thread that has the CPU meanwhile, less a switch");
+        self.cost("timer_ns", timer, "cost for the thread that has the CPU meanwhile, less a switch");
         self.cost(
             "irq_latency_ns",
             sleep.least_late.saturating_sub(timer + path.switch + path.back),
@@ -425,9 +423,8 @@ impl<'a> Measuring<'a> {
         let this = std::process::id() as i32;
         let found = before.since(&|process, _| process == this);
         if found.residents.is_none() {
-            self.notes.push(
-                "the kernel keeps no accounts of tasks (schedstats): what it does besides was not measured".to_owned(),
-            );
+            self.notes
+                .push("the kernel keeps no accounts of tasks (schedstats): its other work was not measured".to_owned());
         }
         let named: f64 = found.residents.iter().flatten().map(Resident::taken).sum();
         self.notes.extend(too_busy(named + found.unseen(0).unwrap_or(0.0)));
@@ -455,19 +452,18 @@ impl<'a> Measuring<'a> {
             Some(ns) => {
                 self.cost("rcu_ns", ns, "CPU time of `rcu_preempt` each time that it ran while threads were made");
             }
-            None => self.notes.push("`rcu_preempt` told of no CPU time: rcu_ns is left as it is".to_owned()),
+            None => self.notes.push("`rcu_preempt` used no CPU time: rcu_ns keeps its value".to_owned()),
         }
         self.cost("mem_ns_per_kib", probes::memory(), "writing 4 MiB of memory");
         self.go_on()
     }
 }
 
-/// What there is to say of a machine on which others took so much of a CPU (1.0: one of them) while this only watched.
+/// Returns a note on a machine on which other tasks used this much of a CPU (1.0: one CPU) during the measurement.
 fn too_busy(taken: f64) -> Option<String> {
     (taken > BUSY).then(|| {
         format!(
-            "other tasks took {:.0} % of a CPU while this only watched: what was measured may be theirs as much as the machine's own; \
-             calibrate again when it is idle",
+            "other tasks used {:.0} % of a CPU during the measurement: the figures may include their work; calibrate again on an idle machine",
             100.0 * taken
         )
     })

@@ -1,13 +1,13 @@
-//! The workload's groups as cgroups of this machine, v2 or v1 whichever has the `cpu` controller and lets us.
+//! The workload's groups as cgroups of this machine: v2 or v1, whichever has a usable `cpu` controller.
 //!
-//! All lie under one parent, named after this process, which stands for the workload's root. It is removed at the end;
-//! what a killed run left behind, the next one removes. In v2 threads can only be told apart in a threaded subtree: the
-//! parent becomes its root, and this process moves there. In v1 the calling thread does, and threads begin where the
-//! thread is that makes them.
+//! All cgroups are below one parent, which has the name of this process and stands for the workload's root. It is
+//! removed at the end. The next run removes the remainders of a killed run. In v2, threads can be in different groups
+//! only in a threaded subtree: the parent becomes its root, and this process moves there. In v1 the calling thread
+//! moves, and new threads start in the group of their creator.
 //!
-//! A v1 kernel may schedule groups' real-time tasks by limits of their own (CONFIG_RT_GROUP_SCHED), and lets none into
-//! a new group. A workload that says what its groups may have (`rt`) gets that. Any other expects a kernel without,
-//! where every group's may run: each group gets an equal part of what its parent has.
+//! A v1 kernel with CONFIG_RT_GROUP_SCHED limits the real-time tasks of each group, and a new group has a limit of 0. A
+//! workload with limits of its own (`rt`) gets them. For any other workload, each group gets an equal part of its
+//! parent's runtime, since it expects a kernel without such limits.
 
 use std::fs;
 use std::io;
@@ -21,15 +21,15 @@ use crate::measured::GroupMeasured;
 
 const PREFIX: &str = "vruntime-";
 
-/// `vruntime-PID-STARTTIME-NUMBER`: a pid alone may be somebody else's by now, and one process may run several at once.
+/// Returns `vruntime-PID-STARTTIME-NUMBER`: a pid alone may have been reused, and one process may run several
+/// workloads.
 pub(crate) fn own_name() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let (pid, number) = (std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
     format!("{PREFIX}{pid}-{}-{number}", start_time(pid).unwrap_or(0))
 }
 
-/// When a process was started, clock ticks since boot; none if there is none of that pid, or only what its parent has
-/// not asked after.
+/// Returns the start of a process, clock ticks since boot. None if it does not exist, or is a zombie.
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name, in brackets, may contain anything; its state comes next, and the start is the 20th field after it.
@@ -172,8 +172,7 @@ impl Cgroups {
             }
         }
         if !told && groups.len() > 1 {
-            let words = "this kernel keeps account of real-time tasks by group (CONFIG_RT_GROUP_SCHED): the groups' share equally what they may \
-                         have of each second";
+            let words = "this kernel has real-time limits of groups (CONFIG_RT_GROUP_SCHED): the groups of the workload get equal parts of each second";
             notes.push(words.to_owned());
         }
     }
@@ -321,7 +320,7 @@ pub(crate) fn clean(notes: &mut Vec<String>) {
     for entry in entries.flatten() {
         let name = entry.file_name();
         if name.to_str().is_some_and(is_stale) && remove(&entry.path()).is_ok() {
-            notes.push(format!("removed {}, which a run that was killed had left", entry.path().display()));
+            notes.push(format!("removed {}, a remainder of a killed run", entry.path().display()));
         }
     }
 }

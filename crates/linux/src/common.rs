@@ -7,13 +7,13 @@ use std::time::Duration;
 use crate::objects::Word;
 use crate::{sys, work};
 
-/// Threads beyond these are not told of changes, if there are any.
+/// The most threads that can be changed.
 const TIDS: usize = 1 << 15;
 
 /// The state of a run, in shared memory.
 #[derive(Debug)]
 pub(crate) struct Common {
-    /// The run is over: whoever waits, go.
+    /// Set when the run is over, so that all waits end.
     stop: Word,
     /// Threads may begin, at [`Self::start`].
     pub(crate) open: Word,
@@ -51,7 +51,7 @@ impl Common {
         &self.stop
     }
 
-    /// Tells everybody that the run is over.
+    /// Ends the run for all tasks.
     pub(crate) fn stop_all(&self) {
         self.stop.store(1, Ordering::SeqCst);
         self.stop.wake(u32::MAX);
@@ -131,13 +131,13 @@ impl Common {
         self.live.load(Ordering::SeqCst)
     }
 
-    /// Waits until there are none, or for so long.
+    /// Waits until there are none, or for at most `most`.
     pub(crate) fn wait_until_done(&self, most: Duration) {
         let most = work::timespec(u64::try_from(most.as_nanos()).unwrap_or(u64::MAX));
         self.done.wait_for(0, Some(&most));
     }
 
-    /// Notes a thread down for those who change something; where.
+    /// Registers a thread for changes. Returns its place.
     pub(crate) fn here_is(&self, task: usize, tid: u32) -> usize {
         let at = self.used.fetch_add(1, Ordering::SeqCst) as usize;
         if let Some(slot) = self.tids.get(at) {

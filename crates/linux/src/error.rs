@@ -4,16 +4,15 @@ use std::path::PathBuf;
 
 use rustix::io::Errno;
 
-/// Why a workload was not run. The text says what is wrong, with what the kernel said, which is no
-/// [source](std::error::Error::source) besides: whoever prints a chain of errors would have it twice.
-/// [`help`](Self::help) says how to mend it.
+/// The reason why a workload was not run. The text includes the kernel's error, which is therefore not a
+/// [source](std::error::Error::source): a printed chain would repeat it. [`help`](Self::help) says how to fix it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It contradicts itself: it refers to what is not there, for example.
     #[error("{}", .0.message())]
     Workload(vruntime_workload::Error),
     /// It has an operation that no program can ask the kernel for.
-    #[error("task `{task}` has {what}, which a program cannot ask a real kernel for")]
+    #[error("task `{task}` has {what}, which a real kernel does not offer to programs")]
     Impossible {
         /// The task whose program has it.
         task: String,
@@ -22,9 +21,7 @@ pub enum Error {
     },
     /// Real-time tasks that do not rest would have every CPU, and the kernel's real-time throttling is off.
     #[error(
-        "{} on for more than a second without a rest would have {}, and this kernel would allow that: nothing keeps \
-         real-time tasks back there (its throttling is off, sched_rt_runtime_us, or from 6.12 on its fair_server on one CPU \
-         or more)",
+        "{} would monopolize {}, and this kernel does not throttle them (sched_rt_runtime_us is off; 6.12+: fair_server is off on at least one CPU)",
         who_go(*hogs),
         all_of(*cpus)
     )]
@@ -37,9 +34,8 @@ pub enum Error {
     /// Real-time tasks that may rest, each of them, want all CPUs between them, and the kernel's real-time throttling
     /// is off.
     #[error(
-        "{tasks} real-time tasks want {percent} % of a CPU between them, so that {} would have less than 5 % left, and this \
-         kernel would let them: nothing keeps real-time tasks back there (its throttling is off, sched_rt_runtime_us, or from 6.12 on \
-         its fair_server on one CPU or more)",
+        "{tasks} real-time tasks want {percent} % of a CPU in total and would leave less than 5 % of {}, and this kernel does not throttle \
+         them (sched_rt_runtime_us is off; 6.12+: fair_server is off on at least one CPU)",
         all_of(*cpus)
     )]
     Crowds {
@@ -87,13 +83,17 @@ pub enum Error {
 /// Which limits are in the way where the kernel refuses a thread or a process with EAGAIN; none of other refusals.
 pub(crate) fn limits_of_threads(cause: &std::io::Error) -> Option<&'static str> {
     (Errno::from_io_error(cause) == Some(Errno::AGAIN)).then_some(
-        "a limit of threads is reached: raise the user's (ulimit -u), pids.max of this process's cgroup or of one above it, or the \
-         machine's (sysctl kernel.threads-max, kernel.pid_max)",
+        "the limit of threads is reached: raise the user's limit (ulimit -u), pids.max of this process's cgroup or of an ancestor, or the \
+         machine's limit (sysctl kernel.threads-max, kernel.pid_max)",
     )
 }
 
 fn who_go(hogs: usize) -> String {
-    if hogs == 1 { "1 real-time task that goes".to_owned() } else { format!("{hogs} real-time tasks that go") }
+    if hogs == 1 {
+        "1 real-time task that runs for more than a second without a sleep".to_owned()
+    } else {
+        format!("{hogs} real-time tasks that run for more than a second without a sleep")
+    }
 }
 
 fn all_of(cpus: usize) -> String {
@@ -108,11 +108,11 @@ impl Error {
             Self::Impossible { .. } => Some("simulate it: vruntime run FILE"),
             Self::Hangs { .. } => Some(
                 "write 950000 to /proc/sys/kernel/sched_rt_runtime_us (from 6.12 on: 50000000 to the fair_server/cpu*/runtime of debugfs), \
-                 confine them to some of the CPUs, let them sleep, or insist with --force",
+                 pin them to some of the CPUs, let them sleep, or run anyway with --force",
             ),
             Self::Crowds { .. } => Some(
                 "write 950000 to /proc/sys/kernel/sched_rt_runtime_us (from 6.12 on: 50000000 to the fair_server/cpu*/runtime of debugfs), \
-                 let them rest for longer or compute less, confine them to some of the CPUs, or insist with --force",
+                 let them sleep more or compute less, pin them to some of the CPUs, or run anyway with --force",
             ),
             Self::Endless => Some("give it a duration: in the file, or with --duration 5s"),
             Self::TooMany { .. } => Some("lower `instance`"),

@@ -19,8 +19,8 @@ const EVENTS: [&str; 7] = [
     "sched_process_fork",
     "sched_process_exit",
 ];
-/// Those it can do without, and a kernel may not have: who is moved to another group; and what tasks are charged, which
-/// says when one came that was throttled, where switches from the idle task are not recorded.
+/// Optional events that a kernel may lack: moves to other groups; and charged times, which show when a throttled task
+/// got a CPU if switches from the idle task are not recorded.
 const MORE_EVENTS: [&str; 2] = ["cgroup/cgroup_attach_task", "sched/sched_stat_runtime"];
 /// Of each CPU: at some 100 bytes an event, a few hundred thousand events.
 const BUFFER_KIB: &str = "32768";
@@ -88,7 +88,7 @@ impl Drop for Recording {
     }
 }
 
-/// What the kernel records of a run, if it is asked to and does, and which thread was in which group then.
+/// The kernel's recording of a run, if requested and possible, and the groups of threads.
 #[derive(Debug)]
 pub(crate) struct Recorded {
     recording: Option<(Recording, PathBuf)>,
@@ -140,12 +140,12 @@ fn write_groups(trace: &Path) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Removes what killed runs have left: an instance goes on recording until then.
+/// Removes the remainders of killed runs: an instance records until then.
 pub(crate) fn clean(notes: &mut Vec<String>) {
     let Some(Ok(entries)) = tracefs().map(|tracefs| fs::read_dir(tracefs.join("instances"))) else { return };
     for entry in entries.flatten() {
         if entry.file_name().to_str().is_some_and(is_stale) && fs::remove_dir(entry.path()).is_ok() {
-            notes.push(format!("removed {}, which a run that was killed had left", entry.path().display()));
+            notes.push(format!("removed {}, a remainder of a killed run", entry.path().display()));
         }
     }
 }

@@ -1,20 +1,21 @@
-//! Which real-time tasks could have every CPU for long, so that the machine hangs if its kernel lets them.
+//! Finds real-time tasks that could monopolize every CPU and so hang the machine.
 //!
-//! Each program is walked through for its longest stretch without rest as a real-time task. It errs on the side of what
-//! hangs:
+//! The search walks through each program for its longest stretch without a sleep as a real-time task. In doubt, a task
+//! counts as dangerous:
 //!
-//! * A loop is walked through twice; what did not rest in the second round never rests.
-//! * Only time asleep is a rest. A timer does not sleep when its task comes late, and a lock may be free.
-//! * A wait for another task is a rest unless that one may have no rest itself: two that hand a message to and fro for
-//!   ever leave as little to others as two that compute.
-//! * A task's CPUs are all that it may have at any time. Cpusets of groups do not count: `vruntime real` makes none.
+//! * A loop is walked through twice. A task that does not sleep in the second round never sleeps.
+//! * Only sleep counts as rest. A timer does not sleep if its task is late, and a lock may be free.
+//! * A wait for another task counts as rest unless that task may never rest: two tasks that exchange messages for ever
+//!   leave no time to others.
+//! * A task's CPUs are all that it may have at any time. Cpusets of groups do not count, since `vruntime real` creates
+//!   none.
 //!
-//! Tasks that rest, each of them, can have every CPU for long together: [`together`] adds up what they want.
+//! Tasks that sleep can still monopolize all CPUs in total: [`demand`] adds up their demand.
 
+mod demand;
 mod tasks;
 #[cfg(test)]
 mod tests;
-mod together;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -59,8 +60,8 @@ fn cpus_of(list: &str) -> Option<BTreeSet<u32>> {
     Some(cpus)
 }
 
-/// Whether the kernel keeps real-time tasks from having everything: by its throttling, or by a server for the others on
-/// every CPU that is online (6.12 on). `root` is where the file systems are.
+/// Whether the kernel limits real-time tasks: by throttling, or by a server for other tasks on every online CPU
+/// (6.12+). `root` is the folder of the file systems.
 pub(crate) fn throttled(root: &Path, online: &BTreeSet<u32>) -> bool {
     let number = |path: &str| fs::read_to_string(root.join(path)).ok().and_then(|text| text.trim().parse::<i64>().ok());
     let server = |cpu: &u32| number(&format!("sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime"));
@@ -74,17 +75,17 @@ pub(crate) fn throttled(root: &Path, online: &BTreeSet<u32>) -> bool {
     (0..period).contains(&runtime)
 }
 
-/// Who takes every CPU.
+/// The tasks that would monopolize every CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takers {
-    /// So many real-time tasks that go on without rest.
+    /// This number of real-time tasks that never sleep.
     Hogs(usize),
-    /// So many real-time tasks that rest, or not, and want so much of a CPU between them, percent.
+    /// This number of real-time tasks with this total demand, percent of a CPU.
     Together { tasks: usize, percent: u64 },
 }
 
-/// Which real-time tasks, if any, can have all CPUs that are online for long. A hog that is forked over and over counts
-/// as often as there are CPUs.
+/// Returns the real-time tasks that can have all online CPUs for long. A hog that is forked repeatedly counts once for
+/// each CPU.
 pub(crate) fn take_all(workload: &Workload, machine: &Machine) -> Option<Takers> {
     let tasks = Tasks::of(workload, machine);
     let instances = tasks.instances(machine.online.len() as u64);
@@ -92,38 +93,37 @@ pub(crate) fn take_all(workload: &Workload, machine: &Machine) -> Option<Takers>
     // What is wanted of which CPUs; who may run on the same is interchangeable.
     let mut alike: BTreeMap<&BTreeSet<u32>, u64> = BTreeMap::new();
     for &task in &hogs {
-        *alike.entry(&tasks.cpus[task]).or_default() += together::MOST * instances[task];
+        *alike.entry(&tasks.cpus[task]).or_default() += demand::MOST * instances[task];
     }
     if covered(&alike, &machine.online) {
         return Some(Takers::Hogs(hogs.iter().map(|&task| instances[task] as usize).sum()));
     }
     let mut count: u64 = hogs.iter().map(|&task| instances[task]).sum();
-    let mut wanted = count * together::WHOLE;
+    let mut wanted = count * demand::WHOLE;
     let instances = tasks.instances(crate::run::MAX_THREADS as u64);
-    let wants = together::wants(&tasks, &instances, &hogs);
+    let wants = demand::wants(&tasks, &instances, &hogs);
     for (task, &wants) in wants.iter().enumerate().filter(|&(_, &wants)| wants > 0) {
         // More than all there are nobody can have.
-        let wants = wants.min(together::WHOLE * machine.online.len() as u64);
+        let wants = wants.min(demand::WHOLE * machine.online.len() as u64);
         count += instances[task];
         wanted += wants;
         *alike.entry(&tasks.cpus[task]).or_default() += wants;
     }
-    let percent = wanted / (together::WHOLE / 100);
+    let percent = wanted / (demand::WHOLE / 100);
     covered(&alike, &machine.online).then_some(Takers::Together { tasks: count as usize, percent })
 }
 
-/// Whether all of `cpus` have as much to do as leaves too little for others, if what is wanted of some CPUs or others
-/// is dealt out so.
+/// Whether the demand can be distributed so that all of `cpus` are too busy for other tasks.
 ///
-/// Ford and Fulkerson's maximum flow, by shortest paths, a CPU at a time: what a CPU has yet to get comes from those
-/// who may run there, or from others in whose stead these run elsewhere.
+/// Ford and Fulkerson's maximum flow, by shortest paths, one CPU at a time: the missing work of a CPU comes from tasks
+/// that may run there, or from others that are replaced elsewhere.
 fn covered(wanted: &BTreeMap<&BTreeSet<u32>, u64>, cpus: &BTreeSet<u32>) -> bool {
     let wanted: Vec<(&BTreeSet<u32>, u64)> = wanted.iter().map(|(&cpus, &wants)| (cpus, wants)).collect();
     let mut left: Vec<u64> = wanted.iter().map(|&(_, wants)| wants).collect();
     // What of each is where.
     let mut placed: Vec<BTreeMap<u32, u64>> = vec![BTreeMap::new(); wanted.len()];
     for &cpu in cpus {
-        let mut lacking = together::MOST;
+        let mut lacking = demand::MOST;
         while lacking > 0 {
             // From whom it may come: itself, or by the CPU that it leaves to another.
             let mut through: Vec<Option<u32>> = vec![None; wanted.len()];

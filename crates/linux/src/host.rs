@@ -64,7 +64,7 @@ fn first_of(list: &str) -> Option<u32> {
     list.split([',', '-']).next()?.trim().parse().ok()
 }
 
-/// QEMU's emulator names itself in its CPUs, unless told to name a real one.
+/// Whether QEMU emulates the CPUs: their name says so, unless QEMU is configured to name a real one.
 fn is_emulated(cpuinfo: &str) -> bool {
     let mut models = cpuinfo.lines().filter(|line| line.starts_with("model name"));
     models.any(|model| model.contains("QEMU TCG") || model.contains("QEMU Virtual CPU"))
@@ -133,8 +133,8 @@ fn describe_cpus(cpus: &[u32]) -> Host {
     let places: Vec<Place> = cpus.iter().map(|&cpu| place(cpu)).collect();
     host.topology = words(&places).unwrap_or_else(|| {
         host.notes.push(
-            "this machine's parts differ in size, which no description in words can say: it is taken for one package; lstopo \
-             machine.xml describes it"
+            "the parts of this machine differ in size, so a topology in words cannot describe it: one package is assumed; `lstopo \
+             machine.xml` writes an exact description"
                 .to_owned(),
         );
         cpus.len().to_string()

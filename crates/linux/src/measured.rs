@@ -16,12 +16,11 @@ pub struct Measured {
     pub kernel: String,
     /// CPUs this process may run on.
     pub cpus: usize,
-    /// What else this machine ran meanwhile, this program's own waiting thread among it, from what took most CPU time
-    /// on; none: its kernel keeps no accounts of tasks (schedstats).
+    /// Other tasks that this machine ran meanwhile, including this program's waiting thread, ordered by CPU time. None
+    /// without accounts of tasks (schedstats).
     pub others: Option<Vec<Resident>>,
-    /// How many CPUs, on average, were neither idle nor had any of the tasks or of the others: what tasks took that
-    /// ended meanwhile, interrupts, and a host that took a CPU away. None: the kernel does not tell how long its CPUs
-    /// are idle (`/proc/stat`).
+    /// The mean number of CPUs that were neither idle nor used by known tasks: time of tasks that ended meanwhile, of
+    /// interrupts, and of a host. None if the kernel does not report idle time (`/proc/stat`).
     pub unseen: Option<f64>,
     /// What was left out, and why; what was cleaned up.
     pub notes: Vec<String>,
@@ -64,9 +63,8 @@ pub struct TaskMeasured {
     pub voluntary: u64,
     /// `ru_nivcsw`.
     pub involuntary: u64,
-    /// `se.nr_migrations` of `/proc/PID/task/TID/sched`. None if the kernel does not have that file, and for a forked
-    /// task: it ends by itself, and to read `/proc` before would cost it more than short tasks do (2 ms under
-    /// emulation, 50 us on this machine).
+    /// `se.nr_migrations` of `/proc/PID/task/TID/sched`. None without that file, and for a forked task: it would have
+    /// to read `/proc` at its end, which takes longer than short tasks (2 ms under emulation, 50 us on this machine).
     pub migrations: Option<u64>,
     /// Completed loops of its phases.
     pub loops: u64,

@@ -55,7 +55,7 @@ impl Objects {
         })
     }
 
-    /// Ends every wait there is. `stop` is set already; called until nobody waits any more.
+    /// Ends every wait. `stop` is set already. Called until no task waits.
     pub(crate) fn stop(&self) {
         let locks = self.mutexes.iter().chain(self.barriers.iter().map(|barrier| &barrier.lock));
         for mutex in locks.filter(|mutex| !mutex.inherits) {
@@ -114,7 +114,7 @@ impl Word {
         self.wait_for(value, None);
     }
 
-    /// The same, for so long at most.
+    /// The same, for at most this time.
     pub(crate) fn wait_for(&self, value: u32, most: Option<&rustix::time::Timespec>) {
         // An error means that it is not any more, or a signal, or that time is up: the caller looks again in any case.
         let _looks_again = futex::wait(self.word, self.flags, value, most);
@@ -138,7 +138,7 @@ pub(crate) fn is_over(stop: &AtomicU32) -> bool {
     stop.load(Ordering::SeqCst) != 0
 }
 
-/// A mutex: taken and given back in user mode while nobody waits, as glibc's.
+/// A mutex: locked and unlocked in user mode while no task waits, as glibc's.
 #[derive(Debug)]
 pub(crate) struct Mutex {
     /// Plain: 0 free, 1 taken, 2 taken and waited for. With priority inheritance: the owner's thread id, as the kernel
@@ -357,7 +357,7 @@ impl Pipe {
         Ok(())
     }
 
-    /// Whoever waits finds something to read, and room to write.
+    /// Makes all waiters find data to read, and room to write.
     fn stop(&self) {
         let nonblocking = rustix::fs::OFlags::NONBLOCK;
         for end in [&self.reader, &self.writer] {

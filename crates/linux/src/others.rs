@@ -1,9 +1,8 @@
-//! What else this machine does: every task that is not of the workload, by the kernel's own account of it.
+//! The CPU time of all tasks outside of the workload, from the kernel's own accounts.
 //!
-//! `/proc/PID/task/TID/schedstat` tells how long a thread has had a CPU and how often it got one; two looks tell what
-//! came between. Getting a CPU stands for a wakeup: that a task was preempted, and had one more turn for that, cannot
-//! be told apart. Those of SCHED_DEADLINE are left out, and a task that ended between the looks has taken its account
-//! along: what such tasks took together is what `/proc/stat` says that the CPUs were not idle, and nobody accounts for.
+//! `/proc/PID/task/TID/schedstat` has the CPU time of a thread and the number of its turns. Two readings give the
+//! difference. A turn counts as a wakeup, since preemptions cannot be distinguished. SCHED_DEADLINE tasks are left out,
+//! and the accounts of ended tasks are gone. Both are the time of `/proc/stat` that no other account explains.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,20 +14,20 @@ use vruntime_workload::resident::{Resident, average};
 use crate::hogs::Machine;
 use crate::{sys, work};
 
-/// All tasks at one time.
+/// The accounts of all tasks at one time.
 #[derive(Debug)]
 pub(crate) struct Look {
     at: u64,
-    /// The account of each thread, and when it was read: on a busy machine it takes long to read them all.
+    /// The account of each thread, and the time of its reading: on a busy machine, reading all takes long.
     seen: BTreeMap<i32, (u64, Schedstat)>,
-    /// How long all CPUs together have been idle, nanoseconds.
+    /// The idle time of all CPUs together, nanoseconds.
     idle: Option<u64>,
-    /// CPUs that are online.
+    /// The number of online CPUs.
     online: BTreeSet<u32>,
 }
 
 impl Look {
-    /// What there is now.
+    /// Reads the present accounts.
     pub(crate) fn now() -> Self {
         let mut seen = BTreeMap::new();
         each_task(|task| {
@@ -42,7 +41,7 @@ impl Look {
         Self { at: work::now(), seen, idle: idle(), online }
     }
 
-    /// What has run since, but for the tasks that are `ours` (process, thread).
+    /// Returns the tasks that have run since, without the tasks that are `ours` (process, thread).
     pub(crate) fn since(&self, ours: &dyn Fn(i32, i32) -> bool) -> Others {
         // What the CPUs were idle comes between the two times, whatever else has a CPU meanwhile.
         let idle = idle().zip(self.idle).map(|(now, before)| now.saturating_sub(before));
@@ -51,7 +50,7 @@ impl Look {
         Others { residents: self.residents(ours), busy, elapsed }
     }
 
-    /// None if the kernel keeps no such accounts (no schedstats): this thread itself would have had no CPU then.
+    /// Returns the tasks with CPU time. None without accounts (schedstats): then even this thread has no CPU time.
     fn residents(&self, ours: &dyn Fn(i32, i32) -> bool) -> Option<Vec<Resident>> {
         let (this, own) = this_thread().filter(|(_, account)| account.pcount > 0)?;
         let asked = work::now();
@@ -69,7 +68,7 @@ impl Look {
         Some(found)
     }
 
-    /// What that task did since it was seen, if anything, when its account says `now` at this time.
+    /// Returns the work of a task since the earlier reading. `now` is its account at the time `at`. None without work.
     fn of(&self, task: &Task, now: &Schedstat, at: u64) -> Option<Resident> {
         let seen = self.seen.get(&task.tid);
         let (from, ran, times) = seen.map_or((self.at, 0, 0), |(at, seen)| (*at, seen.sum_exec_runtime, seen.pcount));
@@ -110,28 +109,26 @@ impl Look {
     }
 }
 
-/// What ran between two looks.
+/// The tasks that ran between two readings.
 #[derive(Debug)]
 pub(crate) struct Others {
-    /// The tasks that were there at the second; none: the kernel keeps no accounts of tasks.
+    /// The tasks of the second reading. None without accounts.
     pub(crate) residents: Option<Vec<Resident>>,
-    /// How many CPUs were not idle, on average.
+    /// The mean number of CPUs that were not idle.
     busy: Option<f64>,
     elapsed: u64,
 }
 
 impl Others {
-    /// What of the CPUs' time was neither idle nor is accounted for by the residents and by `known` nanoseconds, in
-    /// CPUs: that of tasks which ended meanwhile, of interrupts, and of a host that took the CPU away. None if the
-    /// kernel does not tell how long CPUs were idle.
+    /// Returns the time of CPUs that was neither idle nor of the residents or of `known` nanoseconds, in CPUs: time of
+    /// tasks that ended meanwhile, of interrupts, and of a host. None if the kernel does not report idle time.
     pub(crate) fn unseen(&self, known: u64) -> Option<f64> {
         let residents: f64 = self.residents.iter().flatten().map(Resident::taken).sum();
         Some((self.busy? - residents - known as f64 / self.elapsed as f64).max(0.0))
     }
 }
 
-/// The calling thread's id and account. What it has run since it got the CPU is brought into the account by asking for
-/// its time.
+/// Returns the calling thread's id and account. Reading its CPU clock first brings the account up to date.
 fn this_thread() -> Option<(i32, Schedstat)> {
     let this = rustix::thread::gettid().as_raw_nonzero().get();
     let _now = work::cpu_time();
@@ -139,19 +136,19 @@ fn this_thread() -> Option<(i32, Schedstat)> {
     Some((this, account.ok()?))
 }
 
-/// How long all CPUs together have been idle since the machine is up, nanoseconds, to 10 ms.
+/// Returns the idle time of all CPUs since the boot, nanoseconds, to 10 ms.
 fn idle() -> Option<u64> {
     let total = KernelStats::current().ok()?.total;
     let idle = total.idle_duration() + total.iowait_duration().unwrap_or_default();
     u64::try_from(idle.as_nanos()).ok()
 }
 
-/// A name without what a kworker did last: `kworker/0:1-events` is of the pool `kworker/0`.
+/// Returns a name without a kworker's last work: `kworker/0:1-events` belongs to the pool `kworker/0`.
 fn pool(name: &str) -> &str {
     if name.starts_with("kworker/") { name.split(':').next().unwrap_or(name) } else { name }
 }
 
-/// Every thread that there is. Those that end meanwhile are left out.
+/// Visits every thread. Threads that end meanwhile are left out.
 fn each_task(mut visit: impl FnMut(&Task)) {
     let processes = all_processes().into_iter().flatten().flatten();
     for process in processes {
@@ -175,8 +172,8 @@ mod tests {
         assert_eq!(pool("a:b"), "a:b");
     }
 
-    /// A thread's name that no other process has: all of the machine is looked at, and another one may run these tests
-    /// at the same time.
+    /// A unique name of a thread: the whole machine is examined, and another process may run these tests at the same
+    /// time.
     fn own_name(word: &str) -> String {
         format!("{word}-{}", std::process::id())
     }

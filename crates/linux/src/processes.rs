@@ -1,9 +1,9 @@
-//! Tasks that are processes of their own: each process is forked from this one, has a thread for each of its tasks and
-//! one that waits, and reports through a pipe what came of them.
+//! Tasks that are processes of their own. Each process is forked from this one, has a thread for each of its tasks and
+//! one that waits, and reports its results through a pipe.
 //!
-//! They are forked before any thread of the run is begun. What they share with each other is in memory that was mapped
-//! before ([`crate::common`], [`crate::objects`]); pipes and sockets they inherit; cgroups are made by the parent,
-//! whose one they are born in. If the parent is killed, the kernel kills them, too.
+//! Processes are forked before the first thread of the run starts. They share memory that is mapped before
+//! ([`crate::common`], [`crate::objects`]) and inherit pipes and sockets. The parent creates the cgroups, and they
+//! start in the parent's. If the parent is killed, the kernel kills them, too.
 
 mod report;
 
@@ -130,7 +130,7 @@ pub(crate) fn gather(children: Vec<Child>, notes: &mut Vec<String>) -> (Vec<Task
     let (mut begun, mut forked) = (Vec::new(), Vec::new());
     for child in children {
         let Some(mut report) = child.report() else {
-            notes.push("a process ended without telling what it did".to_owned());
+            notes.push("a process ended without a report".to_owned());
             continue;
         };
         begun.append(&mut report.begun);

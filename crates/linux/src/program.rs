@@ -346,7 +346,7 @@ pub(crate) fn apply(shared: &Shared, tid: u32, name: &str, settings: &Settings) 
         shared.note(format!("the kernel refused {}: {error}{more}", words(policy)));
     }
     if matches!(settings.policy, Some(Policy::Deadline { overrun: true, .. })) {
-        shared.note(format!("`{name}` is not told of its overruns: the signal would end this program"));
+        shared.note(format!("`{name}` gets no signals for overruns: the signal would end this program"));
     }
     if let Some(cpus) = &settings.cpus {
         let mut set = CpuSet::new();

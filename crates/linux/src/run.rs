@@ -174,7 +174,7 @@ impl Shared {
         let count = self.common.forked[template].fetch_add(1, Ordering::Relaxed);
         let task = &self.workload.tasks[template];
         if task.process.is_none() && !self.threads_only {
-            self.note("forked processes are threads of whoever forks them".to_owned());
+            self.note("forked processes are threads of their parent".to_owned());
         }
         let first = count == 0 && task.start.is_none();
         let name = if first { task.name.clone() } else { format!("{}-{}", task.name, count + 1) };
@@ -538,7 +538,7 @@ fn last(
             break;
         }
         if Child::any_is_gone(children) {
-            shared.note("a process was ended by something else; what it did is not measured".to_owned());
+            shared.note("another program ended a process; its work is not measured".to_owned());
             shared.common.end_at(now);
             break;
         }

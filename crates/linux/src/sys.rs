@@ -67,8 +67,8 @@ pub(crate) fn attr_of(tid: u32) -> io::Result<SchedAttr> {
     if done == 0 { Ok(attr) } else { Err(io::Error::last_os_error()) }
 }
 
-/// So many words each, all 0, that processes forked from this one share with it. They stay until the process ends: some
-/// KiB a run.
+/// Allocates words of both sizes, all 0, that forked processes share with this one. They stay allocated until the
+/// process ends: some KiB for each run.
 pub(crate) fn shared_words(u32s: usize, u64s: usize) -> io::Result<(&'static [AtomicU32], &'static [AtomicU64])> {
     let bytes = u64s * size_of::<AtomicU64>() + u32s * size_of::<AtomicU32>();
     let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -88,11 +88,11 @@ pub(crate) fn shared_words(u32s: usize, u64s: usize) -> io::Result<(&'static [At
     })
 }
 
-/// Forks; the child does `body` and ends with what it returns. The child's id.
+/// Forks. The child runs `body` and exits with its result. Returns the child's id.
 ///
-/// The child has only the calling thread. Of others, which this process may have, it lacks whatever they held: `body`
-/// must not wait for a lock that another part of the process may have had at that moment, standard output's among them.
-/// (glibc's allocator looks after its own.)
+/// The child has only the calling thread. Locks of other threads stay locked there: `body` must not use a lock that
+/// another part of the process may hold at that moment, including standard output's. (glibc's allocator handles its
+/// own.)
 pub(crate) fn fork(body: impl FnOnce() -> i32) -> io::Result<libc::pid_t> {
     // SAFETY: the child goes on with a copy of this thread's stack and memory, runs `body` under the condition above,
     // and ends without running destructors or exit handlers of what it has copied.

@@ -1,15 +1,13 @@
-//! Computation for so much CPU time, and the clocks.
+//! Computation for a given CPU time, and the clocks.
 
 use std::sync::OnceLock;
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 const SECOND: u64 = 1_000_000_000;
-/// Between two looks at a clock that is read in user space nothing of ours takes longer: in a longer gap something else
-/// had the CPU.
+/// The longest time between two readings of a user-space clock without a preemption.
 const GAP_NS: u64 = 3_000;
-/// The same where a look takes long, in looks: the clock is then read by a system call (no time stamp counter that the
-/// kernel trusts).
+/// The same if a reading is slow, in readings: the clock is then a system call (no trusted time stamp counter).
 const GAP_LOOKS: u64 = 10;
 
 fn nanoseconds(time: Timespec) -> u64 {
@@ -51,16 +49,16 @@ pub(crate) fn prepare() -> Option<String> {
     let gap = gap();
     (gap > GAP_NS).then(|| {
         let look = gap / GAP_LOOKS;
-        format!("a look at the clock takes {look} ns, a system call: work is measured to {gap} ns only (see current_clocksource)")
+        format!("reading the clock takes {look} ns, because it is a system call: work is measured to {gap} ns only (see current_clocksource)")
     })
 }
 
-/// Computes for `ns` by the monotonic clock. Gaps in which something else had the CPU do not count. Returns false if
-/// the time `end` came first, which may change meanwhile: Ctrl-C brings it forward.
+/// Computes for `ns` by the monotonic clock, without gaps in which something else had the CPU. Returns false if the
+/// time `end`, which may change meanwhile (Ctrl-C), comes first.
 ///
-/// The thread's CPU clock is not asked: that is a system call which brings the scheduler's accounts up to date, so that
-/// a thread whose slice is over gives way there and then and not at the next tick. Hogs that asked at each millisecond
-/// were seen to switch twice as often under 6.18 as hogs that do not ask.
+/// The thread's CPU clock is not used: it is a system call that updates the scheduler's accounts, so a thread at the
+/// end of its slice is preempted there and not at the next tick. Under 6.18, hogs that read it every millisecond
+/// switched twice as often.
 pub(crate) fn compute(ns: u64, end: impl Fn() -> u64) -> bool {
     busy(end, now, |_, done| done < ns).is_some()
 }

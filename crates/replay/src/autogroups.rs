@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::recorded::{Recorded, Thread};
 
-/// The CPU time that the trace gave the tasks of an autogroup, but for what they had while they were in a task group,
-/// nanoseconds; none: `path` is none of the trace's autogroups. Threads of the kernel are in none.
+/// Returns the recorded CPU time of an autogroup's tasks, without their time in task groups, nanoseconds. None if
+/// `path` is not an autogroup of the trace. Kernel threads are in none.
 pub(super) fn recorded_ns(recorded: &Recorded, path: &str) -> Option<u64> {
     let workload = &recorded.workload;
     let session = match path.strip_prefix("/autogroup")? {

@@ -17,8 +17,8 @@ pub struct Ran<'a> {
     pub end: u64,
 }
 
-/// What each task of a run got. A task of the recording that was forked again, because what forks it goes on beyond
-/// what was recorded, counts with the first of its kind: the machine calls the second one `NAME-2`.
+/// Returns the figures of each task of a run. A task that is forked again, because its parent continues beyond the
+/// recording, counts with the first of its kind: the machine names it `NAME-2`.
 pub(crate) fn by_task(recorded: &Recorded, results: &Results) -> BTreeMap<String, ReplayMeasure> {
     let names: BTreeSet<&str> = recorded.workload.tasks.iter().map(|task| task.name.as_str()).collect();
     let first = |name: &str| {

@@ -4,7 +4,7 @@ use vruntime_trace::{GroupInfo, Mark, Named, Record, TaskState, Tracepoint, Wake
 
 use crate::recorded::{self, Left, What};
 
-/// No machine schedules nothing for so long: the clock has jumped.
+/// The longest time without a scheduler event. A longer one is a jump of the clock.
 const JUMP_NS: i64 = 10_000_000_000;
 /// The largest NR_CPUS of any architecture.
 pub const MAX_CPUS: usize = vruntime_trace::MAX_CPUS as usize;

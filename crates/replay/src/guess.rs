@@ -1,5 +1,5 @@
-//! What nothing says of a trace, decided by which replay comes closest to it: whether the machine had autogroups, and
-//! how closely tasks stay together that wake each other.
+//! Decides what a trace leaves open, by the replay that is nearest to it: whether the machine had autogroups, and how
+//! closely tasks that wake each other stay together.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -24,16 +24,16 @@ const BETTER: f64 = 0.02;
 /// At most this number of pools is tried: those that used most CPU time.
 const MOST_POOLS: usize = 4;
 
-/// Couplings that are so many times as far from the recording as the nearest one are not tried again with other pools.
+/// A coupling this many times as far from the recording as the nearest one is not tried again with other pools.
 const FAR: f64 = 2.0;
 
-/// So much more a wrong share of CPU time counts than as wrong a number of switches.
+/// The weight of a wrong share of CPU time, relative to a wrong number of switches.
 const CPU_TIMES: f64 = 3.0;
 
 /// Nothing says whether autogroup was on, and the replay is closer to the recording if it was.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Guess {
-    /// The share of CPU time that goes to other tasks than recorded, replayed with autogroups.
+    /// The part of the CPU time that differs from the recording, replayed with autogroups.
     pub with: f64,
     /// The same, replayed without.
     pub without: f64,
@@ -108,8 +108,8 @@ pub struct Tried {
     pub coupling: Coupling,
     /// As in [`Choice::pools`].
     pub pools: Vec<String>,
-    /// The CPU time that tasks have more or less than in the recording, of all of it and times three; in a replay as
-    /// recorded, and the switches that there are more or fewer, of all. 0: none.
+    /// The difference of CPU times from the recording, as a part of all, times three; in a replay as recorded plus that
+    /// of switches. 0: none.
     pub distance: f64,
 }
 
@@ -125,12 +125,12 @@ impl Choice {
     }
 }
 
-/// Returns how the programs of the replay are made that comes closest to the recording, by CPU times, and in a replay
-/// as recorded by the number of switches, too: how closely tasks that wake each other stay together, and which pools
-/// there are. The rest is as in `how`. Of a long recording, the [beginning](Recording::sample) decides.
+/// Returns how to make the programs of the replay nearest to the recording, by CPU times, and in a replay as recorded
+/// also by switches: how closely tasks that wake each other stay together, and which pools exist. The rest is as in
+/// `how`. The [beginning](Recording::sample) of a long recording decides.
 ///
-/// Pools of threads are always there in a what-if. A replay without them keeps recorded times where a thread waited for
-/// the others, so that it is close to the recording and says nothing about other conditions.
+/// A what-if always has pools. A replay without them keeps recorded times where a thread waited for others, so it is
+/// near to the recording, but says nothing on other conditions.
 pub(crate) fn nearest(recording: &Recording, plan: &Plan, how: How, run: &Runner<'_>) -> (How, Choice) {
     let whole = finish(recording.recorder.clone(), &plan.config, how);
     let names = &whole.pools;
@@ -227,8 +227,8 @@ fn same_pools(whole: &Recorded, beginning: &Recorded) -> Option<Vec<Option<usize
     all_there.then_some(numbers)
 }
 
-/// How far a replay is from the recording. Shares of CPU time are what a what-if is asked for; switches only say more
-/// about how they come about.
+/// Returns the distance of a replay from the recording. A what-if is asked for shares of CPU time; switches only show
+/// how these arise.
 fn distance(how: How, recorded: &Recorded, results: &Results) -> f64 {
     CPU_TIMES * off(recorded, results, how.goes_on) + if how.goes_on { 0.0 } else { switches_off(recorded, results) }
 }
@@ -241,8 +241,8 @@ fn switches_off(recorded: &Recorded, results: &Results) -> f64 {
     now.abs_diff(all) as f64 / all.max(1) as f64
 }
 
-/// How much more or less CPU time than in the recording tasks have in a replay, all together: of all of it, twice what
-/// goes to others. With `by_name`, tasks of one name count together: which of them does the work is chance.
+/// Returns the difference of CPU times from the recording, as a part of the total: twice the time that other tasks get.
+/// With `by_name`, tasks of one name count together, since chance decides which of them does the work.
 fn off(recorded: &Recorded, results: &Results, by_name: bool) -> f64 {
     let replayed = by_task(recorded, results);
     let (mut off, mut all, mut shared) = (0, 0, BTreeMap::<&str, (u64, u64)>::new());

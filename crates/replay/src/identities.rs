@@ -1,5 +1,5 @@
-//! Whom the tasks of a replay stand for: its traces call them what the recording did, so that the two can be laid side
-//! by side.
+//! Maps the tasks of a replay to recorded tasks, so that its traces have the recorded names and can be compared with
+//! the recording.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,11 +8,10 @@ use vruntime_workload::program::Workload;
 
 use crate::recorded::Recorded;
 
-/// Returns what the tasks of `workload` are called in a trace of a run.
+/// Returns the names of the tasks of `workload` in traces.
 ///
-/// A task of the recording keeps its name and pid. A copy has the name of its original, and a pid of its own: `copies`
-/// is the number of tasks, from the first, that are of the recording or copies. Any other task keeps its name. `cpus`
-/// is the number of CPUs of the run.
+/// A recorded task keeps its name and pid. A copy has the name of its original, and a pid of its own: the first
+/// `copies` tasks are recorded ones or copies. Any other task keeps its name. `cpus` is the number of CPUs of the run.
 pub fn identities(recorded: &Recorded, workload: &Workload, copies: usize, cpus: usize) -> Identities {
     let mut met = BTreeSet::new();
     let mut known = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Machines as LISA describes them (`plat_info.yml`): capacities, which CPUs have their clock, hence their cache, in
-//! common, how fast that can be, and what it takes (`nrg-model`).
+//! Reads LISA's descriptions of machines (`plat_info.yml`): capacities, clock domains, which are taken as caches,
+//! frequencies, and energy models (`nrg-model`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,7 @@ enum Place {
 }
 
 impl Found {
-    /// The highest frequency of a CPU, kHz; 0: not told.
+    /// Returns the highest frequency of a CPU, kHz; 0 if unknown.
     fn highest(&self, cpu: u32) -> u32 {
         self.khz.get(&cpu).and_then(BTreeSet::last).copied().unwrap_or(0)
     }
@@ -127,18 +127,18 @@ impl EventReceiver for Found {
 pub struct PlatInfo {
     /// Its CPUs.
     pub topology: Topology,
-    /// The highest frequency of each CPU, kHz; 0: not told.
+    /// The highest frequency of each CPU, kHz; 0 if unknown.
     pub highest_khz: Vec<u32>,
-    /// Its clocks, if the frequencies of all are told.
+    /// Its clocks, if all frequencies are known.
     pub clocks: Option<Clocks>,
 }
 
 /// The clocks of a machine.
 #[derive(Debug)]
 pub struct Clocks {
-    /// Chosen by schedutil: the file does not say by whom, and no other governor goes with an energy model.
+    /// Frequencies under schedutil: the file names no governor, and an energy model requires schedutil.
     pub frequencies: Frequencies,
-    /// What CPUs take, if that is told of all frequencies.
+    /// The power of CPUs, if known for all frequencies.
     pub energy: Option<EnergyModel>,
 }
 
@@ -173,7 +173,7 @@ fn clocks(name: &str, found: &Found, topology: &Topology) -> Result<Option<Clock
         let khz: Vec<u32> = khz.iter().copied().collect();
         domains.push(FrequencyDomain { cpus, khz, transition_ns: Frequencies::DEFAULT_TRANSITION_NS });
     }
-    let help = "expected `freqs:` with the frequencies of each CPU, kHz, and in `nrg-model:` what CPUs take at each of them, as LISA writes them";
+    let help = "expected `freqs:` with the frequencies of each CPU in kHz, and `nrg-model:` with the power at each frequency, as LISA writes";
     let wrong = |error: &dyn std::fmt::Display| Error::new(format!("{name}: {error}")).with_help(help);
     let energy = (model.domains.len() == domains.len()).then_some(model);
     let frequencies =

@@ -65,8 +65,8 @@ pub struct ReadOptions {
     pub highest_khz: Vec<u32>,
 }
 
-/// Takes the records of a trace, in the order of the file. [`Recording::open`] does that for a file; a program that
-/// looks at the records itself, or reads something else, gives them to a reader of its own.
+/// Takes the records of a trace, in the order of the file. [`Recording::open`] does so for a file. A program that
+/// examines records itself, or reads another format, passes them to a reader.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
     name: String,
@@ -115,8 +115,8 @@ impl Reader {
         true
     }
 
-    /// Returns a reader for the same trace from its beginning, if that understands it better: a CPU had a higher
-    /// frequency late in the trace, and what it did before was taken to be at full speed.
+    /// Returns a reader for the same trace from its beginning, if a second pass is more exact: a CPU had a higher
+    /// frequency late in the trace, so its earlier work was not at full speed.
     pub fn again(&self) -> Option<Self> {
         if self.again || !self.recorder.frequencies_were_raised() {
             return None;
@@ -136,22 +136,25 @@ impl Reader {
         let needs = read::needs(&self.summary, notes);
         if notes.counts_for_time {
             let help = "record with a clock of nanoseconds: trace-cmd record -C mono, or echo mono > /sys/kernel/tracing/trace_clock";
-            let why = "its times are counts of a clock without a unit (/sys/kernel/tracing/trace_clock says which)";
+            let why = "its times have no unit (/sys/kernel/tracing/trace_clock names the clock)";
             return Err(Error::new(format!("{name} cannot be replayed: {why}")).with_help(help));
         }
         let has_no_switch = !needs.replayable && self.summary.count_of("sched_switch") == 0;
         if let Some(duration) = self.options.duration.filter(|_| has_no_switch) {
             let seconds = duration as f64 / 1e9;
-            let help = "give a longer --duration, or none; if it has none at all, `vruntime trace info` says how to record them";
+            let help = "give a longer --duration, or none; if the whole trace has none, `vruntime trace info` prints how to record them";
             return Err(Error::new(format!("{name} has no sched_switch in its first {seconds} s")).with_help(help));
         }
         if !needs.replayable {
-            let why = needs.missing.first().map_or("there is no event in it", String::as_str);
-            let help = format!("this records what a replay uses:\n{}", needs.record.join("\n"));
+            let why = needs.missing.first().map_or("it has no events", String::as_str);
+            let help = format!("this command records the events that a replay needs:\n{}", needs.record.join("\n"));
             return Err(Error::new(format!("{name} cannot be replayed, for it lacks {why}")).with_help(help));
         }
         if cpus > MAX_CPUS {
-            return Err(Error::new(format!("{name} has events of CPU {}, and no Linux has so many", cpus - 1)));
+            return Err(Error::new(format!(
+                "{name} has events of CPU {}, which is beyond the limit of Linux",
+                cpus - 1
+            )));
         }
         let mut recording = Recording {
             name: self.name,

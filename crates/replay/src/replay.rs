@@ -43,7 +43,7 @@ pub struct Replay<'a> {
     pub substitute: Option<Substitute>,
     /// Set if nothing says whether autogroup was on, and the replay takes it to have been.
     pub guess: Option<Guess>,
-    /// What the trace leaves open, as the replay comes closest to the recording.
+    /// The choices that the trace leaves open, from the nearest replay.
     pub choice: Choice,
     /// What of the programs is left out because the machine or the kernel does not have it.
     pub unfit: LeftOut,
@@ -64,7 +64,7 @@ pub struct WhatIf {
     pub of_recording: usize,
     /// What of the programs is left out because the machine or the kernel does not have it.
     pub unfit: LeftOut,
-    /// What the trace leaves open, as a replay that goes on comes closest to the recording.
+    /// The choices that the trace leaves open, from the nearest continuing replay.
     pub choice: Choice,
 }
 
@@ -196,8 +196,7 @@ impl<'a> Replay<'a> {
         run(&self.recorded.workload, &self.plan.config).map_err(|error| Error::refused(error, None))
     }
 
-    /// Runs a what-if. `rules` are those that it was made with: what the machine refuses a task is told with the rule
-    /// that asks for it.
+    /// Runs a what-if. `rules` are those that it was made with: the error of a rejected task names its rule.
     ///
     /// # Errors
     /// The machine refuses the programs.

@@ -156,7 +156,7 @@ const tableOf = table => {
   fill();
   const rowsOfHead = grouped ? [upper, head] : [head];
   const box = el("div", { class: "scroll" }, el("table", { class: table.columns.length > 14 ? "wide widest" : table.columns.length > 9 ? "wide" : "" }, el("thead", {}, ...rowsOfHead), body));
-  const beyond = el("p", { class: "note beyond", text: "There are more columns to the right: scroll, or press → in the table." });
+  const beyond = el("p", { class: "note beyond", text: "More columns are to the right: scroll, or press → in the table." });
   // What does not fit can be reached without a mouse, and is told.
   const fit = () => {
     const over = !printing && box.scrollWidth > box.clientWidth + 1;
@@ -193,7 +193,7 @@ for (let from = 0, to = 0; from < data.bars.length; from = to) {
 const runs = data.runs.filter(run => run.overview);
 const names = [...new Set(runs.flatMap(run => run.overview.delays.map(one => one.name)))];
 if (names.length) {
-  const part = section("Delays after wakeups", "How much of a class of tasks, or of all tasks of a name, ran within a time from its wakeup. Further left is better.");
+  const part = section("Delays after wakeups", "The part of the wakeups of a class after which the task ran within a time. Further left is better.");
   const choice = el("select", { "aria-label": "Tasks", onchange: () => redraw() }, ...names.map(name => el("option", { value: name, text: name })));
   const place = el("div");
   part.append(el("div", { class: "tools" }, el("label", {}, document.createTextNode("Tasks: "), choice)), place);
@@ -228,7 +228,7 @@ if (names.length) {
 
 // How busy each CPU was: a row a CPU, a column a bin.
 if (runs.length) {
-  const part = section("How busy each CPU was", "A row is a CPU. The stronger its colour, the more of that time a task ran there; struck through, nobody knows.");
+  const part = section("How busy each CPU was", "A row is a CPU. A stronger colour means that tasks ran there for more of the time. Hatched parts are unknown: the trace does not show whether a task ran.");
   for (const run of runs) {
     const { cpus, bin_ns: bin, elapsed_ns: elapsed } = run.overview;
     const rowHeight = Math.max(6, Math.min(24, 420 / Math.max(1, cpus.length)));
@@ -258,7 +258,7 @@ if (runs.length) {
       const box = node.getBoundingClientRect(), found = cell(event.clientX - box.left, event.clientY - box.top, box.width);
       const row = found && cpus[found[0]];
       hint(event, row && found[1] < row.busy.length ? `CPU ${found[0]}, ${time(found[1] * bin)} to ${time(Math.min(elapsed, (found[1] + 1) * bin))}: ` +
-        (row.busy[found[1]] === null ? "not known" : `${(row.busy[found[1]] / 10).toFixed(1)} % busy, ${(row.queue[found[1]] / 1000).toFixed(2)} tasks runnable in the mean, ${row.most[found[1]]} at most`) : "");
+        (row.busy[found[1]] === null ? "not known" : `${(row.busy[found[1]] / 10).toFixed(1)} % busy, ${(row.queue[found[1]] / 1000).toFixed(2)} runnable tasks on average, ${row.most[found[1]]} at most`) : "");
     });
     node.addEventListener("mouseleave", event => hint(event, ""));
   }
@@ -268,7 +268,7 @@ if (runs.length) {
 
 // Who ran when. All runs share one range of time.
 if (runs.some(run => run.overview.timeline.drawn > 0)) {
-  const part = section("Who ran when", "Drag or use ← → to move, the wheel with Ctrl, or + and −, to zoom, 0 for all of it.");
+  const part = section("Who ran when", "Drag or press ← → to move. Press + and −, or use Ctrl and the wheel, to zoom. 0 shows all.");
   const end = Math.max(...runs.map(run => run.overview.elapsed_ns));
   const view = { from: 0, to: end };
   const range = el("span", { class: "range", role: "status", "aria-live": "polite" });
@@ -369,7 +369,7 @@ if (runs.some(run => run.overview.timeline.drawn > 0)) {
     const { slices, drawn, grain_ns: grain } = run.overview.timeline;
     const label = runs.length > 1 ? `${run.label}: ` : "";
     part.append(el("p", { class: "note", text: label + (grain > 0
-      ? `${thousands(slices)} slices, drawn as ${thousands(drawn)}: neighbouring ones shorter than ${time(grain)} are put together (grey, as dense as they were busy). Longer ones are exact.`
+      ? `${thousands(slices)} slices, drawn as ${thousands(drawn)}: neighbouring slices shorter than ${time(grain)} are combined (grey, as dense as they were busy). Longer slices are exact.`
       : `All ${thousands(slices)} slices are drawn, each exactly.`) }));
   }
 }

@@ -99,9 +99,9 @@ impl Rhythm {
         (self.woken, self.slept, self.interval) = (at, slept, interval);
     }
 
-    /// Whether the task sleeps again as long after each burst, however late it came to its end, as with relative sleeps
-    /// and where others have to answer first: for each time it waits there is less that it can ask for. Who is woken by
-    /// a clock asks as often.
+    /// Whether the task sleeps for the same time after each burst, however late the burst ended, as with relative
+    /// sleeps, or where other tasks have to answer first. Its demand falls with each wait. A task that a clock wakes
+    /// has a constant demand.
     pub(crate) fn waits_cost_bursts(&self) -> bool {
         self.wakeups >= Self::TELLING && self.interval_differs >= self.slept_differs
     }
@@ -119,11 +119,11 @@ pub(crate) struct Detail {
 }
 
 impl Detail {
-    /// Puts what waits into the histograms.
-    pub(crate) fn settle(&mut self) {
+    /// Adds the pending values to the histograms.
+    pub(crate) fn flush(&mut self) {
         let Self { wakeup_latency, sleep_return, loop_duration, response, above_target: _ } = self;
         for recorder in [wakeup_latency, sleep_return, loop_duration, response] {
-            recorder.settle();
+            recorder.flush();
         }
     }
 

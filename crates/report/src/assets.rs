@@ -5,5 +5,5 @@
 pub(crate) const UPLOT_JS: &str = include_str!("../assets/uPlot/uPlot.iife.min.js");
 /// Its styles.
 pub(crate) const UPLOT_CSS: &str = include_str!("../assets/uPlot/uPlot.min.css");
-/// Its licence, which goes with every copy.
+/// Its licence, which every copy includes.
 pub(crate) const UPLOT_LICENSE: &str = include_str!("../assets/uPlot/LICENSE");

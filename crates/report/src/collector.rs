@@ -1,8 +1,8 @@
 //! From events to results: a state machine for every task and every CPU.
 //!
-//! A task is unborn, asleep, runnable, running or dead; each change of state books the time since the last one. A CPU
-//! runs a task, the stopper or nothing, and owes some nanoseconds of overhead, which are taken from the time that
-//! follows the [`Event::Overhead`]. Both books balance by construction: every interval goes to exactly one account.
+//! A task is unborn, asleep, runnable, running or dead. Each change of state accounts for the time since the last
+//! change. A CPU runs a task, the stopper or nothing. An [`Event::Overhead`] takes its time from the time that follows.
+//! Every interval goes to exactly one account, so both accounts balance.
 
 mod sums;
 mod waits;
@@ -26,9 +26,9 @@ use crate::throttles::BoundBy;
 use crate::violation::cpu_list;
 use waits::{Bound, Holds, waits, waits_no_more};
 
-/// The first so many tasks have their own latency histograms; the times of later ones are kept for their class only.
+/// The number of tasks with latency histograms of their own. Times of later tasks are kept only for their class.
 ///
-/// A task's four histograms take about 40 KB, so this bounds them to about 40 MB however many tasks there are.
+/// A task's four histograms take about 40 KB, so this bounds them to about 40 MB for any number of tasks.
 pub const DETAILED_TASKS: usize = 1024;
 
 /// Turns an event stream into [`Results`](crate::Results). Memory grows with tasks, groups and CPUs, not with time.
@@ -61,7 +61,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// For a machine of so many CPUs; one that has never an event counts as idle throughout.
+    /// A collector for a machine of `cpus` CPUs. A CPU without events counts as idle throughout.
     pub fn new(cpus: usize) -> Self {
         Self { cpus: vec![Cpu::default(); cpus], ..Self::default() }
     }
@@ -88,7 +88,8 @@ impl Collector {
         &mut self.cpus[id.index()]
     }
 
-    /// A stream that names a task nobody announced (a trace cut at its beginning): it gets a name of its number.
+    /// Adds a task that the stream names without an announcement (a trace cut at its beginning), with its number as
+    /// name.
     #[cold]
     fn unannounced(&mut self, id: TaskId) {
         for missing in self.tasks.len()..=id.index() {
@@ -263,7 +264,7 @@ impl Collector {
         tasks[id.index()].detail(id.index(), classes)
     }
 
-    /// The CPU's time from here on is the kernel's, for so long.
+    /// Counts the CPU's next `ns` nanoseconds as kernel time.
     #[inline]
     fn overhead(&mut self, at: u64, cpu: CpuId, kind: OverheadKind, ns: u64) {
         let balanced = self.balanced.take() == Some(at);

@@ -17,29 +17,29 @@ pub use figure::Figure;
 use metrics::{IDLE_WAITS, Index, Metric, Subject};
 use rows::Row;
 
-/// One of the things compared: a kernel, a machine, a file, or a combination.
+/// One side of a comparison: a kernel, a machine, a file, or a combination.
 #[derive(Clone, Debug)]
 pub struct Variant {
-    /// What people call it, such as `6.12`.
+    /// Its name, such as `6.12`.
     pub label: String,
-    /// Its runs, one a seed; none if all were stopped before their end: then it has no values.
+    /// Its runs, one for each seed. Empty if all were stopped before their end.
     pub runs: Vec<Results>,
 }
 
-/// Variants side by side. What the first has the others are compared with; what it has not, with the first that has it.
+/// Variants side by side. A figure is compared with the first variant that has it.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     variants: Vec<Variant>,
-    /// Of each run of each variant.
+    /// The index of each run of each variant.
     indexes: Vec<Vec<Index>>,
-    /// All were stopped: nothing is said of what differs.
+    /// Whether all runs were stopped before their end, so that nothing can be compared.
     unfinished: bool,
 }
 
-/// Marks changes of what the first of all has not.
+/// Marks changes that are relative to another variant than the first, which lacks the figure.
 const ELSEWHERE: &str = " †";
 
-/// So many of those that are left out are named.
+/// The most tasks that are named of those that the table leaves out.
 const NAMED: usize = 12;
 
 impl Comparison {
@@ -53,14 +53,13 @@ impl Comparison {
         Self { variants, indexes, unfinished: false }
     }
 
-    /// The same of runs that were all stopped somewhere: their figures are of unequal lengths of time, and nothing
-    /// stands out.
+    /// Marks all runs as stopped before their end. Their lengths differ, so nothing stands out.
     #[must_use]
     pub fn unfinished(self) -> Self {
         Self { unfinished: true, ..self }
     }
 
-    /// What is compared.
+    /// Returns the variants.
     pub fn variants(&self) -> &[Variant] {
         &self.variants
     }
@@ -74,9 +73,10 @@ impl Comparison {
         self.variants.iter().map(|variant| variant.runs.len()).max().unwrap_or(0)
     }
 
-    /// The table: for each class of tasks the metrics that change, each variant's mean with its spread and the change
-    /// against the first. Changes within the spread (marked `~` where another variant's is beyond it) and those too
-    /// small to matter are left out, and told of in a line.
+    /// Returns the table: for each class of tasks the metrics that change, with each variant's mean, its spread, and
+    /// its change relative to the first. A line counts the rows that are left out: changes within the spread, and
+    /// changes too small to matter. `~` marks a change within the spread in a row that another variant keeps in the
+    /// table.
     pub fn table(&self) -> String {
         let all = self.differing();
         let count = all.len();
@@ -93,17 +93,17 @@ impl Comparison {
         let mut text = if rows.is_empty() { String::new() } else { self.tables(&rows) };
         if left_out > 0 {
             let within = if self.repeats() > 1 { "within the spread or " } else { "" };
-            let mut line = format!("left out, {within}too small to matter: {left_out} of {count} rows");
+            let mut line = format!("{left_out} of {count} rows are left out ({within}too small to matter)");
             if !silent.is_empty() {
-                line.extend([", all those of ", &silent.join(", ")]);
+                line.extend([", among them all rows of ", &silent.join(", ")]);
             }
-            line.push_str(" (--all shows them)");
+            line.push_str(". --all shows them.");
             text.extend([&wrap(&line), "\n"]);
         }
         text
     }
 
-    /// The table with every row that differs in any digit, and the CPU time of all.
+    /// Returns the table with every row that differs in any digit, and the CPU time of all tasks.
     pub fn whole_table(&self) -> String {
         self.tables(&self.differing())
     }
@@ -115,7 +115,7 @@ impl Comparison {
         let blocks = others.chunks(per_block).map(|block| self.block(rows, block));
         let mut text = blocks.collect::<Vec<String>>().join("\n");
         if text.contains(ELSEWHERE) {
-            text.extend([ELSEWHERE.trim_start(), " against the first that has it, as the first of all has not\n"]);
+            text.extend([ELSEWHERE.trim_start(), " relative to the first column that has a value\n"]);
         }
         text
     }
@@ -213,7 +213,7 @@ impl Comparison {
                     let pair = row.pair(index);
                     let change =
                         pair.filter(|(base, _)| base.mean != 0.0).map(|(base, other)| other.mean / base.mean - 1.0);
-                    let chance = pair.is_some_and(|(base, other)| !base.apart(other) && !base.is(other));
+                    let chance = pair.is_some_and(|(base, other)| !base.is_disjoint(other) && !base.is(other));
                     cells.push(change.into());
                     if self.repeats() > 1 {
                         cells.push(if chance { "within" } else { "" }.into());
@@ -272,8 +272,8 @@ pub fn spread_table(runs: &[Results]) -> String {
     grid(&["tasks", "", "mean", "min", "max"], 2, lines)
 }
 
-/// What [`spread_table`] shows as data, with what that leaves out: CPU time and waits of groups that a class has, too,
-/// and waits beside idle CPUs where there were none.
+/// Returns the data of [`spread_table`], with the rows that it leaves out: CPU time and waits of groups that equal a
+/// class, and waits beside idle CPUs that are 0.
 pub fn spread_data(runs: &[Results]) -> DataTable {
     let all = Comparison::of(vec![Variant { label: String::new(), runs: runs.to_vec() }]);
     let columns = [

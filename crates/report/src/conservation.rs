@@ -1,19 +1,16 @@
-//! Work conservation: whether a task waits while a CPU that may run it is idle, for longer than balancing takes to
-//! notice.
+//! Work conservation: waits beside an idle CPU that may run the task, beyond the time in which balancing notices.
 //!
-//! An idle CPU looks for work in each of its scheduling domains once in a while, at the latest after the domain's
-//! `max_interval`; the look falls on a tick (its own, or that of the busy CPU that kicks it). So a task that waits on
-//! one CPU while another is idle should be seen within the interval of the lowest domain with both of them, rounded up
-//! to ticks, and a tick more: that is the *balance interval* of the two here. What a wait goes on beyond it, while the
-//! same CPU stays idle and the task may run there, is too long, and is counted.
+//! An idle CPU balances in each of its scheduling domains at least every `max_interval`, at a tick of its own or of the
+//! busy CPU that kicks it. A task that waits on one CPU while another is idle should therefore be found within a
+//! *balance interval*: the interval of the lowest domain with both CPUs, rounded up to ticks, and a tick. The part of a
+//! wait beyond this is counted, if the same CPU stays idle and the task may run there.
 //!
-//! A wait and an idle interval overlap until the first of the two ends; only then is there anything to look at, and
-//! only if it was longer than the shortest balance interval. Waiting tasks and idle CPUs are each kept in order of
-//! their beginning, so that only those long enough are looked at: every other event costs a list's push or removal.
+//! A wait and an idle interval overlap until the first of the two ends. Only then is the pair examined, and only if the
+//! overlap is longer than the shortest balance interval. Waiting tasks and idle CPUs are kept in order of their start,
+//! so all other events cost only a push to or a removal from a list.
 //!
-//! Where the limit of a task's group is used up, the task could not run, however idle that CPU is. The collector knows
-//! of limits: it says of a pair when it begins to be barred and when it is free again, and is asked whether it is
-//! barred now.
+//! A throttled task cannot run on any idle CPU where its group's limit is used up. The collector reports when such a
+//! pair becomes blocked and unblocked.
 
 use std::collections::BTreeMap;
 
@@ -98,7 +95,7 @@ struct Waiter {
     allowed: Option<Box<CpuMask>>,
 }
 
-/// The counter. It is told what tasks and CPUs do, and books what is too long to the tasks' accounts.
+/// The counter. It receives the states of tasks and CPUs, and adds excessive waits to the tasks' accounts.
 #[derive(Clone, Debug)]
 pub(crate) struct Conservation {
     waiting: Since,
@@ -146,8 +143,7 @@ impl Conservation {
         Some(Self { waiting, idle, offline, waiters, domains, chains, roots, range, excess, freed, worst: None })
     }
 
-    /// From `at` on there are these root domains, and these CPUs are isolated: an idle CPU is none for those who wait
-    /// elsewhere.
+    /// Sets the root domains and isolated CPUs from `at` on. A CPU that is idle in another root domain does not count.
     #[cold]
     pub(crate) fn root_domains(
         &mut self,
@@ -189,7 +185,7 @@ impl Conservation {
         self.waiting.begin(task.index(), at);
     }
 
-    /// A task is on another CPU; if it waits, it goes on waiting there.
+    /// Moves a task to another CPU, where its wait continues.
     #[inline]
     pub(crate) fn moves(&mut self, task: TaskId, to: CpuId) {
         self.waiter(task).cpu = to.0;
@@ -231,7 +227,7 @@ impl Conservation {
         self.freed.insert((task.0, cpu.0), at);
     }
 
-    /// A CPU goes idle.
+    /// Notes that a CPU becomes idle.
     #[inline]
     pub(crate) fn goes_idle(&mut self, at: u64, cpu: CpuId) {
         if cpu.index() < self.chains.len() && !self.offline.contains(cpu) {
@@ -266,7 +262,7 @@ impl Conservation {
         }
     }
 
-    /// The CPUs a task may run on change: a wait begins anew.
+    /// Changes the affinity of a task: its wait begins again.
     pub(crate) fn affinity(
         &mut self,
         at: u64,
@@ -291,8 +287,8 @@ impl Conservation {
         shared.map_or(self.range.1, |&(_, interval)| interval)
     }
 
-    /// From when on a task that waits since `waits` has waited too long beside a CPU that is idle since `idle`, and
-    /// might run there but for limits; if it has by now.
+    /// Returns the time from which a task that waits since `waits` has waited too long beside a CPU that is idle since
+    /// `idle`, without regard to limits. None if that is not yet the case.
     fn too_long(&self, at: u64, task: TaskId, waits: u64, cpu: CpuId, idle: u64) -> Option<u64> {
         let waiter = &self.waiters[task.index()];
         let freed = self.freed.get(&(task.0, cpu.0)).copied().unwrap_or(0);

@@ -1,7 +1,7 @@
-//! What CPU time was spent on, in the words of `/proc/stat` and `cpu.stat` (`cputime.c`, `cpuacct.c`).
+//! CPU time by kind, in the terms of `/proc/stat` and `cpu.stat` (`cputime.c`, `cpuacct.c`).
 //!
-//! As a kernel with `VIRT_CPU_ACCOUNTING_GEN` and without `IRQ_TIME_ACCOUNTING` does it: exact, not by sampling at
-//! ticks; an interrupt is the system time of the task it hits, and the CPU's `irq`.
+//! As in a kernel with `VIRT_CPU_ACCOUNTING_GEN` and without `IRQ_TIME_ACCOUNTING`, times are exact and not sampled at
+//! ticks. An interrupt counts as system time of the interrupted task, and as `irq` of the CPU.
 
 use vruntime_trace::OverheadKind;
 
@@ -78,7 +78,7 @@ impl CpuTimes {
     }
 }
 
-/// Where an overhead goes.
+/// The account of an overhead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Spent {
     User,

@@ -38,8 +38,8 @@ pub struct Column {
     pub kind: Kind,
 }
 
-/// One value. The variant is what the column's [`Kind`] asks for: `Text` for text, `Int` for counts and times, `Float`
-/// for shares and numbers, `Measure` for measures; `Nothing` where there is none.
+/// One value. Its variant matches the column's [`Kind`]: `Text` for text, `Int` for counts and times, `Float` for
+/// shares and numbers, `Measure` for measures; `Nothing` if there is none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Cell {
     /// There is none.
@@ -178,7 +178,7 @@ impl DataTable {
         self.rows.push(row);
     }
 
-    /// The title and the first `rows` rows for a terminal of 100 columns; what is left out is said.
+    /// Returns the title and the first `rows` rows for a terminal of 100 columns, and a note on rows that are left out.
     pub fn text(&self, rows: usize) -> String {
         if self.rows.is_empty() {
             return format!("{}\n", fit_text(&format!("{}: none", self.title), ""));
@@ -192,13 +192,13 @@ impl DataTable {
         format!("{}\n{table}{more}", fit_text(&format!("{}:", self.title), ""))
     }
 
-    /// As [`DataTable::text`], but without columns of these keys, the first of them first, as far as a narrow terminal
-    /// has no room for all; which is told.
+    /// As [`DataTable::text`], but on a narrow terminal without some of these columns, the first ones first, with a
+    /// note.
     pub(crate) fn text_without(&self, spare: &[&str], rows: usize) -> String {
         let (table, left_out) = self.narrowed(spare, rows, has_room);
         let mut text = table.text(rows);
         if !left_out.is_empty() {
-            let line = format!("without {}, for which there is no room here (--json has all)", left_out.join(", "));
+            let line = format!("too wide for {} (--json has all)", left_out.join(", "));
             text.extend([fit_text(&line, "").as_str(), "\n"]);
         }
         text

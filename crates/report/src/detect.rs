@@ -1,22 +1,19 @@
-//! The detector of lost work conservation: CPUs that stay idle while tasks that may run there wait elsewhere.
+//! Detects lasting violations of work conservation: CPUs that stay idle while tasks that may run there wait elsewhere.
 //!
-//! At every instant there are tasks that wait on busy CPUs, and CPUs that are idle with nobody on the way to them; of
-//! those that could be brought together, the fewer of the two are *wasted*. A task that waits for its group's limit, or
-//! for its own as a deadline task, does not count. That is no fault for a while: balancing looks once an interval, and
-//! evens a difference out step by step. The fault is a state that lasts. So the run is cut into windows of at least 100
-//! ms and at least four of the machine's longest balance intervals, and what was wasted is averaged over each. It is a
-//! violation if it is above what placement leaves by design (a twentieth of the machine, and three quarters of a CPU)
-//! in three windows in succession, and is in the third still three quarters of what it was in the first: working
-//! balancing leaves less. The tasks may take turns: each single wait can be short (for waits that are long by
-//! themselves see the results).
+//! At each instant, the number of *wasted* CPUs is the number of pairs of a waiting task and an idle CPU that may run
+//! it. Throttled tasks, and CPUs with a task on its way, do not count. Short waste is normal, since balancing works in
+//! intervals and steps. The run is therefore cut into windows of at least 100 ms and at least four of the longest
+//! balance intervals, and the waste is averaged over each window. A violation has more waste than placement leaves by
+//! design (a twentieth of the machine, and three quarters of a CPU) in three windows in succession, and the third has
+//! at least three quarters of the first. The tasks may take turns, so each single wait can be short.
 //!
-//! "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016) looks once a second and takes for a fault what is still there
-//! 100 ms later; a simulator need not save its looks, so every window is watched from end to end, and the length of a
-//! window follows the machine: on 64 CPUs of 8 nodes an idle CPU looks at the whole machine every 128 ms.
+//! "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016) checks once a second and confirms after 100 ms. Here every
+//! window is observed completely, and its length depends on the machine: on 64 CPUs of 8 nodes, an idle CPU balances
+//! over the whole machine every 128 ms.
 //!
-//! What the two CPUs have in common in the scheduling domains, and how the tasks came to wait there, tells which of the
-//! paper's four patterns it is. A fifth pattern is younger than the paper: wakeups preempt SCHED_IDLE tasks, since a
-//! CPU that runs only such tasks counts as idle (`sched_idle_cpu`).
+//! The scheduling domains that the two CPUs share, and the way in which the tasks came to wait, decide which of the
+//! paper's four patterns it is. A fifth pattern is newer: a CPU that runs only SCHED_IDLE tasks counts as idle for
+//! wakeups (`sched_idle_cpu`).
 
 mod sink;
 
@@ -28,11 +25,11 @@ use vruntime_trace::{CpuId, CpuMask, DomainInfo, TaskId};
 use crate::holds::Holds;
 use crate::violation::{Pattern, Side, Violation, cpu_list};
 
-/// A window is at least so long, nanoseconds: the paper's time of confirmation.
+/// The shortest window, nanoseconds: the paper's time of confirmation.
 const LEAST_WINDOW_NS: u64 = 100_000_000;
-/// And at least so many of the longest balance interval: 8 waiting tasks are evened out in 4 steps.
+/// The shortest window, in longest balance intervals: 8 waiting tasks are balanced in 4 steps.
 const INTERVALS: u64 = 4;
-/// At most so many violations are kept; the rest are counted.
+/// The most violations that are kept. The rest are counted.
 const MOST: usize = 64;
 
 /// Nanoseconds for which a CPU that met only tasks it may not take puts off its next look at most
@@ -82,7 +79,7 @@ struct Task {
     cpu: u32,
     /// Where it may run: an index of `masks`.
     affinity: u32,
-    /// The same, as far as anybody would move it there from where it is.
+    /// The same, restricted to CPUs that balancing would move it to.
     mask: u32,
     since: u64,
     /// Waiting in this window, nanoseconds.
@@ -126,7 +123,7 @@ struct Cpu {
     offline: bool,
     /// Tasks that wait here; while the CPU is idle they are about to run, and count for nothing.
     waiting: u32,
-    /// It is idle, and nobody is about to run here.
+    /// Set if it is idle, and no task is on its way.
     spare: bool,
     idle: u64,
     /// By affinity.
@@ -175,7 +172,7 @@ pub struct Detector {
     going_on: BTreeMap<Key, Option<usize>>,
     /// CPUs wasted in the window before the last, and in the last.
     before: [f64; 2],
-    /// Nobody need have noticed before then that tasks may run elsewhere now.
+    /// The time until which a change of affinity may go unnoticed.
     unnoticed_until: u64,
 }
 
@@ -294,7 +291,7 @@ impl Detector {
         }) as u32
     }
 
-    /// So many more tasks of that affinity wait on busy CPUs.
+    /// Adds `more` waiting tasks of this affinity on busy CPUs.
     fn want(&mut self, mask: u32, more: i32) {
         let wanting = &mut self.wanting[mask as usize];
         *wanting = wanting.saturating_add_signed(more);
@@ -318,7 +315,7 @@ impl Detector {
         self.all_spare = self.all_spare.saturating_add_signed(more);
     }
 
-    /// A CPU goes idle, or is idle no longer: those who wait there count, or do not.
+    /// Sets a CPU idle or busy: tasks that wait there count only on a busy CPU.
     fn set_idle(&mut self, cpu: usize, idle: bool) {
         let now = self.now;
         let it = self.cpu_mut(cpu);
@@ -337,7 +334,7 @@ impl Detector {
         self.look_at(cpu);
     }
 
-    /// What those who wait on a CPU wait for may be another thing now.
+    /// Checks again which waiting tasks of a CPU are throttled.
     fn look_again(&mut self, cpu: CpuId) {
         for index in 0..self.tasks.len() {
             let task = &self.tasks[index];
@@ -355,8 +352,8 @@ impl Detector {
         }
     }
 
-    /// How many tasks that wait on busy CPUs could run on spare ones now. Those that may run on all of a set of CPUs,
-    /// and the spare CPUs in it: as many as the fewer of the two, for the set of which that is most.
+    /// Returns how many tasks that wait on busy CPUs could run on spare CPUs now: the maximum over all sets of CPUs of
+    /// the smaller number of tasks restricted to the set, and spare CPUs in it.
     fn wasted_now(&self) -> u32 {
         if self.all_spare == 0 || self.all_wanting == 0 {
             return 0;
@@ -370,8 +367,8 @@ impl Detector {
         if most == 0 || self.holds.is_empty() { most } else { most.min(self.wasted_within_limits()) }
     }
 
-    /// The same, no less than it is, where limits bar tasks from some CPUs: as many tasks as could run on any of the
-    /// spare ones, or as many of those as any could run on.
+    /// Returns a lower bound of that number if limits exclude tasks from some CPUs: the tasks that could run on all
+    /// spare CPUs, or the spare CPUs that could run all tasks.
     fn wasted_within_limits(&self) -> u32 {
         let cpus = (0u32..).map(CpuId).zip(&self.cpus);
         let mut spare: Vec<(CpuId, bool)> = cpus.filter(|(_, it)| it.spare).map(|(cpu, _)| (cpu, false)).collect();
@@ -392,7 +389,7 @@ impl Detector {
         wanting.min(spare.iter().filter(|(_, used)| *used).count() as u32)
     }
 
-    /// Time goes on to `at`, through the ends of windows.
+    /// Advances the time to `at`, through the ends of windows.
     fn advance(&mut self, at: u64) {
         while self.detected.window_ns > 0 && at >= self.start + self.detected.window_ns {
             self.pass(self.start + self.detected.window_ns);
@@ -440,7 +437,7 @@ impl Detector {
         }
     }
 
-    /// Whether what was wasted lasts, and if so who was idle, and where tasks waited.
+    /// Checks whether the waste lasts, and finds the idle CPUs and the CPUs with waiting tasks.
     fn judge(&mut self) {
         let wasted = self.wasted as f64 / self.detected.window_ns as f64;
         self.detected.wasted_cpus = self.detected.wasted_cpus.max(wasted);
@@ -484,8 +481,8 @@ impl Detector {
         seen
     }
 
-    /// Of the idle CPUs the nearest to which tasks could go that waited on `waiting`, for longer than `least` in all:
-    /// the one in the smallest domain with both, for it should have taken the work first.
+    /// Returns the nearest idle CPU for tasks that waited on `waiting` for longer than `least` in total: the one in the
+    /// smallest common domain, which should have pulled first.
     fn nearest(&self, idle: &[usize], waiting: usize, least: u64) -> Option<usize> {
         let queues = self.cpus[waiting].queues.iter().filter(|(_, queue)| queue.total > least);
         let masks: Vec<Option<&CpuMask>> = queues.map(|(&mask, _)| self.masks[mask as usize].as_ref()).collect();
@@ -497,7 +494,7 @@ impl Detector {
         idle.iter().copied().filter(|&cpu| may_take(cpu)).min_by_key(size)
     }
 
-    /// Lists what a window has shown. What the one before it showed, too, goes on.
+    /// Adds the violations of a window. Those of the previous window continue.
     fn list(&mut self, seen: BTreeMap<Key, Violation>) {
         let mut going_on = BTreeMap::new();
         for (key, window) in seen {
@@ -574,8 +571,8 @@ impl Detector {
         (key, violation)
     }
 
-    /// Between whom balancing should have moved tasks: the groups of the two CPUs in the domain that they have in
-    /// common; without one all the CPUs that each can be balanced with.
+    /// Returns the groups of the two CPUs in their common domain, between which balancing should have moved tasks.
+    /// Without one, returns all CPUs that each is balanced with.
     fn sides(&self, domain: Option<&DomainInfo>, idle: usize, waiting: usize) -> (CpuMask, CpuMask) {
         let [idle, waiting] = [idle, waiting].map(|cpu| CpuId(cpu as u32));
         let alone = |cpu: CpuId| -> CpuMask { [cpu].into_iter().collect() };

@@ -9,8 +9,8 @@ pub(crate) struct Claim {
     pub(crate) demand: u64,
 }
 
-/// Divides `capacity` in proportion to weight; what somebody cannot use goes to the others. The parts sum to the
-/// smaller of `capacity` and all demand, to rounding (one unit a claim).
+/// Divides `capacity` in proportion to weight. Capacity that one claim cannot use goes to the others. The parts add up
+/// to the smaller of `capacity` and the total demand, up to rounding (one unit for each claim).
 pub(crate) fn divide(capacity: u64, claims: &[Claim]) -> Vec<u64> {
     let mut order: Vec<usize> = (0..claims.len()).collect();
     // Who is satisfied first: the smallest demand per weight. Compared as cross products, so nothing is rounded.
@@ -46,8 +46,7 @@ pub(crate) const fn group_weight(weight: u32) -> u64 {
     weight as u64 * 1024 / 100
 }
 
-/// Weight of who is guaranteed so many percent of the machine, beside others of whom that is said: more than nothing if
-/// it is 0.
+/// Returns the weight of a guarantee of `percent` of the machine beside other guarantees: above 0 even for 0 %.
 pub(crate) const fn guaranteed_weight(percent: u32) -> u64 {
     percent as u64 * 1024 + 1
 }

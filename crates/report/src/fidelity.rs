@@ -226,8 +226,8 @@ impl Cell {
         (low, high)
     }
 
-    /// How far the value lies from the recorded range, in tolerances at that end: 0 within the range, 1 at the edge of
-    /// what is allowed. Infinite if there is none, or no tolerance.
+    /// Returns the distance of the value from the recorded range, in tolerances at that end: 0 within the range, 1 at
+    /// the allowed limit. Infinite if there is no value or no tolerance.
     pub fn strain(&self) -> f64 {
         let (low, high) = self.range();
         let (least, most) = self.allowed;
@@ -406,7 +406,7 @@ pub fn table(cells: &[Cell]) -> String {
 fn telling_line(cells: &[Cell]) -> String {
     let telling: Vec<&Cell> = cells.iter().filter(|cell| cell.is_telling()).collect();
     let inside = telling.iter().filter(|cell| cell.inside).count();
-    format!("of the {} that a machine on which nothing happens would miss, {inside} are inside", telling.len())
+    format!("{inside} of the {} cells that a value of 0 would not satisfy are inside", telling.len())
 }
 
 /// All cells as data, whatever their verdict.

@@ -13,7 +13,7 @@ pub struct CpuFrequency {
     pub residency: Vec<(u32, u64)>,
     /// How often it changed.
     pub changes: u64,
-    /// What it took while it was busy, microjoules; none if nobody knows what it takes.
+    /// Energy while busy, microjoules. None if the power is unknown.
     pub energy_uj: Option<u64>,
 }
 
@@ -26,7 +26,7 @@ impl CpuFrequency {
     }
 }
 
-/// The frequencies of every CPU, while the run goes on.
+/// The frequencies of every CPU during the run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Frequencies {
     cpus: BTreeMap<u32, Cpu>,
@@ -34,7 +34,7 @@ pub(crate) struct Frequencies {
     power: BTreeMap<u32, Vec<(u32, u64)>>,
     /// Wakeups look at it.
     looked_at: bool,
-    /// Root domains, by their first CPUs, where nobody looks at energy, and since when.
+    /// Root domains, by their first CPUs, that ignore energy, and since when.
     overutilized: BTreeMap<u32, u64>,
     overutilized_ns: u64,
 }
@@ -68,7 +68,7 @@ impl Frequencies {
         }
     }
 
-    /// Whether somebody looks at energy in the root domain whose first CPU is `root` changes.
+    /// Sets whether the root domain whose first CPU is `root` ignores energy.
     pub(crate) fn overutilized(&mut self, at: u64, root: CpuId, on: bool) {
         if on {
             self.overutilized.entry(root.0).or_insert(at);
@@ -77,7 +77,7 @@ impl Frequencies {
         }
     }
 
-    /// For how long nobody has looked at energy; none if nobody does anyway.
+    /// Returns the time in which energy was ignored. None if it is never considered.
     pub(crate) fn overutilized_ns(&self, at: u64) -> Option<u64> {
         let open: u64 = self.overutilized.values().map(|since| at.saturating_sub(*since)).sum();
         self.looked_at.then_some(self.overutilized_ns + open)

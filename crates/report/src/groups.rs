@@ -50,7 +50,7 @@ pub(crate) fn group_results(groups: &[Group], tasks: &[Task], entitled: &[u64]) 
     results
 }
 
-/// What `cpu.weight` would say of an autogroup: it weighs as much as a task of its nice value, and 1024 is 100
+/// Returns the `cpu.weight` of an autogroup: the weight of a task of its nice value, where 1024 is 100
 /// (`cpu_weight_read_u64`, rounded to nearest).
 fn autogroup_weight(nice: i8) -> u32 {
     ((weight::down(weight::of_nice(nice)) * 100 + 512) / 1024).max(1) as u32

@@ -1,5 +1,5 @@
-//! What keeps a runnable task from a CPU besides others who have it: its group's limit, the bandwidth of real-time
-//! tasks, a deadline task's own runtime. Whoever waits for one of these waits for no CPU.
+//! Reasons other than a busy CPU that keep a runnable task from running: its group's limit, the bandwidth of real-time
+//! tasks, or a deadline task's own runtime.
 
 use vruntime_trace::{CpuId, DeadlineEvent, Event, GroupId, Running, SchedPolicy, TaskId};
 
@@ -33,7 +33,7 @@ pub(crate) enum Changed {
     On(CpuId),
 }
 
-/// What is held back now.
+/// The present throttling.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Holds {
     tasks: Vec<Task>,
@@ -130,13 +130,13 @@ impl Holds {
         self.tasks.len() as u32
     }
 
-    /// Nobody is held back.
+    /// Whether no task is throttled.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.limits.is_empty() && self.rt.is_empty() && self.spent == 0
     }
 
-    /// Whether a task would be held back on a CPU.
+    /// Whether a task would be throttled on a CPU.
     pub(crate) fn hold(&self, task: TaskId, cpu: CpuId) -> bool {
         self.why(task, cpu).is_some()
     }

@@ -1,5 +1,5 @@
-//! Results as JSON, in the shape of the project's recordings of real kernels: what was run, then `observed`, one
-//! entry a run, with the recordings' field names and more beside them.
+//! Results as JSON, in the format of the recordings of real kernels: the setup, then `observed`, one entry for each
+//! run, with additional fields.
 
 use std::collections::BTreeMap;
 
@@ -183,7 +183,7 @@ struct Task {
     attributes: Attributes,
 }
 
-/// What decides who goes first, as it was at the end of the run.
+/// Priority and policy at the end of the run.
 #[derive(Serialize)]
 struct Attributes {
     policy: &'static str,
@@ -572,7 +572,7 @@ struct Frequency {
     total_trans: u64,
     /// Seconds at each frequency, kHz.
     time_in_state: BTreeMap<u32, f64>,
-    /// What it took while it was busy, joules. Only where somebody knows.
+    /// Energy while busy, joules, if the power is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     energy_j: Option<f64>,
 }

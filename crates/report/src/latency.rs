@@ -9,10 +9,10 @@ pub(crate) const SEVERAL: u64 = 20;
 /// Of fewer the 99th percentile is the worst.
 pub(crate) const HUNDRED: u64 = 100;
 
-/// What is told of a distribution of times, in nanoseconds.
+/// Key figures of a distribution of times, in nanoseconds.
 ///
-/// Percentiles are read from a histogram with two significant digits (within 1 % of the true value, exact below
-/// 256 ns); `min_ns`, `max_ns`, `mean_ns`, `last_ns` and `count` are exact.
+/// Percentiles are from a histogram with two significant digits (within 1 % of the true value, exact below 256 ns).
+/// `min_ns`, `max_ns`, `mean_ns`, `last_ns` and `count` are exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency {
     /// How many times were recorded; never 0.
@@ -44,10 +44,10 @@ pub struct Latency {
 /// How many times wait until they are put into a histogram together.
 const PENDING: usize = 12;
 
-/// Records times. Empty until the first: a histogram is about 10 KB once it holds a second.
+/// Records times. Empty until the first, since a histogram takes about 10 KB once it holds a second.
 ///
-/// A run has thousands of them, each of which is told something now and then: the histogram is out of every cache by
-/// then. So what is new waits in the one line that has to be fetched anyway.
+/// A run has thousands of recorders, each with rare values, so histograms are in no cache. New values therefore wait in
+/// the one cache line that is needed in any case.
 #[derive(Clone, Debug, Default)]
 #[repr(C, align(64))]
 pub(crate) struct Recorder {
@@ -81,12 +81,12 @@ impl Recorder {
     /// There is no room left for it to wait, or it is longer than 4.29 s.
     #[inline(never)]
     fn record_at_once(&mut self, ns: u64) {
-        self.settle();
+        self.flush();
         self.recorded.get_or_insert_default().add(ns);
     }
 
-    /// Puts what waits into the histogram; what is read then needs no copy.
-    pub(crate) fn settle(&mut self) {
+    /// Adds the pending values to the histogram, so that reading it needs no copy.
+    pub(crate) fn flush(&mut self) {
         let waiting = std::mem::take(&mut self.waiting) as usize;
         if waiting > 0 {
             self.recorded.get_or_insert_default().add_all(&self.pending[..waiting]);
@@ -104,7 +104,7 @@ impl Recorder {
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        self.settle();
+        self.flush();
         if let Some(theirs) = other.whole() {
             self.recorded.get_or_insert_default().merge(&theirs);
         }
@@ -228,14 +228,14 @@ mod tests {
         assert_eq!((latency.min_ns, latency.p50_ns, latency.p90_ns, latency.max_ns), (0, 0, 255, 255));
     }
 
-    /// Whatever waits, and whenever it is asked for.
+    /// Pending values count at any time.
     #[test]
     fn what_waits_counts() {
         let (mut asked, mut settled) = (Recorder::default(), Recorder::default());
         for value in 1..=3 * PENDING as u64 + 5 {
             asked.record(value);
             settled.record(value);
-            settled.settle();
+            settled.flush();
             let latency = asked.latency().unwrap();
             assert_eq!((latency.count, latency.min_ns, latency.max_ns, latency.last_ns), (value, 1, value, value));
             assert_eq!(latency.mean_ns, value.div_ceil(2));

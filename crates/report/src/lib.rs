@@ -1,5 +1,5 @@
-//! Results: what every task, class, group and CPU got, from an event stream; and the tables, JSON, comparisons and
-//! verdicts made of them.
+//! Results of a run: the figures of every task, class, group and CPU from an event stream, with tables, JSON,
+//! comparisons and verdicts.
 //!
 //! ```
 //! use vruntime_report::Collector;
@@ -21,9 +21,9 @@
 //! assert_eq!((account.cpu_ns, account.run_delay_ns, account.sleeping_ns), (200, 50, 750));
 //! ```
 //!
-//! A task's life is split exactly: running + run delay + sleeping = life. So is a CPU's time: busy + overhead +
-//! idle = elapsed. Time the kernel spends while a task has the CPU (a tick, a context switch) is in the task's CPU
-//! time, as the kernel accounts it, and in the CPU's overhead rather than its busy time.
+//! A task's life is divided exactly: running + run delay + sleeping = life. So is a CPU's time: busy + overhead + idle
+//! = elapsed. Kernel time while a task has the CPU (a tick, a context switch) counts as the task's CPU time, as the
+//! kernel accounts it, and as the CPU's overhead.
 
 // What comes from a user ends in an error, never in a panic; what cannot happen says why where it stands.
 #![cfg_attr(
@@ -42,6 +42,7 @@ mod cputime;
 mod data;
 mod detect;
 mod entitlement;
+mod explain;
 pub mod fidelity;
 mod frequency;
 mod groups;

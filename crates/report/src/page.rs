@@ -1,8 +1,7 @@
-//! A report as one page: works offline, light and dark, from the keyboard and on paper.
+//! A report as one self-contained page, for light and dark displays, keyboards and paper.
 //!
-//! Everything a page shows is in it: the script and the styles of `assets/`, uPlot for charts, and the data as JSON in
-//! an element of its own. Names of tasks are any bytes; nothing of the data can end that element, and the script shows
-//! it as text only.
+//! The page contains its script and styles from `assets/`, uPlot for charts, and the data as JSON in an element of its
+//! own. Task names can be any bytes: no data can end that element, and the script shows them as text only.
 
 use std::fmt::Write as _;
 
@@ -17,7 +16,7 @@ const TEMPLATE: &str = include_str!("../assets/page.html");
 const STYLE: &str = include_str!("../assets/page.css");
 const SCRIPT: &str = include_str!("../assets/page.js");
 
-/// Rows of a table on a page; what is beyond is said, and in the JSON and the other files.
+/// The most rows of a table on a page. A note states the rest, which JSON and other files have.
 const MOST_ROWS: usize = 2_000;
 
 /// One bar: a part of something, and a mark to compare it with.
@@ -33,10 +32,10 @@ pub struct Bar {
     pub text: String,
 }
 
-/// Bars are told one by one up to this many.
+/// The most bars of their own.
 const MOST_BARS: usize = 24;
 
-/// So much shorter than the longest, a bar cannot be seen.
+/// The part of the longest bar below which a bar cannot be seen.
 const TOO_SHORT: f64 = 0.005;
 
 impl Bar {
@@ -120,7 +119,7 @@ impl Page {
         self.summary.push(sentence.into());
     }
 
-    /// Adds a sentence that is folded away below the summary, for whoever wants to know more.
+    /// Adds a sentence that is folded away below the summary.
     pub fn fold(&mut self, sentence: impl Into<String>) {
         self.folded.push(sentence.into());
     }
@@ -181,7 +180,7 @@ impl Page {
         let folded = match self.folded.len() {
             0 => String::new(),
             count => format!(
-                "<details class=\"know\"><summary>{count} more to know</summary><ul class=\"said\">{}</ul></details>",
+                "<details class=\"know\"><summary>{count} more notes</summary><ul class=\"said\">{}</ul></details>",
                 list(&self.folded)
             ),
         };

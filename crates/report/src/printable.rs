@@ -1,4 +1,4 @@
-//! Names are any bytes, and what is printed goes to a terminal.
+//! Escapes names, which can be any bytes, for a terminal.
 
 use std::fmt::Write as _;
 

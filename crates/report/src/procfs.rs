@@ -1,6 +1,6 @@
-//! A snapshot as text: `/sys/kernel/debug/sched/debug`, `/proc/schedstat` and `/proc/PID/sched`, with the simulated
-//! kernel's field names, order and columns. Of the kernels before 6.1 it has the names of what they have in common with
-//! what is kept here; the first CFS and O(1) have those of 3.10.
+//! Snapshots as text: `/sys/kernel/debug/sched/debug`, `/proc/schedstat` and `/proc/PID/sched`, with the simulated
+//! kernel's field names, order and columns. For kernels before 6.1, only fields that exist in both are written. The
+//! first CFS and O(1) use the names of 3.10.
 
 use std::fmt::Write as _;
 

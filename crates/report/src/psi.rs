@@ -1,13 +1,14 @@
-//! Pressure stall information of the CPUs (`psi.c`, `/proc/pressure/cpu`, `cpu.pressure`): how much of the time tasks
-//! of a group waited for a CPU.
+//! Pressure stall information of the CPUs (`psi.c`, `/proc/pressure/cpu`, `cpu.pressure`): the part of the time in
+//! which tasks of a group waited for a CPU.
 //!
-//! Made from the event stream, and exact there: the kernel's own accounts change at enqueue, dequeue and switch, which
-//! are the events `Wakeup`, `WakeupNew`, `Migrate`, `MoveGroup` and `Switch`; nothing else enters them. (A task whose
-//! dequeue is delayed counts as asleep, as its `Switch` says.) The scheduler itself is not touched.
+//! It is computed exactly from the event stream. The kernel's own accounts change at enqueue, dequeue and switch, which
+//! are the events `Wakeup`, `WakeupNew`, `Migrate`, `MoveGroup` and `Switch`. A task with a delayed dequeue counts as
+//! asleep.
 //!
-//! On one CPU *some* passes while a task of the group waits, *full* while none of them runs at that. Over the CPUs it
-//! is the mean, weighted with the ticks each was not idle in; every two seconds and a tick that mean is added to the
-//! total and to the averages. What a CPU did within less than a tick of such a period is lost, as it is in the kernel.
+//! On one CPU, *some* is the time in which a task of the group waits, and *full* the part of it in which none runs.
+//! Over the CPUs it is the mean, weighted with the ticks in which each was not idle. Every two seconds and a tick, the
+//! mean is added to the total and the averages. As in the kernel, activity of less than a tick in such a period is
+//! lost.
 
 use vruntime_trace::loadavg::calc_load;
 use vruntime_trace::{CpuId, GroupId, PrevState, Running, TaskId};

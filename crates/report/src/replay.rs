@@ -12,10 +12,10 @@ use crate::replay_progress::Progress;
 use crate::results::TaskResult;
 use crate::units::{counted, percent, time};
 
-/// A task counts in the summary if it had so much of a CPU, in thousandths.
+/// The least CPU time of a task in the summary, thousandths of a CPU.
 const LARGE_PERMILLE: u64 = 5;
 
-/// So much of the CPU time may be without a place: what tasks were charged for began before the trace did.
+/// The part of the charged CPU time that may be without a place, because it was before the trace began.
 const UNPLACED: f64 = 0.02;
 
 /// What one run, or the recording, gave a task.
@@ -75,8 +75,7 @@ pub struct ReplayTask {
 }
 
 impl ReplayTask {
-    /// Whether it is in the what-if only: a copy, or somebody who runs beside. Then there is nothing recorded and
-    /// replayed of it.
+    /// Whether it is in the what-if only, as a copy or an added workload, without recorded and replayed figures.
     pub fn is_added(&self) -> bool {
         self.habit.is_empty()
     }
@@ -102,7 +101,7 @@ pub struct ReplayCheck {
     pub seeds: Vec<Self>,
 }
 
-/// What is told of these times; none if there are none.
+/// Returns the key figures of these times; None without times.
 pub fn latency_of(times: &[u64]) -> Option<Latency> {
     let mut recorder = Recorder::default();
     for &ns in times {
@@ -145,7 +144,7 @@ impl ReplayCheck {
             (behind, before) => format!("All {who} together get {behind} % of a CPU instead of {before}"),
         };
         if added > 0.0 {
-            text.extend([", and those beside them ", &percent(added)]);
+            text.extend([", and added tasks ", &percent(added)]);
         }
         let each = Each::new(self);
         let shares = recorded().filter(|task| each.is_certain(task, |run| Some(run.cpu_ns)));
@@ -242,16 +241,15 @@ impl ReplayCheck {
         (never, all)
     }
 
-    /// What part of the CPU time that tasks were charged for in the recording is in none of its stretches, if that is 2
-    /// % or more.
+    /// Returns the part of the recording's charged CPU time that is in none of its stretches, if that is 2 % or more.
     pub fn unplaced(&self) -> Option<f64> {
         let placed: u64 = self.tasks.iter().map(|task| task.recorded.cpu_ns).sum();
         let part = share(self.charged_ns.saturating_sub(placed), self.charged_ns);
         (part >= UNPLACED).then_some(part)
     }
 
-    /// The largest difference of a CPU share of all small tasks of one name, with that name, among those that have
-    /// enough of a CPU together.
+    /// Returns the largest difference of a CPU share over the small tasks of one name, with that name, among names with
+    /// enough CPU time.
     pub fn worst_name(&self) -> Option<(f64, &str)> {
         let least = self.elapsed_ns.0 / 1000 * LARGE_PERMILLE;
         let mut names: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
@@ -287,14 +285,14 @@ impl ReplayCheck {
         // Small tasks are not judged one by one, and a recording may be made of them.
         let most = cpu >= 0.8 && of_switches >= 0.5;
         let verdict = match (good && near == of && most, good || fair) {
-            (true, _) => "a what-if of this trace can be trusted as far as this goes",
+            (true, _) => "a what-if of this trace is as accurate as these differences",
             (false, true) => {
-                "trust a what-if for CPU time, and beyond that for what is much larger than these differences"
+                "trust a what-if for CPU time; trust other changes only if they are much larger than these differences"
             }
-            (false, false) => "trust a what-if only for what is much larger than these differences",
+            (false, false) => "trust only changes that are much larger than these differences",
         };
         let latencies = match of {
-            0 => "no task has enough wakeups to compare their latency".to_owned(),
+            0 => "no task has enough wakeups for a comparison of latency".to_owned(),
             _ => format!(
                 "p50 and p99 of the wakeup latency are within 20 % or 100 us for {near} of {}",
                 counted(of as u64, "task", "tasks")
@@ -304,7 +302,10 @@ impl ReplayCheck {
             format!(" (small ones of one name together: {:.2} points, {})", off * 100.0, printable(name))
         });
         let unplaced = self.unplaced().map_or_else(String::new, |part| {
-            format!("; {} % of the CPU time that tasks were charged for has no place in the recording, for switches are missing", percent(part))
+            format!(
+                "; {} % of the charged CPU time has no place in the recording, because switches are missing",
+                percent(part)
+            )
         });
         let missing = match never {
             0 => String::new(),
@@ -435,11 +436,15 @@ mod tests {
 
     #[test]
     fn the_summary_says_how_far_to_trust() {
-        assert!(check(403_000_000, 105).summary().contains("can be trusted"), "{}", check(403_000_000, 105).summary());
+        assert!(
+            check(403_000_000, 105).summary().contains("as accurate as these differences"),
+            "{}",
+            check(403_000_000, 105).summary()
+        );
         assert!(check(415_000_000, 105).summary().contains("for CPU time"));
         let bad = check(600_000_000, 105);
         assert!(
-            bad.summary().contains("within 20.00 points") && bad.summary().contains("only for"),
+            bad.summary().contains("within 20.00 points") && bad.summary().contains("trust only changes"),
             "{}",
             bad.summary()
         );
@@ -501,7 +506,10 @@ mod tests {
         (check.tasks[0].recorded.switches, check.tasks[0].replayed.switches) = (900, 500);
         assert_eq!((check.switches_off(), check.all_switches_off()), (Some(0.0), Some(-0.4)));
         let told = check.summary();
-        assert!(told.contains("differ by +0.0 % (all tasks together: -40.0 %)") && told.contains("only for"), "{told}");
+        assert!(
+            told.contains("differ by +0.0 % (all tasks together: -40.0 %)") && told.contains("trust only changes"),
+            "{told}"
+        );
     }
 
     #[test]
@@ -512,8 +520,7 @@ mod tests {
         check.charged_ns = 800_000_000;
         let told = check.summary();
         assert!(
-            told.contains("; 50.00 % of the CPU time that tasks were charged for has no place")
-                && told.contains("only for"),
+            told.contains("; 50.00 % of the charged CPU time has no place") && told.contains("trust only changes"),
             "{told}"
         );
     }
@@ -536,7 +543,11 @@ mod tests {
         };
         let all = children(|_| 2_000_000);
         assert_eq!((all.never_ran(), all.worst_name()), ((0, 31), Some((0.0, "true"))));
-        assert!(all.summary().contains("can be trusted") && !all.summary().contains("never"), "{}", all.summary());
+        assert!(
+            all.summary().contains("as accurate as these differences") && !all.summary().contains("never"),
+            "{}",
+            all.summary()
+        );
         let some = children(|number| if number < 20 { 0 } else { 2_000_000 }).summary();
         assert!(some.contains("(small ones of one name together: 2.00 points, true)"), "{some}");
         assert!(
@@ -567,7 +578,7 @@ mod tests {
         check.tasks[1].what_if = Some(ReplayMeasure { cpu_ns: 600_000_000, ..ReplayMeasure::default() });
         assert_eq!(
             check.what_if_sentence().unwrap(),
-            "All recorded tasks together get 20.15 % of a CPU instead of 40.30, and those beside them 60.00; most changes for web-1, \
+            "All recorded tasks together get 20.15 % of a CPU instead of 40.30, and added tasks 60.00; most changes for web-1, \
              from 40.30 to 20.15 %."
         );
         // What is alike in all digits that are told does not change.

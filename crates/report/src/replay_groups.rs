@@ -39,8 +39,7 @@ impl From<&GroupResult> for ReplayGroupMeasure {
 pub struct ReplayGroup {
     /// Its path.
     pub path: String,
-    /// The CPU time that its tasks and those of groups below it had in the trace, nanoseconds, if it is known who they
-    /// are.
+    /// The CPU time in the trace of its tasks and of groups below, nanoseconds, if they are known.
     pub recorded_ns: Option<u64>,
     /// What the replay as recorded gave; none: it is of a rule.
     pub replayed: Option<ReplayGroupMeasure>,
@@ -192,7 +191,7 @@ impl ReplayCheck {
             ("replayed_cpu_ns", "CPU time: replayed", NS),
             ("what_if_cpu_ns", "CPU time: what if", NS),
         ];
-        let mut table = DataTable::new("replay_groups", "Groups, and what they were entitled to", &heads);
+        let mut table = DataTable::new("replay_groups", "Groups and their entitlements", &heads);
         for group in &self.groups {
             let both = [(group.replayed, self.elapsed_ns.1), (group.what_if, self.elapsed_ns.2)];
             let recorded = group.recorded_ns.map(|ns| ns as f64 / self.elapsed_ns.0.max(1) as f64);

@@ -208,7 +208,7 @@ impl<'a> Each<'a> {
             self.of_task(&task.name, |_, task| Some(read(&pick(task)?)? as f64))
         };
         let pair = of(|task| Some(task.replayed)).zip(of(|task| task.what_if));
-        self.check.seeds.is_empty() || pair.is_some_and(|(replayed, what_if)| replayed.apart(what_if))
+        self.check.seeds.is_empty() || pair.is_some_and(|(replayed, what_if)| replayed.is_disjoint(what_if))
     }
 
     fn rows_of_task(&self, task: &'a ReplayTask) -> Vec<Row<'a>> {
@@ -334,9 +334,9 @@ impl ReplayCheck {
         rows.filter(|row| row.replayed.is_some() || row.what_if.is_some()).collect()
     }
 
-    /// The recording, the replays as recorded and the what-ifs of several seeds: mean ± half the range, and what
-    /// changes from the replay as recorded to the what-if. Rows in which that is within the spread, or too small to
-    /// matter, are left out, and told of in a line.
+    /// Returns the recording, the replays as recorded and the what-ifs of several seeds: mean ± half the range, and the
+    /// change from the replay as recorded to the what-if. A line counts the rows that are left out, because the change
+    /// is within the spread or too small.
     pub fn over_seeds_text(&self, all: bool) -> String {
         let what_if = self.what_if_cpus.is_some();
         let rows = self.spread_rows(self.shown(all));
@@ -365,7 +365,7 @@ impl ReplayCheck {
         text.push_str(&self.rest(all));
         if left_out > 0 {
             let line = format!(
-                "left out, within the spread or too small to matter: {left_out} of {} rows (--all shows them)",
+                "{left_out} of {} rows are left out (within the spread or too small to matter). --all shows them.",
                 rows.len()
             );
             text.extend([&fit_text(&line, ""), "\n"]);
@@ -426,7 +426,7 @@ impl ReplayCheck {
             };
             let pair = row.base().zip(row.what_if);
             let change = pair.filter(|(base, _)| base.mean != 0.0).map(|(base, other)| other.mean / base.mean - 1.0);
-            let within = pair.is_some_and(|(base, other)| !base.apart(other) && !base.is(other));
+            let within = pair.is_some_and(|(base, other)| !base.is_disjoint(other) && !base.is(other));
             table.push(vec![
                 row.name().into(),
                 row.metric.name.into(),
@@ -440,8 +440,8 @@ impl ReplayCheck {
         Some(table)
     }
 
-    /// All figures of several seeds, for `--json`: a list of `task`, `group` or `cpu`, `metric`, `unit`, `recorded`,
-    /// and for `replayed` and `what_if` `mean`, `min` and `max`. None of one seed.
+    /// Returns all figures of several seeds for `--json`: a list of `task`, `group` or `cpu`, `metric`, `unit`,
+    /// `recorded`, and for `replayed` and `what_if` `mean`, `min` and `max`. None for one seed.
     pub(crate) fn over_seeds_json(&self) -> Option<Value> {
         let row = |row: Row<'_>| {
             let [task, group, cpu] = subject(row.subject).map(|cell| cell.json());
@@ -479,8 +479,8 @@ mod tests {
     use super::*;
     use crate::replay::latency_of;
 
-    /// One seed: a server in a closed loop with this CPU time in the replay and in the what-if, of a second, and a task
-    /// that is in the what-if only.
+    /// One seed: a server in a closed loop with this CPU time, of a second, in the replay and in the what-if, and a
+    /// task that is in the what-if only.
     fn seed(replayed: u64, what_if: u64) -> ReplayCheck {
         let measure = |cpu_ns: u64| ReplayMeasure {
             cpu_ns,
@@ -579,7 +579,7 @@ mod tests {
         let found = rows(&text);
         assert!(found.iter().any(|row| row == "server-1 CPU % 20.00 20.00 ±1.00 21.00 ±1.00 ~+1.00 pp"), "{text}");
         assert!(!text.contains("switches 2"), "{text}");
-        assert!(text.contains("left out, within the spread or too small to matter: "), "{text}");
+        assert!(text.contains(" are left out (within the spread or too small to matter)"), "{text}");
         assert!(all.over_seeds_text(true).lines().count() > text.lines().count());
         let sentence = all.what_if_sentence().unwrap();
         assert!(!sentence.contains("most changes"), "{sentence}");

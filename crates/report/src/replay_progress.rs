@@ -15,7 +15,7 @@ use crate::units::{count, percent, time};
 
 /// A change of progress below this is none.
 const CHANGED: f64 = 0.01;
-/// At most so many names are in the sentence about progress, and as many groups.
+/// The most names, and the most groups, in the sentence about progress.
 const NAMED: usize = 3;
 
 /// What tasks that are in closed loops get done in a what-if.
@@ -33,8 +33,8 @@ pub struct Progress {
     pub what_if_rounds_per_s: f64,
     /// How much of the recorded work they do in the what-if, as a multiple of it.
     pub progress: f64,
-    /// When the recorded work is done in the what-if, nanoseconds after its start, if it goes evenly. None: not before
-    /// the what-if ends.
+    /// The time at which the recorded work is done in the what-if, nanoseconds after its start, at a steady speed.
+    /// None: after the end of the what-if.
     pub done_ns: Option<u64>,
     /// Their CPU time in the recording, nanoseconds.
     pub cpu_ns: u64,
@@ -164,14 +164,14 @@ impl ReplayCheck {
         all
     }
 
-    /// Whether so much work gets on faster or slower that it is worth a sentence.
+    /// Whether the change of progress is large enough for a sentence.
     fn changes(&self, progress: &Progress) -> bool {
         let least = self.elapsed_ns.0 / 1000 * JUDGED_PERMILLE;
         progress.cpu_ns >= least && (progress.progress - 1.0).abs() >= CHANGED
     }
 
-    /// What the largest programs in closed loops get done, and the largest groups with several of them, in a sentence;
-    /// none if nothing changes for them.
+    /// Returns a sentence on the progress of the largest programs in closed loops, and of the largest groups with
+    /// several of them. None if it does not change.
     pub fn progress_sentence(&self) -> Option<String> {
         let (names, groups) = (self.progress(), self.groups_that_get_on());
         let name = |seed: &Self, of: &str| seed.progress_of_name(of);
@@ -264,7 +264,7 @@ impl ReplayCheck {
             ("progress", "Progress: times as fast", Kind::Number),
             ("work_done_ns", "Progress: recorded work done after", NS),
         ];
-        let mut table = DataTable::new("replay_progress", "Progress of what is in closed loops", &heads);
+        let mut table = DataTable::new("replay_progress", "Progress of closed loops", &heads);
         for Row { name, cpu, waited_ns, progress } in self.progress_rows(&self.tasks) {
             let group = name != progress.of;
             let mut row: Vec<Cell> = vec![
@@ -305,8 +305,8 @@ impl ReplayCheck {
         Bars {
             title: "Progress".to_owned(),
             entry: "Progress".to_owned(),
-            sub: "How many times as fast as in the recording the work of closed loops gets on in the what-if, and when the \
-                  recorded work is done; the mark is 1. Work is CPU time."
+            sub: "The speed of closed loops in the what-if relative to the recording, and the time at which the recorded work is done. The \
+                mark is 1. Work is CPU time."
                 .to_owned(),
             rows: rows.collect(),
             ..Bars::default()

@@ -81,8 +81,8 @@ impl ReplayCheck {
         self.over_seeds_page().into_iter().chain(tables).collect()
     }
 
-    /// What to draw bars of: groups against what they were entitled to in each run, if there are any; the largest tasks
-    /// against what was recorded; what is in closed loops against the speed of the recording.
+    /// Returns the bars of a page: groups against their entitlements in each run; the largest tasks against the
+    /// recording; closed loops against the speed of the recording.
     pub fn share_bars(&self) -> Vec<Bars> {
         let (replayed, what_if) = (self.elapsed_ns.1, self.elapsed_ns.2);
         let groups = [
@@ -125,7 +125,7 @@ impl ReplayCheck {
             title: "CPU time of tasks".to_owned(),
             entry: "CPU time".to_owned(),
             sub: format!(
-                "{}; the mark is what was recorded. 100 % is one CPU all along. Those too small to be seen are one bar; the tables have each.",
+                "{}; the mark is the recorded value. 100 % is one CPU for the whole time. Tasks too small to be seen share one bar; the tables have each.",
                 if what_if { "What if" } else { "Replayed as recorded" }
             ),
             rows,

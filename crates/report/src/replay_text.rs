@@ -1,4 +1,4 @@
-//! A recording beside its replays, as tables that people read. Each column says which run it is of.
+//! A recording and its replays as printed tables. The heading of each column names the run.
 
 use crate::busy::ReplayRun;
 use crate::latency::Latency;
@@ -6,10 +6,10 @@ use crate::replay::{ReplayCheck, ReplayMeasure, ReplayTask, share};
 use crate::table::grid;
 use crate::units::{count, percent, time};
 
-/// Rows unless all are asked for: the largest tasks.
+/// The default number of rows: the largest tasks.
 const SHOWN: usize = 15;
 
-/// What is beside each other in a row; the first is missing of who was not there.
+/// The figures of two runs in a row. The first is missing for tasks that were not there.
 type Pair = (Option<ReplayMeasure>, ReplayMeasure);
 
 fn latency(measure: &ReplayMeasure, pick: fn(&Latency) -> u64) -> String {
@@ -49,7 +49,7 @@ impl ReplayCheck {
         self.shown(all).iter().filter_map(row).collect()
     }
 
-    /// How busy each CPU was in two runs; the machine of a what-if may have more or fewer.
+    /// Returns the utilisation of each CPU in two runs. The machine of a what-if may have another number of CPUs.
     fn cpu_rows(&self, before: ReplayRun, behind: ReplayRun) -> Vec<Vec<String>> {
         let runs = [before, behind].map(|run| self.busy(run));
         let cpus = runs.iter().map(Vec::len).max().unwrap_or(0);
@@ -59,7 +59,7 @@ impl ReplayCheck {
             .collect()
     }
 
-    /// The recording beside the replay as recorded.
+    /// Returns the table of the recording and the replay as recorded.
     pub fn check_table(&self, all: bool) -> String {
         let of = (self.elapsed_ns.0, self.elapsed_ns.1);
         let head = [
@@ -79,7 +79,7 @@ impl ReplayCheck {
         format!("{}{}\n{cpus}{}", grid(&head, 1, rows), self.rest(all), self.groups_text())
     }
 
-    /// The replay as recorded beside the what-if, if there is one.
+    /// Returns the table of the replay as recorded and the what-if. None without a what-if.
     pub fn what_if_table(&self, all: bool) -> Option<String> {
         self.what_if_cpus.as_ref()?;
         let of = (self.elapsed_ns.1, self.elapsed_ns.2);

@@ -57,7 +57,7 @@ impl ReplayCheck {
         self.tasks.iter().filter(move |task| task.recorded.cpu_ns > 0 && task.recorded.cpu_ns >= least)
     }
 
-    /// Whether the replay gave a task as much as the recording, within so many points or per cent.
+    /// Whether the CPU time of a task equals the recorded one within this number of points, or this part.
     fn is_near(&self, task: &ReplayTask, points: f64, part: f64) -> bool {
         let (recorded, replayed) =
             (share(task.recorded.cpu_ns, self.elapsed_ns.0), share(task.replayed.cpu_ns, self.elapsed_ns.1));
@@ -70,8 +70,8 @@ impl ReplayCheck {
         (self.weighed().filter(|task| self.is_near(task, 1.0, 0.05)).count(), self.weighed().count())
     }
 
-    /// Of the tasks with 100 wakeups or more those of which p50 and p99 of the wakeup latency are within 25 % or 100
-    /// us, and all.
+    /// Returns, of the tasks with 100 wakeups or more, the number whose p50 and p99 of the wakeup latency are within 25
+    /// % or 100 us, and the number of all.
     pub fn latencies_near(&self) -> (usize, usize) {
         let near = |a: u64, b: u64| a.abs_diff(b) <= (a / 4).max(100_000);
         let pairs: Vec<bool> = self

@@ -36,7 +36,7 @@ pub struct FigureTable {
     pub title: String,
     /// Names of the columns; published ones say so.
     pub head: Vec<String>,
-    /// So many columns at the left are words.
+    /// The number of text columns at the left.
     pub left: usize,
     /// Its cells, row by row.
     pub rows: Vec<Vec<String>>,
@@ -66,7 +66,7 @@ pub struct Series {
     pub name: String,
     /// Whether they are the document's.
     pub published: bool,
-    /// One for each label; none where nobody measured.
+    /// A value for each label; None if not measured.
     pub values: Vec<Option<f64>>,
 }
 
@@ -141,7 +141,7 @@ impl Reproduced {
         text
     }
 
-    /// So many of its claims are met, and so many there are.
+    /// Returns the number of met claims, and of all claims.
     pub fn met(&self) -> (usize, usize) {
         (self.claims.iter().filter(|claim| claim.met == Some(true)).count(), self.claims.len())
     }

@@ -29,8 +29,8 @@ pub(crate) const LIMIT: [Head; 9] = [
     ("limit", "Limit", Kind::Share),
     ("nr_periods", "Periods", Kind::Count),
     ("nr_throttled", "Throttled", Kind::Count),
-    ("throttled", "Of them", Kind::Share),
-    ("throttled_ns", "For", Kind::Nanoseconds),
+    ("throttled", "Of the periods", Kind::Share),
+    ("throttled_ns", "Throttled for", Kind::Nanoseconds),
     ("nr_bursts", "Bursts", Kind::Count),
     ("burst_ns", "Burst", Kind::Nanoseconds),
 ];
@@ -40,9 +40,9 @@ const LATENCY: [Head; 7] = [
     ("wakeup_p99_ns", "Wakeup: p99", Kind::Nanoseconds),
     ("wakeup_p999_ns", "Wakeup: p99.9", Kind::Nanoseconds),
     ("wakeup_max_ns", "Wakeup: max", Kind::Nanoseconds),
-    ("late_p50_ns", "Late: p50", Kind::Nanoseconds),
-    ("late_p99_ns", "Late: p99", Kind::Nanoseconds),
-    ("late_max_ns", "Late: max", Kind::Nanoseconds),
+    ("late_p50_ns", "Lateness: p50", Kind::Nanoseconds),
+    ("late_p99_ns", "Lateness: p99", Kind::Nanoseconds),
+    ("late_max_ns", "Lateness: max", Kind::Nanoseconds),
 ];
 
 const RESPONSE: [Head; 6] = [
@@ -71,8 +71,8 @@ fn account(account: &Account, tasks: usize, loops: Option<Latency>, results: &Re
     ]
 }
 
-/// From wakeup to running, and how late it was for its program: what it sees of timed sleeps, if it has enough of them,
-/// else the same.
+/// Returns the latency from wakeup to running, and the lateness for the program: of timed sleeps, if it has enough of
+/// them, else the same latency.
 fn latency(wakeup: Option<Latency>, sleep_return: Option<Latency>) -> Vec<Cell> {
     let pick = |latency: Option<Latency>, pick: fn(Latency) -> u64| Cell::from(latency.map(pick));
     let late = late(wakeup, sleep_return);
@@ -127,7 +127,7 @@ pub(crate) fn table(name: &'static str, title: &str, heads: &[&[Head]]) -> DataT
 
 /// Returns the table `notes`, a row for each note of a command's other tables; none if there are no notes.
 pub fn notes_data(notes: &[String]) -> Option<DataTable> {
-    let mut data = table("notes", "What to know of the other tables", &[&[("note", "Note", Kind::Text)]]);
+    let mut data = table("notes", "Notes on the other tables", &[&[("note", "Note", Kind::Text)]]);
     for note in notes {
         data.push(vec![note.as_str().into()]);
     }
@@ -219,20 +219,20 @@ impl Results {
             ("cpu", "CPU", Kind::Share),
             ("entitled_ns", "Entitled to", Kind::Nanoseconds),
             ("entitled", "Entitled", Kind::Share),
-            ("of_entitled", "Of it", Kind::Share),
+            ("of_entitled", "CPU / entitled", Kind::Share),
             ("run_delay_ns", "Waited", Kind::Nanoseconds),
             ("run_delay", "Waited", Kind::Share),
-            ("pressure_some_ns", "Some waited (PSI)", Kind::Nanoseconds),
-            ("pressure_some", "Some", Kind::Share),
+            ("pressure_some_ns", "Pressure (PSI)", Kind::Nanoseconds),
+            ("pressure_some", "Pressure", Kind::Share),
             ("switches", "Switches", Kind::Count),
             ("switches_per_s", "Switches/s", Kind::Number),
         ];
         let rest: [Head; 3] = [
             ("nr_rt_throttled", "Real-time throttled", Kind::Count),
-            ("rt_throttled_ns", "For", Kind::Nanoseconds),
+            ("rt_throttled_ns", "RT throttled for", Kind::Nanoseconds),
             ("idle", "Idle group", Kind::Count),
         ];
-        let title = "Groups, and what they were entitled to";
+        let title = "Groups and their entitlements";
         let mut groups = table("groups", title, &[&heads, &LIMIT, &rest]);
         for group in &self.groups {
             let some = group.pressure.some.total_ns;
@@ -303,9 +303,9 @@ impl Results {
             ("mean_khz", "Mean kHz", Kind::Count),
             ("total_trans", "Changes", Kind::Count),
             ("khz", "kHz", Kind::Count),
-            ("time_ns", "At it", Kind::Nanoseconds),
-            ("time", "At it", Kind::Share),
-            ("energy_j", "All it took while busy, J", Kind::Number),
+            ("time_ns", "Time", Kind::Nanoseconds),
+            ("time", "Time", Kind::Share),
+            ("energy_j", "Energy while busy, J", Kind::Number),
         ];
         let mut table = DataTable::new("frequencies", "Frequencies of CPUs: a row for each that a CPU ran at", &heads);
         for frequency in &self.frequencies {
@@ -357,21 +357,21 @@ impl Results {
         let heads: [Head; 3] = [
             ("updates", "Computed", Kind::Count),
             ("groups", "Groups visited", Kind::Count),
-            ("idle", "Idle ones", Kind::Count),
+            ("idle", "Idle groups", Kind::Count),
         ];
         let mut table = DataTable::new("group_weights", "Weights of groups, computed by the balancer", &heads);
         table.push(vec![visits.updates.into(), visits.groups.into(), visits.idle.into()]);
         Some(table)
     }
 
-    /// Who waited for longer than a balance interval beside an idle CPU.
+    /// Returns the waits of more than a balance interval beside an idle CPU.
     fn idle_waits_table(&self) -> Option<DataTable> {
         self.conservation.filter(|_| self.account.idle_waits.count > 0)?;
         let heads: [Head; 5] = [
             ("class", "Tasks", Kind::Text),
             ("tasks", "Number", Kind::Count),
             ("waits", "Waits", Kind::Count),
-            ("too_long_ns", "Too long by", Kind::Nanoseconds),
+            ("too_long_ns", "Beyond the interval", Kind::Nanoseconds),
             ("worst_ns", "Worst", Kind::Nanoseconds),
         ];
         let title = "Waits beyond a balance interval beside an idle CPU";
@@ -409,7 +409,8 @@ impl Results {
         Bars {
             title: "CPU time".to_owned(),
             entry: "CPU time".to_owned(),
-            sub: "Of each class of tasks; 100 % is one CPU all along. Those too small to be seen are one bar; the tables have each.".to_owned(),
+            sub: "CPU time of each class of tasks; 100 % is one CPU for the whole time. Classes too small to be seen share one bar; the \
+                tables have each.".to_owned(),
             rows,
             ..Bars::default()
         }
@@ -422,8 +423,8 @@ impl Bars {
         Self {
             title: "CPU time of groups".to_owned(),
             entry: "CPU time".to_owned(),
-            sub: "The mark is what a group's weight and limit entitled it to, among those that wanted the CPU; 100 % is one CPU \
-                  all along. Those too small to be seen are one bar; the tables have each."
+            sub: "The mark is the entitlement: the CPU time that weights and limits give a group, among the groups that wanted CPU time. 100 \
+                % is one CPU for the whole time. Groups too small to be seen share one bar; the tables have each."
                 .to_owned(),
             ..Self::default()
         }

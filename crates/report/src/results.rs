@@ -8,10 +8,10 @@ use crate::cputime::CpuTimes;
 use crate::frequency::CpuFrequency;
 use crate::latency::Latency;
 
-/// Waits that were too long: for more than a balance interval a CPU that the task may run on was idle all along.
+/// Excessive waits: for more than a balance interval, a CPU that the task may run on was idle throughout.
 ///
-/// The balance interval is that of the lowest scheduling domain with the idle CPU and the one the task waits on: the
-/// longest time between two looks of an idle CPU for work there (`max_interval`), in whole ticks and a tick more.
+/// The balance interval is that of the lowest scheduling domain with the idle CPU and the task's: the longest time
+/// between two balances of an idle CPU there (`max_interval`), in whole ticks and a tick more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdleWaits {
     /// How many waits.
@@ -25,7 +25,7 @@ pub struct IdleWaits {
 /// The worst of all [`IdleWaits`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorstIdleWait {
-    /// Who waited: index in [`Results::tasks`].
+    /// The waiting task: index in [`Results::tasks`].
     pub task: usize,
     /// The CPU it waited on at the end.
     pub cpu: u32,
@@ -48,8 +48,8 @@ pub struct Conservation {
     pub worst: Option<WorstIdleWait>,
 }
 
-/// What of a task, of several or of a group is 0 because nobody measured it, of one of them at least. Of a simulation
-/// nothing is.
+/// Figures of a task, of several, or of a group that are 0 because they were not measured, at least in part. A
+/// simulation measures all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unmeasured {
     /// Run delays, and with them how long it slept.
@@ -103,8 +103,8 @@ pub struct Account {
     pub unmeasured: Unmeasured,
 }
 
-/// Deadlines of a task under SCHED_DEADLINE, as the scheduler sees them: a job begins when the task wakes and ends when
-/// it sleeps, yields or exits.
+/// Deadlines of a SCHED_DEADLINE task, as the scheduler counts them: a job begins at a wakeup and ends at a sleep,
+/// yield or exit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeadlineCount {
     /// Jobs that ended after their deadline.
@@ -113,7 +113,7 @@ pub struct DeadlineCount {
     pub max_late_ns: u64,
     /// How often it had used up its runtime, or yielded, and had to wait for its next period.
     pub throttled: u64,
-    /// How often it was told that its runtime was used up; 0 for one that did not ask for it.
+    /// Signals for a used-up runtime; 0 if it did not request any.
     pub overruns: u64,
 }
 
@@ -264,7 +264,7 @@ pub struct GroupResult {
     pub parent: Option<usize>,
     /// `cpu.weight`; 0 of an idle group.
     pub weight: u32,
-    /// `cpu.idle`: its tasks get what nobody else wants.
+    /// `cpu.idle`: its tasks get the time that other tasks leave.
     pub idle: bool,
     /// Percent of the machine it is guaranteed, which is its weight then (2.6.15-cpurc).
     pub guarantee: Option<u32>,
@@ -276,11 +276,10 @@ pub struct GroupResult {
     pub cpu_ns: u64,
     /// In the kernel, of that, nanoseconds (`system_usec` of `cpu.stat`); the rest is `user_usec`.
     pub system_ns: u64,
-    /// What it was entitled to, nanoseconds: the CPU time that all tasks got together, divided level by level in
-    /// proportion to weight, nobody being given more than it asked for (what it ran, and of bursts what its waits kept
-    /// it from) or its limit lets it, with the weights, limits and tasks of each moment. Real-time and deadline tasks
-    /// are entitled to what they took. What pinning and the granularity of whole CPUs make impossible is not taken into
-    /// account.
+    /// Its entitlement, nanoseconds: the CPU time of all tasks, divided level by level in proportion to weight, by the
+    /// weights, limits and tasks of each moment. No group gets more than its demand (the time it ran, and the rest of
+    /// bursts that had to wait) or its limit. Real-time and deadline tasks are entitled to the time they used.
+    /// Affinities, and the granularity of whole CPUs, are ignored.
     pub entitled_ns: u64,
     /// Run delay of its tasks and of the groups below, nanoseconds.
     pub run_delay_ns: u64,
@@ -330,12 +329,12 @@ pub struct LimitResult {
 }
 
 impl LimitResult {
-    /// The group was throttled on a CPU for so many nanoseconds.
+    /// Adds `ns` nanoseconds of throttling on a CPU.
     pub(crate) fn unthrottled(&mut self, ns: u64) {
         self.throttled_ns = self.throttled_ns.saturating_add(ns);
     }
 
-    /// Periods have ended, with the group throttled on some CPU or not, and so many nanoseconds used above the quota.
+    /// Ends periods, with the group throttled on a CPU or not, and `burst` nanoseconds above the quota.
     pub(crate) fn period(&mut self, periods: u32, throttled: bool, burst: u64) {
         self.nr_periods = self.nr_periods.saturating_add(periods.into());
         self.nr_throttled = self.nr_throttled.saturating_add(if throttled { periods.into() } else { 0 });
@@ -405,7 +404,7 @@ pub struct CpuResult {
     pub overhead_ns: u64,
     /// Idle, nanoseconds.
     pub idle_ns: u64,
-    /// All real-time tasks were throttled here, nanoseconds; somebody else ran meanwhile, or nobody.
+    /// The time in which all real-time tasks were throttled here, nanoseconds, whether other tasks ran or not.
     pub rt_throttled_ns: u64,
     /// The same time in the kernel's words.
     pub times: CpuTimes,
@@ -534,8 +533,8 @@ pub struct Results {
     pub conservation: Option<Conservation>,
     /// The frequencies of each CPU that has a governor; empty if none has.
     pub frequencies: Vec<CpuFrequency>,
-    /// For how long some CPU had not a fifth of its capacity to spare, so that wakeups did not look at energy,
-    /// nanoseconds; none if they never do.
+    /// The time in which a CPU had less than a fifth of its capacity free, so that wakeups ignored energy, nanoseconds.
+    /// None if they always do.
     pub overutilized_ns: Option<u64>,
     /// The load averages at the end; none of a stream that does not tell them
     /// ([`Sink::totals`](vruntime_trace::Sink::totals)).
@@ -545,8 +544,8 @@ pub struct Results {
     /// The shares of tasks that always wanted a CPU that had not settled when the run ended, from the one that moved
     /// most.
     pub unsettled: Vec<Unsettled>,
-    /// How often a task got a CPU that, as far as the events tell, slept or had ended: events are missing, or the
-    /// scheduler runs whom it must not. 0 for every run of the simulator.
+    /// The number of switches to a task that slept or had ended by the known events: events are missing, or the
+    /// scheduler is wrong. 0 for every run of the simulator.
     pub unexplained: u64,
 }
 
@@ -600,8 +599,8 @@ impl Results {
         let named = named.chain(more).collect::<Vec<String>>().join("; ");
         (!self.unsettled.is_empty()).then(|| {
             format!(
-                "shares had not settled when the run ended. Of the CPU time of tasks that always wanted a CPU: {named}. A \
-                 longer run (--duration) comes closer to what they are entitled to"
+                "shares still changed at the end of the run. Parts of the CPU time of tasks that always wanted a CPU: {named}. In a longer \
+                 run (--duration), shares approach the entitlements"
             )
         })
     }

@@ -144,7 +144,7 @@ impl SchedStat {
         self.tasks.get(id.index()).map_or("?", |task| &task.name)
     }
 
-    /// Tasks of that name, or else whose name begins with it and goes on with `-` and a number.
+    /// Returns the tasks of that name, or else those whose name is it with `-` and a number.
     pub fn named(&self, name: &str) -> Vec<TaskId> {
         let instance = |other: &str| {
             let rest = other.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
@@ -321,8 +321,7 @@ pub(crate) fn kinds(version: u32) -> [BalanceKind; 3] {
 mod tests {
     use super::*;
 
-    /// Each look is one of three: balanced, failed, or it brings tasks. One that finds only tasks that are tied to
-    /// their CPU is balanced.
+    /// Each attempt is balanced, failed, or pulls tasks. An attempt that finds only pinned tasks is balanced.
     #[test]
     fn looks_are_balanced_or_failed_or_bring_tasks() {
         let mut stat = SchedStat::new(1000);

@@ -1,15 +1,14 @@
-//! Whether the shares of tasks that always want a CPU have settled when the run ends.
+//! Finds shares of tasks that still change when the run ends.
 //!
-//! Tasks begin somewhere, and balancing takes its time: until then weights do not show in what tasks get. A mean over
-//! the whole run has that beginning in it. Tasks of one class and group are a *party*. Of the parties whose tasks want
-//! a CPU for [`ALWAYS`] of the run, the share of each in what they got together is compared: over the whole run, and in
-//! its last quarter.
+//! Tasks start on some CPU, and balancing takes time, so at first the shares do not follow the weights. A mean over the
+//! whole run includes this start. Tasks of one class and group are a *party*. Of the parties whose tasks want a CPU for
+//! [`ALWAYS`] of the run, the share of each in their total is compared: over the whole run, and in its last quarter.
 //!
 //! A share has settled if the two differ by at most [`RELATIVE`] of the smaller one, by [`ABSOLUTE`], or by
-//! [`GRAIN_NS`] for each task of the party, which is about what the length of slices leaves to chance.
+//! [`GRAIN_NS`] for each task of the party, which is the effect of the length of slices.
 //!
-//! The books are read at 32 to 64 instants of the run, whatever its length. Runs are left out in which weights,
-//! policies, groups, limits or CPUs change, since shares change with them; and those with more than [`PARTIES`].
+//! The accounts are read at 32 to 64 instants of the run. Runs with changes of weights, policies, groups, limits or
+//! CPUs, and runs with more than [`PARTIES`], are not examined.
 
 use std::collections::BTreeMap;
 
@@ -178,7 +177,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Two tasks that always want the one CPU for `length` ms; up to `until` ms each has half of it, then the first has
+    /// Two tasks that always want the one CPU for `length` ms. Up to `until` ms each has half of it, then the first has
     /// nine tenths. Returns the shares that have not settled.
     fn moves(length: u64, until: u64, sleeps: u64) -> Vec<Moves> {
         let mut settling = Settling::default();

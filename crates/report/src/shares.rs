@@ -1,12 +1,14 @@
-//! What every group was entitled to, as time goes by: who wants a CPU changes, and so do weights, limits and groups.
+//! Entitlements: the CPU time that every group should have had by its weight.
 //!
-//! A run is cut where a task is born, where weights, policies, limits or groups change, and every [`WINDOW`]. In each
-//! piece the CPU time that all tasks got together is divided down the tree ([`divide`]) among those who wanted it then.
-//! What a task wanted is what it asked for: what it ran, and of the burst that is not over at the piece's end what it
-//! could have run while it waited, without what earlier pieces entitled it to of that. How long such a burst goes on
-//! turns out later, so pieces are divided when that is known ([`AHEAD`]). Of a task whose waits keep it from asking
-//! ([`Rhythm::waits_cost_bursts`](crate::accounts::Rhythm)) it is the time it lived in the piece, divided between
-//! running and sleeping as it did of late.
+//! A run is cut into pieces: where a task is born, where weights, policies, limits or groups change, and every
+//! [`WINDOW`]. In each piece, the CPU time of all tasks is divided down the tree of groups ([`divide`]) among the tasks
+//! with a demand.
+//!
+//! The demand of a task is the time that it ran. If its burst continues beyond the end of the piece, the demand also
+//! includes the rest of the burst that it could have run while it waited, less what earlier pieces granted of it. The
+//! length of the burst is known only later, so pieces are divided with a delay ([`AHEAD`]). Some tasks wake less often
+//! if they wait ([`Rhythm::waits_cost_bursts`](crate::accounts::Rhythm)). Their demand is their life in the piece,
+//! divided between running and sleeping in the recent proportion.
 
 use std::collections::VecDeque;
 
@@ -34,7 +36,7 @@ struct Seen {
     /// Running and sleeping; what was halves with every piece in which it did either.
     ran: u64,
     slept: u64,
-    /// Its claims in pieces, from the oldest on, that depend on how long its burst goes on.
+    /// Its claims, the oldest first, that depend on the length of its burst.
     open: VecDeque<Open>,
     /// What the divided pieces entitled it to of its burst, beyond what it ran of it.
     ahead: u64,
@@ -48,7 +50,7 @@ struct Open {
     claim: usize,
     /// The task's CPU time at the piece's end.
     cpu: u64,
-    /// How long it has waited in that burst: whoever has so much left could have run all along.
+    /// Its wait in that burst: with at least this much left, it could have run throughout.
     waited: u64,
 }
 
@@ -73,7 +75,7 @@ struct Burst {
 }
 
 impl Asked {
-    /// Its claim, if earlier pieces entitled it to so much of its burst that it had not run.
+    /// Returns its claim, if earlier pieces granted `ahead` of its burst that it has not run.
     fn claim(&self, ahead: u64) -> Claim {
         let more = self.burst.map_or(0, |burst| burst.waited.min(burst.rest.saturating_sub(ahead)));
         let less = ahead.saturating_sub(self.burst.map_or(0, |burst| burst.rest));
@@ -134,7 +136,7 @@ struct Wants {
     members: Vec<(Member, Claim)>,
 }
 
-/// Who shares in what a group is entitled to.
+/// A member of a group in the division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Member {
     /// A claim of the piece's.
@@ -279,8 +281,8 @@ impl Shares {
     }
 }
 
-/// Where groups are guaranteed parts of the machine, the root's own tasks have together what is guaranteed to nobody,
-/// and a group without a guarantee has none.
+/// Divides guarantees: the root's own tasks have the part of the machine that no group is guaranteed, and a group
+/// without a guarantee has none.
 fn share_guarantees(groups: &[Level], wants: &mut [Wants]) {
     if groups.iter().all(|group| group.guarantee.is_none()) {
         return;

@@ -26,7 +26,7 @@ impl Spread {
     }
 
     /// Whether the ranges share no value: what separates them is more than chance between seeds.
-    pub(crate) fn apart(self, other: Self) -> bool {
+    pub(crate) fn is_disjoint(self, other: Self) -> bool {
         self.max < other.min || other.max < self.min
     }
 
@@ -48,7 +48,7 @@ impl Spread {
 /// What is certain of a change: the near ends of the two ranges; none if they share a value.
 pub(crate) fn certain(base: Spread, other: Spread) -> Option<(f64, f64)> {
     let ends = if base.max < other.min { (base.max, other.min) } else { (base.min, other.max) };
-    base.apart(other).then_some(ends)
+    base.is_disjoint(other).then_some(ends)
 }
 
 /// Returns the change as people read it: `+13.5 pp` of percents of a CPU (`in_points`), else `+24.3 %` or `x12.0`. Of
@@ -69,7 +69,7 @@ pub(crate) fn change(base: Spread, other: Spread, in_points: bool, several: bool
             percent => percent,
         }
     };
-    let within = several && !base.apart(other) && !base.is(other);
+    let within = several && !base.is_disjoint(other) && !base.is(other);
     if within { format!("~{text}") } else { text }
 }
 

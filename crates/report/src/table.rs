@@ -23,8 +23,8 @@ static TABLE_WIDTH: AtomicU16 = AtomicU16::new(WIDTH);
 /// No table is so wide.
 const ENDLESS: u16 = u16::MAX;
 
-/// Says once, for the whole program, how many columns tables may take; none: as many as they need, so that each row is
-/// one line, as programs that read them want it.
+/// Sets the columns of tables once, for the whole program. None: without limit, so that each row is one line, for
+/// programs.
 pub fn set_width(columns: Option<u16>) {
     TABLE_WIDTH.store(columns.unwrap_or(ENDLESS), Ordering::Relaxed);
 }
@@ -61,9 +61,9 @@ pub fn grid(head: &[&str], left: usize, rows: impl IntoIterator<Item = Vec<Strin
     grid_of(TABLE_WIDTH.load(Ordering::Relaxed), head, left, rows)
 }
 
-/// A paragraph broken into lines as [`set_width`] wants them, of [`WIDTH`] columns at most, the first behind `indent`
-/// and the others two deeper if it is not empty; where rows are one line each so is a paragraph. No word is broken: it
-/// may be a path.
+/// Breaks a paragraph into lines as [`set_width`] requires, of at most [`WIDTH`] columns. The first line begins with
+/// `indent`, the others two columns deeper if it is not empty. Without a limit, the paragraph is one line. Words, which
+/// may be paths, are not broken.
 pub fn fit_text(text: &str, indent: &str) -> String {
     match TABLE_WIDTH.load(Ordering::Relaxed) {
         ENDLESS => format!("{indent}{text}"),
@@ -93,14 +93,14 @@ pub(crate) fn has_room(head: &[&str], rows: &[Vec<String>]) -> bool {
     has_room_in(TABLE_WIDTH.load(Ordering::Relaxed), head, rows)
 }
 
-/// As [`has_room`], in so many columns.
+/// As [`has_room`], for this number of columns.
 pub(crate) fn has_room_in(width: u16, head: &[&str], rows: &[Vec<String>]) -> bool {
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
     width == ENDLESS || together(&headed(head, &rows), 1) <= usize::from(width)
 }
 
-/// How wide each column is if cells are whole, and heads are in two lines where that helps: a head may be before a
-/// number is parted from its unit.
+/// Returns the width of each column with whole cells, and heads in two lines where that helps: a head is broken before
+/// a number is separated from its unit.
 fn headed(head: &[&str], rows: &[Vec<String>]) -> Vec<usize> {
     let cells = longest(&vec![""; head.len()], rows, |_, _| false, usize::MAX);
     let heads = longest(head, &[], breaks, UNBROKEN);
@@ -112,12 +112,12 @@ fn breaks(column: usize, cell: &str) -> bool {
     column > 0 || cell.chars().count() > UNBROKEN
 }
 
-/// How wide a table is with these columns, and so much between them.
+/// Returns the width of a table with these columns, and `gap` between them.
 fn together(widths: &[usize], gap: usize) -> usize {
     widths.iter().map(|width| width + gap).sum::<usize>().saturating_sub(gap)
 }
 
-/// As [`grid`], of at most so many columns.
+/// As [`grid`], of at most `width` columns.
 fn grid_of(width: u16, head: &[&str], left: usize, rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(STYLE);
@@ -179,8 +179,7 @@ fn longest(head: &[&str], rows: &[Vec<String>], breaks: impl Fn(usize, &str) -> 
     widths
 }
 
-/// What a run gave: a table of classes of tasks, one of groups if there are any, one of those that have a limit, one of
-/// CPUs.
+/// Returns the tables of a run: classes of tasks, groups if there are any, groups with a limit, and CPUs.
 pub fn results_table(results: &Results) -> String {
     let mut text = classes(results);
     text.push_str(&responses(results));
@@ -200,6 +199,13 @@ pub fn results_table(results: &Results) -> String {
         text.push('\n');
         text.push_str(&limits(results));
     }
+    let sentences = results.group_sentences();
+    if !sentences.is_empty() {
+        text.push('\n');
+        for sentence in sentences {
+            text.extend([&fit_text(&sentence, ""), "\n"]);
+        }
+    }
     if results.groups.iter().skip(1).any(|group| group.nr_rt_throttled > 0) {
         text.push('\n');
         text.push_str(&rt_limits(results));
@@ -213,14 +219,14 @@ pub fn results_table(results: &Results) -> String {
     }
     if let Some(ns) = results.overutilized_ns {
         let share = percent(ns as f64 / results.elapsed_ns.max(1) as f64);
-        let line = format!("energy: looked at by wakeups but for {share} % of the time (overutilized)\n");
+        let line = format!("energy: wakeups ignored the energy model for {share} % of the time (overutilized)\n");
         text.push_str(&line);
     }
     if let Some(visits) = results.h_load {
         let [updates, groups, idle] = [visits.updates, visits.groups, visits.idle].map(|value| count(value as f64));
         let times = if visits.updates == 1 { "once".to_owned() } else { format!("{updates} times") };
         let of = if visits.groups == 1 { "group" } else { "groups" };
-        let line = format!("weights of groups: computed {times}, visiting {groups} {of}, {idle} of them idle");
+        let line = format!("weights of groups: computed {times}, visiting {groups} {of} ({idle} idle)");
         text.extend([&fit_text(&line, ""), "\n\n"]);
     }
     text.push_str(&averages(results));
@@ -231,7 +237,7 @@ pub fn results_table(results: &Results) -> String {
     text
 }
 
-/// As [`results_table`], of what a real kernel told: it does not tell what CPUs did, nor what groups were entitled to.
+/// As [`results_table`], for a run under a real kernel, which reports neither CPUs nor entitlements.
 pub fn measured_table(results: &Results) -> String {
     let mut text = classes(results);
     text.push_str(&responses(results));
@@ -261,7 +267,7 @@ pub fn measured_table(results: &Results) -> String {
     text
 }
 
-/// Where work was not conserved: who waited for longer than a balance interval beside an idle CPU.
+/// Returns the table of waits of more than a balance interval beside an idle CPU.
 fn idle_waits(results: &Results) -> String {
     let Some(conservation) = &results.conservation else { return String::new() };
     let row = |name: String, waits: &IdleWaits| {
@@ -278,9 +284,10 @@ fn idle_waits(results: &Results) -> String {
     }
     let (least, most) = (time(conservation.least_interval_ns as f64), time(conservation.most_interval_ns as f64));
     let interval = if least == most { least } else { format!("{least} to {most}") };
-    let title = format!("Waits beyond a balance interval ({interval}) beside an idle CPU that might have run them:");
+    let title =
+        format!("Waits of more than a balance interval ({interval}) although an idle CPU could have run the task:");
     let mut text = format!("{}\n", fit_text(&title, ""));
-    text.push_str(&grid(&["tasks", "waits", "too long by", "worst"], 1, rows));
+    text.push_str(&grid(&["tasks", "waits", "beyond the interval", "worst"], 1, rows));
     more(&mut text, total, "class of tasks", "classes of tasks", "the longest such waits in all");
     if let Some(worst) = conservation.worst {
         let name = results.tasks.get(worst.task).map_or_else(|| "?".to_owned(), |task| printable(&task.name));
@@ -305,7 +312,7 @@ pub(crate) fn name_of(class: &str, tasks: usize) -> String {
     if tasks == 1 { class } else { format!("{class} x{tasks}") }
 }
 
-/// A figure, or a dash of what nobody measured.
+/// Returns a figure, or a dash if it was not measured.
 fn known(unmeasured: bool, figure: String) -> String {
     if unmeasured { "-".to_owned() } else { figure }
 }
@@ -339,7 +346,8 @@ fn classes(results: &Results) -> String {
         // Lateness is of different kinds from class to class, so there is none of all of them.
         rows.push(row(of_all(results), results.tasks.len(), &results.account, None, None));
     }
-    let head = ["tasks", "CPU %", "wait %", "late p50", "p99", "max", "switch/s", "migrations", "loops", "loop p50"];
+    let head =
+        ["tasks", "CPU %", "wait %", "lateness p50", "p99", "max", "switch/s", "migrations", "loops", "loop p50"];
     let mut text = grid(&head, 1, rows);
     more(&mut text, results.classes.len(), "class of tasks", "classes of tasks", "most CPU time");
     text
@@ -428,7 +436,7 @@ fn groups(results: &Results) -> String {
             count(results.per_second(group.switches)),
         ]
     });
-    let head = ["group", "weight", "tasks", "CPU %", "entitled %", "of it %", "wait %", "some %", "switch/s"];
+    let head = ["group", "weight", "tasks", "CPU %", "entitled %", "% of entitled", "wait %", "pressure %", "switch/s"];
     let mut text = grid(&head, 1, rows);
     more(&mut text, results.groups.len(), "group", "groups", "most CPU time");
     text
@@ -451,8 +459,17 @@ fn limits(results: &Results) -> String {
             time(limit.burst_ns as f64),
         ]
     });
-    let head =
-        ["limited group", "limit %", "CPU %", "periods", "throttled", "of them %", "throttled for", "bursts", "burst"];
+    let head = [
+        "limited group",
+        "limit %",
+        "CPU %",
+        "periods",
+        "throttled",
+        "% of periods",
+        "throttled for",
+        "bursts",
+        "burst",
+    ];
     let mut text = grid(&head, 1, rows);
     more(&mut text, limited().count(), "group with a limit", "groups with a limit", "the longest throttling");
     text
@@ -464,7 +481,7 @@ fn rt_limits(results: &Results) -> String {
     let rows = first(throttled(), |group| group.rt_throttled_ns)
         .into_iter()
         .map(|group| vec![group.path.clone(), count(group.nr_rt_throttled as f64), time(group.rt_throttled_ns as f64)]);
-    let mut text = grid(&["rt-limited group", "throttled", "for"], 1, rows);
+    let mut text = grid(&["rt-limited group", "throttled", "throttled for"], 1, rows);
     more(
         &mut text,
         throttled().count(),
@@ -526,7 +543,7 @@ fn frequencies(results: &Results) -> String {
     };
     let shown = first(&results.frequencies, |frequency| frequency.changes);
     let mut rows: Vec<Vec<String>> = shown.into_iter().map(row).collect();
-    let head = ["CPU", "mean MHz", "changes", "most at", "time %", "highest", "time %", "energy J"];
+    let head = ["CPU", "mean MHz", "changes", "main MHz", "time %", "highest MHz", "time %", "energy J"];
     let all = results.energy_uj();
     match all {
         Some(all) => {

@@ -1,5 +1,5 @@
-//! Where the tasks of a group are throttled, its real-time ones or those its limit is for: a task that is held back by
-//! that waits for the end of a period, not for a CPU.
+//! Groups that are throttled on each CPU, for their real-time tasks or by `cpu.max`. Their tasks wait for the end of a
+//! period, not for a CPU.
 
 use std::collections::BTreeMap;
 
@@ -48,12 +48,12 @@ impl Throttles {
         self.0.entry((cpu.0, group.0)).or_insert(at);
     }
 
-    /// They may run again: how long it lasted, if it was told when it began.
+    /// Ends a throttling. Returns its length, if its start is known.
     pub(crate) fn end(&mut self, at: u64, cpu: CpuId, group: GroupId) -> Option<u64> {
         self.0.remove(&(cpu.0, group.0)).map(|since| at.saturating_sub(since))
     }
 
-    /// Nobody is throttled anywhere.
+    /// Whether no group is throttled.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -72,7 +72,7 @@ impl Throttles {
         None
     }
 
-    /// Whether the tasks of `group` are held back on `cpu`.
+    /// Whether the tasks of `group` are throttled on `cpu`.
     pub(crate) fn hold(&self, cpu: u32, group: u32, parent: impl Fn(u32) -> Option<u32>) -> bool {
         self.holder(cpu, group, parent).is_some()
     }

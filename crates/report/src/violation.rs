@@ -1,4 +1,4 @@
-//! A violation of work conservation, and how it is told.
+//! A violation of work conservation, and its text.
 
 use std::fmt::{self, Write};
 
@@ -8,7 +8,7 @@ use vruntime_trace::CpuMask;
 use crate::printable::printable;
 use crate::units::counted;
 
-/// What a violation looks like: one of the four bugs of "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016, section
+/// The pattern of a violation: one of the four bugs of "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016, section
 /// 3), a later choice of the kernel, or none of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -44,28 +44,22 @@ impl Pattern {
     const fn meaning(self) -> &'static str {
         match self {
             Self::GroupImbalance => {
-                "balancing compared the groups and found nothing to move; look for a task of great weight among the few that \
-                 run beside the idle CPU, for it hides idle CPUs where average load is compared"
+                "balancing compared the groups and found no imbalance: a task of great weight beside the idle CPU can raise the average load of its group"
             }
             Self::GroupConstruction => {
-                "both are in the idle CPU's own group, which is never balanced with itself; the groups were not built \
-                 from this CPU's place in the machine"
+                "both CPUs are in the idle CPU's own group, which is never balanced with itself: the groups were not built from the view of this CPU"
             }
             Self::OverloadOnWakeup => {
-                "the tasks were woken onto the busy CPU; wakeups look for an idle CPU too near by, and undo what balancing \
-                 moves away"
+                "the tasks were woken on the busy CPU: wakeups search for an idle CPU only nearby, and return tasks that balancing had moved"
             }
             Self::MissingDomains => {
-                "no scheduling domain has both, so nothing is ever balanced between them; the domains that should were not \
-                 built (in the paper: after a CPU was taken off and put on)"
+                "no scheduling domain has both CPUs, so they are never balanced: domains are missing (in the paper: after a CPU was offline)"
             }
             Self::SchedIdleCpu => {
                 "tasks that woke up preempted SCHED_IDLE tasks; a wakeup treats a CPU that runs only SCHED_IDLE tasks as \
                  idle (5.4+), even beside CPUs that run nothing"
             }
-            Self::Other => {
-                "balancing found an imbalance in the window, and did not end it; affinity, or a difference it tolerates"
-            }
+            Self::Other => "balancing found an imbalance and did not remove it: affinities, or a tolerated difference",
         }
     }
 }

@@ -51,7 +51,7 @@ impl<T> Arena<T> {
         value
     }
 
-    /// The value at `index`, if any.
+    /// Returns the value at `index`. None if there is none.
     #[inline]
     pub fn get(&self, index: u32) -> Option<&T> {
         self.slots.get(index as usize).and_then(Option::as_ref)

@@ -5,11 +5,11 @@
 pub struct Clock {
     /// `rq_clock` and, as interrupts are charged to the task they hit, also `rq_clock_task`.
     now: u64,
-    /// `rq_clock_pelt`: stretched by the CPU's capacity, so that the same work weighs the same on every CPU; catches
-    /// up while the CPU is idle, but for what it has lost.
+    /// `rq_clock_pelt`: scaled by the CPU's capacity, so that equal work counts equally on every CPU. Catches up while
+    /// the CPU is idle, except for lost time.
     pelt: u64,
-    /// How far it was behind whenever the CPU went idle that had been busy all along: at full speed it would have had
-    /// no more idle time, so that there is none to be caught up (`lost_idle_time`).
+    /// The delay at times when the CPU became idle after having been busy all along. At full speed it would have had no
+    /// idle time either, so it does not catch up (`lost_idle_time`).
     lost: u64,
     /// When an update was left out last.
     skipped: u64,
@@ -68,7 +68,7 @@ impl Clock {
         self.pelt != self.abreast()
     }
 
-    /// The CPU goes idle; `saturated` is whether it has had no idle time to lose.
+    /// Notes that the CPU becomes idle. `saturated`: it had no idle time.
     pub(crate) fn goes_idle(&mut self, saturated: bool) {
         if saturated {
             self.lost = self.lost.wrapping_add(self.abreast().wrapping_sub(self.pelt));
@@ -82,9 +82,9 @@ impl Clock {
         self.skipped = now;
     }
 
-    /// When it is, for those who look at several clocks: where this one would be had it not been kept.
+    /// Returns the time without the effect of [`skip`](Self::skip), for comparisons of several clocks.
     #[inline]
-    pub(crate) fn told(&self) -> u64 {
+    pub(crate) fn latest(&self) -> u64 {
         self.now.max(self.skipped)
     }
 

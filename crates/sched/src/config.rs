@@ -17,7 +17,7 @@ pub enum Preemption {
     Lazy,
 }
 
-/// Who calls a scheduler. A configuration says `Many` unless told otherwise, which is right for both.
+/// The callers of a scheduler. The default, `Many`, is right for both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Callers {
     /// One thread at a time: what several CPUs add to needs no locked additions, each of which costs as much as fifty
@@ -37,28 +37,27 @@ pub struct Config<T> {
     pub features: Features,
     /// What the kernel does ([`Behaviour`]).
     pub behaviours: Behaviours,
-    /// Who calls the scheduler.
+    /// The callers of the scheduler.
     pub callers: Callers,
-    /// What a newly-idle balance of one domain takes at most, nanoseconds. The kernel measures it
-    /// (`max_newidle_lb_cost`) and leaves the balance out where a CPU is not idle that long on average; here the clock
-    /// stands still meanwhile, so the host says what it takes on its machine.
+    /// The highest cost of a newly-idle balance of one domain, nanoseconds. The kernel measures it
+    /// (`max_newidle_lb_cost`) and skips balancing on CPUs with shorter idle times. Here the clock stands still during
+    /// a call, so the host states the cost on its machine.
     pub newidle_cost_ns: u64,
-    /// Under `NI_RANDOM`, how often of 1024 times a CPU that goes idle looks for work at the beginning; later that
-    /// follows how often it has helped. 512 as after boot; 1024 or more: always.
+    /// The initial chance of newly-idle balancing under `NI_RANDOM`, of 1024. Later the chance follows the success
+    /// rate. 512 as after boot; 1024 or more means always.
     pub newidle_ratio: u32,
     /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED).
     pub rt_group_sched: bool,
     /// Count switches away from the tasks of each group
     /// ([`Scheduler::group_switches`](crate::Scheduler::group_switches)).
     pub group_switches: bool,
-    /// Levels of the hierarchy at which nothing happens are told later what has passed ([`fair`](crate::class::fair)):
-    /// the same, in less time. Off only in tests.
+    /// Whether updates of hierarchy levels where nothing changes are deferred ([`fair`](crate::class::fair)). The
+    /// results are equal, in less time. Off only in tests.
     pub quiet_levels: bool,
     /// Whether a CPU that runs a fair task is interrupted for another one.
     pub preemption: Preemption,
-    /// When the periods of real-time bandwidth begin, nanoseconds after any multiple of the period: on a machine that
-    /// has been up for a while its timer runs already, for tasks of its own. `None`: when the first real-time task
-    /// wakes.
+    /// The start of the periods of real-time bandwidth, nanoseconds after any multiple of the period: on a machine that
+    /// has been up for a while, the timer already runs. `None`: when the first real-time task wakes.
     pub rt_period_phase_ns: Option<u64>,
     /// The phase of the periods of limits on fair groups, on a machine that has been up for a while. Up to 6.3: of all
     /// groups, nanoseconds after any multiple of the period. From 6.4: the seed from which each group's own is drawn.

@@ -52,10 +52,10 @@ pub(crate) struct Demands {
 }
 
 impl Demands {
-    /// The capacity that a CPU which has `max` wants, a fifth to spare included. `used`: somebody clamps utilisation.
-    ///
-    /// Up to 6.7 utilisation is clamped, what deadline tasks were promised is added, and a quarter on top of all. From
-    /// 6.8 on the quarter is only for what is used: clamps and promises are taken at their word.
+    /// Returns the capacity that a CPU with capacity `max` requests, with a fifth to spare. `used`: utilisation clamps
+    /// are in use.
+    /// Up to 6.7: clamped utilisation plus reserved deadline bandwidth, plus a quarter of the sum. 6.8+: the quarter
+    /// applies only to utilisation, and not to clamps and reservations.
     pub(crate) fn wanted(&self, headroom_of_use: bool, max: u64, used: bool) -> u64 {
         let Self { fair, rt, dl, bw_dl, clamps, .. } = *self;
         // Where nobody clamps, real-time tasks get all there is.

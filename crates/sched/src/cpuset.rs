@@ -1,23 +1,21 @@
-//! cpusets: which CPUs the tasks of a group may run on, and partitions of the machine (`cpuset.c`, on cgroup v2).
+//! cpusets: the CPUs on which the tasks of a group may run, and partitions of the machine (`cpuset.c`, on cgroup v2).
 //!
-//! A group asks for CPUs (`cpuset.cpus`); what it has of them are its *effective* CPUs: those that its parent has, too,
-//! and are online. One that asks for none, or for none that its parent has, has its parent's. Tasks run on the
-//! effective CPUs of their group; of those they asked for themselves (`sched_setaffinity`), as far as any is among
-//! these.
+//! A group requests CPUs (`cpuset.cpus`). Its *effective* CPUs are those that are also its parent's and online. If it
+//! requests none, or none of its parent's, it has its parent's. Tasks run on the effective CPUs of their group,
+//! restricted by their own affinity (`sched_setaffinity`) where the two overlap.
 //!
-//! A *partition* has its CPUs to itself: they are no longer among its parent's, and are a root domain of their own
-//! (`root`), or in none that is balanced (`isolated`). It is valid only as long as its parent is a partition (the root
-//! group always is), no sibling asks for any of its CPUs, there are some, and some are left for the tasks of its
-//! parent. One that is not valid is an ordinary member, and says why. Partitions are local ones: remote partitions,
-//! which `cpuset.cpus.exclusive` makes (6.7 on) below groups that are no partitions, are not modelled.
+//! A *partition* owns its CPUs: its parent loses them. They are a root domain of their own (`root`), or in no
+//! scheduling domain (`isolated`). A partition is valid while its parent is a partition (the root group always is), no
+//! sibling requests its CPUs, it has CPUs, and its parent's tasks keep some. An invalid partition is an ordinary
+//! member, and states the reason. Remote partitions, which `cpuset.cpus.exclusive` makes (6.7+) below groups that are
+//! no partitions, are not modelled.
 //!
 //! What kernels do differently:
 //!
-//! - 6.1 forgets what a task asked for itself whenever the CPUs of its group change; from 6.2 on it is
-//!   remembered.
-//! - From 6.7 on a `root` partition of CPUs that were isolated at boot is not valid; before, it is, but
-//!   these CPUs stay without scheduling domains.
-//! - The words for what is wrong with a partition.
+//! - 6.1: a task's own affinity is lost whenever the CPUs of its group change. 6.2+: it is remembered.
+//! - 6.7+: a `root` partition of CPUs that were isolated at boot is not valid. Earlier it is valid, but these CPUs stay
+//!   without scheduling domains.
+//! - The texts of a partition's fault.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -48,7 +46,7 @@ pub enum Partition {
     Member,
     /// Its CPUs are a root domain.
     Root,
-    /// Its CPUs are isolated: nobody balances load between them.
+    /// Its CPUs are isolated: no load is balanced between them.
     Isolated,
 }
 
@@ -141,8 +139,8 @@ impl fmt::Display for CpusetError {
             }
             Self::Deadline { promised, cap } => write!(
                 f,
-                "{} CPUs of the partition are promised to SCHED_DEADLINE tasks (and fair servers), and on these CPUs there \
-                 are {} (EBUSY); end some of them, or lower their runtimes, first",
+                "SCHED_DEADLINE tasks (and fair servers) of the partition have reserved {} CPUs, but these CPUs are {} (EBUSY); first end \
+                 tasks or lower their runtimes",
                 Cpus(*promised),
                 Cpus(*cap)
             ),
@@ -292,8 +290,8 @@ impl Cpusets {
         self.owner(group).map_or(&self.root_effective, |set| &set.effective)
     }
 
-    /// Where a task of `group` runs that asked for `asked`; not at all where it asked (but where the group may) if none
-    /// of those is the group's.
+    /// Returns the CPUs of a task of `group` with the affinity `asked`, and the affinity that remains: none of its own
+    /// if none of its CPUs is the group's.
     pub(crate) fn allowed(&self, group: GroupId, asked: &Affinity) -> (Affinity, bool) {
         let base = self.base(group);
         let Some(asked) = asked else { return (base, true) };
@@ -417,8 +415,7 @@ impl Cpusets {
     }
 
     /// Writes to the files of several groups: first all `cpuset.cpus`, then all `cpuset.cpus.partition`, each in order.
-    /// What follows is found once: it is the same as after one write at a time, as long as there are neither tasks nor
-    /// partitions before.
+    /// The effects are computed once. They equal those of single writes if there are no tasks and partitions before.
     pub(crate) fn write_all(&mut self, files: &[(GroupId, Option<CpuMask>, Option<Partition>)], populated: &Populated) {
         for (group, cpus, partition) in files.iter().filter(|file| file.1.is_some() || file.2.is_some()) {
             let set = self.enter(group.0);
@@ -461,8 +458,8 @@ impl Cpusets {
         })
     }
 
-    /// Everything that follows from what was written. Whether a partition is valid is found out anew for those
-    /// `looked_at` and all below them; others stay what they are, unless their parents do not.
+    /// Computes all effects of the writes. Checks the partitions `looked_at` and all below them again. Others stay
+    /// unchanged, unless their parents change.
     fn update(&mut self, looked_at: &BTreeSet<u32>, populated: &Populated) {
         // What each partition has not given away; and, with CPUs that are offline, what it was given.
         let mut left: BTreeMap<u32, CpuMask> = [(ROOT, self.online.clone())].into();

@@ -81,7 +81,7 @@ pub struct Snapshot {
 pub struct CpuDebug {
     /// The CPU.
     pub cpu: CpuId,
-    /// Who runs.
+    /// The running task.
     pub curr: Running,
     /// Tasks queued, of every class.
     pub nr_running: u32,
@@ -184,8 +184,8 @@ pub struct CfsDebug {
     pub left: Option<(i64, i64)>,
     /// vruntime of the last entity in the tree.
     pub right_vruntime: Option<i64>,
-    /// Where the queue's virtual time is (`min_vruntime`): the least vruntime of what is queued, CFS: that never goes
-    /// back. 6.12 and 6.18 have the average instead (`zero_vruntime`, which follows it).
+    /// The queue's virtual time (`min_vruntime`). CFS: the least queued vruntime, which never falls. 6.12 and 6.18: the
+    /// average instead (`zero_vruntime`, which follows it).
     pub min_vruntime: i64,
     /// The weighted average; CFS keeps none and shows `min_vruntime`.
     pub avg_vruntime: i64,
@@ -228,8 +228,8 @@ pub struct TaskDebug {
     pub blocked: bool,
     /// Its policy.
     pub policy: SchedPolicy,
-    /// The kernel's: -1 for deadline tasks, 0 to 98 for real-time tasks, 120 + nice for others; up to 2.6.22
-    /// with the bonus that these have for sleeping.
+    /// The kernel's `prio`: -1 for deadline tasks, 0 to 98 for real-time tasks, 120 + nice for others; up to 2.6.22
+    /// with the bonus for sleep.
     pub prio: i16,
     /// Its group.
     pub group: GroupId,
@@ -335,7 +335,7 @@ fn cpu<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> CpuDebug {
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Everything as it is now.
+    /// Returns the present state.
     pub fn snapshot(&mut self) -> Snapshot {
         let (shared, tunables) = (self.shared, &self.shared.config.tunables);
         Snapshot {
@@ -355,7 +355,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             cpus: (0..shared.nr_cpus() as u32)
                 .map(|index| {
                     let mut rq = self.rqs.rq(CpuId(index));
-                    P::settle(&mut rq, shared);
+                    P::apply_deferred(&mut rq, shared);
                     cpu(&rq, shared)
                 })
                 .collect(),

@@ -1,11 +1,9 @@
-//! The energy model of a machine (`energy_model.c`): what its CPUs take at each frequency; and what CPUs tell each
-//! other so that a wakeup can go where it costs the least ([`class::fair`](crate::class::fair),
-//! `find_energy_efficient_cpu`).
+//! The energy model of a machine (`energy_model.c`): the power of its CPUs at each frequency, and published values with
+//! which a wakeup finds the CPU of the least energy ([`class::fair`](crate::class::fair), `find_energy_efficient_cpu`).
 //!
-//! Energy is looked at where all of this holds (`sched_energy_enabled`): the kernel is one of 6.1 and later, there is a
-//! model, CPUs are of different capacities and have one thread each, and `sched_energy_aware` is 1. The kernel asks for
-//! the governor `schedutil`, too, since it foretells the frequency that a CPU will choose: who describes the machine
-//! sees to that.
+//! Energy matters under these conditions (`sched_energy_enabled`): the kernel is 6.1 or later, there is a model, CPUs
+//! have different capacities and one thread each, and `sched_energy_aware` is 1. The kernel also requires the governor
+//! `schedutil`, since it predicts the frequency of a CPU. Here the description of the machine has to choose it.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -216,19 +214,20 @@ impl Usage {
     }
 }
 
-/// Energy, where it is looked at.
+/// The state of energy-aware scheduling.
 #[derive(Debug)]
 pub(crate) struct Energy {
-    /// Those of CPUs of higher numbers first, as the kernel goes through them.
+    /// The domains, those of higher CPU numbers first, as in the kernel.
     pub(crate) domains: Vec<Domain>,
     cpus: Vec<Usage>,
-    /// Some CPU has not a fifth to spare (`rd->overutilized`): load is balanced, and nobody looks at energy.
+    /// Set if a CPU has less than a fifth of spare capacity (`rd->overutilized`): load is balanced, and wakeups ignore
+    /// energy.
     pub(crate) overutilized: RootFlags,
 }
 
 impl Energy {
-    /// That of a machine; nothing where nobody looks at it. Parts of the model that fit no machine are left out: see
-    /// [`EnergyModel::check`].
+    /// The state of a machine. None if energy is not considered. Parts of the model that do not fit the machine are
+    /// left out: see [`EnergyModel::check`].
     pub(crate) fn new<T: Tunables>(topology: &Topology, config: &Config<T>) -> Option<Self> {
         let model = config.energy.as_ref()?;
         let places = topology.cpus();

@@ -109,9 +109,9 @@ pub enum DeadlineEvent {
     Throttle,
     /// Its next period has begun: it has a new runtime and a later deadline.
     Replenish,
-    /// It has used up its runtime and wanted to be told (SCHED_FLAG_DL_OVERRUN: the kernel sends SIGXCPU).
+    /// Its runtime is used up, and it requested a signal (SCHED_FLAG_DL_OVERRUN: the kernel sends SIGXCPU).
     Overrun,
-    /// It has ended a job, by sleeping, yielding or exiting, after that job's deadline: so many nanoseconds.
+    /// It has ended a job, by sleeping, yielding or exiting, this many nanoseconds after the job's deadline.
     Miss {
         /// Nanoseconds.
         late: u64,
@@ -123,7 +123,7 @@ pub enum DeadlineEvent {
 pub enum Event {
     /// `sched_process_fork`: `child` exists from now on.
     Fork {
-        /// Who forked it; none for the tasks a workload begins with.
+        /// The parent. None for the initial tasks of a workload.
         parent: Option<TaskId>,
         /// The new task.
         child: TaskId,
@@ -133,16 +133,16 @@ pub enum Event {
         /// The task that ends.
         task: TaskId,
     },
-    /// `sched_waking`: somebody (`cpu`'s running task or an interrupt) wakes `task`; the target CPU is not chosen yet.
+    /// `sched_waking`: the running task of `cpu`, or an interrupt, wakes `task`. The target CPU is not chosen yet.
     Waking {
-        /// Who is woken.
+        /// The woken task.
         task: TaskId,
         /// It is the doing of an interrupt's handler, not of the running task that it hit.
         irq: bool,
     },
     /// `sched_wakeup`: `task` is on the run queue of `target`. From here on it waits to run.
     Wakeup {
-        /// Who was woken.
+        /// The woken task.
         task: TaskId,
         /// The CPU whose run queue it is on.
         target: CpuId,
@@ -156,22 +156,22 @@ pub enum Event {
     },
     /// `sched_switch`.
     Switch {
-        /// Who leaves the CPU.
+        /// The task that leaves the CPU.
         prev: Running,
         /// Why; meaningless when `prev` is not a task.
         prev_state: PrevState,
-        /// Who has it now.
+        /// The task that gets the CPU.
         next: Running,
     },
     /// `sched_migrate_task`.
     Migrate {
-        /// Who moves.
+        /// The migrated task.
         task: TaskId,
         /// From here.
         from: CpuId,
         /// To here.
         to: CpuId,
-        /// Who moved it.
+        /// The cause of the migration.
         cause: MigrateCause,
     },
     /// A task's nice value changed.
@@ -190,9 +190,8 @@ pub enum Event {
         /// 1..=99 under SCHED_FIFO and SCHED_RR, else 0.
         rt_priority: u8,
     },
-    /// `sched_pi_setprio`: a task was lent the urgency of one that waits for it, or gave it back. The kernel's `prio`:
-    /// -1 of SCHED_DEADLINE, or of one that a deadline was lent to; 0 to 98 of real-time tasks; 120 + nice of the fair
-    /// class.
+    /// `sched_pi_setprio`: a task inherits the priority of a waiter, or loses it. The kernel's `prio`: -1 for
+    /// SCHED_DEADLINE and tasks that inherit a deadline; 0 to 98 for real-time tasks; 120 + nice for the fair class.
     PiSetprio {
         /// The task.
         task: TaskId,
@@ -238,9 +237,9 @@ pub enum Event {
         /// CPU time used beyond the quota, nanoseconds (`burst_usec`).
         burst: u64,
     },
-    /// The real-time tasks of a group have used up what they may have of this CPU (`sched_rt_runtime_us`,
-    /// `cpu.rt_runtime_us`), and those of the groups below it with them: none of them runs, but those that priority
-    /// inheritance urges on. The root's: all real-time tasks. The kernel has no tracepoint for it.
+    /// The real-time tasks of a group, and of groups below it, have used up their runtime on this CPU
+    /// (`sched_rt_runtime_us`, `cpu.rt_runtime_us`). None of them runs, except with inherited priority. For the root
+    /// group: all real-time tasks. The kernel has no tracepoint for it.
     RtThrottle {
         /// The group.
         group: GroupId,
@@ -255,16 +254,16 @@ pub enum Event {
         /// Kilohertz.
         khz: u32,
     },
-    /// Some CPU of a root domain has not a fifth of its capacity to spare any more, or all have again (Android's
-    /// `sched_overutilized`): until then wakeups do not look at energy, and load is balanced.
+    /// A CPU of a root domain has less than a fifth of its capacity free, or all have it again (Android's
+    /// `sched_overutilized`). Until then wakeups ignore energy, and load is balanced.
     Overutilized {
         /// The first CPU of the root domain.
         root: CpuId,
         /// Whether one has not.
         on: bool,
     },
-    /// A CPU, that of the event, goes offline (`cpuhp`: below `CPUHP_AP_ACTIVE`): nobody joins it from now on, and who
-    /// is there is about to be moved off.
+    /// The event's CPU goes offline (`cpuhp`: below `CPUHP_AP_ACTIVE`): no task joins it from now on, and its tasks are
+    /// about to be moved.
     CpuDown,
     /// A CPU, that of the event, is online.
     CpuUp,
@@ -283,8 +282,8 @@ pub enum Event {
         busiest: Option<CpuId>,
         /// How many tasks came over.
         pulled: u32,
-        /// It counts as balanced (`lb_balanced`): there was no imbalance, it was not up to this CPU, or affinity lets
-        /// nobody come.
+        /// Whether the domain counts as balanced (`lb_balanced`): there was no imbalance, another CPU is responsible,
+        /// or affinity forbids every move.
         balanced: bool,
     },
     /// A CPU about to pull tasks from `of` has computed what every group weighs there (3.10: `update_h_load`).
@@ -296,7 +295,7 @@ pub enum Event {
         /// Those of them without a task there.
         idle: u32,
     },
-    /// The CPU spent `ns` on something other than its tasks' work. The time is charged to whoever was running.
+    /// The CPU spent `ns` on something other than its tasks' work. The running task is charged for the time.
     Overhead {
         /// On what.
         kind: OverheadKind,

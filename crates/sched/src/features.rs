@@ -10,8 +10,8 @@ pub enum Feature {
     PlaceDeadlineInitial,
     /// EEVDF (6.12): a task that moves to another run queue keeps the rest of its deadline.
     PlaceRelDeadline,
-    /// EEVDF: the running task is not preempted at wakeup before its slice (6.6, 6.12: its lag turned into 0 point;
-    /// 6.18: the shortest slice waiting) is used up.
+    /// EEVDF: wakeups do not preempt the running task before its slice is used up (6.6, 6.12: its lag turned into 0
+    /// point; 6.18: the shortest slice waiting).
     RunToParity,
     /// EEVDF (6.12): a task with a shorter slice may preempt in spite of `RUN_TO_PARITY`.
     PreemptShort,
@@ -39,7 +39,7 @@ pub enum Feature {
     TtwuQueue,
     /// Bound the search for an idle CPU by the cache domain's utilisation.
     SisUtil,
-    /// The balancer moves at least so much load even if it is small.
+    /// The balancer moves at least a minimum of load, even for a small imbalance.
     LbMin,
     /// Load of a task that attaches is aged to now.
     AttachAgeLoad,
@@ -77,12 +77,12 @@ pub enum Feature {
     AltPeriod,
     /// CFS: a slice is never shorter than the minimal granularity.
     BaseSlice,
-    /// The newly idle balance goes by its own chance of success.
+    /// Newly-idle balancing is tried with its own success rate.
     NiRandom,
     /// End the runtime of deadline tasks by a high-resolution timer instead of the tick.
     HrtickDl,
-    /// A CPU whose real-time tasks have used up what they may have borrows from the others, where they are throttled
-    /// (6.1, 6.6; with real-time scheduling of groups all kernels). On up to 3.18; off since 5.10.
+    /// A CPU whose real-time tasks have used up their runtime borrows from others, under kernels that throttle (6.1,
+    /// 6.6; with real-time scheduling of groups all). On up to 3.18; off since 5.10.
     RtRuntimeShare,
     /// First CFS: a sleeper gets credit for the time it could have run.
     FairSleepers,
@@ -94,8 +94,8 @@ pub enum Feature {
     SkipInitial,
     /// First CFS: a CPU's average loads are of what its tasks ran since the last tick.
     PreciseCpuLoad,
-    /// 3.10 to 3.18: the balancer takes the lower of present and average load for who may be pulled from, the higher
-    /// for who may pull.
+    /// 3.10 to 3.18: the balancer takes the lower of present and average load for CPUs to pull from, the higher for the
+    /// pulling CPU.
     LbBias,
     /// NUMA balancing.
     Numa,
@@ -105,7 +105,7 @@ pub enum Feature {
     NumaFavourHigher,
     /// The balancer leaves tasks where they use more memory.
     NumaResistLower,
-    /// A CPU that seldom goes idle looks for work each time it does (7.1).
+    /// A CPU that seldom becomes idle balances each time (7.1).
     NiRate,
     /// Keep the sums of a queue's average coarser once they overflow (7.1).
     ParanoidAvg,
@@ -117,7 +117,7 @@ pub enum Feature {
     CpuRcRequeue,
     /// CPU resource controller: loads are counted by ticks, not taken when slices end.
     CpuRcTick,
-    /// CPU resource controller: those who still wait are looked at, not only those who run at last.
+    /// CPU resource controller: waiting tasks are checked, and not only tasks that run at last.
     CpuRcWaiting,
     /// Ours, in no kernel on offer: the balancer compares groups by their average load alone ("A Decade of Wasted
     /// Cores", 3.1).
@@ -127,8 +127,8 @@ pub enum Feature {
     OldNumaGroups,
     /// Ours, in no kernel on offer: a wakeup looks for a CPU in the waker's node only (the same, 3.3).
     OldWakeNode,
-    /// Ours, in no kernel on offer: when the domains are built anew, after a CPU came or went, those of several NUMA
-    /// nodes are left out (the same, 3.4).
+    /// In no supported kernel: a rebuild of the domains, after a CPU went offline or online, leaves out those of
+    /// several NUMA nodes (the same, 3.4).
     OldLostDomains,
 }
 
@@ -223,12 +223,12 @@ pub const FEATURES: &[FeatureRow] = &[
     ),
     row(Feature::WakeupPreemption, "WAKEUP_PREEMPTION", from("2.6.24"), "a waking task may preempt the running one"),
     row(Feature::Hrtick, "HRTICK", from("2.6.24"), "end slices by a high-resolution timer instead of the tick"),
-    row(Feature::NontaskCapacity, "NONTASK_CAPACITY", from("3.16"), "take what interrupts leave for a CPU's capacity"),
+    row(Feature::NontaskCapacity, "NONTASK_CAPACITY", from("3.16"), "subtract interrupts from a CPU's capacity"),
     row(
         Feature::NontaskPower,
         "NONTASK_POWER",
         between("2.6.37", "3.16"),
-        "take what interrupts leave for a CPU's capacity (from 3.16 on: NONTASK_CAPACITY)",
+        "subtract interrupts from a CPU's capacity (from 3.16 on: NONTASK_CAPACITY)",
     ),
     row(Feature::TtwuQueue, "TTWU_QUEUE", from("2.6.39"), "remote wakeups are queued, and done by the target CPU"),
     row(
@@ -247,12 +247,7 @@ pub const FEATURES: &[FeatureRow] = &[
         "wake-affine: compare the loads of the waking and the previous CPU",
     ),
     row(Feature::WaBias, "WA_BIAS", from("4.14"), "wake-affine: favour the waking CPU by the domain's imbalance_pct"),
-    row(
-        Feature::UtilEst,
-        "UTIL_EST",
-        from("4.17"),
-        "estimate a task's utilisation by what it was when it went to sleep",
-    ),
+    row(Feature::UtilEst, "UTIL_EST", from("4.17"), "estimate a task's utilisation by its value at the last sleep"),
     row(
         Feature::UtilEstFastup,
         "UTIL_EST_FASTUP",
@@ -263,7 +258,7 @@ pub const FEATURES: &[FeatureRow] = &[
         Feature::SisProp,
         "SIS_PROP",
         between("4.13", "6.7"),
-        "bound the search for an idle CPU by what searches cost and CPUs idle",
+        "bound the search for an idle CPU by its cost and the CPUs' idle time",
     ),
     row(
         Feature::RtPushIpi,
@@ -281,13 +276,13 @@ pub const FEATURES: &[FeatureRow] = &[
         Feature::WarnDoubleClock,
         "WARN_DOUBLE_CLOCK",
         from("4.8"),
-        "tell of run queue clocks that are updated twice (for the kernel's developers)",
+        "report run queue clocks that are updated twice (for kernel developers)",
     ),
     row(
         Feature::LatencyWarn,
         "LATENCY_WARN",
         from("5.13"),
-        "tell of tasks that run on although a reschedule was asked for (for the kernel's developers)",
+        "report tasks that run on after a reschedule request (for kernel developers)",
     ),
     row(Feature::ArchPower, "ARCH_POWER", between("2.6.32", "3.16"), "ask the architecture for the capacity of CPUs"),
     row(
@@ -359,7 +354,7 @@ pub const FEATURES: &[FeatureRow] = &[
         Feature::PreciseCpuLoad,
         "PRECISE_CPU_LOAD",
         between("2.6.23", "2.6.24"),
-        "a CPU's average loads count what ran since the last tick, not what is there at it",
+        "a CPU's average loads count the tasks that ran since the last tick, not the tasks at the tick",
     ),
     row(
         Feature::LbBias,
@@ -373,7 +368,7 @@ pub const FEATURES: &[FeatureRow] = &[
         Feature::NumaFavourHigher,
         "NUMA_FAVOUR_HIGHER",
         between("3.13", "4.1"),
-        "the balancer would rather move tasks to nodes where they use more memory",
+        "the balancer prefers to move tasks to nodes where they use more memory",
     ),
     row(
         Feature::NumaResistLower,
@@ -443,7 +438,7 @@ impl Feature {
         FEATURES.iter().find(|row| row.feature == self).map_or("", |row| row.name)
     }
 
-    /// Why it makes no difference here, if it does not: a word for those who switch it.
+    /// Returns why the feature has no effect here, for users who switch it. None if it has one.
     ///
     /// ```
     /// use vruntime_sched::features::Feature;
@@ -453,8 +448,8 @@ impl Feature {
     pub const fn without_effect(self) -> Option<&'static str> {
         match self {
             Self::TtwuQueue => Some(
-                "the waker enqueues a task on another CPU's run queue at once and pays for it (wakeup_ns); the other CPU \
-                 pays for the interrupt that tells it (ipi_ns)",
+                "the waker enqueues a task on another CPU's run queue at once and spends the time (wakeup_ns); the other CPU spends the time \
+                 of the interrupt (ipi_ns)",
             ),
             Self::NontaskCapacity | Self::NontaskPower => Some(
                 "interrupts are charged to the task they interrupt, as without IRQ_TIME_ACCOUNTING, so the balancer sees \
@@ -463,16 +458,14 @@ impl Feature {
             Self::AttachAgeLoad => {
                 Some("averages of a task that changes its group are taken over as of their last update")
             }
-            Self::PreciseCpuLoad => {
-                Some("a CPU's average loads are of what is there at each tick, as with the feature off")
-            }
+            Self::PreciseCpuLoad => Some("a CPU's average loads count the tasks at each tick, as with the feature off"),
             Self::Numa | Self::NumaForce | Self::NumaFavourHigher | Self::NumaResistLower => {
-                Some("memory has no place here, so there is no NUMA balancing: tasks do not prefer a node")
+                Some("memory is not modelled, so there is no NUMA balancing: tasks do not prefer a node")
             }
             Self::DoubleTick => Some("the periodic tick looks at slices always"),
             Self::ParanoidAvg => Some("a queue's sums are kept as coarse as up to 7.0, so that they do not overflow"),
             Self::WarnDoubleClock | Self::LatencyWarn => Some("it only prints warnings about the kernel's own code"),
-            Self::ArchPower | Self::ArchCapacity => Some("the machine's capacities are what it is described with"),
+            Self::ArchPower | Self::ArchCapacity => Some("the machine's capacities are those of its description"),
             Self::ForceSdOverlap => Some("groups overlap where the machine's nodes do"),
             _ => None,
         }

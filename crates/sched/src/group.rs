@@ -20,7 +20,7 @@ use crate::uclamp::GroupUclamp;
 pub enum GroupWeight {
     /// `cpu.weight`, 1..=10000; the kernel's default is 100.
     Weight(u32),
-    /// `cpu.idle`: as little as a SCHED_IDLE task, and like one it gives way to everybody.
+    /// `cpu.idle`: weighs as little as a SCHED_IDLE task, and every other task preempts it.
     Idle,
 }
 

@@ -12,8 +12,8 @@ pub enum Timer {
     Hrtick(CpuId),
     /// The first timer of a CPU's deadline tasks: a new period, a 0-lag time. It fires on that CPU.
     Deadline(CpuId),
-    /// No timer, but an interrupt that one CPU sends to another, to have real-time tasks pushed for which that has no
-    /// room (feature RT_PUSH_IPI). It comes to that CPU as soon as it can.
+    /// Not a timer, but an interrupt from one CPU to another that requests a push of real-time tasks (feature
+    /// RT_PUSH_IPI). It arrives as soon as possible.
     RtPush(CpuId),
     /// The end of the machine's period of real-time bandwidth (`sched_rt_period_us`).
     RtPeriod,
@@ -36,13 +36,13 @@ impl Timer {
     }
 }
 
-/// The machine around the scheduler. Everything the scheduler wants done outside passes here.
+/// The machine around the scheduler, and its only output.
 ///
-/// The methods are called at any point of a verb, mostly while run queues are held, and on the thread that called it:
-/// they must not call the scheduler, nor take a run queue, nor wait for somebody who does. They note what is to be
-/// done, and whom it concerns does it when the verb has returned. Several threads' verbs run at once where
-/// [`Config::callers`](crate::config::Config::callers) is [`Many`](crate::config::Callers::Many): each has a `Host` of
-/// its own, or they share what is behind it.
+/// A verb calls these methods at any point, mostly while run queues are locked, on the thread of its caller. A method
+/// must not call the scheduler, lock a run queue, or wait for a thread that does. It notes what to do, and the host
+/// does it when the verb has returned. With [`Config::callers`](crate::config::Config::callers)
+/// [`Many`](crate::config::Callers::Many), verbs of several threads run at once: each has a `Host` of its own, or they
+/// share state behind it.
 pub trait Host {
     /// `cpu` must call [`schedule`](crate::Scheduler::schedule) as soon as it can; its `need_resched` is set. When
     /// `cpu` is not the one executing, this is a reschedule interrupt on its way.
@@ -55,11 +55,11 @@ pub trait Host {
     /// earlier wish for the same timer. A time that has passed already means at once.
     fn arm(&mut self, timer: Timer, at: Option<u64>);
 
-    /// From `at` on, nanoseconds, `task` may run on these CPUs only; `None`: on all. Of a new task nothing is told.
+    /// Restricts `task` to these CPUs from `at` on, nanoseconds; `None`: all. Not called for new tasks.
     fn affinity(&mut self, _at: u64, _task: TaskId, _cpus: Option<&CpuMask>) {}
 
-    /// The policy has not kept a promise on `cpu`. The scheduler goes on without the task that is concerned, or with
-    /// the CPU idle: whoever tries out a policy should stop here.
+    /// Reports a violation of the policy's contract on `cpu`. The scheduler continues without the task, or with an idle
+    /// CPU. A host that tries out a policy should stop here.
     fn policy_fault(&mut self, _cpu: CpuId, _fault: Fault) {}
 
     /// Something happened on `cpu` at `at`, nanoseconds.

@@ -13,8 +13,8 @@ use crate::policy::{Dequeue, Fault, Policy};
 use crate::rq::{Notice, Rq};
 use crate::shared::Shared;
 
-/// Checks that what each root domain has promised is what its tasks, on whatever run queue, those that are gone but not
-/// past their 0-lag times, and the fair servers of its CPUs have.
+/// Checks that the reserved bandwidth of each root domain equals the sum over its tasks, on any run queue, departed
+/// tasks before their 0-lag times, and the fair servers of its CPUs.
 ///
 /// # Errors
 ///
@@ -48,8 +48,8 @@ pub fn check_bandwidth<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>) -> Result<(
     Ok(())
 }
 
-/// Checks one run queue: every count is the count of what it counts, every sum the sum of its parts, what is published
-/// is what is kept. Takes time in proportion to the tasks on it.
+/// Checks one run queue: counts, sums, and equality of published and kept values. Takes time in proportion to its
+/// tasks.
 ///
 /// # Errors
 ///
@@ -128,9 +128,9 @@ pub fn check_sums<P: Policy>(shared: &Shared<P>) -> Result<(), String> {
     Ok(())
 }
 
-/// Takes the ordinary tasks off a run queue one by one, as if each ended as soon as the policy has it run; the first
-/// promise that the policy does not keep over that: somebody may be left whom it never picks. For the end of a run:
-/// nothing can be done with the run queue afterwards.
+/// Dequeues the ordinary tasks of a run queue one by one, as if each ended when the policy picks it. Returns the first
+/// violation of the policy's contract, such as a task that is never picked. For the end of a run: the run queue cannot
+/// be used afterwards.
 pub fn drain<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<Fault> {
     while rq.nr_ordinary() > 0 {
         let Some(next) = class::pick_ordinary(rq, shared) else { break };

@@ -1,25 +1,25 @@
-//! Jiffies: the count of ticks, by which the balancer tells the time (`tick-sched.c`).
+//! Jiffies: the count of ticks, which is the balancer's clock (`tick-sched.c`).
 //!
-//! One CPU keeps the count (`tick_do_timer_cpu`): it advances it as its own tick begins, and everybody reads what it
-//! said last. A CPU whose tick comes some microseconds before the keeper's therefore still reads the old count, and
-//! finds that nothing is due yet. The keeper gives the duty up when its tick stops; whoever ticks next takes it. A CPU
-//! that comes out of idleness brings the count up to date, for there may have been nobody to do so.
+//! One CPU advances the count (`tick_do_timer_cpu`) as its own tick begins, and all CPUs read it. A CPU whose tick is
+//! some microseconds earlier therefore still reads the old count, and finds nothing due. The CPU gives up this duty
+//! when its tick stops, and the next CPU with a tick takes it. A CPU that leaves idle updates the count, since no CPU
+//! may have done so.
 
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::ids::CpuId;
 use crate::sync::{AtomicU32, AtomicU64};
 
-/// Nobody keeps the count: no CPU ticks.
+/// No CPU keeps the count, because none ticks.
 const NOBODY: u32 = u32::MAX;
 
-/// The count, and who keeps it.
+/// The count, and the CPU that keeps it.
 #[derive(Debug)]
 pub(crate) struct Jiffies {
     count: AtomicU64,
-    /// When it goes up next, nanoseconds; 0 until somebody has looked.
+    /// The time of the next increment, nanoseconds. 0 before the first call.
     next: AtomicU64,
-    /// When it comes to 1, nanoseconds: from then on it goes up with every tick.
+    /// The time of jiffy 1, nanoseconds. The count then rises with every tick.
     first: AtomicU64,
     keeper: AtomicU32,
 }
@@ -39,7 +39,7 @@ impl Jiffies {
         self.first.store(at, Relaxed);
     }
 
-    /// The count as it was told last.
+    /// Returns the count as last updated.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         self.count.load(Relaxed)

@@ -3,18 +3,19 @@
 //!
 //! # Who owns what
 //!
-//! An [`Rq`] owns everything about one CPU and the tasks on it; a task moves between run queues by value.
-//! What other CPUs may read without asking is published as atomics in [`Shared`]. The verbs (wake,
-//! schedule, tick, balance, ...) live on [`Scheduler`], a view borrowed for one call that reaches
-//! run queues through [`Rqs`]: a plain `Vec` in a simulator, one lock a CPU in a threaded host.
+//! An [`Rq`] owns everything about one CPU and its tasks. A task moves between run queues by value. The values that
+//! other CPUs may read without a lock are atomics in [`Shared`]. The verbs (wake, schedule, tick, balance, ...) are
+//! methods of [`Scheduler`], a view borrowed for one call, which reaches run queues through [`Rqs`]: a plain `Vec` in
+//! a simulator, one lock for each CPU in a threaded host.
 //!
 //! # What a host gives and gets
 //!
-//! The host calls in with the time and what happened. The scheduler calls out through [`Host`]:
-//! reschedule that CPU, arm that timer, here is an [event](event::Event). Nothing else passes the wall: no clock, no
-//! thread, no I/O, no randomness.
+//! The host calls the scheduler with the time and the event. The scheduler calls the host through [`Host`]: reschedule
+//! that CPU, arm that timer, here is an [event](event::Event). It has no other input or output: no clock, no thread,
+//! no I/O, no randomness.
 //!
-//! A host of one CPU: two tasks that never sleep, for four seconds of ticks. `vruntime-sim` is one with everything.
+//! An example of a host with one CPU: two tasks that never sleep, for four seconds of ticks. `vruntime-sim` is a
+//! complete host.
 //!
 //! ```
 //! use vruntime_sched::class::fair::Eevdf;
@@ -64,8 +65,8 @@
 //!
 //! # A policy of your own
 //!
-//! [`Policy`] is what the ordinary class asks, nine methods at least; [`policy`] says what one has to work with.
-//! `vruntime_sim::run_policy` has a whole one as its example, and runs any; `docs/policy.md` is the guide.
+//! [`Policy`] is the trait of the fair class, with at least nine methods. [`policy`] lists the data it can use. The
+//! documentation of `vruntime_sim::run_policy` has a complete policy as its example. `docs/policy.md` is the guide.
 #![no_std]
 #![forbid(unsafe_code)]
 // What a host may get wrong ends in an error; what cannot happen says why where it stands.

@@ -10,12 +10,14 @@ use crate::ids::{CpuId, GroupId};
 use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::rq::Rqs;
-use crate::scheduler::{Scheduler, settle};
+use crate::scheduler::{Scheduler, finish_verb};
 use crate::tunables::Tunables;
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Gives a group another CPU limit, or none: `cpu.max` and `cpu.max.burst`. Takes effect at once: the group begins
-    /// with a whole quota, and nothing is owed from before.
+    /// Sets or removes a group's CPU limit: `cpu.max` and `cpu.max.burst`. It takes effect at once: the group begins
+    /// with a whole quota and without debt.
+    ///
+    /// A custom policy that does not support limits ignores them.
     ///
     /// A policy of one's own that knows nothing of limits goes on without.
     ///
@@ -43,7 +45,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             let mut rq = self.rqs.rq(cpu);
             rq.update_clock(self.now);
             P::limit_changed(&mut rq, shared, group);
-            settle(&mut rq, shared, self.host);
+            finish_verb(&mut rq, shared, self.host);
         }
         Ok(())
     }
@@ -87,13 +89,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             let mut rq = self.rqs.rq(cpu);
             rq.update_clock(self.now);
             P::distribute(&mut rq, self.shared, group);
-            settle(&mut rq, self.shared, self.host);
+            finish_verb(&mut rq, self.shared, self.host);
         }
     }
 
-    /// The running task of `cpu` returns to user mode; to be called where
-    /// [`Rq::notify_resume`](crate::Rq::notify_resume) says so. If a reschedule is due too, that comes first. Since
-    /// 6.18 this is where tasks of a throttled group stop: then a reschedule is asked for.
+    /// Returns the running task of `cpu` to user mode. Hosts call it when
+    /// [`Rq::notify_resume`](crate::Rq::notify_resume) is set, after a pending reschedule. 6.18+: tasks of a throttled
+    /// group stop here, by a request to reschedule.
     pub fn return_to_user(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);
@@ -101,6 +103,6 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if let Some(curr) = rq.curr_ordinary {
             P::return_to_user(&mut rq, self.shared, curr);
         }
-        settle(&mut rq, self.shared, self.host);
+        finish_verb(&mut rq, self.shared, self.host);
     }
 }

@@ -1,14 +1,13 @@
-//! The load average of 1, 5 and 15 minutes (`loadavg.c`, `/proc/loadavg`): exponential averages of how many tasks run,
-//! wait to run or sleep uninterruptibly, a sample every five seconds and a tick.
+//! The load average of 1, 5 and 15 minutes (`loadavg.c`, `/proc/loadavg`): exponential averages of the number of
+//! running, runnable and uninterruptible tasks, with a sample every five seconds and a tick.
 //!
-//! Nobody counts the tasks of a large machine at one instant. Each CPU tells at its first tick after the sample is due
-//! by how much its own number has changed since it last told; ten ticks later whoever ticks first adds a sample. A CPU
-//! whose tick stops tells before: its change waits in one of two baskets, that of the sample to come if the present one
-//! is due already. Samples that were missed because every CPU slept are made up for, with the number of tasks that
-//! there are now.
+//! No CPU counts all tasks of a large machine at one instant. At its first tick after a sample is due, each CPU adds
+//! the change of its own number. Ten ticks later, the first CPU with a tick adds a sample. A CPU whose tick stops adds
+//! its change earlier, to one of two baskets: that of the next sample if the present one is due already. If all CPUs
+//! slept, missed samples are added later with the present number of tasks.
 //!
-//! Jiffies are counted from the start of the host's clock, as from a boot: the first sample comes five seconds and
-//! eleven ticks later.
+//! Jiffies count from the start of the host's clock, as from a boot. The first sample is after five seconds and eleven
+//! ticks.
 
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
@@ -90,12 +89,12 @@ fn interval(tick_ns: u64) -> u64 {
     (5 * (SECOND / tick_ns) + 1) * tick_ns
 }
 
-/// What the CPUs have told.
+/// The contributions of the CPUs.
 #[derive(Debug)]
 pub(crate) struct Shares {
-    /// Tasks that all CPUs have told of (`calc_load_tasks`).
+    /// Tasks that all CPUs have added (`calc_load_tasks`).
     tasks: AtomicI64,
-    /// Changes told by CPUs whose tick stopped (`calc_load_nohz`).
+    /// Changes of CPUs whose tick stopped (`calc_load_nohz`).
     baskets: [AtomicI64; 2],
     /// Which basket belongs to the sample that is due next; the other one is for the one after it.
     basket: AtomicU32,
@@ -162,7 +161,7 @@ pub(crate) struct RqLoad {
     /// Tasks that went to sleep here uninterruptibly less those woken here from such a sleep: only the sum over all
     /// CPUs means something.
     pub(crate) nr_uninterruptible: i64,
-    /// What the CPU told last (`calc_load_active`).
+    /// The CPU's last contribution (`calc_load_active`).
     told: i64,
     /// When it shall tell next, nanoseconds.
     pub(crate) due: u64,
@@ -173,7 +172,7 @@ impl RqLoad {
         Self { nr_uninterruptible: 0, told: 0, due: interval(tick_ns) }
     }
 
-    /// The change since it was last told.
+    /// Returns the change since the last contribution.
     fn fold(&mut self, nr_running: u32) -> i64 {
         let active = i64::from(nr_running) + self.nr_uninterruptible;
         active - core::mem::replace(&mut self.told, active)
@@ -192,7 +191,7 @@ pub(crate) fn tick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) {
     }
 }
 
-/// The tick of a CPU stops: nobody will ask it for a while (`calc_load_nohz_start`).
+/// Adds a CPU's change before its tick stops (`calc_load_nohz_start`).
 #[inline]
 pub(crate) fn tick_stopped<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) {
     let change = rq.load.fold(rq.nr_running);
@@ -205,8 +204,8 @@ pub(crate) fn tick_stopped<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u
     }
 }
 
-/// The tick of a CPU goes on (`calc_load_nohz_stop`). It told all it had when the tick stopped, so whatever is due
-/// already is no business of its.
+/// Restarts the tick of a CPU (`calc_load_nohz_stop`). Its change was added when the tick stopped, so a sample that is
+/// due already needs nothing of it.
 #[inline]
 pub(crate) fn tick_restarted<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) {
     let tick_ns = shared.config.tunables.tick_ns();
@@ -236,7 +235,7 @@ mod tests {
         assert_eq!(LoadAvg([2046, 2037, 20 * 2048 + 41]).to_string(), "1.00 0.99 20.02");
     }
 
-    /// The classical curve: after a minute of one task 1 - 1/e, after so long that it changes no more 1.00.
+    /// The classical curve: after a minute of one task 1 - 1/e, in the limit 1.00.
     #[test]
     fn one_task_makes_one_in_the_end() {
         let mut load = LoadAvg::default();

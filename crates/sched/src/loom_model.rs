@@ -16,7 +16,7 @@ use crate::ids::{CpuId, GroupId, TaskId};
 use crate::shared::{Locations, Place};
 use crate::uclamp::{Clamps, GroupUclamp};
 
-/// One run queue's arena, reduced to who is at its only index, and whether he was woken.
+/// One run queue's arena, reduced to the task at its only index, and whether it was woken.
 type Slot = Mutex<Option<(TaskId, u32)>>;
 
 const TASK: TaskId = TaskId(0);

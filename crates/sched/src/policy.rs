@@ -1,31 +1,29 @@
 //! The scheduling policy of ordinary tasks, as a trait with the kernel's verbs.
 //!
-//! EEVDF and CFS are two answers to it, the O(1) scheduler and the first CFS two more; a user's own policy is another:
-//! `docs/policy.md` says how to write one and how to compare it, `examples/round_robin.rs` and `topologies.rs` in
-//! `vruntime-sim` are two. A [`Fault`] is what the core notices of one that does not keep what it promises.
+//! EEVDF, CFS, the O(1) scheduler and the first CFS implement it, and so can users: `docs/policy.md` shows how to
+//! write and compare a policy, and `examples/round_robin.rs` and `topologies.rs` in `vruntime-sim` are two examples.
+//! The core reports violations of the contract as a [`Fault`].
 //!
 //! # What a policy of your own has
 //!
-//! - On its run queue: the tasks ([`Rq::tasks`]), who runs ([`Rq::curr_ordinary`]), the time ([`Rq::clock`]), and what
-//!   it keeps itself ([`Rq::class`]). [`Rq::listed`] has its queued tasks in the order in which they last ran, which
-//!   the core keeps for it.
-//! - To act: [`Rq::resched`], [`Rq::resched_lazy`], [`Rq::finish_delayed`]; [`Rq::event`] for what is to be seen in
-//!   traces, and [`Rq::arm`].
-//! - Of the others: what they publish ([`Shared::cpu`]), the [`Topology`](crate::Topology), the groups
-//!   ([`Shared::group`]) and all settings ([`Shared::config`]). What it publishes itself,
-//!   [`FairStats`](crate::shared::FairStats), is what the balancer goes by.
+//! - On its run queue: the tasks ([`Rq::tasks`]), the running task ([`Rq::curr_ordinary`]), the time ([`Rq::clock`]),
+//!   and its own state ([`Rq::class`]). [`Rq::listed`] has the queued tasks in the order in which they last ran.
+//! - To act: [`Rq::resched`], [`Rq::resched_lazy`], [`Rq::finish_delayed`]; [`Rq::event`] for events in traces, and
+//!   [`Rq::arm`].
+//! - Of other CPUs: their published values ([`Shared::cpu`]), the [`Topology`](crate::Topology), the groups
+//!   ([`Shared::group`]) and all settings ([`Shared::config`]). The balancer uses the values that the policy publishes
+//!   itself, [`FairStats`](crate::shared::FairStats).
 //!
 //! # What belongs to `Fair` alone
 //!
-//! - CPU limits of groups (`cpu.max`). The pool that a group's run time comes from is not to be had from outside: under
-//!   another policy limits are stored, and nobody is held back by them. [`Policy::limit_changed`],
-//!   [`Policy::distribute`], [`Policy::throttled`], [`Policy::limit_forbids_move`], [`Policy::wants_return`] and
-//!   [`Policy::return_to_user`] are there for it.
-//! - Loads of groups: what the CPUs tell each other to split a group's weight
-//!   ([`TaskGroup::load_avg`](crate::group::TaskGroup::load_avg) is 0 under other policies), and `h_load`. A policy has
-//!   the weight of a group, and whether it is idle.
+//! - CPU limits of groups (`cpu.max`). The pool of runtime is not accessible from outside: other policies store
+//!   limits, and do not enforce them. These methods exist for it: [`Policy::limit_changed`], [`Policy::distribute`],
+//!   [`Policy::throttled`], [`Policy::limit_forbids_move`], [`Policy::wants_return`] and [`Policy::return_to_user`].
+//! - Loads of groups: the published values that divide a group's weight
+//!   ([`TaskGroup::load_avg`](crate::group::TaskGroup::load_avg) is 0 under other policies), and `h_load`. A policy
+//!   has the weight of a group, and whether it is idle.
 //! - Tasks that do not fit their CPU ([`Published::misfit_task_load`](crate::shared::Published::misfit_task_load)),
-//!   which are told only of fair ones, and what the choice of a CPU by energy goes by.
+//!   and the values for energy-aware placement.
 
 mod fault;
 
@@ -63,7 +61,7 @@ pub enum Dequeue {
     Sleep,
     /// It ends.
     Dead,
-    /// It goes to another run queue, runnable.
+    /// It moves to another run queue, runnable.
     Move,
     /// Its attributes change; it will be back at once.
     Save,
@@ -73,9 +71,9 @@ pub enum Dequeue {
     Throttle,
 }
 
-/// How a task is woken: by another task, if it is none of `fork`, `sync` and `irq`; never more than one of them. The
-/// default is also how a task comes that is pulled, or whose attributes changed, when it is asked whether it may
-/// preempt ([`Policy::wakeup_preempt`]).
+/// The kind of a wakeup: by another task, if none of `fork`, `sync` and `irq` is set; at most one is. The default also
+/// applies to a pulled task, or one with changed attributes, when the policy decides whether it preempts
+/// ([`Policy::wakeup_preempt`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wake {
     /// For the first time.
@@ -84,7 +82,7 @@ pub struct Wake {
     pub sync: bool,
     /// From an interrupt: the interrupted task is not the waker.
     pub irq: bool,
-    /// How often the waker has changed whom it wakes, lately (`wakee_flips`).
+    /// The recent number of changes of the task that the waker wakes (`wakee_flips`).
     pub waker_flips: u32,
     /// Load of the waker, for a `sync` wakeup; in the scale of [`Policy::task_load`].
     pub waker_load: u64,
@@ -92,12 +90,12 @@ pub struct Wake {
 
 /// A scheduling policy. Tasks are named by their index in [`Rq::tasks`].
 ///
-/// The core keeps [`Rq::nr_running`] and the list of movable tasks; a policy keeps its order. To have the running task
-/// rescheduled it calls [`Rq::resched`]. Tasks of the classes above (`class`) are on the run queue, too, but a policy
-/// never sees them: it is asked when none of them may run, and [`Rq::curr_ordinary`] is none while one of them does. A
-/// task that leaves for such a class is dequeued, and comes to the policy's queue again, later, with
-/// [`Enqueue::Restore`] or, if it was asleep and [`Self::returned_asleep`] has not done more,
-/// [`Enqueue::WakeupMigrated`]. One born in such a class comes without [`Enqueue::New`].
+/// The core keeps [`Rq::nr_running`] and the list of movable tasks; a policy keeps its order. It calls [`Rq::resched`]
+/// to reschedule the running task. Tasks of higher classes (`class`) are on the run queue, too, but a policy never sees
+/// them: it is called when none of them may run, and [`Rq::curr_ordinary`] is none while one of them runs. A task that
+/// moves to such a class is dequeued. It returns to the policy's queue with [`Enqueue::Restore`] or, if it was asleep
+/// and [`Self::returned_asleep`] has not done more, with [`Enqueue::WakeupMigrated`]. A task that is born in such a
+/// class is enqueued without [`Enqueue::New`].
 pub trait Policy: Sized + Debug + 'static {
     /// Where its tunables come from.
     type Tunables: Tunables;
@@ -124,17 +122,16 @@ pub trait Policy: Sized + Debug + 'static {
     /// queued for now (delayed dequeue): the policy will call [`Rq::finish_delayed`] when it has gone.
     fn dequeue(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, why: Dequeue) -> bool;
 
-    /// Who should run next: a task that is queued here, and nobody only if none is. The running task is a candidate if
-    /// it is still queued. Asked once or more for each switch, and for some that do not come, so it takes nobody off
-    /// the policy's queue: [`Self::switch`] may.
+    /// Returns the next task: one that is queued here, or None only if there is none. The running task is a candidate
+    /// if it is still queued. The core may call this several times for a switch, or without a switch, so it must not
+    /// dequeue a task: [`Self::switch`] may.
     fn pick(rq: &mut Rq<Self>, shared: &Shared<Self>) -> Option<u32>;
 
     /// The CPU passes from `prev` to `next` (tasks of this policy; `None` for anything else). `prev` may be off the
     /// queue. Called only when they differ, while [`Rq::curr_ordinary`] is still `prev`.
     fn switch(rq: &mut Rq<Self>, shared: &Shared<Self>, prev: Option<u32>, next: Option<u32>);
 
-    /// The run queue is held again, after it was let go of to look for work elsewhere: the task that ran before was put
-    /// meanwhile.
+    /// Called when the run queue is locked again after balancing. The previous task was put meanwhile.
     #[doc(hidden)]
     fn looked(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
 
@@ -148,8 +145,8 @@ pub trait Policy: Sized + Debug + 'static {
     /// The running task gives way.
     fn yield_task(rq: &mut Rq<Self>, shared: &Shared<Self>);
 
-    /// How long the running task may still run before its slice is over, nanoseconds; `None` if nobody waits for it.
-    /// Asked for only with the feature HRTICK.
+    /// Returns the rest of the running task's slice, nanoseconds; `None` if no task waits for it. Called only with the
+    /// feature HRTICK.
     fn slice_left(_rq: &Rq<Self>, _shared: &Shared<Self>) -> Option<u64> {
         None
     }
@@ -189,7 +186,7 @@ pub trait Policy: Sized + Debug + 'static {
     /// Nice or policy of a task changed. It is off the queue; if it ran, it was put.
     fn attrs_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
 
-    /// Whether there is so little on the queue that nobody else would run if a queued task had another priority.
+    /// Whether the queue has so few tasks that another priority of a queued task would not change which task runs.
     fn is_alone(_rq: &Rq<Self>, _shared: &Shared<Self>) -> bool {
         false
     }
@@ -220,9 +217,8 @@ pub trait Policy: Sized + Debug + 'static {
     /// The weight of a group changed, or whether it is idle: adopt it on this CPU.
     fn group_weight_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _group: crate::ids::GroupId) {}
 
-    /// This CPU goes offline: what it adds to sums over the CPUs (a group's load) counts no longer, and nobody is held
-    /// back there by a limit. Its tasks are still there, and leave one by one. When it is back it begins to count with
-    /// the next update.
+    /// Called when this CPU goes offline: removes its part from sums over the CPUs (a group's load), and lifts limits.
+    /// Its tasks are still queued, and leave one by one. After it is online again, it counts from the next update on.
     fn rq_offline(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
 
     /// This CPU is online again.
@@ -238,8 +234,8 @@ pub trait Policy: Sized + Debug + 'static {
         crate::weight::NICE_0_WEIGHT
     }
 
-    /// Brings what every group weighs on this CPU up to date, once a tick (3.10): how many groups were visited, and how
-    /// many of them have no task here. `None` if that was done in this tick.
+    /// Updates the load of every group on this CPU, once a tick (3.10). Returns the number of visited groups, and how
+    /// many have no task here. `None` if it was done in this tick.
     fn update_h_load(_rq: &mut Rq<Self>, _shared: &Shared<Self>) -> Option<(u32, u32)> {
         None
     }
@@ -266,7 +262,7 @@ pub trait Policy: Sized + Debug + 'static {
         rq.listed().collect()
     }
 
-    /// Whether the balancer should rather take others than this task, as it has had more than its share here, and would
+    /// Whether the balancer should prefer other tasks, because this task has had more than its share here and would
     /// have to share on `to`, too.
     fn has_run_ahead(_rq: &Rq<Self>, _shared: &Shared<Self>, _task: u32, _to: &Rq<Self>) -> bool {
         false
@@ -277,7 +273,7 @@ pub trait Policy: Sized + Debug + 'static {
         false
     }
 
-    /// Publishes how much of the CPU is used, where somebody looks at energy.
+    /// Publishes the CPU's utilisation, if energy is considered.
     fn publish_usage(_rq: &Rq<Self>, _shared: &Shared<Self>) {}
 
     /// The sum of which the utilisation of the class's run queue is the average (`util_sum`).
@@ -302,8 +298,8 @@ pub trait Policy: Sized + Debug + 'static {
         });
     }
 
-    /// Does what it has put off until somebody looks: [`Self::debug`] comes next.
-    fn settle(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
+    /// Applies deferred updates, before a call of [`Self::debug`].
+    fn apply_deferred(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
 
     /// Its queues on a CPU, a group's each, the root's first, for people to look at.
     fn debug(_rq: &Rq<Self>, _shared: &Shared<Self>) -> alloc::vec::Vec<crate::debug::CfsDebug> {
@@ -341,7 +337,7 @@ pub trait Policy: Sized + Debug + 'static {
         false
     }
 
-    /// Whether the policy wants to be told when the running task returns to user mode.
+    /// Whether to call the policy when the running task returns to user mode.
     fn wants_return(_rq: &Rq<Self>) -> bool {
         false
     }

@@ -23,7 +23,7 @@ use crate::task::{NIL, SchedPolicy, Task};
 use crate::tunables::Tunables;
 use crate::uclamp::RqUclamp;
 
-/// What is to be told to the host.
+/// A message for the host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Notice {
     /// A timer is to be armed, or cancelled.
@@ -45,8 +45,7 @@ pub(crate) enum Notice {
 pub struct Rq<P: Policy> {
     /// The CPU whose run queue this is.
     pub cpu: CpuId,
-    /// Tasks that are queued, of every class, the running one included; without throttled real-time and deadline tasks,
-    /// and those that a CPU limit of their group holds back.
+    /// Queued tasks of every class, including the running one, but without throttled tasks of any class.
     pub nr_running: u32,
     /// The running task, if it is one of the policy's.
     pub curr_ordinary: Option<u32>,
@@ -60,39 +59,40 @@ pub struct Rq<P: Policy> {
     lazy: bool,
     /// The reschedule that is pending is a lazy one.
     pub(crate) resched_lazily: bool,
-    /// The next `schedule` goes by the clock as it is.
+    /// Set if the next `schedule` does not update the clock.
     pub(crate) keeps_clock: bool,
     /// Whether this kernel keeps the clock between a wakeup and its switch: since 2.6.37 (here: 3.10).
     may_keep_clock: bool,
     /// The policy wants to know when the running task returns to user mode.
     pub(crate) notify_resume: bool,
-    /// `schedule` has let go of it to look for work elsewhere: who ran is off the CPU, who follows is not chosen.
+    /// Set if `schedule` has unlocked it to balance: the previous task is off the CPU, the next is not chosen.
     pub(crate) newidle: bool,
     /// Something of the running task was changed: it is put back on the CPU, which is no choice of it.
     pub(crate) restoring: bool,
     /// The timer that ends slices (HRTICK) is running.
     pub(crate) hrtick: bool,
-    /// A real-time or deadline task, or a fair server, is or has been here: until then nobody looks at `rt` and `dl`.
+    /// Set if a real-time or deadline task, or a fair server, is or has been here. Otherwise `rt` and `dl` are not
+    /// checked.
     pub(crate) higher: bool,
     /// There is something in `uclamp`.
     pub(crate) clamped: bool,
-    /// The CPU is online; otherwise nobody joins it, and who still runs there is about to be pushed away.
+    /// Set if the CPU is online. Otherwise no task joins it, and its running task is about to be pushed away.
     pub(crate) online: bool,
 
     /// Its tasks: running, queued, and those that sleep here.
     pub tasks: Arena<Task<P>>,
-    /// What the stopper is asked to do: it runs before everything else while this is set.
+    /// Work for the stopper, which precedes everything while this is set.
     pub(crate) push: Option<crate::balance::active::Push>,
 
     /// The policy's own state.
     pub class: P::Rq,
 
-    /// What is to be told to the host when this run queue is let go of.
+    /// Messages for the host, sent when this run queue is unlocked.
     pub(crate) outbox: Vec<Notice>,
     pub(crate) load: RqLoad,
     /// See [`Self::listed`].
     movable: TaskList,
-    /// The clamps of its tasks; made when the first that has any comes.
+    /// The clamps of its tasks. Created with the first task that has any.
     pub(crate) uclamp: Option<Box<RqUclamp>>,
 
     pub(crate) balance: RqBalance,
@@ -153,9 +153,9 @@ impl<P: Policy> Rq<P> {
         self.resched_lazily = false;
     }
 
-    /// As [`Self::resched`], but where preemption is lazy ([`Config::preemption`](crate::config::Config::preemption))
-    /// the CPU is not interrupted for it, and acts on it when it leaves the kernel next (`resched_curr_lazy`). For an
-    /// ordinary task that is to give way to another.
+    /// As [`Self::resched`], but with lazy preemption ([`Config::preemption`](crate::config::Config::preemption)) the
+    /// CPU is not interrupted, and reschedules when it next leaves the kernel (`resched_curr_lazy`). For an ordinary
+    /// task that another one preempts.
     #[inline]
     pub fn resched_lazy(&mut self) {
         self.resched_lazily = self.lazy && (self.resched_lazily || !self.need_resched);
@@ -168,8 +168,8 @@ impl<P: Policy> Rq<P> {
         self.need_resched
     }
 
-    /// Whether a reschedule was asked for that is not a lazy one (`test_tsk_need_resched`): who looks whether something
-    /// is about to be chosen anyway looks at this, and goes on where preemption is lazy.
+    /// Whether a reschedule that is not lazy is requested (`test_tsk_need_resched`), so that a pick is near in any
+    /// case. Callers continue if preemption is lazy.
     #[inline]
     pub(crate) fn resched_is_due(&self) -> bool {
         self.need_resched && !self.resched_lazily
@@ -188,14 +188,14 @@ impl<P: Policy> Rq<P> {
         self.online
     }
 
-    /// Who has the CPU.
+    /// Returns the running task of the CPU.
     #[inline]
     pub fn running(&self) -> Running {
         self.running
     }
 
-    /// The kernel's `prio` of who has the CPU: the idle task's is that of nice 0, the stopper's that of the most urgent
-    /// real-time task. None while the CPU is between two tasks.
+    /// Returns the kernel's `prio` of the running task. The idle task's is that of nice 0, the stopper's that of the
+    /// most urgent real-time task. None while the CPU is between two tasks.
     pub(crate) fn prio_of_running(&self) -> Option<i16> {
         match (self.curr, self.running) {
             (Some(current), _) => Some(self.tasks[current].prio()),
@@ -211,8 +211,8 @@ impl<P: Policy> Rq<P> {
         self.clock.update(now, idle);
     }
 
-    /// Somebody has joined it, and whoever runs is to give way: the switch comes at once, as far as this clock is
-    /// concerned. Whoever follows is charged for what it takes until then (`rq_clock_skip_update`).
+    /// Keeps the clock until the switch that follows an enqueue with preemption. The next task is charged for the time
+    /// until then (`rq_clock_skip_update`).
     #[inline]
     pub(crate) fn keep_clock(&mut self) {
         // Between two tasks, too: the end of the switch forgets it.
@@ -264,7 +264,7 @@ impl<P: Policy> Rq<P> {
         }
     }
 
-    /// As [`Self::publish`], on a machine that adds up what its CPUs tell, or where somebody looks at energy.
+    /// As [`Self::publish`], on a machine that keeps sums over its CPUs, or considers energy.
     #[inline(never)]
     fn publish_more(&self, shared: &Shared<P>) {
         let this = shared.cpu(self.cpu);
@@ -330,21 +330,21 @@ impl<P: Policy> Rq<P> {
         &self.group_switches
     }
 
-    /// Has a timer armed for `at`, nanoseconds, or (`None`) cancelled, when this run queue is let go of: in the order
-    /// of the calls ([`Host::arm`](crate::Host::arm)). What comes of a timer is the core's to do
-    /// ([`Scheduler::timer`](crate::Scheduler::timer)): a policy has no kind of its own. One that wants the end of its
-    /// slices timed answers [`Policy::slice_left`].
+    /// Arms a timer for `at`, nanoseconds, or cancels it (`None`), when this run queue is unlocked, in the order of the
+    /// calls ([`Host::arm`](crate::Host::arm)). The core handles all timers
+    /// ([`Scheduler::timer`](crate::Scheduler::timer)), and a policy has no kind of its own. A policy that wants timed
+    /// slices implements [`Policy::slice_left`].
     pub fn arm(&mut self, timer: Timer, at: Option<u64>) {
         self.outbox.push(Notice::Arm(timer, at));
     }
 
-    /// Has the host told that something happened here, at the time of the run queue's clock, when this run queue is let
-    /// go of: in the order of the calls ([`Host::event`](crate::Host::event)).
+    /// Sends an event to the host, with the time of the run queue's clock, when this run queue is unlocked, in the
+    /// order of the calls ([`Host::event`](crate::Host::event)).
     pub fn event(&mut self, event: Event) {
         self.outbox.push(Notice::Event(event));
     }
 
-    /// Has the host told that the policy has not kept a promise, when this run queue is let go of.
+    /// Reports a violation of the policy's contract to the host when this run queue is unlocked.
     #[cold]
     pub(crate) fn fault(&mut self, fault: Fault) {
         self.outbox.push(Notice::Fault(fault));
@@ -380,15 +380,14 @@ impl<P: Policy> Rq<P> {
         (after != NIL).then_some(after)
     }
 
-    /// The queued tasks of the policy, those it holds back and the running one included, the one that ran longest ago
-    /// first: the order in which the balancer tries to move them. Who joins the run queue, or is given the CPU, is put
-    /// last; so is whom the balancer could not move.
+    /// Returns the policy's queued tasks, including throttled ones and the running one, in the order in which the
+    /// balancer tries to move them: the task that ran longest ago first. Tasks move to the tail when enqueued, when
+    /// switched in, and when the balancer fails to move them.
     pub fn listed(&self) -> impl Iterator<Item = u32> + '_ {
         self.movable.iter(&self.tasks)
     }
 
-    /// Queued tasks of the ordinary class, the running one included: those on the list of movable ones, but for those
-    /// that a CPU limit holds back.
+    /// Returns the number of queued tasks of the ordinary class, including the running one, without throttled ones.
     #[inline]
     pub fn nr_ordinary(&self) -> u32 {
         if !self.higher {
@@ -427,12 +426,12 @@ impl<P: Policy> Rq<P> {
     }
 }
 
-/// How a host reaches run queues: directly, as in a `Vec<Rq<P>>`, or through one lock each, as `Locks` in
-/// `tests/threads.rs` of this crate does.
+/// A host's access to run queues: directly, as in a `Vec<Rq<P>>`, or through a lock for each, as `Locks` in
+/// `tests/threads.rs` of this crate.
 ///
-/// A run queue is held as long as its guard lives. A verb of [`Scheduler`](crate::Scheduler) holds one at a time, or
-/// two that it has taken by [`Self::pair`]; it takes none while it holds any, so each CPU may have a lock that its own
-/// thread cannot take twice. Nobody holds a run queue when he calls a verb, or after it has returned.
+/// A run queue is locked while its guard exists. A verb of [`Scheduler`](crate::Scheduler) locks one at a time, or two
+/// by [`Self::pair`], and none while it holds any. So locks need not be recursive. No run queue is locked when a verb
+/// is called, or after it has returned.
 pub trait Rqs<P: Policy> {
     /// A run queue held for use.
     type Guard<'a>: DerefMut<Target = Rq<P>>
@@ -442,10 +441,10 @@ pub trait Rqs<P: Policy> {
     /// Takes one run queue, and waits until it is free.
     fn rq(&mut self, cpu: CpuId) -> Self::Guard<'_>;
 
-    /// Takes two run queues: that of `a`, then that of `b`, is returned. They are different ones: callers promise that.
+    /// Locks two different run queues, and returns that of `a`, then that of `b`.
     ///
-    /// Another thread may ask for the same two the other way round: locks are to be taken in one order for all, such as
-    /// that of the CPUs' numbers, whatever the order of the arguments.
+    /// Another thread may request the same pair in reverse. Lock them in one fixed order, such as by CPU number,
+    /// whatever the order of the arguments.
     fn pair(&mut self, a: CpuId, b: CpuId) -> (Self::Guard<'_>, Self::Guard<'_>);
 }
 

@@ -1,9 +1,9 @@
-//! What all CPUs may read without asking: the published state, as atomics.
+//! Published state that all CPUs may read without a lock, as atomics.
 //!
-//! Loads and stores of these are relaxed: the numbers are hints for choosing a CPU or for splitting a group's weight,
-//! each is meaningful alone, and whoever acts on one takes the run queue first and looks again. Where a task is
-//! ([`Shared::locate`]) is no exception: it is written only by who holds the run queue that the task leaves or joins,
-//! it may be stale when it is read, and whoever uses it must find the task there after taking the run queue.
+//! Loads and stores are relaxed. The values are hints for choosing a CPU or dividing a group's weight, and each is
+//! meaningful alone. Code that acts on a value locks the run queue first and checks again. This includes the CPU of a
+//! task ([`Shared::locate`]): only the holder of the run queue that the task leaves or joins writes it, so a reader may
+//! see an old value, and must find the task on the locked run queue.
 
 mod locations;
 mod published;
@@ -84,7 +84,7 @@ pub struct Shared<P: Policy> {
     pub domains: DomainSets,
     /// CPUs that are not online.
     offline: AtomicCpuMask,
-    /// The CPUs of groups. Nobody takes a run queue while he holds them.
+    /// The CPUs of groups. No run queue is locked while this is.
     cpusets: Mutex<Cpusets>,
     /// There are cpusets, or isolated CPUs.
     cpusets_used: AtomicBool,
@@ -105,7 +105,7 @@ pub struct Shared<P: Policy> {
     energy: Option<Box<Energy>>,
     /// A CPU tells more than its own figures: there is energy, or there are sums.
     tells_more: bool,
-    /// Somebody has asked for a utilisation clamp (`sched_uclamp_used`).
+    /// Set if a utilisation clamp was requested (`sched_uclamp_used`).
     uclamp_used: AtomicBool,
     cpus: Vec<Published>,
     idle: Vec<Idleness>,
@@ -206,7 +206,7 @@ impl<P: Policy> Shared<P> {
         self.nr_cpus() - self.offline.len()
     }
 
-    /// A CPU comes or goes: cpusets and domains are those of the CPUs that are online now.
+    /// Sets a CPU online or offline, and updates cpusets and domains.
     pub(crate) fn set_online(&self, cpu: CpuId, online: bool, populated: &Populated) -> CpusetChange {
         if online {
             self.offline.remove(cpu);
@@ -256,8 +256,8 @@ impl<P: Policy> Shared<P> {
         change
     }
 
-    /// Asks the cpusets something. No run queue may be held that somebody who changes them waits for: so none is taken
-    /// inside.
+    /// Reads the cpusets. `ask` must not lock a run queue, and the caller must hold none that a writer of cpusets waits
+    /// for.
     pub(crate) fn cpusets<T>(&self, ask: impl FnOnce(&Cpusets) -> T) -> T {
         ask(&self.cpusets.lock())
     }
@@ -280,8 +280,8 @@ impl<P: Policy> Shared<P> {
         self.cpusets(|cpusets| cpusets.view_effective(group))
     }
 
-    /// Where a task of `group` runs that asked for `asked` (none: for nothing), and whether it is among what it asked
-    /// for: if the group has none of that, it runs wherever the group may.
+    /// Returns the CPUs of a task of `group` with the affinity `asked`, and whether they are within it: if it has no
+    /// CPU of the group, the task may use all of the group's.
     pub fn cpus_allowed(&self, group: GroupId, asked: &Affinity) -> (Affinity, bool) {
         if !self.cpusets_used() {
             return (asked.clone(), true);
@@ -312,7 +312,7 @@ impl<P: Policy> Shared<P> {
         if self.is_split() { self.domains.roots().span(root) } else { self.online() }
     }
 
-    /// Whether a CPU is isolated: nobody balances it.
+    /// Whether a CPU is isolated: balancing ignores it.
     #[inline]
     pub fn is_isolated(&self, cpu: CpuId) -> bool {
         self.is_split() && self.domains.roots().of(cpu) == Root::Isolated
@@ -381,13 +381,13 @@ impl<P: Policy> Shared<P> {
         self.tells_more
     }
 
-    /// Energy, where somebody looks at it.
+    /// Returns the state of energy-aware scheduling, if energy is considered.
     #[inline]
     pub(crate) fn energy(&self) -> Option<&Energy> {
         self.energy.as_deref()
     }
 
-    /// Whether anybody has asked for a utilisation clamp.
+    /// Whether a utilisation clamp was requested.
     #[inline]
     pub(crate) fn uclamp_used(&self) -> bool {
         self.uclamp_used.load(Relaxed)

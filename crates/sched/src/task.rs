@@ -19,9 +19,9 @@ pub enum SchedPolicy {
     Normal,
     /// SCHED_BATCH: as normal, but does not preempt at wakeup.
     Batch,
-    /// SCHED_IDLE: a weight of 3, and gives way to everybody else at once.
+    /// SCHED_IDLE: a weight of 3. All other fair tasks preempt it.
     Idle,
-    /// SCHED_FIFO: runs until it sleeps, yields or somebody more urgent comes.
+    /// SCHED_FIFO: runs until it sleeps, yields or a more urgent task preempts it.
     Fifo,
     /// SCHED_RR: as SCHED_FIFO, but takes turns with its equals.
     RoundRobin,
@@ -42,8 +42,8 @@ impl SchedPolicy {
         }
     }
 
-    /// The kernel's `prio` of a task of this policy, lower is more urgent: -1 under SCHED_DEADLINE, 0..=98 with a
-    /// real-time priority (99..=1), else 100..=139 by its nice value (120 is nice 0).
+    /// Returns the kernel's `prio` of a task of this policy, where lower is more urgent: -1 under SCHED_DEADLINE,
+    /// 0..=98 with a real-time priority (99..=1), else 100..=139 by its nice value (120 is nice 0).
     pub const fn prio(self, nice: i8, rt_priority: u8) -> i16 {
         match self {
             Self::Deadline => -1,
@@ -66,9 +66,9 @@ pub enum Boost {
     Rt(u8),
     /// The parameters of a deadline task.
     Deadline {
-        /// Runtime, period and deadline of who lends them.
+        /// Runtime, period and deadline of the donor.
         donor: Donor,
-        /// That task's absolute deadline, nanoseconds: who has an earlier one of his own is lent nothing.
+        /// The donor's absolute deadline, nanoseconds. A task with an earlier deadline inherits nothing.
         deadline: u64,
     },
 }
@@ -108,8 +108,9 @@ pub type Affinity = Option<Arc<CpuMask>>;
 /// What a new task is.
 #[derive(Clone, Debug, Default)]
 pub struct TaskAttrs {
-    /// Its policy. Nobody is born under SCHED_DEADLINE, which has to admit him first: such a task is SCHED_OTHER until
-    /// [`set_scheduler`](crate::Scheduler::set_scheduler). Nor is a real-time task in a group that may not have any.
+    /// Its policy. A SCHED_DEADLINE task needs admission, so it starts as SCHED_OTHER until
+    /// [`set_scheduler`](crate::Scheduler::set_scheduler). So does a real-time task in a group without real-time
+    /// runtime.
     pub policy: SchedPolicy,
     /// -20..=19.
     pub nice: i8,
@@ -134,7 +135,8 @@ pub enum TaskState {
     Sleeping,
 }
 
-/// What balancers, asking whether a task may be moved, were told (`can_migrate_task`): counters of `/proc/PID/sched`.
+/// Counters of failed and successful checks whether the task may be moved (`can_migrate_task`), as in
+/// `/proc/PID/sched`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Migrations {
     /// It may not run there (`nr_failed_migrations_affine`).
@@ -201,7 +203,7 @@ pub struct Task<P: Policy> {
     pub last_ran: u64,
     /// CPUs it may run on (`cpus_mask`).
     pub affinity: Affinity,
-    /// Whom it woke last, how often that changed, and when the count was last halved (`wake_wide`).
+    /// The task that it woke last; with the number of recent changes and the last halving of that number (`wake_wide`).
     pub last_wakee: Option<TaskId>,
     /// See `last_wakee`.
     pub wakee_flips: u32,
@@ -215,8 +217,7 @@ pub struct Task<P: Policy> {
     pub(crate) dl: Option<Box<DlEntity>>,
     /// What it says about the CPU it needs.
     pub(crate) uclamp: TaskUclamp,
-    /// Where it goes if it has to leave its CPU because its CPUs have changed; `NIL` if they have not since it moved
-    /// last.
+    /// The CPU to move to after a change of affinity; `NIL` if none is pending.
     pub(crate) dest: u32,
     /// CPUs it asked for (`user_cpus_ptr`), which are other ones if its cpuset does not have all of them.
     pub(crate) asked: Affinity,
@@ -229,8 +230,8 @@ pub struct Task<P: Policy> {
     pub(crate) went_above: u64,
     /// What balancers did not move it for.
     pub(crate) migrations: Migrations,
-    /// What it keeps of the deadline class while it is in another one: runtime and deadline, which it has again when it
-    /// comes back, and until its 0-lag time the bandwidth it was promised.
+    /// Its state in the deadline class while it is in another class: runtime and deadline for its return, and until its
+    /// 0-lag time the reserved bandwidth.
     pub(crate) dl_kept: Option<Box<DlEntity>>,
 }
 

@@ -7,8 +7,8 @@ use core::fmt;
 use crate::cpumask::CpuMask;
 use crate::ids::CpuId;
 
-/// Where a CPU sits. Ids are unique in the machine: two CPUs are siblings exactly when their `core` is equal, share the
-/// last-level cache exactly when their `llc` is, and so on.
+/// The place of a CPU. Ids are unique in the machine: CPUs with equal `core` are siblings, CPUs with equal `llc` share
+/// the last-level cache, and so on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CpuPlace {
     /// Physical core.
@@ -27,7 +27,7 @@ pub struct CpuPlace {
 
 /// Local NUMA distance, as in ACPI's SLIT.
 pub const LOCAL_DISTANCE: u32 = 10;
-/// Distance between nodes where nothing else is said.
+/// The default distance between nodes.
 pub const REMOTE_DISTANCE: u32 = 20;
 
 /// A machine's CPUs and the distances between its NUMA nodes.

@@ -1,7 +1,7 @@
-//! Tunables: numbers that shape the scheduler, as knobs or compiled in.
+//! Tunables: numbers that shape the scheduler, in memory or compiled in.
 //!
-//! The scheduler reads them through the [`Tunables`] trait, a type parameter: [`Knobs`] holds them in memory, so that a
-//! run can set them; a type whose methods return constants costs nothing at all ([`Defaults`]).
+//! The scheduler reads them through the trait [`Tunables`], a type parameter. [`Knobs`] stores them in memory, so that
+//! a run can set them. A type whose methods return constants has no cost ([`Defaults`]).
 
 use core::fmt::Debug;
 

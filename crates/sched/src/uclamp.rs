@@ -1,12 +1,12 @@
-//! Utilisation clamping (uclamp): what a task, or its group, says about how much CPU it needs, whatever its history
-//! says.
+//! Utilisation clamping (uclamp): statements of a task or its group on the CPU capacity it needs, independent of its
+//! history.
 //!
-//! `util_min` asks for a CPU, and a frequency, for at least that much; `util_max` says that no more is needed. What
-//! holds for a task is its request, brought into the bounds of its group and of the system; for a CPU it is the
-//! greatest of both of its runnable tasks ([`Rq::clamps`]). The clamps change where a task fits
-//! (`class::fair::capacity`, `class::rt`) and which frequency a CPU gets, never its share of time.
+//! `util_min` requests a CPU, and a frequency, of at least this capacity. `util_max` states that no more is needed. A
+//! task's effective clamp is its request within the bounds of its group and of the system. A CPU's clamp is the maximum
+//! over its runnable tasks ([`Rq::clamps`]). Clamps change where a task fits (`class::fair::capacity`, `class::rt`) and
+//! the CPU's frequency, and never its share of time.
 //!
-//! As in the kernel nothing is counted until somebody asks for a clamp for the first time (`sched_uclamp_used`).
+//! As in the kernel, nothing is counted before the first request for a clamp (`sched_uclamp_used`).
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -210,7 +210,7 @@ fn restricted<P: Policy>(shared: &Shared<P>, task: &Task<P>) -> Clamps {
     Clamps { min: min.min(tunables.system.min), max: max.min(tunables.system.max) }
 }
 
-/// Values are counted in so many ranges.
+/// The number of ranges of values.
 const BUCKETS: usize = 20;
 const BUCKET: u16 = (SCALE + BUCKETS as u16 / 2) / BUCKETS as u16;
 
@@ -220,9 +220,8 @@ struct Bucket {
     tasks: u32,
 }
 
-/// One bound of a CPU: the greatest of its runnable tasks'. Tasks of nearly the same value share a bucket, which
-/// remembers the greatest until it is empty: a CPU may be boosted a little longer than needed, but nothing has to be
-/// searched.
+/// One bound of a CPU: the maximum over its runnable tasks. Tasks of similar values share a bucket, which keeps its
+/// maximum until it is empty. A CPU may therefore be boosted a little too long, but no search is needed.
 #[derive(Clone, Debug)]
 struct Aggregate {
     buckets: [Bucket; BUCKETS],
@@ -247,7 +246,7 @@ impl Aggregate {
         self.value = self.value.max(value);
     }
 
-    /// True when nobody is left.
+    /// Returns true if no task is left.
     fn dec(&mut self, value: u16) -> bool {
         let top = self.value;
         let bucket = self.bucket(value);
@@ -267,7 +266,7 @@ impl Aggregate {
 pub(crate) struct RqUclamp {
     min: Aggregate,
     max: Aggregate,
-    /// Nobody is runnable: the last upper bound is kept, so that what has run decays without raising the frequency.
+    /// Set if no task is runnable: the last upper bound is kept, so that utilisation decays without a higher frequency.
     idle: bool,
 }
 

@@ -1,7 +1,7 @@
-//! Weights: how nice values and cgroup weights become shares of a CPU.
+//! Weights: the translation of nice values and cgroup weights to shares of a CPU.
 //!
-//! Inside the scheduler a weight carries ten more bits than the user's number (nice 0 is 1024 outside, 1024 << 10
-//! inside), as on 64-bit kernels, so that a group's weight can be split over many CPUs without vanishing.
+//! As on 64-bit kernels, an internal weight has ten more bits than the user's number (nice 0 is 1024 outside, 1024 <<
+//! 10 inside). So a group's weight can be divided over many CPUs without loss.
 
 /// Weight of nice 0 as users see it.
 pub const NICE_0_WEIGHT: u64 = 1024;
@@ -16,8 +16,8 @@ pub const MIN_SHARES: u64 = 2;
 /// The greatest `cpu.shares`, in the scheduler's scale.
 pub const MAX_SHARES: u64 = 1 << (18 + SHIFT);
 
-/// Weight for nice -20..=19: each step is a factor of about 1.25, so that one step is about 10 % of a CPU between two
-/// tasks (documented in `Documentation/scheduler/sched-nice-design.rst`; the values are ABI, seen in /proc).
+/// Weights of nice -20..=19. Each step is a factor of about 1.25, or about 10 % of a CPU between two tasks (documented
+/// in `Documentation/scheduler/sched-nice-design.rst`; the values are ABI, visible in /proc).
 const NICE_TO_WEIGHT: [u32; 40] = [
     88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904, 3906, 3121, 2501,
     1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
@@ -51,7 +51,7 @@ pub fn to_virtual(delta: u64, weight: u64) -> u64 {
     scale(delta, NICE_0_WEIGHT, down(weight).max(1))
 }
 
-/// Nanoseconds that so much virtual time lasts at `weight`.
+/// Returns the nanoseconds of real time for this virtual time at `weight`.
 #[inline]
 pub fn to_real(virtual_ns: u64, weight: u64) -> u64 {
     scale(virtual_ns, down(weight), NICE_0_WEIGHT)

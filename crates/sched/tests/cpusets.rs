@@ -297,7 +297,7 @@ fn each_root_domain_admits_up_to_its_own_cpus() {
     let error = machine.sched().set_group_cpus(a, Some(&mask(&[7]))).unwrap_err();
     let bw = to_ratio(100 * MS, 30 * MS);
     assert_eq!(error, CpusetError::Deadline { promised: 6 * bw, cap: to_ratio(1000, 950) });
-    assert!(error.to_string().starts_with("1.800 CPUs of the partition are promised"), "{error}");
+    assert!(error.to_string().contains("of the partition have reserved 1.800 CPUs"), "{error}");
     // Nor may its CPUs go.
     let refused = HotplugError::Deadline { cpu: CpuId(7), promised: 6 * bw, cap: to_ratio(1000, 950) };
     assert_eq!(machine.sched().cpu_down(CpuId(7)), Err(refused));

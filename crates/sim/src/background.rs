@@ -1,15 +1,14 @@
-//! What a machine does besides its workload: threads of the kernel.
+//! Background work of a machine: threads of the kernel beside the workload.
 //!
-//! A thread on each CPU works once a second. On a real kernel that is `vmstat_update` on a kworker, with a few others:
-//! the least activity any CPU has. A task that has a CPU for itself is preempted by it about once a second, and loads
-//! are never so even that balancing stands still. It keeps to whole seconds, three ticks apart from CPU to CPU
-//! (`round_jiffies`), whenever it gets its turn.
+//! A thread on each CPU works once a second, as `vmstat_update` on a kworker, with a few others: the least activity of
+//! any CPU. It preempts a task that has a CPU alone about once a second, and keeps loads uneven, so that balancing
+//! continues. It wakes at whole seconds, three ticks apart from CPU to CPU (`round_jiffies`).
 //!
-//! Where somebody measured what a machine does besides ([`MachineSpec::residents`]), it does that instead: each
-//! resident wakes at a steady rate, from a moment drawn from the seed on, and works each time what it works on average.
-//! That real ones are uneven is not simulated.
+//! If a machine's background was measured ([`MachineSpec::residents`]), it replaces this thread: each resident wakes at
+//! a steady rate, from a random moment on, and works for its average time. The unevenness of real residents is not
+//! simulated.
 //!
-//! And `rcu_preempt`, if the workload forks: see [`crate::rcu`].
+//! `rcu_preempt` also runs if the workload forks: see [`crate::rcu`].
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,7 +22,7 @@ use crate::rng::Rng;
 
 /// Between two wakeups of a CPU's kernel thread.
 const PERIOD_NS: u64 = 1_000_000_000;
-/// So many ticks before that of the CPU before.
+/// The distance from the previous CPU's wakeup, ticks.
 const SKEW_TICKS: u64 = 3;
 
 /// Class and name of the thread of grace periods.
@@ -32,8 +31,8 @@ pub(crate) const RCU: &str = "rcu_preempt";
 /// Class of what was measured.
 const RESIDENT: &str = "background";
 
-/// The workload with what a machine of `cpus` CPUs does besides, after the workload's own tasks. As it is if that is
-/// nothing.
+/// Appends the background of a machine with `cpus` CPUs to the workload's tasks. Returns the workload itself if there
+/// is none.
 pub(crate) fn with_residents<'a>(
     workload: &'a Workload,
     cpus: usize,
@@ -86,7 +85,7 @@ fn add_resident(resident: &Resident, cpus: usize, all: &mut Workload, rng: &mut 
     add_periodic(Task { settings, before, ..task }, start, period, resident.work, all);
 }
 
-/// A thread that works so long each period from `start` on.
+/// Adds a thread that works for `work` in each period from `start` on.
 fn add_periodic(task: Task, start: u64, period: u64, work: u64, all: &mut Workload) {
     let timer = all.timers.len();
     all.timers.push(Timer { name: task.name.clone(), start: Some(start) });

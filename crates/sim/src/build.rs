@@ -1,4 +1,5 @@
-//! A machine before its first event: what cannot be is refused, and what there is from the beginning is made and told.
+//! Builds a machine before its first event: rejects impossible workloads, creates the initial tasks and groups, and
+//! reports them to observers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,9 +37,9 @@ use crate::stalls::Stalls;
 use crate::sync::Objects;
 use crate::task::FIRST;
 
-/// A seed other than 0 starts each task up to so much late.
+/// The latest start of a task with a seed other than 0, nanoseconds.
 const START_JITTER: u64 = 5_000;
-/// So long a task may take to end after the duration, nanoseconds.
+/// The time in which tasks may end after the duration, nanoseconds.
 const GRACE: u64 = 1_000_000_000;
 
 /// A word on the first group with a limit, under a policy that keeps to none.
@@ -49,7 +50,7 @@ fn unkept_limits(workload: &Workload) -> Option<String> {
     });
     let limited = workload.groups.iter().find(|group| group.max.is_some()).or(changed)?;
     Some(format!(
-        "the limit of group `{}` has no effect: `cpu.max` is kept by the fair class, not by this policy",
+        "the limit of group `{}` has no effect: only the fair class enforces `cpu.max`, not this policy",
         limited.path
     ))
 }
@@ -148,7 +149,7 @@ fn first_ticks(config: &Config, period: u64, rng: &mut Rng) -> Vec<u64> {
     (0..cpus).map(|cpu| phase + cpu * skew).collect()
 }
 
-/// What can change of each of the workload's groups, as it is in the beginning.
+/// Returns the initial changeable state of each of the workload's groups.
 fn group_states(workload: &Workload) -> Vec<GroupState> {
     let state = |group: &vruntime_workload::program::Group| {
         let max = group.max.map(|max| (max.quota, max.period));
@@ -157,8 +158,8 @@ fn group_states(workload: &Workload) -> Vec<GroupState> {
     workload.groups.iter().map(state).collect()
 }
 
-/// Where forks put tasks one after another that fall asleep soon: each on the idlest CPU that it may run on, so on
-/// every one in turn, in any order. (Watched on a real 6.18: of five on 2 CPUs three and two, 13 times of 14.)
+/// The CPUs on which forks put tasks that fall asleep soon: each time the idlest allowed CPU, so all in turn, in any
+/// order. (Observed under 6.18: of five tasks on 2 CPUs three and two, 13 times of 14.)
 struct Beds {
     /// All CPUs, those that have waited longest for a task first.
     queue: Vec<CpuId>,
@@ -283,7 +284,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         if config.autogroup {
             self.create_autogroups();
             if let Some((session, group)) = unused_session(self.workload) {
-                self.notes.push(format!("session `{session}` has no effect: its tasks are in `{group}`, and autogroups are for those of the root group"));
+                self.notes.push(format!("session `{session}` has no effect: its tasks are in `{group}`, and only tasks of the root group are in autogroups"));
             }
         } else if !self.workload.sessions.is_empty() {
             self.notes.push("sessions have no effect: autogroup is off".to_owned());

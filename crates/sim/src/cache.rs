@@ -1,16 +1,14 @@
-//! What a CPU's nearest cache still has of the tasks that were there.
+//! The contents of a CPU's nearest cache, as costs of switches and messages.
 //!
-//! The kernel's own data of a task (its stack, what it waits on, its entity) and the task's working set stay in the
-//! first-level cache while one other runs there in turn with it, and are gone when three others have been there: on the
-//! machine of the 6.18 recordings a message round a ring of threads on one CPU takes 2.6 us a hop with two of them, 3.2
-//! with three, 4.0 with four, and as much with eight, sixteen and forty (22 November 2026). `vruntime calibrate`
-//! measures rings of two and of eight.
+//! A task's kernel data and working set stay in the first-level cache while one other task alternates with it, and are
+//! gone after three others. Measured on the machine of the 6.18 recordings, for a message round a ring of threads on
+//! one CPU: 2.6 us a hop with two threads, 3.2 with three, 4.0 with four, eight, sixteen and forty (22 November 2026).
+//! `vruntime calibrate` measures rings of two and of eight.
 //!
-//! What has been written to sockets and not been read lies in buffers that the kernel makes for each message, a KiB
-//! each with what it keeps besides. Written and read on one CPU there, a message of 100 bytes takes 1.8 to 2.1 us while
-//! there is one, or 20, 2.0 to 2.2 while there are 400, and 2.3 to 3.3 while there are 4000, on twenty sockets (23
-//! November 2026); in a pipe 0.6 to 0.9 whatever is in it. On another CPU it takes half a microsecond more while there
-//! are few, and no more while there are many: not simulated.
+//! Unread messages in sockets are in buffers that the kernel allocates, about a KiB for each. Writing and reading a
+//! message of 100 bytes on one CPU takes 1.8 to 2.1 us with up to 20 unread messages, 2.0 to 2.2 with 400, and 2.3 to
+//! 3.3 with 4000 on twenty sockets (23 November 2026); in a pipe it takes 0.6 to 0.9 in any case. On another CPU, it
+//! takes half a microsecond more with few messages, and no more with many, which is not simulated.
 
 use vruntime_sched::Policy;
 use vruntime_trace::Sink;
@@ -27,7 +25,7 @@ const CACHED_BUFFERS: u32 = 1024;
 pub(crate) struct Recent([u32; 3]);
 
 impl Recent {
-    /// Nobody.
+    /// No task.
     pub(crate) const NONE: Self = Self([IDLE; 3]);
 
     /// `task` has the CPU. How much of it the cache has lost, halves.
@@ -47,7 +45,7 @@ impl Recent {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// What it takes that `cpu`'s cache has `next` no more, who is to run.
+    /// Returns the cost of refilling `cpu`'s cache for `next`.
     #[inline]
     pub(crate) fn refill(&mut self, cpu: usize, next: u32) -> u64 {
         let cost = self.core.costs.cold_switch_ns;

@@ -1,8 +1,7 @@
-//! What somebody changes while the workload runs: `chrt`, `taskset`, writes to the files of cgroups and to
-//! `/proc/PID/autogroup`.
+//! Changes during the run: `chrt`, `taskset`, writes to the files of cgroups and to `/proc/PID/autogroup`.
 //!
-//! Whoever does it is not part of the workload, and costs nothing; he sits on CPU 0, or the first that is online. A
-//! change happens before whatever else happens in its nanosecond.
+//! An external actor makes them. It is not simulated and takes no time. It acts from CPU 0, or from the first online
+//! CPU. A change precedes all other events of its nanosecond.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +30,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.changed += 1;
         self.core.now = change.at;
         let cpu = self.working(0);
-        self.core.cpus[cpu].settle(change.at);
+        self.core.cpus[cpu].account_until(change.at);
         match &change.what {
             Changed::Tasks { tasks, nice, .. } => self.change_tasks(cpu, tasks, settings, *nice),
             Changed::Group { group, to: GroupChange { weight, idle, max, uclamp, rt, guarantee } } => {
@@ -131,7 +130,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         })
     }
 
-    /// Guarantees a group of the workload so many percent of the machine.
+    /// Guarantees a group of the workload `percent` of the machine.
     pub(crate) fn set_group_guarantee(&mut self, cpu: usize, group: usize, percent: u32) -> Result<(), Error> {
         let (id, now) = (self.groups[group], self.core.now);
         let set = sched!(self, cpu).set_group_guarantee(id, percent);
@@ -169,7 +168,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 }
 
-/// The scheduler's limit; what is none was told before the machine was built.
+/// Returns the scheduler's limit. Invalid limits were reported before the machine was built.
 pub(crate) fn limit(max: Bandwidth) -> Option<Limit> {
     Limit::new(max.quota, max.period, max.burst).ok()
 }

@@ -1,4 +1,4 @@
-//! What to simulate, and what comes out.
+//! The configuration of a run, and its outcome.
 
 use vruntime_sched::debug::Snapshot;
 use vruntime_sched::energy::EnergyModel;
@@ -49,8 +49,7 @@ pub struct MachineSpec {
     pub host_cpus: Option<u32>,
     /// Moments in which the host of a virtual machine runs something else on a CPU; `None`: there are none.
     pub stalls: Option<Stall>,
-    /// What it runs besides the workload, as somebody measured it; none: the threads of the kernel that the costs speak
-    /// of.
+    /// Measured background tasks. None: the kernel threads that the costs describe.
     pub residents: Option<Vec<Resident>>,
 }
 
@@ -83,23 +82,23 @@ pub struct Config {
     pub kernel: Kernel,
     /// The machine under it.
     pub machine: MachineSpec,
-    /// Put the tasks of the root group into autogroups, one a session, as `sched_autogroup` does: task groups beside
-    /// the others, which weigh as much as a task of the session's nice value.
+    /// Whether tasks of the root group are in autogroups, one for each session, as with `sched_autogroup`: task groups
+    /// with the weight of the session's nice value.
     pub autogroup: bool,
     /// The preemption model.
     pub preempt: Preempt,
-    /// 0: every task starts exactly when it should, and the first tick comes one period after the start. Otherwise
-    /// starts are up to 5 us late (and as late besides as any interrupt), and the tick and the period of real-time
-    /// bandwidth have another phase, all drawn from this seed: what differs between two runs of the same workload on a
-    /// real machine. How late interrupts come (see [`Costs::irq_jitter_ns`]) is drawn from every seed, 0 included.
+    /// The seed. With 0, every task starts exactly in time, and the first tick is one period after the start. Otherwise
+    /// the seed draws starts (up to 5 us late, in addition to interrupts), and the phases of ticks and of the period of
+    /// real-time bandwidth: the differences between two runs on a real machine. Delays of interrupts (see
+    /// [`Costs::irq_jitter_ns`]) are drawn from every seed, including 0.
     pub seed: u64,
-    /// When the first tick comes, nanoseconds after the start: at once, if that is 0. None: as the seed has it.
+    /// The time of the first tick, nanoseconds after the start. None: drawn from the seed.
     pub tick_phase: Option<u64>,
-    /// Tasks exist before the run and sleep until it begins, as recorders have it: each wakes from a sleep on some CPU,
-    /// with averages that have decayed, where otherwise it is forked with those of a new task. The CPUs are drawn from
-    /// the seed; with 0 they go round.
+    /// Whether tasks exist before the run and sleep until it begins, as in recordings: each wakes on some CPU with
+    /// decayed averages. Otherwise each is forked with the averages of a new task. The CPUs are drawn from the seed;
+    /// with 0 they are taken in turn.
     pub gate: bool,
-    /// So many tasks may be alive besides as many as the workload itself has: who forks one more ends the run
+    /// The most tasks alive beyond those of the workload. A fork beyond that ends the run
     /// ([`Error::ForkRefused`](crate::Error::ForkRefused)).
     pub threads_max: usize,
     /// When to stop, nanoseconds after the start; it overrides the workload's own.
@@ -166,7 +165,7 @@ pub struct Outcome {
     pub switches: u64,
     /// The watcher stopped the run before its end.
     pub interrupted: bool,
-    /// What the user should know, a sentence each: deadlocks, tasks that nobody woke, settings without effect.
+    /// Notes for the user, a sentence each: deadlocks, tasks that were never woken, settings without effect.
     pub notes: Vec<String>,
     /// What each CPU did with its time.
     pub cpus: Vec<CpuTime>,

@@ -9,11 +9,10 @@ use crate::stalls::Stall;
 
 macro_rules! costs {
     ($($(#[$doc:meta])* $name:ident: $zero:expr, $default:expr, $vm:expr, $emulated:expr;)*) => {
-        /// What the kernel itself takes. Nanoseconds unless the name says otherwise; every field can be set by its
-        /// name with [`Costs::set`].
+        /// The kernel's costs. Nanoseconds unless the name says otherwise. [`Costs::set`] sets each field by its name.
         ///
-        /// The profiles are estimated or measured once for a kind of machine, never for a scenario; `COSTS.md` beside
-        /// the crate's manifest says how each figure was found.
+        /// The profiles are estimated or measured once for a kind of machine, never for a scenario. `COSTS.md` beside
+        /// the crate's manifest has the source of each figure.
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Costs {
@@ -68,11 +67,11 @@ const MAX_COST: u64 = 1_000_000_000;
 costs! {
     /// From leaving one task to the first instruction of the next: `schedule()`.
     switch_ns:                 0,     900,   700,   4_000;
-    /// What a switch to another address space than the CPU had last takes on top, with the misses of the TLB that come
-    /// of it. Threads of one process share one; kernel threads and the idle task leave it as it is.
+    /// The additional cost of a switch to another address space than the CPU had last, with the TLB misses. Threads of
+    /// one process share an address space; kernel threads and the idle task do not change it.
     mm_switch_ns:              0,     300,     130,  34_000;
-    /// What a switch takes on top if three other tasks or more have had the CPU since the next one had it last, half of
-    /// it if two have: the first-level cache has its data no more.
+    /// The additional cost of a switch if at least three other tasks had the CPU since the next one, and half of it if
+    /// two had: its data has left the first-level cache.
     cold_switch_ns:            0,       0,       1_150,       0;
     /// The scheduler's tick: interrupt, accounting, exit.
     tick_ns:                   0,   1_500,  17_000,  95_000;
@@ -80,7 +79,7 @@ costs! {
     timer_ns:                  0,   1_500,   11_500,  70_000;
     /// From the moment a timer is due until its interrupt arrives, at least.
     irq_latency_ns:            0,       0,       1_200,       0;
-    /// How much later it comes on top, on average: exponentially distributed, drawn from the run's seed.
+    /// The mean additional delay, exponentially distributed, drawn from the run's seed.
     irq_jitter_ns:             0,     500,   950,  40_000;
     /// From sending an interrupt to another CPU until it arrives.
     ipi_latency_ns:            0,   1_000,   6_500,  25_000;
@@ -97,8 +96,8 @@ costs! {
     syscall_return_ns:         0,     200,   180,   1_800;
     /// Waking a task: `try_to_wake_up`, charged to the waker.
     wakeup_ns:                 0,     500,     610,   3_000;
-    /// The same on top if the task was on another CPU last: what is written of it and of that CPU's queue has to come
-    /// from there.
+    /// The additional cost if the task was last on another CPU: data of the task and of that CPU's queue has to be
+    /// transferred.
     wakeup_far_ns:             0,       0,       1_260,       0;
     /// Creating a task.
     fork_ns:                   0,  20_000,  23_500, 600_000;
@@ -108,19 +107,19 @@ costs! {
     migration_ns:              0,   5_000,  30,   1_000;
     /// Looking for work to pull, for each scheduling domain searched.
     balance_ns:                0,     400,     800,   8_000;
-    /// What a group weighs on a CPU, for each group visited (3.10 visits all before it pulls): its queue's and its
-    /// entity's cache lines and a division.
+    /// The cost of computing the load of a group on a CPU, for each visited group (3.10 visits all before it pulls):
+    /// the cache lines of its queue and its entity, and a division.
     h_load_ns:                 0,      20,      20,     400;
-    /// The longest that looking for work before going idle takes in a domain: the kernel leaves the search out on CPUs
-    /// that are idle for less (`max_newidle_lb_cost`).
+    /// The highest cost of newly-idle balancing in a domain. The kernel skips it on CPUs with shorter idle times
+    /// (`max_newidle_lb_cost`).
     newidle_max_ns:            0,   5_000,  20_000, 300_000;
-    /// How many of 1024 times that is tried at the beginning, where it is tried as often as it has helped before
-    /// (`NI_RANDOM`): 512 after boot, then whatever the machine's work has made it; 1024 and more: always.
+    /// The initial chance of newly-idle balancing under `NI_RANDOM`, of 1024: 512 after boot, later the success rate of
+    /// the machine's work; 1024 and more: always.
     newidle_ratio:           512,     512,     237,     512;
     /// What a thread of the emulator's on a CPU of the host's takes for each interrupt of a timer.
     host_io_ns:                0,       0,     0,  18_000;
-    /// Thousandths of its time for which a virtual CPU holds a lock of its emulator's (QEMU: reading the time stamp
-    /// counter). One whom the host then takes off its CPU stops all others until it is back.
+    /// The thousandths of its time in which a virtual CPU holds a lock of its emulator (QEMU: reads of the time stamp
+    /// counter). If the host preempts such a virtual CPU, all others stop until it runs again.
     host_lock_permille:        0,       0,     0,     220;
     /// Thousandths that the clock of a virtual machine gains on its host's.
     host_drift_permille:       0,       0,     0,      40;
@@ -130,11 +129,11 @@ costs! {
     rcu_ns:                    0,       0,  8_800, 130_000;
     /// Moving a KiB through a pipe.
     pipe_ns_per_kib:           0,     100,     66,   4_500;
-    /// What a call that moves a message through a stream socket takes beyond one through a pipe: the kernel makes a
-    /// buffer for each message, and throws it away when it is read.
+    /// The additional cost of a message through a stream socket, relative to a pipe: the kernel allocates and frees a
+    /// buffer for each message.
     socket_ns:                 0,       0,       585,       0;
-    /// What it takes on top while a thousand messages or more have been written to sockets and not been read, a part of
-    /// it while fewer have: their buffers are in the second-level cache no more.
+    /// The additional cost while at least a thousand messages in sockets are unread, and a part of it with fewer: their
+    /// buffers have left the second-level cache.
     cold_socket_ns:            0,       0,       0,       0;
     /// Writing a KiB of memory in order (rt-app `mem`): about 10 GB/s.
     mem_ns_per_kib:          100,     100,     8,   2_900;
@@ -211,9 +210,9 @@ impl Costs {
     /// Names of the profiles.
     pub const PROFILES: &'static [&'static str] = &["zero", "default", "vm", "emulated"];
 
-    /// What of these costs a replay charges. The CPU times in a recording contain what its kernel took for switches,
-    /// interrupts, system calls, forks and cold caches; charging that again would count it twice. What remains is the
-    /// latency of interrupts and idle states, which no task's CPU time contains, and what steers the balancer.
+    /// Returns the costs that a replay charges. Recorded CPU times already contain the kernel's time for switches,
+    /// interrupts, system calls, forks and cold caches. What remains is the latency of interrupts and idle states,
+    /// which no task's CPU time contains, and values that control the balancer.
     #[must_use]
     pub fn of_replay(&self) -> Self {
         Self {
@@ -253,7 +252,7 @@ pub struct UnknownCost {
     pub kind: &'static str,
     /// The name given.
     pub name: String,
-    /// The one that is most like it, if any is.
+    /// The most similar profile, if there is one.
     pub nearest: Option<&'static str>,
     /// Every name there is.
     pub known: &'static [&'static str],

@@ -1,8 +1,8 @@
-//! One simulated CPU: who has it, what is left of his work, and where its time went.
+//! One simulated CPU: its task, the rest of the task's work, and the account of its time.
 //!
-//! Work is nanoseconds at full speed. A CPU's speed is a ratio, `speed` / [`UNIT`], and progress is counted in
-//! `UNIT`ths of a nanosecond, so that however often a task is interrupted, migrated or slowed down, not a nanosecond of
-//! its work is lost or gained to rounding.
+//! Work is nanoseconds at full speed. A CPU's speed is the ratio `speed` / [`UNIT`], and progress is counted in
+//! `UNIT`ths of a nanosecond. So interruptions, migrations and slow CPUs never lose or add a nanosecond of work by
+//! rounding.
 
 use vruntime_sched::event::OverheadKind;
 
@@ -12,7 +12,7 @@ use crate::mm::NO_MM;
 
 /// Full speed: capacity 1024 times 1000 thousandths.
 pub(crate) const UNIT: u64 = 1024 * 1000;
-/// Up to so many nanoseconds (two hours) times `UNIT` fit a word, which spares wide divisions.
+/// The nanoseconds (two hours) up to which a product with `UNIT` fits a word, which avoids wide divisions.
 const SMALL: u64 = (1 << 63) / UNIT;
 /// "Not at all": an event that does not come.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -25,7 +25,7 @@ pub(crate) const STOPPER: u32 = u32::MAX - 1;
 /// Interrupts on their way to a CPU.
 pub(crate) const RESCHED: u8 = 1;
 pub(crate) const NOHZ: u8 = 2;
-/// Real-time tasks are asked for.
+/// A request for real-time tasks.
 pub(crate) const RT_PUSH: u8 = 4;
 
 /// What SCHED_SOFTIRQ is raised for: to balance for the CPU, to balance for the idle ones.
@@ -50,7 +50,7 @@ pub(crate) struct Cpu {
     pub(crate) exec_at: u64,
     /// Since when the virtual CPU is off the CPUs of its host though it has something to do; [`NEVER`] if it is not.
     stopped_at: u64,
-    /// Who has the CPU: a task's index, [`IDLE`] or [`STOPPER`].
+    /// The running task: its index, [`IDLE`] or [`STOPPER`].
     pub(crate) curr: u32,
     /// `UNIT`ths of a nanosecond done beyond `work`.
     pub(crate) fraction: u32,
@@ -61,23 +61,23 @@ pub(crate) struct Cpu {
     pub(crate) unscaled: bool,
     /// The reschedule has been noticed: it happens as soon as the kernel can be preempted.
     pub(crate) resched: bool,
-    /// SCHED_SOFTIRQ is raised, for [`BALANCE`], [`NOHZ_BALANCE`]: it comes at `softirq_at`.
+    /// The reasons of a raised SCHED_SOFTIRQ, [`BALANCE`] or [`NOHZ_BALANCE`]. It runs at `softirq_at`.
     pub(crate) softirq: u8,
     pub(crate) soft_kind: OverheadKind,
 
     /// Part of `debt` that can be preempted; `soft_kind` is what it is.
     pub(crate) soft: u64,
     pub(crate) time: CpuTime,
-    /// How much kernel time observers were told of, what is still to be paid included.
+    /// The kernel time that observers have received, including unpaid time.
     pub(crate) told: u64,
     /// An idle CPU has left, or will have left, its idle state at this instant.
     pub(crate) awake_at: u64,
-    /// The address space it has, also while a kernel thread or nobody runs; [`NO_MM`] before the first.
+    /// The present address space, also while a kernel thread or the idle task runs; [`NO_MM`] before the first.
     pub(crate) mm: u32,
-    /// Who had it last.
+    /// The last tasks of this CPU.
     pub(crate) recent: Recent,
 
-    /// When the interrupt returns that raised the softirq: before anybody can be switched to.
+    /// The return of the interrupt that raised the softirq, before any switch.
     softirq_at: u64,
     /// Interrupts on their way: [`RESCHED`], [`NOHZ`], [`RT_PUSH`].
     pub(crate) ipi: u8,
@@ -85,7 +85,7 @@ pub(crate) struct Cpu {
     pub(crate) ipi_at: u64,
     /// What leaving the idle state it is in takes longer than leaving the shallowest there could be, nanoseconds.
     pub(crate) exit_latency: u64,
-    /// It waits for a CPU of the host's, as observers were told: time that is stolen from a virtual machine.
+    /// Whether it waits for a CPU of the host, as reported to observers: time stolen from a virtual machine.
     pub(crate) stolen: bool,
 }
 
@@ -125,7 +125,7 @@ impl Cpu {
 
     /// Accounts for the time up to `now`: first debts, then the task's work, or idleness.
     #[inline]
-    pub(crate) fn settle(&mut self, now: u64) {
+    pub(crate) fn account_until(&mut self, now: u64) {
         let passed = now - self.since;
         self.since = now;
         if self.is_stopped() {
@@ -167,8 +167,7 @@ impl Cpu {
         self.stopped_at = if stopped { now } else { NEVER };
     }
 
-    /// The end, up to which accounts are settled. What observers were told of and the host gave no time for counts as
-    /// told.
+    /// Ends the account. Reported kernel time that the host gave no time for counts as reported.
     pub(crate) fn end(&mut self) {
         let unpaid = self.told - self.time.overhead;
         self.time.overhead = self.told;
@@ -266,13 +265,13 @@ impl Cpu {
         self.softirq_at = now.saturating_add(ns);
     }
 
-    /// What the softirq was raised for, if it comes at `now` or should have come.
+    /// Returns and clears the reasons of the softirq, if it is due at `now`.
     #[inline]
     pub(crate) fn take_softirq(&mut self, now: u64) -> u8 {
         if self.softirq == 0 || self.softirq_at > now { 0 } else { std::mem::take(&mut self.softirq) }
     }
 
-    /// When the softirq comes, which is raised.
+    /// Returns the time of the raised softirq.
     #[inline]
     pub(crate) fn softirq_at(&self) -> u64 {
         self.softirq_at.max(self.since)
@@ -298,7 +297,7 @@ mod tests {
         cpu.work = 100;
         cpu.owe(0, 30);
         assert_eq!((cpu.paid_at(), cpu.done_at()), (30, 130));
-        cpu.settle(50);
+        cpu.account_until(50);
         assert_eq!((cpu.debt, cpu.work, cpu.time.overhead, cpu.time.busy), (0, 80, 30, 20));
     }
 
@@ -318,42 +317,42 @@ mod tests {
         (cpu.curr, cpu.work, cpu.unscaled) = (0, 1000, true);
         cpu.owe(0, 300);
         assert_eq!(cpu.done_at(), 1000);
-        cpu.settle(400);
+        cpu.account_until(400);
         assert_eq!((cpu.work, cpu.time.overhead, cpu.time.busy), (600, 300, 100));
         cpu.owe(400, 900);
         assert_eq!(cpu.done_at(), 1300, "not before the debts are paid");
-        cpu.settle(1300);
+        cpu.account_until(1300);
         assert_eq!((cpu.debt, cpu.work), (0, 0));
     }
 
-    /// While it stands still nothing of the kernel's comes nearer, and what ends at a time does.
+    /// While a CPU is stopped, kernel work does not progress, and work with a fixed end does.
     #[test]
     fn a_cpu_that_stood_still_goes_on_where_it_was() {
         let mut cpu = Cpu::new(1024);
         (cpu.curr, cpu.work, cpu.unscaled) = (0, 1000, true);
         cpu.owe(0, 30);
         cpu.raise_softirq(BALANCE, 0, 40);
-        cpu.settle(10);
+        cpu.account_until(10);
         cpu.stop(10, true);
-        cpu.settle(60);
+        cpu.account_until(60);
         cpu.stop(60, false);
         assert_eq!((cpu.debt, cpu.kernel_end, cpu.softirq_at()), (20, 80, 90));
         assert_eq!((cpu.work, cpu.time.busy, cpu.time.overhead), (940, 50, 10));
         // What was over before stays where it was.
-        cpu.settle(200);
+        cpu.account_until(200);
         cpu.stop(200, true);
         cpu.stop(300, false);
         assert_eq!((cpu.kernel_end, cpu.softirq_at), (80, 90));
     }
 
-    /// What was told of and not spent is not what it was doing meanwhile, either.
+    /// Reported but unpaid time does not count as other time either.
     #[test]
     fn what_is_told_and_not_paid_at_the_end_is_overhead() {
         for curr in [IDLE, 0] {
             let mut cpu = Cpu::new(1024);
             (cpu.curr, cpu.told) = (curr, 50);
             cpu.owe(0, 30);
-            cpu.settle(100);
+            cpu.account_until(100);
             cpu.end();
             let (busy, idle) = if curr == IDLE { (0, 50) } else { (50, 0) };
             assert_eq!((cpu.time.overhead, cpu.time.busy, cpu.time.idle), (50, busy, idle));
@@ -376,7 +375,7 @@ mod tests {
         cpu.curr = 0;
         cpu.work = u64::MAX;
         assert_eq!(cpu.done_at(), NEVER);
-        cpu.settle(u64::MAX / 2);
+        cpu.account_until(u64::MAX / 2);
         assert_eq!(cpu.done_at(), NEVER);
     }
 
@@ -398,11 +397,11 @@ mod tests {
                 if now >= end {
                     break;
                 }
-                cpu.settle(now);
+                cpu.account_until(now);
                 prop_assert_eq!(cpu.done_at(), end);
                 prop_assert!(cpu.work > 0);
             }
-            cpu.settle(end);
+            cpu.account_until(end);
             prop_assert_eq!(cpu.work, 0);
             prop_assert_eq!(cpu.time.busy, end);
         }

@@ -1,4 +1,4 @@
-//! cpusets of the workload's groups, and CPUs isolated at boot: given to the scheduler, and told to observers.
+//! Passes the cpusets of groups, and CPUs isolated at boot, to the scheduler and to observers.
 
 use vruntime_sched::cpuset::CpusetView;
 use vruntime_sched::ids::{CpuId, GroupId};
@@ -11,10 +11,10 @@ use crate::error::{Error, Who};
 use crate::machine::{Machine, sched};
 use crate::moment::Moment;
 
-/// So many notes of one kind are kept.
+/// The most notes of one kind.
 const NOTES: usize = 16;
 
-/// What was told of cpusets last.
+/// The last reported cpusets.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     /// By group of the workload.

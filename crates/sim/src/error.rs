@@ -37,7 +37,7 @@ fn wrong(error: &dyn fmt::Display) -> String {
     halves(error).0
 }
 
-/// Who asks for what cannot be.
+/// The source of an impossible request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Who {
@@ -47,7 +47,7 @@ pub enum Who {
     Group(String),
     /// The session of this name.
     Session(String),
-    /// What changes so many nanoseconds after the start.
+    /// A change, this many nanoseconds after the start.
     Change(u64),
     /// All that is run.
     Scenario,
@@ -103,7 +103,7 @@ pub enum Error {
         cpus.saturating_sub(1)
     )]
     NoSuchCpu {
-        /// Who names it.
+        /// The source of the request.
         who: Who,
         /// The CPU.
         cpu: u32,
@@ -119,14 +119,14 @@ pub enum Error {
         /// Path of the first group; none if there is no group at all.
         first: Option<String>,
     },
-    /// No CPU is left for everybody else.
+    /// No CPU is left for other tasks.
     #[error("every CPU is isolated")]
     AllIsolated,
     /// `cpuset.cpus` or `cpuset.cpus.partition` of the root group.
     #[error("the root group has all CPUs and is a partition always")]
     RootCpuset,
     /// Partitions have taken all CPUs of a group with tasks.
-    #[error("task `{task}` is to be in group `{group}`, all of whose CPUs partitions below it have")]
+    #[error("group `{group}` of task `{task}` has no CPUs left: child partitions own all of them")]
     NoCpus {
         /// The task.
         task: String,
@@ -135,7 +135,7 @@ pub enum Error {
     },
     /// A guarantee, and no CPU resource controller.
     #[error(
-        "group `{group}` asks for a guarantee, which Linux {kernel} does not have: it is of the CPU resource controller"
+        "group `{group}` has a guarantee, but Linux {kernel} lacks guarantees: they belong to the CPU resource controller"
     )]
     NoGuarantees {
         /// Path of the group.
@@ -145,7 +145,7 @@ pub enum Error {
     },
     /// A class within a class.
     #[error(
-        "group `{group}` is inside another group, and the CPU resource controller of {kernel} knows one level of them"
+        "group `{group}` is inside another group, but the CPU resource controller of {kernel} has one level of groups"
     )]
     Nested {
         /// Path of the group.
@@ -167,10 +167,10 @@ pub enum Error {
         /// Why it cannot be.
         error: GuaranteeError,
     },
-    /// The kernel is older than what is asked of it.
-    #[error("{who} asks for {what}, which Linux {kernel} does not have: it came with {since}")]
+    /// The kernel is older than a requested feature.
+    #[error("{who} asks for {what}, which Linux {kernel} lacks: {since} introduced it")]
     TooOld {
-        /// Who asks for it.
+        /// The source of the request.
         who: Who,
         /// What it asks for, in the kernel's words.
         what: &'static str,
@@ -182,7 +182,7 @@ pub enum Error {
     /// A workload refers to an object that does not exist.
     #[error("{who} refers to {kind} number {index}, but the workload has {count}")]
     Dangling {
-        /// Who does.
+        /// The source of the reference.
         who: Who,
         /// "mutex", "task", ...
         kind: &'static str,
@@ -194,7 +194,7 @@ pub enum Error {
     /// A value out of its range.
     #[error("{who}: {what} is {value}, expected {expected}")]
     OutOfRange {
-        /// Who asks for it.
+        /// The source of the value.
         who: Who,
         /// Name of the value.
         what: &'static str,
@@ -204,7 +204,7 @@ pub enum Error {
         expected: &'static str,
     },
     /// Changes of a workload that are not in order of time.
-    #[error("[[change]] at {} comes after a later one", Moment(*at))]
+    #[error("[[change]] at {} is listed after a later change", Moment(*at))]
     ChangeOrder {
         /// When it is, nanoseconds.
         at: u64,
@@ -212,7 +212,7 @@ pub enum Error {
     /// A weight or a CPU limit that a group cannot have.
     #[error("{who}: {error}")]
     BadLimit {
-        /// Who asks for it.
+        /// The source of the value.
         who: Who,
         /// Why it cannot be.
         error: GroupError,
@@ -230,15 +230,15 @@ pub enum Error {
         capacity: u32,
     },
     /// Nothing would ever stop the run.
-    #[error("task `{task}` loops for ever and there is no duration")]
+    #[error("task `{task}` loops for ever, and the run has no duration")]
     NeverEnds {
         /// A task that has no end.
         task: String,
     },
     /// Nothing would ever stop the run but that the machine holds no more tasks.
-    #[error("task `{task}` is forked again and again without end, and there is no duration")]
+    #[error("task `{task}` is forked without end, and the run has no duration")]
     ForksForEver {
-        /// A task whose kind forks the next of its kind, or whoever does.
+        /// A task whose kind forks the next of its kind, directly or through others.
         task: String,
     },
     /// `sched_setattr` or `sched_setaffinity` of a deadline task is refused.
@@ -294,7 +294,7 @@ pub enum Error {
     },
     /// Operations follow each other without end and no time passes.
     #[error(
-        "no time passes any more at {}: task `{task}` is in phase `{phase}`, whose operations take no time",
+        "time stops at {}: the operations of task `{task}` in phase `{phase}` take no time",
         Moment(*now)
     )]
     NoProgress {
@@ -305,8 +305,8 @@ pub enum Error {
         /// Its phase.
         phase: String,
     },
-    /// The scheduler and the machine keep each other busy without time passing: a fault in one of them, most likely in
-    /// a policy of your own that asks for a reschedule at every reschedule.
+    /// The scheduler and the machine keep each other busy at one instant. Most likely a custom policy requests a
+    /// reschedule at every reschedule.
     #[error("no time passes any more at {}: switches and interrupts follow each other without end", Moment(*now))]
     Stalled {
         /// Nanoseconds since the start.
@@ -337,15 +337,14 @@ pub enum Error {
         reason: HotplugError,
     },
     /// CPUs go and come in an order that is not that of time.
-    #[error("hotplug at {} comes after a later one in the list", Moment(*at))]
+    #[error("hotplug at {} is listed after a later change", Moment(*at))]
     HotplugOrder {
         /// When, nanoseconds.
         at: u64,
     },
     /// More tasks would be alive than there may ([`Config::threads_max`](crate::Config::threads_max)).
     #[error(
-        "task `{task}`{}: no more of it can be forked (EAGAIN), for {limit} tasks are alive besides as many as the \
-         workload itself has, which is all that `threads_max` allows",
+        "task `{task}`{}: cannot be forked (EAGAIN): {limit} tasks are alive beyond those of the workload, the most that `threads_max` allows",
         at(*.now)
     )]
     ForkRefused {
@@ -384,7 +383,7 @@ impl Error {
             }
             Self::AllIsolated => "leave one for the tasks that ask for none",
             Self::RootCpuset => "give `cpus` or `partition` to a group below it",
-            Self::NoCpus { .. } => "leave the group a CPU, or put the task into one of them",
+            Self::NoCpus { .. } => "leave the group a CPU, or put the task into one of the partitions",
             Self::NoGuarantees { .. } => "choose 2.6.15-cpurc, or give the group a `weight` under 2.6.24 or later",
             Self::Nested { .. } => "put it right below the root, or choose 2.6.24 or later",
             Self::BadGuarantee { .. } => "lower it or that of another before, or move the group",
@@ -395,7 +394,7 @@ impl Error {
                 "give it `idle = false` before, or in the same change"
             }
             Self::NeverEnds { .. } => "give one, or a `loop` count",
-            Self::ForksForEver { .. } => "give one, or let it fork nobody who forks it again",
+            Self::ForksForEver { .. } => "give one, or remove the cycle of forks",
             Self::NoProgress { .. } => "add a `run` or a `sleep` to the loop, or use costs other than zero",
             Self::Stalled { .. } => "a scheduling policy must not ask for a reschedule each time it is rescheduled",
             Self::Policy { fault, .. } => fault.help(),
@@ -404,8 +403,7 @@ impl Error {
             Self::TooMany { .. } => "lower `instance` or `copies`, let forked tasks end, or shorten the run",
             Self::NoRtRuntime { group, .. } => {
                 return Some(format!(
-                    "write [groups.\"{group}\"] with rt_runtime = \"100ms\" or what it is to have of each second, or choose another \
-                     group or policy"
+                    "write [groups.\"{group}\"] with rt_runtime = \"100ms\" or another runtime in each second, or choose another group or policy"
                 ));
             }
             Self::Hotplug { reason, .. } => {

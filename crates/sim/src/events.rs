@@ -1,21 +1,20 @@
-//! The event queue: two tournaments over *sources*, ordered by (time, order of arming).
+//! The event queue: two tournaments over *sources*, ordered by time, and then by the order of arming.
 //!
-//! A source is anything that has at most one event to come: a CPU's execution, its tick, an interrupt on its way to it,
-//! the device its sleepers share, a task's start. In a tournament every source has a fixed place among the leaves,
-//! eight to a line, and every line's least is known on the line above. Arming moves nothing: the key is written over
-//! the old one, and the way up ends at the first line whose least it does not change.
+//! A source has at most one pending event: a CPU's execution, its tick, an interrupt on its way, the device of its
+//! sleepers, a task's start. Each source has a fixed leaf in a tournament. Eight leaves are a line, and the line above
+//! has the minimum of each line. Arming overwrites the key and updates the lines above, up to the first whose minimum
+//! does not change.
 //!
-//! CPUs' executions, the first [`Queue::new`]'s `near` sources, are armed several times as often as everything else
-//! together: they have a tournament of their own, which keeps their way up short.
+//! CPUs' executions, the first [`Queue::new`]'s `near` sources, are armed several times as often as all others. They
+//! have a tournament of their own, so their paths are short.
 //!
-//! [`Queue::next`] leaves the entry it returns in its place until the next call: most handlers arm the same source
-//! again, which then costs one way up instead of two.
+//! [`Queue::next`] leaves the returned entry in place until the next call. Most handlers arm the same source again,
+//! which then updates one path instead of two.
 
 /// Index of a source.
 pub(crate) type Source = u32;
 
-/// Sources fit in this many bits of a key; the rest counts the armings, so that events of one instant come in the
-/// order in which they were armed.
+/// The bits of a key for sources. The rest counts armings, so events of one instant are in the order of arming.
 const SOURCE_BITS: u32 = 24;
 /// How many sources there can be.
 pub(crate) const MAX_SOURCES: usize = 1 << SOURCE_BITS;
@@ -55,16 +54,16 @@ struct Tournament {
 }
 
 impl Tournament {
-    /// With so many places, all empty.
-    fn new(places: usize) -> Self {
-        let leaves = places.div_ceil(ARITY).max(1);
+    /// A tournament with `slots` empty slots.
+    fn new(slots: usize) -> Self {
+        let leaves = slots.div_ceil(ARITY).max(1);
         // Every line but the root has a place in a line above.
         let inner = (leaves - 1).div_ceil(ARITY - 1);
         Self { lines: vec![Line::EMPTY; inner + leaves], leaves: inner, first: NOTHING }
     }
 
-    /// How many places there are.
-    fn places(&self) -> usize {
+    /// How many slots there are.
+    fn slots(&self) -> usize {
         (self.lines.len() - self.leaves) * ARITY
     }
 
@@ -73,9 +72,8 @@ impl Tournament {
         self.lines[self.leaves..].iter().flat_map(|line| line.0)
     }
 
-    /// Writes the key of a place, and what follows from it on the lines above. A line is looked through only if its
-    /// least has become later: an earlier key is the least by itself, and what was not the least and is not now changes
-    /// nothing.
+    /// Writes the key of a slot, and updates the lines above. A line is searched only if its minimum has become later:
+    /// an earlier key is the minimum itself, and other changes have no effect.
     #[inline]
     fn set(&mut self, place: usize, key: u128) {
         let (mut line, mut place, mut key) = (self.leaves + place / ARITY, place % ARITY, key);
@@ -135,9 +133,9 @@ impl Queue {
     /// Makes room for `source`, not armed.
     pub(crate) fn ensure(&mut self, source: Source) {
         let place = source.saturating_sub(self.nr_near) as usize;
-        if self.far.places() <= place {
+        if self.far.slots() <= place {
             // Twice the room each time, so that growing costs each source a few nanoseconds.
-            let mut larger = Tournament::new((place + 1).max(2 * self.far.places()));
+            let mut larger = Tournament::new((place + 1).max(2 * self.far.slots()));
             for (place, key) in self.far.keys().enumerate().filter(|(_, key)| *key != NOTHING) {
                 larger.set(place, key);
             }
@@ -146,7 +144,7 @@ impl Queue {
     }
 
     #[inline(always)]
-    #[allow(clippy::inline_always)] // what most events do most, in few places: calls would be a fifth of it
+    #[allow(clippy::inline_always)] // what most events do most, in few slots: calls would be a fifth of it
     fn set(&mut self, source: Source, key: u128) {
         if source < self.nr_near {
             self.near.set(source as usize, key);
@@ -176,7 +174,7 @@ impl Queue {
 
     /// `source` fires at `time`, instead of whenever it was armed for before.
     #[inline(always)]
-    #[allow(clippy::inline_always)] // what most events do most, in few places: calls would be a fifth of it
+    #[allow(clippy::inline_always)] // what most events do most, in few slots: calls would be a fifth of it
     pub(crate) fn arm(&mut self, source: Source, time: u64) {
         if self.sequence == MAX_SEQUENCE {
             self.renumber();
@@ -196,7 +194,7 @@ impl Queue {
 
     /// The source that fires next, and when. The source is disarmed by the next call unless it is armed again.
     #[inline(always)]
-    #[allow(clippy::inline_always)] // what most events do most, in few places: calls would be a fifth of it
+    #[allow(clippy::inline_always)] // what most events do most, in few slots: calls would be a fifth of it
     pub(crate) fn next(&mut self) -> Option<(u64, Source)> {
         if let Some(fired) = self.fired.take() {
             self.set(fired, NOTHING);

@@ -1,5 +1,5 @@
-//! What a CPU does between interrupts: when its debts are paid and its task's work is done, or the kernel can be
-//! preempted, its execution event fires.
+//! Execution of a CPU between interrupts. Its execution event fires when its debts are paid and its task's work is
+//! done, or when the kernel can be preempted.
 
 use vruntime_sched::event::PrevState;
 use vruntime_sched::ids::CpuId;
@@ -30,7 +30,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 speed = (u64::from(speed) * clocks.speed_millionths(sibling) / 1_000_000).max(1) as u32;
             }
             if self.core.cpus[sibling].speed != speed {
-                self.core.cpus[sibling].settle(self.core.now);
+                self.core.cpus[sibling].account_until(self.core.now);
                 self.core.cpus[sibling].speed = speed;
                 if sibling != changing {
                     self.arm_exec(sibling);
@@ -46,7 +46,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         curr < STOPPER && self.tasks[curr as usize].next.in_user_mode()
     }
 
-    /// Whether the running task of `cpu` has to give way, or to look whether it has to before it goes on in user mode.
+    /// Whether the running task of `cpu` has to reschedule, or to check for that before it continues in user mode.
     #[inline]
     pub(crate) fn leaves(&self, cpu: usize, user: bool) -> bool {
         let rq = &self.rqs[cpu];
@@ -93,7 +93,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         let now = self.core.now;
         let this = &mut self.core.cpus[cpu];
-        this.settle(now);
+        this.account_until(now);
         let softirq = this.take_softirq(now);
         if softirq != 0 {
             self.on_softirq(cpu, softirq);

@@ -4,9 +4,9 @@ use vruntime_workload::program::{Changed, Op, Policy, Settings, Task, Workload};
 
 use crate::program::{FOREVER, times};
 
-/// A task that is forked again and again, whatever the scheduler does: each of its kind forks the next, or whoever
-/// does, and nothing that one of them might wait for in vain comes before that. `waited` tells of each task of the
-/// workload whether the run waits for its end.
+/// Returns a task that is forked without end, whatever the scheduler does: each of its kind forks the next, directly or
+/// through others, with no wait before that could last for ever. `waited`: whether the run waits for the end of a task
+/// of the workload.
 pub(crate) fn without_end(workload: &Workload, waited: impl Fn(&usize) -> bool) -> Option<&Task> {
     // Deadline tasks cannot fork: who is one, and when, is for the run to say.
     if may_be_deadline(workload) {
@@ -36,7 +36,7 @@ pub(crate) fn without_end(workload: &Workload, waited: impl Fn(&usize) -> bool) 
     None
 }
 
-/// Whom a task forks before it comes to anything that it may wait for in vain.
+/// Returns the tasks that a task forks before its first wait that could last for ever.
 fn forks_of(task: &Task) -> Vec<usize> {
     let mut forked = Vec::new();
     let phases = task.phases.iter().filter(|phase| times(task.repeat) > 0 && times(phase.repeat) > 0);
@@ -55,7 +55,7 @@ fn forks_of(task: &Task) -> Vec<usize> {
     forked
 }
 
-/// Whether a task comes to what is behind it, whatever the others do.
+/// Whether a task passes this operation, whatever others do.
 fn goes_on(op: &Op) -> bool {
     matches!(
         op,

@@ -1,9 +1,9 @@
-//! Frequencies of CPUs, as an option of the machine: which there are, and who chooses.
+//! Frequencies of CPUs, as an option of the machine.
 //!
-//! CPUs of a frequency domain have one clock (a `cpufreq_policy`). Under `schedutil` each CPU says how much of itself
-//! it wants ([`Demand`]), at the end of its kernel paths, where utilisation changes; the domain runs at the lowest
-//! frequency that gives the greatest of them, looks at most once in the rate limit, and a change takes effect after the
-//! transition latency. Under `performance` and `powersave` the frequency is the highest or the lowest for ever.
+//! The CPUs of a frequency domain have one clock (a `cpufreq_policy`). Under `schedutil`, each CPU requests capacity
+//! ([`Demand`]) at the end of kernel paths that change utilisation. The domain runs at the lowest frequency that
+//! satisfies the highest request. It decides at most once in the rate limit, and a change takes effect after the
+//! transition latency. `performance` and `powersave` always use the highest or the lowest frequency.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use vruntime_trace::Sink;
 
 use crate::machine::{Machine, sched};
 
-/// Who chooses the frequencies.
+/// The governor of the frequencies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Governor {
     /// Always the highest.
@@ -60,20 +60,20 @@ pub struct FrequencyDomain {
 /// Frequencies of a machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Frequencies {
-    /// Who chooses.
+    /// The governor.
     pub governor: Governor,
-    /// A domain's frequency is looked at again no sooner than this, nanoseconds (`rate_limit_us`).
+    /// The least time between two decisions for a domain, nanoseconds (`rate_limit_us`).
     pub rate_limit_ns: u64,
     /// Each CPU is in one.
     pub domains: Vec<FrequencyDomain>,
 }
 
 impl Frequencies {
-    /// The frequencies of CPUs of which nothing is said: 0.8 to 3.2 GHz in steps of 400 MHz.
+    /// The default frequencies of CPUs: 0.8 to 3.2 GHz in steps of 400 MHz.
     pub const DEFAULT_KHZ: [u32; 7] = [800_000, 1_200_000, 1_600_000, 2_000_000, 2_400_000, 2_800_000, 3_200_000];
-    /// A change where nothing is said of it: 20 us.
+    /// The default transition latency: 20 us.
     pub const DEFAULT_TRANSITION_NS: u64 = 20_000;
-    /// The rate limit where nothing is said of it: 2 ms.
+    /// The default rate limit: 2 ms.
     pub const DEFAULT_RATE_LIMIT_NS: u64 = 2_000_000;
 
     /// Each core of `machine` has a clock of its own, with [`Self::DEFAULT_KHZ`].

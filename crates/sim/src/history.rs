@@ -9,8 +9,8 @@ use vruntime_workload::scenario::Preempt;
 use crate::config::Config;
 use crate::error::{Error, Who};
 
-/// Whether who reads from a full pipe wakes a writer even if no page of it has become free: from 5.5 on, when writers
-/// got a queue of their own, up to 6.13.
+/// Whether a reader of a full pipe wakes a writer even without a free page: from 5.5 on, when writers got a queue of
+/// their own, up to 6.13.
 pub(crate) fn pipes_wake_in_vain(kernel: &Kernel) -> bool {
     kernel.is_at_least([5, 5, 0]) && !kernel.is_at_least([6, 14, 0])
 }
@@ -65,7 +65,7 @@ pub(crate) fn ignored_slice<'a>(workload: &'a Workload, kernel: &Kernel) -> Opti
 pub(crate) fn note(workload: &Workload, kernel: &Kernel) -> Option<String> {
     let task = ignored_slice(workload, kernel)?;
     let Novelty { what, since, .. } = SLICES;
-    Some(format!("task `{task}` asks for {what}, which Linux {} ignores: it came with {since}", kernel.name))
+    Some(format!("task `{task}` asks for {what}, which Linux {} ignores: {since} introduced it", kernel.name))
 }
 
 /// What a kernel without lazy preemption does instead.
@@ -121,7 +121,7 @@ struct Had<'a> {
 }
 
 impl Had<'_> {
-    /// Refuses `novelty` to whoever wants it, if the kernel is older.
+    /// Rejects a request for `novelty` if the kernel is older.
     fn ask(&self, wants: bool, novelty: &Novelty, who: &dyn Fn() -> Who) -> Result<(), Error> {
         let Novelty { what, version, since } = *novelty;
         if !wants || self.kernel.is_at_least(version) {

@@ -15,9 +15,8 @@ use crate::events::{Queue, Source};
 use crate::idle::IdleDepth;
 use crate::timers::Timers;
 
-/// Fixed sources of a CPU. After those of all CPUs come that of the scheduler's other timers, that of changes of
-/// frequency, that of CPUs that come and go, that of the host of a virtual machine and that of its stalls, then those
-/// of the tasks.
+/// The fixed sources of a CPU. After those of all CPUs: the scheduler's other timers, changes of frequency, hotplug,
+/// the host of a virtual machine, its stalls, and the tasks.
 pub(crate) const EXEC: u32 = 0;
 pub(crate) const TICK: u32 = 1;
 pub(crate) const IPI: u32 = 2;
@@ -38,7 +37,7 @@ pub(crate) enum Fires {
     Timers,
     /// A frequency changes.
     Clocks,
-    /// A CPU comes or goes.
+    /// A CPU goes offline or online.
     Hotplug,
     /// Something on the host of a virtual machine.
     Host,
@@ -79,7 +78,7 @@ pub(crate) struct Core<'a, S> {
 }
 
 impl<'a, S> Core<'a, S> {
-    /// At the beginning of a run, with so many event sources.
+    /// The initial state of a run with `sources` event sources.
     pub(crate) fn new(spec: &MachineSpec, sources: usize, end: Option<u64>, sink: &'a mut S) -> Self {
         let places = spec.topology.cpus();
         Self {
@@ -171,8 +170,8 @@ impl<S: Sink> Core<'_, S> {
         left
     }
 
-    /// The event source of a CPU: all executions first, then what else each CPU has, then the scheduler's other timers,
-    /// changes of frequency, and the tasks' own.
+    /// Returns an event source of a CPU: all executions first, then the other sources of each CPU, the scheduler's
+    /// other timers, changes of frequency, and the tasks' own.
     #[inline]
     pub(crate) fn source(&self, cpu: usize, kind: u32) -> Source {
         let cpus = self.cpus.len() as u32;
@@ -276,8 +275,7 @@ impl<S: Sink> Host for Core<'_, S> {
         }
     }
 
-    /// The kick is the last thing a tick does: it goes out when the tick is paid for, and the CPU that had the tick has
-    /// chosen who runs next there before the kicked one looks for somebody to pull.
+    /// Sends the kick at the end of the tick, after its cost and after the CPU of the tick has picked its next task.
     fn kick_nohz(&mut self, cpu: CpuId) {
         let sent = self.cpus[self.executing.index()].paid_at().max(self.now);
         self.interrupt(cpu, NOHZ, sent);

@@ -1,8 +1,8 @@
-//! CPUs that go offline and come back while the machine runs.
+//! CPUs that go offline and online during a run.
 //!
-//! Whoever writes to `/sys/devices/system/cpu/cpuN/online` is not part of the workload: it costs nothing. The CPU that
-//! goes works until its stopper has moved the running task away, as long as that takes; from then on it does nothing,
-//! its time counts as idle, and timers that were armed there fire on a CPU that is online.
+//! The writer of `/sys/devices/system/cpu/cpuN/online` is not simulated and takes no time. The departing CPU works
+//! until its stopper has moved the running task away. After that it does nothing, its time counts as idle, and its
+//! armed timers fire on an online CPU.
 
 use std::collections::BTreeSet;
 
@@ -15,10 +15,10 @@ use crate::error::Error;
 use crate::machine::{Machine, sched};
 use crate::moment::Moment;
 
-/// So many tasks are named in notes of one kind; the others are counted.
+/// The most tasks that notes of one kind name. The others are counted.
 const NAMED: usize = 8;
 
-/// Whether a machine of so many CPUs can do all that.
+/// Checks whether a machine with `nr_cpus` CPUs can make all these changes.
 ///
 /// # Errors
 ///
@@ -51,7 +51,7 @@ pub(crate) fn check(hotplug: &[Hotplug], nr_cpus: usize, isolated: &CpuMask) -> 
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Arms the event of the next CPU that comes or goes.
+    /// Arms the event of the next change.
     pub(crate) fn arm_hotplug(&mut self) {
         if let Some(next) = self.workload.hotplug.get(self.plugged) {
             let source = self.core.hotplug_source();
@@ -59,7 +59,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// A CPU comes or goes.
+    /// Takes the next CPU offline or online.
     #[inline(never)]
     pub(crate) fn on_hotplug(&mut self) {
         let Hotplug { at, cpu, online } = self.workload.hotplug[self.plugged];
@@ -69,7 +69,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let others = (0..self.core.cpus.len()).filter(|&other| other != cpu as usize);
         // There is one: that was checked before the run began.
         let Some(by) = others.into_iter().find(|&other| self.shared.is_online(CpuId(other as u32))) else { return };
-        self.core.cpus[by].settle(now);
+        self.core.cpus[by].account_until(now);
         let done = if online { sched!(self, by).cpu_up(id) } else { sched!(self, by).cpu_down(id) };
         match done {
             Ok(()) => {}
@@ -132,15 +132,14 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             match own.len().saturating_sub(NAMED) {
                 0 => {}
                 1 => notes.push(format!("… and 1 more task {what}")),
-                more => notes.push(format!("… and {more} more tasks, each of which {what}")),
+                more => notes.push(format!("… and {more} more tasks: each {what}")),
             }
         };
         tell(&self.core.lost, "was to run on CPUs that were all offline: from then on it ran anywhere, as in Linux");
-        let outside = "asked for CPUs of which its cpuset has none (EINVAL), and kept those it had";
+        let outside = "asked for CPUs outside its cpuset (EINVAL), and kept its affinity";
         tell(&self.core.outside, outside);
-        let barren = "is of SCHED_DEADLINE, and such a task may not fork (EAGAIN): what it was to fork then does not begin; fork \
-                      before it asks for that policy, or let another task do it";
+        let barren = "is of SCHED_DEADLINE and may not fork (EAGAIN), so its child does not start; fork before the change of policy, or from another task";
         tell(&self.barren, barren);
-        tell(&self.core.refused, "asked for CPUs that were all offline (EINVAL), and kept those it had");
+        tell(&self.core.refused, "asked only for offline CPUs (EINVAL), and kept its affinity");
     }
 }

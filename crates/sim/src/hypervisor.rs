@@ -1,12 +1,12 @@
 //! The host of a virtual machine, if it has fewer CPUs than the virtual machine.
 //!
-//! A virtual CPU is a thread of the host, which sleeps while the virtual CPU has nothing to do. So the host is another
-//! machine of this kind, under 6.18, whose tasks are the virtual CPUs: its wakeups, slices, ticks and balancing decide
-//! which of them go on. One that is off the host's CPUs stands still in whatever it does, in the kernel too, and takes
-//! no interrupt; the guest's scheduler knows nothing of it, and charges the time to the task that runs there, as a
-//! kernel without `PARAVIRT_TIME_ACCOUNTING` does; who counts CPU time is told ([`Sink::stolen`]).
+//! A virtual CPU is a thread of the host, which sleeps while the virtual CPU is idle. The host is therefore another
+//! simulated machine, under 6.18, whose tasks are the virtual CPUs. Its wakeups, slices, ticks and balancing decide
+//! which virtual CPUs run. A virtual CPU without a CPU of the host stops in whatever it does, also in the kernel, and
+//! takes no interrupts. The guest's scheduler does not know this, and charges the time to the running task, as a kernel
+//! without `PARAVIRT_TIME_ACCOUNTING`. Observers of CPU time receive it ([`Sink::stolen`]).
 //!
-//! The host's events are the guest's as well: one source of the guest's event queue is armed for the next of them.
+//! One source of the guest's event queue is armed for the next event of the host.
 
 use vruntime_sched::class::fair::Eevdf;
 use vruntime_sched::config::Config as SchedConfig;
@@ -82,22 +82,21 @@ pub(crate) struct Hypervisor<'a> {
     busy: Vec<bool>,
     /// Virtual CPUs that are on a CPU of the host's.
     on: Vec<bool>,
-    /// The virtual CPU that was taken off its CPU with a lock of the emulator's: nobody gets on before it does.
+    /// The virtual CPU that was preempted with a lock of the emulator: all others stop until it runs.
     holder: Option<usize>,
     lock_permille: u64,
-    /// Draws who holds that lock.
+    /// Draws the holder of that lock.
     rng: Rng,
     /// The emulator's thread that makes interrupts of timers, if it has one.
     io: Option<u32>,
     /// Virtual CPUs for which it has one to make, or has made one.
     announced: Vec<bool>,
-    /// Virtual CPUs that sleep until it is done: they were at work when it made theirs, on another CPU, and what tells
-    /// them of it needs what it has locked. (Watched on a real 6.18: they are back after 45 us, mostly before whoever
-    /// came in their place.)
+    /// Virtual CPUs that sleep for the lock: they ran when the host switched on another CPU, and its notification needs
+    /// the locked data. (Observed under 6.18: they return after 45 us, mostly before the threads that replaced them.)
     blocked: Vec<bool>,
     /// Interrupts that wait for the host, by virtual CPU: their sources are armed for [`NEVER`].
     held: Vec<Vec<Source>>,
-    /// When the host has its next event; none while nobody runs there.
+    /// The time of the host's next event. None while no task runs there.
     next: Option<u64>,
 }
 
@@ -184,8 +183,8 @@ impl<'a> Hypervisor<'a> {
         self.announced[cpu] = false;
     }
 
-    /// Who needs what the emulator has locked sleeps for it, and everybody goes on as the host lets him from there.
-    fn settle(&mut self, now: u64) {
+    /// Puts virtual CPUs that need the emulator's lock to sleep. All others continue as the host schedules them.
+    fn update_blocked(&mut self, now: u64) {
         self.look();
         let Some(io) = self.io else { return };
         if self.sleeps(io) && self.blocked.contains(&true) {
@@ -208,7 +207,7 @@ impl<'a> Hypervisor<'a> {
         }
     }
 
-    /// Asks the host where everybody is.
+    /// Reads the state of each virtual CPU from the host.
     fn look(&mut self) {
         let mut on = vec![false; self.on.len()];
         for cpu in &self.host.core.cpus {
@@ -230,7 +229,7 @@ impl<'a> Hypervisor<'a> {
 
 /// What a host does.
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Handles all events up to `now`; returns when the next one comes.
+    /// Handles all events up to `now`, and returns the time of the next.
     fn advance(&mut self, now: u64) -> Option<u64> {
         while let Some((at, source)) = self.core.queue.next_by(now) {
             self.core.now = self.core.now.max(at);
@@ -255,7 +254,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         let work = if runs { FOR_EVER } else { 0 };
         if self.core.cpus[cpu].curr == thread {
-            self.core.cpus[cpu].settle(now);
+            self.core.cpus[cpu].account_until(now);
             self.core.cpus[cpu].work = work;
             self.arm_exec(cpu);
         } else {
@@ -291,7 +290,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         !made || self.host.as_ref().is_some_and(|host| !host.runs(cpu))
     }
 
-    /// The interrupt `source` of `cpu` comes when the host lets it.
+    /// Delays the interrupt `source` of `cpu` until the host runs the virtual CPU.
     pub(crate) fn hold(&mut self, cpu: usize, source: Source) {
         self.core.queue.arm(source, NEVER);
         if self.is_stalled(cpu) {
@@ -313,7 +312,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.core.timers.release(cpu as u32, now)
     }
 
-    /// `cpu` stands still, or goes on, as its host has it now, and observers are told what is stolen from it.
+    /// Stops or continues `cpu` as its host does, and reports stolen time to observers.
     pub(crate) fn obey_host(&mut self, cpu: usize, host: Option<&Hypervisor<'_>>) {
         let now = self.core.now;
         let stalled = self.is_stalled(cpu);
@@ -325,7 +324,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         let stopped = stalled || host.is_some_and(|host| host.keeps_off(cpu));
         if self.core.cpus[cpu].is_stopped() != stopped {
-            self.core.cpus[cpu].settle(now);
+            self.core.cpus[cpu].account_until(now);
             self.core.cpus[cpu].stop(now, stopped);
             self.arm_exec(cpu);
         }
@@ -355,7 +354,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     fn follow_host(&mut self) {
         let Some(mut host) = self.host.take() else { return };
         let (now, mut timers) = (self.core.now, false);
-        host.settle(now);
+        host.update_blocked(now);
         for cpu in 0..host.on.len() {
             self.obey_host(cpu, Some(&host));
             if host.interruptible(cpu) && !self.is_stalled(cpu) {

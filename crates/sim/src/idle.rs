@@ -1,9 +1,8 @@
-//! Idle states of CPUs, as an option of the machine: the deeper one sleeps, the longer it takes to wake up.
+//! Idle states of CPUs, as an option of the machine: a deeper state has a longer exit latency.
 //!
-//! A CPU that goes idle, or is done with an interrupt and still idle, goes into the deepest state that pays: the one
-//! whose target residency is not above the time until the CPU's own next timer. Nobody knows when another CPU will wake
-//! it: then the wakeup pays the exit latency of the state, whatever was hoped for. The tick is stopped on idle CPUs, so
-//! it is no timer; load balancing for others is not one either.
+//! A CPU that becomes idle, or stays idle after an interrupt, enters the deepest state whose target residency is at
+//! most the time until the CPU's own next timer. A wakeup by another CPU cannot be predicted, and pays the exit latency
+//! of the state. The tick of idle CPUs is stopped, so it is not a timer; load balancing for others is not one either.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -27,9 +26,8 @@ pub struct IdleState {
     pub target_residency_ns: u64,
 }
 
-/// How much longer a CPU takes to leave idleness for having been idle for a while, whatever it had expected: what is
-/// seen from outside of the states of a host's CPUs under a virtual machine, of its polling before it gives a virtual
-/// CPU's CPU away, or of any governor.
+/// The additional exit latency of a CPU after a longer idle time, whatever the chosen state: the effect of a host's
+/// idle states on a virtual machine, of its polling, or of any governor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IdleDepth {
     /// It has been idle for this long at least, nanoseconds.

@@ -1,8 +1,8 @@
-//! Runs a task's program, instruction by instruction, for as long as no time has to pass.
+//! Interprets a task's program until time has to pass.
 //!
-//! An instruction that needs the kernel passes through stages ([`Next`]): the way in is charged; then it takes effect,
-//! which may put the task to sleep; a task that slept pays the way out and goes on where it was. Effects happen at the
-//! exact instant at which the stages before are paid, so that everything on the machine happens in order of time.
+//! An instruction that needs the kernel passes through stages ([`Next`]): the entry is charged, then the instruction
+//! takes effect and may put the task to sleep. A task that slept pays the exit, and continues where it was. Each effect
+//! happens at the instant at which the stages before are paid, so all effects on the machine are in order of time.
 
 use vruntime_sched::class::deadline::SchedError;
 use vruntime_sched::event::{Event, OverheadKind, PrevState};
@@ -17,11 +17,11 @@ use crate::machine::{Machine, sched};
 use crate::program::{Attributes, Code, FOREVER, NO_MUTEX};
 use crate::task::{FIRST, NOBODY, Next};
 
-/// Linux's `PID_MAX_LIMIT`: a workload that forks without end is stopped there. So many would take gigabytes, so tests
-/// stop earlier.
+/// Linux's `PID_MAX_LIMIT`, at which a workload that forks without end is stopped. That many tasks need gigabytes, so
+/// tests stop earlier.
 pub(crate) const MAX_TASKS: usize = if cfg!(test) { 1 << 10 } else { 1 << 22 };
 
-/// Who has come round at one instant, and how often.
+/// The task that repeats a loop at one instant, and the number of rounds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spin {
     task: u32,
@@ -33,7 +33,7 @@ impl Spin {
     pub(crate) const NONE: Self = Self { task: NOBODY, at: 0, rounds: 0 };
 }
 
-/// So many rounds at one instant take time after all.
+/// The number of rounds at one instant after which time passes.
 const SPINS: u64 = 100;
 
 /// What to do after a stage of an instruction.
@@ -41,7 +41,7 @@ const SPINS: u64 = 100;
 pub(crate) enum Flow {
     /// The instruction is done.
     Done,
-    /// The task goes on at another stage or instruction, once what it owes is paid.
+    /// The task continues at another stage or instruction when its debts are paid.
     Stage,
     /// The task has given up its CPU.
     Gone,
@@ -52,8 +52,7 @@ impl Code {
         matches!(self, Self::Sleep(_) | Self::SleepUntil(_) | Self::Timer { .. } | Self::TimerAbsolute { .. })
     }
 
-    /// Whether it may begin while debts are still to be paid: nothing visible happens at its beginning but that more
-    /// is owed, so the two can be paid in one go.
+    /// Whether it may begin before debts are paid: its beginning only adds to the debts, so both can be paid at once.
     fn may_begin_in_debt(self) -> bool {
         matches!(
             self,
@@ -154,9 +153,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         code != Code::Exit
     }
 
-    /// A task comes round and perhaps no time has passed since the last time. What it does in user mode, such as to
-    /// lock a mutex that nobody holds, is too short to be counted; but a loop of nothing else must not stand still for
-    /// ever, so of so many rounds each is taken for a tenth of a system call.
+    /// Counts a round of a task. Operations in user mode, such as an uncontended lock, are too short to be counted. So
+    /// that a loop of these cannot stop time, each of [`SPINS`] rounds at one instant then costs a tenth of a system
+    /// call.
     #[cold]
     fn spins(&mut self, cpu: usize, task: u32) {
         let (now, spin) = (self.core.now, &mut self.spin);
@@ -544,8 +543,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.charge_call(cpu, costs.wakeup_ns + far);
     }
 
-    /// A deadline task may not fork (`sched_fork`: EAGAIN), for its child would have what only the parent was promised;
-    /// it goes on without.
+    /// Forks a task. A deadline task may not fork (`sched_fork`: EAGAIN), since its child would get the parent's
+    /// reservation; it continues without.
     fn fork(&mut self, cpu: usize, parent: u32, template: usize) {
         let rq = &self.rqs[cpu];
         if rq.curr.is_some_and(|current| rq.tasks[current].policy == SchedPolicy::Deadline) {
@@ -660,7 +659,7 @@ mod tests {
     use super::*;
     use crate::{Config, MachineSpec, parse_topology, run_dyn};
 
-    /// So many tasks, each of which goes through `ops` once.
+    /// Runs `tasks` tasks, each of which executes `ops` once.
     fn run(tasks: usize, ops: Vec<Op>) -> Result<u64, Error> {
         run_with(1 << 18, tasks, ops)
     }
@@ -675,8 +674,7 @@ mod tests {
         run_dyn(&workload, &config, &mut NoSink, &mut |_| ControlFlow::Continue(())).map(|outcome| outcome.end)
     }
 
-    /// Whoever forks without end is stopped, be his children alive or gone; as many as there may be are no more than
-    /// that.
+    /// A task that forks without end is stopped, whether its children are alive or not. The exact limit is allowed.
     #[test]
     fn who_needs_more_tasks_than_there_may_be_is_stopped() {
         let stopped = |outcome| matches!(outcome, Err(Error::TooMany { limit: MAX_TASKS }));
@@ -687,7 +685,7 @@ mod tests {
         assert!(stopped(run(MAX_TASKS + 1, vec![works])));
     }
 
-    /// Only who is alive counts, and the workload's own tasks do not.
+    /// Only tasks that are alive count, and the workload's own tasks do not.
     #[test]
     fn who_has_more_children_alive_than_there_may_be_is_refused() {
         let works = || Op::Run { work: 1000 };

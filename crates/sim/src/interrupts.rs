@@ -1,5 +1,5 @@
-//! Interrupts: ticks, timers, and what other CPUs send. Each settles the CPU's accounts, charges what it takes, does
-//! its work at once, and leaves the reschedule it may have caused to the end of the time it takes.
+//! Interrupts: ticks, timers, and those that other CPUs send. Each updates the CPU's account, charges its cost and does
+//! its work at once. A reschedule that it causes happens at the end of its time.
 
 use vruntime_sched::event::{Event, OverheadKind};
 use vruntime_sched::ids::{CpuId, TaskId};
@@ -32,7 +32,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             return Some(NEVER);
         }
         let now = self.core.now;
-        self.core.cpus[cpu].settle(now);
+        self.core.cpus[cpu].account_until(now);
         let exit = self.core.idle_exit(cpu, now);
         let this = &mut self.core.cpus[cpu];
         if this.is_idle() && this.debt == 0 && !this.resched && this.awake_at != now {
@@ -116,7 +116,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         self.taken(cpu, true);
         let now = self.core.now;
-        self.core.cpus[cpu].settle(now);
+        self.core.cpus[cpu].account_until(now);
         let owed = self.core.cpus[cpu].debt;
         self.core.charge(cpu, OverheadKind::Tick, self.core.costs.tick_ns);
         self.start_tick(cpu);
@@ -202,7 +202,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// A created task runs for the first time, forked on `cpu`, or stays there because it `was_there`.
     pub(crate) fn start(&mut self, task: u32, parent: Option<TaskId>, cpu: usize, was_there: bool) {
         let now = self.core.now;
-        self.core.cpus[cpu].settle(now);
+        self.core.cpus[cpu].account_until(now);
         self.tasks[task as usize].life = Life::Runnable;
         self.round_wakes(task);
         self.born(task, parent, cpu);
@@ -238,7 +238,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// How late a timer's interrupt comes this time: a fixed part, and one that differs each time.
+    /// Returns the delay of a timer's interrupt: a fixed and a random part.
     #[inline]
     pub(crate) fn interrupt_latency(&mut self) -> u64 {
         let (fixed, mean) = (self.core.costs.irq_latency_ns, self.core.costs.irq_jitter_ns);

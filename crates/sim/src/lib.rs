@@ -1,5 +1,5 @@
-//! The simulated machine: runs a [`Workload`] under a scheduler of `vruntime_sched`, in virtual time, exactly
-//! repeatable to the byte.
+//! The simulated machine: runs a [`Workload`] under a scheduler of `vruntime_sched`, in virtual time, repeatable to
+//! the byte.
 //!
 //! Two tasks that always want to run, of nice 0 and 5, on one CPU for a second:
 //!
@@ -28,13 +28,12 @@
 //! # Ok::<(), vruntime_sim::Error>(())
 //! ```
 //!
-//! A [`Sink`] of your own sees every event in place of the collector, or, in a tuple, beside it. [`plan`] makes
-//! workload and configuration of a file; [`run_policy`] tries out a scheduling policy of your own.
+//! A custom [`Sink`] receives every event instead of the collector, or, in a tuple, with it. [`plan`] makes workload
+//! and configuration from a file. [`run_policy`] runs a custom scheduling policy.
 //!
-//! What is modelled and what is not: time is spent by tasks on their work and by the kernel on switches, interrupts and
-//! system calls ([`Costs`]); caches are fixed costs, of a migration, of a switch to a task that others have displaced
-//! and of waking one of another CPU; memory, disks and networks are no bottleneck; frequencies change where the machine
-//! says so; the tick stops on idle CPUs and nowhere else.
+//! Time is spent by tasks on their work, and by the kernel on switches, interrupts and system calls ([`Costs`]).
+//! Caches are fixed costs: of a migration, of a switch to a displaced task, and of a wakeup on another CPU. Memory,
+//! disks and networks are not modelled. Frequencies change if the machine has them. Only idle CPUs stop their tick.
 #![forbid(unsafe_code)]
 // What comes from a user ends in an error, never in a panic; what cannot happen says why where it stands.
 #![cfg_attr(
@@ -243,7 +242,7 @@ where
     simulate::<P, S>(workload, config, sink, watch, Author::User)
 }
 
-/// Who has written a policy: a user's is looked at once more when the run is over.
+/// The author of a policy. A user's policy is checked once more when the run is over.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Author {
     Us,

@@ -1,4 +1,4 @@
-//! What rt-app would log of each loop, gathered only for an observer who wants it ([`Sink::wants_loops`]).
+//! The data that rt-app would log of each loop, for observers that want it ([`Sink::wants_loops`]).
 
 use vruntime_sched::Policy;
 use vruntime_sched::ids::TaskId;
@@ -18,14 +18,14 @@ pub(crate) struct Loop {
 }
 
 impl Loop {
-    /// The task is back on a CPU, and its `runtime` is so much nearer to its end.
+    /// Notes that the task is back on a CPU after a wait of `time`, which shortens its `runtime`.
     pub(crate) fn has_waited(&mut self, time: u64) {
         self.waited = self.waited.saturating_add(time);
     }
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// The loop of a task, if anybody wants to know.
+    /// Returns the loop of a task, if an observer wants loops.
     #[inline]
     fn loop_of(&mut self, task: u32) -> Option<&mut Loop> {
         let loops = self.loops.as_mut()?;
@@ -76,7 +76,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// The task comes to a timer of this `period` that is due at `due`.
+    /// Notes that the task reaches a timer of this `period`, due at `due`.
     #[inline]
     pub(crate) fn comes_to_timer(&mut self, task: u32, period: u64, due: u64) {
         let now = self.core.now;

@@ -2,18 +2,18 @@
 //!
 //! # How time passes on a CPU
 //!
-//! A CPU has *debts*, kernel time to be spent before anything else, and its running task has *work*. Every interrupt,
-//! switch and system call adds to the debts. Each CPU has one execution event, armed for the moment when its debts are
-//! paid and its task's work is done, or, once a reschedule has been noticed, for the moment when the kernel can be
-//! preempted. Whatever happens on a CPU settles its accounts first and arms that event anew afterwards.
+//! A CPU has *debts*, kernel time that precedes everything else, and its running task has *work*. Every interrupt,
+//! switch and system call adds to the debts. Each CPU has one execution event. It is armed for the end of debts and
+//! work, or, after a request to reschedule, for the moment at which the kernel can be preempted. Every event on a CPU
+//! first updates its account, and then arms the execution event again.
 //!
 //! # Interrupts
 //!
-//! A timer fires on the CPU on which it was armed: the wakeup happens at once, the reschedule at the end of the
-//! interrupt. A reschedule of another CPU is an interrupt that takes time to arrive; the other CPU acts on its
-//! `need_resched` when that arrives, or at the end of any other kernel path of its own that ends before. An idle CPU
-//! takes `idle_exit_ns` to come to any interrupt. Ticks come only on busy CPUs. What an interrupt leaves to a softirq,
-//! which is balancing, is done when it returns, before anybody is switched to.
+//! A timer fires on the CPU on which it was armed. The wakeup happens at once, the reschedule at the end of the
+//! interrupt. A reschedule of another CPU is an interrupt that takes time to arrive. The other CPU acts on its
+//! `need_resched` at the arrival, or at the end of a kernel path that ends before. An idle CPU takes `idle_exit_ns` to
+//! begin any interrupt. Only busy CPUs have ticks. Softirq work of an interrupt, which is balancing, happens at its
+//! return, before any switch.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -51,8 +51,7 @@ use crate::task::{FIRST, Task};
 /// The number of events between two calls of the watcher. There is no clock here, so it is small: even if an event
 /// takes a millisecond, the watcher runs twice a second. Its own clock decides how often it does more.
 const WATCH_EVERY: u64 = 1 << 9;
-/// So many times as many events as instructions may follow each other in one instant: a task that never lets time pass
-/// is found and named first.
+/// The most events at one instant, as a multiple of instructions. A task that stops time is found first.
 const STALLED: u64 = 8;
 
 /// A machine at work. `P` is the scheduling policy, `S` receives the events.
@@ -70,7 +69,7 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) groups: Vec<GroupId>,
     /// The autogroups, if there are any: the default session's, then those of the workload's sessions.
     pub(crate) autogroups: Vec<GroupId>,
-    /// What can change of each of the workload's groups, as it is now.
+    /// The present changeable state of each of the workload's groups.
     pub(crate) group_states: Vec<GroupState>,
     /// What observers know of cpusets.
     pub(crate) cpusets_told: Told,
@@ -214,13 +213,13 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         id.0
     }
 
-    /// Whether the run goes on until an instance of that task of the workload has ended.
+    /// Whether the run waits for the end of an instance of this task.
     pub(crate) fn is_waited_for(&self, template: usize) -> bool {
         template < self.own && !self.workload.background.contains(&template)
     }
 
-    /// Where an instance of the workload's task `template` is when it is in the workload's group `index`: in the root
-    /// group that is its session's autogroup, unless it is a thread of the kernel.
+    /// Returns the group of an instance of the task `template` in the workload's group `index`: in the root group its
+    /// session's autogroup, unless it is a kernel thread.
     pub(crate) fn group(&self, template: usize, index: u32) -> GroupId {
         if index == 0 && !self.autogroups.is_empty() && !self.workload.kernel_threads.contains(&template) {
             let session = self.workload.tasks[template].session;
@@ -339,7 +338,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         self.core.now = end;
         for cpu in 0..self.core.cpus.len() {
-            self.core.cpus[cpu].settle(end);
+            self.core.cpus[cpu].account_until(end);
             self.core.report_soft(cpu);
             if self.is_hosted() {
                 self.core.cpus[cpu].end();
@@ -365,7 +364,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// After the run: whether the policy has lost nobody. Its queues are empty then.
+    /// Checks after the run, when the policy's queues are empty, that it has lost no task.
     pub(crate) fn check_queues(&mut self) -> Result<(), Error> {
         for rq in &mut self.rqs {
             if let Some(fault) = invariants::drain(rq, &self.shared) {

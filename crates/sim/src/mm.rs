@@ -1,8 +1,8 @@
-//! Address spaces: which one each CPU has.
+//! The address space of each CPU.
 //!
-//! A switch loads the next task's only if it is another than the CPU had last. The idle task and threads of the kernel
-//! have none and borrow what is there (lazy TLB): a task that sleeps and comes back to a CPU on which nobody else ran
-//! finds its own.
+//! A switch loads the next task's address space only if the CPU has another one. The idle task and kernel threads have
+//! none and borrow the present one (lazy TLB). So a task that returns to a CPU on which no other task ran finds its
+//! own.
 
 use vruntime_sched::Policy;
 use vruntime_trace::Sink;
@@ -29,7 +29,7 @@ pub(crate) fn of_templates(workload: &Workload, own: usize) -> Vec<u32> {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// What it takes to give `cpu` the address space of `next`, who is to run.
+    /// Returns the cost of switching `cpu` to the address space of `next`.
     #[inline]
     pub(crate) fn switch_mm(&mut self, cpu: usize, next: u32) -> u64 {
         let cost = self.core.costs.mm_switch_ns;

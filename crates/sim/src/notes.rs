@@ -1,4 +1,4 @@
-//! What a user should know about the end of a run: who never came back, and why.
+//! Notes on the end of a run: tasks that never returned from a wait, and why.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::program::{Code, times};
 use crate::sync::mutex_of;
 use crate::task::{Life, NOBODY, Next};
 
-/// So many tasks are named; the others are counted.
+/// The most tasks that a note names. The others are counted.
 const NAMED: usize = 8;
 
 /// What an instruction waits for.
@@ -122,7 +122,7 @@ fn waits_for<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, task: u32) -> Opti
     }
 }
 
-/// Who holds the mutex that `task` waits for.
+/// Returns the holder of the mutex that `task` waits for.
 fn holder<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, task: u32) -> Option<u32> {
     let Some(Waits::Mutex(mutex)) = waits_for(machine, task) else { return None };
     let owner = machine.objects.mutexes[mutex as usize].owner;

@@ -64,7 +64,7 @@ pub(crate) enum Code {
     /// As `Run`, for memory or a device: rt-app counts it neither as `run` nor as `perf`.
     Mem(u64),
     Sleep(u64),
-    /// Until so long after the start.
+    /// Until this time after the start.
     SleepUntil(u64),
     Timer {
         timer: u32,
@@ -84,7 +84,7 @@ pub(crate) enum Code {
         pool: u32,
         work: u64,
     },
-    /// Behind a sleep: goes back to it if the pool has not done enough.
+    /// After a sleep: returns to it if the pool has not done enough.
     PoolAgain {
         pool: u32,
     },
@@ -282,7 +282,7 @@ pub(crate) fn compile(
     }
     if let Some(task) = compiler.accesses {
         let note = format!(
-            "`type` and `pattern` of `memrun` (task `{task}`) have no effect: an access costs what `size` and `stride` make it"
+            "`type` and `pattern` of `memrun` (task `{task}`) have no effect: only `size` and `stride` determine the cost of an access"
         );
         compiler.out.notes.push(note);
     }

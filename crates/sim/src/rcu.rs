@@ -1,19 +1,18 @@
-//! Grace periods (RCU): what ended tasks leave behind is freed when every CPU has since been through a switch, user
-//! code or idleness. `rcu_preempt`, a thread of the kernel, sees to it, and takes CPUs from tasks for it.
+//! Grace periods (RCU). The remains of ended tasks are freed after every CPU has been in a switch, user code or idle.
+//! `rcu_preempt`, a kernel thread, waits for this, and takes CPU time from tasks.
 //!
-//! Watched under 6.12 (2 emulated CPUs, HZ=250, two tasks that fork a child every 20 ms each; ftrace) and 6.18: while
-//! tasks end it wakes every other tick, each 8 ms, and preempts whom it finds. On two busy CPUs whoever is interrupted
-//! by the tick that wakes it is on the other one than where it slept: 330 times of 376 under 6.18.
+//! Observed under 6.12 (2 emulated CPUs, HZ=250, two tasks that each fork a child every 20 ms; ftrace) and 6.18: while
+//! tasks end, the thread wakes every other tick, each 8 ms, and preempts the running task. On two busy CPUs, 330 of 376
+//! of its wakeups under 6.18 interrupt the task of the CPU on which it did not sleep.
 //!
-//! Why every other tick: at the first tick of a grace period a CPU learns of it, at the second it has been seen in user
-//! code, and the last CPU to say so wakes the thread. On its own CPU the thread itself has begun the grace period and
-//! been switched away from: that says so a tick before. Idle CPUs say nothing; the thread looks at them when its
-//! timeout is over, a timer of its own CPU's. What is freed in one grace period leaves something for another (a task's
-//! structure its stack): two follow an exit.
+//! Every other tick, because a CPU learns of a grace period at its first tick and reports user code at the second. The
+//! last CPU to report wakes the thread. The CPU of the thread itself has reported a tick earlier, when the thread
+//! switched out. Idle CPUs do not report; the thread checks them after a timeout. Freed objects leave others for a
+//! second grace period (a task's structure its stack), so two follow an exit.
 //!
-//! Not simulated: `ksoftirqd` and kworkers that free much at once, and what else asks for grace periods, such as
-//! closing files. And under that 6.18, a cloud's own build with a patch of wakeup placement, the thread stayed on its
-//! CPU 371 times of 376; here `wake_affine` takes it to the one with less load, as in Debian's kernels.
+//! Not simulated: `ksoftirqd` and kworkers that free much at once, and other sources of grace periods, such as closing
+//! files. In that 6.18, a cloud's own build with a patched placement of wakeups, the thread stayed on its CPU 371 times
+//! of 376. Here `wake_affine` moves it to the CPU with less load, as in Debian's kernels.
 
 use vruntime_sched::Policy;
 use vruntime_sched::event::PrevState;
@@ -44,7 +43,7 @@ impl GracePeriods {
     }
 }
 
-/// After how many ticks the thread has looked at idle CPUs: its timeout of 1 to 3 jiffies
+/// Returns the ticks after which the thread checks idle CPUs: its timeout of 1 to 3 jiffies
 /// (`RCU_JIFFIES_TILL_FORCE_QS`), which the timer wheel rounds up by one.
 const fn looked_after(tick_ns: u64) -> u64 {
     let hz = 1_000_000_000 / tick_ns;

@@ -1,7 +1,7 @@
-//! The machine's only source of chance: xoshiro256++ (Blackman and Vigna, 2019), seeded through SplitMix64.
+//! The machine's only source of randomness: xoshiro256++ (Blackman and Vigna, 2019), seeded through SplitMix64.
 //!
-//! It is our own because a library's generator may change between versions, and then every digest would. It is used for
-//! nothing but the jitter of a run: how late interrupts come and, with a seed other than 0, when tasks and ticks start.
+//! It is part of the project, since a library's generator may change between versions, and every digest with it. It
+//! draws only the jitter of a run: delays of interrupts and, with a seed other than 0, the starts of tasks and ticks.
 
 /// xoshiro256++.
 #[derive(Clone, Debug)]
@@ -32,9 +32,9 @@ impl Rng {
         result
     }
 
-    /// Exponentially distributed with this mean, at most 44 times the mean. Integers only, so that it comes out alike
-    /// on every machine: -log2 of a uniform number is the number of its leading zeros plus the logarithm of the rest,
-    /// which a parabola gives within 1 %.
+    /// Returns an exponentially distributed number with this mean, at most 44 times the mean. Integers make it equal on
+    /// every machine: -log2 of a uniform number is its leading zeros plus the logarithm of the rest, which a parabola
+    /// approximates within 1 %.
     pub(crate) fn exponential(&mut self, mean: u64) -> u64 {
         /// ln 2 x 2^32.
         const LN_2: u128 = 2_977_044_472;

@@ -81,7 +81,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// The task comes to an instruction.
+    /// Notes that the task reaches an instruction.
     #[inline]
     pub(crate) fn round_reaches(&mut self, task: u32, code: Code) {
         let Some(round) = self.rounds.as_mut().and_then(|rounds| rounds.get_mut(task as usize)) else { return };

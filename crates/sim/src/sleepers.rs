@@ -1,13 +1,11 @@
-//! Tasks' timers (`hrtimer.c`): who sleeps until when, on which CPU, and which timers an interrupt takes.
+//! Tasks' timers (`hrtimer.c`): the sleepers of each CPU, and the timers that an interrupt takes.
 //!
-//! A sleep may end as late as the slack of the sleeper allows (`PR_SET_TIMERSLACK`, 50 us; a real-time task's is none),
-//! and the interrupt is programmed for the end of the slack. But whenever a timer of that CPU interrupts, the tick's
-//! too, it takes along every timer, in order of the ends of their slacks, that is due already. So tasks that are due
-//! within the slack of one another wake in one instant, one behind the other; and a sleep that is due just before a
-//! tick ends at the tick.
+//! A sleep may end late by the sleeper's slack (`PR_SET_TIMERSLACK`, 50 us; 0 for real-time tasks), and the interrupt
+//! is programmed for the end of the slack. Any timer interrupt of that CPU, also the tick, takes all timers that are
+//! due, in order of the ends of their slacks. So tasks that are due within each other's slack wake at one instant, and
+//! a sleep that is due just before a tick ends at the tick.
 //!
-//! A CPU has one device for all its tasks' timers: it is programmed for the first of them, anew whenever another
-//! becomes the first.
+//! A CPU has one device for all its timers, programmed for the first of them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -35,8 +33,8 @@ pub(crate) struct SleepTimer {
     armed: u64,
 }
 
-/// The timers of one CPU by the end of their slack, then in the order in which they were armed. Those that have been
-/// cancelled or armed anew since are still here.
+/// The timers of one CPU by the end of their slack, then in the order of arming. Cancelled and rearmed timers are still
+/// included.
 #[derive(Debug, Default)]
 pub(crate) struct Sleepers {
     timers: BinaryHeap<Reverse<(u64, u64, u32)>>,
@@ -270,7 +268,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// A timer of `cpu` interrupts: wakes whoever is due. `charged`: the interrupt itself woke nobody, and every wakeup
+    /// Wakes all tasks whose timers of `cpu` are due. `charged`: the interrupt itself woke no task, and every wakeup
     /// costs extra.
     #[inline]
     pub(crate) fn take_due(&mut self, cpu: usize, charged: bool) {

@@ -1,10 +1,10 @@
-//! Moments in which the host of a virtual machine runs something else where a virtual CPU was: it stands still, and
-//! what is to interrupt it waits.
+//! Stalls: moments in which the host of a virtual machine runs something else on the CPU of a virtual CPU. The virtual
+//! CPU stops, and its interrupts wait.
 //!
-//! Every host has work of its own now and then, however many CPUs it has: kernel threads, other virtual machines, the
-//! emulator's own. Seen from inside, a computing thread that nobody preempts finds its clock moved on by milliseconds,
-//! and one wakeup in a few hundred is that much late. What the host runs is not simulated, only that it does: on each
-//! CPU by itself, at random times, for the same time each. Hosts with too few CPUs are another matter: `hypervisor.rs`.
+//! Every host has other work now and then: kernel threads, other virtual machines, the emulator. In the guest, the
+//! clock of a computing thread jumps by milliseconds without a preemption, and one wakeup in a few hundred is late by
+//! that. The host's work itself is not simulated, only the stalls: on each CPU independently, at random times, with a
+//! fixed length. `hypervisor.rs` simulates hosts with too few CPUs.
 
 use vruntime_sched::Policy;
 use vruntime_trace::Sink;
@@ -14,17 +14,17 @@ use crate::events::Source;
 use crate::machine::Machine;
 use crate::rng::Rng;
 
-/// How often the host of a virtual machine takes one of its CPUs away, and for how long.
+/// The length and the rate of stalls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stall {
-    /// For so long each time, nanoseconds.
+    /// The length of a stall, nanoseconds.
     pub length_ns: u64,
-    /// From the end of one to the beginning of the next on the same CPU, nanoseconds: exponentially distributed with
-    /// this mean, drawn from the run's seed.
+    /// The mean time from the end of a stall to the next on the same CPU, nanoseconds: exponentially distributed, drawn
+    /// from the run's seed.
     pub every_ns: u64,
 }
 
-/// Which CPUs are away, and when that changes.
+/// The stalled CPUs, and the times of changes.
 #[derive(Debug)]
 pub(crate) struct Stalls {
     spec: Stall,
@@ -32,18 +32,18 @@ pub(crate) struct Stalls {
     rng: Rng,
 }
 
-/// A CPU.
+/// The state of a CPU.
 #[derive(Debug)]
 struct Stalled {
     away: bool,
-    /// When that changes next.
+    /// The time of the next change.
     until: u64,
-    /// Interrupts that wait: their sources are armed for [`NEVER`].
+    /// Delayed interrupts: their sources are armed for [`NEVER`].
     held: Vec<Source>,
 }
 
 impl Stalls {
-    /// None if no time passes in them.
+    /// Stalls of `cpus` CPUs. None if their length is 0.
     pub(crate) fn new(spec: Stall, cpus: usize, seed: u64) -> Option<Self> {
         let mut rng = Rng::new(seed ^ 0x1f83_d9ab_fb41_bd6b);
         let mut cpu = |_| Stalled { away: false, until: rng.exponential(spec.every_ns), held: Vec::new() };
@@ -51,7 +51,7 @@ impl Stalls {
         (spec.length_ns > 0).then_some(Self { spec, cpus, rng })
     }
 
-    /// The next CPU that comes or goes at `now`.
+    /// Returns the next CPU that stops or continues at `now`.
     fn next(&mut self, now: u64) -> Option<usize> {
         let cpu = self.cpus.iter().position(|cpu| cpu.until <= now)?;
         let this = &mut self.cpus[cpu];
@@ -64,18 +64,18 @@ impl Stalls {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Whether the host runs something else where `cpu` was.
+    /// Whether `cpu` is stalled.
     #[inline]
     pub(crate) fn is_stalled(&self, cpu: usize) -> bool {
         self.stalls.as_ref().is_some_and(|stalls| stalls.cpus[cpu].away)
     }
 
-    /// Whether something waits to interrupt `cpu`, which is away.
+    /// Whether interrupts of `cpu`, which is stalled, are delayed.
     pub(crate) fn waits_while_stalled(&self, cpu: usize) -> bool {
         self.stalls.as_ref().is_some_and(|stalls| !stalls.cpus[cpu].held.is_empty())
     }
 
-    /// The interrupt `source` comes when `cpu` is back.
+    /// Delays the interrupt `source` until `cpu` continues.
     pub(crate) fn hold_while_stalled(&mut self, cpu: usize, source: Source) {
         if let Some(stalls) = &mut self.stalls {
             stalls.cpus[cpu].held.push(source);
@@ -90,14 +90,14 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.host = host;
     }
 
-    /// Listens for the next CPU that comes or goes.
+    /// Arms the next stop or continuation of a CPU.
     pub(crate) fn arm_stalls(&mut self) {
         let Some(stalls) = &self.stalls else { return };
         let at = stalls.cpus.iter().map(|cpu| cpu.until).min().unwrap_or(NEVER);
         self.core.queue.arm(self.core.stall_source(), at);
     }
 
-    /// CPUs come or go.
+    /// Stops or continues CPUs.
     #[inline(never)]
     pub(crate) fn on_stall(&mut self) {
         let now = self.core.now;

@@ -10,8 +10,7 @@ use crate::machine::{Machine, sched};
 use crate::task::Life;
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// The running task, if any, is preempted. One that is only to be told that it is about to go on in user mode may
-    /// stop for that, or go on.
+    /// Preempts the running task. A task with only a notification before user mode may stop for it, or continue.
     pub(crate) fn preempt(&mut self, cpu: usize) {
         if !self.rqs[cpu].need_resched() {
             sched!(self, cpu).return_to_user(CpuId(cpu as u32));
@@ -23,7 +22,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.schedule(cpu, PrevState::Preempted);
     }
 
-    /// Whoever has `cpu` gives way; its accounts are settled and what cannot be preempted is paid.
+    /// Switches `cpu` to its next task, after an update of its account and the payment of what cannot be preempted.
     pub(crate) fn schedule(&mut self, cpu: usize, prev_state: PrevState) {
         let soft = self.core.report_soft(cpu);
         let this = &mut self.core.cpus[cpu];

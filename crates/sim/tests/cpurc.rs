@@ -193,7 +193,7 @@ fn guarantees_can_be_changed() {
         group.guarantee = None;
     }
     let other = refused(&elsewhere, "6.12");
-    assert!(other.contains("group `/1` asks for a guarantee, which Linux 6.12 does not have"), "{other}");
+    assert!(other.contains("group `/1` has a guarantee, but Linux 6.12 lacks guarantees"), "{other}");
 }
 
 /// Without anybody hungry nothing is scaled: slices are 100 ms.
@@ -301,7 +301,7 @@ fn what_is_no_class_is_refused() {
         change(&mut asked);
         simulate(&asked, &for_ms(kernel, "1", 250, 100), &mut Turns::default()).unwrap_err().to_string()
     };
-    let of_2_6_24 = "which Linux 2.6.15-cpurc does not have: it came with 2.6.24";
+    let of_2_6_24 = "which Linux 2.6.15-cpurc lacks: 2.6.24 introduced it";
     let weighed = ask(KERNEL, &|asked| asked.groups[1].weight = 20);
     assert!(weighed.contains("group `/1` asks for a weight (cpu.weight)") && weighed.contains(of_2_6_24), "{weighed}");
     let limit = Some(Bandwidth { quota: MS, period: 10 * MS, burst: 0 });

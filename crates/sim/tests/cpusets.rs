@@ -146,7 +146,7 @@ fn isolated_cpus_run_who_asks_for_them() {
     let mut plugged = grouped(vec![hog("a", 0)], vec![], vec![]);
     plugged.hotplug = [0, 1].map(|cpu| Hotplug { at: MS * u64::from(cpu + 1), cpu, online: false }).into();
     let error = simulate(&plugged, &config, &mut Watch::default()).unwrap_err().to_string();
-    assert!(error.contains("CPU 1 has to stay (EBUSY): all others that are online are isolated"), "{error}");
+    assert!(error.contains("CPU 1 cannot go offline (EBUSY): all other online CPUs are isolated"), "{error}");
 }
 
 #[test]
@@ -167,8 +167,8 @@ fn what_the_kernel_refuses_or_finds_invalid_is_noted() {
             "group `/p/q` is no partition from 0 ns on: root invalid (Parent is not a partition root)",
             "emptying `cpus` of group `/p` at 50 ms is refused, as in Linux: the group has tasks, and has to have \
              CPUs (ENOSPC); move its tasks elsewhere first",
-            "task `stray` asked for CPUs of which its cpuset has none (EINVAL), and kept those it had",
-            "task `wanders` asked for CPUs of which its cpuset has none (EINVAL), and kept those it had",
+            "task `stray` asked for CPUs outside its cpuset (EINVAL), and kept its affinity",
+            "task `wanders` asked for CPUs outside its cpuset (EINVAL), and kept its affinity",
         ]
     );
     assert!(watch.ran.values().flatten().all(|&(_, cpu)| cpu >= 2));
@@ -179,7 +179,7 @@ fn what_the_kernel_refuses_or_finds_invalid_is_noted() {
     let error = refused(vec![group("/p", 0, &[3, 4], Partition::Member)], vec![]);
     assert!(error.starts_with("group `/p` names CPU 4, but the machine has 4 CPU(s), 0 to 3"), "{error}");
     let whole = vec![group("/p", 0, &[2, 3], Partition::Root), group("/p/q", 1, &[2, 3], Partition::Root)];
-    assert!(refused(whole, vec![]).starts_with("task `a` is to be in group `/p`, all of whose CPUs partitions below"));
+    assert!(refused(whole, vec![]).starts_with("group `/p` of task `a` has no CPUs left: child partitions"));
     let root = Changed::Cpuset { group: 0, cpus: None, partition: Some(Partition::Root) };
     assert!(
         refused(vec![group("/p", 0, &[], Partition::Member)], vec![(1, root)]).contains("the root group has all CPUs")

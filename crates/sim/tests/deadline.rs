@@ -666,6 +666,6 @@ fn a_deadline_task_has_no_children() {
         let outcome = simulate(&workload(vec![parent, child.clone()]), &machine("6.12", 2, 100), &mut log).unwrap();
         assert_eq!(log.names.iter().filter(|name| *name == "c").count(), children);
         assert_eq!(outcome.notes.len(), 1, "{:?}", outcome.notes);
-        assert!(outcome.notes[0].starts_with("task `p` is of SCHED_DEADLINE, and such a task may not fork (EAGAIN)"));
+        assert!(outcome.notes[0].starts_with("task `p` is of SCHED_DEADLINE and may not fork (EAGAIN)"));
     }
 }

@@ -92,7 +92,7 @@ fn a_task_that_asks_for_offline_cpus_is_refused() {
     let mut log = Log::default();
     let outcome = simulate(&plugged(vec![asks], &[(100, 1, false)]), &config("core:2"), &mut log).unwrap();
     assert_eq!(outcome.cpus[0].busy + outcome.cpus[1].busy, 300 * MS);
-    assert!(outcome.notes[0].starts_with("task `asks` asked for CPUs that were all offline"), "{:?}", outcome.notes);
+    assert!(outcome.notes[0].starts_with("task `asks` asked only for offline CPUs"), "{:?}", outcome.notes);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn impossible_hotplug_is_refused_before_the_run() {
         }
     };
     assert!(refused(&[(1, 2, false)]).contains("there is no CPU 2; the machine has CPUs 0 to 1"));
-    assert!(refused(&[(1, 0, false), (2, 1, false)]).contains("CPU 1 is the last that is online"));
+    assert!(refused(&[(1, 0, false), (2, 1, false)]).contains("CPU 1 cannot go offline: it is the last online CPU"));
     assert!(refused(&[(1, 1, true)]).contains("CPU 1 is online already"));
     assert!(refused(&[(1, 1, false), (2, 1, false)]).contains("CPU 1 is offline already"));
     assert!(refused(&[(2, 1, false), (1, 1, true)]).contains("sort the list by time"));
@@ -142,9 +142,9 @@ fn a_cpu_that_deadline_tasks_need_stays() {
     assert_eq!(plugged, [100, 250]);
     assert_eq!(
         outcome.notes,
-        ["hotplug at 150 ms is refused, as in Linux: CPU 2 has to stay (EBUSY): 1.550 CPUs are promised to \
-          SCHED_DEADLINE tasks (and fair servers), and without it there are 0.950; end some of them, or lower their \
-          runtimes, first"]
+        [
+            "hotplug at 150 ms is refused, as in Linux: CPU 2 cannot go offline (EBUSY): SCHED_DEADLINE tasks (and fair servers) have reserved 1.550 CPUs, and 0.950 would remain; first end tasks or lower their runtimes"
+        ]
     );
 }
 

@@ -183,11 +183,11 @@ fn every_fault_says_what_was_done_wrong() {
     let mistakes =
         [LOSES_WOKEN, PICKS_NOBODY, PICKS_SLEEPERS, PICKS_NO_TASK, SELECTS_NO_CPU, KEEPS_ALL, FINISHES_TWICE];
     let expected = [
-        "the policy, on CPU 0 at 10 ms: `pick` answers nobody, but a task is queued (task `a`)",
-        "the policy, on CPU 0 at 0 ns: `pick` answers nobody, but 3 tasks are queued (task `a`)",
+        "the policy, on CPU 0 at 10 ms: `pick` returns no task, but one is queued (task `a`)",
+        "the policy, on CPU 0 at 0 ns: `pick` returns no task, but 3 are queued (task `a`)",
         "the policy, on CPU 0 at 5 ms: `pick` answers a task that is not queued (task `a`)",
-        "the policy, on CPU 0 at 0 ns: `pick` answers 77, which is no task of this run queue",
-        "the policy, on CPU 0 at 0 ns: `select_cpu` answers CPU 2, which the machine does not have (task `a`)",
+        "the policy, on CPU 0 at 0 ns: `pick` returns 77, which is not a task of this run queue",
+        "the policy, on CPU 0 at 0 ns: `select_cpu` returns CPU 2, which the machine does not have (task `a`)",
         "the policy, on CPU 0 at 4 ms: `dequeue` keeps a task (answers false) for Move (task `b`)",
         "the policy, on CPU 0 at 5 ms: `finish_delayed` is called for a task that is not queued (task `a`)",
     ];
@@ -209,7 +209,7 @@ fn a_limit_that_nobody_keeps_is_told() {
     let workload = Workload { groups: groups.to_vec(), ..workload(vec![task]) };
     let config = exact("6.12", "1");
     let outcome = run_policy::<Wrong, _>(&workload, &config, &mut NoSink).unwrap();
-    let told = "the limit of group `/a` has no effect: `cpu.max` is kept by the fair class, not by this policy";
+    let told = "the limit of group `/a` has no effect: only the fair class enforces `cpu.max`, not this policy";
     assert_eq!((outcome.end, outcome.notes), (20 * MS, vec![told.to_owned()]));
     let outcome = simulate(&workload, &config, &mut NoSink).unwrap();
     assert!(outcome.end > 20 * MS && outcome.notes.is_empty(), "{outcome:?}");

@@ -1,8 +1,8 @@
-//! Recorded events: what a trace of a real machine (or of ours, read back) says happened.
+//! Recorded events: the content of a trace of a real machine, or of a simulated run that is read again.
 //!
-//! [`Event`](crate::Event) is what our scheduler emits: ids instead of pids, and nothing unknown. A recording has pids
-//! that are reused, names that change, fields that an old kernel did not have: a [`Record`] keeps them as they were
-//! recorded. Names of tracepoints and of their fields are the kernel's.
+//! An [`Event`](crate::Event) of the simulator has ids, and all its fields are known. A recording has pids that are
+//! reused, names that change, and fields that old kernels lack. A [`Record`] keeps them as recorded. Names of
+//! tracepoints and fields are the kernel's.
 
 /// The largest NR_CPUS of any architecture.
 pub const MAX_CPUS: u32 = 8192;
@@ -12,15 +12,15 @@ pub const MAX_CPUS: u32 = 8192;
 /// It borrows from the reader's buffer: keep what you need before you ask for the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Nanoseconds of the clock the trace was recorded with; negative where somebody shifted the times.
+    /// Nanoseconds of the trace's clock. Negative if times were shifted.
     pub at: i64,
     /// The CPU it was recorded on.
     pub cpu: u32,
-    /// Who ran on that CPU (a thread's id, 0 for the idle task); negative if the file does not know.
+    /// The running task's thread id, 0 for the idle task; negative if unknown.
     pub pid: i32,
     /// The process of that thread, where the file has it.
     pub tgid: Option<i32>,
-    /// The name of who ran, as the file has it: `<idle>`, `swapper` or `swapper/0` for the idle task, `<...>` where the
+    /// The name of the running task in the file: `<idle>`, `swapper` or `swapper/0` for the idle task, `<...>` if the
     /// kernel had forgotten it. Empty if there is none.
     pub comm: &'a [u8],
     /// In which context of that CPU it happened; none where the file does not say.
@@ -32,8 +32,8 @@ pub struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// Whether perf says beside its events that a task has another name (`PERF_RECORD_COMM`), at the time at which it
-    /// took it, as the kernel's `task_rename` would: what perf makes up of tasks that were there before has time 0.
+    /// Whether perf reports, beside its events, a new name of a task (`PERF_RECORD_COMM`) at the time of the change, as
+    /// the kernel's `task_rename`. perf's records of earlier tasks have time 0.
     pub fn is_told_rename(&self) -> bool {
         self.at > 0 && self.name == b"PERF_RECORD_COMM" && matches!(self.point, Tracepoint::TaskRename { .. })
     }
@@ -54,12 +54,12 @@ impl Record<'_> {
         named.into_iter().flatten().filter(|&cpu| cpu < MAX_CPUS).fold(self.cpu, u32::max)
     }
 
-    /// Whether the scheduler has this CPU from now on, where that may change: at a step of hotplug that this CPU itself
-    /// takes.
+    /// Whether this CPU is in the scheduler from now on, at a step of hotplug that may change it and that this CPU
+    /// itself takes.
     ///
-    /// The step is `sched_cpu_activate` or `sched_cpu_deactivate`. Where the file does not tell what a step does, it is
-    /// any on the way up or down: there are some before and some behind that, milliseconds at most, and one on the way
-    /// up may be of a CPU that is online long since.
+    /// The step is `sched_cpu_activate` or `sched_cpu_deactivate`. If the file does not name the function, it is any
+    /// step on the way up or down: some precede and some follow it by at most milliseconds, and a step on the way up
+    /// may be of a CPU that has long been online.
     pub fn online(&self) -> Option<bool> {
         match self.point {
             Tracepoint::CpuhpEnter { cpu_id, target, step, function } if cpu_id == self.cpu => match function {
@@ -97,7 +97,7 @@ pub struct Named<'a> {
 /// The fields of `sched_waking`, `sched_wakeup` and `sched_wakeup_new`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wakeup<'a> {
-    /// Who is woken.
+    /// The woken task.
     pub task: Named<'a>,
     /// The kernel's `prio`: 120 + nice; 99 - the real-time priority; -1 for deadline tasks.
     pub prio: i32,
@@ -113,18 +113,18 @@ pub struct Wakeup<'a> {
 pub enum Tracepoint<'a> {
     /// `sched_switch`.
     Switch {
-        /// Who leaves the CPU.
+        /// The task that leaves the CPU.
         prev: Named<'a>,
         /// Its `prio`.
         prev_prio: i32,
         /// Why.
         prev_state: TaskState,
-        /// Who has it now.
+        /// The task that gets the CPU.
         next: Named<'a>,
         /// Its `prio`.
         next_prio: i32,
     },
-    /// `sched_waking`: somebody wakes a task; the CPU it comes to is not chosen yet.
+    /// `sched_waking`: a task is woken; its CPU is not chosen yet.
     Waking(Wakeup<'a>),
     /// `sched_wakeup`: the task is on a run queue.
     Wakeup(Wakeup<'a>),
@@ -132,7 +132,7 @@ pub enum Tracepoint<'a> {
     WakeupNew(Wakeup<'a>),
     /// `sched_migrate_task`.
     MigrateTask {
-        /// Who moves.
+        /// The migrated task.
         task: Named<'a>,
         /// Its `prio`.
         prio: i32,
@@ -152,13 +152,12 @@ pub enum Tracepoint<'a> {
     },
     /// `sched_process_fork`.
     ProcessFork {
-        /// Who forked.
+        /// The parent.
         parent: Named<'a>,
         /// The new task, which has its parent's name.
         child: Named<'a>,
     },
-    /// `task_newtask`, which comes just before `sched_process_fork`, and which Android records instead: whoever runs
-    /// forks.
+    /// `task_newtask`, just before `sched_process_fork`, and recorded by Android instead: the running task forks.
     TaskNew {
         /// The new task, which has its parent's name.
         task: Named<'a>,
@@ -178,7 +177,7 @@ pub enum Tracepoint<'a> {
     },
     /// `sched_process_exit`.
     ProcessExit {
-        /// Who ends.
+        /// The ended task.
         task: Named<'a>,
         /// Its `prio`.
         prio: i32,
@@ -230,14 +229,14 @@ pub enum Tracepoint<'a> {
         /// The name of what does it, where the file has it: binary files have an address.
         function: &'a [u8],
     },
-    /// `print`, `tracing_mark_write`: somebody wrote this to `trace_marker`.
+    /// `print`, `tracing_mark_write`: a text written to `trace_marker`.
     Print {
         /// The text, without the function it came from.
         text: &'a [u8],
     },
     /// The buffer was full: events of this CPU are missing before this point.
     Lost {
-        /// How many; none if nobody counted.
+        /// The number of events; None if not counted.
         events: Option<u64>,
     },
     /// Any other event.
@@ -317,8 +316,8 @@ impl TaskState {
         }
     }
 
-    /// Reads what the kernel prints: of several letters (`D|K`) the first says it, and a `+` that the task was
-    /// preempted, even if it was about to sleep.
+    /// Reads the kernel's letters: the first of several (`D|K`) decides, and a `+` means that the task was preempted,
+    /// even on its way to sleep.
     pub fn from_letters(text: &[u8]) -> Self {
         match *text {
             [.., b'+'] => Self::Preempted,
@@ -337,10 +336,10 @@ impl TaskState {
     }
 }
 
-/// Which of the kernel's tables the bits of a numeric `prev_state` are of.
+/// The table of the bits of a numeric `prev_state`.
 ///
-/// Linux 4.14 gave `sched_switch` bits of its own; before, they were those of `task->state`, with a bit of their own
-/// above all others for preempted tasks.
+/// From 4.14 on, `sched_switch` has bits of its own. Before, they were those of `task->state`, with a bit above all
+/// others for preempted tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StateBits {
     /// Nothing seen yet that only one of them has.

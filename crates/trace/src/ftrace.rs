@@ -10,11 +10,11 @@ use crate::output::Output;
 use crate::{CpusetInfo, GroupInfo, Identities, Sink, TaskInfo};
 
 mod marks;
-mod recorded;
+mod records;
 mod site;
 
 pub use marks::Mark;
-pub use recorded::RecordedText;
+pub use records::RecordedText;
 
 use site::Site;
 
@@ -53,7 +53,7 @@ pub struct FtraceWriter<W> {
     out: Output<W>,
     names: Names,
     nanoseconds: bool,
-    /// Whether the wakeup that goes on is an interrupt's.
+    /// Whether the present wakeup is by an interrupt.
     irq: bool,
     /// The latest time seen.
     now: u64,
@@ -78,8 +78,8 @@ impl<W: Write> FtraceWriter<W> {
         self
     }
 
-    /// Says which kernel the run is of (`6.12`), in the header: a [replay](crate::read::Notes::release) goes by it. One
-    /// that is no number is not said.
+    /// Writes the kernel of the run (`6.12`) into the header, for a [replay](crate::read::Notes::release). A name that
+    /// is not a number is not written.
     #[must_use]
     pub fn with_kernel(mut self, kernel: &str) -> Self {
         if let Some(release) = release(kernel) {
@@ -99,7 +99,7 @@ impl<W: Write> FtraceWriter<W> {
         self
     }
 
-    /// The first error so far, if any: a caller may want to stop a long run early.
+    /// Returns the first error. A caller may stop a long run early.
     pub fn error(&self) -> Option<&io::Error> {
         self.out.error()
     }
@@ -158,7 +158,7 @@ impl<W: Write> FtraceWriter<W> {
 }
 
 impl<W: Write> FtraceWriter<W> {
-    /// A line of somebody's who is no task, on the first CPU.
+    /// Writes a line of no task, on the first CPU.
     fn print(&mut self, at: u64, text: &str) {
         self.now = self.now.max(at);
         let Self { out, names, nanoseconds, .. } = self;
@@ -262,9 +262,9 @@ fn push_tgid(buffer: &mut Vec<u8>, tgid: i32) {
     buffer.push(b')');
 }
 
-/// `target`, `step` and `state` of `cpuhp_enter` and `cpuhp_exit` when a CPU comes to the scheduler (`CPUHP_AP_ACTIVE`,
-/// on the way to `CPUHP_ONLINE`) or leaves it (on the way to `CPUHP_OFFLINE`). Their numbers depend on a kernel's
-/// configuration; these are those of the example in its documentation (core-api/cpu_hotplug.rst).
+/// `target`, `step` and `state` of `cpuhp_enter` and `cpuhp_exit` of a CPU that goes online (`CPUHP_AP_ACTIVE`, on the
+/// way to `CPUHP_ONLINE`) or offline (on the way to `CPUHP_OFFLINE`). The numbers depend on a kernel's configuration;
+/// these are from the example in its documentation (core-api/cpu_hotplug.rst).
 pub(crate) const fn cpuhp(online: bool) -> (i32, i32, i32) {
     const ONLINE: i32 = 169;
     const ACTIVE: i32 = 168;

@@ -1,4 +1,4 @@
-//! Whom the tasks of a replay stand for: the names and ids that a recording gave them.
+//! Recorded names and ids of the tasks of a replay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ const PID_MAX: i32 = 1 << 22;
 pub struct Identity {
     /// Its name there (`comm`).
     pub comm: String,
-    /// Its thread id there. None, or one that another task has taken: it gets one that nobody has.
+    /// Its recorded thread id. None, or one that another task has taken: it gets an unused one.
     pub pid: Option<i32>,
     /// Its process there, if that is known.
     pub tgid: Option<i32>,
@@ -42,13 +42,13 @@ pub struct Identities {
     /// Pids that are somebody's in the recording, and those of them that have been given out.
     recorded: BTreeSet<i32>,
     given: BTreeSet<i32>,
-    /// The next that nobody has.
+    /// The next unused pid.
     next: i32,
 }
 
 impl Identities {
-    /// These tasks, each by its name in the run; the pids of the stopper threads (`migration/N`) of the first CPUs,
-    /// where the recording has them; and all pids that it gave to anybody.
+    /// Returns the identities of these tasks, each by its name in the run. Also takes the recorded pids of the stopper
+    /// threads (`migration/N`) of the first CPUs, and all recorded pids.
     pub fn new(
         tasks: impl IntoIterator<Item = (String, Identity)>,
         stoppers: impl IntoIterator<Item = Option<i32>>,
@@ -90,7 +90,7 @@ impl Identities {
         self.processes.get(&tgid).map(String::as_str)
     }
 
-    /// Whether the recording has such a pid, or somebody has been given it.
+    /// Whether the recording or a task has this pid.
     pub(crate) fn has(&self, pid: i32) -> bool {
         self.recorded.contains(&pid) || self.given.contains(&pid)
     }
@@ -104,7 +104,7 @@ impl Identities {
         self.stoppers[cpu]
     }
 
-    /// The pid that is wanted, if nobody has been given it; else one that nobody has.
+    /// Returns the wanted pid if it is unused; else another unused one.
     pub(crate) fn give(&mut self, wanted: Option<i32>) -> i32 {
         if let Some(pid) = wanted.filter(|&pid| pid > 0)
             && self.given.insert(pid)

@@ -10,8 +10,8 @@ use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use crate::identity::{FIRST_TASK_PID, Identities};
 use crate::{GroupInfo, TaskInfo};
 
-/// Ids count up from 0, so tables are indexed by them; an id beyond these bounds is a bug of the caller and must not
-/// allocate a table of its size. Linux stops at 8192 CPUs and 4,194,304 pids.
+/// The bounds of ids. Ids count up from 0, so tables are indexed by them. A larger id is a bug of the caller and must
+/// not allocate a table of its size. Linux stops at 8192 CPUs and 4,194,304 pids.
 const MAX_CPUS: u32 = 1 << 16;
 const MAX_TASKS: u32 = 1 << 24;
 const MAX_GROUPS: u32 = 1 << 24;
@@ -50,7 +50,7 @@ pub const fn stopper_pid(cpu: CpuId) -> i32 {
     if pid > i32::MAX as u32 { i32::MAX } else { pid as i32 }
 }
 
-/// Somebody as tracepoints name them.
+/// A task as tracepoints name it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Who<'a> {
     pub(crate) comm: &'a Bytes,
@@ -97,7 +97,7 @@ pub(crate) struct Names {
     tasks: Vec<Task>,
     cpus: Vec<Cpu>,
     groups: Vec<String>,
-    /// Whom the tasks stand for, in a replay.
+    /// The recorded tasks that the tasks of a replay stand for.
     identities: Option<Identities>,
 }
 
@@ -114,7 +114,7 @@ fn out_of_range(what: &str, id: u32, limit: u32) -> io::Error {
 }
 
 impl Names {
-    /// Nothing yet, but whom the tasks will stand for.
+    /// Empty names, with the identities of the tasks.
     pub(crate) fn with_identities(identities: Option<Identities>) -> Self {
         Self { identities, ..Self::default() }
     }
@@ -243,7 +243,7 @@ impl Names {
         Ok(())
     }
 
-    /// Gives a task that is met for the first time a made-up name, and its pid: that of whom it stands for, if it does.
+    /// Gives a new task a generated name, and its pid, or those of its identity.
     fn introduce(&mut self, task: TaskId, pid: Option<i32>) {
         let row = &mut self.tasks[task.index()];
         row.comm = Bytes::from(format!("task-{task}"));
@@ -275,7 +275,7 @@ impl Names {
         Who { comm: &row.comm, pid: row.pid, prio: row.prio() }
     }
 
-    /// The process of who is running, if a recording says it.
+    /// Returns the process of the running task, if recorded.
     #[inline]
     pub(crate) fn tgid(&self, running: Running) -> Option<i32> {
         match running {
@@ -289,7 +289,7 @@ impl Names {
         self.cpus[cpu.index()].stopper_pid
     }
 
-    /// Whom the tasks stand for, if they are a recording's.
+    /// Returns the identities of the tasks, if they are from a recording.
     pub(crate) fn identities(&self) -> Option<&Identities> {
         self.identities.as_ref()
     }
@@ -310,7 +310,7 @@ impl Names {
         }
     }
 
-    /// Who runs on `cpu`, as far as the events so far tell.
+    /// Returns the running task of `cpu`, as far as the events show.
     #[inline]
     pub(crate) fn current(&self, cpu: CpuId) -> Running {
         self.cpus[cpu.index()].current
@@ -327,8 +327,8 @@ impl Names {
         self.tasks[task.index()].group
     }
 
-    /// The group a task is born into, if it is not that of who forks it: what a workload begins with is forked by
-    /// whoever runs there.
+    /// Returns the group of a new task, if it is not its parent's. The initial tasks of a workload count as forked by
+    /// the running task.
     pub(crate) fn born_into(&self, cpu: CpuId, parent: Option<TaskId>, child: TaskId) -> Option<GroupId> {
         let parent = parent.map_or_else(|| self.current(cpu), Running::Task).task();
         let group = self.group(child);

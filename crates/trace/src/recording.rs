@@ -28,7 +28,7 @@ use crate::read::{Error, Place};
 /// The number of the option. trace-cmd counts its own from 1 up, and has used 22.
 pub const OPTION: u16 = 0x5652;
 
-/// The longest piece of the text that one option holds. A longer text goes on in the next option of this number.
+/// The longest piece of the text in one option. A longer text continues in the next option of this number.
 const PIECE: usize = 16 << 20;
 /// The longest text that is read: 200,000 threads and their groups.
 pub(crate) const MAX_BYTES: usize = 64 << 20;

@@ -1,5 +1,4 @@
-//! Events that are looked at later, or by another thread: a sink that keeps what it is told, and tells it on in
-//! batches.
+//! A sink that stores events, and passes them on in batches, also to another thread.
 
 use vruntime_sched::CpuMask;
 use vruntime_sched::energy::EnergyModel;
@@ -13,7 +12,7 @@ use crate::sink::{CpusetInfo, DomainInfo, EnergyInfo, GroupInfo, LoopTimes, Mach
 /// still.
 const BATCH: usize = 2048;
 
-/// One call of a [`Sink`], with all it says. What comes for every event is as small as can be, the rest is elsewhere.
+/// One call of a [`Sink`] with its arguments. Frequent calls are small; the data of others is elsewhere.
 #[derive(Debug)]
 enum Call {
     Event(u64, CpuId, Event),
@@ -23,7 +22,7 @@ enum Call {
     Rare(Box<Rare>),
 }
 
-/// A call that comes once in a while.
+/// A rare call.
 #[derive(Debug)]
 enum Rare {
     Machine {
@@ -122,7 +121,7 @@ impl Wants {
     }
 }
 
-/// A [`Sink`] that gathers what it is told and passes it on a batch at a time; the last one when the run ends.
+/// A [`Sink`] that collects calls and passes them on in batches, the last one at the end of the run.
 #[derive(Debug)]
 pub struct Relay<F> {
     calls: Vec<Call>,

@@ -137,7 +137,7 @@ pub struct MachineInfo<'a> {
     pub tick_ns: u64,
     /// Its scheduling domains, those of a lower level first.
     pub domains: &'a [DomainInfo],
-    /// What its CPUs take, where somebody knows.
+    /// The power of its CPUs, if known.
     pub energy: Option<EnergyInfo<'a>>,
 }
 
@@ -155,8 +155,8 @@ pub struct EnergyInfo<'a> {
 pub struct Totals<'a> {
     /// The load averages at the end.
     pub loadavg: LoadAvg,
-    /// How often a CPU switched away from a task of each group or of one below it, by group id; empty unless the kernel
-    /// counts that ([`Kernel::group_switches`](vruntime_sched::Kernel::group_switches)).
+    /// The switches away from tasks of each group and its descendants, by group id. Empty unless the scheduler counts
+    /// them ([`Kernel::group_switches`](vruntime_sched::Kernel::group_switches)).
     pub group_switches: &'a [u64],
 }
 
@@ -188,18 +188,18 @@ pub trait Sink {
     /// The machine, before anything else.
     fn machine(&mut self, _info: &MachineInfo<'_>) {}
 
-    /// The scheduling domains were built anew at `at` nanoseconds, for a CPU came or went: these are all there are now.
+    /// All scheduling domains after a rebuild at `at` nanoseconds, because a CPU went offline or online.
     fn domains(&mut self, _at: u64, _domains: &[DomainInfo]) {}
 
-    /// From `at` on there are these root domains, and these CPUs are isolated: nothing is balanced between CPUs of two
-    /// root domains, and no fair task between isolated CPUs. Told only if there are several, or were.
+    /// The root domains and isolated CPUs from `at` on: nothing is balanced between root domains, and no fair task
+    /// between isolated CPUs. Called only if there are several root domains, or were.
     fn root_domains(&mut self, _at: u64, _roots: &[CpuMask], _isolated: &CpuMask) {}
 
     /// A task group exists.
     fn group(&mut self, _id: GroupId, _info: &GroupInfo<'_>) {}
     /// From `at` on a group's weight or limit is what this says.
     fn group_changed(&mut self, _at: u64, _id: GroupId, _info: &GroupInfo<'_>) {}
-    /// From `at` on a group's cpuset is this; told of those that have one, after the group itself.
+    /// A group's cpuset from `at` on. Called for groups with a cpuset, after the group itself.
     fn cpuset(&mut self, _at: u64, _id: GroupId, _info: &CpusetInfo<'_>) {}
     /// A task exists.
     fn task(&mut self, _id: TaskId, _info: &TaskInfo<'_>) {}
@@ -222,11 +222,11 @@ pub trait Sink {
     fn round_end(&mut self, _at: u64, _task: TaskId, _response: u64) {}
     /// Something happened on `cpu`.
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event);
-    /// `cpu` rescheduled, and the task that had it goes on: there is no event for that.
+    /// `cpu` rescheduled, and its task continues. There is no event for that.
     #[inline]
     fn stays(&mut self, _at: u64, _cpu: CpuId) {}
-    /// The host of a virtual machine keeps `cpu`, which has something to do, waiting for one of its own CPUs from `at`
-    /// on; or no longer.
+    /// From `at` on, the host of a virtual machine delays `cpu`, which has work, until one of its own CPUs is free; or
+    /// no longer.
     fn stolen(&mut self, _at: u64, _cpu: CpuId, _waits: bool) {}
     /// What was counted, right before the end.
     fn totals(&mut self, _totals: &Totals<'_>) {}

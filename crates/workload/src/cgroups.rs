@@ -1,5 +1,5 @@
-//! What a machine says of its task groups: which thread is in which, or in which autogroup; and where threads may run.
-//! No event of the scheduler says it, but the machine does, if it is asked in time ([`COMMAND`]).
+//! Task groups of a machine, from its own files ([`COMMAND`]): the group or autogroup of each thread, and its affinity.
+//! No scheduler event has them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -10,10 +10,10 @@ use crate::limit::{PERIOD_NS, QUOTA_NS};
 use crate::program::{Bandwidth, Clamps, CpuMax, Cpuset, Group, Partition};
 use crate::scenario::{cpu_ranges, utilisation};
 
-/// Asks a machine for its groups: which thread is in which, and what weights and limits they have; for its autogroups,
-/// and for threads' affinities. Any shell can run it, best just before the trace is recorded.
+/// A command that prints a machine's groups: the group of each thread, weights, limits, autogroups and affinities. Any
+/// shell can run it, best just before the trace is recorded.
 ///
-/// Its lines are short, so that nobody breaks them.
+/// Its lines are short, so that terminals and mail do not break them.
 pub const COMMAND: &str = "\
 { find /proc/[0-9]*/task -maxdepth 2 -name cgroup \\
     -exec grep -sH '' {} +
@@ -101,7 +101,7 @@ impl Limit {
 }
 
 impl Cgroups {
-    /// Reads what [`COMMAND`] wrote. Files other than those that are known are passed over.
+    /// Reads the output of [`COMMAND`]. Ignores unknown files.
     ///
     /// # Errors
     /// It is not UTF-8, a line is not of the form `FILE:CONTENT`, a file's content is not what the kernel writes, or it
@@ -169,8 +169,8 @@ impl Cgroups {
         Ok(cgroups)
     }
 
-    /// Of threads that came after the file was written and before the trace began: of whom it does not tell is where
-    /// his parent was. `forked` are a process, a thread of it and the thread's parent each.
+    /// Adds threads that started after the file was written and before the trace began: a thread that the file does not
+    /// have is in its parent's group. `forked`: a process, a thread of it and the thread's parent.
     pub fn add_forked(&mut self, forked: impl IntoIterator<Item = (i32, i32, i32)>) {
         let of_thread: BTreeMap<i32, (i32, i32)> = forked
             .into_iter()
@@ -217,8 +217,7 @@ impl Cgroups {
         self.autogroup_enabled.unwrap_or(!self.autogroups.is_empty())
     }
 
-    /// The autogroup of a thread, of a process if that is known: some none if it is in none, none if the file does not
-    /// tell.
+    /// Returns the autogroup of a thread, of this process if known. Some(None) if it is in none, None if unknown.
     pub fn autogroup_of(&self, thread: i32, process: Option<i32>) -> Option<Option<Autogroup>> {
         let process = process.or_else(|| self.processes.get(&thread).copied()).unwrap_or(thread);
         // Where nobody has begun a session all are in none, and only the machine's setting tells that it was asked.
@@ -284,7 +283,7 @@ impl Cgroups {
         None
     }
 
-    /// Whether a cgroup, or one above it, keeps its tasks from any CPU of a machine that has so many.
+    /// Whether a cgroup, or an ancestor, keeps its tasks from any CPU of a machine with `cpus` CPUs.
     pub fn confines(&self, path: &str, cpus: usize) -> bool {
         self.cpuset(path).is_some_and(|list| (0..cpus as u32).any(|cpu| !list.contains(&cpu)))
     }
@@ -323,9 +322,8 @@ impl Cgroups {
         self.threads.get(&thread).map(String::as_str)
     }
 
-    /// The task group of who is in that cgroup. A cgroup without weights, as v2 has them where the `cpu` controller is
-    /// not enabled, is none: its tasks compete in the next one above. Where nothing is known of weights, every cgroup
-    /// is taken for one.
+    /// Returns the task group of a cgroup. A cgroup without weights (v2 without an enabled `cpu` controller) is none:
+    /// its tasks compete in the next ancestor. If no weights are known, every cgroup counts as a task group.
     pub fn task_group<'a>(&self, path: &'a str) -> &'a str {
         let mut path = path;
         while !self.groups.is_empty() && path != "/" && !self.groups.contains_key(path) {
@@ -378,7 +376,7 @@ impl Said {
     fn file(&mut self, source: &Source, file: &str, line: &Line<'_>) -> Result<(), Error> {
         let content = line.content.trim();
         let wrong = |expected: &str| {
-            let message = format!("`{content}` is not what {file} says");
+            let message = format!("`{content}` is not the format of {file}");
             Error::new(source, message).at(line.span.clone(), format!("expected {expected}"))
         };
         let number = |text: &str, expected: &str| text.parse::<u64>().map_err(|_| wrong(expected));
@@ -473,7 +471,7 @@ fn process_id(file: &str) -> Option<i32> {
 fn cpus_allowed(source: &Source, line: &Line<'_>, list: &str) -> Result<Vec<u32>, Error> {
     let cpus = cpu_ranges(list.trim()).ok().filter(|cpus| !cpus.is_empty());
     let mut cpus = cpus.ok_or_else(|| {
-        Error::new(source, format!("`{}` is not what Cpus_allowed_list says", list.trim()))
+        Error::new(source, format!("`{}` is not the format of Cpus_allowed_list", list.trim()))
             .at(line.span.clone(), "expected CPUs such as 0-3,6")
     })?;
     cpus.sort_unstable();
@@ -486,7 +484,7 @@ fn enabled(source: &Source, line: &Line<'_>) -> Result<bool, Error> {
     match line.content.trim() {
         "0" => Ok(false),
         "1" => Ok(true),
-        other => Err(Error::new(source, format!("`{other}` is not what sched_autogroup_enabled says"))
+        other => Err(Error::new(source, format!("`{other}` is not the format of sched_autogroup_enabled"))
             .at(line.span.clone(), "expected 0 or 1")),
     }
 }
@@ -500,7 +498,7 @@ fn autogroup(source: &Source, line: &Line<'_>) -> Result<Autogroup, Error> {
         Some(Autogroup { id: id.parse().ok()?, nice })
     })();
     parsed.ok_or_else(|| {
-        Error::new(source, format!("`{content}` is not what autogroup says"))
+        Error::new(source, format!("`{content}` is not the format of autogroup"))
             .at(line.span.clone(), "expected such as /autogroup-123 nice 0")
     })
 }
@@ -622,9 +620,9 @@ mod tests {
             (
                 "/proc/7/task/7/cgroup:0::/a\n/sys/fs/cgroup/a/cpu.weight:0\n",
                 (2, 29),
-                "`0` is not what cpu.weight says",
+                "`0` is not the format of cpu.weight",
             ),
-            ("/proc/7/task/7/cgroup:0::/a\n/sys/fs/cgroup/a/cpu.max:5\n", (2, 26), "`5` is not what cpu.max says"),
+            ("/proc/7/task/7/cgroup:0::/a\n/sys/fs/cgroup/a/cpu.max:5\n", (2, 26), "`5` is not the format of cpu.max"),
         ] {
             let error = Cgroups::read("cgroups.txt", text.as_bytes()).expect_err(text);
             assert_eq!((error.location(), error.to_string()), (Some(place), message.to_owned()), "{text}");
@@ -640,7 +638,7 @@ mod tests {
         for list in ["", "x", "3-1"] {
             let text = format!("/proc/7/task/8/status:Cpus_allowed_list:\t{list}\n");
             let error = Cgroups::read("cgroups.txt", text.as_bytes()).expect_err(list);
-            assert_eq!(error.to_string(), format!("`{list}` is not what Cpus_allowed_list says"));
+            assert_eq!(error.to_string(), format!("`{list}` is not the format of Cpus_allowed_list"));
         }
     }
 
@@ -652,7 +650,7 @@ mod tests {
         }
     }
 
-    /// The file is of before the trace: whoever came between is where his parent was, or his.
+    /// The file is older than the trace: a later thread is in the group of its parent, or of its parent's parent.
     #[test]
     fn who_came_since_is_where_his_parent_was() {
         let text = "/proc/10/task/10/cgroup:0::/web\n/proc/10/task/10/status:Cpus_allowed_list:\t0-1\n/proc/10/autogroup:/autogroup-7 nice 3\n\
@@ -669,7 +667,7 @@ mod tests {
         assert_eq!([30, 29, 41, 42, 1].map(of), [(None, None, None); 5]);
     }
 
-    /// However long the line is, or the circle, each is asked once.
+    /// However long the line or the circle is, each thread is visited once.
     #[test]
     fn a_long_line_of_forks_takes_no_longer_than_a_short_one() {
         let mut cgroups = Cgroups::read("cgroups.txt", b"/proc/10/task/10/cgroup:0::/web\n").unwrap();

@@ -7,7 +7,7 @@ use miette::{MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanConten
 
 use crate::plain::visible;
 
-/// Lines of up to so many characters are shown whole.
+/// The longest line that is shown whole, characters.
 const LONGEST: usize = 200;
 
 /// Of a longer line: characters before the mark, of the mark, and of all together.
@@ -18,7 +18,7 @@ const ALL: usize = 120;
 /// A mark of more lines than this is shown by its first one.
 const LINES: usize = 12;
 
-/// Where a line goes on that is not shown whole.
+/// Marks the omitted parts of a line.
 const MORE: &str = "\u{2026}";
 
 /// A few lines of a text, with the mark among them.

@@ -8,7 +8,7 @@ use crate::program::{Bandwidth, CpuMax, Group};
 /// `cpu.weight` of a new group.
 pub const DEFAULT_WEIGHT: u32 = 100;
 
-/// Groups may lie this deep; the kernel has no limit, but nobody means more.
+/// The deepest level of groups. The kernel has no limit.
 pub const MAX_GROUP_DEPTH: usize = 64;
 
 /// A group's path, brought to the form `/a/b`; why not, if it cannot be one.
@@ -39,7 +39,7 @@ pub fn normalize_path(path: &str) -> Result<String, String> {
     Ok(normal)
 }
 
-/// Settings of a group that a file states. A setting that is `None` stays as it is.
+/// Settings of a group in a file. `None` leaves a setting unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// `cpu.weight`.

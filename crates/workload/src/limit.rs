@@ -9,7 +9,7 @@ use crate::units::{parse_duration, scaled};
 pub const PERIOD_NS: RangeInclusive<u64> = 1_000_000..=1_000_000_000;
 /// The kernel's range of a quota, and of quota and burst together, ns (`max_cfs_runtime`: 2^44 - 1 us).
 pub const QUOTA_NS: RangeInclusive<u64> = 1_000_000..=((1 << 44) - 1) * 1000;
-/// The period of who names none, ns.
+/// The default period, ns.
 const DEFAULT_PERIOD_NS: u64 = 100_000_000;
 /// A whole number from here on is a quota in microseconds, as `cpu.max` takes it alone: below, the kernel takes none.
 const LEAST_US: u64 = 1000;

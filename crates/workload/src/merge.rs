@@ -7,7 +7,7 @@ use crate::names::{Interner, UniqueNames};
 use crate::place::SourceMap;
 use crate::program::{Benchmark, Changed, Group, Op, Phase, Session, Settings, Task, Timer, Workload};
 
-/// Where a workload goes when it is added to others.
+/// The place of a workload among others.
 #[derive(Debug, Default)]
 pub(crate) struct Placement {
     /// What its tasks' names begin with.
@@ -175,9 +175,9 @@ impl Merged {
 }
 
 impl Workload {
-    /// Both workloads at once, such as a noisy neighbour beside a replayed trace. This one's duration, end and hotplug
-    /// are the whole's; the other's objects stay its own, groups of the same path are one (with what the other says of
-    /// them), and whoever of its tasks has a name that is taken gets a number to it.
+    /// Combines both workloads, such as a noisy neighbour beside a replayed trace. The result has this one's duration,
+    /// end and hotplug. The other's objects stay separate. Groups of the same path are merged, with the other's
+    /// settings. A task of the other with a used name gets a number.
     #[must_use]
     pub fn beside(self, other: &Self) -> Self {
         let mut merged = Merged::new();
@@ -223,7 +223,7 @@ impl Workload {
         }
     }
 
-    /// Operations of distinct programs, and objects but groups: what each copy takes anew.
+    /// Returns the operations of distinct programs and the objects except for groups: the size of each copy.
     pub(crate) fn extent(&self) -> u64 {
         let mut operations = 0;
         let mut last: Option<&Arc<[Phase]>> = None;
@@ -385,7 +385,7 @@ mod tests {
         assert_eq!(with(3).beside(&with(4)).hotplug, [plug(3)]);
     }
 
-    /// Nobody is woken by another's queue of the same name.
+    /// Queues of the same name in two workloads are separate.
     #[test]
     fn two_neighbours_have_wait_queues_of_their_own() {
         let ops = vec![

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// Hands out every name once. A name that is taken gets a number (`web#2`).
 #[derive(Debug, Default)]
 pub struct UniqueNames {
-    /// Names given out, and the number the next one who wants the same is tried with.
+    /// Used names, each with the number to try next.
     taken: BTreeMap<String, u64>,
 }
 

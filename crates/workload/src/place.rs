@@ -40,8 +40,8 @@ impl SourceMap {
         Some((&site.source, span.clone()))
     }
 
-    /// The text and the bytes where it was written when a task starts: its own `start` or `delay`, or the `start` of
-    /// the workload it is in.
+    /// Returns the text and the bytes of a task's start time: its own `start` or `delay`, or the `start` of its
+    /// workload.
     pub fn start(&self, task: usize) -> Option<(&Source, Range<usize>)> {
         let (source, span) = self.site(task)?.start.as_ref()?;
         Some((source, span.clone()))

@@ -1,6 +1,6 @@
 //! Text of others, as people may be shown it: it does not speak to their terminal, and is not longer than they read.
 
-/// A name or key in quotation marks is shown up to so many characters.
+/// The most characters of a quoted name or key.
 const QUOTED: usize = 80;
 
 /// A whole message.
@@ -24,9 +24,8 @@ pub(crate) fn visible(character: char) -> char {
     }
 }
 
-/// A message that quotes what others wrote, fit to be shown: characters that a terminal obeys are written as Rust
-/// escapes them, what stands in `these marks` is shortened beyond 80 characters, and the whole beyond 2000. Line
-/// breaks remain, but not in quotations.
+/// Makes a message with quoted input printable: escapes characters that a terminal obeys, as Rust does, shortens text
+/// in `these marks` beyond 80 characters, and the whole beyond 2000. Line breaks remain, except in quotations.
 ///
 /// ```
 /// use vruntime_workload::plain;

@@ -1,8 +1,8 @@
-//! What a task does: the little machine language every workload is translated to.
+//! Programs of tasks: the small language to which every workload is translated.
 //!
-//! A [`Workload`] is a list of [`Task`]s and the objects they share. rt-app files, scenarios, the classic benchmarks
-//! and replayed traces all become one; the simulated machine and the real-kernel host both run it. Times are
-//! nanoseconds.
+//! A [`Workload`] is a list of [`Task`]s and the objects that they share. rt-app files, scenarios, classic benchmarks
+//! and replayed traces all become workloads. The simulated machine and the host for real kernels both run them. Times
+//! are nanoseconds.
 
 mod group;
 
@@ -62,7 +62,7 @@ pub struct Workload {
     pub stop: Stop,
     /// CPUs that go offline and come back, in the order in which they do.
     pub hotplug: Vec<Hotplug>,
-    /// What somebody outside the workload changes meanwhile, in order of time.
+    /// Changes from outside the workload, in order of time.
     pub changes: Vec<Change>,
     /// Which tasks are those of a benchmark.
     pub benchmarks: Vec<Benchmark>,
@@ -134,7 +134,7 @@ pub enum Stop {
     AfterInstruction,
 }
 
-/// A CPU goes offline, or comes back (`/sys/devices/system/cpu/cpuN/online`).
+/// A CPU goes offline or online (`/sys/devices/system/cpu/cpuN/online`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hotplug {
     /// When, nanoseconds after the workload's start.
@@ -217,8 +217,9 @@ pub struct Barrier {
     pub name: String,
     /// How many tasks must arrive.
     pub parties: u32,
-    /// Made of a mutex and a condition, as rt-app's: whoever is woken has to get the mutex once more before he goes on.
-    /// Otherwise of one futex, as `pthread_barrier_wait`'s (`vruntime real` makes all of a mutex and a condition).
+    /// Whether it is built of a mutex and a condition, as rt-app's: a woken task locks the mutex again before it
+    /// continues. Otherwise it is one futex, as `pthread_barrier_wait`'s (`vruntime real` builds all of a mutex and a
+    /// condition).
     pub locked: bool,
 }
 
@@ -255,8 +256,8 @@ pub enum Channel {
 /// What a task that was there before the run did then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Before {
-    /// It slept on that CPU: until it starts, or, if it starts with the run and the first thing it does is to wait for
-    /// a time or a semaphore, in that wait.
+    /// It slept on that CPU: until it starts, or, if it starts with the run and first waits for a time or a semaphore,
+    /// in that wait.
     Asleep(u32),
     /// It ran or waited on that CPU, and does so when it starts.
     Runnable(u32),
@@ -272,7 +273,7 @@ impl Before {
     }
 }
 
-/// One task: who it is and what it does.
+/// One task: its identity and its program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
     /// Name, unique in the workload (`web-3`).
@@ -285,8 +286,8 @@ pub struct Task {
     pub before: Option<Before>,
     /// Its session, an index in [`Workload::sessions`]; none: the default one.
     pub session: Option<usize>,
-    /// Its process: tasks of the same number are threads that share an address space, which a switch between them
-    /// leaves as it is. None: each instance has its own.
+    /// Its process: tasks of one number are threads with a common address space, which switches between them keep.
+    /// None: each instance has its own.
     pub process: Option<u32>,
     /// Attributes it starts with.
     pub settings: Settings,
@@ -297,8 +298,8 @@ pub struct Task {
 }
 
 impl Task {
-    /// A task that is there from the beginning and goes through `phases` once, in the root group, with the system's
-    /// attributes. It is the only one of its class, and a thread of process 0, as all that are made this way.
+    /// A task that exists from the beginning and executes `phases` once, in the root group, with default attributes. It
+    /// is alone in its class, and a thread of process 0, as all tasks of this function.
     pub fn new(name: impl Into<String>, phases: impl Into<std::sync::Arc<[Phase]>>) -> Self {
         let name = name.into();
         Self {
@@ -320,7 +321,7 @@ impl Task {
 pub enum Repeat {
     /// Without end.
     Forever,
-    /// So many times; 0 is not at all.
+    /// This many times; 0 is never.
     Times(u64),
 }
 
@@ -338,7 +339,7 @@ pub struct Phase {
 }
 
 impl Phase {
-    /// A phase called `phase` that goes through `ops` without end, and changes nothing of the task's attributes.
+    /// A phase called `phase` that repeats `ops` for ever, without a change of attributes.
     pub fn forever(ops: impl Into<Vec<Op>>) -> Self {
         Self { name: "phase".to_owned(), repeat: Repeat::Forever, settings: Settings::default(), ops: ops.into() }
     }
@@ -405,7 +406,7 @@ pub enum Policy {
         period: u64,
         /// It may use what others leave of theirs (SCHED_FLAG_RECLAIM).
         reclaim: bool,
-        /// It is told when its runtime is used up (SCHED_FLAG_DL_OVERRUN).
+        /// Whether it gets a signal when its runtime is used up (SCHED_FLAG_DL_OVERRUN).
         overrun: bool,
     },
 }
@@ -416,7 +417,7 @@ pub enum Policy {
 pub enum Follow {
     /// As far as it gets.
     Free,
-    /// After the wakeup it goes on when the other comes to the wait that the wakeup is for.
+    /// After the wakeup, it continues when the other reaches the wait of the wakeup.
     Together,
     /// It wakes the other only when that one sleeps at its inbox.
     Asleep,
@@ -440,9 +441,9 @@ pub enum Op {
         /// Nanoseconds at capacity 1024.
         work: u64,
     },
-    /// Does work of other members of a pool, until the pool has done `work` more than it had to at this task's last
-    /// `PoolHelp`, `PoolSleep` or `PoolWait`. A task that takes its work from a queue sleeps only when the queue is
-    /// empty: this stands before such a sleep.
+    /// Does work of other members of a pool, until the pool has done `work` more than required at this task's last
+    /// `PoolHelp`, `PoolSleep` or `PoolWait`. A task that takes its work from a queue sleeps only if the queue is
+    /// empty: this precedes such a sleep.
     PoolHelp {
         /// Index in [`Workload::pools`].
         pool: usize,
@@ -457,9 +458,9 @@ pub enum Op {
         /// Nanoseconds at capacity 1024.
         work: u64,
     },
-    /// Sleeps for `time` and looks again, until the pool has done `work` more than it had to at this task's last
-    /// `PoolHelp`, `PoolSleep` or `PoolWait`, or no other member has work to do. Does not sleep if the pool has done
-    /// that already. This is how a task polls for what another does.
+    /// Sleeps for `time` and checks again, until the pool has done `work` more than required at this task's last
+    /// `PoolHelp`, `PoolSleep` or `PoolWait`, or no other member has work. Does not sleep if the pool has done it
+    /// already. Tasks poll for other tasks' work in this way.
     PoolWait {
         /// Index in [`Workload::pools`].
         pool: usize,
@@ -468,8 +469,7 @@ pub enum Op {
         /// Nanoseconds.
         time: u64,
     },
-    /// Computes until so much time has passed, however fast the CPU and whoever else had it meanwhile (rt-app
-    /// `runtime`).
+    /// Computes until this time has passed, whatever the CPU's speed and preemptions (rt-app `runtime`).
     Runtime {
         /// Nanoseconds on the CPU.
         time: u64,
@@ -526,13 +526,12 @@ pub enum Op {
     SemPost(usize),
     /// Decrement a semaphore, waiting while it is 0.
     SemWait(usize),
-    /// Sleep until another task wakes this one by an [`Op::InboxWake`]. Each wait is for one wakeup, and one that has
-    /// come already ends the wait at once. One task waits at an inbox.
+    /// Sleeps until another task wakes this one by an [`Op::InboxWake`]. Each wait is for one wakeup, and an earlier
+    /// one ends it at once. One task waits at an inbox.
     ///
-    /// What the task does after a wait, up to the next wait or the end of the loop, is an answer to one waker. In a
-    /// phase that has waits for several wakers, the task answers the one that came first: it goes on behind its next
-    /// wait for that one. In each loop of the phase it comes to each wait once, and to the last one last; wakers that
-    /// come for more wait for the next loop.
+    /// The work after a wait, up to the next wait or the end of the loop, is an answer to one waker. In a phase with
+    /// waits for several wakers, the task answers the first one: it continues behind its next wait for that waker. Each
+    /// loop of the phase reaches each wait once, and the last one last. Further wakeups wait for the next loop.
     InboxWait {
         /// Index in [`Workload::inboxes`].
         inbox: usize,
@@ -548,15 +547,15 @@ pub enum Op {
         /// How far this task may get ahead of that one.
         follow: Follow,
     },
-    /// Sleep until resumed (rt-app `suspend`: a condition and a mutex of one name, its own if it gives none). The mutex
-    /// is taken to wait and given back after, so that whoever has it for something else keeps the task out.
+    /// Sleeps until resumed (rt-app `suspend`: a condition and a mutex of one name, or its own). The mutex is locked
+    /// for the wait and unlocked afterwards, so another holder keeps the task waiting.
     Suspend {
         /// Index in [`Workload::conditions`].
         condition: usize,
         /// Index in [`Workload::mutexes`].
         mutex: usize,
     },
-    /// Wake whoever is suspended (rt-app `resume`), with the mutex of that name held meanwhile.
+    /// Wakes the suspended task (rt-app `resume`), under the mutex of that name.
     Resume {
         /// Index in [`Workload::conditions`].
         condition: usize,
@@ -577,7 +576,7 @@ pub enum Op {
     MemRun(Box<MemRun>),
     /// `sched_yield`.
     Yield,
-    /// `execve`: the task becomes another program. It goes to the idlest CPU first.
+    /// `execve`: the task becomes another program, on the idlest CPU.
     Exec,
     /// Start another task of the workload: an instance of the class with this index in [`Workload::tasks`].
     Fork(usize),
@@ -601,16 +600,16 @@ pub enum Op {
         queue: usize,
         /// Where in the queue.
         mode: WaitMode,
-        /// Give up after so many nanoseconds (`wait_event_hrtimeout`).
+        /// The timeout, nanoseconds (`wait_event_hrtimeout`).
         timeout: Option<u64>,
     },
     /// Add `events` to a queue and wake those that wait in it.
     WakeUp {
         /// Index in [`Workload::wait_queues`].
         queue: usize,
-        /// So many exclusive waiters at most (`nr_exclusive`); 0: all.
+        /// The most exclusive waiters to wake (`nr_exclusive`); 0: all.
         nr: u32,
-        /// How many can be taken; with 0 whoever is woken goes back to sleep.
+        /// The number of events. With 0, woken tasks sleep again.
         events: u32,
         /// The waker is about to sleep (`wake_up_sync`).
         sync: bool,
@@ -619,7 +618,7 @@ pub enum Op {
     WaitForCompletion {
         /// Index in [`Workload::completions`].
         completion: usize,
-        /// Give up after so many nanoseconds (`wait_for_completion_timeout`, which counts jiffies).
+        /// The timeout, nanoseconds (`wait_for_completion_timeout`, which counts jiffies).
         timeout: Option<u64>,
     },
     /// One waiter may go on, now or later.
@@ -635,13 +634,13 @@ pub enum Op {
 pub enum WaitMode {
     /// At the head (`prepare_to_wait`): every wakeup finds it, the last to come first.
     Shared,
-    /// At the tail (`prepare_to_wait_exclusive`): a wakeup takes so many of these, who waits longest first.
+    /// At the tail (`prepare_to_wait_exclusive`): a wakeup takes a number of these, the longest waiter first.
     Exclusive,
     /// At the head (`__add_wait_queue_exclusive`, which epoll uses): the same, the last to come first.
     ExclusiveLifo,
 }
 
-/// What a timer does when its task comes late.
+/// The behaviour of a timer whose task is late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerMode {
     /// The next beat is counted from the late arrival.

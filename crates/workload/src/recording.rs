@@ -50,13 +50,12 @@ pub struct Recording {
 const PUBLISHED: (&str, &str) = ("6.18.44", "6.18.44-fc-v657");
 
 impl Recording {
-    /// What the kernel that was recorded calls itself, as far as it is known: `uname -r`. Two builds of one version can
-    /// behave differently.
+    /// Returns the recorded kernel's `uname -r`, if known. Two builds of one version can behave differently.
     pub fn release(&self) -> &str {
         if self.recorded.is_none() && self.kernel == PUBLISHED.0 { PUBLISHED.1 } else { &self.kernel }
     }
 
-    /// What else the machine ran, over all runs in which somebody looked; none: nobody did.
+    /// Returns the machine's other tasks, over all runs with such data. None without data.
     pub fn residents(&self) -> Option<Vec<Resident>> {
         let looks: Vec<Vec<Resident>> = self.observed.iter().filter_map(|run| run.others.clone()).collect();
         (!looks.is_empty()).then(|| resident::average(&looks))
@@ -99,7 +98,7 @@ pub struct Observed {
     /// By group that has a limit; the path as in [`Workload::groups`].
     #[serde(default)]
     pub groups: BTreeMap<String, ObservedGroup>,
-    /// What else ran meanwhile; none: nobody looked.
+    /// Other tasks during the run. None if not recorded.
     pub others: Option<Vec<Resident>>,
 }
 
@@ -183,7 +182,7 @@ struct FileGroup {
     max: Option<(u64, u64)>,
 }
 
-/// Reads a recording. `name` is what messages call it.
+/// Reads a recording. `name` is its name in messages.
 ///
 /// # Errors
 /// The text is not UTF-8, not JSON or lacks a field; its workload is wrong; a group's weight or limit is out of the
@@ -312,7 +311,7 @@ mod tests {
         assert_eq!(smp(Some("0"), 0), None);
     }
 
-    /// Somebody else's 6.18.44 is not that of the published machine: his recordings say when they were made.
+    /// A user's 6.18.44 is not the build of the published machine: the recordings state their time.
     #[test]
     fn a_published_recording_is_of_a_build_that_is_known() {
         let release = |kernel: &str, recorded: &str| {

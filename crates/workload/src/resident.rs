@@ -133,8 +133,8 @@ impl From<Resident> for Form {
     }
 }
 
-/// What several looks at one machine come to, each the tasks seen in it: rates and work of those of the same name,
-/// policy and CPUs are averaged over all looks. In the order in which they were seen first.
+/// Averages several observations of one machine: rates and work of tasks with the same name, policy and CPUs, over all
+/// observations, in the order of first appearance.
 pub fn average(looks: &[Vec<Resident>]) -> Vec<Resident> {
     let mut sums: Vec<(&Resident, f64, f64)> = Vec::new();
     for resident in looks.iter().flatten() {

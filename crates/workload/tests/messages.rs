@@ -275,7 +275,7 @@ fn what_has_no_effect_is_warned_of() {
             .map(|error| (error.location().expect(text).0, error.message().to_owned()))
             .collect::<Vec<_>>()
     };
-    let none = "`rate_limit` has no effect: nobody chooses frequencies";
+    let none = "`rate_limit` has no effect: there is no governor";
     assert_eq!(warnings(&format!("{head}{task}")), [(3, none.to_owned())]);
     assert!(warnings(&format!("{head}governor = \"schedutil\"\n{task}")).is_empty());
     let text = format!("[sessions.desk]\nnice = 3\n{task}");

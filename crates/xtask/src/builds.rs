@@ -1,5 +1,6 @@
 //! `cargo xtask builds`: runs every scenario with two builds of the command, and compares all output.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,7 +23,15 @@ pub(crate) struct Builds {
     /// Compare only scenarios whose path contains this
     #[arg(long, value_name = "TEXT")]
     scenario: Option<String>,
+    /// Allow changed words in tables and messages: print each changed line once, and compare only other outputs
+    #[arg(long)]
+    reworded: bool,
 }
+
+/// The outputs for people, whose words may change with `--reworded`.
+const WORDS: [&str; 2] = ["table", "messages"];
+/// The most changed lines of these outputs that are printed.
+const LINES: usize = 60;
 
 impl Builds {
     pub(crate) fn run(&self) -> miette::Result<()> {
@@ -36,16 +45,28 @@ impl Builds {
         let kernels = [None].into_iter().chain(self.kernel.iter().map(Some));
         let runs: Vec<_> = kernels.flat_map(|kernel| scenarios.iter().map(move |path| (path, kernel))).collect();
         let mut different = 0;
+        let mut lines = BTreeSet::new();
         for &(scenario, kernel) in &runs {
             let name = scenario.strip_prefix(root.join("scenarios")).unwrap_or(scenario).display().to_string();
             let label = kernel.map_or(name.clone(), |kernel| format!("{name}, {kernel}"));
             let [before, after] = [&self.before, &self.after].map(|build| outputs(build, scenario, kernel));
-            let differences = differences(&before?, &after?);
+            let [mut before, mut after] = [before?, after?];
+            if self.reworded {
+                lines.extend(reworded(&before, &after));
+                for outputs in [&mut before, &mut after] {
+                    outputs.retain(|(name, _)| !WORDS.contains(&name.as_str()));
+                }
+            }
+            let differences = differences(&before, &after);
             println!("{label}: {}", if differences.is_empty() { "equal" } else { "DIFFERENT" });
             for line in &differences {
                 println!("  {line}");
             }
             different += usize::from(!differences.is_empty());
+        }
+        if !lines.is_empty() {
+            println!("\n{} lines of tables and messages changed, without their numbers:", lines.len());
+            lines.iter().take(LINES).for_each(|line| println!("  {line}"));
         }
         if different > 0 {
             return Err(miette!("{different} of {} runs differ", runs.len()));
@@ -83,6 +104,34 @@ fn outputs(build: &Path, scenario: &Path, kernel: Option<&String>) -> miette::Re
         found.push((name, fs::read(&file).into_diagnostic()?));
     }
     Ok(found)
+}
+
+/// Returns the lines of tables and messages that one of the two lacks, with `#` for each number: the same change in
+/// many scenarios is one line. `-` marks lines of the first, `+` lines of the second.
+fn reworded(before: &[Output], after: &[Output]) -> BTreeSet<String> {
+    let lines = |outputs: &[Output]| -> BTreeSet<String> {
+        let texts = outputs.iter().filter(|(name, _)| WORDS.contains(&name.as_str()));
+        texts
+            .flat_map(|(_, bytes)| String::from_utf8_lossy(bytes).lines().map(without_numbers).collect::<Vec<_>>())
+            .collect()
+    };
+    let [before, after] = [before, after].map(lines);
+    let gone = before.difference(&after).map(|line| format!("- {line}"));
+    gone.chain(after.difference(&before).map(|line| format!("+ {line}"))).collect()
+}
+
+/// Replaces numbers by `#`, rules of tables by `─`, and several spaces by one.
+fn without_numbers(line: &str) -> String {
+    let word = |word: &str| {
+        let has_digit = word.contains(|c: char| c.is_ascii_digit());
+        let is_number = has_digit && word.starts_with(|c: char| c.is_ascii_digit() || "+-~x".contains(c));
+        match word {
+            rule if rule.starts_with('─') => "─".to_owned(),
+            number if is_number => "#".to_owned(),
+            word => word.to_owned(),
+        }
+    };
+    line.split_whitespace().map(word).collect::<Vec<String>>().join(" ")
 }
 
 /// A line for each output that differs, with the first different line of its text.
@@ -135,6 +184,16 @@ fn all_files(folder: &Path, found: &mut Vec<PathBuf>) -> miette::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Lines that differ in numbers and spaces only are the same; changed words are listed once, whatever the numbers.
+    #[test]
+    fn changed_words_are_listed_without_numbers() {
+        let outputs = |table: &str| vec![("table".to_owned(), table.into()), ("digest".to_owned(), b"1".to_vec())];
+        let before = outputs("late p50\n───\nweb   1.5 ms  10\nweb  2.5 ms  +20\n");
+        let after = outputs("lateness p50\n─────\nweb  1.7 ms  10\n");
+        assert_eq!(reworded(&before, &after).into_iter().collect::<Vec<_>>(), ["+ lateness p50", "- late p50"]);
+        assert!(reworded(&before, &before).is_empty());
+    }
 
     #[test]
     fn differences_name_the_output_and_the_line() {

@@ -9,7 +9,7 @@ use super::{Model, Reports, Seeds};
 // Options of all commands that simulate, in the words of a replay.
 #[derive(Debug, Args)]
 #[command(
-    mut_arg("seed", |arg| arg.help("Seed of the first replay and what-if; with 0, neither starts nor ticks are shifted (default: 1)")),
+    mut_arg("seed", |arg| arg.help("Seed of the small random shifts of task starts and ticks; 0 shifts nothing (default: 1)")),
     mut_arg("repeat", |arg| {
         arg.help("Repeat N times with consecutive seeds, and report the spread; the programs are made once")
     }),
@@ -21,7 +21,7 @@ use super::{Model, Reports, Seeds};
         arg.help("Costs of switches, interrupts and system calls: default, zero, vm or emulated (default: default)")
     }),
     mut_arg("set", |arg| {
-        arg.help("What-if: set a tunable of the kernel or a cost by its name; can be repeated")
+        arg.help("What-if: set a tunable of the kernel or a cost, such as base_slice_ns=3000000; can be repeated")
     }),
     mut_arg("feature", |arg| {
         arg.help(

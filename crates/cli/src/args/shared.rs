@@ -12,7 +12,7 @@ use super::number;
 #[derive(Clone, Debug, Default, Args)]
 #[allow(clippy::struct_excessive_bools)] // switches of the command line
 pub(crate) struct Model {
-    /// Seed of the first run; with 0, neither starts nor ticks are shifted (default: the file's, else 1)
+    /// Seed of the small random shifts of task starts and ticks; 0 shifts nothing (default: the file's, else 1)
     #[arg(long, value_name = "S", value_parser = number(0..=u64::MAX), allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
     /// Scheduler ticks per second (default: the file's, or those of the trace, else 250)
@@ -25,7 +25,8 @@ pub(crate) struct Model {
     /// default)
     #[arg(long, value_name = "PROFILE")]
     pub(crate) costs: Option<String>,
-    /// Set a tunable of the kernel or a cost by its name; can be repeated
+    /// Set a tunable of the kernel or a cost, such as base_slice_ns=3000000; `vruntime kernels --features KERNEL` lists
+    /// tunables; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     pub(crate) set: Vec<(String, u64)>,
     /// Switch a scheduler feature or a behaviour (`vruntime kernels --behaviours`) on (NAME or +NAME), or off (NO_NAME

@@ -1,4 +1,4 @@
-//! Analyses as they are asked for on the command line.
+//! The options that choose analyses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -29,13 +29,13 @@ pub(crate) fn word(text: &str) -> Result<Asked, String> {
         _ => error,
     })?;
     match (kind, &task) {
-        (AnalysisKind::CriticalPath, None) => Err("say of which task: critical-path:NAME, or its pid".to_owned()),
+        (AnalysisKind::CriticalPath, None) => Err("name the task: critical-path:NAME, or its pid".to_owned()),
         (AnalysisKind::CriticalPath, Some(_)) | (_, None) => Ok(Asked { kind, task }),
         (_, Some(_)) => Err(format!("only critical-path is of one task: `{name}` takes none")),
     }
 }
 
-/// What to look for; the usual if nothing is said.
+/// Returns the requested analyses; the usual ones by default.
 pub(crate) fn asked(what: &[Asked], each_task: bool) -> miette::Result<(Vec<AnalysisKind>, AnalysisOptions)> {
     let tasks: Vec<&String> = what.iter().filter_map(|asked| asked.task.as_ref()).collect();
     if tasks.len() > 1 {
@@ -46,10 +46,10 @@ pub(crate) fn asked(what: &[Asked], each_task: bool) -> miette::Result<(Vec<Anal
     Ok((if kinds.is_empty() { AnalysisKind::USUAL.to_vec() } else { kinds }, options))
 }
 
-/// So many names of tasks are told.
+/// The most names of tasks in a message.
 const NAMES: usize = 16;
 
-/// So many of them, and how many more there are.
+/// Returns at most [`NAMES`] names, and the number of others.
 fn some<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
     let names: Vec<&str> = names.into_iter().map(String::as_str).collect();
     let more = names.len().saturating_sub(NAMES);
@@ -57,7 +57,7 @@ fn some<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
     if more > 0 { format!("{told} and {more} more") } else { told }
 }
 
-/// Whether the task of the critical path was there; which of several it is is told. `trace`: not of a run.
+/// Checks that the task of the critical path exists, and reports which of several is used. `trace`: not of a run.
 pub(crate) fn check(analyses: &Analyses, options: &AnalysisOptions, trace: Option<&Path>) -> miette::Result<()> {
     if let (Some(wanted), Some(task)) = (&options.task, analyses.critical_task()) {
         let mut others = analyses.tasks_called(wanted);
@@ -81,10 +81,10 @@ pub(crate) fn check(analyses: &Analyses, options: &AnalysisOptions, trace: Optio
         _ => match analyses.lacks() {
             Some((kind, why)) => {
                 let help = format!(
-                    "say it with --cgroups FILE, which this writes on the machine, best just before the trace is recorded:\n\
-                     {CGROUPS_COMMAND}\nOf a run of vruntime, the text trace has all of it (trace.txt of `run --out DIR`)"
+                    "give --cgroups FILE. This command writes it on the recorded machine, best just before the trace is recorded:\n\
+                     {CGROUPS_COMMAND}\nFor a run of vruntime, the text trace has all of this (trace.txt of `run --out DIR`)"
                 );
-                Err(miette!(help = help, "`{kind}` cannot be told: {why}"))
+                Err(miette!(help = help, "`{kind}` is not possible: {why}"))
             }
             None => Ok(()),
         },

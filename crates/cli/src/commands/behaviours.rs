@@ -67,7 +67,7 @@ fn table(shown: &[(&BehaviourRow, Option<&str>)], kernels: &[Kernel]) -> String 
         grid(&head, head.len(), lines)
     };
     text.push('\n');
-    text.push_str("recorded: seen in recordings or running kernels; read: in the texts of both; remembered: compared with neither\n");
+    text.push_str("recorded: seen in recordings or running kernels; read: in the sources of both kernels; remembered: not checked\n");
     for kernel in kernels {
         if let Some(note) = unverified(kernel.name) {
             text.push_str(&fit_text(&note, ""));

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use miette::{IntoDiagnostic, WrapErr, miette};
 
 use crate::args::Calibrate;
-use crate::places::{self, Places};
+use crate::output_paths::{self, OutputPaths};
 use crate::{Ended, complaint, interrupt, machine_file, output};
 
 pub(crate) fn calibrate(calibrate: &Calibrate) -> miette::Result<Ended> {
     let path = calibrate.out.clone().map_or_else(saved, Ok)?;
     // What cannot be left is told before anything is measured.
-    Places::default().file("--out", Some(&path)).check()?;
+    OutputPaths::default().file("--out", Some(&path)).check()?;
     let calibration = match vruntime_linux::calibrate(&interrupt::asked) {
         Err(vruntime_linux::Error::Interrupted) => return Ok(Ended::Interrupted),
         measured => measured
@@ -24,17 +24,16 @@ pub(crate) fn calibrate(calibrate: &Calibrate) -> miette::Result<Ended> {
     }
     let text = machine_file::write(&calibration);
     output::print(&text);
-    places::write(&path, &text)?;
+    output_paths::write(&path, &text)?;
     let machine = if calibrate.out.is_some() { path.display().to_string() } else { machine_file::HOST.to_owned() };
     output::note(&format!("left in {}: simulate it with --machine {machine}", path.display()));
     Ok(Ended::Well)
 }
 
-/// The file of who names none. Its folder is made: nobody has to make one for what he does not name.
+/// Returns the default file. Creates its folder.
 fn saved() -> miette::Result<PathBuf> {
     let help = "name a file with --out";
-    let path =
-        machine_file::saved().ok_or_else(|| miette!(help = help, "there is no home directory to leave it in"))?;
+    let path = machine_file::saved().ok_or_else(|| miette!(help = help, "there is no home directory for the file"))?;
     let made = path.parent().map_or(Ok(()), fs::create_dir_all).into_diagnostic();
     made.wrap_err_with(|| format!("cannot write {}", path.display()))?;
     Ok(path)

@@ -10,17 +10,17 @@ use vruntime_replay::recorded::rules::Rules;
 use vruntime_report::{Comparison, Variant, fit_text, printable};
 use vruntime_workload::program::Workload;
 
-use super::recording::tell_left_out;
-use super::traced::{Checked, Traced, match_classes, match_groups, snapshots, traced};
+use super::compared_trace::{Checked, Traced, compared_trace, match_classes, match_groups, snapshots};
+use super::replay_input::tell_left_out;
 use super::{LEFT, finished, html, leave, leave_results, of_seeds, ran_json, tell_notes};
 use crate::args::{Compare, Model, Options};
 use crate::input::{Input, Says};
-use crate::places::Places;
+use crate::output_paths::OutputPaths;
 use crate::plan::{Plan, host_words, kernels_of, machine_words, plan, tell_large_limits};
 use crate::simulate::{Done, Job};
 use crate::tables::Part;
 use crate::trace_file::cgroups;
-use crate::{Ended, input, located, output, rules, simulate, tables};
+use crate::{Ended, error_place, input, output, rules, simulate, tables};
 
 struct Side<'a> {
     input: &'a Input,
@@ -42,8 +42,8 @@ struct Side<'a> {
 
 pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let options = &compare.options;
-    let places = Places::default().folder("--out", options.out.as_deref(), &["comparison.json"]);
-    compare.reports.places(places.reads(read_files(compare))).check()?;
+    let outputs = OutputPaths::default().folder("--out", options.out.as_deref(), &["comparison.json"]);
+    compare.reports.output_paths(outputs.reads(read_files(compare))).check()?;
     let rules = rules::read(&compare.map)?;
     refuse_rules_of_traces(&rules, compare)?;
     let Some((inputs, traces)) = read(compare)? else { return Ok(Ended::Interrupted) };
@@ -52,7 +52,7 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     check_folders(&sides, compare)?;
     for input in &inputs {
         let ends = options.duration.or(input.workload.duration);
-        input::suspect(ends.map_or_else(Vec::new, |end| located::too_late(input, end)), options.strict)?;
+        input::suspect(ends.map_or_else(Vec::new, |end| error_place::too_late(input, end)), options.strict)?;
     }
     let mut runs = run(&sides, &traces, &rules, compare)?;
     let replays = runs.split_off(sides.len() * usize::from(options.seeds.repeat));
@@ -97,13 +97,13 @@ fn refuse_rules_of_traces(rules: &Rules, compare: &Compare) -> miette::Result<()
 /// Whether the folders can be written that `--out` promises.
 fn check_folders(sides: &[Side<'_>], compare: &Compare) -> miette::Result<()> {
     let prefixes: Vec<String> = sides.iter().map(|side| format!("{}-", folder_name(&side.label))).collect();
-    let mut places = compare.reports.places(Places::default().reads(read_files(compare)));
-    places = places.tables(&compare.reports.tables, &prefixes);
-    places = places.folder("--out", compare.options.out.as_deref(), &["comparison.json"]);
+    let mut outputs = compare.reports.output_paths(OutputPaths::default().reads(read_files(compare)));
+    outputs = outputs.tables(&compare.reports.tables, &prefixes);
+    outputs = outputs.folder("--out", compare.options.out.as_deref(), &["comparison.json"]);
     for folder in sides.iter().filter_map(|side| side.folder(compare)) {
-        places = places.folder("--out", Some(&folder), &LEFT);
+        outputs = outputs.folder("--out", Some(&folder), &LEFT);
     }
-    places.check()
+    outputs.check()
 }
 
 /// The runs of every side, a seed each, and then the replay of each trace as recorded.
@@ -118,7 +118,7 @@ fn run(sides: &[Side<'_>], traces: &[Traced], rules: &Rules, compare: &Compare) 
     let runs = runs.map(|(job, run)| {
         run.map_err(|failure| match sides.get(job / usize::from(seeds.repeat)) {
             Some(side) if side.what_if => rules::report(rules, side.input, failure),
-            Some(side) => located::report(side.input, failure),
+            Some(side) => error_place::report(side.input, failure),
             None => failure.into(),
         })
     });
@@ -147,8 +147,8 @@ impl Side<'_> {
         }
     }
 
-    /// Makes the results of a trace's replays speak of what was recorded: a recording does not say where a loop begins,
-    /// so that loops are the replay's own; groups are called as in other files.
+    /// Gives the results of a trace's replays the recorded names. Loops are the replay's own, since a recording does
+    /// not show where they begin. Groups get the names of other files.
     fn call_as_recorded(&self, runs: &mut [Done]) {
         for run in &mut *runs {
             run.results.forget_loops();
@@ -213,7 +213,7 @@ impl<'a> Ran<'a> {
 /// All sides beside each other.
 struct Compared<'a> {
     ran: Vec<Ran<'a>>,
-    /// Nothing came to its end before Ctrl-C: there are only parts of runs, and nothing is said of them.
+    /// Set if Ctrl-C came before the first run was complete: there are only parts of runs, which are not compared.
     unfinished: bool,
     comparison: Comparison,
     /// How well each trace is reproduced.
@@ -271,7 +271,7 @@ impl<'a> Compared<'a> {
         leave(out, "comparison.json", &format!("{json:#}\n"))
     }
 
-    /// Leaves the page and the tables that are asked for.
+    /// Writes the requested page and tables.
     fn leave_reports(&self, compare: &Compare) -> miette::Result<()> {
         if let Some(path) = &compare.reports.html {
             let lead: Vec<String> = self.ran.iter().map(Ran::what).collect();
@@ -331,7 +331,8 @@ fn read(compare: &Compare) -> miette::Result<Option<(Vec<Input>, Vec<Traced>)>> 
             inputs.push(input::read(file, *duration, *strict)?);
         } else {
             let snapshot = snapshots.next().flatten();
-            let Some((input, trace)) = traced(file, compare.recorded_kernel.as_deref(), snapshot, model)? else {
+            let Some((input, trace)) = compared_trace(file, compare.recorded_kernel.as_deref(), snapshot, model)?
+            else {
                 return Ok(None);
             };
             inputs.push(input);
@@ -348,8 +349,8 @@ fn what_ifs(inputs: &[Input], rules: &Rules, compare: &Compare) -> miette::Resul
     files.map(|(input, file)| (!rules.is_empty()).then(|| rules::applied(rules, input, file)).transpose()).collect()
 }
 
-/// Every combination of files, kernels and machines, each file as it is and as `what_ifs` has it; the first is what the
-/// others are compared with.
+/// Returns every combination of files, kernels and machines, each file unchanged and with each of `what_ifs`. The
+/// others are compared with the first.
 fn sides<'a>(
     inputs: &'a [Input],
     what_ifs: &'a [Option<Workload>],

@@ -14,7 +14,7 @@ use vruntime_trace::read::Events;
 use vruntime_trace::{Named, TaskState, Tracepoint};
 
 use crate::args::Diff;
-use crate::places::Places;
+use crate::output_paths::OutputPaths;
 use crate::trace_file::{ROUND, explain, open};
 use crate::{Ended, interrupt, output, tables};
 
@@ -55,7 +55,7 @@ struct Lane {
     not_compared: usize,
 }
 
-/// A trace as far as it is compared.
+/// The compared part of a trace.
 #[derive(Debug, Default)]
 struct Side {
     lanes: BTreeMap<u32, Lane>,
@@ -66,9 +66,9 @@ struct Side {
     damage: Vec<String>,
 }
 
-/// Names of tasks. Who has the pid and the name of somebody in the other trace is the same one, as in a recording and
-/// its replay. Else pids differ from run to run, so tasks of one name are numbered in the order in which they appear.
-/// Who is renamed, as everybody is by `exec`, has another name from then on.
+/// Names of tasks. Tasks with equal pid and name in both traces are the same, as in a recording and its replay.
+/// Otherwise pids differ from run to run, so tasks of one name are numbered by first appearance. A renamed task, as
+/// after `exec`, has the new name from then on.
 #[derive(Debug, Default)]
 struct Names {
     known: BTreeMap<(i32, Vec<u8>), String>,
@@ -120,7 +120,7 @@ impl Names {
 }
 
 pub(crate) fn diff(diff: &Diff) -> miette::Result<Ended> {
-    diff.tables.places(Places::default().reads([&diff.a, &diff.b])).check()?;
+    diff.tables.output_paths(OutputPaths::default().reads([&diff.a, &diff.b])).check()?;
     let (mut names, mut steps) = (Names::default(), Steps::default());
     let Some(one) = side(&diff.a, diff, &mut names, &mut steps)? else { return Ok(Ended::Interrupted) };
     has_events(&diff.a, &one, diff, &names)?;
@@ -165,7 +165,7 @@ fn has_events(path: &Path, side: &Side, diff: &Diff, names: &Names) -> miette::R
     }
     let (help, of) = match diff.cpu {
         Some(cpu) => ("leave --cpu out, or name another", format!(" on CPU {cpu}")),
-        None => ("vruntime trace info tells what is in it", String::new()),
+        None => ("vruntime trace info describes it", String::new()),
     };
     Err(miette!(help = help, "{path} has no event of the scheduler to compare{of}"))
 }
@@ -233,7 +233,7 @@ struct Compared<'a> {
     alike: usize,
     /// Set if more events may be alike: the search for them was not exhaustive.
     lower_bound: bool,
-    /// Where they part first: so many events after the beginning of each.
+    /// The first difference: the number of events before it in each.
     first: Option<(usize, usize)>,
     /// How much later the common events come in the second: the median, nanoseconds.
     shift_ns: i64,
@@ -348,7 +348,7 @@ fn table(lanes: &[Compared<'_>]) -> DataTable {
         ("not_compared_b", "Not compared B", Kind::Count),
         ("alike_is_lower_bound", "Alike is a lower bound", Kind::Count),
     ];
-    let mut table = DataTable::new("diff", "What two traces have in common, by CPU", &columns);
+    let mut table = DataTable::new("diff", "Common events of two traces, by CPU", &columns);
     for lane in lanes {
         table.push(vec![
             lane.cpu.into(),
@@ -428,7 +428,7 @@ fn text(diff: &Diff, steps: &Steps, sides: [&Side; 2], lanes: &[Compared<'_>]) -
     text
 }
 
-/// The first places where the two differ, with what is around them; of each no more than so many events.
+/// Prints the first places of difference with their surroundings, each with a bounded number of events.
 fn hunks(text: &mut String, lane: &Compared<'_>, steps: &Steps, diff: &Diff) {
     let groups = similar::group_diff_ops(lane.ops.clone(), diff.context);
     for (number, group) in groups.iter().take(diff.hunks).enumerate() {

@@ -10,7 +10,7 @@ use vruntime_report::grid;
 
 use crate::args::{ExampleOf, Init};
 use crate::examples::{self, EXAMPLES, Example};
-use crate::places::Places;
+use crate::output_paths::OutputPaths;
 use crate::{Ended, output};
 
 #[expect(clippy::unnecessary_wraps, reason = "every command has the same shape")]
@@ -53,7 +53,7 @@ pub(crate) fn init(init: &Init) -> miette::Result<Ended> {
     if !init.force && path.symlink_metadata().is_ok() {
         return Err(is_taken(path));
     }
-    Places::default().file("FILE", Some(path)).check()?;
+    OutputPaths::default().file("FILE", Some(path)).check()?;
     // Between the check and this, another program may have made the file.
     let mut options = OpenOptions::new();
     let options = if init.force { options.create(true).truncate(true) } else { options.create_new(true) };

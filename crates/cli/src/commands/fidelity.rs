@@ -24,7 +24,7 @@ use vruntime_workload::resident::Resident;
 use crate::args::{Fidelity, Model};
 use crate::commands::html;
 use crate::input::{Input, Says};
-use crate::places::Places;
+use crate::output_paths::OutputPaths;
 use crate::simulate::{Done, Failure, Job};
 use crate::{Ended, machine_file, output, plan, simulate, tables};
 
@@ -38,10 +38,10 @@ struct Scenario {
 }
 
 pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
-    let places = fidelity.reports.places(Places::default());
+    let outputs = fidelity.reports.output_paths(OutputPaths::default());
     #[cfg(target_os = "linux")]
-    let places = places.folder("--record", fidelity.record.as_deref(), &[]);
-    places.check()?;
+    let outputs = outputs.folder("--record", fidelity.record.as_deref(), &[]);
+    outputs.check()?;
     let mut files = match &fidelity.dir {
         Some(dir) => on_disk(dir)?,
         None => embedded(),
@@ -55,9 +55,9 @@ pub(crate) fn fidelity(fidelity: &Fidelity) -> miette::Result<Ended> {
     }
     let judged = match &fidelity.against {
         Some(dir) => again::compare(&files, dir, fidelity)?,
-        None => simulated(files, fidelity, &places)?,
+        None => simulated(files, fidelity, &outputs)?,
     };
-    places.check_inputs()?;
+    outputs.check_inputs()?;
     show(&judged, fidelity)?;
     Ok(if judged.interrupted { Ended::Interrupted } else { Ended::Well })
 }
@@ -73,7 +73,7 @@ struct Judged {
     interrupted: bool,
 }
 
-/// Whether that recording is asked for.
+/// Whether that recording is requested.
 fn is_wanted(recording: &Recording, fidelity: &Fidelity) -> bool {
     let kernel = plan::series(&recording.kernel);
     fidelity.kernel.as_ref().is_none_or(|wanted| plan::series(wanted) == kernel)
@@ -83,10 +83,10 @@ fn is_wanted(recording: &Recording, fidelity: &Fidelity) -> bool {
 /// Kernels and scenarios of the recordings that there are, wanted or not.
 type There = BTreeSet<(Vec<u32>, String)>;
 
-/// Tells that nothing was recorded of what is asked for, and what was.
+/// An error: nothing was recorded for the request, with what was recorded.
 fn no_match(there: &There, fidelity: &Fidelity) -> miette::Report {
     if there.is_empty() {
-        let help = "the folder holds a folder for each kernel (linux-6.12/), with a JSON file a scenario";
+        let help = "the folder has a folder for each kernel (linux-6.12/), with a JSON file for each scenario";
         return miette!(help = help, "no recordings match");
     }
     let kernels = |part: &str| {
@@ -123,9 +123,9 @@ fn meant(part: &str, names: &BTreeSet<&str>) -> String {
 }
 
 /// Compares the recordings in `files` with what is simulated.
-fn simulated(files: Files, fidelity: &Fidelity, places: &Places) -> miette::Result<Judged> {
+fn simulated(files: Files, fidelity: &Fidelity, outputs: &OutputPaths) -> miette::Result<Judged> {
     let given = fidelity.costs.as_deref().map(given).transpose()?;
-    places.check_inputs()?;
+    outputs.check_inputs()?;
     let mut scenarios = Vec::new();
     let mut skipped: Vec<String> = Vec::new();
     let mut notes: Vec<String> = Vec::new();
@@ -205,7 +205,7 @@ fn simulated(files: Files, fidelity: &Fidelity, places: &Places) -> miette::Resu
     Ok(Judged { cells: all, lead, notes, skipped, interrupted })
 }
 
-/// Tells it in the ways that are asked for.
+/// Prints the result in the requested forms.
 fn show(judged: &Judged, fidelity: &Fidelity) -> miette::Result<()> {
     let Judged { cells, lead, notes, skipped, .. } = judged;
     let told: Vec<String> = notes.iter().chain(skipped).cloned().collect();
@@ -240,7 +240,7 @@ fn lead(scenarios: &[Scenario], fidelity: &Fidelity) -> String {
             machines.push(machine);
         }
     }
-    let costs = fidelity.costs.as_deref().unwrap_or("those for the kind of machine");
+    let costs = fidelity.costs.as_deref().unwrap_or("the costs of the kind of machine");
     let seeds = if fidelity.repeat > 1 { format!(", the median of {} seeds", fidelity.repeat) } else { String::new() };
     format!(
         "{} scenarios; {}. Simulated with seed {}{seeds}; costs: {costs}.",
@@ -352,7 +352,7 @@ fn scenario(
     Ok(Scenario { recorded, input, plan })
 }
 
-/// What was recorded, as far as it is compared.
+/// Returns the compared part of a recording.
 fn recorded(recording: &Recording, kernel: &str) -> Recorded {
     let tasks = &recording.workload.tasks;
     let confined: BTreeSet<Option<&[u32]>> = tasks.iter().map(|task| task.settings.cpus.as_deref()).collect();
@@ -407,8 +407,8 @@ fn on_disk(dir: &Path) -> miette::Result<Files> {
     let list = |dir: &Path| -> miette::Result<Vec<PathBuf>> {
         let entries = fs::read_dir(dir).and_then(|entries| entries.map(|e| e.map(|e| e.path())).collect());
         entries.map_err(|error: std::io::Error| {
-            let wanted = "name a folder of recordings (folders linux-…, as `vruntime fidelity --record DIR` writes them); \
-                          without one the recordings that come with vruntime are taken";
+            let wanted = "name a folder of recordings (folders linux-…, as `vruntime fidelity --record DIR` writes); the default are the \
+                recordings embedded in vruntime";
             let help = crate::input::help_with(dir, &error, wanted);
             miette!(help = help, "{error}").wrap_err(format!("cannot read the folder {}", dir.display()))
         })

@@ -1,4 +1,4 @@
-//! `--html FILE`: what a command found, as a page to send to somebody.
+//! `--html FILE`: results as a page.
 
 use std::path::Path;
 
@@ -6,9 +6,9 @@ use vruntime_report::{
     Analyses, AnalysisKind, AnalysisOptions, Comparison, Page, ReplayCheck, ReplayRun, Results, TableGroup,
 };
 
+use super::compared_trace::Checked;
 use super::notes::Notes;
-use super::traced::Checked;
-use crate::places;
+use crate::output_paths;
 use crate::simulate::Done;
 
 /// What to look for in a run that is to be shown on a page, and what was asked for besides.
@@ -25,17 +25,17 @@ pub(crate) fn watch_replayed() -> (Vec<AnalysisKind>, AnalysisOptions) {
     (kinds, AnalysisOptions { replayed: true, ..options })
 }
 
-/// What a page calls a file: its name, for whoever reads the page does not have its folders.
+/// Returns the name of a file for a page, without folders.
 pub(crate) fn short(file: &Path) -> String {
     file.file_name().map_or_else(|| file.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-/// So many notes are in a summary; the others are folded.
+/// The most notes in a summary. The others are folded.
 const MOST_NOTES: usize = 3;
 
 /// Writes a page.
 pub(crate) fn write(page: &Page, path: &Path) -> miette::Result<()> {
-    places::write(path, &page.html())
+    output_paths::write(path, &page.html())
 }
 
 /// Adds what the analyses of several runs found, each with its label.
@@ -51,6 +51,9 @@ pub(crate) fn run_page(name: &str, lead: &str, done: &Done) -> Page {
     let analyses = done.analyses.as_deref();
     for sentence in done.results.busy_sentence().into_iter().chain(analyses.map_or_else(Vec::new, Analyses::sentences))
     {
+        page.say(sentence);
+    }
+    for sentence in done.results.group_sentences() {
         page.say(sentence);
     }
     if let Some(detected) = &done.detected {
@@ -115,9 +118,7 @@ pub(crate) fn compare_page(
         page.bars(bars);
     }
     charts(&mut page, &watched);
-    let sub = "The mean over the seeds, and half the range of them where there are several. First the tasks that fare \
-               differently, then the others; among these, those with most CPU time in any run are first."
-        .to_owned();
+    let sub = "Means over the seeds, with half the range. Tasks that differ are first, ordered by CPU time.".to_owned();
     page.tables(TableGroup {
         title: "What differs".to_owned(),
         sub,
@@ -185,12 +186,12 @@ pub(crate) fn replay_page(
 
 /// A page of a trace that was analysed.
 pub(crate) fn trace_page(file: &Path, analyses: &Analyses) -> Page {
-    let mut page = Page::new(short(file), "What the events of this trace say.");
+    let mut page = Page::new(short(file), "Analyses of the events of this trace.");
     for sentence in analyses.busy_sentence().into_iter().chain(analyses.sentences()) {
         page.say(sentence);
     }
     for (index, note) in analyses.notes().into_iter().enumerate() {
-        let note = format!("To know: {note}.");
+        let note = format!("Note: {note}.");
         if index < MOST_NOTES { page.say(note) } else { page.fold(note) }
     }
     let runs = [(short(file), analyses)];

@@ -60,7 +60,7 @@ fn table() -> String {
     let table = grid(&["kernel", "policy", "what changed, and why"], 3, lines);
     let unverified: Vec<&str> = rows().iter().filter(|row| !row.unverified.is_empty()).map(|row| row.name).collect();
     let note = format!(
-        "not compared with the kernel's own text or a recording: {}; vruntime kernels KERNEL says what",
+        "not compared with the kernel's source or a recording: {}; `vruntime kernels KERNEL` lists what",
         unverified.join(", ")
     );
     format!(
@@ -119,7 +119,7 @@ fn features(name: &str) -> miette::Result<String> {
     Ok(text)
 }
 
-/// Machines of so many CPUs show how tunables grow.
+/// The sizes of machines that show how tunables grow.
 const SIZES: [usize; 5] = [1, 2, 4, 8, 64];
 
 /// The tunables of a kernel and their values; those that grow with the machine have a table of their own.

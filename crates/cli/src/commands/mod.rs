@@ -7,6 +7,7 @@ mod bisect;
 #[cfg(target_os = "linux")]
 mod calibrate;
 mod compare;
+mod compared_trace;
 mod diff;
 mod example;
 mod fidelity;
@@ -17,13 +18,12 @@ mod notes;
 pub(crate) mod real;
 #[cfg(target_os = "linux")]
 mod record;
-mod recording;
 mod replay;
+mod replay_input;
 mod reproduce;
 mod run;
 mod section;
 mod trace;
-mod traced;
 
 pub(crate) use analyses::{Asked, word as analysis_word};
 pub(crate) use bisect::bisect;
@@ -51,7 +51,7 @@ use serde_json::{Value, json};
 use vruntime_report::{Results, counted, observed_json, run_json, spread_json};
 
 use crate::benchmarks::Output;
-use crate::places;
+use crate::output_paths;
 use crate::plan::{Plan, run_info};
 use crate::simulate::Done;
 
@@ -91,15 +91,15 @@ fn finished(runs: &[Done]) -> usize {
     runs.iter().filter(|run| !run.outcome.interrupted).count()
 }
 
-/// The results of those of several runs that have come to their end, which after Ctrl-C some have and some have not;
-/// none if none has, or there is only one run.
+/// Returns the results of the complete runs, which after Ctrl-C may be fewer. None if no run is complete, or if there
+/// is only one run.
 fn over_seeds(runs: &[Done]) -> Option<Vec<Results>> {
     let ended = runs.iter().filter(|run| runs.len() > 1 && !run.outcome.interrupted).map(|run| run.results.clone());
     Some(ended.collect()).filter(|ended: &Vec<Results>| !ended.is_empty())
 }
 
-/// What was run and not what came of it: `label` as a comparison or a replay calls it, and else as [`runs_json`] has
-/// it, in `observed` who each run was.
+/// Returns the setup without results: `label` as in a comparison or a replay, otherwise as [`runs_json`], with the
+/// identity of each run in `observed`.
 fn ran_json(label: &str, file: &Path, name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> Value {
     let observed = runs.iter().map(|run| {
         let digest = format!("{:016x}", run.digest);
@@ -138,7 +138,7 @@ fn digests(runs: &[Done]) -> String {
 fn leave(folder: &Path, name: &str, text: &str) -> miette::Result<()> {
     let path = folder.join(name);
     fs::create_dir_all(folder).into_diagnostic().wrap_err_with(|| format!("cannot write {}", path.display()))?;
-    places::write(&path, text)
+    output_paths::write(&path, text)
 }
 
 /// What `leave_results` and a run's traces are called.
@@ -155,7 +155,7 @@ fn tell_notes(runs: &[Done]) {
     let unexplained: u64 = runs.iter().map(|run| run.results.unexplained).sum();
     if unexplained > 0 {
         crate::output::note(&format!(
-            "{} a task ran that nobody had woken: please report this as a fault of vruntime",
+            "{} a task ran without a wakeup: please report this as a fault of vruntime",
             counted(unexplained, "time", "times")
         ));
     }

@@ -9,15 +9,14 @@ use vruntime_workload::program::Group;
 pub(crate) struct Notes {
     /// The gravest first.
     pub(crate) all: Vec<String>,
-    /// So many of them, the first, tell what the replay lacks, or cannot be taken at its word for.
+    /// The number of grave notes, which are first: on missing or doubtful parts of the replay.
     pub(crate) grave: usize,
 }
 
 impl Notes {
     /// Nothing says which kernel this was, and this one is taken for it: it matters to all that follows.
     pub(super) fn kernel_is_unknown(&mut self, assumed: &str) {
-        let note =
-            format!("nothing says which kernel this was: {assumed} is taken for it; --recorded-kernel names another");
+        let note = format!("the trace does not name its kernel: {assumed} is assumed (--recorded-kernel sets another)");
         self.is_guessed(&note);
     }
 
@@ -33,7 +32,7 @@ impl Notes {
         self.grave += 1;
     }
 
-    /// How many of something there were, if any, and what that means: `one` of it, or `several`.
+    /// Adds a note with the count `one` or `several` and its meaning, if the count is above 0.
     fn tell(&mut self, count: u64, one: &str, several: &str, meaning: &str) {
         if count > 0 {
             self.all.push(format!("{}{meaning}", counted(count, one, several)));
@@ -49,74 +48,69 @@ pub(super) fn notes(recorded: &Recorded, jumps: u64, ticks_known: bool) -> Notes
         counts.losses,
         "time the trace has lost events",
         "times the trace has lost events",
-        ": what happened meanwhile is not replayed",
+        ": the replay lacks these events",
     );
     notes.tell(
         counts.broken_switches,
         "switch away from a task is missing",
         "switches away from a task are missing",
-        ": it is taken to have run for what it was charged, and to sleep from then on",
+        ": the task is assumed to run for its charged time and then to sleep",
     );
     notes.tell(
         counts.missing_arrivals,
         "switch from the idle task to another is missing",
         "switches from the idle task to another are missing",
-        ": that one is taken to have come as long before as it was charged for, or when it was woken",
+        ": it is assumed at the wakeup, or as long before as the charged run time",
     );
     notes.tell(
         counts.throttled,
-        "task waited although its own CPU was idle, as one does",
-        "tasks waited although their own CPU was idle, as those do",
-        " whose group has used up its limit (cpu.max): --cgroups says which, and the replay has the limit then",
+        "task waited on an idle CPU, as a throttled task does",
+        "tasks waited on an idle CPU, as throttled tasks do",
+        ": with --cgroups the replay has the limits of their groups (cpu.max)",
     );
     notes.tell(
         counts.frequencies,
         "change of CPU frequency",
         "changes of CPU frequency",
-        ": work is counted at the highest of each CPU, and the replay runs at that, so that it takes less time",
+        ": the replay runs each CPU at its highest frequency, so work takes less time than recorded",
     );
     notes.tell(
         counts.deadline,
         "deadline task is",
         "deadline tasks are",
-        " replayed as the most urgent SCHED_FIFO: traces do not have such parameters",
+        " replayed as SCHED_FIFO of the highest priority: traces lack deadline parameters",
     );
     notes.tell(jumps, "time the clock jumped", "times the clock jumped", ": no time passes there in the replay");
     notes.tell(
         counts.backwards,
-        "event is earlier than those before it and was",
-        "events are earlier than those before them and were",
+        "event is earlier than the event before it and was",
+        "events are earlier than the events before them and were",
         " taken to be simultaneous",
     );
     notes.tell(counts.reused, "pid was", "pids were", " given to a second task");
     notes.tell(
         counts.sharing,
-        "task wakes at the very times of others",
-        "tasks wake at the very times of others",
-        ": which of them comes first is chance, and can stay so for long; judge them together",
+        "task wakes at the same times as other tasks",
+        "tasks wake at the same times as other tasks",
+        ": their order is chance, and can persist; judge them together",
     );
     notes.tell(
         counts.unwoken,
-        "sleep was ended by no event of the trace: it keeps its time",
-        "sleeps were ended by no event of the trace: they keep their times",
+        "sleep has no wakeup event in the trace: its recorded length is kept",
+        "sleeps have no wakeup event in the trace: their recorded lengths are kept",
         "",
     );
-    notes.tell(
-        counts.ungrouped,
-        "task of which nothing says in which group it was: it is",
-        "tasks of which nothing says in which group they were: they are",
-        " in the root group",
-    );
+    notes.tell(counts.ungrouped, "task of unknown group is", "tasks of unknown group are", " in the root group");
     notes.tell(
         counts.bare_groups,
-        "task group of which nothing says what it weighs and whether it has a limit: it",
-        "task groups of which nothing says what they weigh and whether they have limits: each",
-        " weighs 100 and has none; --cgroups tells",
+        "task group of unknown weight and limit",
+        "task groups of unknown weight and limit",
+        ": a weight of 100 and no limit are assumed (--cgroups supplies both)",
     );
     notes.grave = notes.all.len();
     let habit = |habit| recorded.threads.iter().filter(|thread| thread.task.is_some() && thread.habit == habit).count();
     notes.all.push(format!(
-        "of {} {} sleep by a clock of their own, {} for a constant time, {} until recorded times, {} until others wake them",
+        "of {} {} sleep periodically, {} for a constant time, {} until recorded times, {} until other tasks wake them",
         counted(recorded.workload.tasks.len() as u64, "task", "tasks"),
         habit(Habit::Periodic),
         habit(Habit::Relative),
@@ -125,14 +119,14 @@ pub(super) fn notes(recorded: &Recorded, jumps: u64, ticks_known: bool) -> Notes
     ));
     notes.tell(
         counts.confined,
-        "task waited beside an idle CPU and is taken to be confined to its own",
-        "tasks waited beside an idle CPU and are taken to be confined to theirs",
+        "task waited beside an idle CPU and is assumed to be pinned to its CPU",
+        "tasks waited beside an idle CPU and are assumed to be pinned to their CPUs",
         "",
     );
     notes.tell(
         counts.affinities,
-        "task is confined to the CPUs that the machine says (Cpus_allowed_list), its own or its parent's",
-        "tasks are confined to the CPUs that the machine says (Cpus_allowed_list), their own or their parent's",
+        "task has a recorded affinity (Cpus_allowed_list), its own or its parent's",
+        "tasks have a recorded affinity (Cpus_allowed_list), their own or their parent's",
         "",
     );
     let groups = match recorded.workload.groups.len().saturating_sub(1) {
@@ -145,7 +139,7 @@ pub(super) fn notes(recorded: &Recorded, jumps: u64, ticks_known: bool) -> Notes
         "tasks begin",
         &format!(" in task groups other than the root, of which there {groups}"),
     );
-    notes.tell(counts.hotplug, "time", "times", " a CPU goes offline or comes back, as it did in the recording");
+    notes.tell(counts.hotplug, "time", "times", " a CPU goes offline or online, as recorded");
     notes.tell(counts.moves, "time", "times", " a task is moved to another group");
     let of_groups = |has: fn(&Group) -> bool| recorded.workload.groups.iter().filter(|group| has(group)).count() as u64;
     notes.tell(
@@ -160,24 +154,24 @@ pub(super) fn notes(recorded: &Recorded, jumps: u64, ticks_known: bool) -> Notes
             counts.autogrouped,
             "task begins",
             "tasks begin",
-            " in the autogroups that the machine says; others are in their parent's, or in one of their process",
+            " in recorded autogroups; other tasks are in their parent's, or in one of their process",
         );
     }
     let clocks =
         recorded.threads.iter().filter(|thread| thread.task.is_some() && thread.computes_for.is_some()).count();
-    notes.tell(clocks as u64, "task computes", "tasks compute", " until a time, whoever has the CPU meanwhile");
+    notes.tell(clocks as u64, "task computes", "tasks compute", " until a point in time, whether preempted or not");
     let ticks = recorded.ticks.filter(|_| ticks_known).map_or(0, |ticks| ticks.hz);
     notes.tell(
         u64::from(ticks),
-        "tick a second comes when it",
-        "ticks a second come when they",
-        " came in the recording, as its charges (sched_stat_runtime) show",
+        "tick a second is at the recorded time",
+        "ticks a second are at the recorded times",
+        " (from sched_stat_runtime)",
     );
     notes.tell(
         counts.endless,
-        "task computed until the trace ended and goes on",
-        "tasks computed until the trace ended and go on",
-        " as long as the replay lasts",
+        "task computed until the trace ended, and continues",
+        "tasks computed until the trace ended, and continue",
+        " to the end of the replay",
     );
     notes.tell(counts.running_at_start, "task", "tasks", " ran when the trace began");
     notes.tell(counts.left_out, "migration thread is", "migration threads are", " left out: the simulator has its own");

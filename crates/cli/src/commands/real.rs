@@ -21,19 +21,19 @@ use super::leave;
 use crate::args::Real;
 use crate::commands::run::log_settings;
 use crate::input::Input;
-use crate::places::Places;
+use crate::output_paths::OutputPaths;
 use crate::rtapp_log::RtAppLog;
-use crate::{Ended, complaint, input, interrupt, located, output};
+use crate::{Ended, complaint, error_place, input, interrupt, output};
 
 pub(crate) fn real(real: &Real) -> miette::Result<Ended> {
     let files: &[&str] = if real.no_trace { &["results.json"] } else { &["results.json", "trace.txt", "cgroups.txt"] };
-    let places = Places::default().reads([&real.file]).folder("--out", real.out.as_deref(), files);
-    let places = places.rtapp_log(real.rtapp_log.as_deref());
-    places.check()?;
+    let outputs = OutputPaths::default().reads([&real.file]).folder("--out", real.out.as_deref(), files);
+    let outputs = outputs.rtapp_log(real.rtapp_log.as_deref());
+    outputs.check()?;
     let input = input::read_real(&real.file, real.duration, real.strict)?;
-    places.check_inputs()?;
+    outputs.check_inputs()?;
     let ends = real.duration.or(input.workload.duration);
-    input::suspect(ends.map_or_else(Vec::new, |end| located::too_late(&input, end)), real.strict)?;
+    input::suspect(ends.map_or_else(Vec::new, |end| error_place::too_late(&input, end)), real.strict)?;
     let trace = real.out.as_ref().filter(|_| !real.no_trace).map(|folder| folder.join("trace.txt"));
     if let Some(folder) = &real.out {
         fs::create_dir_all(folder).into_diagnostic().wrap_err_with(|| format!("cannot make {}", folder.display()))?;
@@ -105,10 +105,7 @@ fn left(folder: &std::path::Path, runs: &[Measured]) -> String {
     };
     let groups = run.groups_file.as_ref().map(|file| format!(" --cgroups {}", file.display())).unwrap_or_default();
     let trace = trace.display();
-    format!(
-        "results are in {}; what the kernel recorded is {trace}: vruntime replay {trace}{groups}\n",
-        folder.display()
-    )
+    format!("results are in {}; the kernel's trace is {trace}: vruntime replay {trace}{groups}\n", folder.display())
 }
 
 fn report(name: &str, runs: &[Measured], results: &[Results]) -> String {
@@ -143,9 +140,9 @@ fn over_runs(runs: &[Measured], results: &[Results]) -> Option<Vec<Results>> {
 
 /// What else the machine did, in a line or two.
 fn besides(others: Option<&[Resident]>, unseen: Option<f64>) -> String {
-    /// So many are named.
+    /// The most names in the note.
     const NAMED: usize = 3;
-    /// Less of a CPU is not told: idle time is known to 10 ms.
+    /// The least part of a CPU that is reported: idle time is known to 10 ms.
     const LEAST: f64 = 0.01;
     let percent = |resident: &Resident| 100.0 * resident.taken();
     let mut text = String::new();
@@ -156,13 +153,13 @@ fn besides(others: Option<&[Resident]>, unseen: Option<f64>) -> String {
         let most: Vec<String> =
             others.iter().take(NAMED).map(|resident| format!("{} {:.2} %", resident.name, percent(resident))).collect();
         let most = if most.is_empty() { String::new() } else { format!(": {}", most.join(", ")) };
-        let _ = writeln!(text, "besides, other tasks took {all:.2} % of a CPU in {rate:.1} turns a second{most}");
+        let _ = writeln!(text, "other tasks used {all:.2} % of a CPU in {rate:.1} turns a second{most}");
     }
     if let Some(unseen) = unseen.filter(|&unseen| unseen >= LEAST) {
         let took = 100.0 * unseen;
         let _ = match others {
             Some(_) => writeln!(text, "tasks that ended meanwhile, interrupts and the host took {took:.2} % more"),
-            None => writeln!(text, "besides, other tasks, interrupts and the host took {took:.2} % of a CPU"),
+            None => writeln!(text, "other tasks, interrupts and the host used {took:.2} % of a CPU"),
         };
     }
     text
@@ -340,7 +337,7 @@ mod tests {
 
     use super::*;
 
-    /// As `run` shows them: a group's weight and limit are those that it has in the end, and what comes later is not.
+    /// As in `run`, a group has its final weight and limit, without changes after the end.
     #[test]
     fn groups_are_told_as_changes_have_left_them() {
         let max = |quota| Bandwidth { quota, period: 100_000_000, burst: 0 };

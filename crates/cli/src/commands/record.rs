@@ -11,7 +11,7 @@ use vruntime_sim::Costs;
 use vruntime_trace::recording::Recording;
 
 use crate::args::Record;
-use crate::places::Places;
+use crate::output_paths::OutputPaths;
 use crate::{Ended, complaint, interrupt, machine_file, output};
 
 /// How long a recording without a command takes unless `--duration` says otherwise.
@@ -19,7 +19,7 @@ const DURATION: Duration = Duration::from_secs(10);
 
 pub(crate) fn record(arguments: &Record) -> miette::Result<Ended> {
     let path = &arguments.out;
-    Places::default().file("--out", Some(path)).check()?;
+    OutputPaths::default().file("--out", Some(path)).check()?;
     let replaced = path.is_file();
     let focus = arguments.cgroup.as_deref().map(focus).transpose()?;
     vruntime_linux::may_record().map_err(|error| refused(&error))?;
@@ -83,8 +83,8 @@ fn calibration(arguments: &Record) -> miette::Result<Calibration> {
     let replaced = plausible(&mut calibration);
     if !replaced.is_empty() {
         calibration.notes.push(format!(
-            "the machine was busy while its costs were measured: {} as usual ({}); measure them on an idle machine with vruntime \
-             calibrate, and replay with --recorded-machine host",
+            "the machine was busy during the measurement of its costs: {} as usual ({}); run `vruntime calibrate` on the idle machine, and \
+             replay with --recorded-machine host",
             if replaced.len() == 1 { "one is taken to be" } else { "some are taken to be" },
             replaced.join(", ")
         ));
@@ -92,7 +92,7 @@ fn calibration(arguments: &Record) -> miette::Result<Calibration> {
     Ok(calibration)
 }
 
-/// A measured cost counts up to so many times what is usual, and this much more, nanoseconds.
+/// A measured cost counts up to this multiple of the usual cost, plus this number of nanoseconds.
 const PLAUSIBLE: (u64, u64) = (4, 2000);
 
 /// Replaces costs that no machine of this kind has: on a busy one they have what others ran meanwhile in them. Returns

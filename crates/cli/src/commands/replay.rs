@@ -14,12 +14,12 @@ use vruntime_workload::program::Workload;
 
 use super::html;
 use super::notes::{Notes, notes};
-use super::recording::{self, guessed, read, tell_left_out, tell_substitute};
+use super::replay_input::{self, guessed, read, tell_left_out, tell_substitute};
 use super::section::Section;
 use super::{of_seeds, ran_json};
 use crate::args::{Model, Replay, Seeds, Wakeups};
 use crate::input::Input;
-use crate::places::Places;
+use crate::output_paths::OutputPaths;
 use crate::plan::{Plan, machine_words, overrides_of_trace, report_of_trace, tell};
 use crate::simulate::{self, Done, Failure, Job};
 use crate::trace_file::cgroups;
@@ -31,8 +31,8 @@ const TRACES: [&str; 2] = ["trace.perfetto-trace", "trace.txt"];
 pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     // What is wrong on the command line is told before a long file is read.
     let folders = ["replayed", "what-if"].map(|run| arguments.out.as_ref().map(|folder| folder.join(run)));
-    let places = places(arguments, &folders);
-    places.check()?;
+    let outputs = output_paths(arguments, &folders);
+    outputs.check()?;
     let asked = Asked::read(arguments)?;
     let watched = arguments.reports.html.is_some();
     let analyses = || {
@@ -55,7 +55,7 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
         recording = recording.with_policies(section.policies()).with_processes(section.processes());
     }
     let programs = Programs::new(arguments, &asked, &recording)?;
-    places.check_inputs()?;
+    outputs.check_inputs()?;
     let jobs = programs.jobs(folders, watched, arguments.seeds, arguments.model.target);
     let runs = run(&jobs, usize::from(arguments.seeds.repeat)).into_iter();
     let runs = runs
@@ -106,13 +106,13 @@ fn by_side<'a>(runs: &'a [Done], arguments: &Replay) -> Vec<&'a [Done]> {
 }
 
 /// Returns what the command will write: its reports, and traces in these folders.
-fn places(arguments: &Replay, folders: &[Option<PathBuf>]) -> Places {
+fn output_paths(arguments: &Replay, folders: &[Option<PathBuf>]) -> OutputPaths {
     let inputs = std::iter::once(&arguments.file).chain(&arguments.cgroups).chain(&arguments.beside);
-    let mut places = Places::default();
+    let mut outputs = OutputPaths::default();
     for folder in folders.iter().flatten() {
-        places = places.folder("--out", Some(folder), &TRACES);
+        outputs = outputs.folder("--out", Some(folder), &TRACES);
     }
-    arguments.reports.places(places.reads(inputs))
+    arguments.reports.output_paths(outputs.reads(inputs))
 }
 
 /// What the command line names besides the trace.
@@ -121,7 +121,7 @@ struct Asked {
     beside: Vec<Input>,
     /// The machine it was recorded on, if the user describes it.
     recorded_on: Option<Topology>,
-    /// The highest frequency of each of its CPUs; empty if nobody says.
+    /// The highest frequency of each of its CPUs; empty if unknown.
     highest_khz: Vec<u32>,
     cgroups: Option<Cgroups>,
     /// What the recording says itself, if `vruntime record` made it.
@@ -180,13 +180,13 @@ impl<'a> Programs<'a> {
             overrides: overrides_of_trace(Some(machine), &arguments.model),
             keep_times: arguments.wakeups == Wakeups::Recorded,
         };
-        let replay = vruntime_replay::Replay::with_runner(recording, &setup, &recording::run);
+        let replay = vruntime_replay::Replay::with_runner(recording, &setup, &replay_input::run);
         let replay = replay.map_err(report_of_trace)?;
         tell_substitute(&arguments.file, replay.substitute.as_ref());
         let with_hotplug = |(_, input): &(&PathBuf, &Input)| !input.workload.hotplug.is_empty();
         for (file, _) in arguments.beside.iter().zip(beside).filter(with_hotplug) {
             output::note(&format!(
-                "[[hotplug]] of {} is left out: whoever runs beside a recording has no say about its machine",
+                "[[hotplug]] of {} is left out: a workload beside a recording cannot change its machine",
                 file.display()
             ));
         }
@@ -199,10 +199,10 @@ impl<'a> Programs<'a> {
             let left = counted(
                 unreached as u64,
                 "task is left as it was, although the one that forked it is not",
-                "tasks are left as they were, although those that forked them are not",
+                "tasks are unchanged, although the tasks that forked them are changed",
             );
             output::note(&format!(
-                "{left}: a rule is of the tasks it names. tree=PID names a task and all that it forks"
+                "{left}: a rule changes only the tasks that it names. tree=PID names a task and all its descendants"
             ));
         }
         rules::tell_idle_groups(rules, &replay.recorded.workload.groups, "trace");
@@ -261,7 +261,7 @@ impl<'a> Programs<'a> {
         ReplayCheck::over(counted.into_iter().map(check).collect()).unwrap_or_default()
     }
 
-    /// Why a run failed: what the kernel refuses a task is told with the rule that gives the task its policy.
+    /// An error of a run. For a request of a task that the kernel rejects, it names the rule that set the policy.
     fn refused(&self, failure: Failure, rules: &Rules) -> miette::Report {
         let what_if = self.what_if.as_ref().map(|what_if| &what_if.workload);
         match &failure {
@@ -340,7 +340,7 @@ fn where_traces_are(arguments: &Replay, programs: &Programs<'_>, folder: &Path) 
     )
 }
 
-/// Leaves the page and the tables that are asked for.
+/// Writes the requested page and tables.
 fn leave_reports(
     arguments: &Replay,
     programs: &Programs<'_>,
@@ -415,7 +415,7 @@ fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &Repl
         text.push_str(&fit_text(&check.summary(), ""));
         text.push_str("\n\n");
     }
-    text.push_str("To know:\n");
+    text.push_str("Notes:\n");
     for note in &notes.all {
         text.push_str(&fit_text(note, "  "));
         text.push('\n');
@@ -432,7 +432,7 @@ fn text(arguments: &Replay, programs: &Programs<'_>, notes: &Notes, check: &Repl
         text.push('\n');
         text.push_str(&table);
         if check.verdict() == Some(Verdict::Poor) {
-            text.push_str("\nThe verdict on the replay is poor: do not rely on this what-if.\n");
+            text.push_str("\nThe replay reproduces the recording poorly: do not rely on this what-if.\n");
         }
         for sentence in [check.progress_sentence(), check.what_if_sentence()].into_iter().flatten() {
             text.push('\n');
@@ -465,16 +465,13 @@ fn remedies(arguments: &Replay, replay: &vruntime_replay::Replay<'_>, check: &Re
     let mut remedies = Vec::new();
     if arguments.cgroups.is_none() && !replay.recording().has_groups() {
         remedies.push(
-            "Nothing says in which task groups and autogroups the tasks were: `vruntime record` writes that into the recording, \
-             and --cgroups FILE adds it to another (docs/replay.md)"
+            "The task groups and autogroups of the tasks are unknown: `vruntime record` records them, and --cgroups FILE supplies them (docs/replay.md)"
                 .to_owned(),
         );
     }
     if check.unplaced().is_some() {
-        remedies.push(
-            "Switches are missing in this recording: some machines hide them from perf; try `vruntime record`"
-                .to_owned(),
-        );
+        remedies
+            .push("This recording lacks switches: some machines hide them from perf; try `vruntime record`".to_owned());
     }
     if let Some(substitute) = &replay.substitute {
         remedies.push(format!(

@@ -19,7 +19,7 @@ use vruntime_workload::program::Workload;
 use super::leave;
 use crate::args::{Model, Reproduce, Which};
 use crate::input::{self, Input};
-use crate::places::Places;
+use crate::output_paths::OutputPaths;
 use crate::plan::plan;
 use crate::simulate::Failure;
 use crate::{Ended, interrupt, output, simulate};
@@ -58,9 +58,9 @@ impl Experiment {
     pub(crate) fn what(self) -> &'static str {
         match self {
             Self::Cpurc => "A compilation gets the share it is guaranteed (2.6.15-cpurc, and weights under 6.12)",
-            Self::Ctxsw => "What a context switch costs, with knobs and with constants (2.6.22, 2.6.23, 6.12)",
-            Self::GroupSwitches => "What it costs to count context switches by group, 30 levels deep (3.10, 6.12)",
-            Self::IdleGroups => "What ten thousand idle groups cost (3.10, 3.12)",
+            Self::Ctxsw => "The cost of a context switch, with knobs and with constants (2.6.22, 2.6.23, 6.12)",
+            Self::GroupSwitches => "The cost of counting context switches by group, 30 levels deep (3.10, 6.12)",
+            Self::IdleGroups => "The cost of ten thousand idle groups (3.10, 3.12)",
             Self::SpuriousMigration => "Five threads that should stay where they are (3.17, 3.18, 6.12)",
         }
     }
@@ -81,8 +81,8 @@ pub(crate) fn reproduce(reproduce: &Reproduce) -> miette::Result<Ended> {
         native::instructions::perform(task)?;
         return Ok(Ended::Well);
     }
-    let places = Places::default();
-    places.folder("--out", reproduce.out.as_deref(), &["reproduce.json", "reproduce.html"]).check()?;
+    let outputs = OutputPaths::default();
+    outputs.folder("--out", reproduce.out.as_deref(), &["reproduce.json", "reproduce.html"]).check()?;
     let one = match reproduce.name {
         Which::All => None,
         Which::One(experiment) => Some(experiment),
@@ -153,7 +153,7 @@ fn simulate(workload: &Workload, config: &Config, sink: &mut dyn Sink) -> miette
     if outcome.interrupted { Err(miette::miette!("the experiment was interrupted")) } else { Ok(outcome) }
 }
 
-/// What everybody got in one run.
+/// Returns the results of one run.
 fn results(workload: &Workload, config: &Config) -> miette::Result<Results> {
     let mut collector = Collector::new(config.machine.topology.nr_cpus());
     simulate(workload, config, &mut collector)?;

@@ -15,25 +15,25 @@ use crate::args::Run;
 use crate::input::{Input, Says};
 use crate::plan::{Plan, kernels_of, machine_words, plan};
 use crate::simulate::{Done, Failure, Job};
-use crate::{Ended, input, located, output, rules, simulate, tables};
+use crate::{Ended, error_place, input, output, rules, simulate, tables};
 
 pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let options = &run.options;
-    let places = options.places().rtapp_log(run.rtapp_log.as_deref());
-    let places = run.reports.places(places.reads([&run.file]));
-    places.check()?;
+    let outputs = options.output_paths().rtapp_log(run.rtapp_log.as_deref());
+    let outputs = run.reports.output_paths(outputs.reads([&run.file]));
+    outputs.check()?;
     let rules = rules::read(&run.map)?;
     let mut input = input::read(&run.file, options.duration, options.strict)?;
     if !rules.is_empty() {
         input.workload = rules::applied(&rules, &input, &run.file)?;
     }
     let mut plan = plan(&input, run.kernel.as_deref(), run.machine.as_deref(), &options.model)?;
-    places.check_inputs()?;
+    outputs.check_inputs()?;
     rules.check_cpus(plan.config.machine.topology.nr_cpus())?;
     plan.config.duration = options.duration;
     plan.config.strict = options.strict;
     let ends = options.duration.or(input.workload.duration);
-    input::suspect(ends.map_or_else(Vec::new, |end| located::too_late(&input, end)), options.strict)?;
+    input::suspect(ends.map_or_else(Vec::new, |end| error_place::too_late(&input, end)), options.strict)?;
     if run.kernel.is_none() && kernels_of(&input).len() > 1 {
         output::note(&format!("the file names several kernels; this is {}, `vruntime compare` runs all", plan.kernel));
     }
@@ -79,7 +79,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     let written = simulate::all_written(&runs).and(left());
     tell_notes(&runs);
     if let (None, Some(run)) = (ends, runs.iter().find(|run| !run.outcome.interrupted)) {
-        input::suspect(located::too_late(&input, run.outcome.end), options.strict)?;
+        input::suspect(error_place::too_late(&input, run.outcome.end), options.strict)?;
     }
     let analysed = match (&wanted, runs.first().and_then(|run| run.analyses.as_ref())) {
         (Some((_, options)), Some(analyses)) => check(analyses, options, None),
@@ -112,7 +112,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     })
 }
 
-/// Leaves the page and the tables that are asked for.
+/// Writes the requested page and tables.
 fn leave_reports(run: &Run, name: &str, head: &str, runs: &[Done]) -> miette::Result<()> {
     let Some(first) = runs.first() else { return Ok(()) };
     if let Some(path) = &run.reports.html {
@@ -126,11 +126,11 @@ fn leave_reports(run: &Run, name: &str, head: &str, runs: &[Done]) -> miette::Re
     tables::write(&run.reports.tables, "run", vec![all.into()], &notes)
 }
 
-/// So many rows of a table of an analysis are shown; JSON has all.
+/// The most printed rows of an analysis. JSON has all.
 const ANALYSED_ROWS: usize = 25;
-/// So many benchmarks of a run print their lines; JSON has all.
+/// The most benchmarks of a run that print their lines. JSON has all.
 const BENCHMARKS: usize = 20;
-/// So many violations of a run are told; JSON has more.
+/// The most printed violations of a run. JSON has more.
 const TOLD: usize = 8;
 
 /// What the detector says of a run, a sentence a violation.
@@ -139,12 +139,13 @@ fn detections(run: &Done) -> Option<String> {
     let (window, seed) = (detected.window_ns as f64 / 1e6, run.seed);
     let mut text = String::new();
     if detected.windows < 3 {
-        text = format!("detect, seed {seed}: the run is shorter than three windows of {window} ms and says nothing\n");
+        text =
+            format!("detect, seed {seed}: the run is too short for a result; it needs three windows of {window} ms\n");
     } else if detected.violations.is_empty() {
         let (windows, wasted) = (detected.windows, detected.wasted_cpus);
         text = format!(
-            "detect, seed {seed}: nothing that lasts in {windows} windows of {window} ms; at most {wasted:.1} tasks waited beside \
-             idle CPUs in the mean of one\n"
+            "detect, seed {seed}: no lasting waits beside idle CPUs in {windows} windows of {window} ms. In the worst window, {wasted:.1} \
+             tasks on average waited although an idle CPU could have run them\n"
         );
     }
     for violation in detected.violations.iter().take(TOLD) {
@@ -220,7 +221,7 @@ fn report(head: &str, runs: &[Done], analysed: bool) -> String {
         let ended = over_seeds.as_ref().map_or(0, Vec::len);
         let (seed, all) = (first.seed, runs.len());
         parts.push(match ended {
-            0 => format!("Above: seed {seed}. None of {all} seeds came to its end.\n"),
+            0 => format!("Above: seed {seed}. None of {all} seeds was completed.\n"),
             _ if ended == all => format!("Above: seed {seed}. Over all {all} seeds:\n"),
             _ => format!("Above: seed {seed}. Over the {ended} of {all} seeds that came to their end:\n"),
         });

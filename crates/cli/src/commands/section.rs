@@ -178,7 +178,7 @@ impl Section {
         // Each part stays in its order.
         check.tasks.sort_by_key(|task| !inside(task));
         notes.all.push(format!(
-            "the recording is about the task group {path}: the table begins with its {}, and all others are its background",
+            "the recording is of the task group {path}: the table begins with its {}, and all other tasks are background",
             counted(count, "task", "tasks")
         ));
     }
@@ -282,7 +282,7 @@ struct Part {
 
 impl Part {
     fn of(file: &str, recording: &Recording, part: &str) -> miette::Result<Self> {
-        let help = "record it again; `vruntime trace info` tells what is in the file";
+        let help = "record it again; `vruntime trace info` describes the file";
         let missing = || miette!(help = help, "{file} is a recording without the part `{part}`");
         let text = recording.part(part).ok_or_else(missing)?.to_owned();
         let at = recording.offset(part).unwrap_or(0);

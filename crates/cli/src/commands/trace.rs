@@ -11,14 +11,14 @@ use vruntime_report::{DataTable, Kind as Column, fit_text, grid};
 use vruntime_trace::read::{self, Kind, Needs, Notes, Summary, Tally, TaskSummary};
 
 use crate::args::{Trace, TraceCommand, TraceInfo};
-use crate::places::Places;
+use crate::output_paths::OutputPaths;
 use crate::trace_file::{ROUND, explain, open};
 use crate::{Ended, interrupt, output, tables};
 
-/// Tasks and events shown unless all are asked for.
+/// The default number of tasks and events.
 const SHOWN: usize = 15;
 /// Clocks such as `x86-tsc`, `counter` and `uptime`.
-pub(super) const COUNTS_FOR_TIME: &str = "times are counts of a clock without a unit, taken for nanoseconds";
+pub(super) const COUNTS_FOR_TIME: &str = "times have no unit: they are read as nanoseconds";
 
 pub(crate) fn trace(trace: &Trace) -> miette::Result<Ended> {
     match &trace.command {
@@ -29,7 +29,7 @@ pub(crate) fn trace(trace: &Trace) -> miette::Result<Ended> {
 }
 
 fn info(arguments: &TraceInfo) -> miette::Result<Ended> {
-    arguments.tables.places(Places::default().reads([&arguments.file])).check()?;
+    arguments.tables.output_paths(OutputPaths::default().reads([&arguments.file])).check()?;
     let mut events = open(&arguments.file)?;
     let mut summary = Summary::new();
     let mut ended = Ended::Well;
@@ -115,14 +115,14 @@ fn as_text(path: &Path, summary: &Summary, notes: &Notes, needs: &Needs, recorde
     };
     let told = |sentences: &[String]| sentences.iter().map(|told| fit_text(told, "  ")).collect::<Vec<String>>();
     section("Recorded beside the events", &told(recorded));
-    section("To know", &told(&findings(summary, notes, &tasks)));
-    let verdict = if needs.replayable { "For a replay these are missing" } else { "It cannot be replayed; missing" };
+    section("Notes", &told(&findings(summary, notes, &tasks)));
+    let verdict = if needs.replayable { "A replay lacks" } else { "A replay is impossible without" };
     section(verdict, &told(&needs.missing));
     // A command stays one line, to be copied.
     let commands: Vec<String> = needs.record.iter().map(|command| format!("  {command}")).collect();
-    section("This would have recorded them", &commands);
+    section("Command that records them", &commands);
     if needs.missing.is_empty() {
-        lines.push("For a replay nothing is missing.\n".to_owned());
+        lines.push("A replay lacks nothing.\n".to_owned());
     }
     lines.join("\n")
 }
@@ -139,7 +139,7 @@ fn events_table(summary: &Summary, span: u64, all: bool) -> String {
     )
 }
 
-/// `moves`: the trace says who was moved.
+/// Returns the table of tasks. `moves`: the trace has migrations.
 fn tasks_table(tasks: &[&TaskSummary], span: u64, tgid: bool, moves: bool, all: bool) -> String {
     let shown = if all { tasks.len() } else { SHOWN };
     let share = |ns: u64| if span == 0 { "-".to_owned() } else { format!("{:.2}", ns as f64 * 100.0 / span as f64) };
@@ -219,7 +219,7 @@ fn ranges(cpus: &[u32]) -> String {
     if runs.len() > 16 { format!("{},...", runs[..16].join(",")) } else { runs.join(",") }
 }
 
-/// What a reader should know of the file before he trusts it.
+/// Returns findings on the quality of the file.
 fn findings(summary: &Summary, notes: &Notes, tasks: &[&TaskSummary]) -> Vec<String> {
     let (losses, lost) = summary.lost();
     let clock = summary.clock();
@@ -231,30 +231,29 @@ fn findings(summary: &Summary, notes: &Notes, tasks: &[&TaskSummary]) -> Vec<Str
         (tally.count, format!("{what}{first}"))
     };
     let counted = [
-        (losses, "places where events were lost".to_owned()),
-        (lost, "events lost there, as far as it says".to_owned()),
+        (losses, "gaps where events were lost".to_owned()),
+        (lost, "events lost in these gaps, as far as the file counts them".to_owned()),
         (notes.overwritten.unwrap_or(0), "events overwritten before the buffer was read".to_owned()),
         (
             summary.missing_arrivals(),
-            "switches from the idle task to another are missing, which is taken to have come when it was woken, \
-             or as long before as it was charged for"
+            "missing switches from the idle task to another task (assumed at its wakeup, or as long before as its charged run time)"
                 .to_owned(),
         ),
         (
             summary.broken_switches(),
-            "switches from a task that had not come, so that something is missing before".to_owned(),
+            "switches away from a task that was not running: its switch to the CPU is missing".to_owned(),
         ),
-        (clock.jumps(), "jumps of the clock (the span is the sum of what lies between)".to_owned()),
+        (clock.jumps(), "jumps of the clock (the span is the sum of the times between them)".to_owned()),
         (clock.strays(), "events far in time from their neighbours (left out of the span)".to_owned()),
         (clock.unordered(), "events earlier than the one before them in the file".to_owned()),
-        tally(&notes.not_understood, "lines that are no events, nor anything else known"),
-        tally(&notes.malformed, "events whose fields are not what the kernel prints"),
+        tally(&notes.not_understood, "lines of unknown content"),
+        tally(&notes.malformed, "events with unexpected fields"),
         tally(&notes.cut_lines, "lines longer than 64 KiB, which were cut"),
-        (summary.impossible_pids(), "mentions of pids that no Linux gives".to_owned()),
+        (summary.impossible_pids(), "pids beyond the range of Linux".to_owned()),
         (tasks_that(|task| task.running_at_start), "tasks that were running when the trace began".to_owned()),
         (sum(|task| task.renames), "changes of tasks' names".to_owned()),
         (sum(|task| task.reuses), "pids given to a new task".to_owned()),
-        (unwoken, "times a task ran after a sleep that no event ended".to_owned()),
+        (unwoken, "sleeps that ended without a wakeup event".to_owned()),
     ];
     let mut found: Vec<String> = counted
         .into_iter()

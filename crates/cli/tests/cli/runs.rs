@@ -280,7 +280,7 @@ fn shares_that_have_not_settled_are_noted() {
     let of_table = fs::read_to_string(folder.path().join("tables/notes.csv")).unwrap();
     for told in [text(&output.stderr), notes, fs::read_to_string(&page).unwrap(), of_table] {
         let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(told.contains("shares had not settled when the run ended"), "{told}");
+        assert!(told.contains("shares still changed at the end of the run"), "{told}");
     }
     assert!(!text(&vruntime(&["run", &file, "--duration", "300s"]).stderr).contains("had not settled"));
 }

@@ -59,7 +59,7 @@ fn ctrl_c_keeps_what_there_is() {
 fn ctrl_c_tells_of_seeds_none_of_which_came_to_its_end() {
     let run = ["run", "forever.json", "--machine", "2", "--duration", "100000s", "--repeat", "3"];
     let printed = stopped(&run, "trace.txt");
-    assert!(printed.contains("Above: seed 1. None of 3 seeds came to its end.\n"), "{printed}");
+    assert!(printed.contains("Above: seed 1. None of 3 seeds was completed.\n"), "{printed}");
     assert!(!printed.contains("Over "), "{printed}");
 }
 

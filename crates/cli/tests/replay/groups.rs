@@ -23,7 +23,7 @@ fn traces_are_compared_in_the_groups_they_were_in() {
     let told = fails(&[&compare[..], &cgroups, &cgroups[..2], &cgroups[..2]].concat(), b"");
     assert!(told.contains("3 times --cgroups for 1 trace") && told.contains("once for each"), "{told}");
     let told = fails(&["compare", "no.json", "--cgroups", CGROUPS], b"");
-    assert!(told.contains("none of these files is one"), "{told}");
+    assert!(told.contains("none of these files is a trace"), "{told}");
 }
 
 /// Which of the runs a column is of is told, and how long the groups waited in both.
@@ -97,11 +97,7 @@ fn tasks_are_pinned_as_the_machine_says() {
         .filter_map(|task| Some((task["name"].as_str()?, task["confined_to"].as_u64()?)))
         .collect();
     assert_eq!(confined.len(), 3, "{json}");
-    assert!(
-        json["notes"].to_string().contains("3 tasks are confined to the CPUs that the machine says"),
-        "{}",
-        json["notes"]
-    );
+    assert!(json["notes"].to_string().contains("3 tasks have a recorded affinity"), "{}", json["notes"]);
     assert!(json["check"]["worst_cpu_share_off"].as_f64().is_some_and(|off| off < 0.03), "{}", json["check"]);
 }
 
@@ -226,7 +222,7 @@ fn tasks_are_replayed_in_the_autogroups_they_were_in() {
     let trace = spinning(&[&[11, 12, 13]]);
     let old = json(&["replay", "-", "--json", "--cgroups", &path, "--kernel", "2.6.23"], trace.as_bytes());
     assert!(permille(&old, "spin-13", "what_if") < 400, "{old}");
-    assert!(old["notes"].to_string().contains("3 tasks begin in the autogroups that the machine says"), "{old}");
+    assert!(old["notes"].to_string().contains("3 tasks begin in recorded autogroups"), "{old}");
     let folder = tempfile::tempdir().expect("there is room");
     let file = folder.path().join("spin.txt");
     std::fs::write(&file, trace).expect("it can be written");
@@ -344,7 +340,7 @@ fn whether_there_were_autogroups_shows() {
         of.iter().fold(spinning(&[turns]), |text, (from, to)| text.replace(from, to))
     };
     let (grouped, alike) = (with_processes(&[11, 13, 12, 13]), with_processes(&[11, 12, 13]));
-    let told = "nothing says whether autogroup was on: taken to have been";
+    let told = "the trace does not say whether autogroup was on: it is assumed";
     let replayed = |trace: &str, more: &[&str]| json(&[&["replay", "-", "--json"], more].concat(), trace.as_bytes());
     let is_told = |replayed: &serde_json::Value| replayed["notes"].to_string().contains(told);
     let share = |replayed: &serde_json::Value| (permille(replayed, "spin-13", "replayed") + 5) / 10;

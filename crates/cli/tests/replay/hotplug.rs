@@ -15,7 +15,7 @@ fn a_cpu_is_offline_in_the_replay_when_it_was_in_the_recording() {
     for file in ["trace.txt", "trace.perfetto-trace"] {
         let trace = format!("{out}/{file}");
         let text = well(&["replay", &trace], b"");
-        let told = "\n  2 times a CPU goes offline or comes back, as it did in the recording\n";
+        let told = "\n  2 times a CPU goes offline or online, as recorded\n";
         assert!(text.contains(told) && !text.contains("confined"), "{text}");
         let busy = text.lines().find_map(|line| line.strip_prefix("1  ")).expect("a row of CPU 1");
         let busy: Vec<f64> = busy.split_whitespace().map(|word| word.parse().expect("a number")).collect();
@@ -24,8 +24,5 @@ fn a_cpu_is_offline_in_the_replay_when_it_was_in_the_recording() {
     // On a machine without that CPU there is nothing to take away.
     let output = vruntime(&["replay", &format!("{out}/trace.txt"), "--machine", "1"], b"");
     let told = String::from_utf8(output.stderr).expect("it prints UTF-8");
-    assert!(
-        output.status.success() && told.contains("2 times a CPU goes offline or comes back are left out"),
-        "{told}"
-    );
+    assert!(output.status.success() && told.contains("2 changes of CPUs to offline or online are left out"), "{told}");
 }

@@ -41,7 +41,7 @@ fn a_trace_is_replayed_under_the_kernel_it_names() {
     for (release, nearest) in [("5.17.0-8-generic", "5.15"), ("no-version", "6.18")] {
         let (kernel, complaints) = under(release, &[]);
         assert_eq!(kernel.as_deref(), Some(nearest));
-        let told = format!("was recorded under Linux {release}, which is not on offer: {nearest} stands for it");
+        let told = format!("was recorded under Linux {release}, which is not supported: {nearest} replaces it");
         assert!(complaints.contains(&told), "{complaints}");
     }
 }

@@ -43,7 +43,7 @@ fn a_recorded_machine_says_its_groups_besides() {
     assert!((number("used") - 1.0).abs() < 0.01, "{capped}");
     assert!(number("throttled_least_ns") <= 1.62e9 && 1.62e9 <= number("throttled_most_ns"), "{capped}");
     let text = well(&arguments, b"");
-    assert!(text.contains("a recording tells neither of throttling"), "{text}");
+    assert!(text.contains("A recording has neither throttling"), "{text}");
     for table in ["group_usage", "throttling"] {
         let csv = std::fs::read_to_string(format!("{out}/{table}.csv")).expect("it is written");
         assert!(csv.starts_with("group,") && csv.contains("/vr-capped"), "{csv}");
@@ -58,7 +58,7 @@ fn a_recorded_machine_says_its_groups_besides() {
 fn what_is_not_known_of_groups_is_said_with_how_to_get_it() {
     let told = fails(&["trace", "analyse", "perf.data", "groups"], b"");
     for part in
-        ["`groups` cannot be told", "in which groups its tasks were", "--cgroups FILE", "find /proc", "trace.txt"]
+        ["`groups` is not possible", "the groups of its tasks are unknown", "--cgroups FILE", "find /proc", "trace.txt"]
     {
         assert!(told.contains(part), "{part}: {told}");
     }
@@ -70,11 +70,11 @@ fn what_is_not_known_of_groups_is_said_with_how_to_get_it() {
     // Who is moved is known, what the groups may is not.
     let moved =
         b"  a-7 [000] 1.000000: cgroup_attach_task: dst_root=0 dst_id=5 dst_level=1 dst_path=/web pid=7 comm=a\n";
-    assert!(well(&["trace", "analyse", "-", "groups"], moved).contains("nothing tells their weights and limits"));
+    assert!(well(&["trace", "analyse", "-", "groups"], moved).contains("weights and limits are unknown"));
     let told = fails(&["trace", "analyse", "-", "throttling"], moved);
-    assert!(told.contains("nothing tells the limits of its groups"), "{told}");
+    assert!(told.contains("the limits of its groups are unknown"), "{told}");
     let told = fails(&["trace", "analyse", RECORDED, "latency", "--cgroups", CGROUPS], b"");
-    assert!(told.contains("nothing that is asked for is about groups"), "{told}");
+    assert!(told.contains("no requested analysis needs groups"), "{told}");
     // The critical path says in which group each task is.
     let told = well(&["trace", "analyse", RECORDED, "critical-path:web1", "--cgroups", CGROUPS, "--json"], b"");
     let told: Value = serde_json::from_str(&told).expect("it prints JSON");

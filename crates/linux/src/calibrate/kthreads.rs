@@ -15,7 +15,7 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// That of now; nothing if there is no such thread, or nothing is told of it (no schedstats).
+    /// Reads the present state. None without such a thread, or without its accounts (schedstats).
     pub(super) fn read() -> Option<Self> {
         for entry in fs::read_dir("/proc").ok()?.flatten() {
             let read = |name: &str| fs::read_to_string(entry.path().join(name)).ok();

@@ -1,7 +1,7 @@
-//! The measurements themselves: threads made for each, pinned, and many rounds of the same.
+//! The measurements: pinned threads, created for each measurement, and many equal rounds.
 //!
-//! None waits for what may not come, and none takes longer than [`BUDGET`] and the few turns its threads need to end,
-//! however busy the machine is: on one that is, there are fewer rounds.
+//! No measurement waits for an event that may never happen. None takes longer than [`BUDGET`] and the last turns of its
+//! threads. A busy machine has fewer rounds.
 
 use std::cell::Cell;
 use std::io;
@@ -40,7 +40,7 @@ const MIGRATION_BUDGET: u64 = 500_000_000;
 /// A wakeup that was not answered by then never will be, however busy the machine is, nanoseconds.
 const LOST: u64 = 30_000_000_000;
 
-/// A brief measurement has so many times fewer rounds, and a budget so many times smaller.
+/// A brief measurement divides the rounds by the first number, and the budget by the second.
 const BRIEF: (usize, u64) = (8, 16);
 
 thread_local! {
@@ -185,8 +185,8 @@ fn refused(cause: io::Error) -> Error {
     Error::Fork { what: "cannot make a thread to measure with", cause }
 }
 
-/// What `measure` finds while the process has another thread, which sleeps: only then does a call look after who else
-/// may close its file (130 ns of a message through a pipe on the machine of the 6.18 recordings, 23 November 2026), and
+/// Runs `measure` while the process has another thread, which sleeps. Only then do system calls check which threads may
+/// close their file (130 ns of a message through a pipe on the machine of the 6.18 recordings, 23 November 2026), and
 /// tasks of a workload are never alone.
 pub(super) fn beside_a_thread<T>(measure: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     let (go_on, wait) = mpsc::channel::<()>();
@@ -198,7 +198,7 @@ pub(super) fn beside_a_thread<T>(measure: impl FnOnce() -> Result<T, Error>) -> 
     found
 }
 
-/// Time of a hop of a message that goes round threads, one on each CPU named; a CPU may be named several times.
+/// Returns the time of a hop of a message round threads, one on each named CPU. A CPU may be named several times.
 pub(super) fn ring(cpus: &[usize]) -> Result<u64, Error> {
     // What wakes a virtual CPU takes has two speeds or more, one after the other for a while each: as long as the
     // budget lasts.
@@ -206,7 +206,7 @@ pub(super) fn ring(cpus: &[usize]) -> Result<u64, Error> {
     Ok(ring_for(cpus, if one_cpu { ROUNDS } else { usize::MAX })?.0)
 }
 
-/// The same in so many rounds, or those the budget has room for: the time, and how many rounds there were.
+/// The same in `rounds` rounds, or fewer within the budget. Returns the time and the number of rounds.
 pub(super) fn ring_for(cpus: &[usize], rounds: usize) -> Result<(u64, usize), Error> {
     const GO_ON: [u8; 1] = [0];
     const LAST: [u8; 1] = [1];
@@ -241,8 +241,8 @@ pub(super) fn ring_for(cpus: &[usize], rounds: usize) -> Result<(u64, usize), Er
     Ok((typical(times), rounds))
 }
 
-/// Time one way to a process of the same CPU, as [`ring`] of two has it to a thread: `cat`, which gives back what it is
-/// given. None if there is no such program.
+/// Returns the time one way to a process of the same CPU, as [`ring`] of two for a thread. The process is `cat`, which
+/// returns its input. None if there is no such program.
 pub(super) fn ping_pong_process(cpu: usize) -> Option<u64> {
     use std::io::{Read, Write};
     use std::process::{Command, Stdio};
@@ -266,7 +266,7 @@ pub(super) fn ping_pong_process(cpu: usize) -> Option<u64> {
     (!times.is_empty()).then(|| typical(times))
 }
 
-/// A thread that computes in the idle class: whoever else wants its CPU has it at once.
+/// A thread that computes in the idle class: any other task preempts it at once.
 struct Hog {
     over: Arc<AtomicBool>,
     /// How long it has had the CPU, nanoseconds: gaps in its looks at the clock are not counted.
@@ -316,10 +316,10 @@ impl Drop for Hog {
     }
 }
 
-/// A thread that waits on a word until it changes, over and over, and says when it was back.
+/// A thread that waits for changes of a word in a loop, and reports its returns.
 ///
-/// It compares the word with the value it answered last, never with one read after a change, so that a wakeup which
-/// comes before it sleeps is not lost: it then does not sleep.
+/// It compares the word with the value of its last answer, and never with one read after a change. So a wakeup before
+/// it sleeps is not lost: it then does not sleep.
 struct Waiter {
     word: Arc<AtomicU32>,
     answer: Arc<Answer>,
@@ -340,7 +340,7 @@ impl Waiter {
         Self::with(cpu, || ())
     }
 
-    /// As a real-time thread, whom every kernel lets run at once; none also without the right to have one.
+    /// A real-time thread, which every kernel runs at once. None without the permission to create one.
     fn urgent(cpu: usize) -> Option<Self> {
         let (tell, told) = mpsc::channel();
         let this = Self::with(cpu, move || {
@@ -406,8 +406,8 @@ impl Drop for Waiter {
     }
 }
 
-/// Time of waking a thread that is on another CPU (or the same) and preempts nobody, one of many; none if they never
-/// all slept, or the kernel refuses that many.
+/// Returns the time to wake one of many threads of another CPU (or the same one) that preempts no task. None if they
+/// never all slept, or the kernel rejects that many.
 pub(super) fn wakeup(here: usize, there: usize) -> Option<u64> {
     const WAITERS: usize = 32;
     // An idle CPU would be sent an interrupt.
@@ -448,9 +448,9 @@ pub(super) fn wakeup(here: usize, there: usize) -> Option<u64> {
     (!times.is_empty()).then(|| typical(times))
 }
 
-/// Time from waking a thread of another CPU, where it preempts one that computes, to its running. Where preemption is
-/// `lazy`, the CPU is interrupted for real-time threads only: nothing without the right to have one, or if the kernel
-/// refuses a thread.
+/// Returns the time from waking a thread of another CPU, where it preempts a computing one, to its running. With `lazy`
+/// preemption, only real-time threads interrupt the CPU: None without the permission, or if the kernel rejects a
+/// thread.
 pub(super) fn wake_busy(here: usize, there: usize, lazy: bool) -> Option<u64> {
     let _hog = Hog::new(there)?;
     pin(here);
@@ -548,8 +548,8 @@ pub(super) fn tick(cpu: usize, hz: u32) -> Option<u64> {
     (gap > 200).then_some(gap)
 }
 
-/// Has a thread compute on each of `cpus` for so long, and looks for moments longer than `least` nanoseconds in which
-/// it stood still without having been preempted. None if there are none.
+/// Lets a thread compute on each of `cpus` for `spin`, and finds stalls longer than `least` nanoseconds without a
+/// preemption. None if there are none.
 pub(super) fn stalls(cpus: &[usize], spin: Duration, least: u64) -> Option<Stalls> {
     let watch = |cpu: usize| {
         spawn(move || {
@@ -610,8 +610,8 @@ pub(super) fn migration(one: usize, other: usize, bytes: usize) -> (u64, u64) {
     (median(extra), median(again))
 }
 
-/// Median CPU time of making a thread, as a task does it that has just slept: caches and translations are somebody
-/// else's. The stacks of those before are not free yet, as in a run, so each is a new one.
+/// Returns the median CPU time of creating a thread for a task that has just slept: caches and translations belong to
+/// other tasks. As in a run, stacks of earlier threads are not free yet, so each is new.
 pub(super) fn fork() -> u64 {
     let mut made = Vec::with_capacity(FORKS);
     let times = sample(FORKS, || {

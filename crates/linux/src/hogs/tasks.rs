@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use vruntime_workload::program::{Changed, Op, Policy, Repeat, Settings, Task, Workload};
 
 use super::Machine;
-use super::together::{reserved, reserved_by};
+use super::demand::{reserved, reserved_by};
 
-/// Whoever has a CPU longer than this without rest hogs it, nanoseconds.
+/// The longest time on a CPU without sleep, nanoseconds. A task beyond it is a hog.
 pub(super) const LONG_NS: u64 = 1_000_000_000;
 /// What an operation takes that does nothing else, nanoseconds.
 pub(super) const CALL_NS: u64 = 1_000;
@@ -29,11 +29,11 @@ pub(super) fn is_real_time(policy: Policy) -> bool {
 /// What tasks may become, in [`Workload::tasks`]' order.
 pub(super) struct Tasks<'a> {
     pub(super) workload: &'a Workload,
-    /// Who forks each.
+    /// The tasks that fork each task.
     forkers: Vec<BTreeSet<usize>>,
     /// Whether it may begin as a real-time task.
     begins: Vec<bool>,
-    /// Whether somebody makes it one.
+    /// Whether another task makes it a real-time task.
     made: Vec<bool>,
     /// The same, or a deadline task of whatever bandwidth.
     urged: Vec<bool>,
@@ -91,22 +91,22 @@ impl<'a> Tasks<'a> {
         this
     }
 
-    /// Whether it may begin as a task that comes before the ordinary ones.
+    /// Whether it may start with a policy above the ordinary ones.
     pub(super) fn begins(&self, task: usize) -> bool {
         self.begins[task] || self.workload.tasks[task].settings.policy.and_then(reserved).is_some()
     }
 
-    /// Whether somebody may make it one.
+    /// Whether another task may make it urgent.
     pub(super) fn urged(&self, task: usize) -> bool {
         self.urged[task]
     }
 
-    /// Whether who holds that mutex may be as urgent as a real-time task that wants it.
+    /// Whether the holder of that mutex may inherit the priority of a real-time waiter.
     pub(super) fn lends(&self, mutex: usize) -> bool {
         self.lend.contains(&mutex)
     }
 
-    /// What it has at most where only deadline policies make it urgent, parts of [`super::together::WHOLE`].
+    /// What it has at most where only deadline policies make it urgent, parts of [`super::demand::WHOLE`].
     pub(super) fn bandwidth(&self, task: usize) -> Option<u64> {
         self.bandwidth[task]
     }
@@ -142,8 +142,8 @@ impl<'a> Tasks<'a> {
         }
     }
 
-    /// Whoever holds a mutex with inheritance that a real-time task wants is one meanwhile, and so may be the holder of
-    /// what that one wants.
+    /// Marks the holders of mutexes with inheritance that a real-time task wants as real-time tasks, along the whole
+    /// chain.
     fn lend(&mut self) {
         loop {
             let before = self.lend.len();
@@ -240,13 +240,13 @@ pub(super) fn times(repeat: Repeat) -> u64 {
 
 /// What each wait is ended by.
 struct Wakers {
-    /// Whether a task without rest wakes those who wait for it.
+    /// Whether a task that never sleeps wakes its waiters.
     conditions: Vec<bool>,
     semaphores: Vec<bool>,
     /// Whether one reads it, and writes to it.
     read: Vec<bool>,
     written: Vec<bool>,
-    /// Whether all who meet there have no rest.
+    /// Whether none of its tasks ever sleeps.
     barriers: Vec<bool>,
 }
 
@@ -294,7 +294,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Goes through a loop: twice, which says what each further round does.
+    /// Walks through a loop twice, which shows the effect of every further round.
     fn repeated(&mut self, repeat: Repeat, body: &mut dyn FnMut(&mut Self)) {
         let rounds = times(repeat);
         for _ in 0..rounds.min(1) {

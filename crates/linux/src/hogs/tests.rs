@@ -260,7 +260,7 @@ fn what_is_wanted_is_dealt_out() {
     let (a, b, c, all) = (set(&[0, 1]), set(&[1, 2]), set(&[0]), set(&[0, 1, 2]));
     let covers = |wanted: &[(&BTreeSet<u32>, u64)]| {
         let wanted: BTreeMap<_, _> =
-            wanted.iter().map(|&(cpus, percent)| (cpus, percent * together::WHOLE / 100)).collect();
+            wanted.iter().map(|&(cpus, percent)| (cpus, percent * demand::WHOLE / 100)).collect();
         covered(&wanted, &all)
     };
     assert!(covers(&[(&a, 95), (&b, 95), (&c, 95)]), "three in a chain, which only one order satisfies");

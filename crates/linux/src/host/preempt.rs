@@ -15,8 +15,8 @@ pub(super) fn found(model: &str, how: impl Into<String>) -> Found {
     Found { model: Some(model.to_owned()), how: how.into() }
 }
 
-/// Looks where a kernel tells it, the surest first: debugfs, for one that can change it; the version line; the command
-/// line it was booted with; its configuration. `root` is where the file systems are.
+/// Finds the preemption model, from the most reliable source on: debugfs, if it can be changed; the version line; the
+/// boot command line; the configuration. `root` is the folder of the file systems.
 pub(super) fn preempt(root: &Path) -> Found {
     let read = |path: &str| fs::read_to_string(root.join(path));
     let debug = read("sys/kernel/debug/sched/preempt");
@@ -26,7 +26,7 @@ pub(super) fn preempt(root: &Path) -> Found {
     let version = read("proc/sys/kernel/version").unwrap_or_default();
     let built = |word: &str| version.split_whitespace().any(|found| found == word);
     if built("PREEMPT_RT") {
-        return found("full", "the version line says PREEMPT_RT");
+        return found("full", "the version line has PREEMPT_RT");
     }
     let dynamic = built("PREEMPT_DYNAMIC");
     // What was written to debugfs since would not be seen below.
@@ -42,10 +42,10 @@ pub(super) fn preempt(root: &Path) -> Found {
         return found(model, format!("as configured ({path}){unless}"));
     }
     let could_be = match (dynamic, built("PREEMPT")) {
-        (true, _) => "the version line says PREEMPT_DYNAMIC, which can be any",
-        (false, true) => "the version line says PREEMPT, which is full or lazy",
+        (true, _) => "the version line has PREEMPT_DYNAMIC, which allows every model",
+        (false, true) => "the version line has PREEMPT, which means full or lazy",
         (false, false) if version.trim().is_empty() => "there is no version line",
-        (false, false) => "the version line says nothing of it, so it is none or voluntary",
+        (false, false) => "the version line has no model, so it is none or voluntary",
     };
     let refused = debug.err().map_or_else(|| "has none marked".to_owned(), |error| format!("cannot be read ({error})"));
     let how = format!(

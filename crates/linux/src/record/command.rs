@@ -36,8 +36,8 @@ pub(super) struct Running {
     end: Option<rustix::fd::OwnedFd>,
 }
 
-/// A thread that starts the program when it is told to. What it starts has the policy that the thread has, whatever
-/// that of the calling thread is by then.
+/// A thread that starts the program on request. The program inherits the thread's policy, whatever that of the calling
+/// thread is then.
 #[derive(Debug)]
 pub(super) struct Starter {
     thread: Option<JoinHandle<Result<Option<Running>, RecordError>>>,

@@ -42,7 +42,7 @@ pub struct RecordOptions {
     pub duration: Option<Duration>,
     /// A program and its arguments, which are recorded until it ends; empty: only what runs anyway.
     pub command: Vec<OsString>,
-    /// The recording ends when it has so many bytes of events.
+    /// The number of bytes of events at which the recording ends.
     pub max_bytes: u64,
     /// Where files without a name can be made: on the file system that the recording will be on.
     pub folder: PathBuf,
@@ -145,7 +145,7 @@ pub struct Recorded {
     pages: Vec<Pages>,
 }
 
-/// Whether this process may record, so that it is told before anything else is done.
+/// Checks whether this process may record, before anything else is done.
 ///
 /// # Errors
 /// If the kernel's events cannot be recorded.
@@ -157,7 +157,7 @@ pub fn may_record() -> Result<(), RecordError> {
     may.map_err(|error| no_tracefs(&error.into()))
 }
 
-/// Records. `stop` is asked ten times a second whether somebody wants it to end: what there is then is kept.
+/// Records. Calls `stop` ten times a second, and ends if it returns true. The recording is kept.
 ///
 /// # Errors
 /// If the kernel's events cannot be recorded, or the command cannot be started.
@@ -298,8 +298,8 @@ impl Recorded {
     }
 }
 
-/// Moves the content of a file to the end of another, piece by piece: what has been copied is given back to the file
-/// system at once, so that there are never two copies of all.
+/// Moves the content of a file to the end of another in pieces. Copied pieces are freed at once, so the data never
+/// exists twice.
 fn moved(from: &mut File, to: &mut File) -> io::Result<u64> {
     use rustix::fs::{FallocateFlags, fallocate};
 
@@ -317,8 +317,8 @@ fn moved(from: &mut File, to: &mut File) -> io::Result<u64> {
     }
 }
 
-/// The bytes of each CPU's buffer: more than two seconds of 50,000 events a second, and not more than a 32nd of the
-/// free memory in all.
+/// Returns the bytes of each CPU's buffer: for more than two seconds of 50,000 events a second, and at most a 32nd of
+/// the free memory in total.
 fn buffer(cpus: u32) -> u64 {
     const MOST: u64 = 8 << 20;
     const LEAST: u64 = 256 << 10;

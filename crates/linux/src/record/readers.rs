@@ -53,7 +53,7 @@ pub(super) struct Readers {
 }
 
 impl Readers {
-    /// Begins to read an instance's buffers of so many CPUs into nameless files in `folder`.
+    /// Starts to read the buffers of an instance into nameless files in `folder`.
     pub(super) fn start(instance: &Instance, cpus: u32, page: u32, folder: &Path) -> io::Result<Self> {
         let mut all = Vec::new();
         for cpu in 0..cpus {

@@ -202,7 +202,7 @@ fn exec_start(text: &str) -> Option<u64> {
     Some(ms.parse::<u64>().ok()?.checked_mul(1_000_000)? + fraction.parse::<u64>().ok()?)
 }
 
-/// `/proc/PID/task/TID/stat`, as far as it is needed.
+/// Parses the needed parts of `/proc/PID/task/TID/stat`.
 fn of_stat(stat: &str) -> Option<TaskState> {
     let (head, rest) = stat.rsplit_once(')')?;
     let (_, comm) = head.split_once('(')?;

@@ -1,4 +1,4 @@
-//! Tracefs and debugfs: where they are mounted, or a mount of our own that nobody else sees.
+//! Tracefs and debugfs: existing mounts, or private mounts that no other process sees.
 
 use std::fs::{self, File};
 use std::io;

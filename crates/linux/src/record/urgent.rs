@@ -1,5 +1,5 @@
-//! Threads that record come before those that are recorded: on a machine that is busy with many tasks, events would be
-//! lost before an ordinary thread had its turn.
+//! Raises the priority of recording threads. On a busy machine, an ordinary thread would run too late, and events would
+//! be lost.
 
 use crate::sys::{self, SchedAttr};
 

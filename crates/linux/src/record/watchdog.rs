@@ -1,4 +1,4 @@
-//! A process that removes the tracing instance when this one has died without doing so: nobody else can after SIGKILL.
+//! A process that removes the tracing instance if this process died without doing so, for example after SIGKILL.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! Why each sleep of a thread ended.
+//! The cause that ended each sleep of a thread: another thread, a device, a timer, or something outside.
 
 use vruntime_sim::plan::Ticks;
 
@@ -6,26 +6,25 @@ use super::Context;
 use super::habits::Rhythm;
 use super::lives::{Act, End, Stretch, Thread, Waker};
 
-/// What a tick brings about happens within this time.
+/// The effects of a tick happen within this time.
 const TICK_NS: u64 = 150_000;
 /// A tick may be this much earlier than the time at which ticks usually come.
 const EARLY_NS: u64 = 100_000;
-/// Where ticks are not known, a task that has run for this long may have lost its CPU to one: no kernel has a shorter
-/// slice by default.
+/// The run time after which a task may have lost its CPU to an unknown tick: no kernel has a shorter default slice.
 const SLICE_NS: u64 = 700_000;
 
-/// Why the sleep before a stretch ended.
+/// The cause that ended the sleep before a stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// There is no sleep: the thread's life begins there.
+    /// There is no sleep: the thread starts there.
     Start,
     /// Another thread woke it.
     Thread(usize),
-    /// A device answered what the thread had asked of it.
+    /// A device completed a request of the thread.
     Device,
-    /// A timer that it had set when it went to sleep: a sleep for a time, or a timeout.
+    /// A timer that it set at the start of the sleep: a timed sleep, or a timeout.
     Timer,
-    /// Anything from outside; or the trace does not tell.
+    /// Something outside, or unknown.
     Interrupt,
 }
 
@@ -34,15 +33,15 @@ pub(super) struct Causes<'a> {
     pub(super) threads: &'a [Thread],
     pub(super) kept: &'a [bool],
     pub(super) rhythms: &'a [Rhythm],
-    /// Whether wakeups in the context of a thread are interrupts that hit it: one that only computes wakes no other.
+    /// For each thread, whether wakeups in its context are by interrupts: a thread that only computes wakes no other.
     pub(super) interrupted: &'a dyn Fn(usize) -> bool,
-    /// Every wakeup keeps its recorded time.
+    /// Whether every wakeup keeps its recorded time.
     pub(super) keep_times: bool,
     pub(super) ticks: Option<Ticks>,
 }
 
 impl Causes<'_> {
-    /// Returns why the sleep before that stretch ended.
+    /// Returns the cause that ended the sleep before a stretch.
     pub(super) fn of(&self, thread: usize, stretch: usize) -> Cause {
         let this = &self.threads[thread];
         let before = stretch.checked_sub(1).map(|before| &this.stretches[before]);
@@ -72,7 +71,7 @@ impl Causes<'_> {
             }
     }
 
-    /// Whether a timer of the wheel woke the thread: a softirq did, right after a tick.
+    /// Whether a timer of the timer wheel woke the thread: a softirq woke it right after a tick.
     fn by_tick(&self, stretch: &Stretch) -> bool {
         stretch.context == Some(Context::Softirq)
             && self.ticks.is_some_and(|ticks| ticks.since(stretch.woken) <= TICK_NS)
@@ -83,7 +82,7 @@ impl Causes<'_> {
         yielded(self.ticks, at, ran)
     }
 
-    /// When an act was.
+    /// Returns the time of an act.
     pub(super) fn time(&self, act: Act) -> u64 {
         match act {
             Act::Wake { thread, stretch } => self.threads[thread].stretches[stretch].woken,
@@ -93,8 +92,8 @@ impl Causes<'_> {
     }
 }
 
-/// Whether a thread that left its CPU at that time, runnable and after it had run for `ran`, yielded: no tick had just
-/// come while it ran.
+/// Whether a runnable thread that left its CPU at that time, after it had run for `ran`, yielded: no tick was just
+/// before.
 pub(super) fn yielded(ticks: Option<Ticks>, at: u64, ran: u64) -> bool {
     match ticks {
         Some(ticks) => {

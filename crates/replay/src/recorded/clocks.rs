@@ -6,7 +6,7 @@ use super::Lateness;
 use super::habits::{MIN_SLEEPS, Rhythm, percentile, tolerance};
 use super::lives::{End, Stretch, Thread};
 
-/// So many stretches must tell that a thread looks at the clock, beyond chance.
+/// The number of stretches that show a clock-bounded thread beyond chance.
 const MIN_TELLING: usize = 4;
 /// Wakeups on one CPU that are no further apart come from one interrupt.
 const ONE_INTERRUPT_NS: u64 = 20_000;
@@ -65,9 +65,8 @@ pub(super) fn pace(thread: &Thread, lateness: &Lateness) -> Option<u64> {
     (clock >= MIN_TELLING && clock > 4 * work).then_some(time)
 }
 
-/// Gives threads the same beat whose timers are set to the same times: an interrupt wakes those in the order in which
-/// they went to sleep, now the one first and now the other. Measured apart, one would always be first. Returns how many
-/// threads share theirs.
+/// Gives threads with equal timers the same beat: an interrupt wakes them in the order in which they went to sleep,
+/// which varies. With separate measurements, one would always be first. Returns the number of such threads.
 pub(super) fn share_beats(threads: &[Thread], rhythms: &mut [Rhythm], lead: u64) -> u64 {
     let mut periodic: Vec<(u64, u64, usize)> = rhythms
         .iter()

@@ -1,13 +1,13 @@
-//! Who computes for as long as he is let: how much such a thread still had to do nobody knows, and in a what-if it may
-//! get on faster.
+//! Endless threads: they compute until the trace ends. Their remaining work is unknown, and in a what-if they may
+//! progress faster.
 
 use super::lives::{Act, End, Stretch, Thread};
 
 /// Shorter stretches that end by a sleep are work that was done.
 const LONG_NS: u64 = 100_000_000;
 
-/// The stretch in which a thread computes until the trace ends, if it does: it wants a CPU without a sleep for half of
-/// the trace, and
+/// Returns the stretch in which a thread computes until the trace ends. It wants a CPU without a sleep for half of the
+/// trace, and
 ///
 /// - the trace ends, and it runs or waits for a CPU;
 /// - or it exits in the last tenth of the trace;

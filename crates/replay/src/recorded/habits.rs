@@ -10,7 +10,7 @@ pub enum Habit {
     Awake,
     /// Its wakeups are a constant time apart: it sleeps until the next beat of a clock.
     Periodic,
-    /// Its sleeps are equally long: it sleeps for so long from whenever it begins to.
+    /// Its sleeps have a constant length, from their start.
     Relative,
     /// Interrupts wake it now and then: every sleep ends when it did in the trace.
     Recorded,
@@ -39,7 +39,7 @@ pub(super) enum Rhythm {
         phase: u64,
         period: u64,
     },
-    /// Every sleep is asked to be so long.
+    /// The requested length of every sleep.
     Relative {
         time: u64,
     },
@@ -63,10 +63,10 @@ impl Rhythm {
 /// Fewer sleeps than this show no rhythm.
 pub(super) const MIN_SLEEPS: usize = 8;
 
-/// So many tenths of all sleeps that other tasks surely ended are enough: the others may be timeouts and signals.
+/// The tenths of all sleeps that other tasks must have ended: the rest may be timeouts and signals.
 const NEARLY_ALL: usize = 9;
 
-/// So many tenths of all intervals must be a whole number of periods.
+/// The tenths of all intervals that must be a whole number of periods.
 const MOSTLY: usize = 8;
 
 /// The value below which `percent` of `sorted` lie; it is not empty.
@@ -79,10 +79,10 @@ pub(super) fn sleeps(stretches: &[Stretch]) -> impl Iterator<Item = (&Stretch, &
     stretches.windows(2).map(|pair| (&pair[0], &pair[1])).filter(|(before, _)| before.end != End::Device)
 }
 
-/// Whoever goes to sleep so soon after a wakeup in its context had made it: that was the last that it had to do.
+/// The time between a wakeup and a sleep in its context that makes it the task's last action.
 const THEN_SLEEPS_NS: u64 = 20_000;
 
-/// Whether `thread` went to sleep at once when it had, or an interrupt that hit it had, woken somebody.
+/// Whether `thread` slept right after it, or an interrupt during it, had woken a task.
 fn then_slept(thread: &Thread, at: u64) -> bool {
     let next = thread.stretches.partition_point(|stretch| stretch.woken <= at);
     next.checked_sub(1).map(|last| &thread.stretches[last]).is_some_and(|stretch| {

@@ -14,12 +14,12 @@ use super::placing::{Marked, Move};
 use super::{Context, Counts, Event, Left, Named, What};
 use vruntime_workload::program::Hotplug;
 
-/// Who ended a sleep, as far as the trace tells.
+/// The waker that ended a sleep, as far as the trace shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waker {
-    /// Nobody did: the stretch is the thread's first.
+    /// None: the stretch is the thread's first.
     Nobody,
-    /// The idle task was on that CPU, so it was an interrupt; or no event says who it was.
+    /// An interrupt, because the idle task was on that CPU; or an unknown waker.
     Interrupt,
     /// This thread was; or an interrupt that hit it.
     Thread(usize),
@@ -55,8 +55,8 @@ pub(super) struct Stretch {
     /// When it was woken, or first seen.
     pub(super) woken: u64,
     pub(super) waker: Waker,
-    /// Surely that thread: the trace tells of interrupts and none was at work, or does not and this was on another CPU
-    /// than the sleeper's timers. None: it may as well have been an interrupt that hit that thread.
+    /// Whether the waker is certain: the trace records interrupts and none was active, or it does not, and the wakeup
+    /// was on another CPU than the sleeper's timers. None: it may have been an interrupt of that thread.
     pub(super) surely: Option<bool>,
     /// In which context it was woken, if the trace tells.
     pub(super) context: Option<Context>,
@@ -94,7 +94,7 @@ pub(super) struct Ran {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Asleep; nobody has been seen to wake it.
+    /// Asleep, without a known wakeup.
     Asleep,
     /// Runnable since.
     Waiting {
@@ -122,7 +122,7 @@ pub(super) struct Thread {
     /// The parent of its process, if something besides the events says it.
     pub(super) ppid: Option<i32>,
     pub(super) comm: String,
-    /// When it was forked, and by whom if that is known; none: it was there at the start.
+    /// The time of its fork, and its parent if known. None: it existed at the start.
     pub(super) born: Option<(u64, Option<usize>)>,
     /// Whether it is a thread of its parent's process, if its fork says it.
     pub(super) shares_process: Option<bool>,
@@ -221,17 +221,17 @@ impl Thread {
     }
 }
 
-/// Who has a CPU.
+/// The task of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Current {
-    /// Before the first switch, and after a loss, nobody knows.
+    /// Unknown, before the first switch and after a loss.
     #[default]
     Unknown,
     Idle,
     Thread(usize),
 }
 
-/// What a CPU has told of.
+/// The known events of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Seen {
     #[default]
@@ -246,25 +246,25 @@ struct Cpu {
     seen: Seen,
     current: Current,
     since: u64,
-    /// The task that the last switch told of, if another has turned up since.
+    /// The task of the last switch, if another has appeared since.
     unseen: Option<i32>,
     /// When a task was put on its run queue last.
     enqueued: Option<u64>,
-    /// What `sched_stat_runtime` has told of it since then.
+    /// Its charged time since then (`sched_stat_runtime`).
     charged: u64,
     /// That its task came there is known, and not yet when.
     guess: Option<Guess>,
     busy: u64,
     /// It has been idle.
     rested: bool,
-    /// Its frequency, kHz; 0: not told.
+    /// Its frequency, kHz; 0 if unknown.
     khz: u32,
     /// How long it was the only idle one.
     sole: u64,
     /// How long it was idle, but for the time since `idle_from` if it is.
     idled: u64,
     idle_from: u64,
-    /// The scheduler does not have it: nobody can run there, and it is not idle.
+    /// Set if it is offline: no task can run there, and it is not idle.
     offline: bool,
 }
 
@@ -284,7 +284,7 @@ pub(super) struct Lives {
     pub(super) capacities: Vec<u32>,
     /// The highest frequency of each CPU that was seen, or is known, kHz.
     pub(super) highest_khz: Vec<u32>,
-    /// One of those was raised after another had been told.
+    /// Set if a frequency rose after another was known.
     pub(super) raised: bool,
     /// What marks say of groups.
     pub(super) groups: Vec<Marked>,
@@ -426,7 +426,7 @@ impl Lives {
         (now, self.cpus.iter().map(|cpu| cpu.busy).collect())
     }
 
-    /// Time goes on.
+    /// Advances the time.
     pub(super) fn goes_on_until(&mut self, at: u64) {
         self.pass(at.max(self.now));
     }
@@ -444,7 +444,7 @@ impl Lives {
         }
     }
 
-    /// A CPU goes offline or comes back. Whoever is there runs on until a switch takes him away.
+    /// Takes a CPU offline or online. Its task runs on until a switch.
     fn plugged(&mut self, at: u64, cpu: usize, online: bool) {
         let offline = !online;
         if std::mem::replace(&mut self.cpus[cpu].offline, offline) == offline {

@@ -78,13 +78,13 @@ pub enum Left {
 pub enum What<'a> {
     /// `sched_switch`.
     Switch {
-        /// Who leaves the CPU.
+        /// The task that leaves the CPU.
         prev: Named<'a>,
         /// Its priority: 120 + nice, 99 - the real-time priority, -1 for deadline tasks.
         prev_prio: i32,
         /// Why.
         left: Left,
-        /// Who has it now.
+        /// The task that gets the CPU.
         next: Named<'a>,
         /// Its priority.
         next_prio: i32,
@@ -114,7 +114,7 @@ pub enum What<'a> {
     },
     /// `sched_process_fork`.
     Fork {
-        /// Who forks.
+        /// The parent.
         parent: Named<'a>,
         /// The new task.
         child: Named<'a>,
@@ -165,7 +165,7 @@ pub enum What<'a> {
     Online(bool),
     /// Events of this CPU are missing before this point.
     Lost,
-    /// The trace goes on to here.
+    /// The trace continues to here.
     End,
 }
 
@@ -176,7 +176,7 @@ pub struct Event<'a> {
     pub at: u64,
     /// On which CPU.
     pub cpu: u32,
-    /// Who ran there, as the file says; what the switches say goes before.
+    /// The running task, by the file. Switches take precedence.
     pub pid: i32,
     /// The process of that thread, if the file says it.
     pub tgid: Option<i32>,
@@ -224,10 +224,9 @@ pub struct Counts {
     pub confined: u64,
     /// Tasks that may not run on all CPUs, as the machine said.
     pub affinities: u64,
-    /// Tasks that were kept from their own CPU while it was idle, as one is whose group has a limit, where nothing is
-    /// known of groups.
+    /// Tasks that waited on an idle CPU, as throttled tasks do, while groups are unknown.
     pub throttled: u64,
-    /// Tasks that computed without a sleep until the trace ended: they go on as long as the replay lasts.
+    /// Tasks that computed without a sleep until the trace ended: they go on to the end of the replay.
     pub endless: u64,
     /// Pairs of tasks of which the first wakes the second, and the second wakes the first as well, if only by way of
     /// others.
@@ -245,7 +244,7 @@ pub struct Counts {
     pub bare_groups: u64,
     /// How often one was moved to another group.
     pub moves: u64,
-    /// Threads whose autogroups are told by what came with the trace.
+    /// Threads with known autogroups.
     pub autogrouped: u64,
     /// Changes of CPUs' frequencies.
     pub frequencies: u64,
@@ -274,12 +273,12 @@ pub struct Thread {
     pub closed: bool,
     /// How often it was woken.
     pub rounds: u64,
-    /// Which of [`Recorded::pools`] it may be a member of, whether that is taken for a pool or not.
+    /// Its possible pool in [`Recorded::pools`]. The replay may or may not use that pool.
     pub pool: Option<usize>,
-    /// Who forked it, as an index in [`Recorded::threads`], if that is known.
+    /// Its parent, as an index in [`Recorded::threads`], if known.
     pub parent: Option<usize>,
-    /// The cgroup it was in last; none: the trace, and what came with it, says it of nobody. Without weights of its own
-    /// it is no task group.
+    /// Its last cgroup. None if the trace and its additional files have none. A cgroup without weights is no task
+    /// group.
     pub cgroup: Option<String>,
     /// The cgroups it was in, one after the other, and its time on a CPU in each, nanoseconds; empty where nothing is
     /// known of any.
@@ -334,7 +333,7 @@ struct How {
     keep_times: bool,
     /// Threads that are left out.
     without: BTreeSet<usize>,
-    /// The machine's groups, if somebody asked it.
+    /// The machine's groups, if recorded.
     cgroups: Option<Cgroups>,
     /// How closely threads that wake each other stay together.
     coupling: Coupling,
@@ -353,9 +352,9 @@ struct How {
 /// Whether a thread does more when it gets more CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
-    /// It does: what it works on comes from others that work as fast as they can.
+    /// It does: its work comes from tasks that work as fast as they can.
     Yes,
-    /// It does not: its work comes from outside, at its own time.
+    /// It does not: its work comes from outside, at given times.
     No,
 }
 
@@ -399,8 +398,8 @@ impl Recorder {
         self
     }
 
-    /// The highest frequencies of the CPUs are those of `other`, which has read the same trace before: full speed is
-    /// what comes to them.
+    /// Takes the highest frequencies of the CPUs from `other`, which has read the same trace before. They are full
+    /// speed.
     #[must_use]
     pub fn with_highest_frequencies_of(mut self, other: &Self) -> Self {
         self.lives.highest_khz.clone_from(&other.lives.highest_khz);
@@ -413,8 +412,8 @@ impl Recorder {
         self.lives.raised
     }
 
-    /// The machine has so many CPUs, or more that events name: those that none names were idle, and who waited for
-    /// another although one of them was there is taken to be confined.
+    /// Sets the number of CPUs, or a higher one that events name. CPUs without events were idle. A task that waited
+    /// while one of them was idle counts as pinned.
     pub fn has_cpus(&mut self, cpus: usize) {
         self.cpus = cpus;
     }
@@ -425,8 +424,7 @@ impl Recorder {
         self.lives.add(event);
     }
 
-    /// The recording goes on until then, nanoseconds after its start: until there nothing more happens that is told by
-    /// an [`Event`].
+    /// Extends the recording to this time, nanoseconds after its start: until then there are no further events.
     pub fn goes_on_until(&mut self, at: u64) {
         self.lives.goes_on_until(at);
     }
@@ -436,15 +434,15 @@ impl Recorder {
         self.ticks.ticks()
     }
 
-    /// Every wakeup keeps the time it had in the trace, whoever caused it.
+    /// Keeps the recorded time of every wakeup, whatever its waker.
     #[must_use]
     pub fn keep_times(mut self) -> Self {
         self.how.keep_times = true;
         self
     }
 
-    /// Makes no tasks of these threads (indices in [`Recorded::threads`]). Whom they woke wakes when he did in the
-    /// trace.
+    /// Makes no tasks of these threads (indices in [`Recorded::threads`]). Tasks that they woke wake at their recorded
+    /// times.
     #[must_use]
     pub fn without(mut self, threads: BTreeSet<usize>) -> Self {
         self.how.without = threads;
@@ -458,15 +456,15 @@ impl Recorder {
         self
     }
 
-    /// Members of these pools do each other's work. Threads of one name and one process, or processes of one name and
-    /// one parent, may be a pool; bit N of `pools` is for the one that used the (N+1)th most CPU time.
+    /// Lets the members of these pools do each other's work. Threads of one name and one process, or processes of one
+    /// name and one parent, may be a pool. Bit N of `pools` is for the one with the (N+1)th most CPU time.
     #[must_use]
     pub fn with_pools(mut self, pools: u32) -> Self {
         self.how.pools = pools;
         self
     }
 
-    /// Tasks in closed loops go on when they have done all that was recorded, for as long as the replay lasts. Without
+    /// Tasks in closed loops go on when they have done all that was recorded, for to the end of the replay. Without
     /// this they end there, so that each does exactly what was recorded.
     #[must_use]
     pub fn going_on(mut self) -> Self {

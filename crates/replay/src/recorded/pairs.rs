@@ -6,16 +6,15 @@ use vruntime_workload::program::{Follow, Op};
 
 use super::pools::Pools;
 
-/// How far a waker may get ahead of a thread that works for it, in a replay.
+/// How far a waker may run ahead of a thread that works for it, in a replay.
 ///
-/// A trace tells of a wakeup only if it found its thread asleep. It does not tell of data that a thread found while it
-/// was awake, so that what the wakeups say lets a waker run ahead by more than any program does: a client sends its
-/// next request when it has the reply. Threads that wake each other, if only by way of others, are therefore kept
-/// together. How closely differs between programs; a replay tries each of these and keeps the one that comes closest to
-/// the recording.
+/// A trace records a wakeup only if its thread was asleep, and not data that a thread found while awake. By the wakeups
+/// alone, a waker could run ahead further than in any program: a client sends its next request after the reply. Threads
+/// that wake each other, also indirectly, are therefore kept together. The distance differs between programs: a replay
+/// tries each of these, and keeps the nearest to the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Coupling {
-    /// After a wakeup the waker goes on when the woken thread has done all that was before it.
+    /// After a wakeup, the waker continues when the woken thread has done all earlier work.
     #[default]
     Together,
     /// A thread is woken only when it has done all that was before and sleeps.
@@ -50,18 +49,18 @@ impl Coupling {
     }
 }
 
-/// Where threads wait for those that wake them.
+/// The waits of threads for their wakers.
 ///
-/// A thread waits for whichever of its wakers comes first: a server for any of its clients, `make` for any of its
-/// children. Under other conditions they come in another order than in the trace. The waker gets the next
-/// answer that the same thread got in the recording.
+/// A thread waits for the first of its wakers: a server for any client, `make` for any child. Under other conditions
+/// they arrive in another order than in the trace. Each waker gets the next answer that the same thread got in the
+/// recording.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pairs {
     together: usize,
     /// The inbox of each thread that others wake.
     inboxes: BTreeMap<usize, usize>,
-    /// What each thread is as a waker ([`Op::InboxWake`]): itself, or its pool. Which member of a pool comes to do a
-    /// piece of work is chance.
+    /// The waker that each thread counts as ([`Op::InboxWake`]): itself, or its pool. Chance decides which member of a
+    /// pool does a piece of work.
     wakers: Vec<usize>,
     /// How each thread follows each that it wakes.
     follow: BTreeMap<(usize, usize), Follow>,

@@ -41,18 +41,17 @@ impl Marked {
     }
 }
 
-/// What is known of groups besides who was moved.
+/// Knowledge on groups beyond recorded moves.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Said<'a> {
     /// By the machine.
     pub(super) cgroups: Option<&'a Cgroups>,
-    /// By marks in the trace; what the machine says goes before.
+    /// By marks in the trace. The machine's files take precedence.
     pub(super) marked: &'a [Marked],
 }
 
-/// Puts the tasks into the groups in which their threads were; `numbers` are those of the tasks, and the machine has so
-/// many CPUs. Returns the cgroups of each thread, one after the other, with its time on a CPU in each; none if nothing
-/// is known of cgroups at all.
+/// Puts the tasks into the groups of their threads. `numbers` are those of the tasks; the machine has `cpus` CPUs.
+/// Returns the cgroups of each thread in order, with its CPU time in each. None if no cgroups are known.
 pub(super) fn place(
     threads: &[Thread],
     numbers: &[Option<usize>],
@@ -126,7 +125,7 @@ fn stays_in(first: &str, moves: &[Move], cpu_ns: u64) -> Vec<(String, u64)> {
     paths.zip(until).map(stay).collect()
 }
 
-/// Makes the groups that marks tell of, with what is first said of each; what is said later are changes.
+/// Creates the marked groups with their first settings. Later settings are changes.
 fn give(marked: &[Marked], groups: &mut GroupTree) -> Vec<Change> {
     // Whether each is idle, which is only written where it changes: old kernels have no such file.
     let (mut changes, mut seen) = (Vec::new(), BTreeMap::new());
@@ -160,7 +159,7 @@ fn moves(threads: &[Thread], cgroups: Option<&Cgroups>) -> Vec<Vec<Move>> {
 
 /// The cgroup in which each thread was first: as the machine said; else where its parent was when it forked it.
 fn first_groups(threads: &[Thread], cgroups: Option<&Cgroups>, moves: &[Vec<Move>]) -> Vec<Option<String>> {
-    let first = said_of_first(threads, |thread| cgroups?.of(thread.pid).map(str::to_owned));
+    let first = known_of_first(threads, |thread| cgroups?.of(thread.pid).map(str::to_owned));
     inherited(threads, first, |parent, at, first| {
         let moved = moves[parent].iter().rev().find(|moved| moved.at <= at);
         moved.map(|moved| moved.path.clone()).or_else(|| first.clone())
@@ -168,7 +167,7 @@ fn first_groups(threads: &[Thread], cgroups: Option<&Cgroups>, moves: &[Vec<Move
 }
 
 /// What the machine said of each thread, but of pids given to a second thread only what concerns the first.
-pub(super) fn said_of_first<T>(threads: &[Thread], said: impl Fn(&Thread) -> Option<T>) -> Vec<Option<T>> {
+pub(super) fn known_of_first<T>(threads: &[Thread], said: impl Fn(&Thread) -> Option<T>) -> Vec<Option<T>> {
     let mut seen = BTreeMap::new();
     let not_second = |(index, thread): (usize, &Thread)| {
         let second = seen.insert(thread.pid, index).is_some() && thread.born.is_some();
@@ -177,8 +176,8 @@ pub(super) fn said_of_first<T>(threads: &[Thread], said: impl Fn(&Thread) -> Opt
     threads.iter().enumerate().map(not_second).collect()
 }
 
-/// What each thread was first, if that is known: else what `of` says that its parent was at the time it forked it,
-/// given what the parent was first.
+/// Returns the initial value of each thread, if known; else the parent's value at the time of the fork, by `of` and the
+/// parent's initial value.
 pub(super) fn inherited<T: Clone>(
     threads: &[Thread],
     mut first: Vec<Option<T>>,
@@ -202,7 +201,7 @@ pub(super) fn inherited<T: Clone>(
     first
 }
 
-/// Which threads the groups they were in keep from CPUs of a machine that has so many: a cpuset from some, a limit from
+/// Returns the threads that their groups keep from CPUs of a machine with `cpus` CPUs: a cpuset from some, a limit from
 /// all for a while.
 pub(super) fn held_by_groups(
     threads: &[Thread],
@@ -230,7 +229,7 @@ pub(super) fn held_by_groups(
     (0..threads.len()).map(|index| first[index].as_deref().into_iter().chain(moved(index)).any(holds)).collect()
 }
 
-/// Where a thread may run, as the machine said of it, or of whoever forked it.
+/// The affinity of a thread, by the machine's files, or by its parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Allowed {
     pub(super) cpus: Vec<u32>,
@@ -246,6 +245,6 @@ pub(super) fn allowed(threads: &[Thread], cgroups: Option<&Cgroups>) -> Vec<Opti
         let of_cpuset = cgroups.of(thread.pid).and_then(|path| cgroups.cpuset(path)) == Some(cpus);
         (!of_cpuset).then(|| Allowed { cpus: cpus.to_vec(), own: true })
     };
-    let first = said_of_first(threads, said);
+    let first = known_of_first(threads, said);
     inherited(threads, first, |_, _, parent| parent.clone().map(|allowed| Allowed { own: false, ..allowed }))
 }

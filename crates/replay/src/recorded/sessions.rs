@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::lives::Thread;
-use super::placing::{inherited, said_of_first};
+use super::placing::{inherited, known_of_first};
 use vruntime_workload::cgroups::Cgroups;
 use vruntime_workload::program::Session;
 
@@ -40,14 +40,13 @@ pub(super) fn is_kernel_thread(comm: &str) -> bool {
     KERNEL_THREADS.iter().any(|name| comm.starts_with(name))
 }
 
-/// The session of each thread, and all there are: as the machine said, and what a thread forks is where it is. Of whom
-/// neither is known a session is a process with what it forks; threads of which not even the process is known are in
-/// the default one, as are those of the kernel, which are in none. Returns as well of how many threads the machine said
-/// it.
+/// Returns the session of each thread, and all sessions: by the machine's files, and inherited at forks. Without these,
+/// a session is a process with its descendants. Threads of unknown process are in the default session, as are kernel
+/// threads, which are in none. Also returns the number of threads with a recorded session.
 pub(super) fn sessions(threads: &[Thread], machine: Option<&Cgroups>) -> (Vec<Option<usize>>, Vec<Session>, u64) {
     let guessed = guessed(threads);
     let mut told =
-        said_of_first(threads, |thread| machine.and_then(|machine| machine.autogroup_of(thread.pid, thread.tgid)));
+        known_of_first(threads, |thread| machine.and_then(|machine| machine.autogroup_of(thread.pid, thread.tgid)));
     let known = told.iter().filter(|told| matches!(told, Some(Some(_)))).count() as u64;
     told = inherited(threads, told, |_, _, parent| *parent);
     let (mut by_id, mut by_guess, mut all) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
@@ -87,7 +86,7 @@ fn guessed(threads: &[Thread]) -> Vec<Option<usize>> {
     (0..threads.len()).map(|index| known[index].then(|| find(&mut root, index))).collect()
 }
 
-/// Who stands for all that `index` is with.
+/// Returns the representative of the set of `index`.
 fn find(root: &mut [usize], mut index: usize) -> usize {
     while root[index] != index {
         root[index] = root[root[index]];

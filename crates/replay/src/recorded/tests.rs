@@ -611,8 +611,8 @@ fn groups_have_the_clamps_and_cpusets_they_had() {
         assert_eq!(Cgroups::read("x", text.as_bytes()).unwrap_err().to_string(), message);
     }
     for (line, message) in [
-        ("7/autogroup:/autogroup-1 nice 20", "`/autogroup-1 nice 20` is not what autogroup says"),
-        ("sys/kernel/sched_autogroup_enabled:on", "`on` is not what sched_autogroup_enabled says"),
+        ("7/autogroup:/autogroup-1 nice 20", "`/autogroup-1 nice 20` is not the format of autogroup"),
+        ("sys/kernel/sched_autogroup_enabled:on", "`on` is not the format of sched_autogroup_enabled"),
     ] {
         assert_eq!(Cgroups::read("x", format!("/proc/{line}\n").as_bytes()).unwrap_err().to_string(), message);
     }

@@ -1,25 +1,25 @@
-//! When the ticks of the recorded machine came. Nothing tells of a tick by itself, but the task that runs is charged at
-//! each (`sched_stat_runtime`); and who waits gets his turn at a tick, so that it makes a difference where it falls
-//! among the beats of the tasks.
+//! Finds the times of the recorded machine's ticks. No event records a tick, but each tick charges the running task
+//! (`sched_stat_runtime`). A waiting task often runs after a tick, so the phase of ticks relative to the tasks' periods
+//! matters.
 
 use vruntime_sim::plan::Ticks;
 
 use super::{Event, What};
 
-/// What kernels are configured with (`kernel/Kconfig.hz`), the rarest ticks first: those that come four times as often
-/// are also whole periods of it apart, and not the other way round.
+/// The rates of kernels (`kernel/Kconfig.hz`), the lowest first: ticks of four times the rate are also whole periods of
+/// it apart, and not the reverse.
 const RATES: [u32; 4] = [100, 250, 300, 1000];
-/// A charge this near to a switch or a wakeup on the same CPU is theirs: what a tick brings about follows it, what
-/// charges follows a wakeup.
+/// A charge this near to a switch or a wakeup on the same CPU belongs to it: effects of a tick follow it, and a wakeup
+/// precedes its charge.
 const NEAR_NS: u64 = 20_000;
-/// How exactly times are counted, and within how many of those a tick comes: interrupts are late, by more in a virtual
-/// machine.
+/// The resolution of times, and the number of these units within which a tick is counted: interrupts are late, and more
+/// so in a virtual machine.
 const BIN_NS: u64 = 10_000;
 const WINDOW: usize = 10;
-/// So many ticks must be seen, and so many of a hundred charges must be theirs.
+/// The least number of ticks, and the least percentage of charges that are ticks.
 const MIN_TICKS: u32 = 20;
 const MIN_PCT: u64 = 90;
-/// Of a hundred ticks so many at most are earlier than it seems: other charges that happen to be there.
+/// The highest percentage of ticks that are earlier than the estimate, because other charges are near.
 const STRAY_PCT: u32 = 2;
 
 /// A charge that may be a tick's, if nothing else follows it at once.

@@ -1,10 +1,10 @@
-//! Who delayed whom: for every task that waited on a CPU's run queue, who had that CPU meanwhile, and for how long.
+//! Antagonists: for every task that waited on a CPU's run queue, the tasks that had that CPU meanwhile, and for how
+//! long.
 //!
-//! A wait on a CPU whose task nobody knows (events are lost) is nobody's doing; so is one beside the idle task, while
-//! the CPU wakes up: those are the rows of `(unknown)` and `(idle)`. A wait in which the task must have run unseen,
-//! since it is woken again, counts as `(unknown)` until the next wakeup. Where a run of ours, or its text, says that
-//! the task waits for the limit of its group and not for a CPU, nobody who has the CPU delays it: that is the row of
-//! `(throttled: /its/group)`.
+//! Three rows are not tasks. `(unknown)` is a wait on a CPU whose task is unknown, because events are lost; a wait in
+//! which the task must have run without an event counts there until its next wakeup. `(idle)` is a wait beside the idle
+//! task, while the CPU wakes up. `(throttled: /its/group)` is a wait for the limit of a group, which simulated runs and
+//! their text traces show.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use super::{Analysis, Options};
 use crate::data::{DataTable, Kind};
 use crate::holds::Hold;
 
-/// So many pairs are told apart; what others did is summed up.
+/// The most pairs that have a row of their own. All others are summed up.
 const MOST_PAIRS: usize = 1 << 18;
 
-/// Who, or what, has delayed a task.
+/// A task, or another cause, that delayed a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum By {
     Task(u32),
@@ -26,7 +26,7 @@ enum By {
     Hold(Hold),
 }
 
-/// Who was delayed by whom; none: pairs beyond those that are told apart.
+/// A delayed task and the cause. None: the pairs beyond [`MOST_PAIRS`].
 type Key = Option<(u32, By)>;
 
 /// How the row of a limit begins.
@@ -51,16 +51,16 @@ struct Wait {
     since: i64,
     /// What it is for from then on, if not for a CPU.
     hold: Option<Hold>,
-    /// By whom, how much.
+    /// The delays by cause.
     shares: Vec<(By, u64)>,
 }
 
 /// The analysis.
 #[derive(Debug, Default)]
 pub(super) struct Antagonists {
-    /// For each CPU those who wait there.
+    /// The waiting tasks of each CPU.
     queues: Vec<Vec<u32>>,
-    /// Of each task the one that goes on.
+    /// The present wait of each task.
     waits: Vec<Wait>,
     pairs: BTreeMap<Key, Pair>,
     by_name: bool,
@@ -188,7 +188,7 @@ impl Analysis for Antagonists {
         }
     }
 
-    fn held(&mut self, task: u32, hold: Option<Hold>, world: &World) {
+    fn hold(&mut self, task: u32, hold: Option<Hold>, world: &World) {
         let Some((_, at)) = world.span else { return };
         let cpu = world.state(task).cpu;
         self.book(at, task, world.cpus().get(cpu as usize).map_or(On::Unknown, |row| row.on));
@@ -222,15 +222,15 @@ impl Analysis for Antagonists {
         rows.sort_by(|a, b| b.1.ns.cmp(&a.1.ns).then_with(|| a.0.cmp(b.0)));
         let columns = [
             ("waited", "Waited", Kind::Text),
-            ("for_task", "For", Kind::Text),
-            ("total_ns", "Together", Kind::Nanoseconds),
+            ("for_task", "Waited for", Kind::Text),
+            ("total_ns", "Total", Kind::Nanoseconds),
             ("share", "Of its waits", Kind::Share),
             ("waits", "Waits", Kind::Count),
             ("worst_ns", "Worst", Kind::Nanoseconds),
             ("worst_end_ns", "Until", Kind::Instant),
             ("worst_cpu", "CPU", Kind::Count),
         ];
-        let mut table = DataTable::new("antagonists", "Who waited while whom had its CPU", &columns);
+        let mut table = DataTable::new("antagonists", "Tasks that waited, and the tasks that had their CPU", &columns);
         for ((task, who), pair) in rows {
             table.push(vec![
                 task.as_str().into(),

@@ -14,7 +14,7 @@ pub(crate) struct Bin {
     pub(crate) area: u64,
     /// Nanoseconds with a task on the CPU.
     pub(crate) busy: u64,
-    /// Nanoseconds in which nobody knows.
+    /// Nanoseconds of unknown state.
     pub(crate) unknown: u64,
     /// Most runnable tasks.
     pub(crate) max: u32,

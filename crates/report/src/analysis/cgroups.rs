@@ -1,6 +1,6 @@
-//! Which task is in which group, and what the groups may: told by a run of ours, by the marks in a trace of one, by
-//! `cgroup_attach_task`, and by what a machine said of itself ([`MachineGroups`]). A task nothing is said of is in the
-//! group of who forked it, else in the root.
+//! The groups of tasks and their limits. Sources are simulated runs, the marks in their traces, `cgroup_attach_task`,
+//! and a machine's own files ([`MachineGroups`]). A task of unknown group is in its parent's group, or in the root if
+//! the parent is unknown.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,12 +20,12 @@ const MAX_DEPTH: usize = 256;
 pub trait MachineGroups: fmt::Debug + Send + Sync {
     /// The hierarchy whose groups schedule, as `cgroup_attach_task` numbers them; 0 is cgroup v2.
     fn hierarchy(&self) -> i32;
-    /// The task group of a thread: of one that is in this cgroup from now on; without it, of one that was there when
-    /// the machine was asked, none if it was not.
+    /// Returns the task group of a thread: by this cgroup, which it enters now; without one, its group when the
+    /// machine's files were read, None if it was not there.
     fn group_of(&self, thread: i32, cgroup: Option<&str>) -> Option<String>;
-    /// Weight and limit of a task group; none: nothing is said of them. Path and parent do not count.
+    /// Returns weight and limit of a task group; None if unknown. Path and parent do not count.
     fn settings(&self, group: &str) -> Option<GroupInfo<'static>>;
-    /// Where a thread may run; none: nothing is said of it.
+    /// Returns the affinity of a thread; None if unknown.
     fn affinity_of(&self, thread: i32) -> Option<&[u32]>;
 }
 
@@ -52,9 +52,9 @@ impl From<&GroupInfo<'_>> for Settings {
     }
 }
 
-/// What is said of groups, and of what tasks weigh in them.
+/// A fact on groups, or on the weights of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Update {
     /// A task is in another group from now on.
     Moved {
         task: u32,
@@ -105,14 +105,14 @@ pub(crate) enum Told {
 pub(crate) struct Row {
     pub(crate) path: String,
     pub(crate) parent: Option<u32>,
-    /// None: nobody has said it.
+    /// None if unknown.
     pub(crate) settings: Option<Settings>,
 }
 
-/// All groups, and who is in them.
+/// All groups and their members.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cgroups {
-    /// Somebody asks for them.
+    /// Set if an analysis needs groups.
     pub(crate) wanted: bool,
     /// The root first, parents before their children.
     rows: Vec<Row>,
@@ -124,7 +124,7 @@ pub(crate) struct Cgroups {
     machine: Option<Arc<dyn MachineGroups>>,
     /// The scheduler itself tells: a run of ours, or the marks in its trace.
     pub(crate) exact: bool,
-    /// Mentions of groups beyond those that are told apart.
+    /// Mentions of groups beyond the limit.
     pub(crate) refused: u64,
 }
 
@@ -155,7 +155,7 @@ impl Cgroups {
 
     /// What the group of a task is called, if it is known.
     pub(crate) fn path_of(&self, task: u32) -> Option<&str> {
-        let group = self.said_of(task).or_else(|| self.exact.then_some(0))?;
+        let group = self.known_group(task).or_else(|| self.exact.then_some(0))?;
         self.rows.get(group as usize).map(|row| row.path.as_str())
     }
 
@@ -166,11 +166,11 @@ impl Cgroups {
 
     /// The group of a task.
     pub(crate) fn of(&self, task: u32) -> u32 {
-        self.said_of(task).unwrap_or(0)
+        self.known_group(task).unwrap_or(0)
     }
 
     /// The same, if anything says it.
-    pub(crate) fn said_of(&self, task: u32) -> Option<u32> {
+    pub(crate) fn known_group(&self, task: u32) -> Option<u32> {
         self.of.get(task as usize).copied().flatten()
     }
 
@@ -237,8 +237,8 @@ impl Cgroups {
         Some(group)
     }
 
-    /// A task is met for the first time: as the machine said, it is in a group. `again`: its pid was another's before,
-    /// of whom the machine spoke.
+    /// Places a new task in its group, by the machine's files. `again`: its pid belonged to another task before, which
+    /// those files describe.
     pub(super) fn meets(&mut self, task: u32, pid: i32, again: bool) {
         if self.wanted && !again {
             let group = self.machine.as_ref().and_then(|machine| machine.group_of(pid, None));
@@ -272,10 +272,10 @@ impl Cgroups {
     }
 
     /// Takes note.
-    pub(super) fn apply(&mut self, told: Told) {
+    pub(super) fn apply(&mut self, told: Update) {
         match told {
-            Told::Moved { task, group } => self.put(task, Some(group)),
-            Told::Group { group, settings } => {
+            Update::Moved { task, group } => self.put(task, Some(group)),
+            Update::Group { group, settings } => {
                 if let Some(row) = self.rows.get_mut(group as usize) {
                     row.settings = Some(settings);
                 }
@@ -286,8 +286,8 @@ impl Cgroups {
 
     /// A task is forked: it is where its parent is, unless something else was said of it.
     pub(super) fn inherits(&mut self, child: u32, parent: u32) {
-        if self.said_of(child).is_none()
-            && let Some(group) = self.said_of(parent)
+        if self.known_group(child).is_none()
+            && let Some(group) = self.known_group(parent)
         {
             self.put(child, Some(group));
         }

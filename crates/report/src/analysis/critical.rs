@@ -1,12 +1,12 @@
-//! The critical path of a task: what it did, and while it slept, what those did who at last woke it.
+//! The critical path of a task: its own work, and during its sleeps the work of the tasks that led to its wakeup.
 //!
-//! Every instant of the task's life is given to one task and what that was doing. While it runs, or waits for a CPU, it
-//! is itself. A sleep is walked backwards from the wakeup: whoever woke it ran until then; before that he waited for a
-//! CPU; or he slept, and then it is his waker's turn, back to where the sleep began. A wakeup by an interrupt (as the
-//! trace says, or the CPU was idle) ends a sleep that nobody else is to blame for. Where a trace has no flags that tell
-//! an interrupt (`perf script` prints none), who runs is taken for the waker.
+//! Every instant of the task's life is attributed to one task and one activity. While the task runs or waits for a CPU,
+//! this is the task itself. A sleep is walked backwards from the wakeup: the waker ran, before that it waited for a
+//! CPU, or it slept. In a sleep of the waker, the walk continues with its own waker, back to the start of the first
+//! sleep. A wakeup by an interrupt (as the trace says, or because the CPU was idle) ends the walk. Traces without flags
+//! for interrupts (`perf script`) count the running task as the waker.
 //!
-//! What others did is remembered for one sleep of the task only, so memory is bounded by that.
+//! Only the work during one sleep of the task is remembered, which bounds memory.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ struct Piece {
     state: State,
     begin: i64,
     end: i64,
-    /// Who ended it, if it was a sleep.
+    /// The waker, if it was a sleep.
     waker: On,
 }
 
@@ -119,7 +119,7 @@ impl CriticalPath {
         }
     }
 
-    /// Remembers what a task did, if that may matter to the sleep that goes on.
+    /// Remembers the work of a task, if it may matter to the present sleep.
     fn remember(&mut self, task: u32, was: Span, at: i64, waker: On) {
         if at <= was.since {
             return;
@@ -151,7 +151,7 @@ impl CriticalPath {
         past.pieces.get(after.checked_sub(1)?).copied()
     }
 
-    /// Who is to thank for what happened between the beginning of the target's sleep and its end.
+    /// Attributes the time of the target's sleep to the tasks that led to its end.
     fn walk(&mut self, world: &World, target: u32, floor: i64, at: i64, waker: On) -> Vec<Link> {
         let mut links = Vec::new();
         let On::Task(mut who) = waker else {
@@ -257,12 +257,9 @@ impl Analysis for CriticalPath {
     fn notes(&self) -> Vec<(u64, &'static str)> {
         let hidden = self.longest.1.len().saturating_sub(SHOWN_STEPS);
         vec![
-            (hidden as u64, "steps that the table critical_path_longest leaves out, which has the last 200"),
-            (self.cut, "sleeps with more than 16384 steps, of which those before the last 16384 are unknown"),
-            (
-                self.forgotten,
-                "pieces of what other tasks did in sleeps with more than 1048576 of them, which are unknown",
-            ),
+            (hidden as u64, "steps that the table critical_path_longest leaves out (it has the last 200)"),
+            (self.cut, "sleeps with more than 16384 steps (only the last 16384 are known)"),
+            (self.forgotten, "steps of other tasks during sleeps beyond the limit of 1048576 (unknown)"),
         ]
     }
 
@@ -281,7 +278,8 @@ impl Analysis for CriticalPath {
         if groups {
             columns.insert(1, ("group", "Group", Kind::Text));
         }
-        let title = format!("Critical path of {name}: what it did, and in its sleeps those who at last woke it");
+        let title =
+            format!("Critical path of {name}: its own work, and during its sleeps the tasks that led to its wakeup");
         let mut table = DataTable::new("critical_path", title, &columns);
         let total: u64 = self.sums.values().map(|sum| sum.ns).sum();
         let mut rows: Vec<(&(u32, Doing), &Sum)> = self.sums.iter().collect();
@@ -305,7 +303,7 @@ impl Analysis for CriticalPath {
             ("task", "Task", Kind::Text),
             ("doing", "Doing", Kind::Text),
             ("start_ns", "From", Kind::Instant),
-            ("duration_ns", "For", Kind::Nanoseconds),
+            ("duration_ns", "Duration", Kind::Nanoseconds),
         ];
         let mut longest = DataTable::new("critical_path_longest", format!("The longest sleep of {name}"), &columns);
         let links = &self.longest.1;

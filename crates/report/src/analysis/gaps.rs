@@ -1,22 +1,20 @@
-//! Switches that a recording does not have, and that what follows gives away: steps are put in where they must have
-//! been.
+//! Inserts switches that a recording lacks, where later events prove them.
 //!
-//! On some machines no switch from the idle task is ever recorded: who does something on a CPU that is taken to be idle
-//! has come there unseen, when he was woken or as long ago as he is charged for. And who is replaced by another has
-//! left when he had run for what he was charged. That shows only later, so from the first such gap on steps are held
-//! back for a while.
+//! Some machines record no switch from the idle task. A task that acts on a CPU that seems idle was switched in without
+//! an event: at its wakeup, or as long ago as its charged time. A task that another replaces was switched out after its
+//! charged time. Later events are needed for this, so after the first gap, steps are delayed for a while.
 
 use std::collections::VecDeque;
 
 use super::world::{MAX_CPUS, On, Step, What};
 
-/// So long: a tick that charges whoever runs comes earlier, and mostly whatever happens next on a CPU that somebody has
-/// left unseen. A guessed arrival is held so long from when it was guessed, however long ago it is taken to have been.
+/// The delay of steps. A tick that charges the running task is earlier, and so is mostly the next event on a CPU that a
+/// task left without an event. A guessed switch is delayed for this time after the guess.
 const HELD_NS: u64 = 50_000_000;
-/// For so long at most a switch from the idle task may be under way, with interrupts let in (kernels up to 3.11 on
-/// ARM): what their handlers do is written down as the idle task's. 7 to 31 us were seen.
+/// The longest time of a switch from the idle task, with interrupts enabled (kernels up to 3.11 on ARM): their handlers
+/// are recorded as the idle task's. 7 to 31 us were observed.
 const SWITCHING_NS: u64 = 50_000;
-/// And so many at most.
+/// The most delayed steps.
 const MOST_HELD: usize = 1 << 14;
 
 /// A task is on a CPU since an unknown time.
@@ -37,7 +35,7 @@ struct Cpu {
     charged: u64,
     /// That time is a guess, until its task is charged.
     guess: Option<Guess>,
-    /// Its idle task runs there, and takes nobody.
+    /// Set if its idle task takes the CPU offline.
     offline: bool,
     /// Its task has come by a switch from the idle task, and done nothing yet.
     from_idle: bool,
@@ -61,9 +59,9 @@ pub(super) struct Gaps {
     cpus: Vec<Cpu>,
     tasks: Vec<Task>,
     held: VecDeque<Step>,
-    /// So many of them lie before a jump of the clock, or a long silence.
+    /// The number of steps before a jump of the clock, or a long silence.
     over: usize,
-    /// The time of the last step that was let go.
+    /// The time of the last released step.
     gone: i64,
     /// How many switches from the idle task were missing.
     pub(super) arrivals: u64,
@@ -94,13 +92,13 @@ impl Gaps {
         if self.held.back().is_some_and(|last| last.at.abs_diff(step.at) > HELD_NS) {
             self.over = self.held.len();
         }
-        if step.cpu < MAX_CPUS && !matches!(step.what, What::Told(_) | What::Named { .. }) {
+        if step.cpu < MAX_CPUS && !matches!(step.what, What::Update(_) | What::Named { .. }) {
             self.look(&step);
         }
         self.held.push_back(step);
     }
 
-    /// The next step that nothing can come before any more; `all`: nothing comes at all.
+    /// Returns the next step that no later event can precede. `all`: no events follow.
     pub(super) fn next(&mut self, all: bool) -> Option<Step> {
         let (first, last) = (self.held.front()?, self.held.back()?);
         let late = self.over > 0 || last.at.abs_diff(first.at) > HELD_NS || self.held.len() > MOST_HELD;
@@ -189,7 +187,7 @@ impl Gaps {
         cpu.from_idle && !self.has_waking && at.abs_diff(cpu.since) <= SWITCHING_NS
     }
 
-    /// Somebody has the CPU from now on.
+    /// Notes that a task has the CPU from now on.
     fn comes(&mut self, at: i64, cpu: u32, on: On) {
         if let On::Task(task) = on {
             if let Some(other) = self.task(task).cpu.filter(|&other| other != cpu) {
@@ -202,7 +200,7 @@ impl Gaps {
         *self.cpu(cpu) = Cpu { on, since: at, offline, ..Cpu::default() };
     }
 
-    /// Somebody does something on a CPU that is taken to be idle.
+    /// Handles the action of a task on a CPU that seems idle.
     fn turns_up(&mut self, step: &Step) {
         let Step { at, cpu, by, what, .. } = *step;
         let who = if let What::Switch { prev, .. } = what { prev } else { by };
@@ -225,8 +223,8 @@ impl Gaps {
         self.put_in(Step { at: since, cpu, by: who, irq: false, what: What::Arrives });
     }
 
-    /// Whoever was on that CPU has left it unseen, and so has `by` come, as long ago as he is charged for: when, if
-    /// that is told.
+    /// Handles a switch from the CPU's task to `by` without an event, as long ago as the charged time of `by`. Returns
+    /// the time, if known.
     fn replaced(&mut self, at: i64, cpu: u32, by: On) -> Option<i64> {
         self.left(at, cpu, by, false);
         let On::Task(task) = by else { return None };
@@ -237,7 +235,8 @@ impl Gaps {
         Some(since)
     }
 
-    /// Whoever was on that CPU has left it unseen, and turned up `elsewhere`, or `next` was there afterwards.
+    /// Handles the departure of the CPU's task without an event: it appeared `elsewhere`, or `next` was there
+    /// afterwards.
     fn left(&mut self, at: i64, cpu: u32, next: On, elsewhere: bool) {
         let row = self.cpu(cpu);
         let Cpu { on, since, charged, offline, .. } = *row;

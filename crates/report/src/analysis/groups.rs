@@ -1,10 +1,9 @@
-//! What each group used, and what it was entitled to: the computation of a run's own results ([`Shares`]), fed with
-//! what the events tell of tasks' states.
+//! CPU time and entitlement of each group, by the computation of a run's own results ([`Shares`]) from the recorded
+//! states of tasks.
 //!
-//! A task of which nothing is known wants nothing then. The stopper threads (`migration/N`) are no group's: they belong
-//! to the machine.
+//! A task of unknown state has no demand. The stopper threads (`migration/N`) belong to the machine, and to no group.
 
-use super::cgroups::{Settings, Told};
+use super::cgroups::{Settings, Update};
 use super::world::{Change, State, Step, What, World};
 use super::{Analysis, Options};
 use crate::accounts::{Group, State as Booked, Task};
@@ -143,11 +142,11 @@ impl Analysis for GroupUse {
         }
     }
 
-    fn told(&mut self, told: Told, world: &World) {
+    fn update(&mut self, told: Update, world: &World) {
         let at = world.elapsed();
         self.passes(at, world);
         match told {
-            Told::Moved { task, group } => {
+            Update::Moved { task, group } => {
                 let Some(book) = self.book(task, world) else { return };
                 self.change(at);
                 let task = &mut self.tasks[book];
@@ -155,13 +154,13 @@ impl Analysis for GroupUse {
                 task.enter(at, state, &mut self.groups);
                 task.group = group;
             }
-            Told::Prio { task, .. } | Told::Policy { task, .. } | Told::Nice { task, .. } => {
+            Update::Prio { task, .. } | Update::Policy { task, .. } | Update::Nice { task, .. } => {
                 let Some(book) = self.book(task, world) else { return };
                 let Task { policy, rt_priority, nice, .. } = self.tasks[book];
                 let new = match told {
-                    Told::Prio { prio, .. } => by_prio(prio, policy, nice),
-                    Told::Policy { policy, rt_priority, .. } => (policy, rt_priority, nice),
-                    Told::Nice { nice, .. } => (policy, rt_priority, nice),
+                    Update::Prio { prio, .. } => by_prio(prio, policy, nice),
+                    Update::Policy { policy, rt_priority, .. } => (policy, rt_priority, nice),
+                    Update::Nice { nice, .. } => (policy, rt_priority, nice),
                     _ => return,
                 };
                 if new != (policy, rt_priority, nice) {
@@ -170,13 +169,13 @@ impl Analysis for GroupUse {
                     (task.policy, task.rt_priority, task.nice) = new;
                 }
             }
-            Told::Group { group, settings } => {
+            Update::Group { group, settings } => {
                 self.change(at);
                 if let Some(group) = self.groups.get_mut(group as usize) {
                     set(group, settings);
                 }
             }
-            Told::Throttled { .. } | Told::Unthrottled { .. } | Told::Period { .. } | Told::Spent { .. } => {}
+            Update::Throttled { .. } | Update::Unthrottled { .. } | Update::Period { .. } | Update::Spent { .. } => {}
         }
     }
 
@@ -192,16 +191,13 @@ impl Analysis for GroupUse {
         if !world.cgroups.exact {
             let books = (0..).zip(&self.books).filter(|&(_, &book)| book != 0 && book != NONE);
             let ran = books.filter(|&(_, &book)| self.tasks[book as usize - 1].account.cpu_ns > 0);
-            self.ungrouped = ran.filter(|&(task, _)| world.cgroups.said_of(task).is_none()).count() as u64;
+            self.ungrouped = ran.filter(|&(task, _)| world.cgroups.known_group(task).is_none()).count() as u64;
         }
     }
 
     fn notes(&self) -> Vec<(u64, &'static str)> {
         let known = self.results.len() > 1 && self.ungrouped > 0;
-        let note = known.then_some((
-            self.ungrouped,
-            "tasks that ran, and of which nothing says in which group they were: taken to be in the root",
-        ));
+        let note = known.then_some((self.ungrouped, "tasks of unknown group (counted for the root group)"));
         note.into_iter().collect()
     }
 
@@ -225,13 +221,13 @@ impl Analysis for GroupUse {
             ("entitled_ns", "Entitled to", Kind::Nanoseconds),
             ("entitled", "Entitled", Kind::Share),
             ("difference_ns", "Difference", Kind::Nanoseconds),
-            ("of_entitled", "Of it", Kind::Share),
+            ("of_entitled", "CPU / entitled", Kind::Share),
             ("run_delay_ns", "Waited", Kind::Nanoseconds),
         ];
         let title = if weighed {
-            "Groups, those below them included, and what they were entitled to; 100 % is one CPU all along"
+            "Groups with their descendants, and their entitlements; 100 % is one CPU for the whole time"
         } else {
-            "Groups, those below them included; nothing tells their weights and limits, nor therefore what they were entitled to"
+            "Groups with their descendants; weights and limits are unknown, and so are entitlements"
         };
         let mut table = DataTable::new("group_usage", title, &columns);
         let elapsed = world.elapsed();

@@ -1,9 +1,9 @@
-//! Who is held back where: told by runs of ours, and by the marks in their text.
+//! Throttled tasks and their CPUs, from simulated runs and the marks in their text traces.
 
 use vruntime_trace::{CpuId, DeadlineEvent, Event, GroupId, PrevState, Running, SchedPolicy, TaskId};
 
 use super::Analyses;
-use super::cgroups::Told;
+use super::cgroups::Update;
 use super::world::{On, State, Step, What, World};
 use crate::holds::{Changed, Hold, Holds};
 
@@ -46,7 +46,7 @@ impl World {
         id
     }
 
-    /// Takes note of what a step of a trace, already applied, says of who is held back.
+    /// Updates the throttled tasks by a step of a trace that is already applied.
     fn hears(&mut self, step: &Step) -> Changed {
         let event = match step.what {
             What::Fork { child } => {
@@ -57,13 +57,15 @@ impl World {
                 let next = Running::Task(self.own(next));
                 Event::Switch { prev: Running::Idle, prev_state: PrevState::Preempted, next }
             }
-            What::Told(Told::Moved { task, group }) => Event::MoveGroup { task: self.own(task), group: GroupId(group) },
-            What::Told(Told::Policy { task, policy, rt_priority }) => {
+            What::Update(Update::Moved { task, group }) => {
+                Event::MoveGroup { task: self.own(task), group: GroupId(group) }
+            }
+            What::Update(Update::Policy { task, policy, rt_priority }) => {
                 Event::SetPolicy { task: self.own(task), policy, rt_priority }
             }
-            What::Told(Told::Throttled { group }) => Event::Throttle { group: GroupId(group) },
-            What::Told(Told::Unthrottled { group, ns }) => Event::Unthrottle { group: GroupId(group), ns },
-            What::Told(Told::Spent { task, spent }) => {
+            What::Update(Update::Throttled { group }) => Event::Throttle { group: GroupId(group) },
+            What::Update(Update::Unthrottled { group, ns }) => Event::Unthrottle { group: GroupId(group), ns },
+            What::Update(Update::Spent { task, spent }) => {
                 let what = if spent { DeadlineEvent::Throttle } else { DeadlineEvent::Replenish };
                 Event::Deadline { task: self.own(task), what }
             }
@@ -78,9 +80,9 @@ impl World {
 }
 
 impl Analyses {
-    /// A step of a trace: if it is one of ours, its marks say who is held back.
+    /// Handles a step of a trace. The marks of a simulated run show the throttled tasks.
     pub(super) fn step_of_trace(&mut self, step: &Step) {
-        if matches!(step.what, What::Told(Told::Throttled { .. } | Told::Unthrottled { .. })) {
+        if matches!(step.what, What::Update(Update::Throttled { .. } | Update::Unthrottled { .. })) {
             self.limits_change(step.at, step.cpu);
         }
         self.step(step);
@@ -108,7 +110,7 @@ impl Analyses {
         if span.state == State::Waiting {
             let hold = self.world.what_holds(task, span.cpu);
             for (_, analysis) in &mut self.chosen {
-                analysis.held(task, hold, &self.world);
+                analysis.hold(task, hold, &self.world);
             }
         }
     }

@@ -1,12 +1,12 @@
-//! Time in which a task waited while a CPU was idle that could have run it.
+//! Time in which a task waited while an idle CPU could have run it.
 //!
-//! A wait and an idle interval of another CPU overlap until the first of them ends; only overlaps of a millisecond and
-//! more are looked at, for no balancer looks more often, and most of the shorter ones are a wakeup on its way. Nothing
-//! counts while the CPU the task waits on is idle itself: it is being woken for it. Where a task may run, simulated
-//! runs tell. Recordings do not: there it *could* run where it has been seen by the end of the wait, and *might*
-//! elsewhere, kernel threads that belong to a CPU (`name/N`) excepted. Nor do recordings tell that a task is held back
-//! by its group's limit or by its own runtime as a deadline task, which counts as a wait there; simulated runs and
-//! their text do, and there no task could run on a CPU where that limit is used up.
+//! A wait and an idle interval of another CPU overlap until the first of them ends. Only overlaps of a millisecond or
+//! more count: no balancer looks more often, and most shorter ones are wakeups in progress. A wait on a CPU that is
+//! itself idle does not count, since the CPU is waking up for the task.
+//!
+//! Simulated runs show where a task may run, and which tasks are throttled. In recordings, a task *could* run on a CPU
+//! where it has been seen by the end of the wait, and *might* run on another, except for kernel threads of a CPU
+//! (`name/N`). Throttled tasks count as waiting there.
 
 use vruntime_trace::CpuMask;
 
@@ -25,9 +25,9 @@ type Parts = Vec<(u64, u64)>;
 struct Task {
     /// Where it has been seen.
     seen: CpuMask,
-    /// Where it may run, if that was told.
+    /// Its affinity, if known.
     allowed: Option<CpuMask>,
-    /// The overlaps of the wait that goes on: with CPUs it could run on, with all it might.
+    /// The overlaps of the present wait: with CPUs it could use, and with CPUs it might use.
     could: Parts,
     might: Parts,
     waits: u64,
@@ -47,7 +47,7 @@ pub(super) struct IdleWaiting {
     tasks: Vec<Task>,
     /// Where each waiting task is.
     places: Vec<u32>,
-    /// Affinities are told: nobody might run where he was not seen.
+    /// Set if affinities are known, so that `might` is not used.
     told: bool,
 }
 
@@ -196,7 +196,7 @@ impl Analysis for IdleWaiting {
         }
     }
 
-    fn held(&mut self, task: u32, hold: Option<Hold>, world: &World) {
+    fn hold(&mut self, task: u32, hold: Option<Hold>, world: &World) {
         let at = world.elapsed();
         if hold.is_some() {
             self.wait_ends(at, task, world);
@@ -246,7 +246,7 @@ impl Analysis for IdleWaiting {
             ("worst_end_ns", "Until", Kind::Instant),
             ("worst_cpu", "On CPU", Kind::Count),
         ]);
-        let title = "Who waited for 1 ms or more while another CPU was idle that could have run him";
+        let title = "Tasks that waited for 1 ms or more while an idle CPU could have run them";
         let mut table = DataTable::new("idle_while_waiting", title, &columns);
         let mut rows: Vec<(u32, &Task)> = (0..).zip(&self.tasks).filter(|(_, task)| task.waits > 0).collect();
         let most = |task: &Task| std::cmp::Reverse((task.could_ns, task.might_ns));

@@ -1,9 +1,9 @@
-//! Latency tables as `perf sched latency` prints them: how long tasks were runnable before they ran.
+//! Latency tables as of `perf sched latency`: the time from runnable to running.
 //!
-//! A delay begins with a wakeup (`sched_waking` where the trace has it, else `sched_wakeup`), or when a task leaves its
-//! CPU while it could have run on, and ends when it runs. As in perf, the wakeup of a task that has not left its CPU
-//! yet counts for nothing, and a task whose first event is its coming to a CPU came there without delay. Tasks of one
-//! name are one row, unless each is asked for.
+//! A delay begins with a wakeup (`sched_waking` if the trace has it, else `sched_wakeup`), or when a runnable task
+//! leaves its CPU. It ends when the task runs. As in perf, a wakeup of a task that has not left its CPU does not count,
+//! and a task whose first event is a switch to a CPU has no delay. Tasks of one name are one row, unless options ask
+//! for each.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use crate::data::{DataTable, Kind};
 use crate::printable::printable;
 use crate::units::counted;
 
-/// What perf calls an atom: one stay in the run queue, as far as it has come.
+/// The state of one delay (perf: atom).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Atom {
     #[default]
@@ -25,7 +25,7 @@ enum Atom {
     Waiting {
         since: i64,
     },
-    /// It ran, or came before it was woken.
+    /// Ended, or not begun.
     Over,
 }
 

@@ -5,7 +5,7 @@ use vruntime_trace::{
     stopper_pid, task_pid,
 };
 
-use super::cgroups::{Settings, Told};
+use super::cgroups::{Settings, Update};
 use super::world::{On, Step, What};
 use super::{Analyses, Analysis};
 use crate::holds::Changed;
@@ -48,16 +48,16 @@ impl Analyses {
             Event::CpuDown => What::Online(false),
             Event::CpuUp => What::Online(true),
             Event::MoveGroup { task, group } => {
-                What::Told(Told::Moved { task: self.who(task)?, group: self.world.cgroups.announced(group.0)? })
+                What::Update(Update::Moved { task: self.who(task)?, group: self.world.cgroups.announced(group.0)? })
             }
             Event::SetPolicy { task, policy, rt_priority } => {
-                What::Told(Told::Policy { task: self.who(task)?, policy, rt_priority })
+                What::Update(Update::Policy { task: self.who(task)?, policy, rt_priority })
             }
-            Event::SetNice { task, nice } => What::Told(Told::Nice { task: self.who(task)?, nice }),
-            Event::Throttle { group } => What::Told(Told::Throttled { group: group.0 }),
-            Event::Unthrottle { group, ns } => What::Told(Told::Unthrottled { group: group.0, ns }),
+            Event::SetNice { task, nice } => What::Update(Update::Nice { task: self.who(task)?, nice }),
+            Event::Throttle { group } => What::Update(Update::Throttled { group: group.0 }),
+            Event::Unthrottle { group, ns } => What::Update(Update::Unthrottled { group: group.0, ns }),
             Event::BandwidthPeriod { group, periods, throttled, burst } => {
-                What::Told(Told::Period { group: group.0, periods, throttled, burst })
+                What::Update(Update::Period { group: group.0, periods, throttled, burst })
             }
             // Events the kernel has no tracepoint for change nobody's state.
             _ => return None,
@@ -66,9 +66,9 @@ impl Analyses {
 }
 
 impl Analyses {
-    fn tell(&mut self, at: u64, told: Told) {
+    fn tell(&mut self, at: u64, told: Update) {
         if self.world.cgroups.wanted {
-            self.step(&Step { at: at as i64, cpu: 0, by: On::Unknown, irq: false, what: What::Told(told) });
+            self.step(&Step { at: at as i64, cpu: 0, by: On::Unknown, irq: false, what: What::Update(told) });
         }
     }
 
@@ -99,7 +99,7 @@ impl Sink for Analyses {
     }
 
     fn group_changed(&mut self, at: u64, id: GroupId, info: &GroupInfo<'_>) {
-        self.tell(at, Told::Group { group: id.0, settings: Settings::from(info) });
+        self.tell(at, Update::Group { group: id.0, settings: Settings::from(info) });
     }
 
     fn task(&mut self, id: TaskId, info: &TaskInfo<'_>) {
@@ -109,10 +109,10 @@ impl Sink for Analyses {
             self.world.set_class(task, info.class);
             let at = self.world.elapsed();
             if let Some(group) = self.world.cgroups.announced(info.group.0) {
-                self.tell(at, Told::Moved { task, group });
+                self.tell(at, Update::Moved { task, group });
             }
-            self.tell(at, Told::Policy { task, policy: info.policy, rt_priority: info.rt_priority });
-            self.tell(at, Told::Nice { task, nice: info.nice });
+            self.tell(at, Update::Policy { task, policy: info.policy, rt_priority: info.rt_priority });
+            self.tell(at, Update::Nice { task, nice: info.nice });
             if self.replayed {
                 self.world.set_recorded(task, info.name, info.class);
             }

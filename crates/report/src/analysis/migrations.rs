@@ -1,5 +1,5 @@
-//! Migrations by cause. Our own runs tell the cause; recordings have `sched_migrate_task`, and the cause is told from
-//! what is around it:
+//! Migrations by cause. Simulated runs contain the cause. For recordings of `sched_migrate_task`, the events around it
+//! show the cause:
 //!
 //! | cause | told by |
 //! |---|---|
@@ -14,9 +14,8 @@
 //! | `asleep` | the task sleeps: its affinity changed, or its CPU went |
 //! | `other` | anything else; mostly affinity |
 //!
-//! A recording without one `sched_migrate_task` shows migrations only by where tasks run next: `wakeup` if the task
-//! slept since it ran, else `while runnable`. What was moved there and back before it ran is not among them, and that
-//! is said.
+//! A recording without `sched_migrate_task` shows a migration only at the next run of a task: `wakeup` if the task
+//! slept since its last run, else `while runnable`. Moves in between are missing, and a note says so.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +37,7 @@ struct Cpu {
 
 /// The title where the trace has no event of migrations.
 pub(super) const FROM_SWITCHES: &str =
-    "Migrations that sched_switch shows (record sched_migrate_task for all of them, and causes)";
+    "Migrations that sched_switch shows (record sched_migrate_task for all migrations, and their causes)";
 
 /// What is counted.
 #[derive(Debug, Default)]
@@ -103,7 +102,7 @@ impl Migrations {
     }
 
     /// Those pulled since the last switch of a CPU: why.
-    fn settle(&mut self, cpu: u32, cause: &'static str) {
+    fn count_pulled(&mut self, cpu: u32, cause: &'static str) {
         for task in std::mem::take(&mut self.cpus[cpu as usize].pulled) {
             self.tally.count(task, cause);
         }
@@ -157,7 +156,7 @@ impl Analysis for Migrations {
                     _ if state.is_runnable() => "periodic",
                     _ => "newidle",
                 };
-                self.settle(step.cpu, cause);
+                self.count_pulled(step.cpu, cause);
                 if !self.recorded {
                     for (on, slept) in [(prev, !state.is_runnable()), (next, false)] {
                         if let On::Task(task) = on {
@@ -175,7 +174,7 @@ impl Analysis for Migrations {
     }
 
     fn finish(&mut self, _world: &World) {
-        (0..self.cpus.len() as u32).for_each(|cpu| self.settle(cpu, "periodic"));
+        (0..self.cpus.len() as u32).for_each(|cpu| self.count_pulled(cpu, "periodic"));
     }
 
     fn tables(&self, world: &World) -> Vec<DataTable> {
@@ -183,11 +182,11 @@ impl Analysis for Migrations {
         let tally = if derived { &self.switches } else { &self.tally };
         let total: u64 = tally.causes.values().sum();
         let columns =
-            [("cause", "Cause", Kind::Text), ("count", "Migrations", Kind::Count), ("share", "Of all", Kind::Share)];
+            [("cause", "Cause", Kind::Text), ("count", "Migrations", Kind::Count), ("share", "Part", Kind::Share)];
         let title = match (derived, self.told || world.is_live()) {
             (true, _) => FROM_SWITCHES,
             (false, true) => "Migrations by cause",
-            (false, false) => "Migrations by cause, told from what is around them",
+            (false, false) => "Migrations by cause, inferred from the events around them",
         };
         let mut causes = DataTable::new("migrations", title.to_owned(), &columns);
         let mut rows: Vec<(&str, u64)> = tally.causes.iter().map(|(&cause, &count)| (cause, count)).collect();
@@ -201,7 +200,7 @@ impl Analysis for Migrations {
             ("at_wakeup", "At wakeup", Kind::Count),
             ("by_balancing", "By balancing", Kind::Count),
         ];
-        let mut tasks = DataTable::new("migrations_by_task", "Who was moved", &columns);
+        let mut tasks = DataTable::new("migrations_by_task", "Migrated tasks", &columns);
         let mut rows: Vec<(u32, &[u64; 3])> = (0..).zip(&tally.tasks).filter(|(_, counts)| counts[0] > 0).collect();
         rows.sort_by_key(|&(task, counts)| (std::cmp::Reverse(counts[0]), world.pid(task), task));
         for (task, counts) in rows {

@@ -1,5 +1,5 @@
-//! Analyses of any trace, recorded or simulated, one file each. All that are asked for look at the events in one pass,
-//! and keep sums, not events.
+//! Analyses of any trace, recorded or simulated, one file for each. The requested analyses read the events in one
+//! pass, and keep sums, not events.
 //!
 //! ```
 //! use vruntime_report::{Analyses, AnalysisKind, AnalysisOptions};
@@ -31,9 +31,9 @@ mod live;
 mod migrations;
 mod names;
 mod overview;
-mod recorded;
+mod records;
 mod runqueue;
-mod said;
+mod sentences;
 mod throttling;
 mod timehist;
 mod world;
@@ -50,7 +50,7 @@ use crate::data::DataTable;
 use crate::holds::Hold;
 use crate::table::fit_text;
 pub use cgroups::MachineGroups;
-use cgroups::Told;
+use cgroups::Update;
 use world::{Step, What, World};
 
 /// What there is to look for.
@@ -62,9 +62,9 @@ pub enum AnalysisKind {
     TimeHist,
     /// Its summary, as `perf sched timehist --summary` prints it.
     Summary,
-    /// Who waited while whom had its CPU.
+    /// Tasks that waited, and the tasks that had their CPU.
     Antagonists,
-    /// Who waited while another CPU was idle.
+    /// Tasks that waited while an idle CPU could have run them.
     IdleWhileWaiting,
     /// Runnable tasks on each CPU, over time.
     RunQueue,
@@ -74,7 +74,7 @@ pub enum AnalysisKind {
     Groups,
     /// What the limits of groups did.
     Throttling,
-    /// What one task, and those who woke it, did.
+    /// The work of one task, and of the tasks that led to its wakeups.
     CriticalPath,
 }
 
@@ -93,7 +93,7 @@ impl AnalysisKind {
         Self::CriticalPath,
     ];
 
-    /// Those that say what matters in a page or less, without being told more.
+    /// The analyses that fit a page and need no further data.
     pub const USUAL: [Self; 5] =
         [Self::Latency, Self::Antagonists, Self::IdleWhileWaiting, Self::RunQueue, Self::Migrations];
 
@@ -131,7 +131,7 @@ impl FromStr for AnalysisKind {
     fn from_str(name: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            format!("there is no analysis `{name}`; there are {names}")
+            format!("there is no analysis `{name}`; the analyses are {names}")
         })
     }
 }
@@ -153,17 +153,18 @@ use AnalysisOptions as Options;
 /// One of them: sees every step after the world has taken note of it.
 trait Analysis: fmt::Debug + Send + Sync {
     fn step(&mut self, step: &Step, world: &World);
-    /// It is a run of ours: affinities will be told, and all CPUs are idle at 0.
+    /// Called for simulated runs: affinities will follow, and all CPUs are idle at 0.
     fn simulated(&mut self, _cpus: usize) {}
     fn affinity(&mut self, _task: u32, _cpus: Option<&CpuMask>, _world: &World) {}
-    /// Of a task that waits: what it is for, if not for a CPU. Told as long as anybody is held back, of runs of ours.
-    fn held(&mut self, _task: u32, _hold: Option<Hold>, _world: &World) {}
-    /// What may be had of a CPU is about to change for some tasks: told of runs of ours.
+    /// Called for a waiting task with the reason of its wait, if it is not a busy CPU. Only in simulated runs, while
+    /// any task is throttled.
+    fn hold(&mut self, _task: u32, _hold: Option<Hold>, _world: &World) {}
+    /// Called before the limits of a CPU change for some tasks. Only in simulated runs.
     fn limits_change(&mut self, _cpu: u32, _world: &World) {}
-    /// It is so late now, and something happens that may be no step: told before it, of runs of ours.
+    /// Called before an event at this time that may be no step. Only in simulated runs.
     fn passes(&mut self, _at: u64, _world: &World) {}
     /// Of groups, and of what tasks weigh.
-    fn told(&mut self, _told: Told, _world: &World) {}
+    fn update(&mut self, _told: Update, _world: &World) {}
     fn finish(&mut self, _world: &World) {}
     /// Returns what to know before trusting it, and what its tables leave out: how many, and of what.
     fn notes(&self) -> Vec<(u64, &'static str)> {
@@ -174,7 +175,7 @@ trait Analysis: fmt::Debug + Send + Sync {
         None
     }
     fn tables(&self, world: &World) -> Vec<DataTable>;
-    /// For a terminal, with so many rows of each table, and so many lines of what has a line for each switch.
+    /// Returns the text for a terminal, with at most this number of rows of each table, and of lines for switches.
     fn text(&self, world: &World, rows: usize, _lines: usize) -> String {
         let tables = self.tables(world);
         tables.iter().map(|table| table.text_without(self.spare(), rows)).collect::<Vec<String>>().join("\n")
@@ -251,16 +252,16 @@ impl Analyses {
         self.damage.extend(damage);
     }
 
-    /// Of the analyses asked for, one that cannot say anything because nothing is known of groups, or of their limits:
-    /// its name, and what is not known. To be asked after the end.
+    /// Returns a requested analysis that has no result because groups, or their limits, are unknown: its name, and the
+    /// unknown fact. To be called after the end.
     pub fn lacks(&self) -> Option<(AnalysisKind, &'static str)> {
         let cgroups = &self.world.cgroups;
         self.chosen.iter().find_map(|&(kind, _)| match kind {
             AnalysisKind::Groups | AnalysisKind::Throttling if !cgroups.known() => {
-                Some((kind, "nothing tells in which groups its tasks were"))
+                Some((kind, "the groups of its tasks are unknown"))
             }
             AnalysisKind::Throttling if !cgroups.settings_known() => {
-                Some((kind, "nothing tells the limits of its groups"))
+                Some((kind, "the limits of its groups are unknown"))
             }
             _ => None,
         })
@@ -274,7 +275,7 @@ impl Analyses {
     /// The next event of a recorded trace.
     pub fn add(&mut self, record: &Record<'_>) {
         let Self { world, gaps, .. } = self;
-        recorded::steps(world, record, |step| gaps.add(step));
+        records::steps(world, record, |step| gaps.add(step));
         self.let_go(false);
     }
 
@@ -293,8 +294,8 @@ impl Analyses {
         if !self.world.apply(&step) {
             return;
         }
-        if let What::Told(told) = step.what {
-            self.chosen.iter_mut().for_each(|(_, analysis)| analysis.told(told, &self.world));
+        if let What::Update(told) = step.what {
+            self.chosen.iter_mut().for_each(|(_, analysis)| analysis.update(told, &self.world));
         } else {
             for (_, analysis) in &mut self.chosen {
                 analysis.step(&step, &self.world);
@@ -340,18 +341,19 @@ impl Analyses {
         self.chosen.iter().flat_map(|(_, analysis)| analysis.tables(&self.world)).collect()
     }
 
-    /// Whether its text is lines of perf's alone, which others read: then [`Analyses::notes`] are to be told elsewhere.
+    /// Whether its text is only perf's lines, which other programs read. The caller then prints [`Analyses::notes`]
+    /// elsewhere.
     pub fn is_for_machines(&self) -> bool {
         self.chosen.iter().any(|(kind, _)| *kind == AnalysisKind::TimeHist)
     }
 
-    /// Everything for a terminal, with at most so many rows of each table and so many lines of `timehist`; the notes
-    /// are at its end, unless it is for machines.
+    /// Returns everything for a terminal, with at most `rows` rows of each table and `lines` lines of `timehist`. The
+    /// notes are at its end, unless it is for machines.
     pub fn text(&self, rows: usize, lines: usize) -> String {
         let parts = self.chosen.iter().map(|(_, analysis)| analysis.text(&self.world, rows, lines));
         let notes = if self.is_for_machines() { Vec::new() } else { self.notes() };
         let lines: Vec<String> = notes.iter().map(|note| fit_text(note, "  ")).collect();
-        let known = (!notes.is_empty()).then(|| format!("To know:\n{}\n", lines.join("\n")));
+        let known = (!notes.is_empty()).then(|| format!("Notes:\n{}\n", lines.join("\n")));
         parts.chain(known).collect::<Vec<String>>().join("\n")
     }
 
@@ -359,24 +361,18 @@ impl Analyses {
     pub fn notes(&self) -> Vec<String> {
         let faults = self.world.faults;
         let told = [
-            (faults.losses, "places where events were lost"),
+            (faults.losses, "gaps where events were lost"),
             (
                 self.gaps.arrivals,
-                "switches from the idle task to another are missing, which is taken to have come when it was woken, or as long before as it was charged for",
+                "missing switches from the idle task to another task (assumed at its wakeup, or as long before as its charged run time)",
             ),
-            (faults.broken, "switches from a task that had not come, so that something is missing before"),
-            (faults.unwoken, "times a task ran after a sleep that no event ended"),
-            (
-                faults.unseen,
-                "wakeups of a task that was waiting since a wakeup: it has run in between, and no event tells",
-            ),
+            (faults.broken, "switches away from a task that was not running: its switch to the CPU is missing"),
+            (faults.unwoken, "sleeps that ended without a wakeup event"),
+            (faults.unseen, "wakeups of a task that already waited since a wakeup: it ran in between without an event"),
             (faults.jumps, "jumps of the clock: no time passes there, and times behind it are moved by as much"),
-            (faults.unordered, "events earlier than those before them, taken to be simultaneous"),
+            (faults.unordered, "events earlier than the event before them (read as simultaneous)"),
             (faults.impossible, "mentions of pids or CPUs that no Linux has"),
-            (
-                self.world.cgroups.refused,
-                "mentions of groups beyond the first 65536 or more than 256 deep, which are left out",
-            ),
+            (self.world.cgroups.refused, "mentions of groups beyond the first 65536 or more than 256 deep (left out)"),
         ];
         let notes = self.chosen.iter().flat_map(|(_, analysis)| analysis.notes());
         let told = told.into_iter().chain(notes).filter(|(count, _)| *count > 0);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// Names are kept up to this length; the kernel's are at most 15 bytes.
 const MAX_COMM: usize = 256;
-/// As many names are told apart; a trace with more is none of a real machine.
+/// The most distinct names. No trace of a real machine has more.
 const MAX_NAMES: usize = 1 << 22;
 
 /// A name; by default none.

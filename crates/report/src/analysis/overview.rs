@@ -1,9 +1,9 @@
-//! What a page shows of a run or a trace besides tables: how busy each CPU was over time, how long its queue, who ran
-//! when, and the distribution of delays after wakeups.
+//! The charts of a page: how busy each CPU was over time, the length of its queue, its timeline, and the distribution
+//! of delays after wakeups.
 //!
-//! Bounded, whatever the length: 1024 bins of time, 2048 distributions, and 16,384 slices of the timeline; of bins
-//! 32,768 on the page, whatever the number of CPUs. Where there are more slices than that, those shorter than a grain
-//! are put together with their neighbours, as *several tasks*; longer ones are always exact. The grain is told.
+//! Memory is bounded for every length: 1024 bins of time (32,768 in total on the page), 2048 distributions, and 16,384
+//! slices of the timeline. Beyond that, slices shorter than a grain are combined with their neighbours as *several
+//! tasks*. Longer slices are exact. The page states the grain.
 
 use std::collections::BTreeMap;
 
@@ -20,12 +20,12 @@ use crate::latency::Recorder;
 const MOST_SLICES: usize = 1 << 14;
 /// The first grain, nanoseconds.
 const FINEST_NS: u64 = 1_000;
-/// So many tasks have a distribution of their own, by their last names; those beyond have one for each name, of which
-/// there may be as many.
+/// The most tasks that have a distribution of their own, by their last names. Later tasks share one for each name, with
+/// the same limit.
 const MOST_RECORDERS: usize = 1024;
 /// The most names that have a distribution of their own, those with most delays. The rest has one together.
 const MOST_NAMES: usize = 40;
-/// So many bins of all CPUs are on the page: with more than 32 CPUs they are wider there.
+/// The most bins of all CPUs on a page: with more than 32 CPUs the bins are wider.
 const MOST_BINS: usize = 1 << 15;
 /// Points of a distribution.
 const POINTS: usize = 160;

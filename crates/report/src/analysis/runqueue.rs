@@ -8,7 +8,7 @@ use super::{Analysis, Options};
 use crate::data::{Cell, DataTable, Kind};
 use crate::units::counted;
 
-/// Lengths told apart: 0, 1, 2, 3, 4 and more.
+/// The counted lengths: 0, 1, 2, 3, 4 and more.
 const LENGTHS: usize = 5;
 /// Columns of the picture in the text.
 const WIDTH: usize = 72;
@@ -57,7 +57,7 @@ impl RunQueues {
         &mut self.queues[cpu as usize]
     }
 
-    /// Books the time until now. `on` is who had the CPU meanwhile.
+    /// Accounts for the time until now. `on`: the task that had the CPU.
     fn advance(&mut self, at: i64, cpu: u32, on: On, start: i64) {
         let queue = self.queue(cpu);
         if at <= queue.since {
@@ -162,11 +162,8 @@ impl Analysis for RunQueues {
             ("length_3", "3", Kind::Share),
             ("length_4_or_more", "4 or more", Kind::Share),
         ];
-        let mut table = DataTable::new(
-            "runqueue",
-            "Runnable tasks on each CPU, and for how much of the time in which that is known",
-            &columns,
-        );
+        let mut table =
+            DataTable::new("runqueue", "Runnable tasks on each CPU, in percent of the known time", &columns);
         for (cpu, queue) in self.queues.iter().enumerate() {
             let known: u64 = queue.times.iter().sum();
             let part = |ns: u64| if known == 0 { f64::NAN } else { ns as f64 / known as f64 };
@@ -186,7 +183,7 @@ impl Analysis for RunQueues {
         }
         let columns = [
             ("time_ns", "Time", Kind::Instant),
-            ("width_ns", "For", Kind::Nanoseconds),
+            ("width_ns", "Length", Kind::Nanoseconds),
             ("cpu", "CPU", Kind::Count),
             ("busy", "Busy", Kind::Share),
             ("mean", "Mean", Kind::Number),

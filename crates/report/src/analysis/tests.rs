@@ -243,7 +243,7 @@ fn losses_and_jumps_are_told() {
     );
     let analyses = analyse(&AnalysisKind::USUAL, &AnalysisOptions::default(), &text);
     let text = analyses.text(5, 100);
-    assert!(text.contains("places where events were lost: 1") && text.contains("jumps of the clock"), "{text}");
+    assert!(text.contains("gaps where events were lost: 1") && text.contains("jumps of the clock"), "{text}");
     assert_eq!(analyses.json()["elapsed_ns"], 4_000_000, "no time passes in a jump");
 }
 
@@ -443,14 +443,13 @@ fn who_left_unseen_ran_for_what_it_was_charged() {
     let rows = analyses.tables()[0].json();
     let busy = rows[0]["busy"].as_f64().map(|busy| (busy * 12.0).round());
     assert_eq!(busy, Some(10.0), "1 and 9 of 12 ms are known, the 7 between are nobody's: {rows}");
-    let sentence = "CPU 0 was busy 83.33 % of the time in which that is known.";
+    let sentence = "CPU 0 was busy 83.33 % of the known time.";
     assert_eq!(analyses.busy_sentence().as_deref(), Some(sentence));
     // A CPU of which less is known counts for less: 10 of 12 ms and 9.5 of 19.
     let (begins, sleeps) = (switch(1, 1000, IDLE, "R", C), switch(1, 10_500, C, "S", IDLE));
     let two = [&text[0], &begins, &text[1], &text[2], &sleeps, &text[3], &text[4]].map(String::as_str).concat();
     let analyses = analyse(&[AnalysisKind::RunQueue], &Options::default(), &two);
-    let sentence =
-        "The CPUs were busy 62.90 % of the time in which that is known: CPU 0 most (83.33 %), CPU 1 least (50.00 %).";
+    let sentence = "The CPUs were busy 62.90 % of the known time: CPU 0 most (83.33 %), CPU 1 least (50.00 %).";
     assert_eq!(analyses.busy_sentence().as_deref(), Some(sentence));
     assert_eq!(analyses.json()["faults"]["broken_switches"], 1);
 }
@@ -551,7 +550,7 @@ fn what_a_table_leaves_out_is_noted() {
     analyses.end();
     let [table, _] = &analyses.tables()[..] else { panic!("there are two tables") };
     assert_eq!(table.rows.len(), 1 << 20);
-    let note = "switches that the table timehist leaves out, which has the first 1048576: 10";
+    let note = "switches that the table timehist leaves out (it has the first 1048576): 10";
     assert!(analyses.notes().iter().any(|told| told == note), "{:?}", analyses.notes());
     assert!(analyses.json()["notes"].as_array().is_some_and(|notes| notes.iter().any(|told| told == note)));
 }

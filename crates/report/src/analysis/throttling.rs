@@ -1,15 +1,14 @@
-//! What the limits of groups did. A run of ours tells it, and so does its text trace. The kernel has no event for it:
-//! of a recording there is how much of its quota a group used in each period, and bounds for how long it was throttled.
+//! The effects of groups' limits. Simulated runs and their text traces show them. The kernel has no event for them: for
+//! a recording there is the part of its quota that a group used in each period, and bounds for the throttled time.
 //!
-//! A task that is runnable on an idle CPU for 1 ms or more waits for no CPU, so its group is throttled there: that is
-//! the lower bound. The upper one is all time in which tasks of the group waited on a CPU and none of it ran there,
-//! since others had it, or nobody. Both are summed over CPUs, as `throttled_usec` of `cpu.stat` is. When the kernel's
-//! periods begin is not known; those here are counted from the beginning of the trace, so a group may have used up the
-//! kernel's and only most of ours.
+//! The lower bound: a group whose task is runnable on an idle CPU for 1 ms or more is throttled there. The upper bound:
+//! all time in which tasks of the group waited on a CPU and none ran there. Both are summed over CPUs, as
+//! `throttled_usec` of `cpu.stat`. The start of the kernel's periods is unknown. Periods count from the start of the
+//! trace, so a group may have used up a period of the kernel and only most of one here.
 
 use std::collections::BTreeMap;
 
-use super::cgroups::Told;
+use super::cgroups::Update;
 use super::world::{On, State, Step, World};
 use super::{Analysis, Options};
 use crate::data::{DataTable, Kind};
@@ -18,8 +17,8 @@ use crate::results::LimitResult;
 
 /// Shorter waits on an idle CPU are wakeups on their way.
 const LEAST_NS: u64 = 1_000_000;
-/// A period counts as used up from this part of the quota on, percent: where ours begins in the midst of the kernel's,
-/// it may have a little less.
+/// The part of the quota, in percent, from which a period counts as used up. A period here overlaps two of the
+/// kernel's, so it may have a little less.
 const USED_UP: u128 = 95;
 
 /// What one group with a limit used, period by period.
@@ -27,7 +26,7 @@ const USED_UP: u128 = 95;
 struct Use {
     quota: u64,
     period: u64,
-    /// When the period that goes on began, and up to when it is counted.
+    /// The start of the present period, and the time up to which it is counted.
     from: u64,
     since: u64,
     /// Tasks of it on CPUs, and all that are runnable.
@@ -67,7 +66,7 @@ impl Use {
         self.since = to;
     }
 
-    /// So many periods end, all like this one.
+    /// Ends `count` equal periods.
     fn close(&mut self, count: u64) {
         if self.active {
             self.periods += count;
@@ -117,7 +116,7 @@ struct Counted {
 /// The analysis.
 #[derive(Debug, Default)]
 pub(super) struct Throttling {
-    /// What the scheduler told, by group.
+    /// The counts of the scheduler, by group.
     told: Vec<Option<LimitResult>>,
     /// Of a recording: what each group with a limit used, and for how long it was throttled, at least and at most.
     uses: BTreeMap<u32, Use>,
@@ -209,12 +208,12 @@ impl Throttling {
             }
         }
         for cpu in [was.cpu, now.cpu] {
-            self.settle(at, cpu, world.cpus().get(cpu as usize).is_some_and(|row| row.on == On::Idle));
+            self.update_cpu(at, cpu, world.cpus().get(cpu as usize).is_some_and(|row| row.on == On::Idle));
         }
     }
 
     /// What holds now on a CPU.
-    fn settle(&mut self, at: u64, cpu: u32, idle: bool) {
+    fn update_cpu(&mut self, at: u64, cpu: u32, idle: bool) {
         for (&(_, group), place) in self.places.range_mut((cpu, 0)..=(cpu, u32::MAX)) {
             let ended = |since: &mut Option<u64>, goes_on: bool| -> u64 {
                 if goes_on {
@@ -252,7 +251,7 @@ impl Analysis for Throttling {
         self.know(world);
         let at = world.elapsed();
         if let Some((cpu, _)) = world.cpu_was {
-            self.settle(at, cpu, world.cpus()[cpu as usize].on == On::Idle);
+            self.update_cpu(at, cpu, world.cpus()[cpu as usize].on == On::Idle);
         }
         for change in &world.changes {
             let now = Counted { group: world.cgroups.of(change.task), state: change.now.state, cpu: change.now.cpu };
@@ -260,23 +259,23 @@ impl Analysis for Throttling {
         }
     }
 
-    fn told(&mut self, told: Told, world: &World) {
+    fn update(&mut self, told: Update, world: &World) {
         let at = world.elapsed();
         self.know(world);
         match told {
-            Told::Moved { task, group } if !world.cgroups.exact => {
+            Update::Moved { task, group } if !world.cgroups.exact => {
                 let was = self.tasks.get(task as usize).copied().unwrap_or_default();
                 self.put(at, task, Counted { group, ..was }, world);
             }
-            Told::Group { group, settings } => self.limited(at, group, settings.max),
-            Told::Unthrottled { group, ns } => self.limit(group).unthrottled(ns),
-            Told::Period { group, periods, throttled, burst } => self.limit(group).period(periods, throttled, burst),
-            Told::Moved { .. }
-            | Told::Prio { .. }
-            | Told::Policy { .. }
-            | Told::Nice { .. }
-            | Told::Throttled { .. }
-            | Told::Spent { .. } => {}
+            Update::Group { group, settings } => self.limited(at, group, settings.max),
+            Update::Unthrottled { group, ns } => self.limit(group).unthrottled(ns),
+            Update::Period { group, periods, throttled, burst } => self.limit(group).period(periods, throttled, burst),
+            Update::Moved { .. }
+            | Update::Prio { .. }
+            | Update::Policy { .. }
+            | Update::Nice { .. }
+            | Update::Throttled { .. }
+            | Update::Spent { .. } => {}
         }
     }
 
@@ -289,7 +288,7 @@ impl Analysis for Throttling {
             place.waiting = 0;
         }
         for cpu in cpus {
-            self.settle(at, cpu, false);
+            self.update_cpu(at, cpu, false);
         }
     }
 
@@ -307,14 +306,14 @@ impl Analysis for Throttling {
             ("limit", "Limit", Kind::Share),
             ("periods", "Periods", Kind::Count),
             ("used_up", "Used up", Kind::Count),
-            ("used_up_share", "Of them", Kind::Share),
-            ("used", "Used of it", Kind::Share),
-            ("most_used", "At most", Kind::Share),
+            ("used_up_share", "Of the periods", Kind::Share),
+            ("used", "Used / quota", Kind::Share),
+            ("most_used", "Most / quota", Kind::Share),
             ("throttled_least_ns", "Throttled at least", Kind::Nanoseconds),
-            ("throttled_most_ns", "At most", Kind::Nanoseconds),
+            ("throttled_most_ns", "Throttled at most", Kind::Nanoseconds),
         ];
-        let title = "Groups with a limit, and in how many periods they used 95 % of the quota or more: a recording tells neither of \
-                     throttling nor when periods begin, so they are counted from its start";
+        let title = "Groups with a limit, and the periods in which they used at least 95 % of the quota. A recording has neither throttling \
+            nor starts of periods, so periods are counted from its start";
         let mut table = DataTable::new("throttling", title, &columns);
         for (group, it) in &self.uses {
             let Some(row) = world.cgroups.rows().get(*group as usize) else { continue };

@@ -1,8 +1,7 @@
-//! What `perf sched timehist` tells: a line for each switch, with how long the task that leaves had been away, how long
-//! it was runnable before it ran, and how long it ran; and its summary.
+//! `perf sched timehist`: a line for each switch, with the times of the task that leaves, and the summary.
 //!
-//! As in perf, times are those of the stay that ends with the line: *wait time* from its leaving a CPU to its coming to
-//! this one, *sch delay* from its wakeup to its coming, *run time* since the switch before on this CPU.
+//! As in perf, *wait time* is from the task's last switch away from a CPU to its switch to this one, *sch delay* from
+//! its wakeup to this switch, and *run time* the time since on this CPU.
 
 use std::fmt::Write as _;
 
@@ -220,7 +219,7 @@ impl Analysis for TimeHist {
     }
 
     fn notes(&self) -> Vec<(u64, &'static str)> {
-        vec![(self.more, "switches that the table timehist leaves out, which has the first 1048576")]
+        vec![(self.more, "switches that the table timehist leaves out (it has the first 1048576)")]
     }
 
     fn tables(&self, world: &World) -> Vec<DataTable> {

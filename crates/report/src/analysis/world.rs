@@ -1,24 +1,24 @@
-//! Who is where, and in which state, as the events tell: what every analysis looks at.
+//! The state and place of every task, as the events show them. Every analysis uses them.
 //!
-//! Recordings and our own runs come down to the same [`Step`]s. A task is an index here: a pid that is given to a
-//! second task gets a second index.
+//! Records and simulated events become the same [`Step`]s. A task is an index here: a pid that a second task reuses
+//! gets a second index.
 
 pub(crate) use vruntime_trace::MAX_CPUS;
 use vruntime_trace::{MigrateCause, TaskState};
 
-use super::cgroups::{Cgroups, Told};
+use super::cgroups::{Cgroups, Update};
 use super::held::Held;
 use super::names::{Name, Names};
 
 /// The largest pid of any Linux (`PID_MAX_LIMIT`).
 const MAX_PID: i32 = 4_194_304;
-/// No machine schedules nothing for so long: the clock has jumped.
+/// The longest time without a scheduler event. A longer one is a jump of the clock.
 const JUMP_NS: i64 = 10_000_000_000;
 
-/// Who has a CPU.
+/// The task of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum On {
-    /// Nobody knows: nothing is known yet, or events are lost.
+    /// Unknown: before the first event, or after lost events.
     #[default]
     Unknown,
     Idle,
@@ -31,7 +31,7 @@ pub(crate) struct Step {
     /// Nanoseconds.
     pub(crate) at: i64,
     pub(crate) cpu: u32,
-    /// Who ran there.
+    /// The task that ran there.
     pub(crate) by: On,
     /// It is known to be the doing of an interrupt's handler.
     pub(crate) irq: bool,
@@ -45,7 +45,7 @@ pub(crate) enum What {
         state: TaskState,
         next: On,
     },
-    /// Somebody wakes it; `cpu` is where it was last.
+    /// A wakeup begins. `cpu` is the task's last CPU.
     Waking {
         task: u32,
         cpu: Option<u32>,
@@ -73,9 +73,9 @@ pub(crate) enum What {
         child: u32,
     },
     Exit,
-    /// Who does it has come to this CPU, and the switch is missing ([`super::gaps`]).
+    /// The acting task has got this CPU without an event ([`super::gaps`]).
     Arrives,
-    /// He has left it, and the switch is missing; to the idle task, if that is known. `elsewhere`: he is on another
+    /// The task has left the CPU without an event; to the idle task, if that is known. `elsewhere`: it is on another
     /// CPU.
     Leaves {
         idle: bool,
@@ -83,10 +83,10 @@ pub(crate) enum What {
     },
     /// Events of this CPU are missing.
     Lost,
-    /// The CPU comes or goes.
+    /// The CPU goes offline or online.
     Online(bool),
-    /// Something of groups, or of what tasks weigh: nothing of who is where. Analyses are told it by itself.
-    Told(Told),
+    /// A fact on groups, or on the weights of tasks. Analyses receive it separately.
+    Update(Update),
     /// A task has another name from now on. It is no step of an analysis.
     Named {
         task: u32,
@@ -102,7 +102,7 @@ pub(crate) enum State {
     #[default]
     Unknown,
     Running,
-    /// Runnable, and somebody else runs.
+    /// Runnable, while another task runs.
     Waiting,
     Asleep,
     Gone,
@@ -114,7 +114,7 @@ pub(crate) struct Span {
     pub(crate) state: State,
     pub(crate) since: i64,
     pub(crate) cpu: u32,
-    /// Of a wait: it began with a wakeup, and nobody has put the task on a run queue since, as far as is known.
+    /// Of a wait: it began with a wakeup, and no known event has enqueued the task since.
     pub(crate) placing: bool,
     /// Of a wait: it began with a wakeup.
     pub(crate) woken: bool,
@@ -138,7 +138,7 @@ struct Task {
     class: Option<String>,
     /// What it is called instead of `comm-pid`.
     name: Option<String>,
-    /// Its name now, and the name that the latest record read has for it: steps are held back for a while.
+    /// Its present name, and its name in the latest record: steps are delayed for a while.
     comm: Name,
     read: Name,
     span: Span,
@@ -151,7 +151,7 @@ pub(crate) struct Cpu {
     pub(crate) since: i64,
     /// Any event came from it.
     pub(crate) seen: bool,
-    /// Its idle task runs there, and takes nobody.
+    /// Set if its idle task takes the CPU offline.
     pub(crate) offline: bool,
     /// A task has left it unseen since its last switch. However many have, the next switch is one that does not fit.
     pub(crate) torn: bool,
@@ -267,7 +267,7 @@ impl World {
         self.meet(pid, comm, again)
     }
 
-    /// Who that is on a CPU.
+    /// Returns the task on a CPU.
     pub(crate) fn on(&mut self, pid: i32, comm: &[u8]) -> On {
         match pid {
             0 => On::Idle,
@@ -301,8 +301,8 @@ impl World {
         self.tasks[task as usize].class = Some(class.to_owned());
     }
 
-    /// Takes a replayed task for the one that was recorded, if it is called as replays call them: by name and pid,
-    /// with a mark behind it (`.2`, `#2`) if it is not the only one.
+    /// Identifies a replayed task with the recorded one, if its name has the form of replays: name and pid, with a
+    /// suffix (`.2`, `#2`) if there are several.
     pub(crate) fn set_recorded(&mut self, task: u32, name: &str, comm: &str) {
         let Some(rest) = name.strip_prefix(comm).and_then(|rest| rest.strip_prefix('-')) else { return };
         let (pid, mark) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
@@ -327,7 +327,7 @@ impl World {
         self.tasks[task as usize].pid
     }
 
-    /// Its name as it is now.
+    /// Returns its present name.
     pub(crate) fn comm(&self, task: u32) -> String {
         self.comm_of(self.comm_now(task))
     }
@@ -389,7 +389,7 @@ impl World {
         }
     }
 
-    /// Nothing is known any more of a CPU, and who was on it.
+    /// Sets a CPU and its task to unknown.
     fn forget(&mut self, at: i64, cpu: u32) {
         if let On::Task(task) = self.cpus[cpu as usize].on {
             self.enter(at, task, State::Unknown, cpu);
@@ -397,7 +397,7 @@ impl World {
         self.set_cpu(at, cpu, On::Unknown);
     }
 
-    /// The clock has jumped: nothing is known of anybody.
+    /// Sets all tasks to unknown after a jump of the clock.
     fn forget_all(&mut self, at: i64) {
         self.faults.jumps += 1;
         for task in 0..self.tasks.len() as u32 {
@@ -410,9 +410,9 @@ impl World {
         }
     }
 
-    /// The time of an event that comes now, which never goes back: one slightly earlier than those before it, as text
-    /// merged from several CPUs may have, is taken to be simultaneous. Where the clock jumps, no time passes, and all
-    /// later times are moved by as much; nothing is known of anybody there.
+    /// Returns the time of an event, which never decreases: an event slightly earlier than the previous one, as in text
+    /// merged from several CPUs, counts as simultaneous. A jump of the clock takes no time, shifts all later times, and
+    /// sets all tasks to unknown.
     pub(crate) fn time(&mut self, at: i64) -> i64 {
         let moved = at.saturating_add(self.moved_by);
         let Some((_, last)) = self.span else { return moved };
@@ -467,7 +467,7 @@ impl World {
                 }
             }
             What::Charged { .. } => self.has_charges = true,
-            What::Told(told) => self.cgroups.apply(told),
+            What::Update(told) => self.cgroups.apply(told),
             What::Fork { child } => {
                 if let On::Task(parent) = by {
                     self.cgroups.inherits(child, parent);
@@ -501,8 +501,7 @@ impl World {
         true
     }
 
-    /// Somebody has a CPU who is not known to have come there by a switch. Where another was replaced unseen, not even
-    /// when is known.
+    /// Gives a CPU to a task without a known switch. After an unrecorded switch, not even the time is known.
     fn arrive(&mut self, at: i64, cpu: u32, on: On) {
         if let On::Task(task) = on {
             self.comes(at, task, cpu, self.cpus[cpu as usize].on == On::Idle);
@@ -598,8 +597,7 @@ mod tests {
         Step { at, cpu, by, irq: false, what }
     }
 
-    /// The thread that takes a CPU down runs there once more, and its idle task after that: nobody can run there all
-    /// the same.
+    /// The thread that takes a CPU offline runs there once more, and then its idle task. Still no task can run there.
     #[test]
     fn a_cpu_that_is_offline_is_not_idle() {
         let mut world = World::default();

@@ -103,7 +103,7 @@ fn class_results(classes: &mut [Class], tasks: &mut [Task]) -> Vec<ClassResult> 
         results[class].tasks += 1;
         results[class].account.add(&task.account);
         if let Some(detail) = &mut task.detail {
-            detail.settle();
+            detail.flush();
             classes[class].detail.merge(detail);
         }
     }

@@ -24,14 +24,14 @@ impl From<&Task> for Bound {
     }
 }
 
-/// What is held back now.
+/// The present throttling.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Holds {
     /// Where real-time tasks are throttled.
     pub(super) rt: Throttles,
     /// Where groups have used up their limits.
     limits: Throttles,
-    /// Tasks that were held back when somebody looked.
+    /// Tasks that were throttled at the last check.
     tasks: BTreeSet<TaskId>,
 }
 
@@ -41,7 +41,7 @@ impl Holds {
         self.rt.is_empty() && self.limits.is_empty()
     }
 
-    /// Whether a task is held back on a CPU.
+    /// Whether a task is throttled on a CPU.
     #[inline]
     pub(super) fn hold(&self, task: impl Into<Bound>, cpu: CpuId, groups: &[Group]) -> bool {
         if self.is_empty() {
@@ -98,7 +98,7 @@ impl Collector {
         }
     }
 
-    /// A task is on another CPU. If it is held back there, its wait ended where it was.
+    /// Moves a task to another CPU. If it is throttled there, its wait ended on the old CPU.
     #[inline]
     pub(super) fn moves(&mut self, id: TaskId, to: CpuId) {
         let Self { tasks, groups, conservation: Some(watch), holds, now, .. } = self else { return };
@@ -115,8 +115,7 @@ impl Collector {
         self.watch_anew(id);
     }
 
-    /// Other limits than before are about to be for a task: its wait is over, and [`Collector::look_again`] lets it
-    /// begin anew.
+    /// Ends the wait of a task before a change of its limits. [`Collector::look_again`] begins it again.
     #[inline]
     pub(super) fn limits_change(&mut self, id: TaskId) {
         if !self.holds.is_empty() {
@@ -124,7 +123,7 @@ impl Collector {
         }
     }
 
-    /// A task's wait is over, if it waits; [`Collector::watch_anew`] lets it begin anew.
+    /// Ends the wait of a task, if it waits. [`Collector::watch_anew`] begins it again.
     pub(super) fn wait_ends(&mut self, id: TaskId) {
         self.task_mut(id);
         let Self { tasks, groups, conservation: Some(watch), holds, now, .. } = self else { return };
@@ -147,7 +146,7 @@ impl Collector {
         }
     }
 
-    /// For all that wait on a CPU, held back or not.
+    /// Begins the waits on a CPU again, of throttled tasks, too.
     fn watch_all_anew(&mut self, cpu: CpuId) {
         let Some(watch) = &mut self.conservation else { return };
         let mut here: Vec<TaskId> = watch.waiting().collect();
@@ -176,13 +175,13 @@ impl Collector {
         self.throttled(at, cpu, &barred);
     }
 
-    /// Of all tasks that wait for a CPU: whether they are held back on this one.
+    /// Returns whether each waiting task is throttled on this CPU.
     fn barred(&self, cpu: CpuId) -> Vec<(TaskId, bool)> {
         let Self { tasks, groups, conservation: Some(watch), holds, .. } = self else { return Vec::new() };
         watch.waiting().map(|task| (task, holds.hold(&tasks[task.index()], cpu, groups))).collect()
     }
 
-    /// Who is held back on a CPU is not who was.
+    /// Handles a change of the throttled tasks on a CPU.
     fn throttled(&mut self, at: u64, cpu: CpuId, before: &[(TaskId, bool)]) {
         let Self { tasks, groups, conservation: Some(watch), holds, .. } = self else { return };
         for &(task, was) in before {

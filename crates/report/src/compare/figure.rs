@@ -92,8 +92,8 @@ impl Figure {
         self.metric.matters(from, to)
     }
 
-    /// Finds the figure of classes that differs most between two sets of runs, in proportion and beyond the spread of
-    /// the seeds: a latency or CPU time before any other. `None`: nothing differs.
+    /// Returns the figure of classes that differs most between two sets of runs, in proportion and beyond the spread of
+    /// the seeds. Latencies and CPU time precede others. `None`: nothing differs.
     pub fn standing_out(before: &[Results], after: &[Results]) -> Option<Self> {
         let first = before.first()?;
         let mut best: Option<(bool, f64, Self)> = None;
@@ -105,7 +105,7 @@ impl Figure {
                 };
                 let (Some(from), Some(to)) = (of(before), of(after)) else { continue };
                 let enough = (metric.samples)(class) >= metric.least;
-                if !enough || !from.apart(to) || !metric.matters(from.mean, to.mean) {
+                if !enough || !from.is_disjoint(to) || !metric.matters(from.mean, to.mean) {
                     continue;
                 }
                 let main = matches!(metric.family, Family::Latency | Family::Cpu);

@@ -1,4 +1,4 @@
-//! What is compared of each class of tasks, of each group, and of the machine.
+//! The figures of each class of tasks, of each group and of the machine that a comparison compares.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,23 @@ use crate::latency::{HUNDRED, SEVERAL};
 use crate::results::{ClassResult, GroupResult, Results};
 use crate::units::{count, joules, percent, time};
 
-/// A figure: how it is read, written and judged.
+/// A figure: how to read it from a run, how to print it, and which changes matter.
 pub(super) struct Metric {
-    /// In tables.
+    /// Its name in tables.
     pub(super) name: &'static str,
-    /// In sentences.
+    /// Its name in sentences.
     pub(super) phrase: &'static str,
-    /// In JSON.
+    /// Its name in JSON.
     pub(super) key: &'static str,
     pub(super) unit: &'static str,
     pub(super) family: Family,
     pub(super) read: Read,
     pub(super) format: fn(f64) -> String,
-    /// A smaller difference is never worth a sentence, in the metric's unit.
+    /// The smallest difference that is worth a sentence, in the metric's unit.
     pub(super) floor: f64,
-    /// How many sleeps, wakeups or loops it is of; 0 of what is a sum.
+    /// The number of sleeps, wakeups or loops behind it. 0 for sums.
     pub(super) samples: fn(&ClassResult) -> u64,
-    /// Of fewer, in all runs of a variant, no sentence is made.
+    /// The least number of samples, in all runs of a variant, for a sentence.
     pub(super) least: u64,
 }
 
@@ -33,14 +33,14 @@ impl Metric {
     }
 }
 
-/// Whose figure it is, and how it is read.
+/// The function that reads a figure, by the kind of its subject.
 pub(super) enum Read {
     Class(fn(&Results, &ClassResult) -> Option<f64>),
     Group(fn(&Results, &GroupResult) -> Option<f64>),
     Machine(fn(&Results) -> Option<f64>),
 }
 
-/// Where in a run's results each class and each group is: there may be thousands.
+/// The indices of a run's classes and groups by name. There may be thousands.
 #[derive(Clone, Debug)]
 pub(super) struct Index {
     classes: BTreeMap<String, usize>,
@@ -64,16 +64,16 @@ impl Index {
     }
 }
 
-/// Whose a row is.
+/// The subject of a row.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Subject<'a> {
     Class(&'a str),
-    /// With everything below it.
+    /// A group, with the groups below it.
     Group(&'a str),
     Machine,
 }
 
-/// What changes by a smaller part of itself has hardly changed.
+/// The smallest relative change that matters.
 const NO_CHANGE: f64 = 0.01;
 
 impl Metric {
@@ -83,7 +83,7 @@ impl Metric {
         change >= self.floor && change >= NO_CHANGE * from.abs().max(to.abs())
     }
 
-    /// The figure of one run; none if it has no such class or group, or does not know.
+    /// Returns the figure of one run. None if the run has no such class or group, or did not measure it.
     pub(super) fn value_of(&self, run: &Results, index: &Index, subject: Subject<'_>) -> Option<f64> {
         match (&self.read, subject) {
             (Read::Class(value), Subject::Class(name)) => value(run, index.class(run, name)?),
@@ -94,15 +94,28 @@ impl Metric {
     }
 }
 
-/// The largest change of each family gets a sentence.
+/// The kind of a figure. The largest change of each kind gets a sentence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Family {
     Latency,
+    Throughput,
     Cpu,
     Limits,
     Moves,
     Conservation,
     Energy,
+}
+
+impl Family {
+    /// The order of sentences: first what users of a service notice, then CPU time, then causes, and last moves.
+    pub(super) fn tier(self) -> u8 {
+        match self {
+            Self::Latency | Self::Throughput => 0,
+            Self::Cpu => 1,
+            Self::Limits | Self::Conservation | Self::Energy => 2,
+            Self::Moves => 3,
+        }
+    }
 }
 
 pub(super) const OF_CLASSES: [Metric; 15] = [
@@ -133,7 +146,7 @@ pub(super) const OF_CLASSES: [Metric; 15] = [
         least: 0,
     },
     Metric {
-        name: "late p50",
+        name: "lateness p50",
         phrase: "median lateness after a sleep or wakeup",
         key: "late_p50",
         unit: "ns",
@@ -145,7 +158,7 @@ pub(super) const OF_CLASSES: [Metric; 15] = [
         least: SEVERAL,
     },
     Metric {
-        name: "late p99",
+        name: "lateness p99",
         phrase: "99th percentile of lateness after a sleep or wakeup",
         key: "late_p99",
         unit: "ns",
@@ -157,7 +170,7 @@ pub(super) const OF_CLASSES: [Metric; 15] = [
         least: HUNDRED,
     },
     Metric {
-        name: "late max",
+        name: "lateness max",
         phrase: "worst lateness after a sleep or wakeup",
         key: LATE_MAX,
         unit: "ns",
@@ -199,7 +212,7 @@ pub(super) const OF_CLASSES: [Metric; 15] = [
         phrase: "number of completed loops",
         key: "loops",
         unit: "count",
-        family: Family::Cpu,
+        family: Family::Throughput,
         read: Read::Class(|_, class| (class.account.loops > 0).then_some(class.account.loops as f64)),
         format: count,
         floor: 5.0,
@@ -282,7 +295,7 @@ pub(super) const OF_CLASSES: [Metric; 15] = [
     },
     Metric {
         name: "idle waits",
-        phrase: "time spent waiting beside an idle CPU, beyond a balance interval,",
+        phrase: "time spent waiting for longer than a balance interval beside an idle CPU",
         key: IDLE_WAITS,
         unit: "ns",
         family: Family::Conservation,
@@ -294,7 +307,7 @@ pub(super) const OF_CLASSES: [Metric; 15] = [
     },
 ];
 
-/// A figure of groups; smaller differences than `floor` are not worth a sentence.
+/// A figure of groups. `floor`: the smallest difference that is worth a sentence.
 const fn of_groups(
     (name, phrase, key, unit): (&'static str, &'static str, &'static str, &'static str),
     family: Family,
@@ -305,7 +318,7 @@ const fn of_groups(
     Metric { name, phrase, key, unit, family, read: Read::Group(read), format, floor, samples: |_| 0, least: 0 }
 }
 
-/// What is a percentage already.
+/// Prints a value that is a percentage already.
 fn percentage(value: f64) -> String {
     percent(value / 100.0)
 }
@@ -326,7 +339,7 @@ pub(super) const OF_GROUPS: [Metric; 5] = [
         1.0,
     ),
     of_groups(
-        ("some %", "CPU pressure", "pressure_some", "% of the time"),
+        ("pressure %", "CPU pressure", "pressure_some", "% of the time"),
         Family::Cpu,
         |results, group| (!group.unmeasured.pressure).then(|| results.share(group.pressure.some.total_ns) * 100.0),
         percentage,
@@ -340,8 +353,8 @@ pub(super) const OF_GROUPS: [Metric; 5] = [
         2.0,
     ),
     of_groups(
-        // Summed over CPUs.
-        ("throttled %", "time for which CPUs were throttled, summed over them,", "throttled", "% of the time"),
+        // A group is throttled on each CPU. Like CPU time, the sum over the CPUs is a part of one CPU.
+        ("throttled %", "throttled time, summed over CPUs,", "throttled", "% of a CPU"),
         Family::Limits,
         |results, group| Some(group.limit.map_or(0.0, |limit| results.share(limit.throttled_ns) * 100.0)),
         percentage,
@@ -349,7 +362,7 @@ pub(super) const OF_GROUPS: [Metric; 5] = [
     ),
 ];
 
-/// Of the whole machine, where somebody knows what its CPUs take.
+/// The figure of the whole machine, if the power of its CPUs is known.
 pub(super) const ENERGY: Metric = Metric {
     name: "energy J",
     phrase: "energy taken by busy CPUs",
@@ -363,12 +376,12 @@ pub(super) const ENERGY: Metric = Metric {
     least: 0,
 };
 
-/// Hardly ever other than 0, and then left out.
+/// The key of a figure that is left out if it is 0.
 pub(super) const IDLE_WAITS: &str = "idle_waits";
 const LATE_MAX: &str = "late_max";
 const RESPONSE_MAX: &str = "response_max";
 
-/// How many rounds the tasks of a class had.
+/// Returns the number of rounds that the tasks of a class had.
 fn rounds(class: &ClassResult) -> u64 {
     class.response.map_or(0, |response| response.times.count)
 }

@@ -93,8 +93,8 @@ impl Comparison {
         runs.filter_map(move |(run, index)| index.group(run, path))
     }
 
-    /// The groups whose tasks are, in every variant that has them, all those of one class and no others: what they get
-    /// is what it gets.
+    /// Returns the groups whose tasks are, in every variant, exactly those of one class, so that their figures are
+    /// equal.
     pub(super) fn of_one_class(&self) -> BTreeSet<&str> {
         let mut all = BTreeSet::new();
         let mut others = BTreeSet::new();
@@ -123,9 +123,9 @@ impl Comparison {
         Row { subject, name: name.to_owned(), metric, cells: cells.collect(), samples: samples.collect() }
     }
 
-    /// The rows that differ in any digit, and each one's CPU time: first of the classes that fare differently, then of
-    /// the others; among these of those with most CPU time. Of a class all rows are together. Groups follow in the same
-    /// order, and what the machine as a whole takes is last.
+    /// Returns the rows that differ in any digit, and each subject's CPU time. Classes with changes are first, then
+    /// other classes, each ordered by CPU time, with all rows of a class together. Groups follow in the same order, and
+    /// the machine is last.
     pub(super) fn differing(&self) -> Vec<Row<'_>> {
         let differs = |row: &Row<'_>| {
             let ran = row.cells.iter().zip(&self.variants).filter(|(_, variant)| !variant.runs.is_empty());
@@ -158,7 +158,7 @@ impl Comparison {
         rows
     }
 
-    /// The CPU time of a class or group in the variant in which it has most, as a part of one CPU: the mean over the
+    /// Returns the CPU time of a class or group in the variant with the most, as a part of one CPU: the mean over the
     /// runs.
     fn cpu(&self, subject: Subject<'_>) -> f64 {
         let of_run = |(run, index): (&Results, &Index)| match subject {
@@ -177,9 +177,8 @@ impl Comparison {
         row.subject == Subject::Machine || self.cpu(row.subject) >= NEXT_TO_NOTHING
     }
 
-    /// Whether a variant differs from the first that has such tasks beyond the spread, and by enough to matter. Tasks
-    /// that are not in all of them matter if they have CPU time to speak of; where only one has values, all of these
-    /// are shown.
+    /// Whether a variant differs enough from the first that has such tasks, beyond the spread. Tasks that some variants
+    /// lack count if they have noticeable CPU time. If only one variant has values, all of them count.
     pub(super) fn changes(&self, row: &Row<'_>) -> bool {
         let mut ran = row.cells.iter().zip(&self.variants).filter(|(_, variant)| !variant.runs.is_empty());
         let missing = row.base().is_some() && (self.ran().count() < 2 || ran.any(|(cell, _)| cell.is_none()));
@@ -188,8 +187,8 @@ impl Comparison {
     }
 }
 
-/// The groups of a run whose tasks, those of groups below included, are all those of one class, and no others, and were
-/// from the beginning.
+/// Returns the groups of a run whose tasks, including those of groups below, are exactly those of one class from the
+/// beginning.
 fn of_one_class(run: &Results) -> BTreeSet<&str> {
     let mut classes: Vec<Option<usize>> = vec![None; run.groups.len()];
     let mut mixed = vec![false; run.groups.len()];
@@ -210,11 +209,11 @@ fn of_one_class(run: &Results) -> BTreeSet<&str> {
     groups.map(|(_, group)| group.path.as_str()).collect()
 }
 
-/// So many characters of a path are shown.
+/// The most characters of a path.
 const MOST: usize = 30;
 
-/// What groups are called in a table: their paths, each with its middle left out where it is long, and no two alike but
-/// those that are printed alike whole.
+/// Shortens the paths of groups for a table: leaves out the middle of long paths, and keeps all names distinct, unless
+/// whole paths print alike.
 fn short_names(paths: &[&str]) -> Vec<String> {
     let whole: Vec<String> = paths.iter().map(|path| printable(path)).collect();
     let short: Vec<String> = whole.iter().map(|path| elided(path)).collect();

@@ -60,7 +60,7 @@ fn a_change_within_the_spread_does_not_stand_out() {
     fits(&table);
     assert_eq!(
         table,
-        "left out, within the spread or too small to matter: 5 of 5 rows, all those of hog, web (--all shows\nthem)\n"
+        "5 of 5 rows are left out (within the spread or too small to matter), among them all rows of hog,\nweb. --all shows them.\n"
     );
 }
 
@@ -109,9 +109,9 @@ fn what_rests_on_a_few_sleeps_does_not_stand_out() {
         Comparison::new(vec![variant("6.1", 4000), variant("6.12", 1000)]).unwrap()
     };
     let few = compared(3, 1);
-    assert!(few.sentence().starts_with("Nothing stands out with 6.1, 6.12 but what rests on too few samples"));
+    assert!(few.sentence().starts_with("Nothing stands out with 6.1, 6.12. Some changes rest on too few samples"));
     fits(&few.sentence());
-    assert!(few.table().contains("late p50"), "the table has it: {}", few.table());
+    assert!(few.table().contains("lateness p50"), "the table has it: {}", few.table());
     // The median and the worst of 20, whoever had them; the 99th percentile of 100.
     assert!(compared(19, 1).sentence().starts_with("Nothing"));
     let several = compared(10, 2).sentence();
@@ -149,13 +149,13 @@ fn one_variant_is_no_comparison() {
 #[test]
 fn a_variant_without_runs_has_no_values_and_nothing_is_said_of_it() {
     let two = Comparison::new(vec![variant("6.1", &[(300, 1000), (310, 1010)]), variant("6.12", &[])]).unwrap();
-    assert_eq!(two.sentence(), "No run of 6.12 came to its end: no values, and nothing to compare.");
+    assert_eq!(two.sentence(), "No run of 6.12 was completed, so it has no values.");
     let table = two.table();
     let row = |table: &str, what: &str| {
         let line = table.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("{what} in {table}"));
         line.split_whitespace().skip_while(|word| !word.contains('.')).map(str::to_owned).collect::<Vec<_>>()
     };
-    assert_eq!(row(&table, "late max"), ["1.00", "ms", "±5.00", "us", "-"]);
+    assert_eq!(row(&table, "lateness max"), ["1.00", "ms", "±5.00", "us", "-"]);
     assert!(!table.contains("pp") && !table.contains("left out"), "{table}");
     let json = two.json();
     for cell in json["cells"].as_array().unwrap() {
@@ -192,7 +192,7 @@ fn runs_without_a_class_in_common_are_said_to_have_none() {
         class.name.push_str("-other");
     }
     let comparison = Comparison::new(vec![variant("a", &[(300, 10)]), other]).unwrap();
-    assert_eq!(comparison.sentence(), "Nothing can be compared: no class of tasks is in more than one of these.");
+    assert_eq!(comparison.sentence(), "Nothing can be compared: no class of tasks is in more than one of these runs.");
 }
 
 /// It is the machine's, whoever caused it.
@@ -236,7 +236,7 @@ fn a_change_that_no_digit_tells_is_none() {
     let compared =
         Comparison::new(vec![variant("a", 5_000_000), variant("b", 5_000_001), variant("c", 6_000_000)]).unwrap();
     let table = compared.whole_table();
-    let row = table.lines().find(|line| line.contains("late max")).expect("one differs");
+    let row = table.lines().find(|line| line.contains("lateness max")).expect("one differs");
     assert_eq!(row.split_whitespace().skip(2).collect::<Vec<_>>().join(" "), "5.00 ms 5.00 ms 0 % 6.00 ms +20.0 %");
 }
 
@@ -288,7 +288,7 @@ fn what_has_most_cpu_time_leads() {
     assert!(!sentence.contains("perf"), "its change is larger, and it hardly computes: {sentence}");
     let places = ["\nweb ", "\nsmall ", "\nperf "].map(|name| table.find(name).expect(name));
     assert!(places.is_sorted(), "{table}");
-    assert!(!table.contains("\nlone") && table.contains("all those of idler, lone"), "{table}");
+    assert!(!table.contains("\nlone") && table.contains("all rows of idler, lone"), "{table}");
     let alone = compared(false).sentence();
     assert!(alone.contains("perf"), "if nobody else is there to be named: {alone}");
 }
@@ -298,7 +298,7 @@ fn a_page_sorts_by_value_and_every_column_has_a_name() {
     let several = |label: &str, late_us| variant(label, &[(300, late_us), (301, late_us + 10)]);
     let table = Comparison::new(vec![several("a", 569), several("b", 400)]).unwrap().page_table();
     assert!(table.columns.iter().all(|column| !column.head.is_empty()), "{:?}", table.columns);
-    let late = table.rows.iter().find(|row| row[1] == Cell::from("late p50")).expect("it differs");
+    let late = table.rows.iter().find(|row| row[1] == Cell::from("lateness p50")).expect("it differs");
     assert!(
         matches!(&late[2], Cell::Measure { value, unit: "ns", text } if (569_000.0..580_000.0).contains(value) && text.starts_with("57")),
         "{late:?}"
@@ -351,19 +351,46 @@ fn groups_are_rows_where_they_tell_more_than_classes() {
     assert_eq!(cells(&table, "group /all "), ["group", "/all", "CPU", "%", "125.0", "105.0", "-20.00", "pp"]);
     assert_eq!(
         cells(&table, "group /all/web"),
-        ["group", "/all/web", "throttled", "%", "5.00", "25.00", "+400.0", "%"],
+        ["group", "/all/web", "throttled", "%", "5.00", "25.00", "+20.00", "pp"],
         "not what `web` gets"
     );
     // Whoever is in no class's place has rows of its own, whatever the figures are.
     assert!(comparison.whole_table().contains("group /empty"), "{}", comparison.whole_table());
     let sentence = comparison.sentence().replace('\n', " ");
+    assert!(sentence.starts_with("What stands out: the CPU time of group `/all` is 16 % lower with b"), "{sentence}");
     assert!(
-        sentence.starts_with(
-            "What stands out: the time for which CPUs were throttled, summed over them, of group `/all/web` is 5.00 times as high with b as with a \
-             (25.00 % of the time against 5.00 % of the time)"
+        sentence.contains(
+            "the throttled time, summed over CPUs, of group `/all/web` is 5.00 times as high with b as with a (25.00 % of a \
+             CPU against 5.00 % of a CPU)"
         ),
         "{sentence}"
     );
+    let limits = "With a, group `/all/web`: its CPU limit throttled it in 4 of 10 periods. With b, group `/all/web`: its CPU \
+                  limit throttled it in 4 of 10 periods.";
+    assert!(sentence.ends_with(limits), "{sentence}");
+}
+
+/// Latency is first although CPU time changes more, and the limit of the class's group is named as the reason.
+#[test]
+fn latency_is_first_and_the_limit_behind_it_is_named() {
+    let limited = |label: &str, cpu_ms: u64, late_us: u64, throttled: u64| {
+        let mut variant = run_in_groups(label, Some(50));
+        let mut results = run(cpu_ms, late_us);
+        results.groups = std::mem::take(&mut variant.runs[0].groups);
+        for (task, group) in results.tasks.iter_mut().zip([2, 1]) {
+            task.group = group;
+        }
+        let limit = results.groups[2].limit.as_mut().expect("it has one");
+        (limit.max, limit.nr_throttled) = (Some((20_000_000, 100_000_000)), throttled);
+        Variant { label: label.to_owned(), runs: vec![results] }
+    };
+    let comparison = Comparison::new(vec![limited("a", 800, 1000, 0), limited("b", 100, 3000, 9)]).unwrap();
+    let sentence = comparison.sentence().replace('\n', " ");
+    let (first, also) = sentence.split_once(" Also: ").unwrap();
+    assert!(first.contains("lateness after a sleep or wakeup of `web` is"), "{sentence}");
+    assert!(also.contains("the CPU time of `web` is 8.00 times lower"), "{sentence}");
+    let reason = "With b, group `/all/web`: its CPU limit of 20.0 ms in 100 ms throttled it in 9 of 10 periods.";
+    assert!(sentence.ends_with(reason) && !sentence.contains("With a, "), "{sentence}");
 }
 
 /// A class that moved into the group during the run has had time elsewhere.
@@ -391,7 +418,11 @@ fn data_has_every_figure_of_every_group() {
     assert_eq!(of("/all/web", "throttled"), Some([json!(0.0), json!(25.0)]), "no limit throttles nobody");
     assert_eq!(of("/all", "throttled"), None, "there is none in any");
     assert!(of("/empty", "share").is_some());
-    assert!(comparison.sentence().contains("throttled, summed over them, of"), "{}", comparison.sentence());
+    assert!(
+        comparison.sentence().contains("throttled time, summed over CPUs, of group `/all/web`"),
+        "{}",
+        comparison.sentence()
+    );
 }
 
 /// As a change they would be: 0 % higher.
@@ -414,7 +445,7 @@ fn many_groups_with_long_names_are_left_to_the_data() {
     }
     let comparison = Comparison::new(variants.into()).unwrap();
     let table = comparison.table();
-    assert!(table.contains(" more (--all"), "{table}");
+    assert!(table.contains(" more. --all shows them."), "{table}");
     assert!(table.lines().count() < 20, "{table}");
     fits(&table);
     assert!(comparison.whole_table().contains("group /kubepods.…"), "elided in the middle");
@@ -434,7 +465,7 @@ fn a_class_that_the_first_has_not_is_compared_with_the_first_that_has_it() {
     let text = format!("{}\n{}\n", comparison.table(), comparison.sentence());
     fits(&text);
     assert!(text.contains("of `web` is") && text.contains("with limited than with beside"), "{text}");
-    assert!(text.contains("-20.05 pp †") && text.contains("† against the first that has it"), "{text}");
+    assert!(text.contains("-20.05 pp †") && text.contains("† relative to the first column that has a value"), "{text}");
     let shares = text.lines().find(|line| line.starts_with("web") && line.contains("CPU %")).unwrap();
     assert_eq!(shares.matches("pp").count(), 1, "with itself it is not compared: {shares}");
     let table = comparison.data_table();
@@ -522,11 +553,11 @@ fn counts_of_runs_that_were_stopped_somewhere_are_no_change() {
     assert!(migrations(comparison().whole_table()).contains("-40.0 %"));
     let stopped = comparison().unfinished().whole_table();
     assert!(!migrations(stopped.clone()).contains('%'), "{stopped}");
-    assert!(comparison().unfinished().sentence().contains("all were stopped"));
-    assert!(stopped.lines().any(|line| line.contains("late p50") && line.contains('%')), "{stopped}");
+    assert!(comparison().unfinished().sentence().contains("All runs were stopped"));
+    assert!(stopped.lines().any(|line| line.contains("lateness p50") && line.contains('%')), "{stopped}");
     // Nor is the worst of more.
     let later = || Comparison::new(vec![mixed("a", 80, 3000, 0), mixed("b", 80, 6000, 0)]).unwrap();
-    let worst = |table: String| table.lines().find(|line| line.contains("late max")).map(str::to_owned).unwrap();
+    let worst = |table: String| table.lines().find(|line| line.contains("lateness max")).map(str::to_owned).unwrap();
     assert!(worst(later().whole_table()).contains("+100.0 %"));
     assert!(!worst(later().unfinished().whole_table()).contains('%'));
 }

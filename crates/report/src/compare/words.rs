@@ -1,16 +1,24 @@
-//! What stands out of a comparison, in plain words.
+//! Sentences on a comparison: what stands out, and which limits and entitlements explain it.
 
 use super::Comparison;
 use super::metrics::{Family, Subject};
 use super::rows::Row;
+use crate::explain::Explained;
 use crate::printable::printable;
 use crate::spread::{Spread, certain};
 use crate::table::wrap;
 use crate::units::three;
 
+/// The most changes that are named beside the first.
+const ALSO: usize = 4;
+/// The most sentences on groups.
+const REASONS: usize = 4;
+
+/// A change that is worth a sentence.
 struct Standout<'a> {
-    /// Whether its tasks have CPU time to speak of: those that have come first.
+    /// Whether its tasks have a noticeable part of a CPU. Tasks without are named last.
     weighs: bool,
+    /// The size of the change: the logarithm of its ratio.
     score: f64,
     row: &'a Row<'a>,
     variant: usize,
@@ -23,7 +31,16 @@ impl Standout<'_> {
         self.other.mean > self.base.mean
     }
 
-    /// How large the change is, and the word that leads to what it is compared with.
+    /// The order of sentences: tasks with CPU time before others, latency and throughput before their causes, and then
+    /// the largest change first.
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let tier = |standout: &Self| standout.row.metric.family.tier();
+        (other.weighs.cmp(&self.weighs))
+            .then_with(|| tier(self).cmp(&tier(other)))
+            .then_with(|| other.score.total_cmp(&self.score))
+    }
+
+    /// Returns the size of the change, and the word before the value that it is compared with.
     fn size(&self) -> (String, &'static str) {
         let (base, other) = (self.base.mean, self.other.mean);
         match other / base {
@@ -41,7 +58,7 @@ impl Standout<'_> {
         let metric = self.row.metric;
         let format = |spread: &Spread| {
             let text = (metric.format)(spread.mean);
-            // Times are written with theirs.
+            // Times have their unit already.
             if metric.unit.starts_with('%') || metric.unit == "J" { format!("{text} {}", metric.unit) } else { text }
         };
         let rate = if metric.unit.starts_with("per ") { format!(" {}", metric.unit) } else { String::new() };
@@ -49,37 +66,37 @@ impl Standout<'_> {
     }
 }
 
-/// A change rests on too few samples for a sentence.
+/// The error of a change that rests on too few samples for a sentence.
 struct TooFew;
 
 impl Comparison {
-    /// What stands out, in plain words: the largest relative change beyond the spread, and the largest of each other
-    /// kind (latency, CPU time, switches and migrations). Percentiles of a few sleeps, wakeups or loops are no matter
-    /// for it. Tasks with less than a thousandth of a CPU in every variant are named if nobody else is of that kind,
-    /// and behind all others.
+    /// Returns what stands out: of each kind of figure (latency, throughput, CPU time, limits, switches) the largest
+    /// relative change beyond the spread. Latency and throughput are first. Percentiles of too few values are left out.
+    /// Tasks with less than a thousandth of a CPU in every variant are named last, and only if no other task has a
+    /// change of that kind. Sentences on entitlements and limits of the named groups follow.
     pub fn sentence(&self) -> String {
         if self.unfinished {
-            return wrap("What differs is not told: all were stopped before any of their runs had come to its end.");
+            return wrap("All runs were stopped before their end, so their figures cannot be compared.");
         }
         let without = self.variants.iter().filter(|variant| variant.runs.is_empty());
         let without: Vec<&str> = without.map(|variant| variant.label.as_str()).collect();
         let stopped = match without[..] {
             [] => String::new(),
-            _ => format!("No run of {} came to its end: no values, and nothing to compare.", without.join(", ")),
+            _ => format!("No run of {} was completed, so it has no values.", without.join(", ")),
         };
         if self.ran().count() < 2 {
             return wrap(&stopped);
         }
-        let said = self.of_those_that_ran();
-        wrap(&if stopped.is_empty() { said } else { format!("{said} {stopped}") })
+        let sentence = self.of_completed();
+        wrap(&if stopped.is_empty() { sentence } else { format!("{sentence} {stopped}") })
     }
 
-    /// The sentence of the variants that have values.
-    fn of_those_that_ran(&self) -> String {
+    /// The sentence on the variants that have values.
+    fn of_completed(&self) -> String {
         let rows = self.rows();
         let (best, few) = self.standouts(&rows);
         if !rows.is_empty() && !rows.iter().any(|row| row.cells.iter().filter(|cell| cell.is_some()).count() > 1) {
-            return "Nothing can be compared: no class of tasks is in more than one of these.".to_owned();
+            return "Nothing can be compared: no class of tasks is in more than one of these runs.".to_owned();
         }
         if best.is_empty() {
             let labels: Vec<&str> = self.ran().map(|variant| variant.label.as_str()).collect();
@@ -87,8 +104,8 @@ impl Comparison {
             let labels = labels.join(", ");
             return if few {
                 format!(
-                    "Nothing stands out{bound} with {labels} but what rests on too few samples; a longer run or more \
-                     seeds would tell."
+                    "Nothing stands out{bound} with {labels}. Some changes rest on too few samples; a longer run or \
+                     more seeds can confirm them."
                 )
             } else {
                 format!("Nothing stands out: no class of tasks and no group fares differently{bound} with {labels}.")
@@ -116,11 +133,14 @@ impl Comparison {
         if best.len() > 1 {
             text.push('.');
         }
+        for sentence in self.reasons(&best) {
+            text.extend([" ", &sentence]);
+        }
         text
     }
 
-    /// The largest change of each family that has any, the one to be told first before the others; and whether there
-    /// were some of too few samples to tell.
+    /// Returns the largest change of each family, in the order of the sentences, and whether a change was left out
+    /// because it rests on too few samples.
     fn standouts<'a>(&self, rows: &'a [Row<'a>]) -> (Vec<Standout<'a>>, bool) {
         let mut best: Vec<(Family, Standout<'_>)> = Vec::new();
         let mut few = false;
@@ -143,11 +163,52 @@ impl Comparison {
             }
         }
         let mut best: Vec<Standout<'_>> = best.into_iter().map(|(_, standout)| standout).collect();
-        best.sort_by(|a, b| b.weighs.cmp(&a.weighs).then_with(|| b.score.total_cmp(&a.score)));
+        best.sort_by(Standout::cmp);
+        best.truncate(1 + ALSO);
         (best, few)
     }
 
-    /// Which latency of the same tasks goes the other way: a median that falls says nothing of a tail that grows.
+    /// Explains the CPU time of the groups that these changes are about, and names the limits that throttled them: a
+    /// sentence for each of the two variants, and each sentence once.
+    fn reasons(&self, standouts: &[Standout<'_>]) -> Vec<String> {
+        let mut sentences: Vec<String> = Vec::new();
+        for standout in standouts {
+            let from = standout.row.base().map_or(0, |(of, _)| of);
+            let is_of_limits = matches!(standout.row.metric.family, Family::Cpu | Family::Limits);
+            let sides = [from, standout.variant].map(|variant| {
+                let explained = Explained::of(&self.variants[variant].runs);
+                (variant, self.group_of(standout.row.subject, variant), explained)
+            });
+            let throttled =
+                sides.iter().any(|(_, group, explained)| group.is_some_and(|path| explained.is_throttled(path)));
+            for (variant, group, explained) in sides.iter().filter(|_| is_of_limits || throttled) {
+                let Some(reason) = group.and_then(|path| explained.of_group(path)) else { continue };
+                let sentence = format!("With {}, {reason}", self.variants[*variant].label);
+                if !sentences.contains(&sentence) {
+                    sentences.push(sentence);
+                }
+            }
+        }
+        sentences.truncate(REASONS);
+        sentences
+    }
+
+    /// The group of a row: the group itself, or the group that all tasks of the class are in.
+    fn group_of<'a>(&'a self, subject: Subject<'a>, variant: usize) -> Option<&'a str> {
+        let name = match subject {
+            Subject::Group(path) => return Some(path),
+            Subject::Class(name) => name,
+            Subject::Machine => return None,
+        };
+        let run = self.variants[variant].runs.first()?;
+        let is_of_class = |class: usize| run.classes.get(class).is_some_and(|class| class.name == name);
+        let mut groups = run.tasks.iter().filter(|task| is_of_class(task.class)).map(|task| task.group);
+        let group = groups.next()?;
+        groups.all(|other| other == group).then(|| run.groups.get(group))?.map(|group| group.path.as_str())
+    }
+
+    /// Returns the largest change in the other direction of another latency of the same tasks: a median can fall while
+    /// the tail grows.
     fn counter<'a>(&self, rows: &'a [Row<'a>], standout: &Standout<'_>) -> Option<Standout<'a>> {
         let (whose, family) = (standout.row.subject, standout.row.metric.family);
         if family != Family::Latency {
@@ -159,7 +220,10 @@ impl Comparison {
         counters.max_by(|a, b| a.score.total_cmp(&b.score))
     }
 
-    /// The change that a row shows, if it is beyond the spread and matters; an error if it rests on too few samples.
+    /// Returns the change that a row shows, if it is beyond the spread and large enough.
+    ///
+    /// # Errors
+    /// If the change rests on too few samples.
     fn change_of<'a>(&self, row: &'a Row<'a>, variant: usize) -> Result<Option<Standout<'a>>, TooFew> {
         let Some((base, other)) = row.pair(variant) else { return Ok(None) };
         let Some((from, to)) = certain(base, other) else { return Ok(None) };
@@ -184,7 +248,7 @@ impl Comparison {
     }
 }
 
-/// In sentences.
+/// The name of a row's tasks in sentences.
 fn whose(subject: Subject<'_>) -> String {
     match subject {
         Subject::Class(class) => format!("`{}`", printable(class)),

@@ -8,8 +8,8 @@ use crate::page::{Bar, Bars, Page, TableGroup};
 pub fn page(cells: &[Cell], lead: &str, notes: &[String]) -> Page {
     let against = Against::of(cells);
     let title = match against {
-        Against::Simulation => "Is the simulator true?",
-        Against::Recording => "Does the machine agree with itself?",
+        Against::Simulation => "Accuracy of the simulator",
+        Against::Recording => "Repeatability of the machine",
     };
     let mut page = Page::new(title, lead);
     let inside = cells.iter().filter(|cell| cell.inside).count();
@@ -34,13 +34,13 @@ pub fn page(cells: &[Cell], lead: &str, notes: &[String]) -> Page {
     }
     let sub = match against {
         Against::Simulation => {
-            "Strain: how far the simulated value lies from the recorded range, in tolerances; over 1 is outside."
+            "Strain: the distance of the simulated value from the recorded range, in tolerances. Above 1 is outside."
         }
         Against::Recording => {
-            "Strain: how far the median of what was recorded again lies from the recorded range, in tolerances; over 1 is outside."
+            "Strain: the distance of the new recordings' median from the recorded range, in tolerances. Above 1 is outside."
         }
     };
-    for (title, shown) in [("What is outside", outside), ("Every cell", cells.iter().collect())] {
+    for (title, shown) in [("Cells outside", outside), ("Every cell", cells.iter().collect())] {
         if !shown.is_empty() {
             let tables = vec![(String::new(), table(title, &shown))];
             page.tables(TableGroup { title: title.to_owned(), sub: sub.to_owned(), tables });

@@ -1,11 +1,12 @@
-//! Active balance: when only a running task could be moved, the stopper of its CPU pushes it away.
+//! Work for the stopper of a CPU: it pushes the running task to another CPU, for an active balance (only a running task
+//! could be moved), after a change of affinity, or at exec.
 
 use crate::ids::{CpuId, TaskId};
 
-/// What the stopper of a CPU is asked to do.
+/// Work for the stopper of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Push {
-    /// Move one task to `to`, which asked for it at level `position` of its hierarchy.
+    /// Active balance: move one task to `to`, which requested it at level `position` of its hierarchy.
     Balance {
         /// The CPU that wants work.
         to: CpuId,
@@ -14,9 +15,9 @@ pub(crate) enum Push {
     },
     /// The running task may no longer run here: move it to a CPU it may run on.
     Affinity,
-    /// This task, which execs, had better go on at `to`.
+    /// Move this task, which execs, to `to`.
     Exec {
-        /// Who execs.
+        /// The task that execs.
         task: TaskId,
         /// The idlest CPU.
         to: CpuId,

@@ -17,7 +17,7 @@ struct Averages {
     tick: AtomicU64,
 }
 
-/// The averages of all CPUs. Each is written only by who holds its run queue.
+/// The averages of all CPUs. Only the holder of a CPU's run queue writes its averages.
 #[derive(Debug)]
 pub(crate) struct CpuLoads(Vec<Averages>);
 
@@ -29,7 +29,7 @@ fn step(index: usize, old: u64, new: u64) -> u64 {
     (old * (scale - 1) + new + round) / scale
 }
 
-/// As it is after so many ticks of idleness.
+/// Returns the average after `ticks` ticks of idleness.
 fn decayed(index: usize, mut load: u64, ticks: u64) -> u64 {
     for _ in 0..ticks {
         if load == 0 {

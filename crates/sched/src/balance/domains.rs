@@ -201,7 +201,7 @@ pub(crate) struct Domain {
     pub(crate) min_interval: u64,
     /// The same, at most.
     pub(crate) max_interval: u64,
-    /// A busy CPU balances so many times less often.
+    /// The factor by which a busy CPU balances less often.
     pub(crate) busy_factor: u64,
     pub(crate) cache_nice_tries: u32,
     /// The CPUs share a last-level cache.
@@ -214,7 +214,7 @@ pub(crate) struct Domain {
     pub(crate) serialize: bool,
     /// Its nodes are farther from each other than `RECLAIM_DISTANCE`.
     pub(crate) far: bool,
-    /// Up to so many tasks in a group, a difference of two between NUMA nodes is left alone (`imb_numa_nr`).
+    /// The number of tasks in a group up to which a difference of two between NUMA nodes is ignored (`imb_numa_nr`).
     pub(crate) imb_numa_nr: u32,
     /// How many CPUs of its level are online there but in other root domains, or isolated.
     pub(crate) cut_off: u32,
@@ -307,8 +307,8 @@ impl Domains {
         }
     }
 
-    /// The machine has been up for a while, and idle: balancing has noted that a search for an idle CPU may go as far
-    /// as it likes. Domains that are built later begin with 0, as a kernel that has just booted does.
+    /// Sets the state of a machine that has been up and idle for a while: the search for an idle CPU is not limited.
+    /// Domains that are built later start with 0, as after a boot.
     pub(crate) fn has_been_idle(&self) {
         for (llc, &size) in self.llcs.iter().zip(&self.llc_size) {
             llc.nr_idle_scan.store(size, Relaxed);

@@ -105,8 +105,8 @@ pub(crate) fn find(
     (imbalance.amount > 0).then_some(imbalance)
 }
 
-/// Load alone decides, as much of it did before 5.5, and idle CPUs do not count: one task of great weight makes its
-/// group look as busy as another whose CPUs all have several of little weight (`OLD_GROUP_AVG`).
+/// Finds the imbalance by load alone, as kernels before 5.5 partly did, and ignores idle CPUs. One task of great weight
+/// makes its group look as busy as a group of CPUs with several light tasks (`OLD_GROUP_AVG`).
 fn find_by_average(
     local: &GroupStats<'_>,
     busiest: &GroupStats<'_>,
@@ -127,8 +127,8 @@ fn find_by_average(
     (amount > 0).then_some(Imbalance { migration: MigrationType::Load, amount })
 }
 
-/// Returns whether a difference between NUMA nodes, twice what would be moved, is left as it is: a pair of
-/// communicating tasks had better stay on its node while there is room.
+/// Whether a difference between NUMA nodes, twice the amount to move, is ignored: a pair of communicating tasks should
+/// stay on its node while there is room.
 fn numa_allows(
     behaviours: &Behaviours,
     domain: &Domain,
@@ -258,8 +258,8 @@ mod tests {
         find(&seen, domain, &Behaviours::at("6.12"), kind)
     }
 
-    /// Between caches: who has room takes tasks from who is just full, and utilisation only from who has too much; the
-    /// only ordinary task stays.
+    /// Between caches, a group with room takes tasks from a full group, and utilisation only from an overloaded one. A
+    /// single ordinary task stays.
     #[test]
     fn who_has_room_takes_tasks_or_utilisation() {
         let domains = machine();

@@ -52,8 +52,8 @@ impl LlcShared {
     }
 }
 
-/// `cpu` becomes idle: if the other threads of its core are, too, those who look for an idle CPU in its cache look for
-/// a core that is idle as a whole, until one of them has found none (`__update_idle_core`).
+/// Notes that `cpu` becomes idle. If the other threads of its core are idle, searches in its cache look for idle cores,
+/// until one has found none (`__update_idle_core`).
 #[inline]
 pub(crate) fn update_idle_core<P: Policy>(shared: &Shared<P>, cpu: CpuId) {
     let domains = &shared.domains;
@@ -96,11 +96,11 @@ pub(crate) struct DomainState {
 }
 
 impl DomainState {
-    /// That of a domain made at `now`, in the jiffy `jiffies`, whose CPUs balance each `interval`. Newly-idle balancing
-    /// is tried `ratio` of 1024 times.
+    /// The state of a domain made at `now`, in the jiffy `jiffies`, whose CPUs balance each `interval`. Newly-idle
+    /// balancing is tried `ratio` of 1024 times.
     ///
-    /// How often it is tried later hangs on what the machine has done: it follows, 512 tries late, how often it has
-    /// helped (`crates/sim/COSTS.md` has what a real machine's was).
+    /// Later the ratio follows the success rate, with a delay of 512 tries (`crates/sim/COSTS.md` has the values of a
+    /// real machine).
     fn new(interval: u64, now: u64, jiffies: u64, ratio: u32) -> Self {
         // Always is always.
         let ratio = ratio.min(1 << 16);
@@ -117,8 +117,8 @@ impl DomainState {
         }
     }
 
-    /// There was nothing to be done: next time after twice as long, but not beyond the domain's longest interval, or
-    /// that for tasks all of which are `pinned`.
+    /// Doubles the interval after a balance without result, up to the domain's longest, or to the longest interval for
+    /// `pinned` tasks.
     pub(crate) fn back_off(&mut self, domain: &domains::Domain, pinned: bool) {
         /// Nanoseconds.
         const MAX_PINNED_INTERVAL: u64 = 512_000_000;
@@ -147,9 +147,9 @@ impl DomainState {
         due
     }
 
-    /// A newly-idle balance was due; `success` is 0 if it was left out or in vain. Of how kernels of 7.1 on (`rate`)
-    /// reckon: a CPU that goes idle less than 128 times a second always looks, one that does so 2048 times has a 16th
-    /// more of a chance than its success alone would give (NI_RATE).
+    /// Counts a due newly-idle balance. `success` is 0 if it was left out or pulled nothing. 7.1+ (`rate`): a CPU that
+    /// becomes idle less than 128 times a second always balances; at 2048 times, its chance is a 16th more than its
+    /// success rate (NI_RATE).
     pub(crate) fn newidle_tried(&mut self, success: u32, now: u64, rate: Option<bool>) {
         self.newidle_calls += 1;
         self.newidle_success += success;
@@ -168,8 +168,8 @@ impl DomainState {
     }
 }
 
-/// One for each domain of a CPU, and for each that it could have if other CPUs were online: whoever is at work in a
-/// domain while the domains are built anew finds the state at its position.
+/// Returns a state for each domain of a CPU, and for each domain that it could have with more CPUs online. Code that
+/// works in a domain during a rebuild finds the state at its position.
 fn states<P: Policy>(shared: &Shared<P>, cpu: CpuId, now: u64) -> Vec<DomainState> {
     // A machine that has been idle for a while, as before every recording, has found nothing to do so often that its
     // intervals are the longest there are: on a real 6.18 of two CPUs the first balances of busy CPUs came 60 ms after
@@ -205,8 +205,7 @@ pub(crate) struct RqBalance {
     dice: u64,
 }
 
-/// How often of 1024 times a CPU that goes idle looks for work in a domain that was just built: every second time
-/// (`sd_init`).
+/// The initial chance of a newly-idle balance in a new domain, of 1024: every second time (`sd_init`).
 pub(crate) const NEWIDLE_RATIO: u32 = 512;
 
 /// Before any was measured.
@@ -227,7 +226,7 @@ impl RqBalance {
         }
     }
 
-    /// Its domains were built anew at `now`.
+    /// Resets the state after a rebuild of the domains at `now`.
     pub(crate) fn rebuilt<P: Policy>(&mut self, shared: &Shared<P>, cpu: CpuId, now: u64) {
         self.domains = states(shared, cpu, now);
     }
@@ -279,8 +278,7 @@ mod tests {
         Shared::new(topology.clone(), Config::new(&crate::kernel(name).unwrap(), &topology, 250))
     }
 
-    /// A machine that has been idle looks as seldom as it ever does; one whose domains are built anew begins as if it
-    /// had just booted.
+    /// The intervals of a machine that has been idle are the longest; those of rebuilt domains are as after a boot.
     #[test]
     fn domains_that_are_built_anew_begin_with_the_shortest_interval() {
         let shared = shared("6.12");
@@ -294,8 +292,7 @@ mod tests {
         assert_eq!(balance.domains[0].newidle_ratio, NEWIDLE_RATIO);
     }
 
-    /// Nothing to do: the interval doubles up to the domain's longest, and beyond that, to 512 ms, where everybody is
-    /// tied to his CPU.
+    /// Without work, the interval doubles up to the domain's longest, and up to 512 ms if all tasks are pinned.
     #[test]
     fn intervals_double_up_to_the_longest() {
         let shared = shared("6.12");
@@ -309,8 +306,8 @@ mod tests {
         assert_eq!([2, 6, 7, 8].map(|times| after(times, true) / MS), [16, 256, 512, 512]);
     }
 
-    /// What a newly-idle look costs at most is kept while it is exceeded or reached within a second, and then fades by
-    /// 3 parts of 256 a second.
+    /// The highest cost of newly-idle balancing is kept while it is reached at least once a second, and then falls by
+    /// 3/256 a second.
     #[test]
     fn the_highest_cost_of_a_look_fades() {
         const S: u64 = 1_000 * MS;
@@ -355,8 +352,7 @@ mod tests {
         assert_eq!(lucky.newidle_ratio, 2048);
     }
 
-    /// Since 7.1 a CPU that goes idle less than 128 times a second looks each time, however seldom that helps; and
-    /// never more than always.
+    /// 7.1+: a CPU that becomes idle less than 128 times a second always balances, whatever the success.
     #[test]
     fn who_seldom_goes_idle_always_looks_since_7_1() {
         const S: u64 = 1 << 30;

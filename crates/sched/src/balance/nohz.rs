@@ -12,14 +12,13 @@ pub(crate) struct Nohz {
     cpus: AtomicCpuMask,
     /// Earliest time one of them should balance, [jiffies](super::time).
     pub(crate) next_balance: AtomicU64,
-    /// A CPU has joined since `next_balance` was found, and may be due earlier: somebody shall look
-    /// (`nohz.needs_update`).
+    /// Set if a CPU has joined since `next_balance` was computed and may be due earlier (`nohz.needs_update`).
     pub(crate) needs_update: AtomicBool,
-    /// Whoever was kicked shall see to that (`NOHZ_NEXT_KICK`).
+    /// Set if the kicked CPU shall compute `next_balance` (`NOHZ_NEXT_KICK`).
     pub(crate) update: AtomicBool,
-    /// Whoever was kicked shall balance, not only find out when to do so next (`NOHZ_BALANCE_KICK`).
+    /// Set if the kicked CPU shall balance (`NOHZ_BALANCE_KICK`).
     pub(crate) balance: AtomicBool,
-    /// Whoever was kicked shall bring the averages of idle CPUs up to date (`NOHZ_STATS_KICK`).
+    /// Set if the kicked CPU shall update the averages of idle CPUs (`NOHZ_STATS_KICK`).
     pub(crate) stats: AtomicBool,
     /// Some idle CPU's averages may not have come to nothing yet (`nohz.has_blocked`).
     has_blocked: AtomicBool,
@@ -47,7 +46,7 @@ impl Nohz {
         self.has_blocked.load(Relaxed).then(|| self.next_blocked.load(Relaxed))
     }
 
-    /// Somebody begins to bring them up to date: who goes idle meanwhile says so anew.
+    /// Begins an update of the averages. A CPU that becomes idle meanwhile requests another.
     pub(crate) fn begin_blocked(&self) {
         self.has_blocked.store(false, Relaxed);
     }

@@ -16,7 +16,7 @@ use crate::ids::CpuId;
 use crate::kernels::Behaviour;
 use crate::policy::{Policy, Wake};
 use crate::rq::{Rq, Rqs};
-use crate::scheduler::{attach_task, check_preempt, settle};
+use crate::scheduler::{attach_task, check_preempt, finish_verb};
 use crate::shared::Shared;
 use crate::tunables::Tunables;
 
@@ -48,7 +48,7 @@ struct Visit<'d> {
     position: usize,
     /// The index of the domain's group that the CPU is in.
     here: usize,
-    /// The domain below, if any.
+    /// The domain below. None at the lowest level.
     below: Option<&'d Domain>,
     /// The group of the domain above that the CPU is in; none at the top.
     above: Option<&'d SchedGroup>,
@@ -74,10 +74,10 @@ impl<'d> Visit<'d> {
     }
 }
 
-/// Why a domain is left as it is.
+/// The reason to leave a domain unchanged.
 #[derive(Clone, Copy, Default)]
 struct Balanced {
-    /// Affinity left nobody to pull from the last CPU that was tried.
+    /// Set if all tasks of the last busiest CPU were pinned elsewhere.
     all_pinned: bool,
     /// All there is is a task that does not fit its CPU.
     misfit: bool,
@@ -246,7 +246,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         pulled
     }
 
-    /// There is nothing to do in a domain: it is looked at less often.
+    /// Notes that a domain is balanced: it is checked less often.
     fn found_balanced(&mut self, visit: Visit<'_>, balanced: Balanced) {
         if !balanced.all_pinned
             && let Some(above) = visit.above
@@ -323,7 +323,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             rq.balance.active_balance = true;
             rq.push = Some(Push::Balance { to: env.dst, position: env.position as u8 });
             rq.resched();
-            settle(&mut rq, shared, self.host);
+            finish_verb(&mut rq, shared, self.host);
         }
         drop(rq);
         if !resets {
@@ -367,13 +367,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             let index = attach_task(&mut to, shared, task);
             check_preempt(&mut to, shared, index, Wake::default());
         }
-        settle(&mut from, shared, self.host);
+        finish_verb(&mut from, shared, self.host);
         if count > 0 {
             // A CPU that pulls for itself is about to pick: nothing to tell it.
             if env.kind == BalanceKind::NewIdle {
                 to.publish(shared);
             } else {
-                settle(&mut to, shared, self.host);
+                finish_verb(&mut to, shared, self.host);
             }
         }
         count

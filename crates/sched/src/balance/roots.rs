@@ -1,8 +1,8 @@
-//! Root domains: which CPUs have anything to do with each other at all.
+//! Root domains: sets of CPUs that share tasks.
 //!
-//! All that balances or shares, of any class, stays inside of one: scheduling domains, pushing and pulling of real-time
-//! and deadline tasks, and what deadline tasks were promised. Partitions of [cpusets](crate::cpuset) make them; without
-//! any there is one.
+//! Balancing of every class stays inside a root domain: scheduling domains, push and pull of real-time and deadline
+//! tasks, and reserved deadline bandwidth. Partitions of [cpusets](crate::cpuset) create root domains. Without
+//! partitions there is one.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

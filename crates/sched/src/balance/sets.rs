@@ -1,4 +1,4 @@
-//! The machine's scheduling domains, which are built anew when a CPU comes or goes, while all CPUs read them.
+//! The machine's scheduling domains. They are rebuilt when a CPU goes offline or online, while all CPUs read them.
 
 use alloc::boxed::Box;
 use core::ops::Deref;
@@ -14,11 +14,10 @@ use crate::shared::Table;
 use crate::sync::AtomicU32;
 use crate::topology::Topology;
 
-/// The scheduling domains as they are now; it dereferences to them.
-///
-/// Whoever read them a moment ago may go on with those, so none is ever dropped: a set that was there before comes back
-/// when the same CPUs are online again, and there are at most as many as different sets of CPUs have been online. As
-/// long as none but the first was needed, reading them costs one predictable branch.
+/// The present scheduling domains; it dereferences to them.
+/// Readers may continue with an older set, so none is dropped. A set is reused when the same CPUs are online again, so
+/// there are at most as many sets as different sets of online CPUs. While only the first set was needed, reading costs
+/// one predictable branch.
 #[derive(Debug)]
 pub struct DomainSets {
     first: Domains,

@@ -257,8 +257,8 @@ impl DomainStats<'_> {
         }
     }
 
-    /// Whether a group is of the busiest one's kind so far, which at first is one with room: neither pressed more, nor
-    /// the one with cores of several CPUs where the other has none.
+    /// Whether a group compares to the busiest so far by the same rule: it is not under more pressure, and both or
+    /// neither have cores of several CPUs.
     fn compares_with_busiest(&self, found: &GroupStats<'_>) -> bool {
         let Some(busiest) = &self.busiest else { return found.kind == GroupType::HasSpare };
         found.kind == busiest.kind && (found.kind != GroupType::HasSpare || found.group.smt == busiest.group.smt)
@@ -278,7 +278,7 @@ fn squeezed<P: Policy>(shared: &Shared<P>, group: &SchedGroup, domain: &Domain) 
     lone.map(|cpu| cpu.load().max(1)).max().unwrap_or(0)
 }
 
-/// How far a search for an idle CPU in this cache may go: far while it is little used, not at all when it is full.
+/// Updates the depth of the search for an idle CPU in this cache: deep if the cache is little used, 0 if it is full.
 fn update_idle_scan<P: Policy>(shared: &Shared<P>, domain: &Domain, cpu: CpuId, sum_util: u64) {
     let weight = u64::from(domain.weight);
     let mean = sum_util / weight;
@@ -290,7 +290,7 @@ fn update_idle_scan<P: Policy>(shared: &Shared<P>, domain: &Domain, cpu: CpuId, 
 
 #[cfg(test)]
 impl<'a> GroupStats<'a> {
-    /// Of a group with so many tasks, one a CPU as far as there are CPUs, which have used nothing yet.
+    /// Statistics of a group with `nr_running` tasks, at most one on each CPU, without utilisation.
     pub(crate) fn example(group: &'a SchedGroup, kind: GroupType, nr_running: u32) -> Self {
         Self {
             group,
@@ -400,8 +400,8 @@ mod tests {
         Shared::new(topology, config)
     }
 
-    /// 6.18 asks whether a CPU is bigger only where that is as pressed as the busiest so far: one that is just full is
-    /// taken from if it is the first.
+    /// 6.18 compares the capacities of CPUs only for a group under as much pressure as the busiest so far. The first
+    /// full group is taken in any case.
     #[test]
     fn a_small_cpu_takes_from_a_full_big_one_in_6_18() {
         for (kernel, first, then) in [("6.12", true, true), ("6.18", false, true)] {

@@ -1,9 +1,8 @@
-//! What the CPUs of a last-level cache publish, added up as they publish it.
+//! Sums over the CPUs of a last-level cache, updated whenever a CPU publishes.
 //!
-//! A newly-idle CPU of a large machine looks at all the others, every time; with the sums it reads a cache line for
-//! each last-level cache instead of one for each CPU. Every CPU adds to them by how much its own numbers have changed,
-//! with its run queue held, so that they are exact whenever nobody is publishing. On small machines they are not kept:
-//! there looking at every CPU costs less than the additions.
+//! On a large machine, newly-idle balancing then reads a cache line for each last-level cache instead of one for each
+//! CPU. Each CPU adds the change of its own numbers under its run queue's lock, so the sums are exact whenever no CPU
+//! is publishing. Small machines do not keep sums: reading every CPU costs less than the additions.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -19,13 +18,13 @@ use crate::shared::{Published, Shared};
 use crate::sync::AtomicU64;
 use crate::topology::Topology;
 
-/// Fewer CPUs than this are looked at one by one.
+/// The number of CPUs from which sums are kept.
 const MANY_CPUS: usize = 64;
 /// Nor does it pay where so few of them share a cache.
 const MANY_IN_LLC: usize = 4;
 
-/// The last-level cache of each CPU, counted from 0, if the sums are kept on such a machine. CPUs that are offline, or
-/// isolated, count with the others: whoever may use a cache's sums is another matter.
+/// Returns the last-level cache of each CPU, counted from 0, if the machine keeps sums. Includes offline and isolated
+/// CPUs.
 pub(crate) fn caches(topology: &Topology) -> Option<Vec<u32>> {
     let mut dense: BTreeMap<u32, u32> = BTreeMap::new();
     for place in topology.cpus() {
@@ -117,8 +116,8 @@ impl Sums {
         }
     }
 
-    /// What one CPU adds without the task that runs on it, which adds so much to its load and to its runnable average,
-    /// and leaves it this utilisation.
+    /// Returns the contribution of a CPU without its running task, which has this load, this runnable average and
+    /// leaves this utilisation.
     pub(crate) fn without(cpu: &Published, load: u64, runnable: u64, util: u64) -> Self {
         let nr_running = cpu.nr_running().saturating_sub(1);
         Self {
@@ -203,7 +202,7 @@ struct LlcSums {
 }
 
 impl LlcSums {
-    /// Of so many CPUs, all idle.
+    /// Sums of `nr_cpus` idle CPUs.
     fn new(nr_cpus: u32) -> Self {
         let zero = || AtomicU64::new(0);
         let cpus = AtomicU64::new(pair(nr_cpus, 0));

@@ -1,4 +1,5 @@
-//! When a CPU balances: as it goes idle, at the ticks of each domain, and for idle CPUs that have no tick.
+//! The times of balancing: when a CPU becomes idle, at the ticks of each domain, and on behalf of idle CPUs without a
+//! tick.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -16,8 +17,8 @@ use crate::rq::{Rq, Rqs};
 use crate::shared::Shared;
 use crate::tunables::Tunables;
 
-/// Jiffies until the next balance of a domain (`get_sd_balance_interval`); for a busy CPU longer, and one less so that
-/// levels do not meet at every multiple.
+/// Returns the jiffies until the next balance of a domain (`get_sd_balance_interval`). Longer for a busy CPU, and one
+/// less, so that levels do not coincide at every multiple.
 fn interval<P: Policy>(shared: &Shared<P>, state: &DomainState, domain: &Domain, busy: bool) -> u64 {
     let tick = shared.config.tunables.tick_ns();
     let interval = if busy { state.interval * domain.busy_factor } else { state.interval };
@@ -29,11 +30,11 @@ fn interval<P: Policy>(shared: &Shared<P>, state: &DomainState, domain: &Domain,
     jiffies.min(most).max(1)
 }
 
-/// Who goes idle balances again after this long at the latest.
+/// The longest time between two balances of a CPU that becomes idle.
 const NEWIDLE_AT_MOST_NS: u64 = 1_000_000_000;
 
-/// `rq` has nothing to run: whether it should look for work elsewhere, and let go of itself for that. Not if nobody has
-/// any to spare, or if it is never idle for as long as a look takes.
+/// Whether `rq`, which has nothing to run, should balance and release its lock for that. False if no CPU has spare
+/// tasks, or if its average idle time is shorter than a balance.
 pub(crate) fn may_look_newly_idle<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> bool {
     if shared.domains.asym() {
         shared.cpu(rq.cpu).set_misfit_task_load(0);
@@ -68,8 +69,8 @@ fn next_of<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, position: usize) -> u64 {
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
-    /// Looks for work for `cpu`, which has none and [may look](may_look_newly_idle) (`newidle_balance`). True if some
-    /// came, and the CPU looks again should nobody be found to run all the same.
+    /// Balances for `cpu`, which has no task and [may balance](may_look_newly_idle) (`newidle_balance`). Returns true
+    /// if it pulled a task. The CPU picks again even if the pick then finds none.
     pub(crate) fn newidle(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;
         let config = &shared.config;
@@ -177,8 +178,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         }
     }
 
-    /// Brings the averages of an idle CPU up to date, of which nobody else would hear that they have fallen
-    /// (`update_nohz_stats`). Whether they have not come to nothing yet.
+    /// Updates the averages of an idle CPU, which does not do so itself (`update_nohz_stats`). Returns whether they are
+    /// not yet 0.
     fn update_blocked(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;
         let mut rq = self.rqs.rq(cpu);
@@ -194,15 +195,15 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         rq.balance.has_blocked
     }
 
-    /// When the averages of idle CPUs shall be brought up to date the next time, jiffies: after as long as a half of
-    /// them takes to go (`LOAD_AVG_PERIOD`).
+    /// Returns the jiffy of the next update of idle CPUs' averages: after the time in which they halve
+    /// (`LOAD_AVG_PERIOD`).
     fn next_blocked(&self) -> u64 {
         const PERIOD_NS: u64 = 32_000_000;
         self.shared.jiffies.now() + PERIOD_NS.div_ceil(self.shared.config.tunables.tick_ns())
     }
 
-    /// `cpu` is about to idle: if nobody has brought the averages of idle CPUs up to date for a while, it does, for it
-    /// seems to have the time (`nohz_newidle_balance`).
+    /// Updates the averages of idle CPUs on behalf of `cpu`, which is about to idle, if the last update is old
+    /// (`nohz_newidle_balance`).
     pub(crate) fn newidle_stats(&mut self, cpu: CpuId) {
         let shared = self.shared;
         let nohz = &shared.nohz;
@@ -290,8 +291,8 @@ mod tests {
     use crate::config::Config;
     use crate::topology::Topology;
 
-    /// `get_sd_balance_interval` of four CPUs with ticks of 4 ms: a busy CPU waits 16 times as long, less a tick (32
-    /// times up to 3.18); nobody waits for longer than 100 ms a CPU, nor for less than a tick.
+    /// `get_sd_balance_interval` for four CPUs with ticks of 4 ms: a busy CPU waits 16 times as long (32 times up to
+    /// 3.18), less a tick. Waits are between a tick and 100 ms for each CPU.
     #[test]
     fn intervals_are_whole_ticks_between_one_and_a_tenth_of_a_second_a_cpu() {
         fn jiffies<P: Policy<Tunables = crate::tunables::Knobs>>(name: &str, ms: u64, busy: bool) -> u64 {

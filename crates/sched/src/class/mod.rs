@@ -1,10 +1,9 @@
-//! Scheduling classes, and the order in which they are asked.
+//! Scheduling classes and their order: stop, deadline, real-time, fair, idle.
 //!
-//! Stop, deadline, real-time, fair, idle: whoever is higher runs first. Which one a task is in follows from its policy,
-//! or from what it was lent by those that wait for it, and is kept with it ([`Task::kind`]); the core calls the class
-//! through the functions here. The ordinary class is whatever [`Policy`] the scheduler was built with. The stop and
-//! idle classes need no file of their own: what a CPU's stopper is asked to do is an order on its run queue that comes
-//! before everything, the idle task is what is left when nothing else wants the CPU.
+//! A task's class follows from its policy, or from the priority that it inherits, and is stored in the task
+//! ([`Task::kind`]). The core calls a class through the functions of this file. The fair class is the [`Policy`] that
+//! the scheduler was built with. The stop and idle classes have no file: work for a CPU's stopper is an order on its
+//! run queue that precedes everything, and the idle task is the absence of other tasks.
 
 pub mod cfs_2007;
 pub mod deadline;
@@ -23,9 +22,9 @@ use crate::uclamp;
 /// The classes that have tasks, highest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ClassKind {
-    /// SCHED_DEADLINE, or whoever holds a mutex that such a task waits for.
+    /// SCHED_DEADLINE, or the holder of a mutex that such a task waits for.
     Deadline,
-    /// SCHED_FIFO and SCHED_RR, or whoever holds a mutex that such a task waits for.
+    /// SCHED_FIFO and SCHED_RR, or the holder of a mutex that such a task waits for.
     Rt,
     /// SCHED_OTHER, SCHED_BATCH, SCHED_IDLE.
     Fair,
@@ -67,14 +66,14 @@ pub(crate) fn enqueue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: Class
     }
 }
 
-/// Whether a task's clamps count before its class looks at the CPU's utilisation, or after: in 6.12, where tasks can be
-/// queued asleep for the first time (`enqueue_task`; 6.18 has it as it was before).
+/// Whether a task's clamps count before its class checks the CPU's utilisation. 6.12: after it, since queued tasks can
+/// be asleep (`enqueue_task`). 6.18: before it again.
 #[inline]
 pub(crate) fn clamps_first<P: Policy>(shared: &Shared<P>) -> bool {
     !shared.config.has(Behaviour::ClampsLast)
 }
 
-/// Whether a task comes from another CPU asleep, its dequeue delayed, to wait here until it is picked and leaves.
+/// Whether a task with a delayed dequeue moves from another CPU, to stay queued here until it is picked.
 #[inline]
 pub(crate) fn moves_delayed<P: Policy>(rq: &Rq<P>, index: u32, why: Enqueue) -> bool {
     why == Enqueue::Move && rq.tasks[index].state == TaskState::Sleeping
@@ -124,7 +123,7 @@ fn is_kept_wrongly<P: Policy>(rq: &mut Rq<P>, index: u32, why: Dequeue) -> bool 
     wrong
 }
 
-/// Who should run next, and its class. `above`: somebody of a class above the ordinary one has had the CPU.
+/// Picks the next task and returns it with its class. `above`: a task of a class above fair has had the CPU.
 #[inline]
 pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, above: bool) -> (Option<u32>, ClassKind) {
     if rq.higher
@@ -135,7 +134,7 @@ pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, above: bool) -
     (pick_ordinary(rq, shared), ClassKind::Fair)
 }
 
-/// Who should run next of the ordinary class.
+/// Picks the next task of the fair class.
 #[inline]
 pub(crate) fn pick_ordinary<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<u32> {
     let picked = P::pick(rq, shared);
@@ -146,7 +145,7 @@ pub(crate) fn pick_ordinary<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Op
     if kept { picked } else { picked_wrongly(rq, picked) }
 }
 
-/// The policy's answer was no task to run, or nobody though there are some: nobody runs.
+/// Handles a policy's invalid pick, which is not a runnable task, or none although tasks are queued: no task runs.
 #[cold]
 fn picked_wrongly<P: Policy>(rq: &mut Rq<P>, picked: Option<u32>) -> Option<u32> {
     let fault = match picked.map(|index| (index, rq.tasks.get(index))) {
@@ -184,8 +183,8 @@ pub(crate) fn switch<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: Option
     }
 }
 
-/// What [`switch`] is to the ordinary class, whatever its policy: the CPU passes from `prev` to `next`, each none if it
-/// is nobody of that class. `next` is the one that ran last, for the balancer.
+/// Switches the fair class, whatever its policy, from `prev` to `next`, as [`switch`] does. Each is None if it is not
+/// of this class. `next` is the task that ran last, for the balancer.
 #[inline]
 pub(crate) fn switch_ordinary<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, prev: Option<u32>, next: Option<u32>) {
     P::switch(rq, shared, prev, next);
@@ -331,7 +330,7 @@ pub(crate) fn update_blocked_averages<P: Policy>(rq: &mut Rq<P>, shared: &Shared
     P::update_blocked_averages(rq, shared);
 }
 
-/// The CPU goes idle: the clock of the averages catches up, unless the CPU has been busy all along
+/// Updates the clock of the averages of a CPU that becomes idle, unless it has been busy all along
 /// (`update_idle_rq_clock_pelt`).
 #[cold]
 pub(crate) fn sync_idle_clock<P: Policy>(rq: &mut Rq<P>) {

@@ -64,12 +64,12 @@ impl Fault {
     pub const fn help(self) -> &'static str {
         match self {
             Self::PickedNobody { .. } => {
-                "keep every task from `enqueue` to `dequeue`: take who is to run off your queue in `switch`, not in `pick`, and \
-                 put the one that ran before back there if it is still `on_rq`"
+                "keep every task from `enqueue` to `dequeue`: remove the next task from your queue in `switch`, not in `pick`, and put the \
+                 previous task back there if it is still `on_rq`"
             }
             Self::PickedUnqueued { .. } | Self::PickedNoTask { .. } => {
-                "forget a task in `dequeue`, whatever the reason, and name tasks of other run queues by their `TaskId`: an index is of \
-                 one run queue, and is given to another task when its own has left"
+                "remove a task in `dequeue`, whatever the reason, and name tasks of other run queues by their `TaskId`: an index belongs to \
+                 one run queue, which reuses it after the task has left"
             }
             Self::SelectedNoCpu { .. } => "choose one below `Shared::nr_cpus`",
             Self::Kept { .. } => "answer true, unless the reason is `Dequeue::Sleep`",
@@ -82,12 +82,12 @@ impl Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::PickedNobody { queued: 1, .. } => f.write_str("`pick` answers nobody, but a task is queued"),
-            Self::PickedNobody { queued, .. } => write!(f, "`pick` answers nobody, but {queued} tasks are queued"),
+            Self::PickedNobody { queued: 1, .. } => f.write_str("`pick` returns no task, but one is queued"),
+            Self::PickedNobody { queued, .. } => write!(f, "`pick` returns no task, but {queued} are queued"),
             Self::PickedUnqueued { .. } => f.write_str("`pick` answers a task that is not queued"),
-            Self::PickedNoTask { index } => write!(f, "`pick` answers {index}, which is no task of this run queue"),
+            Self::PickedNoTask { index } => write!(f, "`pick` returns {index}, which is not a task of this run queue"),
             Self::SelectedNoCpu { cpu, .. } => {
-                write!(f, "`select_cpu` answers CPU {cpu}, which the machine does not have")
+                write!(f, "`select_cpu` returns CPU {cpu}, which the machine does not have")
             }
             Self::Kept { why, .. } => write!(f, "`dequeue` keeps a task (answers false) for {why:?}"),
             Self::FinishedTwice { .. } => f.write_str("`finish_delayed` is called for a task that is not queued"),

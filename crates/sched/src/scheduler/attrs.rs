@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::change::{Change, Was, change_class, changed, restore, save, stay_in_class};
 use super::hotplug::{allowed_cpu, choose_dest, dest_cpu, is_lost, lets_stay, widen};
-use super::{Scheduler, attach_task, check_preempt, deactivate, push_running, rq_of, settle, take_away};
+use super::{Scheduler, attach_task, check_preempt, deactivate, finish_verb, push_running, rq_of, take_away};
 use crate::balance::active::Push;
 use crate::balance::roots::Root;
 use crate::class::deadline::{DlAttrs, SchedError, root_of};
@@ -35,10 +35,10 @@ pub struct SchedAttr {
     pub deadline: DlAttrs,
 }
 
-/// Who has a say in where a task may run.
+/// The origin of a change of affinity.
 #[derive(Clone, Debug)]
 pub(super) enum SetCpus {
-    /// The task itself, or whoever calls for it.
+    /// The task itself, or a caller on its behalf.
     User(Affinity),
     /// The CPUs of its group are other ones; `forget`: what it asked for itself counts no longer.
     Cpuset {
@@ -148,10 +148,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Lends a task the urgency of the most urgent one that waits for something it holds, or takes it back (`None`):
-    /// the kernel's `rt_mutex_setprio`. Who holds what, and who waits for it, is the host's to know. Less urgent than
-    /// what the task has itself, it changes nothing; nice values are not lent. Among deadline tasks the deadlines of
-    /// this moment count: one that is lent nothing now may be lent something when it is asked for again.
+    /// Sets or removes (`None`) the priority that a task inherits from the most urgent waiter for one of its locks: the
+    /// kernel's `rt_mutex_setprio`. The host knows holders and waiters. A boost below the task's own priority has no
+    /// effect, and nice values are not inherited. Deadlines count as of this moment: a task that inherits nothing now
+    /// may inherit at a later call.
     pub fn set_boost(&mut self, task: TaskId, boost: Option<Boost>) {
         let mut prios = (0, 0);
         if boost.is_some() {
@@ -298,7 +298,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
             changed(&mut rq, shared, index, what, was);
         }
-        settle(&mut rq, shared, self.host);
+        finish_verb(&mut rq, shared, self.host);
         let (dl_callback, callback) = (rq.dl.callback.take(), rq.rt.callback.take());
         drop(rq);
         self.dl_callback(cpu, dl_callback);
@@ -306,10 +306,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(Some(cpu))
     }
 
-    /// Changes the CPUs a task may run on (`sched_setaffinity`), to those of them that its group may have. If it is on
-    /// another now, it moves: at once when it waits, through the stopper when it runs, at its next wakeup when it
-    /// sleeps. `on` is the CPU whose code asks for it: of several tasks that it sends away each goes to another CPU
-    /// (since 5.7).
+    /// Changes the affinity of a task (`sched_setaffinity`), within the CPUs of its group. A task on another CPU moves:
+    /// at once if it waits, through the stopper if it runs, at its next wakeup if it sleeps. `on` is the calling CPU:
+    /// it distributes the tasks that it sends away over different CPUs (5.7+).
     ///
     /// # Errors
     ///
@@ -384,10 +383,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             if !may_stay && rq.tasks[index].on_rq {
                 deactivate(&mut rq, shared, index, Dequeue::Delayed);
             }
-            settle(&mut rq, shared, self.host);
+            finish_verb(&mut rq, shared, self.host);
         } else if rq.curr == Some(index) {
             push_running(&mut rq);
-            settle(&mut rq, shared, self.host);
+            finish_verb(&mut rq, shared, self.host);
         } else {
             drop(rq);
             self.push_forbidden(cpu);
@@ -415,25 +414,25 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 for index in delayed {
                     deactivate(&mut rq, self.shared, index, Dequeue::Delayed);
                 }
-                settle(&mut rq, self.shared, self.host);
+                finish_verb(&mut rq, self.shared, self.host);
             }
             let Some(index) = stray else {
                 // One that began to run a moment ago is a matter for the stopper, whatever else it was asked to push.
                 let Some(current) = rq.curr else { return };
                 if lets_stay(&mut rq, self.shared, self.host, self.now, current) {
-                    settle(&mut rq, self.shared, self.host);
+                    finish_verb(&mut rq, self.shared, self.host);
                 } else if rq.push != Some(Push::Affinity)
                     && allowed_cpu(self.shared, &rq.tasks[current].affinity, cpu, cpu) != cpu
                 {
                     push_running(&mut rq);
-                    settle(&mut rq, self.shared, self.host);
+                    finish_verb(&mut rq, self.shared, self.host);
                 }
                 return;
             };
             let target = dest_cpu(self.shared, &rq.tasks[index], cpu);
             if target == cpu {
                 let stays = lets_stay(&mut rq, self.shared, self.host, self.now, index);
-                settle(&mut rq, self.shared, self.host);
+                finish_verb(&mut rq, self.shared, self.host);
                 if stays {
                     continue;
                 }
@@ -463,7 +462,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         rq.update_clock(self.now);
         let index = attach_task(&mut rq, self.shared, moving);
         check_preempt(&mut rq, self.shared, index, Wake::default());
-        settle(&mut rq, self.shared, self.host);
+        finish_verb(&mut rq, self.shared, self.host);
     }
 }
 

@@ -1,5 +1,5 @@
-//! What follows when something of a task is changed: it leaves its class for a moment, or for another one, and who
-//! should run is looked at again.
+//! Changes of a task's attributes: the task leaves its class, is changed, returns to it or to another class, and the
+//! scheduler checks whether to reschedule.
 
 use super::{activate, check_preempt};
 use crate::class::{self, ClassKind, deadline, rt};
@@ -64,9 +64,9 @@ pub(super) fn save<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     }
 }
 
-/// It is back, where it was. One whose group has no time left, and is throttled as its only task comes back, gives way
-/// at once: up to 5.3 `set_curr_task_fair` sees to that; later kernels let it run on until something else reschedules
-/// it: a fault that is not repeated here.
+/// Puts the task back. If its group has no runtime left and is throttled as its only task returns, the task is
+/// preempted at once, as `set_curr_task_fair` does up to 5.3. Later kernels let it run until something else reschedules
+/// it, a fault that is not repeated here.
 pub(super) fn restore<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, was: Was) {
     if was.queued {
         P::enqueue(rq, shared, index, Enqueue::Restore);
@@ -102,7 +102,7 @@ pub(super) fn stay_in_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index
     }
 }
 
-/// A task goes from its class, which it has left if that is the ordinary one, to another.
+/// Moves a task to another class. It has already left the ordinary class.
 pub(super) fn change_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, new: ClassKind, was: Was) {
     // POSIX: who is lowered goes before its like.
     let end = if was.kind == ClassKind::Deadline { rt::End::Head } else { rt::End::Tail };
@@ -180,9 +180,9 @@ pub(super) fn change_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
     }
 }
 
-/// Something of a queued task was changed: whether somebody else should run now. A running task that is in another
-/// group is looked at again, and so is one of another class; otherwise only priorities count. Up to 5.5 a group is
-/// changed and nothing else, and a better nice value reschedules the running task.
+/// Whether to reschedule after a change of a queued task. A running task with another group or class causes a
+/// reschedule. Otherwise priorities decide. Up to 5.5, a change of group has no further effect, and a better nice value
+/// reschedules the running task.
 pub(super) fn changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, what: Change, was: Was) {
     let this = &rq.tasks[index];
     let (new, prio, running) = (this.kind, this.prio(), rq.curr == Some(index));

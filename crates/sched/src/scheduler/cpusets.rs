@@ -1,15 +1,15 @@
-//! Writes to the cpuset files of groups, and what follows: tasks leave CPUs that they may not have any more, root
-//! domains are built anew (`update_cpumasks_hier`, `rebuild_sched_domains_locked`).
+//! Writes to the cpuset files of groups and their effects: tasks leave CPUs that they may no longer use, and root
+//! domains are rebuilt (`update_cpumasks_hier`, `rebuild_sched_domains_locked`).
 //!
-//! Tasks of a group learn at once where they may run: those that wait elsewhere move, one that runs there leaves
-//! through the stopper, one that sleeps there goes when it wakes. What was promised to deadline tasks is promised by
-//! the root domain they are in then (`dl_rebuild_rd_accounting`), even if that is more than it has: the kernel asks
-//! only when a partition shrinks, when a task moves to another group, and when a CPU goes.
+//! Tasks of the group get their new CPUs at once. Waiting tasks move, the running one leaves through the stopper, and a
+//! sleeping one moves when it wakes. The bandwidth of deadline tasks moves to their new root domain
+//! (`dl_rebuild_rd_accounting`), even if it exceeds that domain. As in the kernel, it is checked only if a partition
+//! shrinks, a task moves to another group, or a CPU goes offline.
 
 use alloc::boxed::Box;
 
 use super::attrs::SetCpus;
-use super::{Scheduler, rq_of, settle};
+use super::{Scheduler, finish_verb, rq_of};
 use crate::class::deadline::SchedError;
 use crate::class::{self, deadline, rt};
 use crate::cpumask::CpuMask;
@@ -21,9 +21,9 @@ use crate::rq::Rqs;
 use crate::shared::{CpusetChange, Place};
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Writes a group's `cpuset.cpus`; `None`: empties it, so that the group has its parent's CPUs. If it is a
-    /// partition, or takes CPUs from one beside it, root domains change, and partitions may become invalid or valid
-    /// ([`Shared::cpuset`](crate::Shared::cpuset) tells).
+    /// Writes a group's `cpuset.cpus`. `None` empties it, so that the group has its parent's CPUs. If the group is a
+    /// partition, or takes CPUs from a sibling partition, root domains change, and partitions may become invalid or
+    /// valid ([`Shared::cpuset`](crate::Shared::cpuset)).
     ///
     /// A host makes one change of cpusets, or of the CPUs that are online, at a time.
     ///
@@ -77,9 +77,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 
     /// Writes to the files of several groups at once: first every `cpuset.cpus` (an empty set empties it), then every
-    /// `cpuset.cpus.partition`, in this order, parents before their children. For a machine that is being set up: as
-    /// long as there are neither tasks nor partitions the same comes of it as of one write at a time, but root domains
-    /// are built once.
+    /// `cpuset.cpus.partition`, in this order, parents before children. For the setup of a machine: without tasks and
+    /// partitions, the result equals that of single writes, but root domains are built once.
     ///
     /// # Errors
     ///
@@ -110,7 +109,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.roots_rebuilt(&change);
     }
 
-    /// The groups that have tasks; nobody asks as long as there are no cpusets.
+    /// Returns the groups with tasks. Not called while there are no cpusets.
     pub(super) fn populated(&mut self) -> Populated {
         let mut populated = Populated::default();
         for cpu in (0..self.shared.nr_cpus() as u32).map(CpuId) {
@@ -137,7 +136,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Root domains, and with them scheduling domains, were built anew: CPUs whose own have changed begin anew.
+    /// Resets the state of CPUs whose root domains, and with them scheduling domains, were rebuilt.
     pub(super) fn roots_rebuilt(&mut self, change: &CpusetChange) {
         let shared = self.shared;
         shared.rt.roots_rebuilt();
@@ -167,7 +166,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 shared.set_overloaded(cpu, true);
             }
             deadline::account_all(&mut rq, shared);
-            settle(&mut rq, shared, self.host);
+            finish_verb(&mut rq, shared, self.host);
         }
     }
 

@@ -1,7 +1,7 @@
-//! A task that execs goes to the idlest CPU: it has the least to lose then.
+//! exec: moves the task to the idlest CPU, since it has no cache to lose at that moment.
 
 use super::hotplug::allowed_cpu;
-use super::{Scheduler, settle, take_away};
+use super::{Scheduler, finish_verb, take_away};
 use crate::balance::active::Push;
 use crate::class;
 use crate::event::MigrateCause;
@@ -33,7 +33,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             rq.push = Some(Push::Exec { task: rq.tasks[current].id, to });
             rq.resched();
         }
-        settle(&mut rq, shared, self.host);
+        finish_verb(&mut rq, shared, self.host);
         moves
     }
 

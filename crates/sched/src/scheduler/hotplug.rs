@@ -1,13 +1,13 @@
-//! CPUs that go offline and come back (`sched_cpu_deactivate`, `sched_cpu_activate`), and where a task goes that may
-//! not stay.
+//! CPUs that go offline and online (`sched_cpu_deactivate`, `sched_cpu_activate`), and the new CPU of tasks that must
+//! leave.
 //!
-//! From [`Scheduler::cpu_down`] on nobody chooses the CPU: it is in no scheduling domain, publishes that it is not
-//! idle, and a task that was on its way looks again. Tasks that wait there move at once, the running one through the
-//! stopper; one that sleeps there stays, and goes elsewhere when it wakes.
+//! From [`Scheduler::cpu_down`] on, no task is placed on the CPU: it is in no scheduling domain, publishes that it is
+//! not idle, and tasks on their way choose again. Waiting tasks move at once, the running one through the stopper. A
+//! sleeping task moves when it wakes.
 
 use core::fmt;
 
-use super::{Scheduler, settle};
+use super::{Scheduler, finish_verb};
 use crate::class::deadline::{self, Cpus};
 use crate::class::{self, rt};
 use crate::cpuset::Populated;
@@ -58,16 +58,16 @@ impl fmt::Display for HotplugError {
             Self::Offline(cpu) => write!(f, "CPU {cpu} is offline already"),
             Self::Online(cpu) => write!(f, "CPU {cpu} is online already"),
             Self::Last(cpu) => {
-                write!(f, "CPU {cpu} is the last that is online, and has to stay; take another up first")
+                write!(f, "CPU {cpu} cannot go offline: it is the last online CPU; bring another online first")
             }
             Self::LastHousekeeping(cpu) => write!(
                 f,
-                "CPU {cpu} has to stay (EBUSY): all others that are online are isolated; isolate fewer, or take another up first"
+                "CPU {cpu} cannot go offline (EBUSY): all other online CPUs are isolated; isolate fewer, or bring another online first"
             ),
             Self::Deadline { cpu, promised, cap } => write!(
                 f,
-                "CPU {cpu} has to stay (EBUSY): {} CPUs are promised to SCHED_DEADLINE tasks (and fair servers), and \
-                 without it there are {}; end some of them, or lower their runtimes, first",
+                "CPU {cpu} cannot go offline (EBUSY): SCHED_DEADLINE tasks (and fair servers) have reserved {} CPUs, and {} would remain; \
+                 first end tasks or lower their runtimes",
                 Cpus(*promised),
                 Cpus(*cap)
             ),
@@ -100,9 +100,8 @@ pub(super) fn allowed_cpu<P: Policy>(shared: &Shared<P>, affinity: &Affinity, ch
     }
 }
 
-/// Where a task whose CPUs code on `on` changes goes, if it has to leave the one it is on: the next of them after the
-/// one that was chosen there last, so that many do not go to one; before 5.7 the first (`dest_cpu` of
-/// `__set_cpus_allowed_ptr`).
+/// Returns the new CPU of a task that must leave its CPU, after a change of affinity by code on `on`: the next allowed
+/// one after the last choice, so that tasks spread. Before 5.7: the first (`dest_cpu` of `__set_cpus_allowed_ptr`).
 pub(super) fn choose_dest<P: Policy>(shared: &Shared<P>, affinity: &Affinity, on: CpuId) -> u32 {
     let mut all = (0..shared.nr_cpus() as u32).map(CpuId).filter(|&cpu| may_run(shared, affinity, cpu));
     let spreads = shared.config.has(Behaviour::AffinitySpreads);
@@ -110,15 +109,15 @@ pub(super) fn choose_dest<P: Policy>(shared: &Shared<P>, affinity: &Affinity, on
     dest.map_or(NIL, |cpu| cpu.0)
 }
 
-/// Where a task goes that has to leave `cpu`, if it has to: what was chosen when its CPUs changed, unless it leaves
-/// because the CPU goes.
+/// Returns the new CPU of a task that must leave `cpu`: the one chosen at the change of its affinity, unless it leaves
+/// because the CPU goes offline.
 pub(super) fn dest_cpu<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) -> CpuId {
     let leaves = task.dest != NIL && shared.is_online(cpu) && !task.allowed(cpu);
     let chosen = if leaves { CpuId(task.dest) } else { cpu };
     allowed_cpu(shared, &task.affinity, chosen, cpu)
 }
 
-/// Where a new task is put that `on` forks: there, if any CPU of the root domain is allowed.
+/// Returns the CPU of a new task that `on` forks: `on`, if a CPU of its root domain is allowed.
 pub(super) fn home<P: Policy>(shared: &Shared<P>, affinity: &Affinity, on: CpuId) -> CpuId {
     let cpus = || (0..shared.nr_cpus() as u32).map(CpuId).filter(|&cpu| may_run(shared, affinity, cpu));
     if cpus().any(|cpu| shared.same_root(cpu, on)) { on } else { cpus().next().unwrap_or(on) }
@@ -138,10 +137,14 @@ fn fallback<P: Policy>(shared: &Shared<P>, affinity: &Affinity, chosen: CpuId, p
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Takes a CPU offline. Who waits there has moved when this returns; if somebody runs there, the CPU was asked to
-    /// reschedule, its stopper moves him, and only when [`Self::schedule`] says that it is idle does it stop working.
-    /// It must not be asked to do anything from then on. It belongs to no scheduling domain, and other CPUs' domains
-    /// are built anew without it.
+    /// Takes a CPU offline. Waiting tasks have moved when this returns. If a task runs there, the CPU is rescheduled
+    /// and its stopper moves the task; the CPU stops when [`Self::schedule`] returns that it is idle, and must not be
+    /// used afterwards. It is in no scheduling domain, and other CPUs' domains are rebuilt without it.
+    ///
+    /// As in Linux, a task without another online CPU may run on all from now on, which [`Event::AffinityLost`]
+    /// reports.
+    ///
+    /// A host takes one CPU offline or online at a time.
     ///
     /// A task that may run on no other CPU that is online may run on all of them from now on, as in Linux, and
     /// [`Event::AffinityLost`] says so.
@@ -186,15 +189,15 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         rq.balance.tick_stopped = false;
         rt::rq_offline(&mut rq, shared);
         P::rq_offline(&mut rq, shared);
-        settle(&mut rq, shared, self.host);
+        finish_verb(&mut rq, shared, self.host);
         drop(rq);
         self.roots_rebuilt(&change);
         self.push_forbidden(cpu);
         Ok(())
     }
 
-    /// Takes a CPU online. It is idle and asked to reschedule, as it does in Linux once its hotplug thread has done its
-    /// work there: it looks for something to do at once.
+    /// Takes a CPU online. It is idle and rescheduled, as in Linux after its hotplug thread has finished, and balances
+    /// at once.
     ///
     /// A host takes one CPU down or up at a time.
     ///
@@ -223,7 +226,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if rq.running == Running::Idle {
             rq.resched();
         }
-        settle(&mut rq, shared, self.host);
+        finish_verb(&mut rq, shared, self.host);
         drop(rq);
         self.update_cpumasks(&change);
         Ok(())

@@ -1,5 +1,5 @@
 //! The verbs of the scheduler: wake (`wake`), schedule (`switch`), exec (`exec`), changes of attributes (`attrs`,
-//! `change`); here are fork, tick, timers and what all verbs share.
+//! `change`). This file has fork, tick, timers, and the common parts of all verbs.
 
 mod attrs;
 mod change;
@@ -37,12 +37,11 @@ use crate::tunables::Tunables;
 use crate::uclamp::TaskUclamp;
 use crate::weight;
 
-/// The scheduler, borrowed for one call: the run queues, what they share, the host, and the time.
+/// The scheduler, borrowed for one call: run queues, shared state, host, and time.
 ///
-/// Every verb takes the run queues that it needs by itself, and has let go of all when it returns. As many threads may
-/// each have one of these, over the same run queues and the same [`Shared`], as there are CPUs: what a host promises
-/// then is told at [`Rqs`], [`Host`], [`Self::wake`] and [`Self::schedule`], and `Locks` in `tests/threads.rs` of this
-/// crate is an example.
+/// Every verb locks the run queues that it needs, and has unlocked all when it returns. As many threads as CPUs may
+/// each have a scheduler over the same run queues and [`Shared`]. The obligations of a host are at [`Rqs`], [`Host`],
+/// [`Self::wake`] and [`Self::schedule`]. `Locks` in `tests/threads.rs` of this crate is an example.
 #[derive(Debug)]
 pub struct Scheduler<'a, P: Policy, R: Rqs<P>, H: Host> {
     /// The run queues.
@@ -55,8 +54,8 @@ pub struct Scheduler<'a, P: Policy, R: Rqs<P>, H: Host> {
     pub now: u64,
 }
 
-/// With the feature HRTICK: has the end of the running task's slice timed. `again`: it goes on, and somebody has joined
-/// it or it was picked once more.
+/// Arms the timer for the end of the running task's slice (feature HRTICK). `again`: it continues, and a task has
+/// joined, or it was picked again.
 #[inline]
 fn time_slice<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H, again: Again) {
     let features = shared.config.features;
@@ -65,20 +64,20 @@ fn time_slice<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut
     }
 }
 
-/// Why the timer of a slice is looked at.
+/// The reason to check the timer of a slice.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Again {
     /// Another task has the CPU.
     No,
     /// The running one was picked once more.
     Picked,
-    /// Somebody was woken beside it.
+    /// Another task was woken.
     Joined,
 }
 
-/// Since 6.12 the timer is set for who is switched to (`set_next_task_fair`), and when somebody joins him, so that who
-/// is picked again when his slice is over goes on until a tick, or until somebody wakes. Since 7.1 whoever joins sets
-/// none that is running (`hrtick_update`), and one that was set for another task runs on beside one that is alone,
+/// 6.12+: the timer is armed when a task is switched in (`set_next_task_fair`), and when another task is enqueued. A
+/// task that is picked again at the end of its slice therefore runs until a tick or wakeup. 7.1+: an enqueue does not
+/// change an armed timer (`hrtick_update`), and a timer of an earlier task stays armed beside a task that is alone,
 /// until the CPU idles.
 #[inline(never)]
 fn arm_hrtick<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H, again: Again) {
@@ -110,12 +109,12 @@ fn arm_hrtick<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut
     host.arm(Timer::Hrtick(rq.cpu), ends);
 }
 
-/// Publishes what a run queue changed, and passes a reschedule it asked for on to the host.
+/// Ends a verb: publishes the changes of a run queue, and passes its requests for a reschedule to the host.
 #[inline(always)]
 #[allow(clippy::inline_always)] // at the end of every verb: a call would cost a third as much as what it does
-pub(crate) fn settle<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H) {
+pub(crate) fn finish_verb<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H) {
     if rq.uses_dl() {
-        deadline::settle(rq, shared, host);
+        deadline::finish_verb(rq, shared, host);
     }
     rq.publish(shared);
     if !rq.outbox.is_empty() {
@@ -137,7 +136,7 @@ fn tell<P: Policy, H: Host>(rq: &mut Rq<P>, host: &mut H) {
     for notice in core::mem::take(&mut rq.outbox) {
         match notice {
             Notice::Arm(timer, at) => host.arm(timer, at),
-            Notice::Event(event) => host.event(rq.clock.told(), rq.cpu, &event),
+            Notice::Event(event) => host.event(rq.clock.latest(), rq.cpu, &event),
             Notice::Fault(fault) => host.policy_fault(rq.cpu, fault),
         }
     }
@@ -171,7 +170,7 @@ pub(crate) fn deactivate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u
 /// Takes a queued task off `rq`, for another run queue.
 fn take_away<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H, index: u32) -> Task<P> {
     let moving = detach_task(rq, shared, index);
-    settle(rq, shared, host);
+    finish_verb(rq, shared, host);
     moving
 }
 
@@ -200,7 +199,7 @@ pub(crate) fn attach_task<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, task: T
     index
 }
 
-/// A task joined `rq`: whoever runs there may have to give way.
+/// Checks whether a task that joined `rq` preempts the running one.
 pub(crate) fn check_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, wake: Wake) {
     let kind = rq.tasks[index].kind;
     check_preempt_as(rq, shared, kind, index, wake);
@@ -218,16 +217,16 @@ fn check_preempt_as<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKi
     }
 }
 
-/// The running task may no longer run here: the stopper shall push it away. That comes before an active balance.
+/// Has the stopper push the running task, which may no longer run here, away. This precedes an active balance.
 fn push_running<P: Policy>(rq: &mut Rq<P>) {
     rq.push = Some(Push::Affinity);
     rq.balance.active_balance = false;
     rq.resched();
 }
 
-/// Takes the run queue a task is on: that, and the task's index there; none if it has ended. Where locks guard the run
-/// queues the task may move between the look and the taking: then it looks again. (A macro, as a function cannot return
-/// a guard from a loop that lets go of others.)
+/// Locks the run queue of a task, and returns it with the task's index there; none if the task has ended. With locks,
+/// the task may move before the lock is taken: then it tries again. (A macro, since a function cannot return a guard
+/// from a loop that drops others.)
 macro_rules! rq_of {
     ($scheduler:ident, $task:expr) => {
         loop {
@@ -277,7 +276,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.set_group_shares(group, weight::of_cgroup(weight))
     }
 
-    /// Guarantees a group right below the root so many percent of the machine (2.6.15-cpurc); the root's own tasks have
+    /// Guarantees a group directly below the root `percent` of the machine (2.6.15-cpurc). The root's own tasks have
     /// the rest.
     ///
     /// # Errors
@@ -327,13 +326,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             let mut rq = self.rqs.rq(cpu);
             rq.update_clock(self.now);
             P::group_weight_changed(&mut rq, self.shared, group);
-            settle(&mut rq, self.shared, self.host);
+            finish_verb(&mut rq, self.shared, self.host);
         }
         Ok(())
     }
 
-    /// Makes a task, on the run queue of the CPU that forks it; but if that is not in the root domain of its group, on
-    /// one that is. It does not run before [`Self::wake_new`].
+    /// Creates a task on the run queue of the forking CPU or, if that is outside of the root domain of its group, on a
+    /// CPU inside. It does not run before [`Self::wake_new`].
     pub fn new_task(&mut self, attrs: &TaskAttrs, on: CpuId) -> TaskId {
         self.make_task(attrs, on, false)
     }
@@ -423,7 +422,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         class::tick(&mut rq, shared);
         loadavg::tick(&mut rq, shared, self.now);
         let due = balance::time(shared, self.now) >= rq.balance.next_balance && !shared.is_isolated(cpu);
-        settle(&mut rq, shared, self.host);
+        finish_verb(&mut rq, shared, self.host);
         let kick = balance::nohz_kick(&mut rq, shared, self.now);
         drop(rq);
         if let Some(target) = kick {
@@ -456,13 +455,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);
         deadline::timers(&mut rq, self.shared);
-        settle(&mut rq, self.shared, self.host);
+        finish_verb(&mut rq, self.shared, self.host);
         let callback = rq.dl.callback.take();
         drop(rq);
         self.dl_callback(cpu, callback);
     }
 
-    /// The first task that is not fair comes to the machine: every CPU gets its fair server, if the kernel has them.
+    /// Starts the fair server of every CPU, if the kernel has them, at the first task that is not fair.
     pub(super) fn start_servers(&mut self) {
         let shared = self.shared;
         let Some(limits) = shared.dl.server else { return };
@@ -473,7 +472,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             let mut rq = self.rqs.rq(cpu);
             rq.update_clock(self.now);
             deadline::start_server(&mut rq, limits);
-            settle(&mut rq, shared, self.host);
+            finish_verb(&mut rq, shared, self.host);
         }
     }
 
@@ -495,7 +494,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             class::tick(&mut rq, self.shared);
             time_slice(&mut rq, self.shared, self.host, Again::No);
         }
-        settle(&mut rq, self.shared, self.host);
+        finish_verb(&mut rq, self.shared, self.host);
     }
 
     /// The balancing softirq of `cpu`.
@@ -514,8 +513,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         balancing.nohz_idle(cpu);
     }
 
-    /// The host put an idle CPU into a state that takes so many nanoseconds to leave, or (`None`) it left it
-    /// (`idle_set_state`). Tasks without a past go to the CPU that wakes up soonest.
+    /// Notes that an idle CPU entered a state with this exit latency, nanoseconds, or (`None`) left it
+    /// (`idle_set_state`). Tasks without a history are placed on the CPU that wakes up soonest.
     pub fn set_idle_state(&mut self, cpu: CpuId, exit_latency_ns: Option<u64>) {
         self.shared.idleness(cpu).set_exit_latency(exit_latency_ns);
     }
@@ -550,11 +549,11 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         loadavg::tick_restarted(&mut rq, self.shared, self.now);
     }
 
-    /// How often a CPU switched away from a task of each group or of one below it, by group id, going idle included;
-    /// empty unless [`group_switches`](crate::config::Config::group_switches) is on.
+    /// Returns the number of switches away from tasks of each group and its descendants, by group id, including
+    /// switches to idle. Empty without [`group_switches`](crate::config::Config::group_switches).
     ///
-    /// At a switch only the task's own group on that CPU counts, at any depth; who reads adds up, over the CPUs and
-    /// then up the tree.
+    /// A switch counts only in the task's own group on that CPU, at any depth. This call sums up over CPUs and the
+    /// tree.
     pub fn group_switches(&mut self) -> Vec<u64> {
         if !self.shared.config.group_switches {
             return Vec::new();
@@ -600,7 +599,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);
         class::update_curr(&mut rq, self.shared);
-        settle(&mut rq, self.shared, self.host);
+        finish_verb(&mut rq, self.shared, self.host);
     }
 
     /// Whether a reschedule of `cpu` was asked for.
@@ -608,7 +607,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.shared.cpu(cpu).need_resched.load(Relaxed)
     }
 
-    /// Who has a CPU.
+    /// Returns the running task of a CPU.
     pub fn running(&mut self, cpu: CpuId) -> Running {
         self.rqs.rq(cpu).running
     }

@@ -1,6 +1,6 @@
-//! `schedule`: who runs next, and the switch to it.
+//! `schedule`: picks the next task and switches to it.
 
-use super::{Again, Scheduler, settle, time_slice};
+use super::{Again, Scheduler, finish_verb, time_slice};
 use crate::balance::{Balancing, may_look_newly_idle, update_idle_core};
 use crate::class::{self, ClassKind, deadline, rt};
 use crate::event::{Event, PrevState, Running};
@@ -17,21 +17,21 @@ use crate::task::TaskState;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub struct NextTask {
-    /// Who had the CPU.
+    /// The previous task.
     pub prev: Running,
-    /// Who has it now; equal to `prev` when nothing changes.
+    /// The next task; equal to `prev` if nothing changes.
     pub next: Running,
     /// `next` is a task that ran last on another CPU: its cache is cold here.
     pub migrated: bool,
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// `__schedule`: the running task of `cpu` gives way for the reason `prev_state`, and the next is chosen. Before
-    /// the CPU runs something less urgent than before, or goes idle, it looks for work elsewhere.
+    /// `__schedule`: switches `cpu` away from the running task for the reason `prev_state`, and picks the next.
+    /// Balances before the CPU runs something less urgent, or becomes idle.
     ///
-    /// Only the CPU itself calls this, one call at a time. Once the task that gave way is off the CPU, another one may
-    /// run it: if it sleeps and is woken, or if it is pulled, while this still looks for work elsewhere. So this must
-    /// not be called on that task's own stack.
+    /// Only the CPU itself calls this, one call at a time. After the previous task has left the CPU, another CPU may
+    /// run it while this call still balances: if it sleeps and is woken, or if it is pulled. So never call this on that
+    /// task's own stack.
     #[inline(always)]
     #[allow(clippy::inline_always)] // a host calls it in one place, at every switch
     pub fn schedule(&mut self, cpu: CpuId, prev_state: PrevState) -> NextTask {
@@ -147,7 +147,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if let (Some(index), PrevState::Dead) = (prev_index, prev_state) {
             forget(&mut rq, shared, index);
         }
-        settle(&mut rq, shared, self.host);
+        finish_verb(&mut rq, shared, self.host);
         if rq.higher && (rq.dl.callback.is_some() || rq.rt.callback.is_some()) {
             let (dl_callback, callback) = (rq.dl.callback.take(), rq.rt.callback.take());
             drop(rq);
@@ -157,9 +157,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         NextTask { prev, next: running, migrated }
     }
 
-    /// Pulls deadline and real-time tasks from CPUs that have too many. The classes are asked from that of whoever had
-    /// the CPU downwards, until one has somebody to run (`prev_balance`): after a deadline task, or the stopper, no
-    /// real-time task comes if a deadline task is next. `was_rt`: it was a real-time task.
+    /// Pulls deadline and real-time tasks from overloaded CPUs. Classes are called from that of the previous task
+    /// downwards, until one has a task (`prev_balance`): after a deadline task, or the stopper, no real-time task is
+    /// pulled if a deadline task is next. `was_rt`: the previous task was real-time.
     #[cold]
     fn pull_higher(&mut self, cpu: CpuId, dl: bool, rt: bool, was_rt: bool) {
         if dl {
@@ -175,7 +175,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);
         class::yield_task(&mut rq, self.shared);
-        settle(&mut rq, self.shared, self.host);
+        finish_verb(&mut rq, self.shared, self.host);
     }
 }
 
@@ -195,7 +195,8 @@ fn give_way<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, inde
     }
 }
 
-/// The CPU passes to `next`, of class `kind`, who is another than had it. Whether he ran last on another CPU.
+/// Switches to `next`, of class `kind`, which differs from the previous task. Returns whether it last ran on another
+/// CPU.
 #[inline(always)]
 #[allow(clippy::inline_always)] // at every switch: a call would cost 1 % of it
 fn hand_over<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: Option<u32>, kind: ClassKind, now: u64) -> bool {
@@ -224,8 +225,8 @@ fn forget<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     shared.forget(task.id);
 }
 
-/// A real-time or deadline task or (`None`) the stopper has had the CPU: if it does not go on, tasks that wait
-/// elsewhere may come before what is here.
+/// Whether tasks of other CPUs may precede those here, after a real-time or deadline task or (`None`) the stopper does
+/// not continue.
 #[cold]
 fn needs_pull<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, prev: Option<u32>) -> bool {
     /// The stopper's: above all.
@@ -240,7 +241,8 @@ fn needs_pull<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, prev: Option<u32>) -> b
     }
 }
 
-/// `prev` leaves the CPU before it is known who follows, for the run queue is to be let go of. Whether there was one.
+/// Puts `prev` before the next task is known, because the run queue is about to be unlocked. Returns whether there was
+/// one.
 #[inline(never)]
 fn let_go<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> bool {
     let prev = rq.curr;

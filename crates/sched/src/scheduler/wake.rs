@@ -1,7 +1,7 @@
 //! Waking: a CPU for the task, its place in the queue there, and whether it runs at once.
 
 use super::hotplug::{allowed_cpu, widen};
-use super::{Again, Scheduler, activate_as, check_preempt_as, deactivate, rq_of, settle, take_off, time_slice};
+use super::{Again, Scheduler, activate_as, check_preempt_as, deactivate, finish_verb, rq_of, take_off, time_slice};
 use crate::class::{self, ClassKind, deadline, rt};
 use crate::cpumask::CpuMask;
 use crate::event::{Event, MigrateCause};
@@ -14,7 +14,7 @@ use crate::shared::{Place, Shared};
 use crate::task::{Task, TaskState};
 use crate::uclamp;
 
-/// Who wakes a task.
+/// The waker of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waker {
     /// The task that runs on that CPU.
@@ -31,7 +31,7 @@ impl Wake {
         Self { fork: true, ..Self::default() }
     }
 
-    /// By `waker`, of whom nothing else is known yet.
+    /// A wakeup by `waker`, without further details.
     #[inline]
     fn by(waker: Waker) -> Self {
         Self { sync: waker == Waker::TaskSync, irq: waker == Waker::Irq, ..Self::default() }
@@ -44,16 +44,16 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.wake_from(task, on, Wake::fork(), TaskState::New, None);
     }
 
-    /// Lets a new task run where it is, as one that was there and runnable before the host began to look: it joins the
-    /// queue as any new one does, but nobody chooses a CPU for it. One that may not run on its CPU goes where it may.
+    /// Wakes a new task on its CPU, as one that was runnable before the host began: no CPU is chosen, unless its
+    /// affinity forbids this one.
     pub fn wake_new_in_place(&mut self, task: TaskId) {
         if let Place::On(cpu, _) = self.shared.place(task) {
             self.wake_from(task, cpu, Wake::fork(), TaskState::New, Some(cpu));
         }
     }
 
-    /// Lets a new task sleep where it is, as one does that has slept for long: without averages or lag, to join the
-    /// queue that it wakes on.
+    /// Puts a new task to sleep on its CPU, as one that has slept for long: without averages or lag. It joins the queue
+    /// that it wakes on.
     pub fn put_to_sleep(&mut self, task: TaskId) {
         if let Some((mut rq, index)) = rq_of!(self, task)
             && rq.tasks[index].state == TaskState::New
@@ -63,16 +63,15 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Wakes a task from code running on `on`. False if it does not sleep, or has ended: it is left as it is, and the
-    /// wakeup is not remembered.
+    /// Wakes a task from code running on `on`. Returns false if it does not sleep, or has ended: nothing changes, and
+    /// the wakeup is not remembered.
     ///
-    /// A task sleeps from the moment on in which [`Self::schedule`] takes it off its CPU: who is on the way there still
-    /// runs, and a wakeup does not reach it. Where wakers and sleepers run at once a host therefore leaves a token with
-    /// the task before it calls this, and looks for one after `schedule(.., PrevState::Sleeping)`: if it is there, the
-    /// task is to be woken after all.
+    /// A task sleeps from the moment at which [`Self::schedule`] takes it off its CPU. Before that, it runs and a
+    /// wakeup does not reach it. A host with concurrent wakers therefore leaves a token with the task before this call,
+    /// and checks for one after `schedule(.., PrevState::Sleeping)`: if there is one, it wakes the task.
     ///
-    /// If the task goes to another CPU it is on no run queue for a moment, and both are taken one after the other,
-    /// never at once. Whoever looks for it meanwhile waits, so the thread that calls this must not be stopped for long.
+    /// If the task changes CPUs, it is on no run queue for a moment: the two are locked one after the other. Threads
+    /// that search for it wait meanwhile, so the calling thread must not be stopped for long.
     pub fn wake(&mut self, task: TaskId, on: CpuId, waker: Waker) -> bool {
         let mut wake = Wake::by(waker);
         let mut rq = self.rqs.rq(on);
@@ -86,8 +85,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.wake_from(task, on, wake, TaskState::Sleeping, None)
     }
 
-    /// Wakes a task that is in the state `from`, or leaves it as it is and answers false. Its class is asked for a CPU,
-    /// unless its `place` is known.
+    /// Wakes a task in the state `from`, or returns false. Its class chooses a CPU, unless its `place` is known.
     fn wake_from(&mut self, task: TaskId, on: CpuId, wake: Wake, from: TaskState, place: Option<CpuId>) -> bool {
         let Some((mut rq, index)) = rq_of!(self, task) else { return false };
         let prev = rq.cpu;
@@ -107,14 +105,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if rq.tasks[index].on_rq {
             wake_delayed(&mut rq, self.shared, index, wake);
             self.host.event(self.now, on, &Event::Wakeup { task, target: prev });
-            settle(&mut rq, self.shared, self.host);
+            finish_verb(&mut rq, self.shared, self.host);
             return true;
         }
 
         let kind = rq.tasks[index].kind;
         if wake.fork && kind == ClassKind::Fair {
             P::forked(&mut rq, self.shared, index);
-            settle(&mut rq, self.shared, self.host);
+            finish_verb(&mut rq, self.shared, self.host);
         }
         // One with a single CPU to run on is not asked about.
         let only = rq.tasks[index].affinity.as_deref().and_then(CpuMask::only);
@@ -176,7 +174,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             ClassKind::Deadline => deadline::woken(&rq, self.shared, index),
         };
         let by = if queues_itself(&rq, self.shared, on) { target } else { on };
-        settle(&mut rq, self.shared, self.host);
+        finish_verb(&mut rq, self.shared, self.host);
         drop(rq);
         if records {
             record_wakee(&mut self.rqs.rq(on), self.now, task);
@@ -209,8 +207,7 @@ fn wake_delayed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, wake:
     }
 }
 
-/// The CPU that the class of a task on `rq`, which is woken by code on `on`, would have it run on; nobody has looked
-/// yet whether it may.
+/// Returns the CPU that the class chooses for a task on `rq`, woken by code on `on`, before its affinity is checked.
 #[inline]
 fn choose_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId, wake: Wake) -> CpuId {
     // One that is new looks from where it was put.
@@ -231,10 +228,10 @@ fn join<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId, wh
     }
 }
 
-/// A wakeup by code on `on` asks for a reschedule: the clock stands still from it to the switch, which the woken task
-/// is charged for then. Not where the CPU it goes to queues it itself, just before it looks at who is to run
-/// (`ttwu_queue_cond`); one that is new is queued by its parent. An interrupt wakes somewhere in the middle: for hosts
-/// all it takes comes after the wakeup, and that is not the woken task's.
+/// Keeps the clock after a wakeup by code on `on` that requests a reschedule: it stands still until the switch, and the
+/// woken task is charged for that time. Not if the target CPU queues the task itself, just before it picks
+/// (`ttwu_queue_cond`), and not for new tasks, which the parent queues. An interrupt is charged after its wakeup, and
+/// not to the woken task.
 #[inline]
 fn keep_clock_of_wakeup<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, on: CpuId, wake: Wake) {
     if wake.fork || !queues_itself(rq, shared, on) {
@@ -242,16 +239,16 @@ fn keep_clock_of_wakeup<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, on: CpuId
     }
 }
 
-/// Whether a CPU, on which somebody has just been woken by code on `on`, queues him itself: one that is far away and,
-/// since 6.0, one that was idle (`ttwu_queue_cond`).
+/// Whether a CPU itself queues a task that code on `on` has woken: a distant CPU and (6.0+) one that was idle
+/// (`ttwu_queue_cond`).
 #[inline]
 fn queues_itself<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, on: CpuId) -> bool {
     let idle = || rq.nr_running <= 1 && shared.config.has(Behaviour::QueuesOnIdle);
     rq.cpu != on && (idle() || !shared.domains.share_cache(rq.cpu, on))
 }
 
-/// How often `waker` has changed whom it wakes, lately, with this wakeup: one that wakes many different tasks is a
-/// master of many, and they had better be spread (`wake_wide`).
+/// Returns the recent number of changes of the task that `waker` wakes, including this wakeup. Tasks that wake many
+/// others should be spread (`wake_wide`).
 fn flips_of<P: Policy>(waker: &Task<P>, now: u64, wakee: TaskId) -> u32 {
     let decayed = waker.wakee_flips >> u32::from(halves(waker, now));
     decayed + u32::from(waker.last_wakee != Some(wakee))
@@ -262,7 +259,7 @@ fn halves<P: Policy>(waker: &Task<P>, now: u64) -> bool {
     now > waker.wakee_flip_decay + 1_000_000_000
 }
 
-/// Remembers whom the running task wakes. Only what chooses a CPU for the woken task does: not for one that never left
+/// Remembers the task that the running task wakes. Only called where a CPU is chosen: not for a task that never left
 /// its queue, or has one CPU.
 fn record_wakee<P: Policy>(rq: &mut Rq<P>, now: u64, wakee: TaskId) {
     let Some(current) = rq.curr else { return };

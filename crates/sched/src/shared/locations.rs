@@ -36,7 +36,7 @@ impl<T> Table<T> {
         self.chunks.get(chunk)?.get()?.get(offset)
     }
 
-    /// The entry, its chunk made of `fresh` values if it is the first of it that is asked for.
+    /// Returns an entry. Creates its chunk with `fresh` values at the first access.
     pub(crate) fn entry(&self, index: u32, fresh: impl Fn() -> T) -> &T {
         let (chunk, offset) = Self::place(index);
         let chunk = self.chunks[chunk]

@@ -38,7 +38,7 @@ pub struct Published {
     pub(crate) need_resched: AtomicBool,
     /// Whether this kernel's balancer counts tasks whose dequeue is delayed.
     counts_delayed: bool,
-    /// A copy of the topology's: whoever sums over CPUs finds all he needs in one cache line.
+    /// A copy of the topology's capacity, so that sums over CPUs need one cache line for each.
     capacity: u32,
     /// What classes above the fair one leave of it.
     capacity_of: AtomicU32,
@@ -46,7 +46,7 @@ pub struct Published {
 }
 
 impl Published {
-    /// Of an idle CPU with so much computing power, of 1024, under such a kernel.
+    /// The state of an idle CPU of this capacity, of 1024.
     pub(super) fn new(capacity: u32, counts_delayed: bool) -> Self {
         let capacity_of = AtomicU32::new(capacity);
         Self { idle: AtomicBool::new(true), counts_delayed, capacity, capacity_of, ..Self::default() }

@@ -13,7 +13,7 @@ use crate::frequency::FrequencyError;
 use crate::idle::IdleStateError;
 use crate::topology::ParseTopologyError;
 
-/// Why a run cannot be planned, and where that is asked for, if it is in a text.
+/// The reason why a run cannot be planned, with the place in a text if it has one.
 #[derive(Clone, Debug)]
 pub struct Error(Box<Inner>);
 
@@ -23,7 +23,7 @@ struct Inner {
     place: Option<Place>,
 }
 
-/// Where something is asked for.
+/// The place of a request.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// The text: the scenario's, that of a machine's description, or that of the file that describes it.
@@ -92,7 +92,7 @@ pub enum ErrorKind {
         /// How many there are.
         cpus: usize,
     },
-    /// No CPU is left for everybody else.
+    /// No CPU is left for other tasks.
     #[error("every CPU of the machine is isolated")]
     AllIsolated,
     /// Frequencies that cannot be.
@@ -113,7 +113,7 @@ fn neighbours(unknown: &UnknownName) -> String {
     unknown.neighbours.map_or_else(String::new, |neighbours| format!(": {neighbours}"))
 }
 
-/// The name that was meant, it seems; that of another kernel is said to be one.
+/// Returns a suggestion for a misspelt name, or the kernel that has it.
 fn meant(UnknownName { nearest, known, of, .. }: &UnknownName) -> String {
     let name = nearest.unwrap_or_default();
     match of {
@@ -159,14 +159,14 @@ impl ErrorKind {
                 format!("add +{}, or remove -{}, too", other.name(), one.name())
             }
             Self::Impossible(Impossible::Excludes(one, other)) => {
-                format!("remove one of them, too: -{} or -{}", one.name(), other.name())
+                format!("remove one of the two: -{} or -{}", one.name(), other.name())
             }
             Self::Impossible(Impossible::OtherPolicy(..)) => {
                 "leave it out; `vruntime kernels --behaviours KERNEL` lists the behaviours of a kernel".to_owned()
             }
             Self::Setting(_) => "leave it out, or choose a kernel that has it".to_owned(),
             Self::NoPart(_) => {
-                "behind a + stands a feature, as in 6.12+NO_RUN_TO_PARITY, or a tunable with its value, as in 6.12+base_slice_ns=3000000"
+                "a + is followed by a feature, as in 6.12+NO_RUN_TO_PARITY, or by a tunable and its value, as in 6.12+base_slice_ns=3000000"
                     .to_owned()
             }
             Self::NoValue(name) => format!("write {name}=NUMBER, as in 6.12+base_slice_ns=3000000"),
@@ -180,9 +180,9 @@ impl ErrorKind {
             }
             Self::NoSuchCpu { .. } => "name other CPUs, or describe a larger machine".to_owned(),
             Self::AllIsolated => "leave out at least one CPU, on which the tasks run that ask for none".to_owned(),
-            Self::Frequency(_) => "docs/capacity.md tells how clocks are written".to_owned(),
-            Self::NoPower | Self::Energy(_) => "docs/capacity.md tells how energy models are written".to_owned(),
-            Self::IdleStates(_) => "docs/capacity.md tells how idle states are written".to_owned(),
+            Self::Frequency(_) => "docs/capacity.md describes the format of clocks".to_owned(),
+            Self::NoPower | Self::Energy(_) => "docs/capacity.md describes the format of energy models".to_owned(),
+            Self::IdleStates(_) => "docs/capacity.md describes the format of idle states".to_owned(),
         }
     }
 }
@@ -198,7 +198,7 @@ impl Error {
         &self.0.kind
     }
 
-    /// Where it is asked for; none if the caller does, and not a text.
+    /// Returns the place of the request. None if the caller made it, and not a text.
     pub fn place(&self) -> Option<&Place> {
         self.0.place.as_ref()
     }

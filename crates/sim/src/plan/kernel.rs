@@ -36,7 +36,7 @@ fn release<'a>(name: &'a str, parts: &'a [&'a str]) -> Option<(String, &'a [&'a 
     }
 }
 
-/// A kernel by its name, or by a release of it, with features and tunables of its own; and what is to be known of them.
+/// Parses a kernel: its name or a release, with features and tunables. Returns notes on them.
 ///
 /// ```
 /// use vruntime_sim::plan::parse_kernel;

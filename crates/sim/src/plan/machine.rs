@@ -1,4 +1,4 @@
-//! The machine of a plan: the caller's, or that of the file, or the one of those who name none.
+//! The machine of a plan: the caller's, the file's, or the default.
 
 use std::ops::Range;
 
@@ -37,7 +37,7 @@ pub struct Machine {
     pub preempt: Option<Preempt>,
     /// Whether the root group's tasks are in autogroups.
     pub autogroup: Option<bool>,
-    /// What its kernel takes. A profile that the caller names goes before it.
+    /// The costs of its kernel. A profile of the caller precedes them.
     pub costs: Option<Costs>,
     /// How much longer idle CPUs take to wake up; empty: as the costs have it.
     pub idle_depths: Vec<IdleDepth>,
@@ -45,7 +45,7 @@ pub struct Machine {
     pub stalls: Option<Stall>,
     /// What it runs besides any workload; none: the threads of the kernel that the costs speak of.
     pub residents: Option<Vec<Resident>>,
-    /// What its description says and the simulator does not take as it is, a sentence each.
+    /// Parts of its description that the simulator ignores, a sentence each.
     pub ignored: Vec<String>,
 }
 
@@ -131,7 +131,7 @@ fn alike(name: &str, word: &str) -> bool {
 
 /// The machine of a plan.
 pub(super) struct Chosen {
-    /// As somebody wrote it.
+    /// The name as written.
     pub(super) name: String,
     pub(super) by_default: bool,
     pub(super) spec: MachineSpec,
@@ -232,7 +232,7 @@ impl Described<'_> {
         Ok(chosen)
     }
 
-    /// An error at the part of a description that it is about, if that stands in the scenario as it is.
+    /// An error at the faulty part of a description, if the scenario contains it literally.
     fn unreadable(self, error: ParseTopologyError, text: &Spanned<String>) -> Error {
         let start = text.span.start + 1 + error.offset;
         let part = start..start + error.len;

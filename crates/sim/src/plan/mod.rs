@@ -1,4 +1,4 @@
-//! From what a file says to a run: what the caller says goes before the file, the file before the defaults.
+//! From a file to a run: the caller's overrides precede the file, and the file precedes the defaults.
 //!
 //! ```
 //! use std::path::Path;
@@ -43,14 +43,14 @@ use crate::costs::{Costs, Profile};
 use crate::idle::IdleDepth;
 use crate::stalls::Stall;
 
-/// The kernel of those who name none: the newest long-term one in wide use.
+/// The default kernel: the newest long-term kernel in wide use.
 pub const DEFAULT_KERNEL: &str = "6.12";
 
-/// The machine of those who name none: big enough for most workloads, and no scheduling domain but one.
+/// The default machine: large enough for most workloads, with one scheduling domain.
 pub const DEFAULT_MACHINE: &str = "8";
 
-/// The seed of those who name none. Not 0, which starts all tasks in the same nanosecond and every tick in step: no
-/// real machine does.
+/// The default seed. It is not 0, which starts all tasks in the same nanosecond and all ticks in step, unlike any real
+/// machine.
 pub const DEFAULT_SEED: u64 = 1;
 
 /// What a run is planned from: what is known of a workload besides its tasks.
@@ -141,8 +141,7 @@ impl<'a> Input<'a> {
 pub struct Overrides {
     /// The kernel, as [`parse_kernel`] reads it.
     pub kernel: Option<String>,
-    /// The machine. Of what is known of it the preemption model goes before the file's, too, and whether there are
-    /// autogroups does not.
+    /// The machine. Its preemption model precedes the file's, too. Its autogroup setting does not.
     pub machine: Option<Machine>,
     /// Scheduler ticks a second, 1..=10000.
     pub hz: Option<u32>,
@@ -174,11 +173,11 @@ pub struct Overrides {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Plan {
-    /// The kernel as somebody wrote it.
+    /// The kernel as written.
     pub kernel: String,
-    /// The machine as somebody wrote it.
+    /// The machine as written.
     pub machine: String,
-    /// Whether nobody chose the machine.
+    /// Whether the machine is the default.
     pub machine_by_default: bool,
     /// What the run is of: for [`run`](crate::run).
     pub config: Config,
@@ -188,7 +187,7 @@ pub struct Plan {
     pub notes: Vec<Note>,
 }
 
-/// Plans a run. `loader` reads the file of `lstopo` that a scenario may name, as [`scenario::parse`] has it.
+/// Plans a run. `loader` reads a file of `lstopo` that a scenario names, as for [`scenario::parse`].
 ///
 /// [`scenario::parse`]: vruntime_workload::scenario::parse
 ///
@@ -257,7 +256,7 @@ impl Planner<'_> {
         own.is_some_and(|machine| machine.smt_speedup_permille.is_some()) && cores.len() == topology.nr_cpus()
     }
 
-    /// The machine that goes before the file's.
+    /// Returns the caller's machine, which precedes the file's.
     fn machine(&self) -> Option<&Machine> {
         self.overrides.machine.as_ref()
     }

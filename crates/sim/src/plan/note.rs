@@ -43,9 +43,9 @@ pub enum Note {
         /// Its name.
         resident: String,
     },
-    /// What is said of two busy threads of a core, on a machine whose cores have one each.
+    /// A speed of two busy threads of a core, on a machine with one thread for each core.
     NoSiblings,
-    /// What the description of a machine says and the simulator does not take as it is.
+    /// A part of a machine's description that the simulator ignores.
     MachineIgnored(String),
     /// Under which preemption model a recording was made is not known, or it is not offered.
     Preempt {
@@ -80,12 +80,12 @@ impl fmt::Display for Note {
             Self::NotHere { kernel, feature, has: (first, last) } => {
                 write!(f, "Linux {kernel} has no {feature}: {first} to {last} do")
             }
-            Self::Overridden { given, by } => write!(f, "{given} has no effect: {by} comes after it"),
+            Self::Overridden { given, by } => write!(f, "{given} has no effect: {by} overrides it"),
             Self::LeftOut { resident } => {
-                write!(f, "`{resident}` of [[background]] is left out: this machine has none of its CPUs")
+                write!(f, "`{resident}` of [[background]] is left out: this machine lacks its CPUs")
             }
             Self::NoSiblings => f.write_str(
-                "smt_speedup has no effect: no core of this machine has two threads (a topology such as \"core:4 pu:2\" gives them)",
+                "smt_speedup has no effect: no core of this machine has two threads (they need a topology such as \"core:4 pu:2\")",
             ),
             Self::MachineIgnored(what) => f.write_str(what),
             Self::Preempt { recorded: None, instead } => {
@@ -116,7 +116,7 @@ pub fn preempt_not_known(recording: &Recording) -> Option<Note> {
     (!known).then(|| Note::Preempt { recorded, instead: Preempt::default() })
 }
 
-/// What is to be said of a feature, or its opposite, that somebody asks for under `kernel`.
+/// Returns the notes on a requested feature, or its opposite, under `kernel`.
 pub(super) fn of_feature(name: &str, kernel: &Kernel) -> Vec<Note> {
     let bare = without_no(name);
     let Some(row) = FEATURES.iter().find(|row| row.name == bare) else { return Vec::new() };
@@ -126,7 +126,7 @@ pub(super) fn of_feature(name: &str, kernel: &Kernel) -> Vec<Note> {
     no_difference.into_iter().chain(not_here).collect()
 }
 
-/// Adds a note of each of `all` that another of the same name comes after, and says something else.
+/// Adds a note for each of `all` that a later one of the same name overrides with another value.
 pub(super) fn overridden<T: PartialEq>(
     all: &[T],
     name: impl Fn(&T) -> &str,

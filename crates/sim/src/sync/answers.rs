@@ -1,12 +1,11 @@
-//! Answers: what a task does for one of several wakers, from a wait at its inbox to the next.
+//! Answers: the work of a task for one of several wakers, from a wait at its inbox to the next wait.
 //!
-//! A task that was written down as it answered certain wakers in a certain order answers them in the order in which
-//! they come. It gives each waker its answers in the order in which they were written down. The last answer of a loop
-//! comes last, for the loop ends behind it.
+//! A recorded task that answered certain wakers in a certain order now answers them in the order of their wakeups. Each
+//! waker gets its answers in the recorded order. The last answer of a loop stays last, because the loop ends after it.
 
 use std::collections::BTreeMap;
 
-/// [`crate::program::Code::InboxWait`]: there are no waits for several wakers, and the task goes on where it is.
+/// [`crate::program::Code::InboxWait`]: there are no waits for several wakers, and the task continues in place.
 pub(crate) const NO_ANSWERS: u32 = u32::MAX;
 
 /// The waits of a phase that has some for several wakers.
@@ -50,8 +49,8 @@ impl Default for Given {
 }
 
 impl Given {
-    /// Where the answer is that a task gives next to that waker, in this loop or, if all of this one are given, in the
-    /// next. `index`: of the answers in `all`.
+    /// Returns the position of the next answer to this waker, in this loop or, if all answers of this loop are given,
+    /// in the next. `index`: of the answers in `all`.
     pub(crate) fn next(&self, index: u32, from: u32, all: &[Answers]) -> Option<u32> {
         let answers = &all[index as usize];
         let (count, given) = if self.is_over(index, answers) {

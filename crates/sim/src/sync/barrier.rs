@@ -1,9 +1,9 @@
-//! Barriers: the last to arrive wakes the others and goes on.
+//! Barriers: the last task to arrive wakes the others and continues.
 //!
-//! rt-app makes them of a mutex and a condition: who arrives counts himself under the mutex, the last one wakes all
-//! others while he holds it, and whoever is woken has to get it once more. One that is woken on the last one's CPU and
-//! preempts him there, or is elsewhere before he has let go of it, waits again: recorded on a 6.18, a task of four on 2
-//! CPUs gave its CPU up 1.4 times a round.
+//! rt-app builds them of a mutex and a condition. An arriving task counts itself under the mutex. The last one wakes
+//! all others while it holds the mutex, and each woken task locks it again. So a task that preempts the last one, or
+//! runs elsewhere before the unlock, waits a second time. Recorded under 6.18: a task of four on 2 CPUs left its CPU
+//! 1.4 times a round.
 
 use vruntime_sched::Policy;
 use vruntime_sched::event::PrevState;

@@ -1,10 +1,11 @@
-//! Completions (`kernel/sched/completion.c`, on the simple wait queues of `swait.c`): a count of how many may go on.
+//! Completions (`kernel/sched/completion.c`, on the simple wait queues of `swait.c`): a count of tasks that may
+//! continue.
 //!
-//! A simple wait queue is first come, first served, and a wakeup takes exactly the first, even one whose timeout has
-//! just expired: such a task finds, as it comes back, that it was completed in time after all. The wait is the
-//! interruptible one (`wait_for_completion_interruptible_timeout`): it counts in no load average.
+//! A simple wait queue is first come, first served. A wakeup takes exactly the first task, even if its timeout has just
+//! expired: the task then finds that it was completed in time. The wait is interruptible
+//! (`wait_for_completion_interruptible_timeout`), and counts in no load average.
 //!
-//! A timeout is a matter of jiffies: see [`wheel_expiry`].
+//! Timeouts are in jiffies: see [`wheel_expiry`].
 
 use vruntime_sched::event::PrevState;
 use vruntime_sched::{Policy, Waker};
@@ -16,7 +17,7 @@ use crate::interpreter::Flow;
 use crate::machine::Machine;
 use crate::task::Timeout;
 
-/// The kernel's `UINT_MAX` in `completion.done`: whoever waits goes on, now and later.
+/// The kernel's `UINT_MAX` in `completion.done`: all present and later waiters continue.
 const ALL: u32 = u32::MAX;
 
 /// Buckets of a level of the timer wheel; each level is eight times as coarse as the one before.
@@ -40,9 +41,9 @@ impl Completion {
     }
 }
 
-/// The jiffy in which a timer of the timer wheel fires (`kernel/time/timer.c`, from 4.8 on) that is armed at jiffy
-/// `now` for `delta` jiffies later. The farther away, the coarser the wheel; a timer never fires early, so it is always
-/// the next bucket that takes it, even if it could not be early in this one.
+/// Returns the jiffy in which a timer of the timer wheel fires (`kernel/time/timer.c`, 4.8+), armed at jiffy `now` for
+/// `delta` jiffies later. The wheel is coarser for distant timers. A timer never fires early, so it is always in the
+/// next bucket.
 fn wheel_expiry(now: u64, delta: u64) -> u64 {
     // Where each level begins: the last bucket of the one before may be the one that is being emptied.
     let start = |level: u32| (LEVEL_SIZE - 1) << ((level - 1) * LEVEL_BITS);
@@ -108,7 +109,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.objects.completions[completion as usize].done = 0;
     }
 
-    /// Wakes who waits longest (`swake_up_locked`). Whether there was anybody.
+    /// Wakes the longest waiter (`swake_up_locked`). Returns whether there was one.
     fn wake_first(&mut self, cpu: usize, completion: u32) -> bool {
         let Some(waiter) = self.objects.completions[completion as usize].waiters.pop(&mut self.tasks) else {
             return false;
@@ -121,7 +122,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         true
     }
 
-    /// When a wait on `cpu` that begins now ends after `timeout` ns, told in jiffies (`schedule_timeout`).
+    /// Returns the end of a wait on `cpu` that begins now with this `timeout` in ns, in jiffies (`schedule_timeout`).
     fn jiffies_timeout(&self, cpu: usize, timeout: u64) -> u64 {
         // The first CPU counts the jiffies.
         let (period, phase) = (self.tick_period, self.tick_phase[0]);

@@ -1,5 +1,5 @@
-//! Condition variables (rt-app `wait`, `signal`, `broad`, `sync`, `suspend`, `resume`). A signal that nobody waits for
-//! is lost, as POSIX has it.
+//! Condition variables (rt-app `wait`, `signal`, `broad`, `sync`, `suspend`, `resume`). As in POSIX, a signal without a
+//! waiter is lost.
 
 use vruntime_sched::Policy;
 use vruntime_trace::Sink;
@@ -22,13 +22,13 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Flow::Stage
     }
 
-    /// Wakes who waits longest.
+    /// Wakes the longest waiter.
     pub(crate) fn signal(&mut self, cpu: usize, condition: u32) {
         let waiters = self.objects.conditions[condition as usize];
         self.objects.conditions[condition as usize] = self.wake_up(cpu, waiters, 1, false);
     }
 
-    /// Wakes everybody, in order of arrival.
+    /// Wakes all waiters, in order of arrival.
     pub(crate) fn broadcast(&mut self, cpu: usize, condition: u32) {
         let waiters = std::mem::take(&mut self.objects.conditions[condition as usize]);
         self.wake_up(cpu, waiters, 0, false);

@@ -1,8 +1,9 @@
-//! Inboxes: where a task waits for whichever other task wakes it first, and how far those may get ahead of it.
+//! Inboxes: a task waits for the first of several other tasks to wake it, and wakers may run ahead of it by a bounded
+//! amount.
 //!
-//! A wakeup that finds the owner busy is kept, and the owner does not sleep the next time. A task that wakes an owner
-//! and has to [follow](Follow) it sleeps meanwhile. It does not follow an owner that sleeps elsewhere, has not begun or
-//! has ended: two tasks that wait for each other's progress would never wake up.
+//! A wakeup of a busy owner is kept, and the owner does not sleep the next time. A waker that has to [follow](Follow)
+//! the owner sleeps meanwhile. It does not follow an owner that sleeps elsewhere, has not started or has ended, since
+//! two tasks that wait for each other's progress would never wake up.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -33,8 +34,8 @@ pub(crate) struct Inbox {
     posters: VecDeque<(Follow, u32)>,
     /// Posters that may go on and have not woken the owner yet.
     promised: BTreeSet<u32>,
-    /// Tasks that wait after they woke the owner, with the number of that wakeup: each waits until the owner comes to
-    /// the wait that the wakeup is for.
+    /// Tasks that wait after they woke the owner, with the number of that wakeup: each waits until the owner reaches
+    /// the wait of that wakeup.
     followers: VecDeque<(u64, u32)>,
     /// The task that waited here last.
     owner: u32,

@@ -1,15 +1,13 @@
-//! Priority inheritance: whoever holds a mutex that a more urgent task waits for runs as urgently as that, so that
-//! nobody in between can keep the mutex from being given back; and so does who he waits for himself, along the whole
-//! chain.
+//! Priority inheritance: the holder of a mutex runs as urgently as its most urgent waiter, so that no task in between
+//! delays the unlock. The priority passes along the whole chain of holders.
 //!
-//! As in Linux it is the real-time classes that lend; a task of the fair class lends its owner no weight. Waiters queue
-//! by urgency, those of the fair class all alike, equals in order of arrival. A deadline task is lent the parameters of
-//! another one only if that has the earlier deadline; until then it is throttled as always.
+//! As in Linux, only real-time and deadline tasks pass on their priority. Waiters queue by urgency; fair tasks are
+//! equal, and equals are in order of arrival. A deadline task inherits the parameters of another one only if that has
+//! the earlier deadline. Until then it is throttled as always.
 //!
-//! Whom a mutex is handed to has it only when it runs. Until then a task that is more urgent, and only such a one,
-//! takes it away (`rt_mutex_steal`). Seen under a real 6.18: a FIFO task that sleeps with a mutex, and wants it again
-//! as soon as it has given it back, starves an ordinary waiter, which was woken by each of some 325 unlocks in 3 s and
-//! came through none of them.
+//! A handed-over mutex belongs to the new task only when it runs. Until then, a more urgent task can take it
+//! (`rt_mutex_steal`). Observed under 6.18: a FIFO task that sleeps with a mutex, and locks it again right after each
+//! unlock, starves an ordinary waiter. Each of some 325 unlocks in 3 s woke the waiter, which never got the mutex.
 
 use vruntime_sched::ids::{CpuId, TaskId};
 use vruntime_sched::{Boost, Policy, Rq, Scheduler, Shared};

@@ -1,7 +1,7 @@
-//! What tasks synchronise on. Each kind of object is a file: what it keeps, and what its instructions do.
+//! Synchronisation objects. Each kind has a file, with its state and its instructions.
 //!
-//! As on Linux, what need not wait does not enter the kernel: an uncontended lock, a signal nobody waits for, a
-//! semaphore above 0 take no time at all.
+//! As on Linux, an operation that need not wait does not enter the kernel: an uncontended lock, a signal without a
+//! waiter, and a semaphore above 0 take no time.
 
 pub(crate) mod answers;
 mod barrier;

@@ -1,9 +1,9 @@
 //! Mutexes.
 //!
-//! An ordinary one is glibc's: an unlock frees it and wakes who waits longest; whoever is there first takes it, and the
-//! woken task waits again if it comes too late. One with priority inheritance (`PTHREAD_PRIO_INHERIT`, the kernel's
-//! rt_mutex) is handed to the most urgent waiter, who may lose it again to one more urgent before it runs, and while
-//! tasks wait it lends its owner their urgency: see `inherit`.
+//! An ordinary mutex is glibc's: an unlock frees it and wakes the longest waiter. The first task to lock it gets it,
+//! and a woken task that is too late waits again. A mutex with priority inheritance (`PTHREAD_PRIO_INHERIT`, the
+//! kernel's rt_mutex) is handed to the most urgent waiter, but a more urgent task may take it before that one runs. Its
+//! owner inherits the waiters' urgency: see `inherit`.
 
 use vruntime_sched::event::PrevState;
 use vruntime_sched::{Policy, Waker};

@@ -1,16 +1,15 @@
-//! Pipes and other byte channels, a message at a time.
+//! Pipes and other byte channels, with whole messages.
 //!
-//! A pipe is a ring of pages, as in Linux. A message goes behind the last one if it fits into that page, otherwise into
-//! pages of its own; a page has room again when it has been read to its end. So a writer that found the pipe full is
-//! woken for a page of messages, not for one. One waiting reader is woken when the pipe becomes readable, not at every
-//! write, one waiting writer when a page becomes free; who has slept himself wakes the next of his kind if something is
-//! left for him: all wait exclusively. Before Linux 6.14 a reader of a full pipe woke a writer even if it had freed no
-//! page, who then slept again, behind the others. (Before 5.5 readers and writers were in one queue, and all were
-//! woken: not modelled.)
+//! As in Linux, a pipe is a ring of pages. A message is appended to the last page if it fits, otherwise it gets pages
+//! of its own. A page is free again when it has been read to its end. A writer at a full pipe is therefore woken for a
+//! page of messages, and not for one. When the pipe becomes readable, one waiting reader is woken; when a page becomes
+//! free, one waiting writer. All waits are exclusive: a task that slept wakes the next one of its kind if something is
+//! left. Before 6.14, a reader of a full pipe woke a writer even without a free page, and the writer slept again behind
+//! the others. (Before 5.5, readers and writers were in one queue, and all were woken: not modelled.)
 //!
-//! A socket has no pages. Its writers wait until three quarters are free, and then all are woken.
+//! A socket has no pages. Its writers wait until three quarters are free, and are then all woken.
 //!
-//! Wakeups are synchronous: the waker says that it is about to sleep.
+//! Wakeups are synchronous: the waker announces that it is about to sleep.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! Wait queues (`kernel/sched/wait.c`): who waits for one object, and whom a wakeup takes. Every object that tasks wait
-//! for has one; those that programs use by themselves are in `wait`.
+//! Wait queues (`kernel/sched/wait.c`): the waiters of one object, and the selection of a wakeup. Every synchronisation
+//! object has one. `wait` has those that programs use directly.
 
 use vruntime_sched::{Policy, Waker};
 use vruntime_trace::Sink;

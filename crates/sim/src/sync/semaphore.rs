@@ -1,5 +1,5 @@
-//! Counting semaphores, as glibc's: a post raises the count and wakes who waits longest; whoever is there first takes
-//! it.
+//! Counting semaphores, as glibc's: a post raises the count and wakes the longest waiter. The first task to take it
+//! gets it.
 
 use vruntime_sched::Policy;
 use vruntime_sched::event::PrevState;

@@ -1,11 +1,11 @@
-//! Wait queues that programs use by themselves: `wait_event` and `wake_up` (`kernel/sched/wait.c`).
+//! Wait queues that programs use directly: `wait_event` and `wake_up` (`kernel/sched/wait.c`).
 //!
-//! What is waited for is an event: a wakeup brings some, a waiter takes one. Whoever is woken and finds that another
-//! was there first joins the queue anew, as in the kernel, where the waker cannot promise anything either.
+//! A wakeup adds events, and a waiter takes one. As in the kernel, a woken task that finds none left joins the queue
+//! again.
 //!
 //! A timeout is a high-resolution timer (`wait_event_hrtimeout`; poll, epoll and futex do the same). It counts from the
-//! beginning of the wait, however often the task is woken meanwhile. A task that finds its event when it comes back has
-//! not timed out, even if its timer has fired.
+//! start of the wait, across all wakeups. A task that finds its event when it returns has not timed out, even if its
+//! timer has fired.
 
 use vruntime_sched::Policy;
 use vruntime_sched::event::{Event, PrevState};

@@ -221,8 +221,7 @@ fn capacities(root: Node<'_, '_>, notes: &mut Vec<String>) -> BTreeMap<u32, u32>
     }
     if !untold.is_empty() && kinds().count() > 1 {
         notes.push(format!(
-            "the file tells kinds of CPUs ({}) and no capacity of them (LinuxCapacity): they are taken for CPUs of capacity 1024; `capacities` of a \
-             scenario's [machine] sets others",
+            "the file has kinds of CPUs ({}) without capacities (LinuxCapacity): capacity 1024 is assumed; `capacities` of a scenario's [machine] sets others",
             untold.join("; ")
         ));
     }

@@ -272,7 +272,7 @@ fn numbers(words: &[Word], total: usize, value: &str) -> Result<Vec<usize>, Stri
     for &number in &numbers {
         match seen.get_mut(number) {
             None => return Err(format!("there is no CPU {number}: the description has {total}, 0 to {}", total - 1)),
-            Some(true) => return Err(format!("CPU {number} is there twice")),
+            Some(true) => return Err(format!("CPU {number} is listed twice")),
             Some(seen) => *seen = true,
         }
     }

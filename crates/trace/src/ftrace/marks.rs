@@ -1,5 +1,5 @@
-//! What the kernel has no tracepoint for, as marks (`print`): policies, nice values, what becomes of deadlines, weights
-//! and limits of groups, and what limits do.
+//! Marks (`print`) for facts without a tracepoint: policies, nice values, met and missed deadlines, weights and limits
+//! of groups, and throttling.
 
 use vruntime_sched::SchedPolicy;
 use vruntime_sched::event::{DeadlineEvent, Event};
@@ -141,7 +141,7 @@ pub enum Mark<'a> {
         /// What.
         what: DeadlineEvent,
     },
-    /// A group has this weight and this limit from now on ([`GroupInfo::settings`]); who its parent is, its path says.
+    /// A group has this weight and this limit from now on ([`GroupInfo::settings`]). Its path shows its parent.
     Group(GroupInfo<'a>),
     /// A group has used up its limit on the CPU of the event.
     Throttle {

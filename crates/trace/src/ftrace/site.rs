@@ -135,8 +135,7 @@ impl Site<'_> {
         buffer.push(b'\n');
     }
 
-    /// The step in which the CPU comes to, or leaves, the scheduler: on its own thread, beginning and end in one
-    /// instant.
+    /// Writes the step in which a CPU goes online or offline: on its own thread, beginning and end at one instant.
     pub(super) fn cpuhp(self, buffer: &mut Vec<u8>, online: bool) {
         let (target, step, state) = cpuhp(online);
         self.start(buffer, b"cpuhp_enter:          ");

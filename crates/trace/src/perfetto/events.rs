@@ -13,7 +13,7 @@ use super::{PerfettoWriter, state_bits};
 use crate::ftrace::{cpuhp, group_level};
 use crate::names::Who;
 
-/// The second tracepoint of a CPU that comes or goes: the step ends in the instant in which it begins.
+/// Returns the second tracepoint of a CPU that goes offline or online: the step ends at the instant at which it begins.
 fn step_exit(cpu: CpuId, event: &Event) -> Option<FtraceEventKind> {
     let online = match event {
         Event::CpuDown => false,
@@ -38,8 +38,8 @@ impl<W: Write> PerfettoWriter<W> {
         })
     }
 
-    /// What follows `event` in the same instant: the step of a CPU that comes or goes ends, a task that is born into
-    /// another group than that of who forks it comes there.
+    /// Returns the event that follows `event` at the same instant: the end of a hotplug step, or the move of a new task
+    /// to another group than its parent's.
     pub(super) fn after(&self, cpu: CpuId, event: &Event) -> Option<FtraceEventKind> {
         match *event {
             Event::Fork { parent, child } => {

@@ -14,10 +14,10 @@ mod counters;
 mod events;
 mod packets;
 pub mod proto;
-mod recorded;
+mod records;
 mod tracks;
 
-pub use self::recorded::RecordedPerfetto;
+pub use self::records::RecordedPerfetto;
 
 use self::counters::{GroupUse, RunQueues};
 use self::packets::{Bundles, write_packet};
@@ -63,14 +63,12 @@ pub struct PerfettoOptions {
     pub kernel: String,
     /// Counter tracks: the length of each run queue, and the CPU use of each group. Default: yes.
     pub counters: bool,
-    /// On each thread's track, its loops as slices, and its policy and nice value, what becomes of its deadlines, its
-    /// returns from timed sleeps and what the balancer did to it as instants; where groups are throttled, as slices.
-    /// Default: yes.
+    /// Whether threads' tracks have loops as slices, and policy, nice value, deadlines, returns from timed sleeps and
+    /// balancing as instants; and whether throttling of groups is drawn as slices. Default: yes.
     pub slices: bool,
     /// What a recording called the tasks; its processes are those of the trace then. Default: none.
     pub identities: Option<Identities>,
-    /// How many CPUs the machine has; none: nobody says it, and a reader knows of those that events name. Default:
-    /// none.
+    /// The number of CPUs of the machine. None: unknown, and a reader knows the CPUs with events. Default: none.
     pub cpus: Option<u32>,
 }
 
@@ -113,7 +111,7 @@ pub struct PerfettoWriter<W> {
     group_tracks: Vec<bool>,
     queue_heading: bool,
     changes_track: bool,
-    /// The `common_flags` of the wakeup that goes on.
+    /// The `common_flags` of the present wakeup.
     wakeup_flags: u32,
     /// The latest time seen.
     now: u64,
@@ -194,7 +192,7 @@ impl<W: Write> PerfettoWriter<W> {
         }
     }
 
-    /// The first error so far, if any: a caller may want to stop a long run early.
+    /// Returns the first error. A caller may stop a long run early.
     pub fn error(&self) -> Option<&io::Error> {
         self.out.error()
     }
@@ -232,8 +230,8 @@ impl<W: Write> PerfettoWriter<W> {
         }
     }
 
-    /// The time to write for an event on `cpu`: never before what the CPU wrote last, and after what any of `tasks`
-    /// did last on another CPU.
+    /// Returns the time to write for an event on `cpu`: never before the CPU's last time, and after the last event of
+    /// each of `tasks` on another CPU.
     #[inline]
     fn stamp(&mut self, at: u64, cpu: CpuId, tasks: [Option<TaskId>; 2]) -> u64 {
         let mut stamp = at.max(self.cpus[cpu.index()].latest);
@@ -285,7 +283,7 @@ impl<W: Write> PerfettoWriter<W> {
         }
     }
 
-    /// Marks the end of the run: else nobody knew how long the last slices are.
+    /// Marks the end of the run, which gives the last slices their length.
     fn end_of_run(&mut self, at: u64) {
         let cpu = CpuId(0);
         if let Err(error) = self.names.admit_cpu(cpu) {
@@ -552,8 +550,7 @@ pub(crate) const fn state_bits(prev: Running, state: PrevState) -> i64 {
     }
 }
 
-/// The release in traces of older kernels, and of kernels that nobody knows: it tells how `prev_state` is written, and
-/// nothing else.
+/// The release in traces of older and unknown kernels. It only determines the form of `prev_state`.
 pub(crate) const NO_RELEASE: &str = "4.14.0-vruntime";
 
 /// The version in the name of a kernel, or in its release.

@@ -36,7 +36,7 @@ pub(super) fn write_packet<W: Write>(out: &mut Output<W>, timestamp: u64, flags:
 pub(super) struct Bundles {
     cpus: Vec<Vec<u8>>,
     pending: usize,
-    /// The CPUs of which events are missing before those held back.
+    /// The CPUs with missing events before the pending ones.
     lost: BTreeSet<usize>,
 }
 
@@ -111,7 +111,7 @@ impl Bundles {
         events.clear();
     }
 
-    /// Bytes held back.
+    /// Returns the pending bytes.
     #[cfg(test)]
     pub(super) fn pending(&self) -> usize {
         self.pending

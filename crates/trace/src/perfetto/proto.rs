@@ -65,7 +65,7 @@ pub struct FtraceEventBundle {
 pub struct FtraceEvent {
     #[prost(uint64, optional, tag = "1")]
     pub timestamp: Option<u64>,
-    /// Who ran when it was hit.
+    /// The task that ran at the event.
     #[prost(uint32, optional, tag = "2")]
     pub pid: Option<u32>,
     /// The kernel's flags: 8 in the handler of an interrupt.

@@ -15,7 +15,7 @@ use super::proto::{
 use crate::names::Names;
 use crate::output::Output;
 
-/// So many groups get a track for their CPU use. More would be neither read nor drawn in time.
+/// The most groups with a track for CPU use. More could not be read or drawn in time.
 const MAX_GROUP_TRACKS: u32 = 256;
 
 /// Track ids: what sort of track in the upper half, which one in the lower.
@@ -32,7 +32,7 @@ const OFFLINE_TRACKS: u64 = 8 << 32;
 const OFFLINE_HEADING: u64 = 9 << 32;
 const OVERUTILIZED_TRACKS: u64 = 13 << 32;
 const OVERUTILIZED_HEADING: u64 = 14 << 32;
-/// So many tracks of one sort of state, one for each group and CPU, say: beyond that nobody looks.
+/// The most tracks of one kind of state, such as one for each group and CPU.
 const MAX_STATE_TRACKS: usize = 4096;
 
 /// Where changes of groups are marked.
@@ -82,7 +82,7 @@ pub(super) fn rt_throttles() -> States<(GroupId, CpuId)> {
     States::new(RT_THROTTLE_TRACKS, RT_THROTTLE_HEADING, "Real-time throttling", "throttled")
 }
 
-/// Where nobody looks at energy, for some CPU has not a fifth to spare.
+/// The tracks of the time in which energy is ignored.
 pub(super) fn overutilized() -> States<CpuId> {
     States::new(OVERUTILIZED_TRACKS, OVERUTILIZED_HEADING, "Energy-aware scheduling", "overutilized")
 }

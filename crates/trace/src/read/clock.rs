@@ -1,16 +1,15 @@
 //! The times of a trace, of which not all make sense: clocks that jump, and lines with a time of their own.
 
-/// A later event is taken for the next one of its CPU if it comes within this time: an hour. No kernel is silent for
-/// longer.
+/// The longest time to the next event of a CPU: an hour. No kernel is silent for longer.
 const PLAUSIBLE_NS: i64 = 3_600_000_000_000;
 /// Stretches remembered.
 const MAX_STRETCHES: usize = 1000;
 
 /// Watches the times of all CPUs.
 ///
-/// An event far from the others of its CPU, after which they go on as before, is a stray: it is left out of the span.
-/// If the following ones stay where it is, the clock has jumped: a new stretch begins, and the span is the sum of their
-/// lengths.
+/// An event far from the others of its CPU, with normal times after it, is a stray, and is left out of the span. If the
+/// following events stay there, the clock has jumped: a new stretch begins, and the span is the sum of the lengths of
+/// stretches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
     cpus: Vec<Cpu>,
@@ -29,7 +28,7 @@ struct Cpu {
     at: Option<(usize, i64)>,
     /// An event that fits with none before.
     odd: Option<i64>,
-    /// Of how many jumps it knows: the CPUs of a machine have one clock, and each comes to the place where that jumped.
+    /// The number of known jumps: the CPUs of a machine have one clock, and each reaches the jump.
     jumps: u64,
 }
 

@@ -14,8 +14,8 @@ use crate::event::Record;
 
 /// A trace being read, of whatever kind.
 pub trait Events {
-    /// The next event; none at the end of the file. Text comes in the order of the file, binary traces in the order of
-    /// time.
+    /// Returns the next event; None at the end of the file. Text is in the order of the file, binary traces are in
+    /// order of time.
     ///
     /// # Errors
     /// If reading fails, or the file is no trace.

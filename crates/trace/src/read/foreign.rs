@@ -73,7 +73,7 @@ pub(super) struct Foreign {
     json: bool,
 }
 
-/// As many lines of a text are looked at.
+/// The most lines of a text that are examined.
 const LINES: u32 = 256;
 
 impl Foreign {
@@ -151,7 +151,7 @@ fn is_number(text: &[u8]) -> bool {
     digits(text).is_some_and(|(_, length)| length == text.len())
 }
 
-/// Whether it is a number with so many decimals.
+/// Whether it is a number with this many decimals.
 fn is_decimal(text: &[u8], decimals: usize) -> bool {
     let mut parts = text.splitn(2, |&byte| byte == b'.');
     parts.next().is_some_and(is_number) && parts.next().is_some_and(|part| part.len() == decimals && is_number(part))
@@ -190,8 +190,8 @@ mod tests {
             let told = told(bytes);
             assert!(told.starts_with(what) && told.contains(help), "{told}");
         }
-        assert!(told(b"\x1f").starts_with("there is no event in its 1 line;"));
-        assert!(told(b"x\n").starts_with("there is no event in its 1 line;"));
+        assert!(told(b"\x1f").starts_with("it has no eventss 1 line;"));
+        assert!(told(b"x\n").starts_with("it has no eventss 1 line;"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Formats of events, as a kernel describes them in `events/SYSTEM/NAME/format`, and records read by them.
+//! Descriptions of events as in a kernel's `events/SYSTEM/NAME/format`, and records that are read with them.
 //!
-//! `trace.dat` and `perf.data` carry these descriptions with them, so a record of any kernel can be read: fields are
-//! found by their names, wherever they are.
+//! `trace.dat` and `perf.data` contain these descriptions. Fields are found by name, so records of any kernel can be
+//! read.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ pub(super) struct Formats {
     bits: StateBits,
 }
 
-/// A record read: who ran, the event's name, and what it is. None of a name: its format is not in the file.
+/// A decoded record: the running task, the event's name, and its fields. No name: its format is not in the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Decoded<'a> {
     pub(super) pid: i32,

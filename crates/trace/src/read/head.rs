@@ -1,4 +1,4 @@
-//! The columns a line of text begins with: who, where, when, which event.
+//! The first columns of a line of text: task, CPU, time and event.
 //!
 //! ```text
 //!      bash-20662   ( 20662) [001] d..2. 45540.969217: sched_switch: …        the kernel, trace-cmd
@@ -6,8 +6,8 @@
 //!      bash 20662/20662 [001] 45540.969217483:      sched:sched_switch: …     perf script
 //! ```
 //!
-//! A name can have spaces, brackets and dashes, so what comes first is found from behind: by `[cpu]`, in brackets, with
-//! a thread's id before it.
+//! A name can contain spaces, brackets and dashes. The columns are therefore found from the right: by `[cpu]`, with a
+//! thread's id before it.
 
 use std::ops::Range;
 
@@ -19,10 +19,10 @@ use crate::event::Context;
 /// CPUs beyond are no CPUs: Linux stops at 8192.
 pub(super) const MAX_CPUS: u32 = 1 << 20;
 
-/// How far into a line `[cpu]` is looked for.
+/// The part of a line in which `[cpu]` is searched.
 const HEAD: usize = 256;
 
-/// Who printed the line.
+/// The program that printed the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dress {
     /// The kernel, or trace-cmd.
@@ -97,8 +97,8 @@ fn bracketed(line: &[u8], open: usize) -> Option<Head> {
     Some(finish(line, head, rest))
 }
 
-/// The third of ftrace's flags is `h` in the handler of an interrupt, `H` in a handler that interrupted a softirq, `z`
-/// and `Z` in handlers that cannot be masked, and `s` in a softirq.
+/// Returns the context. The third of ftrace's flags is `h` in the handler of an interrupt, `H` in a handler that
+/// interrupted a softirq, `z` and `Z` in handlers that cannot be masked, and `s` in a softirq.
 fn context(flags: &[u8]) -> Option<Context> {
     match flags.get(2)? {
         b'h' | b'H' | b'z' | b'Z' => Some(Context::Hardirq),

@@ -30,7 +30,7 @@ pub(super) struct Lines<R> {
     start: usize,
     end: usize,
     ended: bool,
-    /// The line handed out last goes on: throw away what comes until it ends.
+    /// Set if the last line continues: the rest of it is skipped.
     skipping: bool,
     /// Lines handed out.
     count: u64,
@@ -46,7 +46,7 @@ impl<R: Read> Lines<R> {
         self.count
     }
 
-    /// What [`Line::range`] is of, until the next line is asked for.
+    /// Returns the bytes of [`Line::range`], until the next line is read.
     #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         &self.buffer

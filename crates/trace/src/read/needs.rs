@@ -10,8 +10,8 @@ pub struct Needs {
     pub replayable: bool,
     /// What is missing, a sentence each, the worst first; empty if nothing is.
     pub missing: Vec<String>,
-    /// Commands that record everything, to be run one after the other. `COMMAND` is what to watch; none if nothing is
-    /// missing, and for a trace of a simulated run, which nobody can record.
+    /// Commands that record everything, one after the other, with `COMMAND` as a placeholder. Empty if nothing is
+    /// missing, and for a trace of a simulated run, which cannot be recorded.
     pub record: Vec<String>,
 }
 
@@ -47,39 +47,35 @@ pub fn needs(summary: &Summary, notes: &Notes) -> Needs {
     let replayable = has("sched_switch") && !fieldless;
     if has("sched_switch") && fieldless {
         say(
-            "the fields of most of its events, without which nothing says who ran when: perf script prints them if `trace` is among its fields \
-             (-F comm,tid,cpu,time,event,trace)",
+            "the fields of most events: perf script prints them if its fields include `trace` (-F comm,tid,cpu,time,event,trace)",
         );
     } else if !replayable {
-        say("sched_switch: nothing says who ran when, and there is nothing to replay");
+        say("sched_switch: without it, no task's run time is known");
     } else if !summary.has_wakeups() && !ours {
-        say(
-            "sched_waking and sched_wakeup: how long tasks slept and how long they waited for a CPU cannot be told apart",
-        );
+        say("sched_waking and sched_wakeup: the time asleep and the wait for a CPU cannot be separated");
     } else if !tells("sched_waking") {
         say(
-            "sched_waking: sched_wakeup comes from the CPU that queues the task, which need not be the one that woke it, so \
-             wakers are uncertain",
+            "sched_waking: sched_wakeup is recorded on the CPU that enqueues the task, not on the waker's, so wakers are uncertain",
         );
     } else if !tells("sched_wakeup") {
-        say("sched_wakeup: the CPU that wakeups chose is known only from the switches that follow");
+        say("sched_wakeup: only later switches show the CPU that a wakeup chose");
     }
     let has_forks = tells("sched_process_fork") || has("task_newtask");
     if !has("sched_wakeup_new") && !has_forks {
-        say("sched_process_fork and sched_wakeup_new: new tasks appear from nowhere");
+        say("sched_process_fork and sched_wakeup_new: new tasks appear without a parent");
     } else if !has_forks {
-        say("sched_process_fork: who forked a new task is not known");
+        say("sched_process_fork: the parent of a new task is unknown");
     }
     if !tells("sched_process_exit") {
-        say("sched_process_exit: where a task ends, only its last switch says");
+        say("sched_process_exit: only the last switch shows where a task ends");
     }
     if !summary.has_nanoseconds() && summary.events() > 0 {
         say(
-            "nanoseconds: all times are whole microseconds, so events of the same one have lost their order across CPUs",
+            "nanoseconds: times are whole microseconds, so the order of events on different CPUs is unknown within one",
         );
     }
     if !tells("cpu_frequency") {
-        say("cpu_frequency: work is taken for time at full speed, unless frequencies were constant");
+        say("cpu_frequency: CPU time is read as work at full speed, which is wrong if frequencies changed");
     }
     let (losses, lost) = summary.lost();
     let lost = lost.saturating_add(notes.overwritten.unwrap_or(0));
@@ -87,7 +83,7 @@ pub fn needs(summary: &Summary, notes: &Notes) -> Needs {
         missing.insert(
             usize::from(!replayable),
             format!(
-                "{} events that were lost: larger buffers hold them",
+                "{} lost events: larger buffers avoid the loss",
                 if lost > 0 { lost.to_string() } else { "the".to_owned() }
             ),
         );
@@ -135,7 +131,7 @@ mod tests {
         assert!(!needs.replayable && needs.missing[0].contains("fields"), "{needs:?}");
     }
 
-    /// Where nobody woke or ended, nothing tells that; a simulated run cannot be recorded anew.
+    /// A simulated run without wakeups or ends lacks nothing, and cannot be recorded again.
     #[test]
     fn a_run_of_ours_lacks_nothing_that_happened() {
         let switch = "hog-7 [000] 1.000001: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> \

@@ -54,7 +54,7 @@ impl fmt::Display for Kind {
 pub enum Place {
     /// A line of a text; the first is 1.
     Line(u64),
-    /// So many bytes from the beginning.
+    /// The number of bytes from the beginning.
     Byte(u64),
 }
 
@@ -90,7 +90,7 @@ pub struct Forked {
     pub process: i32,
     /// The thread.
     pub thread: i32,
-    /// Who forked it; of a process whose parent has ended, who took it in.
+    /// Its parent; of a process whose parent has ended, the adopting one.
     pub parent: i32,
 }
 
@@ -122,7 +122,7 @@ pub struct Notes {
     pub recording: Option<Arc<Recording>>,
 }
 
-/// So many threads may have been there before.
+/// The most threads that existed before the trace.
 const MAX_FORKED: usize = 1 << 20;
 
 impl Notes {
@@ -210,7 +210,7 @@ impl fmt::Display for Error {
             Self::Empty => f.write_str("the file is empty"),
             Self::WithoutEvents { kind } => write!(f, "there is no event in this {kind}"),
             Self::NoEvents { lines } => {
-                write!(f, "there is no event in its {lines} line{}", if *lines == 1 { "" } else { "s" })
+                write!(f, "it has no eventss {lines} line{}", if *lines == 1 { "" } else { "s" })
             }
         }
     }

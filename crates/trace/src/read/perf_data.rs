@@ -1,9 +1,9 @@
-//! `perf.data`: samples of tracepoints, as `perf record` and `perf sched record` leave them.
+//! `perf.data`: samples of tracepoints, as `perf record` and `perf sched record` write them.
 //!
-//! The file has the kernel's descriptions of its events, as `trace.dat` has them, and records in the order in which the
-//! CPUs' buffers were drained. Its rounds say what can be sorted: nothing that comes after a round is earlier than what
-//! came before the round before. (The crate linux-perf-data reads these files, too; but it believes every length in
-//! them, and a file cut short it does not read at all.)
+//! The file has the kernel's descriptions of its events, as `trace.dat` does. Its records are in the order in which
+//! perf emptied the CPUs' buffers. Rounds bound the disorder: no record after a round is earlier than the records
+//! before the previous round. (The crate linux-perf-data reads these files, too, but trusts every length in them, and
+//! rejects truncated files.)
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
@@ -69,7 +69,7 @@ pub struct PerfData<R> {
 struct Held {
     bytes: Vec<u8>,
     rows: Vec<Row>,
-    /// So many rows are in order and can be handed out; of them so many have been.
+    /// The number of rows in order, and the number of returned ones.
     ready: usize,
     given: usize,
     /// The latest time before the round under way, and of everything so far.
@@ -89,7 +89,7 @@ struct Row {
 }
 
 impl Held {
-    /// Everything up to `limit` comes next, in order.
+    /// Releases everything up to `limit`, in order.
     fn release(&mut self, limit: u64) {
         self.rows.sort_unstable();
         self.ready = self.rows.partition_point(|row| row.time <= limit);

@@ -1,10 +1,9 @@
-//! Perfetto's protobuf traces: the scheduler's events in them, ours and those of real machines.
+//! Perfetto's protobuf traces: scheduler events of simulated and real machines.
 //!
-//! A file is packets one after the other. A packet with events has a bundle of one CPU's. Only the bundles of one CPU
-//! that one writer made (`trusted_packet_sequence_id`) are in the order of time: several data sources may record a CPU,
-//! each has a writer of its own, and the writers are flushed at different moments. Such bundles are a *lane*. The file
-//! is read twice: first to find where each lane's bundles are, then the earliest event of all lanes comes next, with
-//! one bundle of each in memory.
+//! A file is a sequence of packets. A packet with events is a bundle of one CPU. Several data sources can record a CPU,
+//! each with a writer of its own (`trusted_packet_sequence_id`), and writers are flushed at different times. Only the
+//! bundles of one CPU and one writer, a *lane*, are in order of time. The file is read twice: first to find the bundles
+//! of each lane, then to return the earliest event of all lanes, with one bundle of each lane in memory.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -125,7 +124,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         match self.notes.unterminated {
             Some(_) => Error::NotRead {
                 what: "a Perfetto trace that is cut off before its first events of ftrace".to_owned(),
-                help: "a trace is whole when its recording has ended: copy it again, or record anew",
+                help: "a trace is complete when its recording has ended: copy it again, or record again",
             },
             None => Error::NotRead {
                 what: "a Perfetto trace without events of ftrace".to_owned(),
@@ -249,7 +248,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         }
     }
 
-    /// Leaves out the copies that other data sources recorded of the event that comes next, which is of `lane`.
+    /// Leaves out copies of the next event, of `lane`, that other data sources recorded.
     fn pass_over_copies(&mut self, at: i64, lane: usize) -> Result<(), Error> {
         while let Some(&Reverse((time, other))) = self.next.peek() {
             let (of, copy) = (&self.lanes[lane], &self.lanes[other as usize]);
@@ -335,8 +334,8 @@ fn named((pid, comm): &mut (i32, Vec<u8>), task: Named<'_>) {
     comm.extend_from_slice(task.comm);
 }
 
-/// What a thread was called then that events call `comm`, and that is called `last` in the end: `/proc` says of a
-/// worker of the kernel besides what it works at (`kworker/0:1-events`), and events do not.
+/// Returns the former name of a thread that events call `comm`, and that has the name `last` at the end: `/proc`
+/// appends the work to a kernel worker's name (`kworker/0:1-events`), and events do not.
 fn then<'a>(comm: &'a [u8], last: &'a [u8]) -> &'a [u8] {
     let works_at = last.strip_prefix(comm).is_some_and(|rest| matches!(rest.first(), Some(b'-' | b'+')));
     if works_at && comm.starts_with(b"kworker/") { last } else { comm }

@@ -1,7 +1,7 @@
-//! Pages of the kernel's ring buffer: what `trace_pipe_raw` gives, and what `trace.dat` is made of.
+//! Pages of the kernel's ring buffer, from `trace_pipe_raw` or `trace.dat`.
 //!
-//! A page begins with its time and with how much of it is written. Then come records, each with a header of 32 bits:
-//! its length in words, or what else it is, and the time since the one before.
+//! A page begins with its time and the length of its content. Records follow, each with a header of 32 bits: the length
+//! in words or another type, and the time since the previous record.
 
 use std::ops::Range;
 
@@ -55,18 +55,18 @@ pub(super) struct Page {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Missed {
     Nothing,
-    /// So many events, if the kernel has counted them.
+    /// Lost events, with their number if the kernel has counted them.
     Some(Option<u64>),
 }
 
-/// What comes next in a page.
+/// The next item of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     /// An event at this time; the range is of the page.
     Event { at: u64, record: Range<usize> },
     /// The page is at its end.
     End,
-    /// What comes next makes no sense; the rest of the page is lost.
+    /// Invalid data: the rest of the page is lost.
     Damaged(usize),
 }
 

@@ -68,7 +68,7 @@ pub(super) fn word(bytes: &[u8]) -> (&[u8], &[u8]) {
     bytes.split_at(end)
 }
 
-/// Fields as `name=value`, one after the other: each is looked for behind the one before.
+/// Fields in the form `name=value`: each is searched behind the previous one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
@@ -95,7 +95,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The value of `key`, which comes next, up to `following`.
+    /// Returns the value of `key`, the next field, up to `following`.
     #[inline]
     pub(super) fn text(&mut self, key: &[u8], following: &[u8]) -> Option<&'a [u8]> {
         self.next(key)?;
@@ -143,7 +143,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Skips a word, such as `==>`, if it comes next.
+    /// Skips a word, such as `==>`, if it is next.
     #[inline]
     pub(super) fn skip(&mut self, what: &[u8]) {
         let rest = trim_start(self.0);

@@ -4,9 +4,9 @@
 use super::head::{Dress, Head};
 use super::notes::Error;
 
-/// A text is judged by so many of its first events.
+/// The number of first events by which a text is judged.
 const JUDGED: u64 = 64;
-/// Times that go back as often as once in so many events are no times: perf sorts what it prints.
+/// If one in this many events goes back in time, the times are invalid: perf sorts its output.
 const BACK: u64 = 8;
 
 /// No machine has been up for so short a time when its scheduler is recorded.
@@ -81,8 +81,7 @@ impl Script {
         }
         if self.near_zero && self.back >= 2 && self.back * BACK >= self.events {
             return Err(Error::NotRead {
-                what: "text of perf script --deltatime, whose times are those since the event before, rounded,"
-                    .to_owned(),
+                what: "text of perf script --deltatime, whose times are rounded differences between events,".to_owned(),
                 help: "print times instead: perf script --ns, without --deltatime; or give the perf.data itself",
             });
         }

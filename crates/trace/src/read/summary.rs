@@ -8,10 +8,9 @@ use crate::event::{Named, Record, Tracepoint, Wakeup};
 
 /// Names of events counted one by one; a real kernel has some 2000.
 const MAX_NAMES: usize = 1 << 16;
-/// Tasks told apart. Linux stops at 4,194,304 pids.
+/// The most distinct tasks. Linux stops at 4,194,304 pids.
 const MAX_TASKS: usize = 1 << 22;
-/// Lives of pids that were given to a new task which have rows of their own. Whoever makes more has them together in a
-/// row a pid.
+/// The most reused pids with rows of their own. Beyond that, all tasks of a pid share a row.
 const MAX_LIVES: usize = 1 << 18;
 /// Names remembered of one task.
 const MAX_COMMS: usize = 8;
@@ -27,7 +26,7 @@ pub struct TaskSummary {
     pub comms: Vec<Vec<u8>>,
     /// How often it changed its name.
     pub renames: u64,
-    /// Time on a CPU between two events that say so, nanoseconds; of who has one when the trace is over, until then.
+    /// Known time on a CPU, nanoseconds, up to the end of the trace for running tasks.
     pub cpu_ns: u64,
     /// Switches away from it.
     pub switches: u64,
@@ -37,8 +36,7 @@ pub struct TaskSummary {
     pub migrations: u64,
     /// It was running when the trace, or what is left of it, began.
     pub running_at_start: bool,
-    /// How often its pid was given to a new task: once, since that one has a row of its own, unless there are too many
-    /// such tasks.
+    /// The number of later tasks with its pid: once, since that one has a row of its own, unless there are too many.
     pub reuses: u64,
     /// How often it ran after a sleep without having been woken, as far as the trace tells.
     pub unwoken: u64,
@@ -75,7 +73,7 @@ struct Cpu {
     events: u64,
     lost: u64,
     losses: u64,
-    /// Who runs, and since when: none after a loss.
+    /// The running task, and since when. None after a loss.
     current: Option<(i32, i64)>,
     /// That time is a guess: not before this one.
     guess: Option<i64>,
@@ -113,7 +111,7 @@ pub struct Summary {
     unnamed: u64,
     cpus: Vec<Cpu>,
     tasks: Vec<TaskSummary>,
-    /// For each pid its place in `tasks`, plus one: of the latest who had it.
+    /// For each pid the index of its latest task in `tasks`, plus one.
     index: Vec<u32>,
     /// How many rows are of pids that have another.
     lives: usize,
@@ -184,8 +182,7 @@ impl Summary {
         self.point(cpu, record);
     }
 
-    /// Since when whoever does the first thing on a CPU has been there: for as long as he is charged for, if that is
-    /// what it says.
+    /// Returns since when the first task of a CPU has been there: for its charged time, if the record has it.
     fn since(&self, record: &Record<'_>) -> i64 {
         let began = self.clock.stretches().last().map_or(record.at, |&(began, _)| began);
         match record.point {
@@ -196,9 +193,8 @@ impl Summary {
         }
     }
 
-    /// The trace is over: whoever has a CPU has run until now. To be called once, after the last event. Not so where
-    /// the last that was heard of a CPU did not fit, and in a trace without switches, nor where the clock has jumped
-    /// since.
+    /// Ends the trace: running tasks have run until now. Call it once, after the last event. Exceptions: the last event
+    /// of the CPU was inconsistent, the trace has no switches, or the clock has jumped since.
     pub fn end(&mut self) {
         let Some(&(began, now)) = self.clock.stretches().last() else { return };
         if self.count_of("sched_switch") == 0 {
@@ -215,8 +211,8 @@ impl Summary {
         }
     }
 
-    /// The switches from the idle task are missing on some machines: who does something on a CPU that is taken to be
-    /// idle has come there before, when he was woken, or as long ago as he is charged for.
+    /// Handles the action of a task on a CPU that seems idle: some machines do not record switches from the idle task.
+    /// It got the CPU at its wakeup, or as long ago as its charged time.
     fn turns_up(&mut self, cpu: usize, record: &Record<'_>) {
         let Some((0, idle)) = self.cpus[cpu].current else { return };
         let (pid, charged) = match record.point {
@@ -243,7 +239,7 @@ impl Summary {
         self.missing_arrivals += 1;
     }
 
-    /// Who comes onto a CPU has left any other: the switch away from there is missing.
+    /// Handles a task's switch to a CPU while it seems to be on another: that switch is missing.
     fn leaves_elsewhere(&mut self, pid: i32, elsewhere: Option<u32>, cpu: usize) {
         let Some(row) = elsewhere.and_then(|other| self.cpus.get_mut(other as usize)) else { return };
         if elsewhere != Some(cpu as u32) && row.current.is_some_and(|(current, _)| current == pid) {
@@ -336,7 +332,7 @@ impl Summary {
         }
     }
 
-    /// A task is forked: whoever had its pid before has gone, and keeps a row.
+    /// Handles a fork: the earlier task with its pid has ended, and keeps a row.
     fn born(&mut self, pid: i32) {
         let room = self.lives < MAX_LIVES;
         let Some(task) = self.task(pid) else { return };
@@ -559,8 +555,7 @@ mod tests {
         assert_eq!((summary.missing_arrivals(), summary.broken_switches()), (3, 0));
     }
 
-    /// A task turns up on another CPU than that where it is: its switch away is missing, and nobody is known to be
-    /// there any more.
+    /// If a task appears on another CPU, its switch away is missing, and its old CPU's task is unknown.
     #[test]
     fn who_turns_up_elsewhere_has_left() {
         let text = b"\
@@ -612,7 +607,7 @@ mod tests {
         assert_eq!((unwoken("a"), unwoken("migration/0")), (2, 0));
     }
 
-    /// Nobody switches before the first tick, nor after the last.
+    /// Without switches before the first tick and after the last, the running tasks get that time.
     #[test]
     fn who_had_a_cpu_at_the_beginning_and_at_the_end_has_that_time() {
         let cpu_ns = |text: &str| {

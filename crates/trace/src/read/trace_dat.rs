@@ -1,7 +1,7 @@
-//! `trace.dat` of trace-cmd, versions 6 and 7, by trace-cmd.dat(5).
+//! `trace.dat` of trace-cmd, versions 6 and 7, after trace-cmd.dat(5).
 //!
-//! The file says how the kernel's records look (`format.rs`), and has the pages of each CPU's ring buffer as they were
-//! (`ring.rs`). One page of each CPU is in memory, and the earliest of their events comes next.
+//! The file has the kernel's descriptions of its records (`format.rs`), and the pages of each CPU's ring buffer
+//! (`ring.rs`). One page of each CPU is in memory, and the earliest of their events is next.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

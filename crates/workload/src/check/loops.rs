@@ -57,14 +57,13 @@ fn check_task(finder: &mut Finder<'_>, class: &Class<'_>) {
     }
 }
 
-/// Whether a task that is started never comes to its end.
+/// Whether a started task never ends.
 pub(super) fn never_ends(task: &Task) -> bool {
     happens(task.repeat) && (is_endless(task.repeat) || task.phases.iter().any(|phase| is_endless(phase.repeat)))
 }
 
-/// Whether some operation lets time pass: it works, sleeps, waits for another task, or asks something of the kernel or
-/// of an object that others may be at. What the latter takes is the machine's to say; where that is nothing, the
-/// simulator finds it out.
+/// Whether an operation takes time: work, sleep, a wait for another task, or a call of the kernel or of a shared
+/// object. The cost of a call depends on the machine; if it is 0, the simulator detects that.
 pub(super) fn takes_time(phase: &Phase) -> bool {
     phase.ops.iter().any(|op| match *op {
         Op::Run { work: amount }

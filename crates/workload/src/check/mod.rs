@@ -1,8 +1,8 @@
-//! What can be seen to be wrong with a workload without running it.
+//! Finds faults of a workload before it runs.
 //!
-//! An error is a workload that cannot be run: a reference to what is not there, a loop that never ends and takes no
-//! time. A warning is one that can, but hardly does what was meant: a wait nobody ends, a mutex never given back.
-//! Whether it deadlocks in the end is the simulator's to find.
+//! An error is a workload that cannot run: a reference to a missing object, an endless loop that takes no time. A
+//! warning is one that can run, but hardly as intended: a wait that no task ends, a mutex that is never unlocked. Only
+//! the simulator finds deadlocks.
 
 mod forks;
 mod loops;
@@ -87,7 +87,7 @@ fn same_program(one: &Arc<[Phase]>, other: &Arc<[Phase]>) -> bool {
                 .all(|(one, other)| one.ops.len() == other.ops.len() && one.ops.iter().zip(&other.ops).all(same_op))
 }
 
-/// Findings of one kind are told once a place.
+/// The kind of a finding. Each place reports a kind once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Endless,
@@ -135,7 +135,7 @@ enum Spot {
     Built(Place),
 }
 
-/// More findings than this help nobody.
+/// The most findings.
 const KEPT: usize = 100;
 
 struct Finder<'a> {
@@ -237,7 +237,7 @@ fn references_hold(finder: &mut Finder<'_>, classes: &[Class<'_>]) -> bool {
     finder.found.len() == before
 }
 
-/// Whether it goes on without end.
+/// Whether it repeats without end.
 fn is_endless(repeat: Repeat) -> bool {
     repeat == Repeat::Forever
 }

@@ -16,8 +16,8 @@ pub(super) fn check(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
     completions(finder, classes);
 }
 
-/// Goes through a class's program as its tasks do, each loop at most twice: what is wrong with the mutexes of one
-/// task shows by then.
+/// Walks through a class's program as its tasks do, each loop at most twice: this shows all faults of the mutexes of
+/// one task.
 fn mutexes(finder: &mut Finder<'_>, class: &Class<'_>) {
     let task = class.task;
     if class.ops().all(|(_, op)| !matches!(op, Op::Lock(_) | Op::Unlock(_) | Op::Wait { .. })) {
@@ -79,7 +79,7 @@ fn mutex_op(
     }
 }
 
-/// Who does something to an object: the first class, and whether there are other tasks than one.
+/// The users of an object: the first class, and whether there is more than one task.
 #[derive(Clone, Copy, Default)]
 struct Users {
     first: Option<(usize, (usize, usize))>,
@@ -121,13 +121,13 @@ fn conditions(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
         match (waiters.first, wakers.first) {
             (Some((index, at)), _) if !wakers.besides(index) && (wakers.first.is_none() || !waiters.several) => {
                 let class = &classes[index];
-                let message = format!("nobody wakes task `{}` from `{name}`", class.task.class);
+                let message = format!("no task wakes task `{}` from `{name}`", class.task.class);
                 let help = format!("another task must `resume` or `signal` \"{name}\"");
                 finder.warn(Kind::NeverWoken, Place::op(class, at), &message, "it waits here for ever", &help);
             }
             (None, Some((index, at))) => {
                 let class = &classes[index];
-                let message = format!("task `{}` wakes nobody: no task waits on `{name}`", class.task.class);
+                let message = format!("task `{}` wakes no task: none waits on `{name}`", class.task.class);
                 let waited = classes.iter().flat_map(Class::ops).filter_map(|(_, op)| match *op {
                     Op::Wait { condition, .. } | Op::Sync { condition, .. } | Op::Suspend { condition, .. } => {
                         Some(finder.workload.conditions[condition].as_str())
@@ -174,12 +174,12 @@ fn barriers(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
         let (name, parties, tasks) = (&object.name, u64::from(object.parties), tasks[barrier]);
         let place = Place::op(&classes[index], at);
         if parties > tasks && !forked[barrier] {
-            let message = format!("barrier `{name}` waits for {parties} at once, but {tasks} tasks come to it");
+            let message = format!("barrier `{name}` waits for {parties} tasks, but only {tasks} use it");
             let help = "rt-app counts every mention of a barrier; give each meeting point its own name";
-            finder.warn(Kind::Barrier, place, &message, "whoever comes here stays", help);
+            finder.warn(Kind::Barrier, place, &message, "tasks stay at the barrier for ever", help);
         } else if parties == 1 && !forked[barrier] {
-            let message = format!("nobody else comes to barrier `{name}`");
-            finder.warn(Kind::Barrier, place, &message, "it holds nobody up", "name it in another task, or remove it");
+            let message = format!("no other task uses barrier `{name}`");
+            finder.warn(Kind::Barrier, place, &message, "it has no effect", "name it in another task, or remove it");
         }
     }
 }
@@ -201,13 +201,13 @@ fn semaphores(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
         let object = &finder.workload.semaphores[semaphore];
         let Some((index, at)) = waited.filter(|_| !posted[semaphore] && object.initial == 0) else { continue };
         let class = &classes[index];
-        let message = format!("nobody posts semaphore `{}`", object.name);
+        let message = format!("no task posts semaphore `{}`", object.name);
         let label = format!("task `{}` waits here for ever", class.task.class);
         finder.warn(Kind::Semaphore, Place::op(class, at), &message, &label, "add a `sem_post` to another task");
     }
 }
 
-/// Queues whose waiters sleep for ever: nobody brings an event.
+/// Finds wait queues whose waiters sleep for ever, because no task wakes them.
 fn wait_queues(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
     let waits = |op: &Op| match *op {
         Op::WaitEvent { queue, timeout: None, .. } => Some(queue),
@@ -218,14 +218,14 @@ fn wait_queues(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
         _ => None,
     };
     for (queue, place, class) in unended(classes, finder.workload.wait_queues.len(), waits, ends) {
-        let message = format!("nobody brings an event to wait queue `{}`", finder.workload.wait_queues[queue]);
+        let message = format!("no task wakes wait queue `{}`", finder.workload.wait_queues[queue]);
         let label = format!("task `{class}` waits here for ever");
         let help = "add a `wake_up` with `events` to another task, or a `timeout` here";
         finder.warn(Kind::NeverWoken, place, &message, &label, help);
     }
 }
 
-/// Completions that nobody completes.
+/// Finds completions that are never completed.
 fn completions(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
     let waits = |op: &Op| match *op {
         Op::WaitForCompletion { completion, timeout: None } => Some(completion),
@@ -236,7 +236,7 @@ fn completions(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
         _ => None,
     };
     for (completion, place, class) in unended(classes, finder.workload.completions.len(), waits, ends) {
-        let message = format!("nobody completes `{}`", finder.workload.completions[completion]);
+        let message = format!("no task completes `{}`", finder.workload.completions[completion]);
         let label = format!("task `{class}` waits here for ever");
         let help = "add a `complete` or `complete_all` to another task, or a `timeout` here";
         finder.warn(Kind::NeverCompleted, place, &message, &label, help);

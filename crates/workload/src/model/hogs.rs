@@ -1,4 +1,4 @@
-//! Benchmarks that only compute, and groups that do nothing.
+//! Benchmarks that only compute (sysbench), and groups without tasks.
 
 use super::args::Args;
 use super::{MOST, MS, ModelError, S, of_one_process, program, task};

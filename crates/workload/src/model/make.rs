@@ -4,8 +4,7 @@ use super::args::Args;
 use super::{MOST, MS, ModelError, phase, program, task};
 use crate::program::{Op, Phase, Repeat, Semaphore, Task, Workload};
 
-/// How big the source files of a round are, percent of the middling one: many small ones and a few big ones, as in a
-/// kernel.
+/// The sizes of source files, percent of the median: many small ones and a few large ones, as in a kernel.
 const SIZES: [u64; 16] = [75, 40, 130, 55, 90, 30, 240, 65, 45, 110, 80, 35, 180, 60, 100, 265];
 /// What the compiler works on a middling file in user mode.
 const COMPILE: u64 = 320 * MS;
@@ -65,7 +64,7 @@ pub(super) fn kernbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     Ok(workload)
 }
 
-/// A process that is there once somebody forks it.
+/// A process that exists after a fork.
 fn child(name: &str, kind: usize, ops: Vec<Op>) -> Task {
     Task { start: None, ..task(name, Some(kind as u64), &program(ops, Repeat::Times(1))) }
 }

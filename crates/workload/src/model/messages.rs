@@ -21,7 +21,7 @@ fn socket(name: String) -> Pipe {
     Pipe { name, capacity: SOCKET, kind: Channel::Socket }
 }
 
-/// A ring in which one byte goes round; who has it reads an array.
+/// A ring in which one byte circulates. The task that has it reads an array.
 pub(super) fn lat_ctx(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     let kib = args.option("-s", 0..=1 << 20)?.unwrap_or(0);
     let tasks = args.number("N", 2..=MOST)? as usize;
@@ -61,7 +61,7 @@ pub(super) fn pipe_test(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     })
 }
 
-/// Crowds that send to each of their group. They wait for each other before they begin, and end when all is said.
+/// Groups of senders and receivers. They wait for each other before they start, and end after all messages.
 pub(super) fn hackbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     let pipes = args.flag("-pipe");
     let (processes, threads) = (args.flag("process"), args.flag("thread"));

@@ -1,8 +1,7 @@
 //! The classic benchmarks as workloads, by their command lines: `hackbench -pipe 10 process 1000`.
 //!
-//! What each does is what its program does that the scheduler sees: who wakes whom, how many bytes, how long. The
-//! parameters are the originals'. A benchmark that goes on until it is stopped has a duration of its own, as the
-//! original has; a scenario's overrides it.
+//! A model has the parts of a program that the scheduler sees: wakeups, bytes and times, with the original's
+//! parameters. A benchmark without an end has a default duration, as the original; a scenario can override it.
 
 mod args;
 mod hogs;
@@ -54,13 +53,13 @@ const MODELS: &[Model] = &[
     Model {
         name: "kernbench",
         usage: "kernbench [-j N] [--files=N]",
-        what: "a kernel of 1536 files is compiled by make -j N (8): gcc, cc1 and as for each, with reads from a disk, and a link",
+        what: "a kernel of 1536 files is compiled by make -j N (8): gcc, cc1 and as for each file, with reads from a disk, and a link",
         build: make::kernbench,
     },
     Model {
         name: "sysbench",
         usage: "sysbench cpu [--num-threads=N] [--max-time=SECONDS]",
-        what: "N (1) threads that compute prime numbers, an event of 1 ms after the other, for 10 s",
+        what: "N (1) threads that compute prime numbers in events of 1 ms, for 10 s",
         build: hogs::sysbench,
     },
     Model {
@@ -84,7 +83,7 @@ const MODELS: &[Model] = &[
     Model {
         name: "cyclictest",
         usage: "cyclictest [-t N] [-p PRIORITY] [-i USECS] [-d USECS]",
-        what: "N (1) threads that wake every 1000 us, each next one 500 us more, SCHED_FIFO if there is a PRIORITY (one less each)",
+        what: "N (1) threads: the first wakes every 1000 us, each next one 500 us slower; SCHED_FIFO if PRIORITY is given (one less for each next thread)",
         build: periodic::cyclictest,
     },
 ];
@@ -138,7 +137,7 @@ pub fn parse(command: &str) -> Result<Workload, ModelError> {
     Ok(workload)
 }
 
-/// A program that goes through `ops` so often.
+/// A program that repeats `ops`.
 fn program(ops: Vec<Op>, repeat: Repeat) -> Arc<[Phase]> {
     [phase(ops, repeat)].into()
 }
@@ -154,7 +153,7 @@ fn of_one_process(workload: &mut Workload) {
     }
 }
 
-/// A task that goes once through `phases`, from the start on.
+/// A task that executes `phases` once, from the start on.
 fn task(class: &str, instance: Option<u64>, phases: &Arc<[Phase]>) -> Task {
     Task {
         name: instance.map_or_else(|| class.to_owned(), |instance| format!("{class}-{instance}")),

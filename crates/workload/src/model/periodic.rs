@@ -4,7 +4,7 @@ use super::args::Args;
 use super::{MOST, ModelError, S, US, of_one_process, program, task};
 use crate::program::{Op, Policy, Repeat, Semaphore, Timer, TimerMode, Workload};
 
-/// Who sleeps a while in a loop.
+/// Threads that sleep in a loop.
 pub(super) fn wakers(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     let tasks = args.number("N", 1..=MOST)?;
     let period = args.time("PERIOD")?;

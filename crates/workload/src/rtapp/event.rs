@@ -51,7 +51,7 @@ pub(super) struct Context<'a> {
 const UNNAMED: &str = "unknown";
 
 impl Context<'_> {
-    /// Reads the event of `kind` (one of [`PREFIXES`]); nothing if it is wrong, which has been told then.
+    /// Reads the event of `kind` (one of [`PREFIXES`]). None if it is wrong, which is then reported.
     pub(super) fn event(&mut self, kind: &str, member: &Member) -> Option<Step> {
         let op = match kind {
             "suspend" => self.suspend(member)?,

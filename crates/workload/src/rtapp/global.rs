@@ -65,7 +65,7 @@ pub enum LogSize {
     Disable,
     /// In a buffer of the size rt-app thinks right.
     Auto,
-    /// In a buffer of so many MiB a thread.
+    /// In a buffer of this many MiB for each thread.
     MiB(u64),
 }
 
@@ -117,7 +117,7 @@ pub struct Global {
     pub log_basename: String,
     /// Where the log is kept meanwhile.
     pub log_size: LogSize,
-    /// What goes to ftrace, ascending; `true` in the file is all of it.
+    /// The ftrace categories, ascending. `true` in the file means all.
     pub ftrace: Vec<FtraceCategory>,
     /// Whether gnuplot files are wanted.
     pub gnuplot: bool,

@@ -1,8 +1,8 @@
-//! JSON as rt-app's users write it, with the place of everything.
+//! JSON in the dialect of rt-app, with the place of everything.
 //!
-//! Unlike a map, an object here keeps the order of its keys and their repetitions, because in rt-app both have a
-//! meaning. What JSON does not allow but json-c, workgen and users do is read, and told to [`Problems`], which makes
-//! it an error when strict: comments, trailing commas, single quotes, a key without a value, text after the end.
+//! Objects keep the order and the repetitions of their keys, because both have a meaning in rt-app. The parser accepts
+//! what json-c, workgen and their users accept beyond JSON: comments, trailing commas, single quotes, keys without a
+//! value, text after the end. It reports them to [`Problems`], which makes them errors in strict mode.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -54,7 +54,7 @@ impl Kind {
     }
 }
 
-/// Reads `problems.source` whole. Syntax errors end the reading; leniencies are told to `problems`.
+/// Reads all of `problems.source`. Syntax errors end the reading. Deviations from JSON are reported to `problems`.
 pub(crate) fn parse(problems: &mut Problems) -> Result<Value, Error> {
     let source = problems.source.clone();
     let mut parser = Parser { text: source.text(), at: 0, depth: 0, problems };
@@ -229,7 +229,7 @@ impl<'a> Parser<'a> {
                         key_span.clone(),
                         &format!("`{key}` has no value"),
                         "expected `: \"a name\"` after it",
-                        "name what to suspend on; without a value it is the task itself",
+                        "name the object to suspend on; without a value it is the task itself",
                     );
                     None
                 }

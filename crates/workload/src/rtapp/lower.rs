@@ -153,7 +153,7 @@ fn start(class: &Class) -> Option<u64> {
     (class.instances > 0).then_some(class.delay)
 }
 
-/// The timers that tasks have in common: rt-app counts their beats from the start of the task that comes to them first.
+/// Returns the timers that tasks share: rt-app counts their beats from the start of the first task that reaches them.
 fn shared_timers(names: Vec<String>, classes: &[Class]) -> Vec<Timer> {
     let mut timers: Vec<Timer> = names.into_iter().map(Timer::new).collect();
     for class in classes {

@@ -1,8 +1,8 @@
 //! rt-app workload files.
 //!
-//! The whole grammar of rt-app's files is read, in the manner of rt-app and its front end workgen: comments, trailing
-//! commas, repeated keys and a bare `"suspend",` included. With [`Options::strict`] each of those is an error with its
-//! place. `docs/rt-app.md` tells the grammar, and where we differ from which version of rt-app.
+//! Accepts the whole grammar of rt-app and of its front end workgen, including comments, trailing commas, repeated
+//! keys and a bare `"suspend",`. With [`Options::strict`], each of these is an error with its place. `docs/rt-app.md`
+//! has the grammar, and the differences from rt-app by version.
 //!
 //! ```
 //! use vruntime_workload::program::Op;
@@ -142,7 +142,7 @@ fn top<'a>(problems: &mut Problems, members: &'a [Member], key: &str) -> Option<
 fn no_tasks(problems: &mut Problems, root: &Value, members: &[Member]) {
     let part = members.iter().any(|member| matches!(member.key.as_str(), "global" | "resources"));
     let help = if part {
-        "this looks like a part for rt-app's merge.py: give it together with a file that has `tasks`".to_owned()
+        "this looks like a part for rt-app's merge.py: give it with a file that has `tasks`".to_owned()
     } else {
         members.iter().find(|member| did_you_mean(&member.key, ["tasks"]).contains("did")).map_or_else(
             || "a workload is { \"tasks\" : { \"name\" : { \"run\" : 1000, \"sleep\" : 9000 } } }".to_owned(),
@@ -181,7 +181,7 @@ fn legacy_resources(problems: &mut Problems, value: &Value, names: &mut Names) {
         let Some(kind) = parts.iter().rev().find(|part| part.key == "type").and_then(|part| part.value.as_ref()) else {
             let message = format!("resource `{}` has no type", member.key);
             let error = problems.new_error(value.span.clone(), message, "expected \"type\" : \"mutex\" or another");
-            problems.error(error.with_help("`resources` may be left out: what events mention is created"));
+            problems.error(error.with_help("`resources` may be left out: objects that events mention are created"));
             continue;
         };
         let Some(text) = read::string(problems, "type", kind, "the name of a type") else { continue };

@@ -42,7 +42,7 @@ pub(super) fn wrong_kind(problems: &mut Problems, key: &str, value: &Value, expe
     } else if key == FILE {
         format!("an rt-app file is one JSON object, such as {LEAST}; a scenario is TOML, and its name ends with .toml")
     } else {
-        format!("docs/rt-app.md lists what each key takes; here it is {expected}")
+        format!("docs/rt-app.md describes each key; here, expected {expected}")
     });
     problems.error(error);
 }
@@ -206,7 +206,7 @@ const ELSEWHERE: [(&str, &str); 13] = [
     ("cgroup", "taskgroup"),
 ];
 
-/// Tells of a key nobody knows.
+/// Reports an unknown key.
 pub(super) fn unknown_key(problems: &mut Problems, member: &Member, place: &str, known: &[&str]) {
     if problems.is_full() {
         return;

@@ -65,9 +65,9 @@ impl<'a> Given<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct Current {
     policy: PolicyName,
-    /// It was named wrongly: what follows from that is not told again.
+    /// Set if its name was wrong: consequences are not reported again.
     unknown: bool,
-    /// A time of it was no time, which is not told again either.
+    /// Set if one of its times was invalid, which is not reported again either.
     untimed: bool,
     nice: i8,
     rt_priority: u8,
@@ -237,7 +237,7 @@ impl Current {
         }
     }
 
-    /// The policy as it is, changed or not.
+    /// Returns the policy with the default of unchanged settings.
     pub(super) fn initial(&mut self, problems: &mut Problems, given: &Given<'_>, site: &Span) -> Policy {
         if let Some(policy) = self.policy(problems, given, site) {
             return policy;

@@ -1,4 +1,4 @@
-//! `[[change]]`: what somebody changes while the scenario runs, of tasks, of a group, or of a session.
+//! `[[change]]`: a change of tasks, of a group, or of a session during the run.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ pub(super) fn parse_all(
         let mut fields = Fields::new(problems, "[[change]]", value);
         if fields.get("at").is_none() {
             let message = "a [[change]] without a time".to_owned();
-            fields.bad(value.span(), message, "expected `at`", "write at = \"1s\": so long after the start");
+            fields.bad(value.span(), message, "expected `at`", "write at = \"1s\", the time after the start");
         }
         timed.extend(fields.duration("at").map(|at| (at, value)));
     }
@@ -101,7 +101,7 @@ fn parse(
         let help = "of a task: policy, nice, cpus, util_min, util_max, group; of a group: weight, idle, guarantee, max, burst, uclamp, \
              rt_runtime, rt_period, cpus, partition; of a session: nice";
         let message = "a [[change]] that changes nothing".to_owned();
-        problems.error(problems.new_error(span, message, "expected what is to be different").with_help(help));
+        problems.error(problems.new_error(span, message, "expected a change").with_help(help));
     }
     changed
 }
@@ -137,12 +137,7 @@ fn tasks(
         for key in WITH_POLICY {
             if let Some(value) = fields.get(key) {
                 let message = format!("`{key}` without a policy");
-                fields.bad(
-                    value.span(),
-                    message,
-                    "it belongs to one",
-                    "add policy = \"SCHED_FIFO\", or what it is to be",
-                );
+                fields.bad(value.span(), message, "it belongs to one", "add policy = \"SCHED_FIFO\" or another policy");
             }
         }
     }

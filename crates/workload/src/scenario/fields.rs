@@ -106,7 +106,7 @@ impl<'a, 'p> Fields<'a, 'p> {
         }
     }
 
-    /// Tells of every key that nobody asked for.
+    /// Reports every key that was not read.
     pub(super) fn finish(self) {
         let Some(table) = self.table else { return };
         for (key, value) in table.iter().filter(|(key, _)| !self.asked.contains(&key.get_ref().as_ref())) {
@@ -121,8 +121,8 @@ impl<'a, 'p> Fields<'a, 'p> {
         }
     }
 
-    /// What to write for a key in quotes that has the name of a file of cgroups, such as `"cpu.uclamp.min"`: dots in
-    /// quotes lead to no table.
+    /// Returns the correct form of a quoted key with the name of a cgroup file, such as `"cpu.uclamp.min"`: dots in
+    /// quotes do not form tables.
     fn of_a_file(&self, name: &str, value: &Value<'_>) -> Option<String> {
         let asked = |key: &str| self.asked.contains(&key);
         // Without quotes `cpu.weight` is a table `cpu`.
@@ -160,7 +160,7 @@ impl<'a, 'p> Fields<'a, 'p> {
         let help = match value.get_ref() {
             DeValue::String(text) if text.parse::<f64>().is_ok() => "remove the quotes",
             DeValue::Float(_) | DeValue::Integer(_) if expected.contains('"') => "put it in quotes",
-            _ => "docs/scenario.md tells what each key takes",
+            _ => "docs/scenario.md describes each key",
         };
         self.bad(value.span(), message, &format!("expected {expected}"), help);
     }
@@ -212,7 +212,7 @@ impl<'a, 'p> Fields<'a, 'p> {
         let number = i64::from_str_radix(digits.as_str(), digits.radix()).ok().filter(|number| range.contains(number));
         if number.is_none() {
             let label = format!("expected {what}, {} to {}", range.start(), range.end());
-            let help = "docs/scenario.md tells the range of each key";
+            let help = "docs/scenario.md has the range of each key";
             self.bad(value.span(), format!("`{key}` is out of range"), &label, help);
         }
         number

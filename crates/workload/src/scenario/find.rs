@@ -1,5 +1,5 @@
-//! Where in a scenario's text something stands, for what is found to be wrong later: the text is read again, for it
-//! happens once at most.
+//! Finds the place of a key in a scenario's text for a later error. The text is read again, since this happens at most
+//! once.
 
 use std::ops::Range;
 
@@ -17,15 +17,15 @@ pub enum Part<'a> {
     Task(&'a str),
     /// `[groups."/path"]`, by its normal path.
     Group(&'a str),
-    /// A `[[change]]` so many nanoseconds after the start.
+    /// A `[[change]]` this many nanoseconds after the start.
     Change(u64),
-    /// A `[[hotplug]]` so many nanoseconds after the start.
+    /// A `[[hotplug]]` this many nanoseconds after the start.
     Hotplug(u64),
 }
 
 impl Scenario {
-    /// The bytes of the value of `key` in a part; of several such parts, in the first that has the key; of a part
-    /// itself if none has.
+    /// Returns the bytes of the value of `key` in a part; of several such parts, in the first with the key; of a part
+    /// itself if none has it.
     ///
     /// ```
     /// use vruntime_workload::scenario::{self, Part};

@@ -116,7 +116,7 @@ pub(super) fn guarantee(fields: &mut Fields<'_, '_>) -> Option<u32> {
     fields.integer("guarantee", 0..=100, "percent of the machine").map(|percent| percent as u32)
 }
 
-/// What `max` says; none for no limit, or if it is wrong, which has been told then.
+/// Reads `max`. None without a limit, or if it is wrong, which is then reported.
 pub(super) fn bandwidth(fields: &mut Fields<'_, '_>, value: &Value<'_>) -> Option<Bandwidth> {
     let limit = match value.get_ref() {
         DeValue::String(text) => match cpu_max(text) {

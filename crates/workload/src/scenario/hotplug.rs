@@ -1,4 +1,4 @@
-//! `[[hotplug]]`: a CPU goes offline, or comes back.
+//! `[[hotplug]]`: a CPU goes offline or online.
 
 use std::collections::BTreeMap;
 

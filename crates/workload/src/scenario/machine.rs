@@ -22,9 +22,9 @@ pub struct Machine {
     pub node_distances: Option<Spanned<Vec<Vec<u32>>>>,
     /// What a core with two busy threads does in comparison with one busy thread, thousandths, 1000..=2000.
     pub smt_speedup_permille: Option<u32>,
-    /// Who chooses the frequencies; none: every CPU runs at its highest.
+    /// The governor of the frequencies. None: every CPU runs at its highest.
     pub governor: Option<Spanned<String>>,
-    /// How often a frequency may be chosen anew, nanoseconds.
+    /// The least time between two choices of a frequency, nanoseconds.
     pub rate_limit_ns: Option<u64>,
     /// CPUs that share a clock, with its frequencies; empty: each core has its own.
     pub frequencies: Vec<Spanned<FrequencyTable>>,
@@ -56,7 +56,7 @@ pub struct FrequencyTable {
     pub khz: Vec<u32>,
     /// How long a change takes, nanoseconds.
     pub transition_ns: Option<u64>,
-    /// What a busy CPU takes at each frequency, microwatts, not descending; empty: nobody knows.
+    /// The power of a busy CPU at each frequency, microwatts, not descending. Empty if unknown.
     pub power_uw: Vec<u64>,
 }
 
@@ -100,11 +100,11 @@ pub(super) fn parse(fields: &mut Fields<'_, '_>) -> Option<Machine> {
     if governor.is_none()
         && let Some(first) = frequencies.first()
     {
-        let message = "[machine] has frequencies, but nobody who chooses one".to_owned();
+        let message = "[machine] has frequencies, but no governor".to_owned();
         inner.bad(first.span.clone(), message, "these", "add governor = \"schedutil\" to [machine]");
     }
     if let (None, Some(value)) = (&governor, inner.get("rate_limit")) {
-        let message = "`rate_limit` has no effect: nobody chooses frequencies";
+        let message = "`rate_limit` has no effect: there is no governor";
         let error = inner.problems.new_error(value.span(), message, "of a governor");
         inner.warn(error.with_help("add governor = \"schedutil\" to [machine], or remove it"));
     }
@@ -165,8 +165,9 @@ fn frequency(fields: &mut Fields<'_, '_>, value: &super::fields::Value<'_>) -> F
         table.khz.push(khz as u32);
     }
     table.transition_ns = inner.duration("transition");
-    for entry in
-        inner.array("power_mw", "a list of what a busy CPU takes, mW, one for each frequency").unwrap_or_default()
+    for entry in inner
+        .array("power_mw", "a list with the power of a busy CPU in mW, one value for each frequency")
+        .unwrap_or_default()
     {
         let Some(power) = thousandths(entry).filter(|power| POWER_UW.contains(power)) else {
             let help = "power is numbers of mW, such as 119 or 42.5";
@@ -270,8 +271,7 @@ fn smt_speedup(fields: &mut Fields<'_, '_>) -> Option<u32> {
         }
         _ => ("`smt_speedup` is out of range", "expected 1.0 to 2.0"),
     };
-    let help = "it is how much two busy threads of a core do together: 1.0 is no more than one of them alone does, 1.25 a \
-                quarter more, 2.0 twice as much";
+    let help = "it is the combined speed of two busy threads of a core: 1.0 is the speed of one thread alone, 1.25 a quarter more, 2.0 twice";
     fields.bad(value.span(), message.to_owned(), label, help);
     None
 }

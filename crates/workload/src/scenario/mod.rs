@@ -1,7 +1,7 @@
 //! Scenario files: a workload, or several, with the machine, the kernel and the groups they run in.
 //!
-//! TOML; `docs/scenario.md` is the reference. Whatever the file does not say is `None` here, so that whoever runs the
-//! scenario has the defaults and the command line's word goes before both.
+//! Files are TOML; `docs/scenario.md` is the reference. A key that the file does not have is `None` here, so that
+//! callers can apply the command line and the defaults.
 //!
 //! ```
 //! use vruntime_workload::scenario;
@@ -91,9 +91,9 @@ pub enum Preempt {
     /// it does what `None` does.
     #[default]
     Voluntary,
-    /// `PREEMPT_LAZY` (6.13 on): inside a call only from the next tick on; simulated calls are shorter than a tick. And
-    /// a CPU that runs a fair task is not interrupted for another one: it notices when it leaves the kernel next, at
-    /// the tick if not before.
+    /// `PREEMPT_LAZY` (6.13+): a call is preempted only from the next tick on, and simulated calls are shorter than a
+    /// tick. A CPU that runs a fair task is not interrupted for another fair task: it reschedules when it next leaves
+    /// the kernel, at the tick at the latest.
     Lazy,
     /// `PREEMPT` (full): anywhere in a system call; the rest of the call is done when the task runs again.
     Full,
@@ -118,13 +118,13 @@ impl Preempt {
 /// What switches, interrupts and the like cost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// The profile to begin with: `default`, `zero`, `vm`, `emulated`. Its name is checked by whoever has the profiles.
+    /// The initial profile: `default`, `zero`, `vm`, `emulated`. The owner of the profiles checks the name.
     pub profile: Option<Spanned<String>>,
     /// Single costs, checked there too.
     pub values: Vec<Setting>,
 }
 
-/// A name and a number, checked by whoever knows the names.
+/// A name and a number. The owner of the names checks them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// The name, and where it stands.
@@ -173,7 +173,7 @@ pub struct Scenario {
     pub workload: Workload,
     /// Where everything of the workload was written.
     pub places: SourceMap,
-    /// The CPUs that groups, and changes of groups, name, for whoever knows which there are.
+    /// The CPUs that groups, and changes of groups, name, for a check against the machine.
     pub cpus: Vec<Spanned<Vec<u32>>>,
     /// What is probably not what was meant.
     pub warnings: Vec<Error>,
@@ -186,7 +186,7 @@ impl Scenario {
     }
 }
 
-/// Reads a scenario. `name` is what messages call it; `loader` reads the rt-app files it names.
+/// Reads a scenario. `name` is its name in messages. `loader` reads the rt-app files that it names.
 ///
 /// # Errors
 /// The text is not UTF-8 or not TOML, a key is unknown, a value is of the wrong type or out of its range, a file
@@ -362,9 +362,9 @@ fn overridden(fields: &mut Fields<'_, '_>, features: &[(&str, Range<usize>)]) {
     for (index, (name, span)) in features.iter().enumerate() {
         let other = name.strip_prefix("NO_").map_or_else(|| format!("NO_{name}"), str::to_owned);
         if features[index + 1..].iter().any(|(later, _)| *later == other) {
-            let message = format!("`{name}` has no effect: `{other}` comes after it");
+            let message = format!("`{name}` has no effect: `{other}` overrides it");
             let error = fields.problems.new_error(span.clone(), message, "this one is turned round");
-            fields.warn(error.with_help("leave one of them out"));
+            fields.warn(error.with_help("leave one out"));
         }
     }
 }

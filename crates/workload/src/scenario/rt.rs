@@ -5,7 +5,7 @@ use toml::de::DeValue;
 use super::fields::{Fields, Value};
 use crate::program::{RtBandwidth, RtRuntime};
 
-/// What a table says; none if it says nothing, or it is wrong, which has been told then.
+/// Reads a table. None if it is empty, or wrong, which is then reported.
 pub(super) fn parse(fields: &mut Fields<'_, '_>) -> Option<RtBandwidth> {
     let (runtime_value, period_value) = (fields.get("rt_runtime"), fields.get("rt_period"));
     let runtime = runtime_value.and_then(|value| runtime(fields, value));

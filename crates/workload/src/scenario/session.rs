@@ -18,7 +18,7 @@ pub(super) fn name(fields: &mut Fields<'_, '_>) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// Reads what is said of the sessions that the tasks are in.
+/// Reads the settings of the tasks' sessions.
 pub(super) fn parse_all(problems: &mut Problems, value: &Value<'_>, sessions: &mut [Session]) {
     let DeValue::Table(table) = value.get_ref() else {
         Fields::new(problems, "[sessions.\"name\"]", value).finish();

@@ -45,13 +45,12 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
     let short = short.into_iter().flatten().collect::<Vec<Op>>();
     if let (Some(written), false) = (written, short.is_empty()) {
         let message = "this task has both `steps` and the short form".to_owned();
-        let help =
-            "write what `run`, `sleep` and `exec` say as steps: steps = [{ run = \"1ms\" }, { sleep = \"4ms\" }]";
+        let help = "write `run`, `sleep` and `exec` as steps: steps = [{ run = \"1ms\" }, { sleep = \"4ms\" }]";
         fields.bad(written.span(), message, "expected one of them", help);
     }
     if let (Some(value), Some(_), Some(_)) = (fields.get("sleep"), sleep, period) {
         let message = "this task has both `sleep` and `period`".to_owned();
-        let help = "`sleep` counts from the end of the work, `period` from one beginning of the work to the next: keep one of them";
+        let help = "`sleep` counts from the end of the work, `period` from one start of the work to the next: keep one";
         fields.bad(value.span(), message, "expected one of them", help);
     }
     if let (Some(value), Some(_), None, None) = (fields.get("period"), period, written, run) {

@@ -14,7 +14,8 @@ const HUNDRED: u64 = 10_000;
 /// What a group has without any.
 pub(super) const NONE: Clamps = Clamps { min: 0, max: SCALE as u32 };
 
-/// What a group says, beside what it had before; none if it says nothing, or it is wrong, which has been told then.
+/// Reads the clamps of a group over its earlier ones. None if there are none, or if they are wrong, which is then
+/// reported.
 pub(super) fn parse(fields: &mut Fields<'_, '_>, path: &str, before: Clamps) -> Option<Clamps> {
     let value = fields.get("uclamp")?;
     if !matches!(value.get_ref(), DeValue::Table(_)) {
@@ -36,7 +37,7 @@ pub(super) fn parse(fields: &mut Fields<'_, '_>, path: &str, before: Clamps) -> 
         let error = fields
             .problems
             .new_error(value.span(), message, "the upper bound holds")
-            .with_help("the kernel accepts both, and lets nobody have more than the upper one");
+            .with_help("the kernel accepts both, and then applies the upper one");
         fields.warn(error);
     }
     Some(clamps)

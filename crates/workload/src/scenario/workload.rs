@@ -28,8 +28,8 @@ pub(super) struct Added {
     pub(super) warnings: Vec<Error>,
 }
 
-/// Reads one `[[workload]]` and adds its tasks. An error in the workload's own file comes back as it is: it has its
-/// own text.
+/// Reads one `[[workload]]` and adds its tasks. Returns an error in the workload's own file unchanged: it has its own
+/// text.
 pub(super) fn parse(
     problems: &mut Problems,
     value: &Value<'_>,
@@ -99,7 +99,7 @@ pub(super) fn parse(
     Ok(Some(Added { duration: read.workload.duration, warnings: read.warnings }))
 }
 
-/// Where a workload comes from.
+/// The source of a workload.
 enum Content<'a> {
     /// This file, named there.
     File(&'a str, Range<usize>),
@@ -110,7 +110,7 @@ enum Content<'a> {
 }
 
 impl Content<'_> {
-    /// What it is; none if the file cannot be read, which is told as a problem.
+    /// Reads it. None if the file cannot be read, which is reported as a problem.
     fn read(self, problems: &mut Problems, loader: &mut Loader<'_>, options: &Options) -> Result<Option<Read>, Error> {
         Ok(Some(match self {
             Self::File(path, span) => match loader(Path::new(path)) {
@@ -136,8 +136,8 @@ impl Content<'_> {
     }
 }
 
-/// Whether so many copies of a workload, in a group `depth` levels below the root, have room among what is there, which
-/// they are counted with; if not, that is told as a problem.
+/// Whether this many copies of a workload, in a group `depth` levels below the root, fit in, and counts them. Otherwise
+/// reports a problem.
 fn has_room(
     problems: &mut Problems,
     merged: &mut Merged,

@@ -225,7 +225,7 @@ fn frequencies_of_a_machine() {
     }
     let text = format!("[[machine.frequency]]\ncpus = [0]\nmhz = [800]\n{TASK}");
     let error = scenario::parse("dir/test.toml", text.as_bytes(), &Options::default(), &mut files).unwrap_err();
-    assert_eq!(error.message(), "[machine] has frequencies, but nobody who chooses one");
+    assert_eq!(error.message(), "[machine] has frequencies, but no governor");
 }
 
 #[test]
@@ -593,9 +593,9 @@ fn waits_that_nobody_ends_are_warned_of() {
         let found = vruntime_workload::check::check(&scenario.workload, &scenario.places);
         found.iter().map(|error| error.message().to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(found("{ wait_event = \"q\" }"), ["nobody brings an event to wait queue `q`"]);
+    assert_eq!(found("{ wait_event = \"q\" }"), ["no task wakes wait queue `q`"]);
     assert_eq!(found("{ wait_event = \"q\" }, { wake_up = \"q\", events = 0 }").len(), 1);
-    assert_eq!(found("{ wait_for_completion = \"c\" }"), ["nobody completes `c`"]);
+    assert_eq!(found("{ wait_for_completion = \"c\" }"), ["no task completes `c`"]);
     assert_eq!(found("{ wait_event = \"q\", timeout = \"1ms\" }"), Vec::<String>::new());
     assert_eq!(found("{ wake_up = \"q\" }, { wait_event = \"q\" }"), Vec::<String>::new());
 }
@@ -687,7 +687,7 @@ fn two_tasks_of_one_name_are_warned_of() {
 fn features_that_are_turned_round_are_warned_of() {
     let scenario = read(&format!("features = [\"WA_BIAS\", \"NO_RUN_TO_PARITY\", \"NO_WA_BIAS\"]\n{TASK}"));
     let told: Vec<_> = scenario.warnings.iter().map(|warning| (warning.message(), warning.location())).collect();
-    assert_eq!(told, [("`WA_BIAS` has no effect: `NO_WA_BIAS` comes after it", Some((1, 13)))]);
+    assert_eq!(told, [("`WA_BIAS` has no effect: `NO_WA_BIAS` overrides it", Some((1, 13)))]);
 }
 
 #[test]

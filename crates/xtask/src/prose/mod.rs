@@ -27,6 +27,9 @@ pub(crate) struct Prose {
     /// Print the counts only
     #[arg(long)]
     counts: bool,
+    /// Print only the counts of another folder of the project, such as a worktree of an earlier commit
+    #[arg(long, value_name = "DIR", conflicts_with = "update")]
+    of: Option<PathBuf>,
     /// Lower the allowed numbers in crates/xtask/prose.txt to what is found
     #[arg(long)]
     update: bool,
@@ -35,6 +38,10 @@ pub(crate) struct Prose {
 impl Prose {
     pub(crate) fn run(&self) -> miette::Result<()> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        if let Some(other) = &self.of {
+            print_measures(&check(other)?);
+            return Ok(());
+        }
         let checked = check(&root)?;
         let is_wanted = |finding: &&Finding| self.only.as_ref().is_none_or(|only| finding.path.starts_with(only));
         if !self.counts {
@@ -42,10 +49,7 @@ impl Prose {
                 println!("{finding}");
             }
         }
-        println!("{}", Measure::HEAD);
-        for (group, measure) in &checked.measures {
-            println!("{}", measure.row(group));
-        }
+        print_measures(&checked);
         let allowed = Counts::read(&root.join(ALLOWED))?;
         let found = checked.counts();
         if self.update {
@@ -59,6 +63,13 @@ impl Prose {
             [] => Ok(()),
             above => Err(miette!("more findings than {ALLOWED} allows:\n{}", above.join("\n"))),
         }
+    }
+}
+
+fn print_measures(checked: &Checked) {
+    println!("{}", Measure::HEAD);
+    for (group, measure) in &checked.measures {
+        println!("{}", measure.row(group));
     }
 }
 

@@ -1,4 +1,4 @@
-//! The rules: words that are not used, and lengths.
+//! The rules: words to avoid, and lengths.
 
 use std::fmt;
 

@@ -14,12 +14,12 @@ use crate::args::Bisect;
 use crate::input::{self, Input};
 use crate::plan::{Plan, machine_words, plan};
 use crate::simulate::{self, Job};
-use crate::{Ended, located, output};
+use crate::{Ended, error_place, output};
 
 pub(crate) fn bisect(bisect: &Bisect) -> miette::Result<Ended> {
     if !input::is_workload(&bisect.file) {
         let help =
-            "give an rt-app file, a scenario or an example; a trace can be made one with `vruntime trace workload`";
+            "give an rt-app file, a scenario or an example; `vruntime trace workload` makes a scenario of a trace";
         return Err(miette!(help = help, "{} is a trace", bisect.file.display()));
     }
     let figure = bisect.metric.as_deref().map(figure).transpose()?;
@@ -104,7 +104,7 @@ impl Runner for Runs<'_> {
             .flat_map(|kernel| seeds().map(|seed| Job::new(&self.input.workload, config(kernel, seed), kernel.name)))
             .collect();
         let done =
-            simulate::all(&jobs).into_iter().map(|run| run.map_err(|failure| located::report(self.input, failure)));
+            simulate::all(&jobs).into_iter().map(|run| run.map_err(|failure| error_place::report(self.input, failure)));
         let done = done.collect::<miette::Result<Vec<_>>>()?;
         let of_kernels = done.chunks(usize::from(self.seeds)).map(|runs| {
             let results: Vec<Results> = runs.iter().map(|run| run.results.clone()).collect();
@@ -152,7 +152,7 @@ fn answer(bisect: &Bisect, figure: &Figure, found: &Found, to: &Kernel) -> Strin
         bisect.to
     );
     if total.abs() <= noise || !figure.matters(found.from.mean(), found.to.mean()) {
-        return format!("{moved} The difference is within what seeds move, or too small to matter.");
+        return format!("{moved} The difference is within the spread of the seeds, or too small to matter.");
     }
     if found.together.is_empty() {
         return format!("{moved} No set of differences was found that explains it.");

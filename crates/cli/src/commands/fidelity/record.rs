@@ -19,7 +19,7 @@ use super::Files;
 use crate::args::{Fidelity, Suite};
 use crate::commands::leave;
 use crate::commands::real::results_of;
-use crate::places::Places;
+use crate::output_paths::OutputPaths;
 use crate::{complaint, interrupt, output};
 
 /// How much of the suite, and how often.
@@ -109,12 +109,9 @@ pub(super) fn record(folder: &Path, known: &Files, fidelity: &Fidelity) -> miett
     let folder = folder.join(format!("linux-{}", crate::plan::series(&host.kernel)));
     let files: Vec<String> = suite.values().map(|file| format!("{}.json", file.name)).collect();
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
-    Places::default().folder("--record", Some(&folder), &files).check()?;
+    OutputPaths::default().folder("--record", Some(&folder), &files).check()?;
     if host.preempt.is_none() {
-        output::note(&format!(
-            "the recordings do not say the preemption model, which is not known: {}",
-            host.preempt_from
-        ));
+        output::note(&format!("the preemption model of the recordings is unknown: {}", host.preempt_from));
     }
     let extent = fidelity.suite.extent();
     let time = suite.len() as u64 * u64::from(extent.runs) * extent.seconds;
@@ -173,7 +170,7 @@ fn own(paths: &[PathBuf]) -> miette::Result<Vec<(String, ScenarioFile)>> {
         let file = path.display().to_string();
         let bytes = crate::input::contents(path, "name an rt-app file")?;
         let plain = |error: serde_json::Error| {
-            let help = "a recording holds an rt-app file as plain JSON: no comments, no commas before closing brackets, no TOML";
+            let help = "a recording needs an rt-app file in plain JSON: without comments and without commas before closing brackets";
             miette!(help = help, "{file}: {error}")
         };
         let has_workload = serde_json::from_slice::<Value>(&bytes).map_err(plain)?.get("workload").is_some();
@@ -188,7 +185,7 @@ fn own(paths: &[PathBuf]) -> miette::Result<Vec<(String, ScenarioFile)>> {
             return Err(miette!(help = "it becomes a file's name", "{file}: `{name}` is no name for a scenario"));
         }
         if let Some((other, _)) = own.iter().find(|(_, scenario)| scenario.name == name) {
-            let help = "rename one of them: recordings are files of these names";
+            let help = "rename one of the two: recordings are files with these names";
             return Err(miette!(help = help, "{other} and {file} are both called `{name}`"));
         }
         own.push((file, ScenarioFile { name, cpus: 1, suite: None, groups, workload }));
@@ -246,7 +243,7 @@ fn suite(
     larger.retain(|name| !suite.contains_key(name));
     if !larger.is_empty() {
         let names: Vec<String> = larger.into_iter().collect();
-        let there = if cpus == 1 { "one CPU that there is".to_owned() } else { format!("{cpus} CPUs that there are") };
+        let there = if cpus == 1 { "an existing CPU".to_owned() } else { format!("{cpus} CPUs that there are") };
         output::note(&format!("for more than the {there}, and left out: {}", names.join(", ")));
     }
     Ok(suite)
@@ -456,7 +453,7 @@ mod tests {
         }
     }
 
-    /// As the command simulates it: all of its second, and nobody waits for what never comes before that is over.
+    /// Simulates it as the command does: its whole second, and every wait ends before.
     fn simulated(name: &str, recording: recording::Recording, fidelity: &Fidelity) {
         let Scenario { input, plan, .. } =
             super::super::scenario(recording, "6.12", fidelity, None).unwrap_or_else(|e| panic!("{name}: {e}"));

@@ -42,35 +42,34 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
     let overhead = Overhead::new()?;
     Ok(Reproduced {
         name: "cpurc".to_owned(),
-        title: "A kernel is compiled beside two infinite loops on two CPUs, and is guaranteed 10 to 100 % of the machine: what does it get, \
-                and what does the controller cost?"
+        title: "A kernel is compiled beside two infinite loops on two CPUs, with a guarantee of 10 to 100 % of the machine. Measured: the \
+            share it gets, and the cost of the controller."
             .to_owned(),
         document: DOCUMENT.to_owned(),
         tables: vec![accuracy.table(), overhead.table()],
         charts: vec![accuracy.chart(), overhead.chart()],
         claims: [accuracy.claims(), vec![overhead.claim()], parts].concat(),
         findings: vec![
-            "Two features of our 2.6.15-cpurc are not the document's (CPU_RC_TICK, CPU_RC_WAITING): without them it misses the shares by as \
-             much as the published figures do. docs/cpurc.md tells why."
+            "Our 2.6.15-cpurc has two features that the document lacks (CPU_RC_TICK, CPU_RC_WAITING). Without them it misses the shares by \
+             as much as the published figures do. docs/cpurc.md explains why."
                 .to_owned(),
-            "What the kernel does for a compiler (pages, files) is part of its user time here, so that Sys is only switches, forks and the like: \
-             compare the sums."
+            "Kernel work for a compiler (pages, files) is part of its user time here. Sys has only switches, forks and similar work, so compare the sums."
                 .to_owned(),
         ],
         method: vec![
-            "Accuracy, simulated: scenarios/history/cpurc.toml (HZ=1000) and cpurc-today.toml, with the share of each row; from the start of \
-             the compilation, 3 s after the loops', to its end. %CPU is its user and system time by that."
+            "Accuracy, simulated: scenarios/history/cpurc.toml (HZ=1000) and cpurc-today.toml, with the share of each row, from the start of \
+             the compilation (3 s after the loops) to its end. %CPU is its user and system time in this interval."
                 .to_owned(),
             format!(
-                "Overhead: as in ctxsw, {CALLS} calls of each benchmark and kernel, {ROUNDS} rounds in turns. Everybody is in the default \
-                 class, as lat_ctx was."
+                "Overhead: as in ctxsw, {CALLS} calls of each benchmark and kernel, {ROUNDS} rounds in turns. All tasks are in the default \
+                 class, as in lat_ctx."
             ),
             overhead.counted.method(),
         ],
     })
 }
 
-/// What the compilation gets, a row for each of [`KERNBENCH`].
+/// CPU time of the compilation, a row for each of [`KERNBENCH`].
 struct Accuracy {
     /// With guarantees.
     ours: Vec<Row>,
@@ -112,7 +111,7 @@ impl Accuracy {
     fn chart(&self) -> Chart {
         let percents = |rows: &[Row]| rows.iter().map(|row| row.percent).collect::<Vec<f64>>();
         Chart {
-            title: "What the compilation gets".to_owned(),
+            title: "CPU time of the compilation".to_owned(),
             y: "% of one CPU".to_owned(),
             x: "share, %".to_owned(),
             lines: true,
@@ -212,7 +211,7 @@ impl Overhead {
 
     fn chart(&self) -> Chart {
         Chart {
-            title: "lat_ctx: with the controller, as a part of without".to_owned(),
+            title: "lat_ctx with the controller, relative to without".to_owned(),
             y: "2.6.15 = 1".to_owned(),
             x: "N".to_owned(),
             lines: true,
@@ -245,7 +244,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// The scenario with so many per cent for the compilation, and the rest for the loops.
+/// Returns the scenario with `share` percent for the compilation, and the rest for the loops.
 fn shared(mut workload: Workload, share: u32) -> Workload {
     for group in &mut workload.groups {
         let part = match group.path.as_str() {
@@ -289,7 +288,7 @@ fn parts() -> miette::Result<Vec<Claim>> {
     };
     let (with, without) = (turn_ms(&[])?, turn_ms(&["NO_CPU_RC_HUNGRY"])?);
     let hungry = Claim::new(
-        "hungry detection: a class that sleeps is not taken for hungry, and the others keep their slices",
+        "hungry detection: a class that sleeps does not count as hungry, and other classes keep their slices",
         with > 4.0 * without,
         format!("turns of a loop beside it {with:.1} ms on average, {without:.1} ms without"),
     );
@@ -309,7 +308,7 @@ fn parts() -> miette::Result<Vec<Claim>> {
     Ok(vec![hungry, scaling, requeueing])
 }
 
-/// Classes below the root with such guarantees, and so many tasks of a program in each.
+/// Returns classes below the root with these guarantees, and the tasks of each.
 fn classes(guarantees: &[u32], tasks: Vec<(Vec<Op>, usize, usize)>) -> Workload {
     let root = Group { path: "/".to_owned(), ..Group::default() };
     let class = |(index, &percent): (usize, &u32)| Group {

@@ -17,12 +17,12 @@ const PIPE_TEST: &str = "pipe-test";
 const MESSAGING: &str = "hackbench 50";
 /// Rows of the document's table.
 const RUNS: usize = 10;
-/// Each of ours is the mean of so many turns.
+/// The number of turns whose mean is one of our values.
 const TURNS: usize = 5;
 /// Calls of a script.
 const CALLS: usize = 30_000;
 
-/// Knobs of 6.12 may cost so much more than constants.
+/// The allowed cost of 6.12's knobs over constants.
 const KNOBS_MOST: f64 = 0.01;
 
 // What is measured, by its place in `Measured`: first `lat_ctx`, then `pipe-test`.
@@ -53,8 +53,8 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
     let measured = Measured::new()?;
     Ok(Reproduced {
         name: "ctxsw".to_owned(),
-        title: "Two processes that hand each other a byte: what a context switch costs under O(1), under the first CFS with knobs, and with \
-                the knobs made constants."
+        title: "Two processes pass a byte to each other. Measured: the cost of a context switch under O(1), under the first CFS with knobs, \
+            and with constants instead of knobs."
             .to_owned(),
         document: DOCUMENT.to_owned(),
         tables: vec![measured.lat_ctx_table(), measured.others_table(), measured.hackbench_table()],
@@ -142,7 +142,7 @@ impl Measured {
             vec![what.to_owned(), published, self.median_ns(knobs), self.instructions(knobs), time, count]
         };
         table(
-            "The same for vruntime's 6.12, and pipe-test (published: microseconds a loop of two switches, all told; ours a switch)",
+            "vruntime's 6.12, and pipe-test (published: microseconds for a loop of two switches; ours: for one switch)",
             &["", "published", "knobs: ns", "instructions", "constants: ns", "instructions"],
             1,
             vec![
@@ -171,7 +171,7 @@ impl Measured {
     fn lat_ctx_chart(&self) -> Chart {
         let (_, published) = SUMMARY_US[0];
         Chart {
-            title: "lat_ctx: a switch, as a part of 2.6.22's".to_owned(),
+            title: "lat_ctx: a switch relative to 2.6.22's".to_owned(),
             y: "2.6.22 = 1".to_owned(),
             labels: ["2.6.22 (O(1))", "2.6.23, knobs", "2.6.23, constants"].map(str::to_owned).to_vec(),
             series: vec![
@@ -213,8 +213,8 @@ impl Measured {
         let [our_o1, our_cfs] = &self.hackbench;
         vec![
             format!(
-                "Constants against knobs: published {average} on average, {least} of the least, {greatest} of the greatest; here {}. The knobs \
-                 are fields of one structure, read where they are needed; next to what else a switch does, that is little on a machine of today.",
+                "Constants against knobs: published {average} on average, {least} of the least, {greatest} of the greatest; here {}. The \
+                 knobs are fields of one structure. On a current machine, reading them is a small part of a switch.",
                 self.more(CONSTANTS, KNOBS)
             ),
             format!(
@@ -233,16 +233,15 @@ impl Measured {
     fn method(&self) -> Vec<String> {
         vec![
             format!(
-                "Times: the benchmark is simulated on one CPU (HZ=250), and what its scheduler is asked to do is written down, {CALLS} calls \
-                 of wake, schedule and tick. The same calls are made to the scheduler alone; it must decide as it did. The columns take \
-                 turns, pinned to one CPU, {} rounds after one to warm up; a row is the mean of {TURNS}. Time is CPU time of that thread.",
+                "Times: the benchmark is simulated on one CPU (HZ=250), and its {CALLS} calls of wake, schedule and tick are recorded. The \
+                 scheduler alone then receives the same calls, and must decide as before. The columns take turns, pinned to one CPU, for {} \
+                 rounds after one for warm-up; a row is the mean of {TURNS}. Time is CPU time of this thread.",
                 RUNS * TURNS
             ),
             self.counted.method(),
-            "Knobs and constants have the same values, and so decide the same; each is a type that only these measurements use, so that the \
-             compiler treats them alike. Features are switches in memory on both sides.".to_owned(),
-            "hackbench: the whole machine is simulated, with the default costs, which are those of a machine of today; the document \
-             does not say what its machine was."
+            "Knobs and constants have the same values, and so the decisions are equal. Each is a type that only these measurements use, so \
+             the compiler treats both alike. Features are switches in memory on both sides.".to_owned(),
+            "hackbench: the whole machine is simulated, with the default costs of a current machine. The document does not describe its machine."
                 .to_owned(),
         ]
     }

@@ -17,15 +17,15 @@ const MESSAGING: &str = "hackbench -pipe 1 process 4000";
 /// The whole of it is simulated only so far: what is counted is the same at any length.
 const SIMULATED_NS: u64 = 500_000_000;
 const DEPTHS: [usize; 3] = [0, 3, 30];
-/// The nearest to the document's kernel, and a recent one; and what is measured natively: under 6.12 messages of
-/// hackbench gather, so that it hardly switches.
+/// The nearest to the document's kernel, and a recent one. Under 6.12, messages of hackbench gather and hardly switch,
+/// so another benchmark is measured.
 const KERNELS: [&str; 2] = ["3.10", "6.12"];
 const MEASURED: [&str; 2] = [MESSAGING, "lat_ctx -s 0 20"];
 /// Calls of a script, and rounds.
 const CALLS: usize = 30_000;
 const ROUNDS: usize = 40;
 
-/// Counted by the scheduler, and told by the events: away from tasks of the deepest group, and how many of these went
+/// Counts of the scheduler and of the events: switches away from tasks of the deepest group, and how many of these went
 /// idle.
 struct Counts {
     kernel: &'static str,
@@ -40,8 +40,8 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
     let measured = Measured::new()?;
     Ok(Reproduced {
         name: "group-switches".to_owned(),
-        title: "Counting the switches away from the tasks of every group, and of all groups they are in: what does it cost when groups \
-                are nested, and what does the nesting?"
+        title: "Switches away from tasks are counted for each group and its ancestors. Measured: the cost of counting in nested groups, and \
+            the cost of nesting."
             .to_owned(),
         document: DOCUMENT.to_owned(),
         tables: vec![measured.costs_table(), measured.nesting_table(), counts_table(&counts)],
@@ -139,7 +139,7 @@ impl Measured {
             [vec![format!("{} deep", DEPTHS[depth]), published], ours(0).to_vec(), ours(1).to_vec()].concat()
         });
         table(
-            "A switch where groups are nested, as so many times one in the root (published: the whole benchmark)",
+            "A switch in nested groups, relative to one in the root (published: the whole benchmark)",
             &["groups", "published", "3.10: time", "instructions", "6.12: time", "instructions"],
             1,
             rows.collect(),
@@ -153,7 +153,7 @@ impl Measured {
             [0, 1, 2].map(|depth| self.time_ratio(Self::at(0, depth, counting), root))
         };
         Chart {
-            title: "A switch, as a part of one in the root without counting".to_owned(),
+            title: "A switch, relative to one in the root without counting".to_owned(),
             y: "root, off = 1".to_owned(),
             x: "levels of groups".to_owned(),
             labels: DEPTHS.map(|depth| depth.to_string()).to_vec(),
@@ -204,21 +204,21 @@ impl Measured {
         let deeper_us = (deep - root) / 1e3;
         vec![
             format!(
-                "The published benchmark takes {:.1} us of CPU time a message in the root, all told (4 CPUs, 1.6 million messages). A \
-                 switch 30 deep takes {:.2} us more than one in the root here under 3.10, so with one switch a message ours would add \
-                 {:.0} % to it; the published 30 levels add {:.0} %.",
+                "The published benchmark takes {:.1} us of CPU time for a message in the root (4 CPUs, 1.6 million messages). Under 3.10, a \
+                 switch 30 levels deep takes {:.2} us more here than one in the root. With one switch for a message, this adds {:.0} %; the \
+                 published 30 levels add {:.0} %.",
                 message_us(),
                 deeper_us,
                 100.0 * deeper_us / message_us(),
                 (published_to_root(2) - 1.0) * 100.0
             ),
-            "What a switch pays below the root: its group's entity to be asked for, and what has passed to be noted for the levels above, at which \
-             nothing happens while others of the group are queued: they are told later, all at once, to the bit the same. What grows with the depth is \
-             that each begins a new period of its averages once a millisecond, and is looked at each tick."
+            "A switch below the root picks the group's entity, and defers the update of the levels above, where nothing changes while other \
+             tasks of the group are queued. The deferred update is one batch with bit-identical results. Two costs grow with the depth: each \
+             level begins a new period of its averages once a millisecond, and each tick visits it."
                 .to_owned(),
-            "The document's hook walks from the task's group up to the root at each switch and counts in every group. Ours counts in the task's \
-             own group only, whatever the depth, and whoever reads adds up the tree: so what it costs does not grow with the depth. Under the \
-             root it counts, too, where the document's pays just a branch."
+            "The document's hook walks from the task's group to the root at each switch and counts in every group. Ours counts in the task's \
+             own group only, and a reader sums up the tree, so the cost does not grow with the depth. In the root ours counts, too, where \
+             the document's takes only a branch."
                 .to_owned(),
         ]
     }
@@ -227,11 +227,11 @@ impl Measured {
         vec![
             format!(
                 "Times: as in ctxsw. {CALLS} calls of a simulated run on one CPU, made to the scheduler alone, {ROUNDS} rounds in turns; \
-                 differences and ratios are medians of those of each round."
+                 differences and ratios are medians over the rounds."
             ),
             self.counted.method(),
-            "The published seconds are of the whole benchmark: reading and writing pipes, system calls and caches are in both sides there, \
-             and make every ratio smaller than the scheduler's own."
+            "The published seconds are of the whole benchmark. Pipes, system calls and caches are part of both sides, so every ratio is \
+             smaller than the scheduler's own."
                 .to_owned(),
         ]
     }
@@ -259,8 +259,8 @@ fn counts_table(counts: &[Counts]) -> FigureTable {
         ]
     });
     table(
-        "Switches counted by the scheduler and told by the trace (simulated, 4 CPUs, the benchmark's first 500 ms)",
-        &["kernel", "root: counted", "traced", "deepest: counted", "traced", "of them to idle"],
+        "Switches as counted by the scheduler and as in the trace (simulated, 4 CPUs, the benchmark's first 500 ms)",
+        &["kernel", "root: counted", "traced", "deepest: counted", "traced", "to the idle task"],
         1,
         rows.collect(),
     )

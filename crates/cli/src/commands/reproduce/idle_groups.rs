@@ -18,7 +18,7 @@ const GROUPS_MANY: usize = 10_000;
 const ROUNDS: usize = 11;
 /// Instructions are counted between these instants of the run, nanoseconds: making the groups is over then.
 const COUNTED_NS: [u64; 2] = [10_000_000, 40_000_000];
-/// Idle groups may cost so much more of our own time.
+/// The allowed cost of idle groups in our own time.
 const OWN_MOST: f64 = 1.01;
 
 /// The scenario, without its idle groups and with them.
@@ -62,8 +62,8 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
     let own = OwnGrowth::new("3.12")?;
     Ok(Reproduced {
         name: "idle-groups".to_owned(),
-        title: "A thousand tasks that wake each millisecond on 8 CPUs, in the root group, beside ten thousand groups without a task: what \
-                do those cost?"
+        title: "A thousand tasks of the root group wake each millisecond on 8 CPUs, beside ten thousand groups without a task. Measured: the \
+            cost of these groups."
             .to_owned(),
         document: DOCUMENT.to_owned(),
         tables: vec![measured.top_table(), measured.walk_table()],
@@ -72,15 +72,14 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
         findings: Vec::new(),
         method: vec![
             "Simulated: scenarios/history/idle-groups.toml, 300 ms at HZ=1000, default costs; the wakers' work is the published 17.8 % \
-             of 8 CPUs. Each visit to a group costs h_load_ns. CPUs look for work each time they go idle (migration_cost_ns = 0), as the \
-             document says they did."
+             of 8 CPUs. Each visit to a group costs h_load_ns. As in the document, CPUs search for work each time they become idle (migration_cost_ns = 0)."
                 .to_owned(),
             format!(
                 "Our own time: CPU time of the simulation from its first event to its end, both sides in turns on one CPU, {ROUNDS} rounds, \
-                 the median of their ratios; instructions: counted by valgrind's callgrind from 10 to 40 ms of the run."
+                 the median of the ratios. Instructions: counted by valgrind's callgrind from 10 to 40 ms of the run."
             ),
-            "That h_load computed on demand is what the walk over all groups computes, exactly, and that it visits no idle group, is a \
-             property test: cargo test -p vruntime-sched h_load."
+            "A property test checks that h_load on demand equals the result of the walk over all groups, and that it visits no idle group: \
+             cargo test -p vruntime-sched h_load."
                 .to_owned(),
         ],
     })
@@ -197,7 +196,7 @@ impl Measured {
                 // What is owed at the end is charged to nobody any more, and what is late on one CPU moves others.
                 visits.idle > 0 && added as f64 > 0.9 * charged as f64,
                 format!(
-                    "{} visits in {} walks, {h_load_ns} ns each: {:.0} ms; what the kernel takes grew by {:.0} ms",
+                    "{} visits in {} walks, {h_load_ns} ns each: {:.0} ms; the kernel's time grew by {:.0} ms",
                     visits.idle,
                     visits.updates,
                     charged as f64 / 1e6,
@@ -208,9 +207,9 @@ impl Measured {
                 "3.12: no idle group is ever visited",
                 walks.is_none() && same,
                 format!(
-                    "{} walks over all groups; what the CPUs did with their time is {} with and without the groups",
+                    "{} walks over all groups; the CPUs' times are {} with and without the groups",
                     walks.map_or(0, |visits| visits.updates),
-                    if same { "the same to the nanosecond" } else { "not the same" }
+                    if same { "equal to the nanosecond" } else { "not equal" }
                 ),
             ),
         ]

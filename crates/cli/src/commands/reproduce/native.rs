@@ -1,9 +1,9 @@
-//! Measures the scheduler's own code: a recorded sequence of calls, made again without a machine around.
+//! Measures the scheduler's own code: calls it as in a recorded run, without a simulated machine.
 //!
-//! A benchmark is simulated once on one CPU; what its scheduler was asked to do is a script (`script`). A player
-//! (`player`) makes the same calls at the same virtual times, and is first made to show that it decides as the recorded
-//! run did. Two sides that are to be compared take turns, on one CPU of this machine (`measure`); valgrind counts their
-//! instructions (`instructions`).
+//! A benchmark is simulated once on one CPU, and the calls of its scheduler become a script (`script`). A player
+//! (`player`) repeats the calls at the same virtual times, after a check that the decisions equal those of the recorded
+//! run. Two compared sides take turns on one CPU of this machine (`measure`). valgrind counts their instructions
+//! (`instructions`).
 
 pub(super) mod instructions;
 pub(super) mod measure;
@@ -157,7 +157,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// The script of a benchmark under a kernel, at most so many calls of it; rehearsed.
+/// Returns the checked script of a benchmark under a kernel, with a bounded number of calls.
 pub(super) fn script(workload: &Workload, config: &vruntime_sim::Config, most: usize) -> miette::Result<Script> {
     let script = Script::record(workload, config, most)?;
     let knobs = script.kernel.tunables(1, script.hz);
@@ -170,7 +170,7 @@ pub(super) fn script(workload: &Workload, config: &vruntime_sim::Config, most: u
     rehearsed.map_err(|step| {
         miette::miette!(
             help = "this is a fault of vruntime, not of yours: please report it",
-            "the recorded run under {} cannot be played: at call {step} of {} somebody else runs",
+            "the recorded run under {} cannot be played: at call {step} of {} another task runs",
             script.kernel.name,
             script.steps.len()
         )

@@ -130,7 +130,7 @@ pub(super) mod group_switches {
         "Glauber Costa: \"[PATCH v3 4/6] add a new scheduler hook for context switch\", 30 May 2012 (never merged)";
 
     /// `hackbench -pipe 1 process 4000` on 4 CPUs, seconds: levels of groups, without the patches, with them, and the
-    /// difference in per cent as it is written there.
+    /// published difference in per cent.
     pub(crate) const MESSAGING_S: [(usize, f64, f64, &str); 3] =
         [(0, 4.857_700, 4.863_700, "0.12"), (3, 5.120_867, 5.113_800, "0.13"), (30, 8.829_385, 9.975_467, "12")];
 }

@@ -1,4 +1,4 @@
-//! Five threads on two clusters of four cores: nothing is to be gained by moving anybody, and yet they move.
+//! Five threads on two clusters of four cores. No migration can improve anything, but 3.17 migrates them.
 
 use std::collections::BTreeMap;
 
@@ -79,7 +79,7 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
     let migrations = Migrations::new()?;
     Ok(Reproduced {
         name: "spurious-migration".to_owned(),
-        title: "Five threads that compute, on two clusters of four cores: who should stay where he is, and is moved all the same."
+        title: "Five threads compute on two clusters of four cores. They should stay on their CPUs, but are migrated."
             .to_owned(),
         document: DOCUMENT.to_owned(),
         tables: vec![migrations.commands_table(), migrations.seeds_table()],
@@ -87,17 +87,17 @@ pub(super) fn reproduce() -> miette::Result<Reproduced> {
         claims: migrations.claims(),
         findings: Vec::new(),
         method: vec![
-            "Simulated: scenarios/history/spurious-migration.toml, 5 s at HZ=200, default costs, seeds 1 to 5. A migration is counted for \
-             the task that ran where it was made, as perf does: migration/N is the stopper of CPU N."
+            "Simulated: scenarios/history/spurious-migration.toml, 5 s at HZ=200, default costs, seeds 1 to 5. As in perf, a migration is \
+             counted for the task that ran on the CPU that made it: migration/N is the stopper of CPU N."
                 .to_owned(),
-            "Most of the published 20 are sysbench's own: its first thread makes the others and waits for them. Ours are there from the \
-             beginning. Who else runs is as the document lists it; how much they do it does not say."
+            "Most of the published 20 are sysbench's own: its first thread creates the others and waits for them. Ours exist from the \
+             beginning. The other tasks are those of the document, which does not state their load."
                 .to_owned(),
         ],
     })
 }
 
-/// Who moved tasks: a row for each of [`KERNELS`], a column a seed.
+/// The tasks that moved others: a row for each of [`KERNELS`], a column for each seed.
 struct Migrations(Vec<Vec<Commands>>);
 
 impl Migrations {
@@ -131,7 +131,7 @@ impl Migrations {
         self.0[kernel].iter().map(Commands::by_stopper).collect()
     }
 
-    /// Those of the document, and who else moves tasks here.
+    /// Returns the commands of the document, and others that move tasks here.
     fn commands(&self) -> Vec<&str> {
         let mut names: Vec<&str> = COMMANDS.iter().map(|row| row.0).collect();
         for name in (0..KERNELS.len()).flat_map(|kernel| self.first(kernel).counts.keys()) {
@@ -157,7 +157,7 @@ impl Migrations {
             rows.push([vec![name.to_owned()], cells.to_vec()].concat());
         }
         table(
-            "Samples of sched:sched_migrate_task in 5 s, and per cent of them by the command that was running (ours: seed 1)",
+            "Samples of sched:sched_migrate_task in 5 s, and the percentage of each running command (ours: seed 1)",
             &["command", "before: published", "3.17", "after: published", "3.18", "6.12"],
             1,
             rows,
@@ -187,7 +187,7 @@ impl Migrations {
         let charted = COMMANDS.iter().filter_map(|&(name, before, _)| Some((name, before?)));
         let ours = |name: &str| *self.first(0).counts.get(name).unwrap_or(&0) as f64;
         Chart {
-            title: "Who moved a task, before the change".to_owned(),
+            title: "Tasks that migrated others, before the change".to_owned(),
             y: "migrations in 5 s".to_owned(),
             labels: charted.clone().map(|(name, _)| name.to_owned()).collect(),
             series: vec![
@@ -204,9 +204,9 @@ impl Migrations {
         let over = |counts: &[u64]| format!("{} over {SEEDS} seeds", range(counts));
         vec![
             Claim::new(
-                "3.17: at least 300 migrations, most of them by migration/N",
+                "3.17: at least 300 migrations, most by migration/N",
                 before.iter().zip(&pushed).all(|(all, pushed)| *all >= 300 && 2 * pushed > *all),
-                format!("{}, {} of them by migration/N, over {SEEDS} seeds", range(&before), range(&pushed)),
+                format!("{}, {} by migration/N, over {SEEDS} seeds", range(&before), range(&pushed)),
             ),
             Claim::new("3.18: at most 20", after.iter().all(|&count| count <= 20), over(&after)),
             Claim::new("6.12: at most 10", today.iter().all(|&count| count <= 10), over(&today)),

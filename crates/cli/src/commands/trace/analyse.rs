@@ -1,4 +1,4 @@
-//! `vruntime trace analyse`: what a trace says of delays, of who caused them, of idle CPUs, migrations and groups.
+//! `vruntime trace analyse`: delays and their causes, idle CPUs, migrations and groups of a trace.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use super::COUNTS_FOR_TIME;
 use crate::args::TraceAnalyse;
 use crate::commands::analyses::{Machine, asked, check};
 use crate::commands::html;
-use crate::places::Places;
+use crate::output_paths::OutputPaths;
 use crate::trace_file::{ROUND, cgroups, explain, open};
 use crate::{Ended, interrupt, output, tables};
 
-/// Rows of a table if nobody says how many.
+/// The default number of rows of a table.
 const USUAL_ROWS: usize = 25;
 
 pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
     let inputs = std::iter::once(&arguments.file).chain(&arguments.cgroups);
-    arguments.reports.places(Places::default().reads(inputs)).check()?;
+    arguments.reports.output_paths(OutputPaths::default().reads(inputs)).check()?;
     let mut chosen = asked(&arguments.what, arguments.each_task)?;
     if arguments.reports.html.is_some() && arguments.what.is_empty() {
         chosen = html::watch(Some(chosen));
@@ -30,10 +30,10 @@ pub(super) fn analyse(arguments: &TraceAnalyse) -> miette::Result<Ended> {
         if arguments.what.is_empty() {
             kinds.extend([AnalysisKind::Groups, AnalysisKind::Throttling]);
         } else if !kinds.iter().any(|kind| kind.tells_groups() || *kind == AnalysisKind::IdleWhileWaiting) {
-            let help = "ask for groups, throttling, critical-path or idle-while-waiting, too, or leave --cgroups out";
+            let help = "request groups, throttling, critical-path or idle-while-waiting, too, or leave --cgroups out";
             return Err(miette!(
                 help = help,
-                "nothing that is asked for is about groups or affinities, of which --cgroups tells"
+                "no requested analysis needs groups or affinities, which --cgroups supplies"
             ));
         }
     }

@@ -9,7 +9,7 @@ use vruntime_trace::{Record, RecordedPerfetto, RecordedText, Tracepoint};
 use super::thousands;
 use crate::args::{TraceConvert, TraceFormat};
 use crate::output_file::OutputFile;
-use crate::places::Places;
+use crate::output_paths::OutputPaths;
 use crate::trace_file::{ROUND, explain, open};
 use crate::{Ended, interrupt, output};
 
@@ -67,10 +67,12 @@ impl Writer {
     /// How much the format could not say, and what.
     fn omitted(&self) -> (u64, &'static str) {
         match self {
-            Self::Text(writer) => (writer.omitted(), "threads whose process is not written, for no event is theirs"),
+            Self::Text(writer) => {
+                (writer.omitted(), "threads whose process is not written, because they have no event")
+            }
             Self::Perfetto(writer) => (
                 writer.omitted(),
-                "events left out: their fields are not what the kernel prints, or Perfetto would refuse the file for their CPU or time",
+                "events left out: their fields are unexpected, or Perfetto would reject the file for their CPU or time",
             ),
         }
     }
@@ -91,7 +93,7 @@ fn format(out: &Path) -> miette::Result<TraceFormat> {
         Some("perfetto-trace" | "pftrace" | "pb") => Ok(TraceFormat::Perfetto),
         _ => Err(miette!(
             help = "end its name with .txt or .pftrace, or say --to text or --to perfetto",
-            "what to write, the name of {} does not say",
+            "the format of {} is unknown: its name has no known extension",
             out.display()
         )),
     }
@@ -102,7 +104,7 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
     let format = to.map_or_else(|| format(out), Ok)?;
     // `-` is no file.
     let file = Some(out.as_path()).filter(|&out| out != Path::new("-"));
-    Places::default().reads([from]).file("OUT", file).check()?;
+    OutputPaths::default().reads([from]).file("OUT", file).check()?;
     let mut events = open(from)?;
     events.begin().map_err(|error| explain(from, &error))?;
     // The writers' word for what the trace does not say.
@@ -162,10 +164,10 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
     let flags = if ours { 0 } else { flags };
     let told = [
         omitted,
-        (bare, "events of which only the name is written: vruntime does not know their fields"),
-        (flags, "events with flags, of which only that of an interrupt's handler is written"),
+        (bare, "events with only their name written: their fields are unknown"),
+        (flags, "events with flags (only the flag of an interrupt handler is written)"),
         (notes.not_understood.count, "lines or records of the trace that were not understood"),
-        (notes.malformed.count, "events whose fields are not what the kernel prints"),
+        (notes.malformed.count, "events with unexpected fields"),
     ];
     for (count, what) in told.into_iter().filter(|&(count, _)| count > 0) {
         output::note(&format!("{what}: {}", thousands(count)));
@@ -173,7 +175,7 @@ pub(super) fn convert(arguments: &TraceConvert) -> miette::Result<Ended> {
     // In the midst of a text it comes after the other's header.
     if let Some(release) = notes.release.as_ref().filter(|&release| written.as_ref() != Some(release)) {
         output::note(&format!(
-            "the release of its kernel, {release}, is not in {}: for a replay say --recorded-kernel",
+            "the release of its kernel, {release}, is not in {}: a replay needs --recorded-kernel",
             out.display()
         ));
     }

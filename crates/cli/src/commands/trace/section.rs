@@ -42,7 +42,7 @@ pub(super) fn lines(section: &Section) -> Vec<String> {
     });
     lines.push(match about.event_cost {
         Some(cost) => format!("an event took {} ns", cost.ns),
-        None => "what an event took was not measured".to_owned(),
+        None => "the cost of an event was not measured".to_owned(),
     });
     lines.push(format!("{} recorded, {} lost", counted(about.events, "event", "events"), about.lost));
     let mut states: BTreeMap<&str, u64> = BTreeMap::new();
@@ -51,7 +51,7 @@ pub(super) fn lines(section: &Section) -> Vec<String> {
     }
     let asleep = ["S", "D", "I"].iter().map(|state| states.get(state).copied().unwrap_or(0)).sum::<u64>();
     lines.push(format!(
-        "{} before the first event, {asleep} asleep; {} came and were there after the last",
+        "{} before the first event, {asleep} asleep; {} started and still existed after the last event",
         counted(tasks.len() as u64, "task", "tasks"),
         counted(came as u64, "task", "tasks")
     ));

@@ -14,8 +14,8 @@ pub(super) struct Guess {
 }
 
 impl Lives {
-    /// Who does something on a CPU that is taken to be idle has come there unseen, neither before the CPU was last seen
-    /// idle nor before he himself was woken.
+    /// Handles the action of a task on a CPU that seems idle: it got the CPU without an event, after the CPU was last
+    /// seen idle and after its own wakeup.
     pub(super) fn turns_up(&mut self, at: u64, cpu: usize, event: &Event<'_>) {
         let idle = self.cpus[cpu].current == Current::Idle;
         if !idle && !self.is_replaced(cpu, event) {
@@ -94,8 +94,8 @@ impl Lives {
         told && event.pid > 0 && self.threads[thread].pid != event.pid && waits(event.pid)
     }
 
-    /// Nobody knows who runs there. Whoever did left at an unknown time, and only what it was charged for
-    /// (`sched_stat_runtime`) is known to be its: it sleeps, for had it been runnable it would be there, or come back.
+    /// Sets the task of a CPU to unknown. It left at an unknown time, and only its charged time (`sched_stat_runtime`)
+    /// is certain. It counts as asleep: a runnable task would still be there, or return.
     pub(super) fn forget(&mut self, at: u64, cpu: usize) {
         if let Current::Thread(thread) = self.cpus[cpu].current {
             self.threads[thread].replaced = true;

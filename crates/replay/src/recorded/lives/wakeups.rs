@@ -1,4 +1,4 @@
-//! Who wakes whom, where in the waker's work, and in which context.
+//! Wakers: which task wakes which, at which point of the waker's work, and in which context.
 
 use super::{Act, Current, Lives, State, Waker};
 use crate::recorded::{Context, Event, Named};

@@ -13,7 +13,7 @@ use vruntime_workload::nearest;
 use vruntime_workload::program::{Changed, Cpuset, Group, Phase, Policy, Settings, Task, Workload};
 use vruntime_workload::{Error, Source};
 
-/// So many tasks a what-if may have: as many as an rt-app file.
+/// The most tasks of a what-if: as many as of an rt-app file.
 const MAX_TASKS: u64 = 1 << 21;
 
 /// Of what the tasks are that rules are about.
@@ -25,8 +25,8 @@ enum Origin<'a> {
 }
 
 impl Rules {
-    /// Which of the trace's threads are to be left out, as indices in [`Recorded::threads`]; what they woke is then
-    /// woken when it was in the trace ([`super::super::Recorder::without`]).
+    /// Returns the removed threads of the trace, as indices in [`Recorded::threads`]. Tasks that they woke wake at
+    /// their recorded times ([`super::super::Recorder::without`]).
     pub fn removed(&self, threads: &[Thread]) -> BTreeSet<usize> {
         let all = in_trace(threads);
         self.rules.iter().filter(|rule| rule.what.remove).flat_map(|rule| rule.who.chosen(&all)).collect()
@@ -54,8 +54,8 @@ impl Rules {
         self.carry_out(&mut recorded.workload, &chosen)
     }
 
-    /// What becomes of the tasks and groups of a workload that was written, in the file of that name.
-    /// [`Rules::check_cpus`] is for when its machine is known.
+    /// Applies the rules to the tasks and groups of a workload from the file of that name. [`Rules::check_cpus`]
+    /// follows when its machine is known.
     ///
     /// # Errors
     /// A rule fits no task and no group, or it is of what only a trace has: ids, and tasks that can be multiplied and
@@ -68,7 +68,7 @@ impl Rules {
         self.carry_out(workload, &chosen)
     }
 
-    /// Whether a machine of so many CPUs has all that the rules name.
+    /// Checks that a machine with `cpus` CPUs has all CPUs of the rules.
     ///
     /// # Errors
     /// It has not.
@@ -83,7 +83,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Whether each rule is of somebody, or of a group that is there or made by one before it.
+    /// Checks that each rule matches tasks, or a group that exists or that an earlier rule creates.
     fn check(&self, origin: Origin<'_>, all: &[Somebody<'_>], groups: &[Group]) -> Result<(), Error> {
         let mut paths: BTreeSet<&str> =
             groups.iter().map(|group| group.path.as_str()).filter(|path| *path != "/").collect();
@@ -184,18 +184,18 @@ impl Rule {
         if let Some((key, _)) = ids.iter().find(|(_, ids)| ids.is_some()) {
             let error =
                 Error::new(&self.source, message(key)).at(self.span_of(key), "no task has an id before it runs");
-            return Err(error.with_help("say of whom by comm=, regex= or cgroup="));
+            return Err(error.with_help("name the tasks by comm=, regex= or cgroup="));
         }
         let (key, help) = match (self.what.copies.is_some(), self.what.remove) {
-            _ if self.what.closed.is_some() => ("loop", "in the file, the program of a task says what it does"),
-            (true, _) => ("copies", "in the file, `instance` says how many there are of a task"),
-            (_, true) => ("remove", "leave the task out of the file, with what waits for it"),
+            _ if self.what.closed.is_some() => ("loop", "in the file, change the program of the task"),
+            (true, _) => ("copies", "in the file, `instance` sets the number of copies"),
+            (_, true) => ("remove", "remove the task from the file, with the steps that wait for it"),
             _ => return Ok(()),
         };
         Err(Error::new(&self.source, message(key)).at(self.span_of(key), "not here").with_help(help))
     }
 
-    /// That there is nobody, and no group, of whom it is.
+    /// The error of a rule that matches no task and no group.
     fn of_nobody(&self, origin: Origin<'_>, all: &[Somebody<'_>], groups: &BTreeSet<&str>) -> Error {
         let names: BTreeSet<&str> = all.iter().map(|somebody| somebody.names[1]).collect();
         let cgroups: BTreeSet<&str> =
@@ -214,11 +214,11 @@ impl Rule {
         let message = match origin {
             Origin::Trace => {
                 if self.who.tgids.is_some() && all.iter().all(|somebody| somebody.tgid.is_none()) {
-                    help.push_str("the trace does not tell of any task which process it belongs to; ");
+                    help.push_str("the trace has no process ids; ");
                 }
                 if by_group && all.iter().all(|somebody| somebody.cgroup.is_none()) {
                     help = format!(
-                        "the trace does not tell of any task in which group it was: give --cgroups FILE, written by\n{COMMAND}\n"
+                        "the trace does not have the groups of tasks: give --cgroups FILE, written by\n{COMMAND}\n"
                     );
                 } else if by_group {
                     help.extend(["the groups are ", &list(&cgroups), "; "]);
@@ -227,7 +227,7 @@ impl Rule {
                 "no task of the trace fits this rule".to_owned()
             }
             Origin::File(file) if by_group && groups.is_empty() => {
-                help.push_str("`group=/name` puts tasks into one, which is made then: 'NAME: group=/name weight=200'");
+                help.push_str("`group=/name` creates a group and puts tasks into it: 'NAME: group=/name weight=200'");
                 format!("there is no task group in {file}")
             }
             Origin::File(file) if by_group => {
@@ -239,7 +239,7 @@ impl Rule {
                 format!("no task of {file} fits this rule")
             }
         };
-        Error::new(&self.source, message).at(self.span.clone(), "nobody").with_help(help)
+        Error::new(&self.source, message).at(self.span.clone(), "matches no task").with_help(help)
     }
 }
 

@@ -1,6 +1,6 @@
-//! Tasks multiplied. Copies that wake each other do so among themselves: the second copy of a server waits for the
-//! second copy of its client. A server that is not copied so often as its clients answers all of them: it does for each
-//! copy what it did for the original. A client that is not copied so often as its server wakes all copies of it.
+//! Copies of tasks. Copies that wake each other do so among themselves: the second copy of a server waits for the
+//! second copy of its client. If a server has fewer copies than its clients, each answers several clients. If a client
+//! has fewer copies than its server, it wakes all of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

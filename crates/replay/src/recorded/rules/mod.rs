@@ -60,7 +60,7 @@ struct Rule {
     who: Who,
     what: What,
     source: Source,
-    /// Where it says who.
+    /// The place of its selectors.
     span: Range<usize>,
     /// Where it says what is to be, by key.
     spans: Vec<(String, Range<usize>)>,
@@ -78,7 +78,7 @@ impl Rule {
             }
     }
 
-    /// Where it says that, or whom it is about.
+    /// Returns the place of a key, or of the selectors.
     fn span_of(&self, key: &str) -> Range<usize> {
         let said = self.spans.iter().find(|(said, _)| said == key);
         said.map_or_else(|| self.span.clone(), |(_, span)| span.clone())
@@ -134,8 +134,8 @@ impl Rules {
         self.rules.iter().any(|rule| rule.what.remove)
     }
 
-    /// How many tasks no rule fits, although whoever forked them has another policy, affinity or group by one: Linux
-    /// would have passed that on.
+    /// Returns the number of tasks that no rule matches although a rule changes their parent's policy, affinity or
+    /// group, which Linux would pass on.
     pub fn unreached(&self, threads: &[Thread]) -> usize {
         let all = in_trace(threads);
         let mut fitted = vec![false; all.len()];
@@ -152,8 +152,8 @@ impl Rules {
         (0..all.len()).filter(|&index| below[index] && !fitted[index] && all[index].task.is_some()).count()
     }
 
-    /// What is wrong with the policy that a thread (an index in [`Recorded::threads`](super::Recorded::threads)) gets
-    /// by these rules, at the rule that gives it; none if none does.
+    /// Returns the error of a policy that these rules give a thread (an index in
+    /// [`Recorded::threads`](super::Recorded::threads)), at the rule. None if no rule does.
     pub fn wrong_policy(&self, threads: &[Thread], thread: usize, message: &str, help: &str) -> Option<Error> {
         self.wrong_policy_of(&in_trace(threads), thread, message, help)
     }
@@ -166,7 +166,7 @@ impl Rules {
     fn wrong_policy_of(&self, all: &[Somebody<'_>], index: usize, message: &str, help: &str) -> Option<Error> {
         let gives = |rule: &&Rule| rule.what.policy.is_some() && rule.who.chosen(all).contains(&index);
         let rule = self.rules.iter().rev().find(gives)?;
-        Some(rule.source.error_at(rule.span_of("policy"), message, "asked for here", help))
+        Some(rule.source.error_at(rule.span_of("policy"), message, "requested here", help))
     }
 
     /// The groups that have a table of their own (`[groups."/path"]`).
@@ -174,8 +174,8 @@ impl Rules {
         self.groups.iter().map(|group| group.path.as_str())
     }
 
-    /// Of [`Rules::groups`] those in which nobody is: no rule puts a task there or below, and none of the trace's
-    /// groups is there.
+    /// Returns the [`Rules::groups`] without tasks: no rule puts a task there or below, and no group of the trace is
+    /// there.
     pub fn idle_groups<'a>(&'a self, of_trace: &'a [Group]) -> impl Iterator<Item = &'a str> {
         let within = |path: &str, group: &str| {
             path.strip_prefix(group).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -11,10 +11,11 @@ use vruntime_workload::{Error, Source};
 use vruntime_workload::{did_you_mean, limit_by_other_name, nearest};
 
 /// What a rule looks like.
-const FORM: &str = "a rule is WHO: WHAT, such as 'batch-*: group=/batch weight=50'; docs/replay.md lists what there is";
+const FORM: &str =
+    "a rule is TASKS: CHANGE, such as 'batch-*: group=/batch weight=50'; docs/replay.md lists all changes";
 
 /// A key with its value, and where they are.
-struct Said<'a> {
+struct Entry<'a> {
     key: &'a str,
     key_span: Range<usize>,
     value: String,
@@ -22,8 +23,8 @@ struct Said<'a> {
 }
 
 impl Rules {
-    /// Adds a rule that is written in a line: `WHO: WHAT`. WHO is a pattern of names, or `comm=`, `regex=`, `pid=`,
-    /// `tgid=`, `tree=`, `cgroup=` with a value each, which all have to fit; WHAT is `key=value` once or more.
+    /// Adds a rule from a line `TASKS: CHANGE`. TASKS is a pattern of names, or one or more of `comm=`, `regex=`,
+    /// `pid=`, `tgid=`, `tree=`, `cgroup=`, which must all match. CHANGE is `key=value`, once or more.
     ///
     /// # Errors
     /// It is not of that form, a key is not known, or a value is none of its key's.
@@ -36,13 +37,14 @@ impl Rules {
                 Some((who, (key, value))) if WHAT.contains(&key) => format!("write '{who}: {key}={value}'"),
                 _ => FORM.to_owned(),
             };
-            error(0..text.len(), "there is no `:` between who and what".to_owned(), "this rule").with_help(help)
+            error(0..text.len(), "there is no `:` between the tasks and the change".to_owned(), "this rule")
+                .with_help(help)
         })?;
         let (who_text, what_text) = (&text[..colon], &text[colon + 1..]);
         let who_span = trimmed(text, 0..colon);
         let words = conditions(text, words(text, 0..colon));
-        let keyed_first = words.first().and_then(|word| pair(text, word)).is_some_and(|said| WHO.contains(&said.key));
-        let keyed = words.iter().all(|word| pair(text, word).is_some_and(|said| WHO.contains(&said.key)));
+        let keyed_first = words.first().and_then(|word| pair(text, word)).is_some_and(|entry| WHO.contains(&entry.key));
+        let keyed = words.iter().all(|word| pair(text, word).is_some_and(|entry| WHO.contains(&entry.key)));
         let mut rule = Rule {
             who: Who::default(),
             what: What::default(),
@@ -52,22 +54,26 @@ impl Rules {
             text: text.trim().to_owned(),
         };
         if words.is_empty() {
-            return Err(error(0..colon.max(1).min(text.len()), "nobody is named".to_owned(), "expected a name here")
-                .with_help(FORM));
+            return Err(error(
+                0..colon.max(1).min(text.len()),
+                "no tasks are named".to_owned(),
+                "expected a name here",
+            )
+            .with_help(FORM));
         }
         if keyed {
-            for said in words.iter().filter_map(|word| pair(text, word)) {
-                rule.say(&said, false)?;
+            for entry in words.iter().filter_map(|word| pair(text, word)) {
+                rule.say(&entry, false)?;
             }
-        } else if let Some(said) = mistaken(text, &words) {
-            let message = format!("unknown selector `{}`", said.key);
-            let mut help = nearest(said.key, WHO).map_or_else(String::new, |name| format!("did you mean `{name}`? "));
+        } else if let Some(entry) = mistaken(text, &words) {
+            let message = format!("unknown selector `{}`", entry.key);
+            let mut help = nearest(entry.key, WHO).map_or_else(String::new, |name| format!("did you mean `{name}`? "));
             if !keyed_first {
                 help.push_str("a name that has a = in it is written comm=");
                 help.push_str(who_text.trim());
             }
             let selectors = format!("selectors are {}", WHO.join(", "));
-            return Err(error(said.key_span, message, &selectors).with_help(help.trim_end()));
+            return Err(error(entry.key_span, message, &selectors).with_help(help.trim_end()));
         } else {
             let glob = values::glob(who_text.trim());
             rule.who.comm = Some(glob.map_err(|wrong| rule.wrong(wrong, who_span))?);
@@ -75,8 +81,7 @@ impl Rules {
         let actions = self::words(text, colon + 1..text.len());
         if actions.is_empty() {
             let at = text.len().saturating_sub(1)..text.len();
-            return Err(error(at, "it says of nobody what becomes of him".to_owned(), "expected key=value here")
-                .with_help(FORM));
+            return Err(error(at, "it changes nothing".to_owned(), "expected key=value here").with_help(FORM));
         }
         // Where a value has a space in it (`max=20000 100000`), the next word has no `=`.
         let mut index = 0;
@@ -91,22 +96,22 @@ impl Rules {
                 word.end = next.end;
                 index += 1;
             }
-            let said = if &text[word.clone()] == "remove" {
-                Said { key: "remove", key_span: word.clone(), value: "true".to_owned(), span: word }
+            let entry = if &text[word.clone()] == "remove" {
+                Entry { key: "remove", key_span: word.clone(), value: "true".to_owned(), span: word }
             } else if let value @ ("closed" | "open") = &text[word.clone()] {
-                Said { key: "loop", key_span: word.clone(), value: value.to_owned(), span: word }
+                Entry { key: "loop", key_span: word.clone(), value: value.to_owned(), span: word }
             } else {
                 pair(text, &word).ok_or_else(|| {
                     error(word.clone(), format!("`{}` is not key=value", &text[word.clone()]), "this word")
                         .with_help(FORM)
                 })?
             };
-            let key = values::of_file(said.key);
+            let key = values::of_file(entry.key);
             if keys.contains(&key) {
-                let message = format!("`{}` is said twice", said.key);
-                return Err(error(said.key_span, message, "the second").with_help("leave one of them out"));
+                let message = format!("`{}` is given twice", entry.key);
+                return Err(error(entry.key_span, message, "the second").with_help("leave one out"));
             }
-            rule.say(&said, true)?;
+            rule.say(&entry, true)?;
             keys.push(key);
         }
         debug_assert!(!what_text.is_empty());
@@ -176,16 +181,16 @@ impl Rules {
         };
         let (mut who, mut what) = (Vec::new(), Vec::new());
         for (key, value) in table {
-            let said = said(source, key, value)?;
-            if WHO.contains(&said.key) {
-                rule.span = said.span.clone();
+            let entry = entry(source, key, value)?;
+            if WHO.contains(&entry.key) {
+                rule.span = entry.span.clone();
             }
-            rule.say(&said, true)?;
-            let of = if WHO.contains(&said.key) { &mut who } else { &mut what };
-            of.push(format!("{}={}", said.key, said.value));
+            rule.say(&entry, true)?;
+            let of = if WHO.contains(&entry.key) { &mut who } else { &mut what };
+            of.push(format!("{}={}", entry.key, entry.value));
         }
         if who.is_empty() {
-            let error = Error::new(source, "nobody is named").at(rule.span, "this rule");
+            let error = Error::new(source, "no tasks are named").at(rule.span, "this rule");
             return Err(error.with_help(format!("add one of {}", WHO.join(", "))));
         }
         rule.text = format!("{}: {}", who.join(" "), what.join(" "));
@@ -215,17 +220,17 @@ impl Rules {
         let mut limits = Limits::default();
         let mut text = format!("[groups.\"{path}\"]");
         for (key, value) in table {
-            let said = said(source, key, value)?;
-            let limit = values::of_file(said.key);
+            let entry = entry(source, key, value)?;
+            let limit = values::of_file(entry.key);
             if !LIMITS.contains(&limit) {
-                let help = limit_by_other_name(said.key).map(str::to_owned);
-                let help = help.unwrap_or_else(|| did_you_mean(said.key, LIMITS));
-                return Err(wrong(said.key_span, format!("unknown key `{}`", said.key), "groups have no such key")
+                let help = limit_by_other_name(entry.key).map(str::to_owned);
+                let help = help.unwrap_or_else(|| did_you_mean(entry.key, LIMITS));
+                return Err(wrong(entry.key_span, format!("unknown key `{}`", entry.key), "groups have no such key")
                     .with_help(help));
             }
-            values::limits(&mut limits, limit, &said.value)
-                .map_err(|(why, expected)| wrong(said.span.clone(), why, expected))?;
-            text.extend([" ", said.key, "=", &said.value]);
+            values::limits(&mut limits, limit, &entry.value)
+                .map_err(|(why, expected)| wrong(entry.span.clone(), why, expected))?;
+            text.extend([" ", entry.key, "=", &entry.value]);
         }
         self.groups.push(GroupRule { path, limits, source: source.clone(), span: key.span(), text });
         Ok(())
@@ -246,11 +251,11 @@ impl Rules {
         if *limits != Limits::default() && !names_groups {
             let message = "`weight`, `max`, `burst` and `idle` are a group's, and it names none";
             return Err(error(message).with_help(
-                "add group=/name to put these tasks in a group, or cgroup=/name to change an existing group; for one task there is nice",
+                "add group=/name to put these tasks in a group, or cgroup=/name to change an existing group; nice= changes one task",
             ));
         }
         if *remove && rule.what != (What { remove: true, ..What::default() }) {
-            return Err(error("it removes tasks, and says more of them").with_help("leave the rest out"));
+            return Err(error("it removes tasks and also changes them").with_help("leave the rest out"));
         }
         if rule.what == What::default() {
             return Err(error("it changes nothing").with_help(format!("add one of {}", WHAT.join(", "))));
@@ -265,30 +270,30 @@ impl Rule {
         Error::new(&self.source, why).at(span, format!("expected {expected}"))
     }
 
-    /// Takes what is said of who, or if `also_what` of what.
-    fn say(&mut self, said: &Said<'_>, also_what: bool) -> Result<(), Error> {
-        let what = values::of_file(said.key);
-        let result = if WHO.contains(&said.key) {
-            values::who(&mut self.who, said.key, &said.value)
+    /// Applies an entry to the selectors, or if `also_what` to the changes.
+    fn say(&mut self, entry: &Entry<'_>, also_what: bool) -> Result<(), Error> {
+        let what = values::of_file(entry.key);
+        let result = if WHO.contains(&entry.key) {
+            values::who(&mut self.who, entry.key, &entry.value)
         } else if also_what && WHAT.contains(&what) {
-            values::what(&mut self.what, what, &said.value)
+            values::what(&mut self.what, what, &entry.value)
         } else {
-            let help = limit_by_other_name(said.key).map(str::to_owned);
-            let help = help.unwrap_or_else(|| did_you_mean(said.key, WHAT.into_iter().chain(WHO)));
-            let error = Error::new(&self.source, format!("unknown key `{}`", said.key));
-            return Err(error.at(said.key_span.clone(), "rules have no such key").with_help(help));
+            let help = limit_by_other_name(entry.key).map(str::to_owned);
+            let help = help.unwrap_or_else(|| did_you_mean(entry.key, WHAT.into_iter().chain(WHO)));
+            let error = Error::new(&self.source, format!("unknown key `{}`", entry.key));
+            return Err(error.at(entry.key_span.clone(), "rules have no such key").with_help(help));
         };
-        self.spans.push((what.to_owned(), said.span.clone()));
-        result.map_err(|wrong| self.wrong(wrong, said.span.clone()))
+        self.spans.push((what.to_owned(), entry.span.clone()));
+        result.map_err(|wrong| self.wrong(wrong, entry.span.clone()))
     }
 }
 
 /// A key of a table with its value as text.
-fn said<'a>(
+fn entry<'a>(
     source: &Source,
     key: &'a toml::Spanned<std::borrow::Cow<'_, str>>,
     value: &toml::Spanned<DeValue<'_>>,
-) -> Result<Said<'a>, Error> {
+) -> Result<Entry<'a>, Error> {
     let plain = |value: &DeValue<'_>| match value {
         DeValue::String(text) => Some(text.to_string()),
         DeValue::Integer(number) => Some(number.to_string()),
@@ -305,10 +310,10 @@ fn said<'a>(
         let error = Error::new(source, format!("`{}` takes no such value", key.get_ref())).at(value.span(), "this");
         error.with_help("expected a string, a whole number, true or false, or a list of numbers")
     })?;
-    Ok(Said { key: key.get_ref(), key_span: key.span(), value: text, span: value.span() })
+    Ok(Entry { key: key.get_ref(), key_span: key.span(), value: text, span: value.span() })
 }
 
-/// The colon between who and what: the last one behind which there is a key of ours, or else the last with a space
+/// Returns the colon between tasks and change: the last one with a known key behind it, or else the last with a space
 /// behind it.
 fn colon(text: &str) -> Option<usize> {
     let colons: Vec<usize> = text.match_indices(':').map(|(at, _)| at).collect();
@@ -339,9 +344,9 @@ fn words(text: &str, part: Range<usize>) -> Vec<Range<usize>> {
     words
 }
 
-/// The words of who, those joined that are one value: names have spaces in them (`comm=opt cgu.0`).
+/// Returns the words of the selectors, joined where they are one value, since names contain spaces (`comm=opt cgu.0`).
 fn conditions(text: &str, words: Vec<Range<usize>>) -> Vec<Range<usize>> {
-    let keyed = words.first().and_then(|word| pair(text, word)).is_some_and(|said| WHO.contains(&said.key));
+    let keyed = words.first().and_then(|word| pair(text, word)).is_some_and(|entry| WHO.contains(&entry.key));
     let mut joined: Vec<Range<usize>> = Vec::new();
     for word in words {
         match joined.last_mut() {
@@ -352,13 +357,13 @@ fn conditions(text: &str, words: Vec<Range<usize>>) -> Vec<Range<usize>> {
     joined
 }
 
-/// The first word of who that looks like a selector and is none: a letter is wrong, or it says what and not who. A
-/// pattern of names that has a = in it otherwise (`*=*`, `my prog=1`) is one.
-fn mistaken<'a>(text: &'a str, words: &[Range<usize>]) -> Option<Said<'a>> {
+/// Returns the first word that looks like a selector and is none: a misspelling, or a change. Other patterns of names
+/// with a = (`*=*`, `my prog=1`) are valid.
+fn mistaken<'a>(text: &'a str, words: &[Range<usize>]) -> Option<Entry<'a>> {
     let is_word = |key: &str| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_');
     let first = words.first().and_then(|word| pair(text, word))?;
-    let said = words.iter().filter_map(|word| pair(text, word)).find(|said| !WHO.contains(&said.key))?;
-    (is_word(first.key) && is_word(said.key)).then_some(said)
+    let entry = words.iter().filter_map(|word| pair(text, word)).find(|entry| !WHO.contains(&entry.key))?;
+    (is_word(first.key) && is_word(entry.key)).then_some(entry)
 }
 
 fn trimmed(text: &str, part: Range<usize>) -> Range<usize> {
@@ -369,8 +374,8 @@ fn trimmed(text: &str, part: Range<usize>) -> Range<usize> {
     }
 }
 
-fn pair<'a>(text: &'a str, word: &Range<usize>) -> Option<Said<'a>> {
+fn pair<'a>(text: &'a str, word: &Range<usize>) -> Option<Entry<'a>> {
     let (key, value) = text[word.clone()].split_once('=')?;
     let split = word.start + key.len();
-    Some(Said { key, key_span: word.start..split, value: value.to_owned(), span: (split + 1).min(word.end)..word.end })
+    Some(Entry { key, key_span: word.start..split, value: value.to_owned(), span: (split + 1).min(word.end)..word.end })
 }

@@ -14,7 +14,7 @@ use vruntime_workload::policy::{EXPECTED, written};
 use vruntime_workload::program::{CpuMax, Policy};
 use vruntime_workload::rtapp::PolicyName;
 
-/// Keys that say who.
+/// The keys of selectors.
 pub(super) const WHO: [&str; 6] = ["comm", "regex", "pid", "tgid", "tree", "cgroup"];
 /// Keys that say what.
 pub(super) const WHAT: [&str; 12] =
@@ -31,12 +31,12 @@ pub(super) fn of_file(name: &str) -> &str {
     }
 }
 
-/// A compiled pattern may take so much memory.
+/// The most memory of a compiled pattern.
 const REGEX_BYTES: usize = 1 << 20;
 /// Why a value is wrong, and what was expected.
 pub(super) type Wrong = (String, &'static str);
 
-/// Sets what `key` says of who, if it is one of [`WHO`].
+/// Sets a selector, if `key` is one of [`WHO`].
 pub(super) fn who(who: &mut Who, key: &str, text: &str) -> Result<(), Wrong> {
     match key {
         "comm" => who.comm = Some(glob(text)?),
@@ -51,7 +51,7 @@ pub(super) fn who(who: &mut Who, key: &str, text: &str) -> Result<(), Wrong> {
         "pid" => who.pids = Some(ids(text)?),
         "tree" => who.trees = Some(ids(text)?),
         "cgroup" => {
-            let pattern = |why| (why, "a group's path such as /web or /pods/*, in which * stands for anything");
+            let pattern = |why| (why, "a group's path such as /web or /pods/*, where * matches any text");
             if !text.starts_with('/') {
                 return Err(pattern(format!("`{text}` is no group's path")));
             }
@@ -75,7 +75,7 @@ impl Pattern {
 
 /// A pattern of names: `*`, `?`, `[a-z]`, `{a,b}`.
 pub(super) fn glob(text: &str) -> Result<Pattern, Wrong> {
-    let expected = "a name, in which * stands for anything";
+    let expected = "a name, where * matches any text";
     let glob = GlobBuilder::new(text).build();
     let glob = glob.map_err(|error| (format!("`{text}` is no pattern: {}", error.kind()), expected))?;
     // The library's own matcher panics where the pattern is too large, or too deep.

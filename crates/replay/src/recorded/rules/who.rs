@@ -1,4 +1,4 @@
-//! Whom a rule is about: threads of a trace, or tasks of a workload that was written.
+//! Selects the tasks of a rule: threads of a trace, or tasks of a workload file.
 
 use std::ops::Range;
 
@@ -8,19 +8,19 @@ use super::super::Thread;
 use super::values::Pattern;
 use vruntime_workload::program::{Task, Workload};
 
-/// Whom a rule is about: whoever fits all that it says.
+/// The selectors of a rule: a task must match all of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Who {
     pub(super) comm: Option<Pattern>,
     pub(super) regex: Option<Regex>,
     pub(super) pids: Option<Vec<Range<i64>>>,
     pub(super) tgids: Option<Vec<Range<i64>>>,
-    /// These and whoever they forked, and those in turn.
+    /// These tasks and their descendants.
     pub(super) trees: Option<Vec<Range<i64>>>,
     pub(super) cgroup: Option<Pattern>,
 }
 
-/// Somebody whom rules may be about.
+/// A task that rules can match.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Somebody<'a> {
     /// What it is called: its own name, and that of its class.
@@ -28,7 +28,7 @@ pub(super) struct Somebody<'a> {
     /// Its ids, if it had any.
     pub(super) pid: Option<i32>,
     pub(super) tgid: Option<i32>,
-    /// Who forked it, as an index among all of them.
+    /// Its parent, as an index among all of them.
     parent: Option<usize>,
     pub(super) cgroup: Option<&'a str>,
     /// Its index in [`Workload::tasks`], if it is one of them.

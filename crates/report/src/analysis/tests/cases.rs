@@ -27,7 +27,11 @@ fn a_task_that_is_woken_again_has_run_in_between() {
             );
             assert_eq!((&row["worst_ns"], &row["total_ns"]), (&json!(100_000_000), &json!(201_000_000)));
             assert_eq!(analyses.json()["faults"]["unseen_runs"], 2);
-            assert!(analyses.notes().iter().any(|note| note.ends_with("no event tells: 2")), "{:?}", analyses.notes());
+            assert!(
+                analyses.notes().iter().any(|note| note.ends_with("ran in between without an event: 2")),
+                "{:?}",
+                analyses.notes()
+            );
         }
     }
 }

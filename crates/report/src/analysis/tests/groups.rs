@@ -84,7 +84,10 @@ fn what_groups_used_is_set_against_what_they_were_entitled_to() {
     assert!(tables[1].rows.is_empty(), "none has a limit");
     assert_eq!(analyses.lacks(), None);
     let said = analyses.sentences();
-    assert!(said.iter().any(|line| line.contains("/heavy fell short most: it had 66.67 %")), "{said:?}");
+    assert!(
+        said.iter().any(|line| line.contains("furthest below its entitlement is /heavy: it got 66.67 %")),
+        "{said:?}"
+    );
 }
 
 #[test]
@@ -99,7 +102,11 @@ fn without_weights_there_is_no_entitlement_and_without_groups_nothing() {
     assert_eq!(cell(table, "/web", "cpu_ns"), 200_000_000, "another hierarchy is not what schedules");
     assert_eq!((cell(table, "/web", "entitled_ns"), cell(table, "/web", "tasks")), (Value::Null, 1.into()));
     assert_eq!(analyses.lacks().map(|(kind, _)| kind), Some(AnalysisKind::Throttling));
-    assert!(analyses.notes().iter().any(|note| note.contains("taken to be in the root: 1")), "{:?}", analyses.notes());
+    assert!(
+        analyses.notes().iter().any(|note| note.contains("(counted for the root group): 1")),
+        "{:?}",
+        analyses.notes()
+    );
     let analyses = analyse(&BOTH, &AnalysisOptions::default(), &halves());
     assert_eq!(analyses.lacks().map(|(kind, _)| kind), Some(AnalysisKind::Groups));
     assert!(analyses.tables().is_empty());
@@ -197,7 +204,7 @@ fn groups_without_end_are_left_out() {
     // The root is one of them.
     let refused = 70_000 - (1 << 16) + 1 + 1;
     assert!(
-        analyses.notes().iter().any(|note| note.ends_with(&format!("left out: {refused}"))),
+        analyses.notes().iter().any(|note| note.ends_with(&format!("(left out): {refused}"))),
         "{:?}",
         analyses.notes()
     );

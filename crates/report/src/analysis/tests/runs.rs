@@ -11,7 +11,7 @@ use super::*;
 const MS: u64 = 1_000_000;
 
 /// The analyses of a run, and of the text that it leaves.
-fn both(kinds: &[AnalysisKind], options: &AnalysisOptions, run: impl Fn(&mut dyn FnMut(Told<'_>))) -> [Analyses; 2] {
+fn both(kinds: &[AnalysisKind], options: &AnalysisOptions, run: impl Fn(&mut dyn FnMut(Update<'_>))) -> [Analyses; 2] {
     let mut live = Analyses::new(kinds, options);
     live.machine(&MachineInfo { cpus: 2, tick_ns: 4 * MS, domains: &[], energy: None });
     let mut text = FtraceWriter::new(Vec::new(), 2).nanoseconds();
@@ -24,14 +24,14 @@ fn both(kinds: &[AnalysisKind], options: &AnalysisOptions, run: impl Fn(&mut dyn
 }
 
 /// What happens in a run.
-enum Told<'a> {
+enum Update<'a> {
     Group(u32, GroupInfo<'a>),
     Task(u32, TaskInfo<'a>),
     Event(u64, u32, Event),
     End(u64),
 }
 
-impl Told<'_> {
+impl Update<'_> {
     fn to(&self, sink: &mut impl Sink) {
         match self {
             Self::Group(id, info) => sink.group(GroupId(*id), info),
@@ -52,18 +52,18 @@ fn switch(prev: Option<TaskId>, prev_state: PrevState, next: Option<TaskId>) -> 
 
 /// `api`, two groups below one with a limit, runs for 1 ms, then its group is throttled for 60: for 10 of them `noise`
 /// has the CPU, and for 3 more when the limit is no matter any more. CPU 1 is idle all along.
-fn limited(policy: SchedPolicy, tell: &mut dyn FnMut(Told<'_>)) {
+fn limited(policy: SchedPolicy, tell: &mut dyn FnMut(Update<'_>)) {
     let zero = CpuId(0);
     for (id, path, parent) in [(0, "/", None), (1, "/pod", Some(GroupId(0))), (2, "/pod/app", Some(GroupId(1)))] {
         let max = (id == 1).then_some((20 * MS, 100 * MS));
-        tell(Told::Group(id, GroupInfo { path, parent, max, weight: 100, ..GroupInfo::default() }));
+        tell(Update::Group(id, GroupInfo { path, parent, max, weight: 100, ..GroupInfo::default() }));
     }
     let rt_priority = if policy.is_rt() { 5 } else { 0 };
     let (name, group) = ("api", GroupId(2));
-    tell(Told::Task(0, TaskInfo { name, class: name, group, policy, rt_priority, ..TaskInfo::default() }));
-    tell(Told::Task(1, TaskInfo { name: "noise", class: "noise", ..TaskInfo::default() }));
+    tell(Update::Task(0, TaskInfo { name, class: name, group, policy, rt_priority, ..TaskInfo::default() }));
+    tell(Update::Task(1, TaskInfo { name: "noise", class: "noise", ..TaskInfo::default() }));
     // By this the text tells that CPU 1 is idle, too.
-    tell(Told::Event(0, 1, Event::CpuFrequency { khz: 1 }));
+    tell(Update::Event(0, 1, Event::CpuFrequency { khz: 1 }));
     let events = [
         (0, Event::Fork { parent: None, child: API }),
         (0, Event::WakeupNew { task: API, target: zero }),
@@ -81,9 +81,9 @@ fn limited(policy: SchedPolicy, tell: &mut dyn FnMut(Told<'_>)) {
         (64, switch(Some(NOISE), PrevState::Sleeping, Some(API))),
     ];
     for (at, event) in events {
-        tell(Told::Event(at * MS, 0, event));
+        tell(Update::Event(at * MS, 0, event));
     }
-    tell(Told::End(64 * MS));
+    tell(Update::End(64 * MS));
 }
 
 fn waits(analyses: &Analyses) -> Vec<(String, u64)> {
@@ -100,10 +100,10 @@ fn who_is_throttled_is_delayed_by_nobody() {
         let expected = [("(throttled: /pod)".to_owned(), 60), ("noise".to_owned(), 3)];
         assert_eq!(waits(&analyses), expected);
         let said = analyses.sentences().concat();
-        let sentence = "Most waiting was of api while /pod was throttled by its limit: 60.0 ms together, 95.24 % of all \
-                        that api waited.";
+        let sentence =
+            "api waited most while the limit of /pod throttled it: 60.0 ms in total, 95.24 % of its waiting time.";
         assert!(said.contains(sentence), "{said}");
-        assert!(said.contains("Tasks waited") && said.contains(" for a CPU or a limit in the mean of"), "{said}");
+        assert!(said.contains("Tasks waited") && said.contains(" for a CPU or a limit on average ("), "{said}");
     }
 }
 
@@ -131,9 +131,9 @@ fn limits_hold_back_only_ordinary_tasks() {
 
 #[test]
 fn a_deadline_task_that_waits_for_its_period_waits_for_no_cpu() {
-    let run = |tell: &mut dyn FnMut(Told<'_>)| {
+    let run = |tell: &mut dyn FnMut(Update<'_>)| {
         let policy = SchedPolicy::Deadline;
-        tell(Told::Task(0, TaskInfo { name: "api", class: "api", policy, ..TaskInfo::default() }));
+        tell(Update::Task(0, TaskInfo { name: "api", class: "api", policy, ..TaskInfo::default() }));
         let events = [
             (0, Event::Fork { parent: None, child: API }),
             (0, Event::WakeupNew { task: API, target: CpuId(0) }),
@@ -144,9 +144,9 @@ fn a_deadline_task_that_waits_for_its_period_waits_for_no_cpu() {
             (11, switch(None, PrevState::Preempted, Some(API))),
         ];
         for (at, event) in events {
-            tell(Told::Event(at * MS, 0, event));
+            tell(Update::Event(at * MS, 0, event));
         }
-        tell(Told::End(11 * MS));
+        tell(Update::End(11 * MS));
     };
     for analyses in both(&KINDS, &AnalysisOptions::default(), run) {
         assert_eq!(waits(&analyses), [("(throttled: own runtime)".to_owned(), 8), ("(idle)".to_owned(), 1)]);
@@ -156,9 +156,9 @@ fn a_deadline_task_that_waits_for_its_period_waits_for_no_cpu() {
 /// An interrupt that hits `noise` ends the sleep of `api` once, and `noise` itself another time.
 #[test]
 fn who_is_hit_by_an_interrupt_wakes_nobody() {
-    let run = |tell: &mut dyn FnMut(Told<'_>)| {
+    let run = |tell: &mut dyn FnMut(Update<'_>)| {
         for (id, name) in [(0, "api"), (1, "noise")] {
-            tell(Told::Task(id, TaskInfo { name, class: name, ..TaskInfo::default() }));
+            tell(Update::Task(id, TaskInfo { name, class: name, ..TaskInfo::default() }));
         }
         let mut events = vec![
             (0, Event::Fork { parent: None, child: API }),
@@ -174,9 +174,9 @@ fn who_is_hit_by_an_interrupt_wakes_nobody() {
             events.push((at + 6, switch(Some(NOISE), PrevState::Preempted, Some(API))));
         }
         for (at, event) in events {
-            tell(Told::Event(at * MS, 0, event));
+            tell(Update::Event(at * MS, 0, event));
         }
-        tell(Told::End(26 * MS));
+        tell(Update::End(26 * MS));
     };
     let options = AnalysisOptions { task: Some("api".to_owned()), ..AnalysisOptions::default() };
     for analyses in both(&[AnalysisKind::CriticalPath], &options, run) {
@@ -198,16 +198,16 @@ fn a_run_may_have_any_number_of_groups() {
     let mut live = Analyses::new(&kinds, &AnalysisOptions::default());
     live.machine(&MachineInfo { cpus: 2, tick_ns: 4 * MS, domains: &[], energy: None });
     {
-        let mut tell = |told: Told<'_>| told.to(&mut live);
+        let mut tell = |told: Update<'_>| told.to(&mut live);
         for id in 0..70_000 {
             let path = if id == 0 { "/".to_owned() } else { format!("/g{id}") };
             let parent = (id > 0).then_some(GroupId(0));
             let max = (id == 69_999).then_some((20 * MS, 100 * MS));
-            tell(Told::Group(id, GroupInfo { path: &path, parent, max, weight: 100, ..GroupInfo::default() }));
+            tell(Update::Group(id, GroupInfo { path: &path, parent, max, weight: 100, ..GroupInfo::default() }));
         }
         for (id, group) in [(0, 69_999), (1, 70_001)] {
             let info = TaskInfo { name: "t", class: "t", group: GroupId(group), ..TaskInfo::default() };
-            tell(Told::Task(id, info));
+            tell(Update::Task(id, info));
         }
         let move_group = |group| Event::MoveGroup { task: API, group: GroupId(group) };
         for (at, event) in [
@@ -220,9 +220,9 @@ fn a_run_may_have_any_number_of_groups() {
             (5, move_group(70_500)),
             (7, switch(Some(API), PrevState::Sleeping, None)),
         ] {
-            tell(Told::Event(at * MS, 0, event));
+            tell(Update::Event(at * MS, 0, event));
         }
-        tell(Told::End(10 * MS));
+        tell(Update::End(10 * MS));
     }
     let used = |analyses: &Analyses, group: &str| {
         analyses.tables()[0]
@@ -233,5 +233,5 @@ fn a_run_may_have_any_number_of_groups() {
     assert_eq!((used(&live, "/g69999"), used(&live, "/g68000")), (Some((3 * MS).into()), Some((4 * MS).into())));
     assert_eq!(live.tables()[1].rows.len(), 1);
     // Two groups without an announcement.
-    assert!(live.notes().iter().any(|note| note.ends_with("left out: 2")), "{:?}", live.notes());
+    assert!(live.notes().iter().any(|note| note.ends_with("(left out): 2")), "{:?}", live.notes());
 }

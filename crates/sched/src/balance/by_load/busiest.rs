@@ -47,7 +47,7 @@ pub(in crate::balance) struct Found {
     pub(in crate::balance) amount: u64,
 }
 
-/// Who asks.
+/// The CPU that balances, and its domain.
 struct Asking<'a, P: Policy> {
     shared: &'a Shared<P>,
     domain: &'a Domain,
@@ -57,8 +57,8 @@ struct Asking<'a, P: Policy> {
     now: u64,
 }
 
-/// The CPU of `domain` from which `dst`, of the group `own`, should pull, and how much load; and whether any CPU has
-/// more than one task. CPUs in `excluded` do not count.
+/// Finds the CPU of `domain` from which `dst`, of the group `own`, should pull, the load to pull, and whether any CPU
+/// has more than one task. Ignores CPUs in `excluded`.
 pub(in crate::balance) fn find<P: Policy>(
     shared: &Shared<P>,
     domain: &Domain,
@@ -231,8 +231,8 @@ impl<P: Policy> Asking<'_, P> {
         !settled
     }
 
-    /// The CPU of a group from which to pull (`find_busiest_queue`): that with the most load for its power, unless it
-    /// has one task and that is too big.
+    /// Returns the CPU of a group from which to pull (`find_busiest_queue`): the one with the most load for its power,
+    /// unless its only task is too large.
     fn busiest_queue(&self, group: &SchedGroup, amount: u64, excluded: &CpuMask) -> Option<CpuId> {
         let mut best: Option<(CpuId, u64, u64)> = None;
         for &cpu in group.cpus.iter().filter(|&&cpu| !excluded.contains(cpu)) {
@@ -297,7 +297,7 @@ fn bump(this: &Group, busiest: &Group, per_task: u64) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A group of so many CPUs, as many of them with one nice-0 task as it says.
+    /// A group of `cpus` CPUs with `tasks` nice-0 tasks.
     fn group(cpus: u64, tasks: u64) -> Group {
         Group {
             kind: if tasks > cpus { GroupType::Overloaded } else { GroupType::Other },

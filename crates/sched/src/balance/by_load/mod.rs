@@ -1,9 +1,9 @@
-//! The balancer of the kernels from groups to the rewrite of 5.5, 3.10 to 3.18 of them: load decides.
+//! The balancer from group scheduling to the rewrite of 5.5, for kernels 3.10 to 3.18: it compares loads.
 //!
-//! The load of a CPU is the weight queued there (3.10), or what of it is runnable on average (`runnable_load_avg`,
-//! since 3.11), and its averages over ticks ([`cpu_load`](super::cpu_load)). A group's load is compared for its power;
-//! the busiest is relieved down to the mean. Where less than a task would move, one does if that uses more of the CPUs'
-//! power. What they do differently:
+//! The load of a CPU is its queued weight (3.10), or the average of its runnable part (`runnable_load_avg`, 3.11+),
+//! with averages over ticks ([`cpu_load`](super::cpu_load)). Group loads are compared relative to power, and the
+//! busiest group is relieved down to the mean. If that is less than a task, one task moves if this uses more of the
+//! CPUs' power. What kernels do differently:
 //!
 //! | | groups that may be the busiest | an idle CPU leaves a group alone if |
 //! |---|---|---|
@@ -12,11 +12,10 @@
 //! | 3.17 | overloaded before uneven before any other with load | the same, which hardly ever is so now |
 //! | 3.18 | the same | it is not overloaded, and has at least as many idle CPUs but one |
 //!
-//! So under 3.17 an idle CPU finds somebody busier than itself whenever there is a running task elsewhere; as that
-//! cannot be pulled, it has the stopper push it, and its old CPU does the same in turn ("Fix spurious active
-//! migration").
+//! Under 3.17, an idle CPU therefore finds a busier group whenever a task runs elsewhere. That task cannot be pulled,
+//! so the stopper pushes it, and its old CPU does the same in turn ("Fix spurious active migration").
 //!
-//! What is moved, and when, is in `pull`: the steps are those of later kernels.
+//! `pull` moves the tasks: its steps are those of later kernels.
 
 mod busiest;
 mod placement;
@@ -38,7 +37,8 @@ const SCALE: u64 = 1024;
 /// The power of a core's threads together (`smt_gain`).
 const SMT_GAIN: u64 = 1178;
 
-/// Which average of a CPU's load is looked at (`busy_idx`, `idle_idx`, `newidle_idx`); 0: the load as it is.
+/// Returns the index of the load average that balancing uses (`busy_idx`, `idle_idx`, `newidle_idx`). 0 is the present
+/// load.
 fn load_idx(domain: &Domain, kind: BalanceKind) -> usize {
     match (kind, domain.level) {
         (BalanceKind::NewIdle, _) | (_, Level::Smt) | (BalanceKind::Idle, Level::Cluster | Level::Mc) => 0,
@@ -69,8 +69,8 @@ fn power<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> u64 {
     own.max(1)
 }
 
-/// Whether an idle CPU could do something about one that has a single task (`nohz_kick_needed`): up to 3.12 if both
-/// threads of its core are busy, since 3.13 if more than one CPU of its cache is and there are others.
+/// Whether to kick an idle CPU for a CPU with a single task (`nohz_kick_needed`). Up to 3.12: if both threads of its
+/// core are busy. 3.13+: if more than one CPU of its cache is busy and the cache has more CPUs.
 pub(super) fn kick_for_one<P: Policy>(cpu: CpuId, shared: &Shared<P>) -> bool {
     if !shared.config.has(Behaviour::KicksForCache) {
         return super::early::shares_core(shared, cpu);

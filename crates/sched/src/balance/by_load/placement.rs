@@ -48,7 +48,7 @@ fn wake_wide<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, on: CpuId, wa
     wakee > factor && u64::from(wake.waker_flips) > u64::from(factor) * u64::from(wakee)
 }
 
-/// Whether the waking task comes to the waker's CPU: by what both would have to do with it.
+/// Whether the waking task moves to the waker's CPU: compares the loads of both CPUs with the task.
 fn wake_affine<P: Policy>(
     rq: &mut Rq<P>,
     shared: &Shared<P>,
@@ -76,8 +76,8 @@ fn wake_affine<P: Policy>(
     balanced || (here <= load && here + target_load(shared, prev, 0, now) <= per_task)
 }
 
-/// An idle CPU in the cache of `target`: itself, the previous one, or the first of an idle core; of those of a higher
-/// level first.
+/// Returns an idle CPU in the cache of `target`: itself, the previous CPU, or the first CPU of an idle core. Larger
+/// levels are searched first.
 fn select_idle_sibling<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, target: CpuId) -> CpuId {
     let prev = rq.cpu;
     let domains: &Domains = &shared.domains;
@@ -133,8 +133,8 @@ pub(crate) fn find_idlest<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, 
     cpu
 }
 
-/// The idlest CPU of a group (`find_idlest_cpu`): that with the least load; since 3.18 of the idle ones that in the
-/// shallowest state, then the one that has been idle for the shortest time.
+/// Returns the idlest CPU of a group (`find_idlest_cpu`): the one with the least load. 3.18+: of the idle CPUs the one
+/// in the shallowest state, then the one that became idle last.
 fn idlest_cpu<P: Policy>(
     shared: &Shared<P>,
     group: &SchedGroup,

@@ -16,9 +16,8 @@ use crate::ids::CpuId;
 use crate::kernels::Behaviours;
 use crate::topology::{CpuPlace, Topology};
 
-/// Between nodes farther from each other than that nobody is placed when forking, execing or waking: only the balancer
-/// moves tasks there (`node_reclaim_distance`; it is 32 on AMD's machines since 5.4, which are not told from others
-/// here).
+/// The node distance beyond which tasks are not placed at fork, exec or wakeup: only the balancer moves tasks there
+/// (`node_reclaim_distance`). 5.4+ uses 32 on AMD's machines, which are not distinguished here.
 const RECLAIM_DISTANCE: u32 = 30;
 
 /// The span of a CPU at a level.
@@ -150,8 +149,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The last-level cache of each CPU, as the scheduler sees it, numbered from 0; and how many CPUs each has. CPUs of
-/// different root domains share nothing, and one that is offline or isolated shares with nobody.
+/// Returns the last-level cache of each CPU as the scheduler sees it, numbered from 0, and the number of CPUs of each.
+/// CPUs of different root domains share no cache, and offline or isolated CPUs share none.
 pub(super) fn last_level_caches(topology: &Topology, roots: &Roots) -> (Vec<u32>, Vec<u32>) {
     let mut numbers: BTreeMap<(u32, Root, Option<CpuId>), u32> = BTreeMap::new();
     let mut sizes: Vec<u32> = Vec::new();
@@ -253,9 +252,9 @@ fn overlap(span: &CpuMask, all: &[Domain], child: impl Fn(CpuId) -> Option<u32>)
     sum as usize > span.count()
 }
 
-/// The groups of a NUMA level where the spans below overlap (`build_overlap_sched_groups`): first the CPU's own span
-/// below, then that of the next CPU which is in none so far, and so on around. A group keeps the whole of such a span:
-/// one CPU can be in several groups.
+/// Builds the groups of a NUMA level whose lower spans overlap (`build_overlap_sched_groups`): the CPU's own span
+/// below, then the span of the next CPU that is in none so far, and so on around. A group keeps the whole span, so a
+/// CPU can be in several groups.
 fn overlapping(
     topology: &Topology,
     span: &CpuMask,
@@ -286,8 +285,8 @@ fn overlapping(
     groups
 }
 
-/// How uneven NUMA nodes may be filled while they are almost empty: an eighth of a node with one last-level cache, else
-/// as many tasks as it has caches; in proportion at the levels above the first of several nodes.
+/// Sets the tolerated imbalance between NUMA nodes that are almost empty: an eighth of a node with one last-level
+/// cache, else as many tasks as it has caches, in proportion at levels above the first level of several nodes.
 pub(super) fn tolerate(topology: &Topology, roots: &Roots, all: &mut [Domain], chains: &[Vec<u32>]) {
     for (cpu, chain) in chains.iter().enumerate() {
         let place = topology.place(CpuId(cpu as u32));

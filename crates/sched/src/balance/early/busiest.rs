@@ -12,8 +12,8 @@ use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::shared::Shared;
 
-/// How much a group can do (`cpu_power`). A second thread adds a tenth to a core. Since 2.6.17 what shares a core or a
-/// package counts as one CPU, so that one task goes to each of them first.
+/// Returns the power of a group (`cpu_power`). A second thread adds a tenth to a core. 2.6.17+: CPUs that share a core
+/// or a package count as one CPU, so that each gets one task first.
 pub(super) fn power<P: Policy>(shared: &Shared<P>, domain: &Domain, group: &SchedGroup) -> u64 {
     let count = |same: fn(&crate::topology::CpuPlace) -> u32| {
         let mut ids: Vec<u32> = group.cpus.iter().map(|&cpu| same(shared.topology.place(cpu))).collect();
@@ -106,8 +106,8 @@ pub(super) fn find_busiest_group<P: Policy>(
     Some((busiest.index, amount))
 }
 
-/// There is less than a task's load to move. One task is moved all the same if the difference is two of them, or if
-/// more of the CPUs' power is used afterwards; if not, nothing is.
+/// Whether to move one task although the imbalance is less than a task's load: if the difference is two tasks, or if
+/// more of the CPUs' power is used afterwards.
 fn bump(this: &Group, busiest: &Group, per_task: u64, counts_heads: bool) -> Option<u64> {
     let (mut here, mut tasks) = (SCALE, 2);
     if !counts_heads && let Some(mean) = this.present.checked_div(this.nr_running) {

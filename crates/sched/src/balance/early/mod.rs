@@ -1,19 +1,21 @@
-//! The balancer of the kernels before groups, 2.6.15 to 2.6.23.
+//! The balancer of kernels before group balancing, 2.6.15 to 2.6.23.
 //!
-//! A CPU's load is what is queued there (2.6.15: 1024 for each task; since 2.6.18 its weight, smpnice), and averages of
-//! that over ticks: `cpu_load[1]` and `cpu_load[2]` move by a half and a quarter of the way at each. Depending on why
-//! it asks, the balancer looks at one of them, and takes the lower of average and present load for CPUs it would pull
-//! from, the higher for its own: so it pulls only what lasts. Of the groups of a domain, that with the greatest load
-//! for its power is the busiest, if it is more than `imbalance_pct` above its own; so much is moved that neither group
-//! passes the mean. Where less than a task would move, one does if that lets more CPUs work. Tasks are taken in the
-//! order of [`Policy::pull_order`], and too big ones only if they would be the most urgent where they come to.
+//! The load of a CPU is its queued weight (2.6.15: 1024 for each task; 2.6.18+: the tasks' weights, smpnice).
+//! `cpu_load[1]` and `cpu_load[2]` are averages over ticks, which move by a half and a quarter of the difference at
+//! each tick. The reason for balancing decides which average is used. For CPUs to pull from, the balancer takes the
+//! lower of average and present load, for its own CPU the higher, so that it pulls only lasting differences.
 //!
-//! Of two CPUs a wakeup may choose from, the previous one and the waker's, it takes the waker's if that is no busier;
-//! and an idle SMT sibling of that if there is one. Nobody looks for idle CPUs beyond that, and a new task starts on
-//! its parent's CPU (of another NUMA node if that is idler): spreading is done by balancing.
+//! The busiest group of a domain has the greatest load for its power, if that is more than `imbalance_pct` above the
+//! own group's. The balancer moves so much that neither group passes the mean. If that is less than a task, it moves
+//! one task if this lets more CPUs work. It takes tasks in the order of [`Policy::pull_order`], and too large ones only
+//! if they would be the most urgent on the new CPU.
 //!
-//! The levels are those of the machine; the numbers of each are those of SIBLING (SMT), NODE (NUMA), or else CPU. That
-//! idle CPUs have no tick here is made up for by busy ones, which kick them. Power-saving balance is not modelled.
+//! A wakeup chooses between the previous CPU and the waker's. It takes the waker's if that is not busier, or an idle
+//! SMT sibling of it. There is no further search for idle CPUs. A new task starts on its parent's CPU (or on an idler
+//! NUMA node): balancing spreads tasks.
+//!
+//! The levels are those of the machine, with the numbers of SIBLING (SMT), NODE (NUMA), or else CPU. Idle CPUs have no
+//! tick here, so busy CPUs kick them. Power-saving balance is not modelled.
 
 mod busiest;
 mod placement;
@@ -39,8 +41,8 @@ struct Params {
     min_interval: u64,
     max_interval: u64,
     busy_factor: u64,
-    /// Which average of the load is looked at by a busy CPU, an idle one, one about to be idle, at a wakeup, and at
-    /// fork and exec; 0 is the present load.
+    /// The index of the load average that is used by a busy CPU, an idle CPU, a CPU about to be idle, at a wakeup, and
+    /// at fork and exec. 0 is the present load.
     busy_idx: usize,
     idle_idx: usize,
     newidle_idx: usize,

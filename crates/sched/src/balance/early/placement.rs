@@ -45,7 +45,7 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, task: u3
     wake_idle(rq, shared, task, target)
 }
 
-/// Whether a waking task of that load comes to the waker's CPU.
+/// Whether a waking task of this load moves to the waker's CPU.
 fn comes<P: Policy>(
     shared: &Shared<P>,
     params: &Params,

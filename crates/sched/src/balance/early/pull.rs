@@ -13,7 +13,7 @@ use crate::ids::CpuId;
 use crate::kernels::Behaviour;
 use crate::policy::{Policy, Wake};
 use crate::rq::{Rq, Rqs};
-use crate::scheduler::{attach_task, check_preempt, detach_task, settle};
+use crate::scheduler::{attach_task, check_preempt, detach_task, finish_verb};
 use crate::shared::Shared;
 use crate::tunables::Tunables;
 
@@ -29,7 +29,7 @@ struct Attempt<'d> {
     kind: BalanceKind,
     cause: MigrateCause,
     amount: u64,
-    /// At most so many.
+    /// The most tasks to pull.
     most: u32,
     failed: u32,
 }
@@ -118,13 +118,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         if moved.count > 0 && attempt.kind != BalanceKind::NewIdle {
             to.balance.idle_ended(self.now);
         }
-        settle(&mut from, shared, self.host);
+        finish_verb(&mut from, shared, self.host);
         if moved.count > 0 {
             // A CPU that pulls for itself is about to pick: nothing to tell it.
             if attempt.kind == BalanceKind::NewIdle {
                 to.publish(shared);
             } else {
-                settle(&mut to, shared, self.host);
+                finish_verb(&mut to, shared, self.host);
             }
         }
         moved
@@ -223,7 +223,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             rq.balance.active_balance = true;
             rq.push = Some(Push::Balance { to: dst, position: position as u8 });
             rq.resched();
-            settle(&mut rq, self.shared, self.host);
+            finish_verb(&mut rq, self.shared, self.host);
         }
         drop(rq);
         self.rqs.rq(dst).balance.domains[position].nr_balance_failed = params.cache_nice_tries + 1;

@@ -17,19 +17,19 @@ pub(super) const WEIGHT_RT: u64 = 2 * 88_818;
 /// Numbers of the first CFS. Times are nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tunables2007 {
-    /// A running task gives way to one that is owed so much more (`sched_granularity_ns`).
+    /// The running task is preempted if another is owed this much more (`sched_granularity_ns`).
     pub granularity_ns: u64,
-    /// A waking task preempts if it is owed so much more (`sched_wakeup_granularity_ns`).
+    /// A waking task preempts if it is owed this much more (`sched_wakeup_granularity_ns`).
     pub wakeup_granularity_ns: u64,
     /// The same of a SCHED_BATCH task (`sched_batch_wakeup_granularity_ns`).
     pub batch_wakeup_granularity_ns: u64,
-    /// Accounts are kept in steps of at least so much (`sched_stat_granularity_ns`).
+    /// The smallest step of an account (`sched_stat_granularity_ns`).
     pub stat_granularity_ns: u64,
     /// The most a task may be owed, or owe (`sched_runtime_limit_ns`).
     pub runtime_limit_ns: u64,
     /// A forked task runs before its parent (`sched_child_runs_first`).
     pub child_runs_first: bool,
-    /// A task that yields goes behind all others (`sched_compat_yield`).
+    /// Whether a task that yields moves behind all others (`sched_compat_yield`).
     pub compat_yield: bool,
 }
 
@@ -46,7 +46,7 @@ impl Tunables2007 {
         compat_yield: false,
     };
 
-    /// As knobs, on a machine of so many CPUs whose tick comes `hz` times a second: 2 ticks of granularity, times 1 +
+    /// Returns the knobs of a machine with `cpus` CPUs and `hz` ticks a second: a granularity of 2 ticks, times 1 +
     /// log2(CPUs), up to 100 ms.
     pub fn scaled(cpus: usize, hz: u32) -> Self {
         let ticks = |ticks: u64| ticks * 1_000_000_000 / u64::from(hz.max(1));
@@ -112,7 +112,7 @@ impl Entity2007 {
         if self.wait_runtime < 0 { fair_clock.wrapping_add(owed) } else { fair_clock.wrapping_sub(owed) }
     }
 
-    /// A granularity as it is for this task, which runs: finer for other nice values, below 0 almost none.
+    /// Scales a granularity for this running task: finer for other nice values, almost 0 for negative ones.
     pub(super) fn niced(&self, granularity: u64) -> i64 {
         let niced = match self.weight {
             NICE_0_WEIGHT => granularity,
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use crate::tunables::Defaults;
 
-    /// What `sched_init_granularity` of that kernel comes to.
+    /// The values of that kernel's `sched_init_granularity`.
     #[test]
     fn knobs_scale_with_the_machine() {
         let knobs = Tunables2007::scaled(2, 1000);

@@ -1,24 +1,22 @@
 //! The first CFS, as merged for 2.6.23 (here: of 2 August 2007).
 //!
-//! A run queue has a *fair clock*, which advances as the clock of a task would that shared the CPU fairly: the slower
-//! the more weight is queued. Each task has an account, `wait_runtime`: while it waits it earns what a fair CPU would
-//! have given it, while it runs it pays what it has beyond that. Who is owed most is due first: tasks are in line by
-//! the fair clock less what they are owed (`fair_key`). There are no slices. At the tick the running task takes its new
-//! place in line, and gives way to the first if that is a granularity ahead of it; a waking task preempts if it is a
-//! wakeup granularity ahead.
+//! A run queue has a *fair clock*. It advances as the clock of a task that shares the CPU fairly: slower with more
+//! queued weight. Each task has an account, `wait_runtime`: a waiting task earns the CPU time of a fair CPU, a running
+//! task pays what it gets beyond that. Tasks are ordered by the fair clock less their account (`fair_key`). There are
+//! no slices. At the tick, the running task takes its new place in this order. If the first task is a granularity ahead
+//! of it, that task preempts it. A waking task preempts if it is a wakeup granularity ahead.
 //!
-//! A sleeper earns, too (FAIR_SLEEPERS), as if it had been there and wanted to run (SLEEPER_AVG), by the average load
-//! of its CPU (SLEEPER_LOAD_AVG): up to `sched_runtime_limit_ns`, as everybody. What sleepers got is taken off those
-//! that run (`sleeper_bonus`).
+//! A sleeper earns as if it had been runnable (FAIR_SLEEPERS, SLEEPER_AVG), by the average load of its CPU
+//! (SLEEPER_LOAD_AVG), up to `sched_runtime_limit_ns`. Running tasks pay for it (`sleeper_bonus`).
 //!
-//! A new task is a process of its own (no CLONE_VM): on its parent's CPU it runs before him (`sched_child_runs_first`),
-//! half a granularity in debt (START_DEBIT). A task's parent is whoever runs where and when it is made. One that gets
-//! another weight is owed nothing.
+//! A new task is a process of its own (no CLONE_VM). On its parent's CPU it runs before the parent
+//! (`sched_child_runs_first`), half a granularity in debt (START_DEBIT). Its parent is the task that runs on the CPU of
+//! the fork. A change of weight clears the account.
 //!
-//! Each number is a knob, or (another type for `T`) a constant. Real-time tasks are in `class/rt`, balancing is in
-//! `balance/early.rs`: 2.6.22's, by these weights; a task is pulled that is first in line, and none is cache-hot. Of
-//! the averages of a CPU's load only the plain ones are kept (no PRECISE_CPU_LOAD). Of later release candidates comes
-//! `sched_compat_yield`.
+//! Each number is a knob, or (another type for `T`) a constant. Real-time tasks are in `class/rt`. Balancing is in
+//! `balance/early.rs`, as in 2.6.22 with these weights: it pulls the first task in the order, and no task is cache-hot.
+//! Only plain averages of a CPU's load are kept (no PRECISE_CPU_LOAD). `sched_compat_yield` is from later release
+//! candidates.
 
 mod entity;
 
@@ -51,7 +49,7 @@ pub struct CfsRq2007 {
     fair_clock: u64,
     /// Sum of the weights of those queued.
     load: u64,
-    /// What sleepers were given and nobody has paid for yet, nanoseconds.
+    /// Nanoseconds that sleepers received and running tasks have not paid yet.
     sleeper_bonus: u64,
 }
 
@@ -83,7 +81,7 @@ impl<T: Tunables> Rq<Cfs2007<T>> {
         se.add_wait_runtime(tunables, mine - ran as i64);
     }
 
-    /// A task no longer waits: what it has earned goes on its account.
+    /// Ends the wait of a task: adds its earnings to its account.
     fn wait_ends(&mut self, shared: &Shared<Cfs2007<T>>, task: u32) {
         let tunables = &shared.config.tunables;
         let numbers = tunables.cfs_2007();
@@ -158,7 +156,7 @@ impl<T: Tunables> Rq<Cfs2007<T>> {
         self.tasks[curr].class.fair_key.wrapping_sub(self.tasks[task].class.fair_key) as i64
     }
 
-    /// A new task on the CPU of its parent, who runs, is put right before him.
+    /// Queues a new task right before its parent, which runs on this CPU.
     fn insert_child(&mut self, shared: &Shared<Cfs2007<T>>, parent: u32, child: u32) {
         let numbers = shared.config.tunables.cfs_2007();
         let features = shared.config.features;

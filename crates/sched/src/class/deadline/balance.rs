@@ -22,7 +22,7 @@ use crate::ids::CpuId;
 use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
-use crate::scheduler::{Scheduler, settle};
+use crate::scheduler::{Scheduler, finish_verb};
 use crate::shared::{Shared, Table};
 use crate::sync::{AtomicBool, AtomicU64};
 use crate::task::Task;
@@ -122,7 +122,7 @@ impl DlShared {
         self.domain(root).may_lose(capacity, self.server_bandwidth())
     }
 
-    /// A CPU of that capacity goes from one root domain to another.
+    /// Moves a CPU of this capacity from one root domain to another.
     pub(crate) fn set_root(&self, capacity: u32, from: Root, to: Root) {
         if from == to {
             return;
@@ -163,7 +163,7 @@ impl DlShared {
         self.cpudl.earliest(cpu).is_some()
     }
 
-    /// The earliest deadline of those whom a CPU has for others; [`NONE`] if there is nobody.
+    /// Returns the earliest deadline of a CPU's pushable tasks; [`NONE`] if there are none.
     fn offered(&self, dl: &DlRq) -> u64 {
         dl.earliest_pushable().filter(|_| self.overload_waits || dl.nr_running() > 1).unwrap_or(NONE)
     }
@@ -184,9 +184,9 @@ fn fits<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) -> bool {
     (u128::from(own.deadline) * u128::from(shared.capacity(cpu))) >> 10 >= u128::from(own.runtime)
 }
 
-/// `find_later_rq`: a CPU without deadline tasks that the task may run on, the nearest to `cpu`, where it was last; if
-/// there is none, the one with the latest deadline of all, if the task may run there and its own is earlier. `on` asks,
-/// and is cheaper to disturb than another as near.
+/// `find_later_rq`: returns a CPU without deadline tasks that the task may use, the nearest to `cpu`, its last CPU.
+/// Without one, returns the CPU with the latest deadline, if the task may run there and its deadline is earlier. `on`,
+/// the calling CPU, is preferred among equals.
 pub(super) fn later_cpu<P: Policy>(
     shared: &Shared<P>,
     task: &Task<P>,
@@ -243,8 +243,8 @@ fn latest_of<P: Policy>(shared: &Shared<P>, root: Root, deadline: impl Fn(CpuId)
     with.max().map(|(_, cpu)| cpu.0)
 }
 
-/// `select_task_rq_dl`: a task stays where it slept, unless somebody with an earlier deadline runs there, or one that
-/// cannot go elsewhere, or the CPU is too slow for it.
+/// `select_task_rq_dl`: returns the CPU on which the task slept, unless a task with an earlier deadline or a pinned
+/// task runs there, or the CPU is too slow.
 #[inline(never)]
 pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId) -> CpuId {
     let prev = rq.cpu;
@@ -266,8 +266,8 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u
     }
 }
 
-/// A task of the class was woken on `rq`, and does not run: whether it should be pushed at once, because who runs there
-/// has an earlier deadline, or cannot go elsewhere (`task_woken_dl`).
+/// Whether a task that was woken on `rq` and does not run should be pushed at once, because the running task has an
+/// earlier deadline or is pinned (`task_woken_dl`).
 #[inline(never)]
 pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bool {
     rq.tasks[index].kind == ClassKind::Deadline
@@ -296,7 +296,7 @@ pub(crate) fn overloaded<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> bool {
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Does what a run queue, which has been let go of, asked for.
+    /// Runs the callback of a run queue that is unlocked.
     #[inline(never)]
     pub(crate) fn dl_callback(&mut self, cpu: CpuId, callback: Option<Callback>) {
         match callback {
@@ -331,7 +331,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             });
             if preempts {
                 rq.resched();
-                settle(&mut rq, shared, self.host);
+                finish_verb(&mut rq, shared, self.host);
                 return false;
             }
             let id = rq.tasks[index].id;
@@ -354,7 +354,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
             carry((&mut from, &mut to), shared, self.host, self.now, index, (cpu, MigrateCause::DlPush));
             to.resched();
-            settle(&mut to, shared, self.host);
+            finish_verb(&mut to, shared, self.host);
             return true;
         }
         false
@@ -389,7 +389,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             carry((&mut from, &mut to), shared, self.host, self.now, index, (cpu, MigrateCause::DlPull));
             if tell {
                 to.resched();
-                settle(&mut to, shared, self.host);
+                finish_verb(&mut to, shared, self.host);
             } else {
                 to.publish(shared);
             }

@@ -1,11 +1,10 @@
-//! Bandwidth: the arithmetic, what a root domain has given away, and admission.
+//! Bandwidth: its arithmetic, the reserved bandwidth of a root domain, and admission.
 //!
-//! A bandwidth is a fraction of a CPU in fixed point, [`BW_UNIT`] for a whole one. A root domain accepts tasks as long
-//! as the sum of their bandwidths stays within the share of its CPUs that real-time tasks may have:
-//! `sched_rt_runtime_us` of every `sched_rt_period_us`, 95 % by default (kernel Documentation/scheduler/sched-deadline,
-//! section 4). On one CPU and with implicit deadlines that is enough for no deadline to be missed; on several, for none
-//! to be missed by more than a bound (Devi & Anderson, "Tardiness bounds under global EDF scheduling on a
-//! multiprocessor", RTSS 2005).
+//! A bandwidth is a fraction of a CPU in fixed point, [`BW_UNIT`] for a whole CPU. A root domain accepts tasks while
+//! the sum of their bandwidths is within the share of its CPUs that real-time tasks may have: `sched_rt_runtime_us` of
+//! every `sched_rt_period_us`, 95 % by default (kernel Documentation/scheduler/sched-deadline, section 4). On one CPU
+//! and with implicit deadlines, no deadline is then missed. On several CPUs, none is missed by more than a bound (Devi
+//! & Anderson, "Tardiness bounds under global EDF scheduling on a multiprocessor", RTSS 2005).
 
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
@@ -55,7 +54,7 @@ impl GlobalLimit {
 /// Why a task is not admitted (EBUSY): the sum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AdmissionError {
-    /// What is asked for.
+    /// The requested parameters.
     pub attrs: DlAttrs,
     /// Its bandwidth, in 2^-20 CPUs.
     pub new: u64,
@@ -65,7 +64,7 @@ pub struct AdmissionError {
     pub total: u64,
     /// What there is, likewise.
     pub cap: u64,
-    /// On so many CPUs.
+    /// The number of CPUs.
     pub cpus: usize,
     /// Of each of them.
     pub limit: GlobalLimit,
@@ -114,7 +113,7 @@ impl fmt::Display for AdmissionError {
 
 impl core::error::Error for AdmissionError {}
 
-/// What a root domain's CPUs share: who has been promised how much (`struct dl_bw`).
+/// The shared state of a root domain's CPUs: their reserved bandwidth (`struct dl_bw`).
 #[derive(Debug)]
 pub struct RootDomain {
     limit: GlobalLimit,
@@ -132,7 +131,7 @@ pub struct RootDomain {
 pub struct Reclaim {
     /// The most that can be reclaimed of a CPU (`Umax`).
     pub max_bw: u64,
-    /// What of it nobody has reserved (`Uextra`).
+    /// The bandwidth that no task has reserved (`Uextra`).
     pub extra_bw: i64,
     /// `1 / Umax` in 2^-8.
     pub bw_ratio: u64,
@@ -177,9 +176,8 @@ impl RootDomain {
         self.cpus.load(Relaxed) as usize
     }
 
-    /// Whether a CPU of that capacity may leave, for it goes offline, and the `server` bandwidth it reserves for its
-    /// fair tasks with it (`dl_bw_manage`): what is promised otherwise has to fit on those that stay, and if anything
-    /// is, one has to stay.
+    /// Checks whether a CPU of this capacity may go offline, with the `server` bandwidth of its fair tasks
+    /// (`dl_bw_manage`). The other reserved bandwidth has to fit on the remaining CPUs, and needs at least one of them.
     ///
     /// # Errors
     ///
@@ -197,8 +195,8 @@ impl RootDomain {
         }
     }
 
-    /// A CPU of that capacity is online from now on, or no longer; with it come or go `server` of what is promised. One
-    /// caller at a time, and nobody is admitted meanwhile.
+    /// Sets a CPU of this capacity online or offline, and adds or removes `server` of the reserved bandwidth. One
+    /// caller at a time, and no admission meanwhile.
     pub(super) fn set_online(&self, capacity: u32, server: u64, online: bool) {
         if online {
             self.cpus.fetch_add(1, Relaxed);
@@ -214,7 +212,7 @@ impl RootDomain {
         self.extra_bw.store(max_bw as i64 - self.share(self.total()), Relaxed);
     }
 
-    /// Whether so many CPUs would have room for what is promised (`cpuset_cpumask_can_shrink`).
+    /// Checks whether `cpus` CPUs have room for the reserved bandwidth (`cpuset_cpumask_can_shrink`).
     ///
     /// # Errors
     ///

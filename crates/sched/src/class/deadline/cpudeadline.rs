@@ -1,9 +1,9 @@
-//! Which CPU has the latest deadline, or none at all (`cpudl`): where a deadline task that has to go elsewhere goes.
+//! The CPU with the latest deadline, or with none (`cpudl`): the target of a pushed deadline task.
 //!
-//! The kernel keeps a heap under a lock. Here it is a tournament: the CPUs' earliest deadlines are the leaves, every
-//! inner node names the CPU that has the latest of those below it. Any CPU may write its leaf at any time; the path
-//! above is then played again. Two that do so at once may leave a node that names the second best: whoever acts on the
-//! answer takes that run queue and looks again, as with everything in `Shared`.
+//! The kernel keeps a heap under a lock. Here it is a tournament: the leaves are the CPUs' earliest deadlines, and each
+//! inner node names the CPU with the latest deadline below it. Any CPU may write its leaf at any time, and then updates
+//! the path above. Two concurrent updates may leave a node with the second best. As with all of `Shared`, a CPU that
+//! acts on the answer locks that run queue and checks again.
 
 use alloc::boxed::Box;
 use core::sync::atomic::Ordering::Relaxed;
@@ -35,7 +35,7 @@ impl CpuDeadline {
         this
     }
 
-    /// Who wins at a node or leaf.
+    /// Returns the winner at a node or leaf.
     fn winner(&self, node: usize) -> u32 {
         let cpus = self.deadlines.len();
         if node >= cpus { (node - cpus) as u32 } else { self.winners[node].load(Relaxed) }

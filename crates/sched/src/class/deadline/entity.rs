@@ -1,8 +1,8 @@
-//! The constant bandwidth server of one task: its runtime, its deadline, and the rules that renew them.
+//! The constant bandwidth server of one task: its runtime, its deadline, and the rules of their renewal.
 //!
-//! Abeni & Buttazzo, "Integrating multimedia applications in hard real-time systems" (RTSS 1998), as the kernel does it
-//! (Documentation/scheduler/sched-deadline, section 2): a server that has used up its runtime waits for its next period
-//! instead of going on with a later deadline, so nobody else is disturbed (the hard CBS).
+//! Abeni & Buttazzo, "Integrating multimedia applications in hard real-time systems" (RTSS 1998), in the kernel's form
+//! (Documentation/scheduler/sched-deadline, section 2): a server without runtime waits for its next period, and does
+//! not continue with a later deadline. Other tasks are therefore not disturbed (the hard CBS).
 
 use super::bandwidth::BW_SHIFT;
 use super::params::DlAttrs;
@@ -13,7 +13,7 @@ const DL_SCALE: u32 = 10;
 /// A timer that is due less than this ago is still armed, and fires at once: the kernel compares microseconds.
 const TIMER_RESOLUTION_NS: u64 = 1_000;
 
-/// From whom a boosted entity has its parameters (`pi_se`), nanoseconds.
+/// The source of a boosted entity's parameters (`pi_se`), nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Donor {
     /// Its runtime in each period.
@@ -42,13 +42,14 @@ pub struct DlEntity {
     pub throttled: bool,
     /// Gave up the rest of its period.
     pub yielded: bool,
-    /// Its runtime was used up, which it wants to be told and has not been (`dl_overrun`).
+    /// Set if its runtime was used up and the requested signal is not yet sent (`dl_overrun`).
     pub overrun: bool,
     /// Asleep, its bandwidth still counted as active until the 0-lag time.
     pub non_contending: bool,
     /// Boosted by priority inheritance.
     pub donor: Option<Donor>,
-    /// Who would boost it had it no reservation of its own: its most urgent waiter, if that is a deadline task.
+    /// The parameters that would boost it if it had no reservation: those of its most urgent waiter, if that is a
+    /// deadline task.
     pub(super) offer: Option<Donor>,
     /// A deferred reservation: it runs only when it can wait no longer (`dl_defer`).
     pub defer: bool,
@@ -151,10 +152,10 @@ impl DlEntity {
         }
     }
 
-    /// It wakes: may it go on with what it has? If not, a new period begins; one whose deadline comes before its period
-    /// ends gets as much runtime as fits before its old deadline at its density (the revised wakeup rule: Abeni, Lipari
-    /// & Lelli, "Constant bandwidth server revisited", SIGBED Review 2015), and so does a deferred server that had to
-    /// run, if servers do (`servers_keep`: [`ServerRules`](super::ServerRules)).
+    /// Wakes the entity: keeps its runtime and deadline if it may. Otherwise a new period begins. If the deadline is
+    /// before the end of the period, the runtime is what fits before the old deadline at the entity's density (the
+    /// revised wakeup rule: Abeni, Lipari & Lelli, "Constant bandwidth server revisited", SIGBED Review 2015). The same
+    /// applies to a deferred server that had to run, if `servers_keep` ([`ServerRules`](super::ServerRules)).
     pub fn wake(&mut self, now: u64, servers_keep: bool) {
         // At the machine's first instant a task that never ran has no deadline that could have passed.
         let fresh = self.deadline == 0;
@@ -245,7 +246,8 @@ impl DlEntity {
         }
     }
 
-    /// When its unused runtime would have been used up at its own bandwidth: until then nobody else may count on it.
+    /// Returns the time at which its unused runtime would be used up at its own bandwidth. Until then its bandwidth is
+    /// not free.
     pub fn zero_lag(&self) -> i128 {
         let used = i128::from(self.runtime) * i128::from(self.attrs.period) / i128::from(self.attrs.runtime.max(1));
         i128::from(self.deadline) - used
@@ -258,10 +260,9 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// The server of the example in Buttazzo, "Hard Real-Time Computing Systems", chapter on the constant bandwidth
-    /// server (after Abeni & Buttazzo 1998): Q = 3, T = 8. A job that comes at 3 finds it idle: deadline 11. Its
-    /// runtime is used up: deadline 19. A job that comes at 13 finds a runtime of 2 < (19 - 13) 3/8 and goes on with
-    /// both.
+    /// The example in Buttazzo, "Hard Real-Time Computing Systems", chapter on the constant bandwidth server (after
+    /// Abeni & Buttazzo 1998): Q = 3, T = 8. A job at 3 finds the server idle: deadline 11. Its runtime is used up:
+    /// deadline 19. A job at 13 finds a runtime of 2 < (19 - 13) 3/8 and keeps both.
     #[test]
     fn deadlines_of_the_textbook_server() {
         let mut server = DlEntity::new(DlAttrs::new(3 * MS, 8 * MS));

@@ -1,4 +1,4 @@
-//! Reclaiming: how fast the runtime of a task with SCHED_FLAG_RECLAIM is used up while others leave theirs unused.
+//! Reclaiming: a task with SCHED_FLAG_RECLAIM uses up its runtime more slowly while other tasks leave bandwidth unused.
 //!
 //! Lipari & Baruah, "Greedy reclamation of unused bandwidth in constant-bandwidth servers" (ECRTS 2000), in the form
 //! for several CPUs of Abeni, Lipari, Parri & Sun, "Multicore CPU reclaiming: parallel or sequential?" (SAC 2016);
@@ -47,8 +47,8 @@ mod tests {
     /// All of the CPU can be promised (`sched_rt_runtime_us` is -1) and all of it is.
     const ALL_TAKEN: Reclaim = Reclaim { max_bw: BW_UNIT, extra_bw: 0, bw_ratio: 1 << RATIO_SHIFT };
 
-    /// The example of sched-deadline.rst, section 2.3: two tasks of 1/2. While both are active, time costs what it is;
-    /// when one is inactive, the other's runtime goes half as fast.
+    /// The example of sched-deadline.rst, section 2.3: two tasks of 1/2. While both are active, runtime decreases at
+    /// normal speed. While one is inactive, the other's decreases half as fast.
     #[test]
     fn the_kernel_documents_example() {
         for grub in [Grub::Unbounded, Grub::Bounded] {
@@ -57,8 +57,8 @@ mod tests {
         }
     }
 
-    /// With the default limit of 95 % a task alone on its CPU gets 95 % of it from 6.5 on: 4 ms of 10 last for 9.5.
-    /// Before, it got more: its runtime went at u / Umax = 0.42, but the limit came off once only.
+    /// 6.5+: with the default limit of 95 %, a task alone on its CPU gets 95 % of it: 4 ms of 10 last for 9.5. Earlier
+    /// it got more: its runtime decreased at u / Umax = 0.42, but the limit was subtracted only once.
     #[test]
     fn a_task_alone_reclaims_up_to_the_limit() {
         let alone = Reclaim { max_bw: 996_147, extra_bw: 996_147 - 419_430, bw_ratio: 269 };

@@ -36,7 +36,7 @@ pub use server::{Server, ServerLimits, ServerRules};
 pub(crate) use balance::{DlShared, affinity_changed, overloaded, select_cpu, woken};
 pub(crate) use bandwidth::Cpus;
 pub(crate) use verbs::{
-    account, account_all, attach, before_pick, check, dequeue, detach, enqueue, leave, lend, pick, put_prev, root_of,
-    runtime_ends, set_attrs, set_next, settle, start_server, stay_for_donor, tell_host, tick, timers, update_curr,
-    update_load, wakeup_preempt, yield_task,
+    account, account_all, attach, before_pick, check, dequeue, detach, enqueue, finish_verb, leave, lend, pick,
+    put_prev, root_of, runtime_ends, set_attrs, set_next, start_server, stay_for_donor, tell_host, tick, timers,
+    update_curr, update_load, wakeup_preempt, yield_task,
 };

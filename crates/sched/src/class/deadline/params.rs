@@ -19,7 +19,7 @@ pub struct DlAttrs {
     pub period: u64,
     /// SCHED_FLAG_RECLAIM: it may use bandwidth that others reserved and do not use (GRUB).
     pub reclaim: bool,
-    /// SCHED_FLAG_DL_OVERRUN: it is told (SIGXCPU, here an event) when its runtime is used up.
+    /// SCHED_FLAG_DL_OVERRUN: whether the task gets a signal (SIGXCPU, here an event) when its runtime is used up.
     pub overrun_signal: bool,
 }
 
@@ -102,13 +102,11 @@ impl fmt::Display for DlParamError {
             }
             Self::RuntimeAboveDeadline { runtime, deadline } => write!(
                 f,
-                "a runtime of {runtime} ns does not fit a deadline of {deadline} ns: runtime <= deadline <= period is asked \
-                 for"
+                "a runtime of {runtime} ns does not fit a deadline of {deadline} ns; expected runtime <= deadline <= period"
             ),
             Self::DeadlineAbovePeriod { deadline, period } => write!(
                 f,
-                "a deadline of {deadline} ns is after the end of the period of {period} ns: runtime <= deadline <= period is \
-                 asked for"
+                "a deadline of {deadline} ns is after the end of the period of {period} ns; expected runtime <= deadline <= period"
             ),
             Self::PeriodTooShort { period, min_us } => write!(
                 f,
@@ -170,17 +168,15 @@ impl fmt::Display for SchedError {
                  choose another group or policy"
             ),
             Self::Offline => {
-                write!(f, "none of the CPUs asked for is online; take one of them up first, or ask for others")
+                write!(f, "none of the requested CPUs is online; bring one online first, or request others")
             }
             Self::Cpuset => write!(
                 f,
-                "the cpuset of its group has none of the CPUs asked for that is online (EINVAL); ask for others, or give the \
-                 group more"
+                "the cpuset of its group has no requested CPU that is online (EINVAL); request others, or give the group more"
             ),
             Self::NoCpus => write!(
                 f,
-                "the group has no CPU for a task (ENOSPC): partitions below it have them all; move the task to one of these, \
-                 or leave the group a CPU"
+                "the group has no CPU for a task (ENOSPC): child partitions own all; move the task to a partition, or leave the group a CPU"
             ),
         }
     }

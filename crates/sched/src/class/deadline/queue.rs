@@ -1,8 +1,6 @@
-//! What a CPU keeps of the deadline class: who waits, ordered by absolute deadline, its sums of bandwidth, and its
-//! timers.
+//! A CPU's state of the deadline class: waiting entities by absolute deadline, sums of bandwidth, and timers.
 //!
-//! Nothing here knows of tasks: entities are handed in with the number they go by. So the rules can be tested alone;
-//! `verbs` ties them to tasks.
+//! Entities have numbers and no tasks here, so the rules can be tested alone. `verbs` maps them to tasks.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -19,7 +17,7 @@ use crate::class::fair::pelt::Avg;
 use crate::class::rt::Callback;
 use crate::event::Event;
 
-/// The number by which the fair server of a CPU goes.
+/// The number of the fair server of a CPU.
 pub const SERVER: u32 = u32::MAX;
 
 /// A timer of an entity.
@@ -111,7 +109,7 @@ pub struct DlRq {
     timers: BTreeSet<(u64, u32, DlTimer)>,
     /// Tasks that ended before their 0-lag times, by those: until then their bandwidth is not free.
     departed: BTreeMap<(u64, u64), Departed>,
-    /// The timers have changed since the host was last told.
+    /// Set if the timers have changed since the host was last called.
     pub(super) timers_changed: bool,
     /// Bandwidth of all tasks that belong here, asleep or not.
     this_bw: u64,
@@ -125,9 +123,9 @@ pub struct DlRq {
     in_use: bool,
     /// How much of the CPU the class takes, on average.
     pub(super) avg: Avg,
-    /// What is to be done about other CPUs once this one is let go of.
+    /// Work on other CPUs after this run queue is unlocked.
     pub(crate) callback: Option<Callback>,
-    /// Events to be told to the host.
+    /// Events for the host.
     pub(crate) events: Vec<Event>,
 }
 
@@ -159,13 +157,13 @@ impl DlRq {
         self.avg.last_update != 0
     }
 
-    /// Nobody is queued.
+    /// Whether no entity is queued.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Who has the earliest deadline; among equals who came first.
+    /// Returns the entity with the earliest deadline; among equals the one that was queued first.
     #[inline]
     pub fn first(&self) -> Option<u32> {
         self.queue.first().map(|&(_, _, who)| who)
@@ -205,7 +203,7 @@ impl DlRq {
         first.into_iter().chain(departed).min()
     }
 
-    /// A task goes to another class (`switched_from_dl`): it counts here no longer, and what `domain` has promised to
+    /// Removes a task that changes to another class (`switched_from_dl`). The bandwidth that `domain` has reserved for
     /// it becomes free at its 0-lag time, or now.
     pub fn step_out(&mut self, se: &mut DlEntity, who: u32, now: u64, domain: &RootDomain) {
         self.remove(se, who);
@@ -250,16 +248,16 @@ impl DlRq {
         self.departed.values().map(|gone| (gone.root, gone.bw))
     }
 
-    /// What is gone but not past its 0-lag time is promised by another root domain from now on: `move_bw` is told which
-    /// it was, and how much.
+    /// Moves the bandwidth of departed tasks before their 0-lag time to another root domain. Calls `move_bw` with the
+    /// old domain and the bandwidth.
     pub(crate) fn move_departed(&mut self, root: Root, mut move_bw: impl FnMut(Root, u64)) {
         for gone in self.departed.values_mut().filter(|gone| gone.root != root) {
             move_bw(core::mem::replace(&mut gone.root, root), gone.bw);
         }
     }
 
-    /// Frees the bandwidth of those whose 0-lag times have come: `release` is told which root domain has promised how
-    /// much.
+    /// Frees the bandwidth of tasks whose 0-lag time has passed. Calls `release` with the root domain and the
+    /// bandwidth.
     pub(crate) fn free_departed(&mut self, now: u64, mut release: impl FnMut(Root, u64)) {
         while let Some(entry) = self.departed.first_entry()
             && entry.key().0 <= now

@@ -1,16 +1,16 @@
-//! The fair server (6.12 on): a deadline reservation of each CPU on behalf of its fair tasks, so that real-time tasks
-//! cannot starve them. It replaces the throttling of real-time tasks.
+//! The fair server (6.12+): a deadline reservation of each CPU for its fair tasks, so that real-time tasks cannot
+//! starve them. It replaces the throttling of real-time tasks.
 //!
-//! It is *deferred*: it becomes active when the fair class has tasks, but then first waits until it could only just
-//! have its runtime by its deadline (zero laxity). Whatever the fair tasks get meanwhile, and idle time, is taken off
-//! its runtime; if that uses it up, a new period begins and the wait with it. So it runs only where fair tasks starve,
-//! and real-time tasks lose nothing otherwise. Once it had to run, its period begins there, and it runs at the
-//! beginning of each as long as the starvation lasts. What a fair task still runs after the tick that throttled the
-//! server counts as got without it: then a new period begins with its deferral, and the next turn comes 950 ms after
-//! the end of the last.
+//! The server is *deferred*. It becomes active when fair tasks are queued, but waits until it could only just have its
+//! runtime by its deadline (zero laxity). Run time of fair tasks meanwhile, and idle time, are subtracted from its
+//! runtime. If that uses up the runtime, a new period and a new wait begin. The server therefore runs only if fair
+//! tasks starve, and real-time tasks lose nothing otherwise. Once it had to run, its period starts there, and it runs
+//! at the start of each period while the starvation lasts. If a fair task still runs after the tick that throttled the
+//! server, that time counts as obtained without the server: a new deferred period begins, and the next turn is 950 ms
+//! after the end of the last.
 //!
-//! When the last fair task has gone nothing happens until it is the server's turn, which finds nobody and stops (as its
-//! stable releases do, 6.12.117).
+//! When the last fair task has left, the server stays active until its turn. It then finds no task and stops (as in the
+//! stable releases, 6.12.117).
 
 use alloc::boxed::Box;
 
@@ -22,14 +22,14 @@ use super::queue::{Charged, DlDequeue, DlEnqueue, DlRq, Env, SERVER};
 /// What becomes of a fair server in some corners.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ServerRules {
-    /// A server that had to run, and comes back before its deadline, begins a new period, and its wait with it
-    /// (6.18.15). Otherwise it keeps its deadline, with the runtime its share allows (6.12.117, 6.19.14, 7.0.13 and
-    /// 7.1.13; late releases of 6.18 are taken to).
+    /// Whether a server that had to run, and is started again before its deadline, begins a new period and a new wait
+    /// (6.18.15). Otherwise it keeps its deadline, with the runtime of its share (6.12.117, 6.19.14, 7.0.13 and 7.1.13;
+    /// assumed for late releases of 6.18).
     pub forgets: bool,
-    /// A server whose runtime is found to be used up after its next period has begun waits for a whole period (6.18+).
-    /// Otherwise it goes on with that period.
+    /// Whether a server whose runtime is used up, as found after the start of its next period, waits for a whole period
+    /// (6.18+). Otherwise it continues in that period.
     pub waits: bool,
-    /// A server whose turn comes on an idle CPU stays queued there (6.18.15).
+    /// Whether a server whose turn is on an idle CPU stays queued there (6.18.15).
     pub stays: bool,
 }
 
@@ -68,7 +68,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// What it is, for those who look.
+    /// Returns its entity, for observers.
     pub fn entity(&self) -> &DlEntity {
         &self.se
     }
@@ -109,8 +109,8 @@ impl DlRq {
         self.with_server(start).unwrap_or(false)
     }
 
-    /// The server was chosen but has nobody to run, or its CPU goes offline. What it is entitled to it keeps, and if it
-    /// had to run, it does so at once when the fair class has tasks again before its deadline.
+    /// Stops the server: it was picked without a task to run, or its CPU goes offline. It keeps its runtime. If it had
+    /// to run, it runs at once when fair tasks are queued before its deadline.
     pub fn server_stop(&mut self, now: u64) {
         self.with_server(|this, server| {
             if !core::mem::replace(&mut server.active, false) {
@@ -231,8 +231,8 @@ mod tests {
         rq.server_timer(&env(ms))
     }
 
-    /// Fair tasks starve from the beginning: the server runs from 950 ms to 1 s, and then at the beginning of each
-    /// period of its own, which begin at 950 ms.
+    /// Fair tasks starve from the beginning: the server runs from 950 ms to 1 s, and then at the start of each of its
+    /// periods, which begin at 950 ms.
     #[test]
     fn under_starvation_it_runs_at_zero_laxity_and_then_in_each_period() {
         let mut rq = cpu();
@@ -247,7 +247,7 @@ mod tests {
         }
     }
 
-    /// What fair tasks get without the server counts: the wait begins anew with every 50 ms.
+    /// CPU time of fair tasks without the server counts: every 50 ms of it begin a new wait.
     #[test]
     fn it_stays_away_while_fair_tasks_get_theirs() {
         let mut rq = cpu();
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(rq.next_timer(), Some(1850 * MS));
     }
 
-    /// Its turn came while there was nobody.
+    /// A server whose turn came without a task.
     fn found_nobody(env: impl Fn(u64) -> Env) -> DlRq {
         let mut rq = cpu();
         rq.server_start(&env(0));
@@ -285,7 +285,8 @@ mod tests {
         rq
     }
 
-    /// Who comes before its deadline does not wait for the next one, and gets what its share of the time left is.
+    /// A task that is queued before the server's deadline runs at once, with the runtime of the server's share until
+    /// then.
     #[test]
     fn one_that_found_nobody_runs_at_once_when_somebody_comes() {
         let mut rq = found_nobody(env);
@@ -299,7 +300,7 @@ mod tests {
         assert_eq!(rq.next_timer(), Some(2950 * MS));
     }
 
-    /// The same in 6.18.15: he waits as one does that never had to run.
+    /// 6.18.15: in the same case, the server waits as one that never had to run.
     #[test]
     fn one_that_found_nobody_begins_a_new_period_in_6_18() {
         let mut rq = found_nobody(later);
@@ -307,8 +308,8 @@ mod tests {
         assert_eq!(rq.next_timer(), Some(2060 * MS));
     }
 
-    /// It is seen after the end of its period that it has used its runtime up: 6.12 gives it the next one at once, and
-    /// what it had too much is taken off that; in 6.18 it waits for a whole period, and begins anew after it.
+    /// A server is found to have used up its runtime after the end of its period. 6.12 gives it the next runtime at
+    /// once, less the excess. 6.18 waits for a whole period and then begins again.
     #[test]
     fn one_that_is_looked_at_late() {
         let run = |env: &dyn Fn(u64) -> Env| {

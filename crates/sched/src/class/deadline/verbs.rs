@@ -1,4 +1,4 @@
-//! The class's answers to the core: the rules of `queue` tied to the tasks of a run queue.
+//! The verbs of the deadline class: they apply the rules of `queue` to the tasks of a run queue.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -90,7 +90,7 @@ pub(crate) fn dequeue<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32,
     rq.nr_running -= u32::from(queued);
 }
 
-/// Has the host told what happened to a task.
+/// Reports an event of a task to the host.
 fn tell<P: Policy>(rq: &mut Rq<P>, index: u32, what: DeadlineEvent) {
     let task = rq.tasks[index].id;
     rq.dl.events.push(Event::Deadline { task, what });
@@ -113,13 +113,11 @@ pub(crate) fn set_pushable<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
     with(rq, index, |dl, se| dl.set_pushable(se, index, pushable));
 }
 
-/// Who has the earliest deadline, and its class: if that is the fair server, whom the fair class would run. None if
-/// neither has anybody.
-///
-/// A server that finds nobody stops. Not in 6.18.15 if nobody of a class above the fair one waits or (`above`) has just
-/// run: there servers do not count as tasks (`nr_running`), and only the fair class is asked then (`__pick_next_task`).
-/// So the server stays on the queue of an idle CPU, which seems to have a deadline task, until somebody runs
-/// there.
+/// Picks the entity with the earliest deadline, and its class. For the fair server, picks the task of the fair class.
+/// None if there is no task.
+/// A server without a task stops. Exception, 6.18.15: no task of a class above fair waits or (`above`) has just run.
+/// Servers do not count as tasks there (`nr_running`), so only the fair class is called (`__pick_next_task`). The
+/// server then stays on the queue of an idle CPU, which seems to have a deadline task, until a task runs there.
 #[inline(never)]
 pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, above: bool) -> Option<(u32, ClassKind)> {
     let asked = !shared.dl.server_rules.stays || above || rq.nr_running > rq.nr_ordinary();
@@ -230,7 +228,7 @@ pub(crate) fn runtime_ends<P: Policy>(rq: &Rq<P>) -> Option<u64> {
     (se.queued() && se.runtime > 0).then(|| se.exec_start + se.runtime.unsigned_abs().max(LEAST_NS))
 }
 
-/// The running task is done with this period (`sched_yield`): it goes on in the next.
+/// Ends the period of the running task (`sched_yield`): it continues in the next.
 #[inline(never)]
 pub(crate) fn yield_task<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     job_ends(rq, index);
@@ -278,7 +276,7 @@ pub(crate) fn detach<P: Policy>(rq: &mut Rq<P>, index: u32) {
     rq.dl.forget_timers(se, index);
 }
 
-/// A task has arrived from another run queue. What was promised to it goes with it.
+/// Adds a task from another run queue. Its reserved bandwidth moves with it.
 pub(crate) fn attach<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     if shared.is_split() {
         account(rq, shared, index);
@@ -295,8 +293,8 @@ pub(crate) fn attach<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) 
     rq.dl.sync_timers(se, index);
 }
 
-/// The root domain that answers for a deadline task of this affinity that is on `cpu`: that of the CPU, or if the task
-/// has to leave it, where it will go.
+/// Returns the root domain that admits a deadline task of this affinity on `cpu`: the CPU's, or the task's future one
+/// if it has to leave.
 pub(crate) fn root_of<P: Policy>(shared: &Shared<P>, affinity: &Affinity, cpu: CpuId) -> Root {
     if !shared.is_split() {
         return Root::default();
@@ -329,8 +327,7 @@ pub(crate) fn account_all<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     rq.dl.move_departed(root, |from, bw| shared.dl.move_bw(from, root, bw));
 }
 
-/// A task comes to the class, and with it what it kept when it left. That is its own again: it waits for no 0-lag time
-/// (`switched_to_dl`).
+/// Adds a task to the class, with its kept bandwidth. It no longer waits for a 0-lag time (`switched_to_dl`).
 fn join<P: Policy>(rq: &mut Rq<P>, index: u32) {
     rq.higher = true;
     if rq.tasks[index].dl.is_none() {
@@ -341,8 +338,8 @@ fn join<P: Policy>(rq: &mut Rq<P>, index: u32) {
     }
 }
 
-/// A task that is off its queue comes to the class, with parameters that were admitted by `root`; or has other ones.
-/// What is left of its runtime, and its deadline, are what they were when it was last in the class.
+/// Sets the parameters of a dequeued task, which `root` has admitted. It may be new in the class. The rest of its
+/// runtime, and its deadline, are those of its last time in the class.
 pub(crate) fn set_attrs<P: Policy>(rq: &mut Rq<P>, index: u32, attrs: DlAttrs, root: Root) {
     join(rq, index);
     with(rq, index, |dl, se| {
@@ -418,9 +415,9 @@ pub(crate) fn timers<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     }
 }
 
-/// A timer of a task that is in another class now. At its 0-lag time its bandwidth is free (`inactive_task_timer`). A
-/// period that begins means nothing to it, but that it is throttled no longer: the kernel leaves it that, and one that
-/// comes back after this moment and before its 0-lag time, which is later if it had overrun, is never queued again.
+/// Handles a timer of a task that is now in another class. At its 0-lag time, its bandwidth becomes free
+/// (`inactive_task_timer`). The start of a period only ends its throttling. The kernel does not end it: a task that
+/// returns after this moment and before its 0-lag time, which is later after an overrun, is never queued again there.
 #[expect(clippy::expect_used, reason = "a timer is of an entity, in the class or out of it")]
 fn kept_timer<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, timer: DlTimer) {
     let se = rq.tasks[index].dl_kept.as_mut().expect("who has a timer has an entity");
@@ -480,7 +477,7 @@ fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, env: &En
     }
 }
 
-/// The fair server has joined the queue: whoever runs gives way, unless his deadline is earlier.
+/// Reschedules after the fair server was queued, unless the running task's deadline is earlier.
 fn server_queued<P: Policy>(rq: &mut Rq<P>) {
     let earlier = rq.curr.filter(|&current| rq.tasks[current].kind == ClassKind::Deadline);
     let server = rq.dl.server().map_or(0, |server| server.entity().deadline);
@@ -489,9 +486,8 @@ fn server_queued<P: Policy>(rq: &mut Rq<P>) {
     }
 }
 
-/// Brings the fair server in line with what has happened since it was last looked at: fair tasks have come or gone,
-/// have run, or the CPU was idle. Called where the run queue has a server, before a choice and at the end of every
-/// verb.
+/// Updates the fair server for the changes since the last call: queued and dequeued fair tasks, their run time, and
+/// idle time. Called on run queues with a server, before a pick and at the end of every verb.
 fn sync_server<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let env = env(rq, shared);
     let delta = env.now.saturating_sub(core::mem::replace(&mut rq.dl.server_since, env.now));
@@ -522,9 +518,9 @@ pub(crate) fn start_server<P: Policy>(rq: &mut Rq<P>, limits: ServerLimits) {
     rq.dl.server_since = rq.clock.now();
 }
 
-/// The end of a verb: what is to be told to the host, which timer is the first.
+/// Ends a verb: synchronizes the server, and arms the first timer.
 #[cold]
-pub(crate) fn settle<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H) {
+pub(crate) fn finish_verb<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H) {
     if rq.dl.server().is_some() {
         sync_server(rq, shared);
     }

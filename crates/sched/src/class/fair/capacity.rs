@@ -1,12 +1,11 @@
-//! CPUs of different capacities: whether a task fits its CPU, and which CPU would suit it better.
+//! CPUs of different capacities: whether a task fits its CPU, and which CPU suits it better.
 //!
-//! A task *fits* a CPU if it leaves a fifth of what the fair class has of it to spare. The tick and every switch look
-//! whether the running task does; if it does not, its load is published as the run queue's `misfit_task_load`, and the
-//! balancer of an idle bigger CPU has the stopper push the task there. Where all CPUs are equal none of this is ever
-//! reached.
+//! A task *fits* a CPU if it leaves a fifth of the CPU's capacity for the fair class free. Ticks and switches check the
+//! running task. If it does not fit, its load is published as the run queue's `misfit_task_load`, and the balancer of
+//! an idle larger CPU has the stopper push the task there. Machines of equal CPUs never use this.
 //!
-//! 6.1 and 6.6 mark a task that fits no CPU even where there is none bigger, which `check_misfit_status` then sorts
-//! out; from 6.10 on, here 6.12, it is marked only if it may run on a bigger one (`max_allowed_capacity`).
+//! 6.1 and 6.6 mark a task that fits no CPU even if there is no larger CPU; `check_misfit_status` filters it later.
+//! 6.10+ (here 6.12): the task is marked only if it may run on a larger CPU (`max_allowed_capacity`).
 
 use super::placement::Free;
 use super::{Discipline, FairCpu, FairShared};
@@ -38,11 +37,10 @@ pub(super) enum Fit {
     Yes,
 }
 
-/// `util_fits_cpu`, of a CPU of capacity `whole` of which `left` is left for the fair class.
-///
-/// The clamps are about the CPU's size, whatever others take of it. An upper one makes any task fit a CPU that is as
-/// big, with one exception: on the biggest CPU a task without one is not capped at all, and fits only by its
-/// utilisation. A lower one that is above the utilisation makes it fit only where the CPU is as big as that.
+/// `util_fits_cpu`, for a CPU of capacity `whole` of which `left` is left for the fair class.
+/// Clamps refer to the CPU's capacity, whatever other classes use of it. An upper clamp makes a task fit any CPU of at
+/// least that capacity. One exception: a task without a clamp fits the largest CPU only by its utilisation. A lower
+/// clamp above the utilisation makes the task fit only CPUs of at least that capacity.
 pub(super) fn util_fits_cpu(util: u64, clamps: Clamps, whole: u32, left: u32) -> Fit {
     let unbounded = whole == u32::from(uclamp::SCALE) && clamps.max == uclamp::SCALE;
     let capped = !unbounded && u32::from(clamps.max) <= whole;
@@ -97,8 +95,8 @@ impl<D: Discipline, T: Tunables> FairCpu<D, T> {
             || shared.capacity(self.cpu) < shared.max_allowed_capacity(&this.affinity)
     }
 
-    /// An idle CPU in `domain`, which has every capacity of the machine: the first from `target` on that the task fits,
-    /// else the one with most to offer (`select_idle_capacity`).
+    /// Returns an idle CPU in `domain`, which has all capacities of the machine: the first from `target` on that the
+    /// task fits, else the one of the largest capacity (`select_idle_capacity`).
     pub(super) fn select_idle_capacity(
         &self,
         shared: &FairShared<D, T>,

@@ -1,8 +1,8 @@
-//! CFS, as in 6.1: the entity with the least vruntime runs, for a slice of the latency target.
+//! CFS, as in 6.1: the entity with the smallest vruntime runs, for a slice of the latency target.
 //!
-//! A task that wakes is placed up to half a latency period before the queue's `min_vruntime`, so that sleepers run
-//! soon; it preempts if it is a wakeup granularity behind the running one. At the tick the running entity gives way
-//! when it has had its slice, or is a slice ahead of the first in line.
+//! A waking task is placed up to half a latency period before the queue's `min_vruntime`, so that sleepers run soon. It
+//! preempts if it is a wakeup granularity behind the running task. At the tick, the running entity is rescheduled if
+//! its slice is used up, or if it is a slice ahead of the first entity.
 
 use super::entity::{CfsRq, Entity, ROOT, Se};
 use super::queue::load_changed;
@@ -27,7 +27,7 @@ fn earlier(a: u64, b: u64) -> u64 {
     if (a.wrapping_sub(b) as i64) < 0 { a } else { b }
 }
 
-/// `min_vruntime` follows the least vruntime of the queue and never goes back.
+/// Raises `min_vruntime` to the least vruntime of the queue. It never falls.
 fn update_min_vruntime(queue: &mut CfsRq, curr: Option<&Entity>) {
     let running = curr.filter(|curr| curr.on_rq).map(|curr| curr.vruntime);
     let least = match (running, queue.timeline.min_vruntime()) {
@@ -94,7 +94,7 @@ fn wakeup_preempt_entity<T: Tunables>(
     i32::from(diff > granularity as i64)
 }
 
-/// Whether so many wait on the queue of `se` that their slices are as short as slices get.
+/// Whether so many entities are queued beside `se` that their slices are the shortest possible.
 #[inline]
 fn is_crowded<T: Tunables>(rq: &FairCpu<CfsOrder, T>, shared: &FairShared<CfsOrder, T>, se: Se) -> bool {
     let tunables = &shared.config.tunables;
@@ -314,8 +314,8 @@ impl Discipline for CfsOrder {
         }
     }
 
-    /// `task_fork_fair`: behind its parent and, with START_DEBIT, a slice behind its parent's queue. An idle task is of
-    /// the root's, which has nobody then.
+    /// `task_fork_fair`: places a task behind its parent and, with START_DEBIT, a slice behind its parent's queue. The
+    /// idle task belongs to the root, which is empty then.
     fn fork<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, task: u32) {
         rq.catch_up(shared);
         let cfs = rq.curr.map_or(ROOT, |parent| rq.se(Se::task(parent)).parent);

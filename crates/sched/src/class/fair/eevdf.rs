@@ -1,27 +1,26 @@
 //! EEVDF: of the entities that are owed time, the one with the earliest virtual deadline runs.
 //!
-//! A queue's virtual time is the weighted average of its entities' vruntimes. An entity's *lag* is how far it is behind
-//! that average: what it is owed. It is *eligible* while its lag is not negative. Its *virtual deadline* is its
-//! vruntime when it last asked for a slice plus that slice, stretched by its weight. (Stoica and Abdel-Wahab, 1995.)
+//! A queue's virtual time is the weighted average of its entities' vruntimes. An entity's *lag* is its distance behind
+//! that average: the time it is owed. It is *eligible* while its lag is not negative. Its *virtual deadline* is its
+//! vruntime at its last request plus its slice, divided by its weight. (Stoica and Abdel-Wahab, 1995.)
 //!
 //! What kernels do differently:
 //! - **6.6**: the running entity is protected (RUN_TO_PARITY) until it has used up the slice it was picked with.
-//!   Entities leave the queue when they sleep, and keep their lag, limited to two slices.
-//! - **6.12**: an entity that sleeps while it owes time stays queued until it comes up (DELAY_DEQUEUE): sleeping no
-//!   longer pays a debt. Tasks may ask for a slice; a shorter one may cut the protection short (PREEMPT_SHORT), and one
-//!   that did so is looked at again at every tick. An idle entity loses its protection to any waker that is not idle;
-//!   in 6.6 such a waker asks for a reschedule, too, but the protected entity may be picked again.
-//! - **6.18**: protection is a virtual time: until the shortest slice that waits has passed, at most to the deadline.
-//!   Once past it, every update of the running entity asks for a reschedule.
-//! - **Late releases of 6.18** ([`Kernel::as_of`](crate::Kernel::as_of)), as one does, 6.18.44: whoever wakes is
-//!   compared with who would be picked once those have left that sleep with a delayed dequeue and would be; earlier
-//!   kernels leave it at such a one, and nobody is preempted. Every wakeup that does not preempt shortens the
-//!   protection of who runs to the shortest slice that waits; in earlier ones only one with a shorter slice. A task
-//!   that is new preempts only who asked for a longer slice. Lag is limited to the longest slice of the queue and a
-//!   tick. Protection is kept in real time when a weight changes, and not given anew to a running task of which
-//!   something was changed. **7.0** is the same.
-//! - **7.1**: an entity whose dequeue is delayed keeps the debt it fell asleep with, or what of it is left, however the
-//!   average moves; weights change about the average again, as up to 6.12. Slices are ended by a timer (HRTICK).
+//!   Sleeping entities leave the queue and keep their lag, limited to two slices.
+//! - **6.12**: an entity that sleeps while it owes time stays queued until it is picked (DELAY_DEQUEUE), so sleep no
+//!   longer pays a debt. Tasks may request a slice. A shorter one may end the protection (PREEMPT_SHORT), and is then
+//!   checked at every tick. Any waker that is not idle ends the protection of an idle entity; in 6.6 it requests a
+//!   reschedule, too, but the protected entity may be picked again.
+//! - **6.18**: protection is a virtual time: until the shortest waiting slice has passed, at most to the deadline.
+//!   After that, every update of the running entity requests a reschedule.
+//! - **Late releases of 6.18** ([`Kernel::as_of`](crate::Kernel::as_of); here 6.18.44): a woken entity is compared with
+//!   the entity that would be picked after all sleeping entities with a delayed dequeue have left. Earlier kernels stop
+//!   at such an entity, and preempt nothing. Every wakeup that does not preempt shortens the protection of the running
+//!   entity to the shortest waiting slice; earlier kernels do so only for a shorter slice. A new task preempts only an
+//!   entity with a longer slice. Lag is limited to the longest slice of the queue and a tick. Protection is kept in
+//!   real time when a weight changes, and a changed running task gets no new protection. **7.0** is the same.
+//! - **7.1**: an entity with a delayed dequeue keeps the rest of the debt that it fell asleep with, however the average
+//!   moves. Weights change relative to the average again, as up to 6.12. A timer ends slices (HRTICK).
 
 use super::entity::{CfsRq, Entity, Se};
 use super::{Discipline, FairCpu, FairShared};
@@ -61,13 +60,13 @@ pub(crate) fn entity_eligible<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, se: Se) 
     eligible(&rq.class.groups[entity.parent].cfs, entity.vruntime)
 }
 
-/// Whether the deadline of `a` comes first.
+/// Whether the deadline of `a` is earlier.
 #[inline]
 fn before(a: &Entity, b: &Entity) -> bool {
     (a.deadline.wrapping_sub(b.deadline) as i64) < 0
 }
 
-/// How much an entity may be owed, or owe: two slices, or a tick; since 6.19 (and in late releases of 6.18) the longest
+/// Returns the limit of lag in both directions: two slices, or a tick. 6.19+ (and late releases of 6.18): the longest
 /// slice of the queue and a tick. Real time.
 #[inline(always)]
 #[allow(clippy::inline_always)] // at every sleep
@@ -79,8 +78,8 @@ fn lag_limit<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<Eevdf
     (2 * rq.se(se).slice).max(tick)
 }
 
-/// Remembers what an entity that leaves is owed, or owes. True if that is not where it stands on its queue: it is
-/// beyond the limit, or (7.1) it sleeps already, and neither runs up more debt nor is owed anything for that.
+/// Stores the lag of an entity that leaves. Returns whether the stored lag differs from its lag on the queue: it
+/// exceeds the limit, or (7.1) the entity sleeps already and keeps its debt.
 fn update_lag<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) -> bool {
     let limit = lag_limit(rq, shared, se);
     let (entity, queue) = rq.class.both(se);
@@ -129,7 +128,7 @@ fn cancel_protection(entity: &mut Entity) {
     entity.protected_until = earlier(entity.protected_until, entity.vruntime);
 }
 
-/// Whether the one that somebody wants to run next is picked: it costs others latency, not fairness.
+/// Whether to pick the preferred buddy: this costs others latency, and not fairness.
 fn may_take_buddy<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, buddy: Se) -> bool {
     shared.config.features.has(Feature::PickBuddy) && entity_eligible(rq, buddy)
 }
@@ -203,8 +202,8 @@ fn shorten_protection<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &Fai
     entity.protected_until = earlier(entity.protected_until, until);
 }
 
-/// Whom a woken entity is compared with in late releases of 6.18: who would be picked, once those have left that sleep
-/// and would be.
+/// Returns the entity that a woken one is compared with in late releases of 6.18: the entity picked after all sleeping
+/// entities that would be picked have left.
 fn pick_awake<T: Tunables>(
     rq: &mut FairCpu<EevdfOrder, T>,
     shared: &FairShared<EevdfOrder, T>,
@@ -255,9 +254,8 @@ fn set_weight<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, se: Se, weight: u64)
     }
 }
 
-/// How kernels up to 6.12, and from 7.1 on, change a weight: about the queue's average, which stays where it is. What
-/// an entity is owed, and what is left from there to its deadline, are the same in real time; in 7.1 the end of its
-/// protection, too, and the deadline a sleeper took along.
+/// Changes a weight as up to 6.12 and from 7.1 on: about the queue's average, which does not move. Lag and the time to
+/// the deadline stay equal in real time. 7.1 also keeps the end of the protection, and a sleeper's deadline.
 fn reweight_about_average<T: Tunables>(
     rq: &mut FairCpu<EevdfOrder, T>,
     shared: &FairShared<EevdfOrder, T>,
@@ -300,9 +298,9 @@ fn reweight_about_average<T: Tunables>(
     }
 }
 
-/// How 6.18 finds the place of the running entity, which is on none of its queue's counts, after a change of its
-/// weight: as if it joined a queue that it is still part of, with its old vruntime and its new weight. That leaves it
-/// further from the average than it was, on either side: by a quarter if it weighs as much as all others.
+/// Places the running entity after a change of its weight as 6.18 does: as if it joined the queue that it is still part
+/// of, with its old vruntime and its new weight. Its distance from the average grows on either side: by a quarter if it
+/// weighs as much as all others.
 #[inline(never)]
 fn place_running<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) {
     let (entity, queue) = rq.class.both(se);
@@ -316,9 +314,9 @@ fn place_running<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShar
     queue.sum_w -= weight;
 }
 
-/// NEXT_BUDDY since 6.19 (and in late releases of 6.18): who wakes becomes the buddy unless there is one with an
-/// earlier deadline. If his waker is about to sleep that is all (`preempt_sync`: the waker would have to have run for a
-/// while since it was last charged, which it was just now). `None`: he is compared as ever.
+/// NEXT_BUDDY 6.19+ (and late releases of 6.18): a woken entity becomes the buddy unless the present buddy has an
+/// earlier deadline. With a waker about to sleep, no more happens (`preempt_sync` requires that the waker ran for a
+/// while since its last charge, which was just now). `None`: compare as usual.
 #[inline(never)]
 fn meets_buddy<T: Tunables>(
     rq: &mut FairCpu<EevdfOrder, T>,
@@ -382,8 +380,8 @@ impl Discipline for EevdfOrder {
         !shared.config.has(Behaviour::BuddyInPick)
     }
 
-    /// Since 6.14 who is not eligible is left alone by a balancer that has not failed yet. A task that the tick has
-    /// just preempted mostly is not.
+    /// 6.14+: a balancer that has not failed yet does not move a task that is not eligible. A task that the tick has
+    /// just preempted mostly is not eligible.
     fn has_run_ahead<T: Tunables>(rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) -> bool {
         let config = &shared.config;
         config.has(Behaviour::IneligibleMoves) && config.features.has(Feature::PlaceLag) && !entity_eligible(rq, se)

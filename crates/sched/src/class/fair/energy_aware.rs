@@ -1,18 +1,16 @@
-//! Energy-aware scheduling: a task that wakes goes where it costs the least, as long as every CPU has a fifth to spare
-//! (`find_energy_efficient_cpu`; `Documentation/scheduler/sched-energy.rst`).
+//! Energy-aware scheduling: a waking task is placed where it costs the least energy, while every CPU has a fifth of its
+//! capacity free (`find_energy_efficient_cpu`; `Documentation/scheduler/sched-energy.rst`).
 //!
-//! Of each domain of the [model](crate::energy) two CPUs are candidates: the one the task slept on, and the one that
-//! would have the most to spare with it. Each is priced with the frequency at which the domain would then run, that
-//! which `schedutil` would choose, and the time that its CPUs would be busy. The cheapest has it; the previous one if
-//! none is cheaper.
+//! Each domain of the [model](crate::energy) has two candidates: the task's previous CPU, and the CPU with the most
+//! free capacity. The cost of each follows from the frequency that `schedutil` would choose for the domain, and from
+//! the busy time of its CPUs. The cheapest candidate is chosen, or the previous CPU if none is cheaper.
 //!
-//! While some CPU uses more than four fifths of what it has (`rd->overutilized`) all this is off, and wakeups and
-//! balancing are what they are elsewhere. While none does, load is not balanced at all. What a CPU uses is looked at
-//! when a task wakes there and at each of its ticks, and the flag falls when the topmost domain is balanced the next
-//! time. From 6.10 on, here 6.12, a task too big for its CPU is moved all the same.
+//! While a CPU uses more than four fifths of its capacity (`rd->overutilized`), all this is off, and wakeups and
+//! balancing work as elsewhere. While none does, load is not balanced. Wakeups and ticks check the CPU. The flag is
+//! cleared when the topmost domain is balanced. 6.10+ (here 6.12): a task too large for its CPU is moved in any case.
 //!
-//! Of 6.1's own one thing is not as it was: a lower clamp that a CPU fails counts as in later kernels (the CPU comes
-//! before one that is too small).
+//! One difference from 6.1: a lower clamp that a CPU cannot satisfy counts as in later kernels (the CPU ranks before
+//! one that is too small).
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -41,7 +39,7 @@ fn used<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>) -> (u64, u64) {
     (rq.class.groups[ROOT].cfs.avg.util_avg, rq.class.util_est)
 }
 
-/// A task woke here, or a tick came: if this CPU has not a fifth to spare, nobody looks at energy any more
+/// Updates the flag after a wakeup or a tick on this CPU: without a fifth of spare capacity, wakeups ignore energy
 /// (`check_update_overutilized_status`).
 #[inline(never)]
 pub(super) fn look_at_utilisation<D: Discipline, T: Tunables>(
@@ -71,8 +69,8 @@ fn is_overutilized<P: Policy>(shared: &Shared<P>, cpu: CpuId, util: u64, clamps:
     util_fits_cpu(util, clamps, published.capacity(), published.capacity_of()) == Fit::No
 }
 
-/// `dst` balances `domain`, its topmost one if `top`, and has looked at its CPUs but for `excluded`: notes whether one
-/// of them has not a fifth to spare, and returns what is to be told if that is news.
+/// Updates the flag after `dst` has balanced `domain`, the topmost one if `top`, and has seen its CPUs except for
+/// `excluded`. Returns the event if the flag changed.
 pub(crate) fn look_at_domain<P: Policy>(
     shared: &Shared<P>,
     energy: &Energy,
@@ -97,8 +95,8 @@ pub(crate) fn look_at_domain<P: Policy>(
     Some(Event::Overutilized { root: root(shared, dst), on: over })
 }
 
-/// Whether `dst` leaves its domains as they are, for energy is looked at. `misfit`: the busiest group has a task that
-/// is too big for its CPU.
+/// Whether `dst` does not balance its domains, because wakeups consider energy. `misfit`: the busiest group has a task
+/// too large for its CPU.
 pub(crate) fn leaves_alone<P: Policy>(shared: &Shared<P>, energy: &Energy, dst: CpuId, misfit: bool) -> bool {
     let overutilized = shared.flag(&energy.overutilized, dst).load(Relaxed);
     let moves_misfits = shared.config.has(Behaviour::EasMovesMisfit);
@@ -110,7 +108,7 @@ struct Wakee {
     prev: CpuId,
     /// On average.
     util_avg: u64,
-    /// As it is expected when it runs.
+    /// The expected utilisation when it runs.
     util_est: u64,
     /// What it used, or waited for, on average.
     runnable: u64,
@@ -239,9 +237,9 @@ struct View<'a, P: Policy> {
 }
 
 impl<P: Policy> View<'_, P> {
-    /// What the fair class would use of a CPU, were the task `at` one, or nowhere (`cpu_util`). `boost`: who waits
-    /// counts as if it ran. What the task itself waited goes with it in 6.12 (6.12.117) and from 7.1 on; the others
-    /// here compare first, and add or take off what the task used in any case.
+    /// Returns the fair utilisation of a CPU with the task on the CPU `at`, or nowhere (`cpu_util`). `boost`: waiting
+    /// tasks count as running. 6.12 (6.12.117) and 7.1+ include the task's own wait; others compare first, and add or
+    /// subtract the task's utilisation in any case.
     fn util(&self, cpu: CpuId, at: Option<CpuId>, boost: bool) -> u64 {
         let (usage, published) = (self.energy.of(cpu), self.shared.cpu(cpu));
         let (comes, sleeps_here) = (at == Some(cpu), self.wakee.prev == cpu);

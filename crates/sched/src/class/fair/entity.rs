@@ -13,8 +13,8 @@ use super::timeline::{Ticket, Timeline};
 use crate::ids::GroupId;
 
 /// Names an entity on its run queue: a task by its index in `Rq::tasks`, or a group by its index in [`FairRq::groups`].
-/// It is the entity's distance from the middle of [`Entities`]: tasks lie above it and groups below, so that whoever
-/// asks for one need not ask what it is, and nobody is at 0, so that an `Option<Se>` takes no more room.
+/// It is the distance from the middle of [`Entities`]: tasks are above, groups below. Access therefore needs no
+/// distinction, and since 0 is unused, an `Option<Se>` takes no more space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Se(NonZeroI32);
 
@@ -216,7 +216,7 @@ pub(crate) struct Removed {
 const FIRST_VRUNTIME: u64 = (-(1i64 << 20)) as u64;
 
 impl CfsRq {
-    /// That of a group with so many above it.
+    /// The entity of a group with `depth` ancestors.
     pub(crate) fn new(depth: u32) -> Self {
         Self {
             depth,
@@ -275,7 +275,7 @@ pub(crate) struct GroupRq {
     pub(crate) parent: u32,
 }
 
-/// What stays in its place for ever, and is asked for at every step: no check whether it is there.
+/// A table whose entries never move. Every step uses it, so access checks no bounds.
 #[derive(Debug)]
 pub(crate) struct Table<T>(alloc::vec::Vec<T>);
 
@@ -306,13 +306,12 @@ impl<T> core::ops::IndexMut<u32> for Table<T> {
     }
 }
 
-/// The entities of a CPU, each as far from the middle as its [`Se`] says: one table with two ends, so that a CPU which
-/// groups have been on by the thousand and tasks by the dozen, or the other way round, has no places for those that
-/// never come.
+/// The entities of a CPU, indexed by the distance of their [`Se`] from the middle: one table that grows at both ends.
+/// So a CPU with thousands of groups and dozens of tasks, or the reverse, has no unused entries.
 #[derive(Debug, Default)]
 pub(crate) struct Entities {
     table: alloc::vec::Vec<Entity>,
-    /// The place of the middle, where nobody is: so many groups there is room for.
+    /// The index of the middle, which is unused: the room for groups.
     middle: usize,
 }
 
@@ -428,8 +427,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whoever comes next, task or group, all are found as they were put, and there is room for little more than
-        /// those.
+        /// In any order of new tasks and groups, all entities are found, and little more room than needed is used.
         #[test]
         fn both_ends_grow(comers in proptest::collection::vec(any::<bool>(), 0..400)) {
             let (mut entities, mut here) = (Entities::default(), Vec::new());

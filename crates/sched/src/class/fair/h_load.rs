@@ -1,9 +1,9 @@
-//! What a task weighs as part of the root's load (`h_load`), and what is load to the balancer.
+//! The weight of a task as part of the root's load (`h_load`), and the balancer's measure of load.
 //!
-//! A group's part of the root's load is its part of its parent's, times its entity's part of the parent's queue.
-//! Kernels compute it when it is asked for, for the groups from a task up to the root, and at most once a tick ("move
-//! h_load calculation to task_h_load", 3.12). 3.10 computes it for every group of the system on the CPU that tasks are
-//! about to be pulled from, once a tick: most of the groups have nobody there.
+//! A group's part of the root's load is its parent's part, times its entity's part of the parent's queue. 3.12+:
+//! computed on demand, from the task's group up to the root, at most once a tick ("move h_load calculation to
+//! task_h_load"). 3.10 computes it once a tick for every group, on the CPU to pull from, though most groups have no
+//! task there.
 
 use super::entity::{ROOT, Se};
 use super::load::se_weight;
@@ -22,8 +22,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if shared.config.has(Behaviour::WeightIsLoad) { se_weight(entity.weight) } else { entity.avg.load_avg }
     }
 
-    /// Load of a queue to the balancer: its weight (3.10), the sum of its queued entities' averages
-    /// (`runnable_load_avg`, up to 3.18), or its average, which counts those that have just gone to sleep, too.
+    /// Returns the balancer's load of a queue: its weight (3.10), the sum of its queued entities' averages
+    /// (`runnable_load_avg`, up to 3.18), or its average, which includes sleeping entities.
     #[inline]
     pub(crate) fn queue_load(&self, shared: &Shared<Fair<D, T>>, group: u32) -> u64 {
         let queue = &self.class.groups[group].cfs;
@@ -88,8 +88,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         weight::scale(self.entity_load(shared, Se::task(task)), above, self.queue_load(shared, parent) + 1)
     }
 
-    /// By how much the root's queue here would be heavier with a task that sleeps (`effective_load`): each group above
-    /// it gets the part of its weight that its queue here then earns.
+    /// Returns the increase of the root queue's weight here by a sleeping task (`effective_load`): each group above it
+    /// gets the part of its weight that its queue here then earns.
     pub(crate) fn effective_load(&self, shared: &Shared<Fair<D, T>>, task: u32) -> u64 {
         let entity = &self.class.entities[Se::task(task)];
         let (mut added, mut group) = (se_weight(entity.weight), entity.parent);
@@ -108,8 +108,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         added
     }
 
-    /// 3.10: brings every group of the system up to date, parents before children, if that was not done in this tick.
-    /// How many were visited, and how many of them have nobody here.
+    /// 3.10: updates every group of the system, parents before children, once in a tick. Returns the number of visited
+    /// groups, and how many have no task here.
     pub(crate) fn update_all_h_load(&mut self, shared: &Shared<Fair<D, T>>) -> Option<(u32, u32)> {
         let tick = self.h_load_tick(shared);
         if self.class.h_load_throttle == tick {
@@ -151,7 +151,7 @@ mod tests {
     use crate::topology::Topology;
     use crate::tunables::Knobs;
 
-    /// Nobody asked for anything.
+    /// A host that ignores all calls.
     struct Deaf;
     impl Host for Deaf {
         fn resched(&mut self, _cpu: CpuId) {}
@@ -257,8 +257,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// What a task weighs is the same whether it is computed for all groups before, or for the groups above it when
-        /// it is asked for; and then nobody visits a group without a task.
+        /// A task's load is equal whether computed for all groups in advance or on demand for the groups above it. On
+        /// demand, no group without a task is visited.
         #[test]
         fn eager_and_on_demand_agree(calls in prop::collection::vec(any::<(u8, u8, u16)>(), 1..120)) {
             for name in ["3.10", "3.12", "3.18", "6.1"] {

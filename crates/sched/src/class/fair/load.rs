@@ -1,5 +1,5 @@
-//! Load averages of the hierarchy: entities feed their queue, a queue feeds its group's entity, that feeds the parent's
-//! queue; and the split of a group's weight over its CPUs.
+//! Load averages of the hierarchy: from entities to their queue, to the group's entity, and to the parent's queue; and
+//! the division of a group's weight over its CPUs.
 
 use super::entity::{CfsRq, Entity, ROOT, Removed, Se};
 use super::pelt::{self, Avg, MIN_DIVIDER};
@@ -22,12 +22,12 @@ const UTIL_EST_MARGIN: u64 = 1024 / 100;
 /// In `util_est_ewma`: since the last estimate of what the task uses its average has not changed.
 const UTIL_AVG_UNCHANGED: u16 = 1 << 15;
 
-/// How an update of an entity's averages goes on.
+/// The mode of an update of an entity's averages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Attach {
     /// Only the averages, and the group's sum of all CPUs.
     Keep,
-    /// Only the averages: what the group's sum is not told of (no `UPDATE_TG`) it is told when they change next.
+    /// Updates only the averages. The group's sum gets the change with the next update (no `UPDATE_TG`).
     Silent,
     /// The entity joins the queue's averages if it has not yet.
     Join,
@@ -80,8 +80,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// The averages of `se` and of the queue `parent` are up to date, and those of the queue changed or did not:
-    /// carries on what follows.
+    /// Continues after an update of the averages of `se` and of the queue `parent`, whose averages changed or did not.
     #[inline]
     pub(super) fn averages_updated(&mut self, shared: &Shared<Fair<D, T>>, se: Se, parent: u32, decayed: bool) {
         let decayed = decayed | self.propagate(shared, se);
@@ -90,8 +89,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// What joined or left a group's queue joins or leaves the group's entity. Whether there was anything; nobody is
-    /// told.
+    /// Propagates a change of a group's queue to the group's entity, without an update of the group's sum. Returns
+    /// whether there was one.
     #[inline]
     pub(super) fn propagate(&mut self, shared: &Shared<Fair<D, T>>, se: Se) -> bool {
         se.as_group().is_some() && self.propagate_entity_load_avg(shared, se)
@@ -361,8 +360,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// The part of the group's weight that falls to this CPU: as this CPU's load is to that of all, each as it is now
-    /// here and as last published elsewhere.
+    /// Returns this CPU's part of the group's weight: the present load here relative to the load of all CPUs, as last
+    /// published.
     pub(crate) fn calc_group_shares(&self, shared: &Shared<Fair<D, T>>, group: u32) -> u64 {
         let slot = &self.class.groups[group];
         let task_group = shared.group(slot.id);
@@ -444,8 +443,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         });
     }
 
-    /// First averages of a forked task: it is taken to be as heavy as its weight, and as busy as its queue's tasks, but
-    /// at most half of what the CPU has left.
+    /// Sets the first averages of a forked task: the load of its weight, and the utilisation of its queue's tasks, at
+    /// most half of the CPU's free capacity.
     pub(crate) fn init_task_avg(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         let parent = self.class.entities[Se::task(task)].parent;
         let queue = &self.class.groups[parent].cfs.avg;
@@ -482,8 +481,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// When a task goes to sleep, its estimate follows what it used: up at once, down by a quarter of the difference.
-    /// Since 6.8 not down if it had to wait for its CPU, and would have used more.
+    /// Updates a task's estimate when it sleeps: up at once, down by a quarter of the difference. 6.8+: not down if it
+    /// had to wait for its CPU and would have used more.
     pub(crate) fn util_est_update(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         if !shared.config.features.has(Feature::UtilEst) {
             return;
@@ -519,8 +518,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 }
 
-/// Without UTIL_EST_FASTUP: the average follows by a quarter of the difference up as well as down, and the estimate is
-/// that or what was used last, whichever is more.
+/// Without UTIL_EST_FASTUP: the average follows by a quarter of the difference in both directions. The estimate is the
+/// larger of average and last use.
 fn update_slowly(avg: &mut Avg, capacity: u64) {
     let used = avg.util_avg as i64;
     let delta = used - i64::from(avg.util_est_ewma);
@@ -594,12 +593,11 @@ fn take_off(avg: &mut pelt::Avg, removed: &Removed, divider: u64) {
     avg.runnable_sum = not_less(avg.runnable_sum, avg.runnable_avg * MIN_DIVIDER);
 }
 
-/// A sum that is not less than what its average makes likely. Kernels compare the lower 32 bits of both, and keep these
-/// (`max_t(u32, ...)`): of a queue with a load of some 91,900 or more, which is ninety tasks of nice 0, the rest is
-/// lost until the tasks' own averages restore it. Watched on 6.18.44: with 110 hogs on a CPU its load of 112,439 was
-/// 41,561 some milliseconds after one of them got another nice value, and its runnable average fell from 112,648 to
-/// 37,486 when one was moved away. 6.1 and 6.12 have it in their text; the older ones here, which keep no such sums,
-/// have it only because their averages are these.
+/// Returns a sum that is at least `likely`. Kernels compare the lower 32 bits of both and keep these (`max_t(u32,
+/// ...)`). A queue with a load of about 91,900 or more, ninety tasks of nice 0, loses the rest until its tasks'
+/// averages restore it. Observed on 6.18.44 with 110 hogs on a CPU: its load of 112,439 was 41,561 some milliseconds
+/// after a change of a nice value, and its runnable average fell from 112,648 to 37,486 when a task was moved away. 6.1
+/// and 6.12 have the same comparison. Older kernels have it here only because they use these averages.
 fn not_less(sum: u64, likely: u64) -> u64 {
     u64::from((sum as u32).max(likely as u32))
 }

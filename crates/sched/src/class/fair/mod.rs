@@ -1,6 +1,6 @@
-//! The fair class: hierarchical groups of weighted tasks. What EEVDF and CFS have in common is here and in `queue`
-//! (joining and leaving), `load` (averages, the split of a group's weight) and `placement` (the CPU for a wakeup);
-//! where they differ is the [`Discipline`], in `eevdf` and `cfs`.
+//! The fair class: hierarchical groups of weighted tasks. EEVDF and CFS share this file, `queue` (enqueue and dequeue),
+//! `load` (averages, division of a group's weight) and `placement` (the CPU for a wakeup). Their differences are the
+//! [`Discipline`], in `eevdf` and `cfs`.
 
 pub(crate) mod bandwidth;
 mod capacity;
@@ -65,7 +65,7 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     #[doc(hidden)]
     fn place<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se, why: Enqueue);
 
-    /// Before its accounts are brought up to date: an entity that comes from elsewhere takes on this queue's time.
+    /// Adjusts an entity from another queue to this queue's time, before its accounts are updated.
     #[doc(hidden)]
     fn arrive<T: Tunables>(_rq: &mut FairCpu<Self, T>, _se: Se, _why: Enqueue) {}
 
@@ -117,8 +117,7 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     #[doc(hidden)]
     fn charged<T: Tunables>(curr: &mut Entity, queue: &mut CfsRq, shared: &FairShared<Self, T>) -> bool;
 
-    /// How long, on its own virtual time, the only and running entity of `queue` can be charged for time before that
-    /// does more than adding up.
+    /// Returns the virtual time for which charging the only and running entity of `queue` just adds up.
     #[doc(hidden)]
     fn undisturbed(curr: &Entity, queue: &CfsRq) -> u64;
 
@@ -126,7 +125,7 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     #[doc(hidden)]
     fn tick<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _cfs: u32, _curr: Se) {}
 
-    /// Whether who wakes while the task `running` has the CPU is to be picked next (feature NEXT_BUDDY).
+    /// Whether the waking task is to be picked next while `running` has the CPU (feature NEXT_BUDDY).
     #[doc(hidden)]
     fn befriends<T: Tunables>(_rq: &FairCpu<Self, T>, _shared: &FairShared<Self, T>, _running: Se) -> bool {
         true
@@ -486,7 +485,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         }
     }
 
-    fn settle(rq: &mut Rq<Self>, shared: &Shared<Self>) {
+    fn apply_deferred(rq: &mut Rq<Self>, shared: &Shared<Self>) {
         rq.catch_up(shared);
     }
 

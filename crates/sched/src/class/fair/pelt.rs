@@ -1,9 +1,9 @@
-//! Per-entity load tracking: averages that remember the last few hundred milliseconds.
+//! Per-entity load tracking: averages over the last few hundred milliseconds.
 //!
-//! Time is cut into periods of 1024 us; what happened `n` periods ago counts y^n, with y^32 = 1/2. An entity that was
-//! always runnable converges to its weight (`load_avg`), one that always ran to 1024 (`util_avg`). The arithmetic is
-//! integer and follows the kernel's documented resolution, so that the rounding, and with it every comparison in the
-//! balancer, comes out alike.
+//! Time is divided into periods of 1024 us. A period `n` periods ago has the weight y^n, with y^32 = 1/2. `load_avg` of
+//! an entity that is always runnable converges to its weight, `util_avg` of one that always runs to 1024. The
+//! arithmetic is integer with the kernel's documented resolution, so that rounding, and every comparison in the
+//! balancer, is the same.
 
 /// y^n x 2^32 for n in 0..32, y = 2^(-1/32).
 const DECAY: [u32; 32] = [
@@ -127,9 +127,8 @@ impl Avg {
         self.util_sum += (u64::from(running) * contrib) << 10;
     }
 
-    /// Counts `micros` microseconds of the running period at once that were passed one after the other: it weighed
-    /// `load` and was `running` all the time, and `runnable_micros` are those microseconds, each times how many tasks
-    /// were runnable then.
+    /// Counts `micros` microseconds of the running period at once. Load (`load`) and `running` were constant.
+    /// `runnable_micros` is the sum of these microseconds, each times the number of runnable tasks.
     pub(crate) fn catch_up(&mut self, micros: u64, load: u64, runnable_micros: u64, running: bool) {
         debug_assert!(u64::from(self.period_contrib) + micros < 1024 || micros == 0, "averages would have changed");
         self.last_update += micros << 10;
@@ -157,9 +156,8 @@ impl Avg {
         self.period_contrib = rest as u32;
     }
 
-    /// As [`Self::catch_up`], and then on into another period, in which the averages change: since the microseconds
-    /// that were put off `runnable` tasks have been runnable, and all else was as before. `weight` is that of
-    /// [`Self::average`].
+    /// Counts as [`Self::catch_up`], and then enters another period, in which the averages change. Since the deferred
+    /// microseconds `runnable` tasks have been runnable. `weight` is that of [`Self::average`].
     #[inline]
     pub(crate) fn step(
         &mut self,
@@ -211,8 +209,7 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// The step of whoever is where `avg` is: `put_off` microseconds, with which its period does not end, and `micros`
-    /// with which it does.
+    /// The step of an average like `avg`: `put_off` microseconds, which do not end its period, and `micros`, which do.
     pub(crate) fn new(avg: &Avg, put_off: u64, micros: u64) -> Self {
         let open = u64::from(avg.period_contrib) + put_off;
         let total = open + micros;

@@ -1,4 +1,4 @@
-//! The CPU for a task that wakes or is new: near whoever wakes it, near its cache, idle if possible.
+//! Chooses the CPU of a waking or new task: near its waker, near its cache, idle if possible.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -69,11 +69,11 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
     select_idle_sibling(rq, shared, task, on, target)
 }
 
-/// Used to so many percent, a CPU has no room.
+/// The utilisation in percent from which a CPU has no room.
 const PACK_PCT: u64 = 70;
 
-/// A CPU that is in use and has room for the task ([`Kernel::as_of`](crate::Kernel::as_of)): the one that wakes or
-/// forks it, the one it slept on, or the first that is in use.
+/// Returns a busy CPU with room for the task ([`Kernel::as_of`](crate::Kernel::as_of)): the waker's or parent's, the
+/// previous one, or the first busy one.
 #[inline(never)]
 fn pack<D: Discipline, T: Tunables>(
     rq: &Rq<Fair<D, T>>,
@@ -104,8 +104,8 @@ fn pack<D: Discipline, T: Tunables>(
         .or_else(|| (0..shared.nr_cpus() as u32).map(CpuId).filter(in_use).find(has_room))
 }
 
-/// Whether nothing waits on a CPU but fair tasks, at most so many of them, and it would be used to less than
-/// [`PACK_PCT`] with the task.
+/// Whether only fair tasks wait on a CPU, at most a given number, and its utilisation with the task stays below
+/// [`PACK_PCT`].
 fn has_room<D: Discipline, T: Tunables>(
     rq: &Rq<Fair<D, T>>,
     shared: &Shared<Fair<D, T>>,
@@ -217,7 +217,7 @@ pub(super) struct Free {
 }
 
 impl Free {
-    /// For whoever is worth more than those: since 7.1 another SCHED_IDLE task is not (`choose_sched_idle_rq`).
+    /// Whether the task precedes SCHED_IDLE tasks. 7.1+: another SCHED_IDLE task does not (`choose_sched_idle_rq`).
     pub(super) fn to<D: Discipline, T: Tunables>(rq: &Rq<Fair<D, T>>, shared: &Shared<Fair<D, T>>, task: u32) -> Self {
         let like_them = rq.tasks[task].policy == SchedPolicy::Idle;
         Self {
@@ -238,9 +238,9 @@ impl Free {
     }
 }
 
-/// An idle CPU in the cache of `target`, with preference for `target`, the previous CPU and the one before. Of the
-/// first two nobody asks whether the task may run there: one whose CPUs were changed while it slept goes where
-/// `select_fallback_rq` sends it, as long as where it slept is idle.
+/// Returns an idle CPU in the cache of `target`, preferably `target`, the previous CPU or the one before. The affinity
+/// is not checked for the first two: a task whose affinity changed while it slept goes where `select_fallback_rq` sends
+/// it, if its previous CPU is idle.
 fn select_idle_sibling<D: Discipline, T: Tunables>(
     rq: &mut Rq<Fair<D, T>>,
     shared: &Shared<Fair<D, T>>,
@@ -393,8 +393,8 @@ fn search_idle_cpu<D: Discipline, T: Tunables>(
     cpus.take(budget).find(|&cpu| free.is(shared.cpu(cpu)))
 }
 
-/// The first of `cpus`, which begin at `start` and go round, whose core is idle as a whole (`select_idle_core`); if
-/// there is none, the first idle one that was seen.
+/// Returns the first of `cpus`, from `start` on and around, whose whole core is idle (`select_idle_core`). Without one,
+/// returns the first idle CPU.
 #[inline(never)]
 fn search_idle_core<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
@@ -530,8 +530,8 @@ fn is_worth_leaving<P: Policy>(
     }
 }
 
-/// The slow path, for tasks without a past (or that leave it behind, and run now: `without`): down the domains of `on`,
-/// each time into the idlest group.
+/// Descends the domains of `on` into the idlest group each time. This is the slow path, for tasks without a history, or
+/// tasks that run now and leave it behind (`without`).
 #[inline(never)]
 fn find_idlest<D: Discipline, T: Tunables>(
     rq: &Rq<Fair<D, T>>,
@@ -582,9 +582,9 @@ fn find_idlest<D: Discipline, T: Tunables>(
     cpu
 }
 
-/// The idlest allowed CPU of a group (`find_idlest_group_cpu`): one that runs nothing but SCHED_IDLE tasks; of the idle
-/// ones that in the shallowest state, then the one that has been idle for the shortest time, as its cache is the
-/// warmest; else the one with the least load.
+/// Returns the idlest allowed CPU of a group (`find_idlest_group_cpu`): one with only SCHED_IDLE tasks; of the idle
+/// CPUs the one in the shallowest state, then the one that became idle last, since its cache is warmest; else the one
+/// with the least load.
 fn idlest_cpu<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
     group: &SchedGroup,

@@ -85,7 +85,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         (parent != ROOT).then_some(Se::group(parent))
     }
 
-    /// The index of a group on this CPU; made, with those above it, when a task comes here for the first time.
+    /// Returns the index of a group on this CPU. Creates it and its ancestors at the first task.
     pub(crate) fn group_slot(&mut self, shared: &Shared<Fair<D, T>>, id: GroupId) -> u32 {
         if id == GroupId::ROOT {
             return ROOT;
@@ -521,8 +521,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         left
     }
 
-    /// Whether nothing but idle tasks is here (`sched_idle_rq`), but for so many that are counted though they have
-    /// left.
+    /// Whether only idle tasks are queued (`sched_idle_rq`), except for `gone` tasks that are counted but have left.
     #[inline]
     fn is_only_idle(&self, gone: u32) -> bool {
         let idle = self.class.groups[ROOT].cfs.h_nr_idle;
@@ -611,8 +610,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// A task that is not queued joins the averages of its queue, or leaves them: carries that up to the root, or to
-    /// where a limit holds back.
+    /// Adds a task that is not queued to the averages of its queue, or removes it, up to the root or to a throttled
+    /// queue.
     pub(crate) fn change_averages(&mut self, shared: &Shared<Fair<D, T>>, se: Se, attach: Attach) {
         self.update_load_avg(shared, se, attach);
         let mut cfs = self.se(se).parent;

@@ -1,25 +1,23 @@
-//! Levels of the hierarchy at which nothing happens.
+//! Deferred updates of hierarchy levels where nothing changes.
 //!
-//! When a task wakes or sleeps while others of its group are queued, nobody joins or leaves the queues above the
-//! group's own: each goes on with the one entity it has. All that a kernel does there, at every level and every time,
-//! is to add to sums: time to averages, tasks to counts. Here it is added once for all of them, until something happens
-//! there or somebody looks; then every level *catches up*, and is where it would have been, to the bit. So what a
-//! wakeup costs does not grow with the depth of its group (`docs/simulator.md`).
+//! If a task wakes or sleeps while other tasks of its group are queued, the queues above keep their single entity. The
+//! kernel then only adds to sums at every level: time to averages, tasks to counts. Here, one sum is kept for all
+//! levels. Before something changes there, or is read, every level *catches up* to the exact state it would have had.
+//! The cost of a wakeup therefore does not depend on the depth of its group (`docs/simulator.md`).
 //!
-//! That adding up later comes to the same rests on these conditions, of the group and the levels above it
-//! ([`Rq::watch`]); each is looked at again before something is put off ([`Rq::stays_quiet`]), or cannot change without
-//! that all catch up first:
+//! The later addition gives the same result under these conditions on the group and the levels above ([`Rq::watch`]).
+//! Each condition is checked before an update is deferred ([`Rq::stays_quiet`]), or cannot change before all levels
+//! catch up:
 //!
-//! - Every queue between the group's and the root's has one entity, of a group below. (The root's may have any: it is
-//!   always up to date.) Whoever queues, takes off, moves or reweights another calls [`Rq::catch_up`] before.
-//! - Within a period of PELT (1024 us) averages stay as they are, and sums only grow: by what has passed, times what is
-//!   the same all the time, or is counted here. In the first call of the next period all catch up.
-//! - The groups are queued on this CPU alone, so that each has its whole weight, however much is queued. Other CPUs'
-//!   loads are looked at again whenever some group's has changed on any CPU.
-//! - Charging the running entity of such a queue for its time is the same at once or piece by piece where its weight is
-//!   that of nice 0, and until its request is used up ([`Discipline::undisturbed`]).
-//! - No group there is idle (`cpu.idle`) or throttled, and the queues have the same buddies, `next` and `last`, all of
-//!   them.
+//! - Every queue between the group's and the root's has one entity, of a group below. (The root's queue is always up to
+//!   date.) Code that enqueues, dequeues, moves or reweights another entity first calls [`Rq::catch_up`].
+//! - Within a PELT period (1024 us), averages do not change, and sums only grow: by the passed time, times values that
+//!   are constant or counted here. The first call of the next period lets all catch up.
+//! - The groups are queued on this CPU only, so each has its whole weight. Other CPUs' loads are checked again whenever
+//!   a group's load has changed on any CPU.
+//! - Charging the running entity of such a queue at once or in parts gives the same result if its weight is that of
+//!   nice 0, until its request is used up ([`Discipline::undisturbed`]).
+//! - No such group is idle (`cpu.idle`) or throttled, and all queues have the same buddies, `next` and `last`.
 
 use super::entity::{ROOT, Se};
 use super::pelt::Step;
@@ -42,7 +40,7 @@ pub(super) enum Buddy {
 /// No group: its levels are all up to date.
 const NOBODY: u32 = u32::MAX;
 
-/// A group above which nothing happens, and what its levels have still to be told.
+/// A group with unchanged levels above, and the deferred updates of these levels.
 #[derive(Clone, Debug)]
 pub(crate) struct Quiet {
     /// Index of the group.
@@ -52,11 +50,11 @@ pub(crate) struct Quiet {
     /// Nothing happens in the root's queue either: that group's entity is the only one there, too. Only its counts and
     /// buddies are up to date then.
     root: bool,
-    /// Up to when averages are told of time, on the PELT clock, nanoseconds.
+    /// The time up to which averages are updated, on the PELT clock, nanoseconds.
     at: u64,
-    /// Microseconds of `at` that the levels have not been told of.
+    /// The microseconds of `at` that the levels lack.
     micros: u64,
-    /// When so many have passed, averages change.
+    /// The microseconds after which averages change.
     period: u64,
     /// Up to when, on the run queue's clock, running entities are to be charged for time.
     charged: u64,
@@ -69,7 +67,7 @@ pub(crate) struct Quiet {
     queued: i32,
     runnable: i32,
     idle: i32,
-    /// As `runnable`, when entities were last told of what is below them.
+    /// The value of `runnable` at the last update of the entities' counts.
     below: i32,
     /// The microseconds, each times `runnable` and times `below` as it was then.
     runnable_micros: i64,
@@ -113,7 +111,8 @@ impl Quiet {
         self.below_micros += i64::from(self.below) * micros as i64;
     }
 
-    /// This CPU has told of a group's load here, when [`Shared::group_loads`] was `loads`: who was here alone still is.
+    /// Notes that this CPU has published a group's load, when [`Shared::group_loads`] was `loads`. A group that was
+    /// only here still is.
     #[inline]
     pub(super) fn own_load_changed(&mut self, loads: u32) {
         if self.loads == loads {
@@ -123,7 +122,7 @@ impl Quiet {
 }
 
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    /// All levels are told what was put off.
+    /// Applies the deferred updates to all levels.
     #[inline]
     pub(crate) fn catch_up(&mut self, shared: &Shared<Fair<D, T>>) {
         if self.class.quiet.leaf != NOBODY {
@@ -131,8 +130,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Something happens to the entity of `task`, on whatever queue that is: if that is one that was to be told later,
-    /// it is told now.
+    /// Applies deferred updates before the entity of `task` changes, whatever its queue.
     #[inline]
     pub(crate) fn catch_up_around(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         if self.class.quiet.leaf != NOBODY {
@@ -162,7 +160,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// The root's queue is told what was put off; from now on it is always up to date.
+    /// Applies the deferred updates to the root's queue, which is always up to date from then on.
     fn tell_root(&mut self, shared: &Shared<Fair<D, T>>) {
         let quiet = &mut self.class.quiet;
         if !core::mem::take(&mut quiet.root) {
@@ -230,8 +228,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         [0; 3]
     }
 
-    /// A task has joined the queue of `leaf`, or left it, where others stay; `slice` is the shortest that one of them
-    /// asks for. Whether that is all that happens: then it is counted, and the levels above need not be told now.
+    /// Counts a task that has joined or left the queue of `leaf`, where others stay. `slice` is the shortest requested
+    /// one. Returns whether the update of the levels above could be deferred.
     #[inline(never)]
     pub(super) fn stays_quiet(
         &mut self,
@@ -275,8 +273,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// With another `micros` microseconds another period begins, and the averages of all levels change; all else goes
-    /// on being put off.
+    /// Begins another period after `micros` microseconds: the averages of all levels change, and the rest stays
+    /// deferred.
     #[inline(never)]
     fn begin_period(&mut self, shared: &Shared<Fair<D, T>>, micros: u64) {
         let quiet = &self.class.quiet;
@@ -315,8 +313,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         (quiet.micros, quiet.runnable_micros, quiet.below_micros) = (0, 0, 0);
     }
 
-    /// A task of `leaf` falls asleep and stays queued, or the reverse: whether the levels above have it counted, which
-    /// are not told now.
+    /// Counts a task of `leaf` that falls asleep and stays queued, or the reverse. Returns whether the update of the
+    /// levels above could be deferred.
     #[inline]
     pub(super) fn counts_quietly(&mut self, leaf: u32, runnable: i32) -> bool {
         if self.class.quiet.leaf != leaf {
@@ -328,8 +326,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// The entity of `leaf` and those above it become the buddies of their queues that `kind` says: whether that is
-    /// known without telling the levels between now.
+    /// Makes the entity of `leaf` and those above it buddies of their queues, as `kind` says. Returns whether this
+    /// could be deferred.
     #[inline]
     pub(super) fn befriend_quietly(&mut self, leaf: u32, kind: Buddy) -> bool {
         let quiet = &mut self.class.quiet;
@@ -346,9 +344,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// An entity of `leaf` was a buddy (`next`, `last`, `skip`) and is no more; so are those above it, as far up as
-    /// they were. If that is known without telling the levels between now: which it still may be at the root, and whose
-    /// entity is asked for there.
+    /// Removes an entity of `leaf` as buddy (`next`, `last`, `skip`), and the entities above it as far up as they were.
+    /// Returns, if this could be deferred, which buddy it may still be at the root, and which entity.
     pub(super) fn forget_quietly(&mut self, leaf: u32, buddy: [bool; 3]) -> Option<(Se, [bool; 3])> {
         let quiet = &mut self.class.quiet;
         if quiet.leaf != leaf {
@@ -378,8 +375,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         ROOT
     }
 
-    /// The root has picked the entity of the group `top`: the group whose queue is to be asked next, if nobody between
-    /// has to be told that time has passed.
+    /// Continues a pick of the group `top` by the root. Returns the group whose queue is next, if no level between
+    /// needs an update.
     #[inline]
     pub(super) fn pick_quietly(&mut self, shared: &Shared<Fair<D, T>>, top: u32) -> Option<u32> {
         let (now, quiet) = (self.clock.now(), &mut self.class.quiet);
@@ -416,8 +413,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             && self.class.entities[Se::group(group)].weight == task_group.shares().max(MIN_SHARES)
     }
 
-    /// All levels above `leaf`, which is not the root, are up to date: from now on they need not be told, if the
-    /// conditions are met.
+    /// Starts to defer updates of the levels above `leaf`, which is not the root. All levels are up to date. Does
+    /// nothing if the conditions are not met.
     #[inline(never)]
     pub(super) fn watch(&mut self, shared: &Shared<Fair<D, T>>, leaf: u32) {
         if self.class.limits || !shared.config.quiet_levels || self.class.quiet.leaf != NOBODY {

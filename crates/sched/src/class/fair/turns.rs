@@ -1,4 +1,4 @@
-//! Whose turn it is: who runs next, the switch from one task to another, and whether a woken one preempts.
+//! Picks the next task, switches to it, and decides whether a woken task preempts.
 
 use super::entity::{Entity, ROOT, Se};
 use super::load;
@@ -13,7 +13,7 @@ use crate::task::SchedPolicy;
 use crate::tunables::Tunables;
 
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    /// Who should run next, down the hierarchy. Delayed entities that come up have paid, and leave.
+    /// Picks the next task, down the hierarchy. Picked entities with a delayed dequeue have paid, and leave.
     pub(crate) fn pick_task(&mut self, shared: &Shared<Fair<D, T>>) -> Option<u32> {
         'again: loop {
             if self.class.groups[ROOT].cfs.nr_queued == 0 {

@@ -1,28 +1,27 @@
 //! The CPU resource controller of CKRM (KUROSAWA Takahiro, January 2006): shares of the machine for classes of tasks,
-//! by scaling their timeslices. `2.6.15-cpurc` has it; a class is a task group below the root.
+//! by scaled timeslices. `2.6.15-cpurc` has it. A class is a task group below the root.
 //!
-//! **Load estimation.** A class's load on a CPU is the time its tasks have had there, averaged over
-//! `CPU_RC_SPREAD_PERIOD`: what is older decays in proportion to the time since. The class's load is the mean over the
-//! CPUs. Each `CPU_RC_RECALC_INTERVAL` everything below is reckoned anew.
+//! **Load estimation.** A class's load on a CPU is the CPU time of its tasks there, averaged over
+//! `CPU_RC_SPREAD_PERIOD`: older time decays in proportion to its age. The class's load is the mean over the CPUs.
+//! Everything below is computed again each `CPU_RC_RECALC_INTERVAL`.
 //!
-//! **Hungry detection.** A class that has less than its guarantee either sleeps or is kept waiting. While one of its
-//! tasks, from its activation (or from the end of its last slice) on, waits so long that its slice would be less than
-//! the guarantee of that time, the class is maybe hungry; if its load is below its guarantee, too, it is.
+//! **Hungry detection.** A class with less than its guarantee either sleeps or has to wait. A class is maybe hungry
+//! while one of its tasks has waited, since its activation or its last slice, for so long that its slice is less than
+//! the guarantee of that time. It is hungry if its load is also below its guarantee.
 //!
-//! **Timeslice scaling.** Slices are `F / CPU_RC_TSFACTOR_MAX` of what they were. While somebody is hungry, the others'
-//! factor is multiplied by guarantee / load, and the hungry class's goes up by 1; while nobody is, all go up by
-//! `CPU_RC_TSFACTOR_INC`.
+//! **Timeslice scaling.** Slices are multiplied by `F / CPU_RC_TSFACTOR_MAX`. While a class is hungry, the factors of
+//! the others are multiplied by guarantee / load, and the hungry class's factor rises by 1. Otherwise all factors rise
+//! by `CPU_RC_TSFACTOR_INC`.
 //!
-//! **Task requeueing.** A slice is a tick at least, so many tasks can still keep few from what is theirs. A class that
-//! has been hungry for more than `CPU_RC_STARVE_THRESHOLD` recalculations starves: its tasks go back to the active
-//! array when their slices are over. As for interactive tasks, that ends when those in the expired array have waited
-//! for too long.
+//! **Task requeueing.** A slice is at least a tick, so many tasks can still exceed their share against few. A class
+//! that is hungry for more than `CPU_RC_STARVE_THRESHOLD` recalculations starves: its tasks return to the active array
+//! after their slices. As for interactive tasks, this ends when the tasks of the expired array have waited too long.
 //!
-//! What the document leaves open, or has differently, is in `docs/cpurc.md`. Above all: it takes a task's load when its
-//! slice is over, as slice / time that took, and nothing at fork and exit, "in order to simplify the code"; with
-//! `CPU_RC_TICK` the time is counted tick by tick instead, and with `NO_CPU_RC_TICK` it is as in the document.
+//! `docs/cpurc.md` has the differences from the document. The main one: the document takes a task's load at the end of
+//! its slice, as slice / time, and not at fork and exit, "in order to simplify the code". `CPU_RC_TICK` counts the time
+//! at each tick instead; `NO_CPU_RC_TICK` follows the document.
 //!
-//! The root's own tasks are a class, too, and have what is guaranteed to nobody else (`cnt_unused_guarantee`).
+//! The root's own tasks are a class, too, with the guarantee that no other class has (`cnt_unused_guarantee`).
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -42,13 +41,13 @@ const GUARANTEE_SCALE: u64 = 100;
 /// Numbers of the controller, by the document's names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CpuRcTunables {
-    /// `CPU_RC_SPREAD_PERIOD`: loads are averages over so many milliseconds.
+    /// `CPU_RC_SPREAD_PERIOD`: the period of load averages, milliseconds.
     pub spread_period_ms: u64,
-    /// `CPU_RC_RECALC_INTERVAL`: who is hungry is found, and factors change, each so many milliseconds.
+    /// `CPU_RC_RECALC_INTERVAL`: the interval of hungry detection and scaling, milliseconds.
     pub recalc_interval_ms: u64,
     /// `CPU_RC_LOAD_SCALE`: the load of a class that has all of a CPU.
     pub load_scale: u64,
-    /// `CPU_RC_TSFACTOR_INC`: what factors rise by while nobody is hungry.
+    /// `CPU_RC_TSFACTOR_INC`: the rise of factors while no class is hungry.
     pub tsfactor_inc: u32,
     /// `CPU_RC_TSFACTOR_MAX`: the factor of a slice that is not scaled.
     pub tsfactor_max: u32,
@@ -87,7 +86,7 @@ impl fmt::Display for GuaranteeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotThere => {
-                f.write_str("there is no CPU resource controller (2.6.15-cpurc has it), or all of it is switched off")
+                f.write_str("there is no CPU resource controller (2.6.15-cpurc has it), or it is switched off")
             }
             Self::NoClass => f.write_str("only a group right below the root can have a guarantee"),
             Self::Sum { percent } => write!(f, "the guarantees would add up to {percent} %, more than the machine"),
@@ -137,7 +136,7 @@ impl CpuRc {
         self.features.has(Feature::CpuRcTick)
     }
 
-    /// A slice of so many ticks, scaled for a class.
+    /// Scales a slice of `slice` ticks for a class.
     pub(super) fn scale(self, class: &Class, slice: u32) -> u32 {
         if !self.features.has(Feature::CpuRcScaling) {
             return slice;
@@ -164,8 +163,7 @@ impl CpuRc {
         starves
     }
 
-    /// A task of the class has run for `slice` ticks of those since `since`, and its slice is over: its load goes into
-    /// the class's (`cpu_rc_account`).
+    /// Adds the load of a finished slice, `slice` of the ticks since `since`, to the class (`cpu_rc_account`).
     pub(super) fn account(self, class: &Class, cpu: CpuId, slice: u32, since: u64, now: u64) {
         let period = self.spread_period;
         let took = now.saturating_sub(since).max(1);

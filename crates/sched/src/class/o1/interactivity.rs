@@ -1,18 +1,16 @@
-//! Timeslices, the sleep average, and what follows from them: how long a task may run, and how interactive it is.
+//! Timeslices and the sleep average, which decide how long a task may run and whether it is interactive.
 //!
-//! A task's average goes up while it sleeps and down while it runs, between 0 and a second. It makes a bonus of -5 to
-//! +5 on the task's priority, and tells whether the task is interactive: such a one goes back to the active array when
-//! its slice is over. Time is counted in ticks where the kernel counts jiffies, for that is what its results are
-//! rounded to.
+//! A task's average rises while it sleeps and falls while it runs, between 0 and a second. It gives a bonus of -5 to +5
+//! on the task's priority. An interactive task returns to the active array when its slice is over. Time is counted in
+//! ticks where the kernel counts jiffies, which its results are rounded to.
 //!
-//! What 2.6.22 does differently (since 2.6.17): the average rises by the time slept and no more, not by up to ten times
-//! as much; one long sleep makes a task interactive but never lifts it above the lowest interactive level; and the
-//! waits on the run queue of a task that has had that do not count as sleep. Nice values below 0 are rounded down where
-//! they make a task interactive, not towards 0.
+//! 2.6.17+ (here 2.6.22): the average rises by the time slept, and not by up to ten times as much. A long sleep makes a
+//! task interactive, but never above the lowest interactive level; waits of such a task on the run queue do not count
+//! as sleep. Nice values below 0 are rounded down for interactivity, and not towards 0.
 
 use super::prio_array::{MAX_PRIO, MAX_RT_PRIO};
 
-/// A task's sleep average is worth one of so many bonuses.
+/// The number of bonuses that the sleep average maps to.
 const MAX_BONUS: i64 = 10;
 /// A nice-0 task is interactive from a bonus of 2 on.
 const INTERACTIVE_DELTA: i64 = 2;
@@ -20,7 +18,7 @@ const INTERACTIVE_DELTA: i64 = 2;
 const MAX_USER_PRIO: i64 = 40;
 /// What a forked task keeps of its parent's bonus, percent.
 const CHILD_PENALTY: i64 = 95;
-/// A parent weighs so many times as much as its child when that one's average goes into its own.
+/// The weight of a parent's average relative to an ended child's.
 const EXIT_WEIGHT: u64 = 3;
 /// What a wait on the run queue after a wakeup by another task counts as sleep, of 128: 30 percent in the kernel's
 /// arithmetic.
@@ -36,7 +34,7 @@ pub(super) enum Activated {
     NonInteractive,
     /// By another task.
     ByTask,
-    /// By an interrupt: that is how people's input comes.
+    /// By an interrupt, as user input is.
     ByInterrupt,
 }
 
@@ -77,13 +75,13 @@ impl Interactivity {
         self.max_sleep_avg * self.tick_ns
     }
 
-    /// After so many ticks for each task on the run queue those in the expired array starve.
+    /// Returns the ticks for each queued task after which the expired array starves.
     pub(super) fn starvation_limit(self) -> u64 {
         self.max_sleep_avg
     }
 
-    /// The slice of a task of that static priority, ticks: 5 ms at nice 19, 100 ms at nice 0, 800 ms at nice -20 (whole
-    /// ticks).
+    /// Returns the slice of a static priority in ticks: 5 ms at nice 19, 100 ms at nice 0, 800 ms at nice -20, as whole
+    /// ticks.
     pub(super) fn timeslice(self, static_prio: u8) -> u32 {
         let whole = if static_prio < 120 { 4 * self.def_timeslice } else { self.def_timeslice };
         let scaled = whole * u64::from(MAX_PRIO - static_prio) / (MAX_USER_PRIO as u64 / 2);
@@ -106,8 +104,8 @@ impl Interactivity {
         prio.clamp(i64::from(MAX_RT_PRIO), i64::from(MAX_PRIO) - 1) as u8
     }
 
-    /// How many levels above its static priority a task has to be to count as interactive: -3 at nice -20, 2 at nice 0,
-    /// 6 at nice 19, which it can never be.
+    /// Returns the number of levels above its static priority at which a task is interactive: -3 at nice -20, 2 at nice
+    /// 0, 6 at nice 19, which is unreachable.
     fn delta(self, static_prio: u8) -> i64 {
         let nice = i64::from(static_prio) - 120;
         let quarter =
@@ -127,8 +125,8 @@ impl Interactivity {
         ticks.max(0) as u64 * self.tick_ns
     }
 
-    /// An interactive task lets its equals run after so many ticks of its slice: 10 ms at the highest bonus, twice as
-    /// much for each that is missing, times the CPUs.
+    /// Returns the ticks after which an interactive task lets its equals run: 10 ms at the highest bonus, doubled for
+    /// each lower bonus, times the number of CPUs.
     pub(super) fn granularity(self, sleep_avg: u64, cpus: u64) -> u64 {
         let missing = (MAX_BONUS - self.current_bonus(sleep_avg)).max(1) - 1;
         (self.granularity << missing) * cpus

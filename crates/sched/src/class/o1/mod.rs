@@ -1,30 +1,27 @@
-//! The O(1) scheduler, as in 2.6.15 and 2.6.22: two priority arrays, slices, and a guess at who is interactive.
+//! The O(1) scheduler, as in 2.6.15 and 2.6.22: two priority arrays, slices, and an estimate of interactivity.
 //!
-//! The first task of the most urgent level of the active array runs. When its slice is over it gets a new one and goes
-//! to the expired array; when the active array is empty the two change places. So nobody waits longer than the slices
-//! of all, whatever his priority. But a task that sleeps much (`interactivity`) is more urgent than its nice value
-//! says, and goes back to the *active* array, unless that has kept those in the expired one waiting for too long (a
-//! second for each task, or if one of them has a better nice value). Interactive tasks of one level take turns within
-//! their slices.
+//! The first task of the most urgent level of the active array runs. When its slice is over, it gets a new slice and
+//! moves to the expired array. When the active array is empty, the two arrays are exchanged. So no task waits longer
+//! than the slices of all tasks. A task that sleeps much (`interactivity`) is more urgent than its nice value, and
+//! returns to the *active* array, unless the tasks of the expired array have waited too long (a second for each task,
+//! or if one of them has a better nice value). Interactive tasks of one level take turns within their slices.
 //!
-//! Like the kernel's, tasks of one CPU stay in their queue while they run. A new task takes half of what is left of its
-//! parent's slice, and gives back what it has not used if it ends within that first one, if the parent is on the same
-//! CPU then. Its parent is whoever runs where and when it is made; a task made while nobody runs begins with a full
-//! slice and a sleep average of 0, as init does. It is a process of its own (no CLONE_VM): on its parent's CPU it runs
-//! before him.
+//! As in the kernel, a running task stays in its queue. A new task takes half of the rest of its parent's slice. If it
+//! ends within this slice on the parent's CPU, the parent gets the rest back. The parent is the task that runs on the
+//! CPU of the fork. Without one, the new task starts as init does, with a full slice and a sleep average of 0. It is a
+//! process of its own (no CLONE_VM), and runs before its parent on the parent's CPU.
 //!
-//! SCHED_BATCH (since 2.6.16) is never interactive, and wakes up into the expired array.
+//! 2.6.16+: SCHED_BATCH is never interactive, and wakes up into the expired array.
 //!
-//! Real-time tasks lived in the first hundred levels of the same arrays. Here they are in the class of their own
-//! (`class/rt`), which always comes before this one and runs them in the same order: FIFO and round robin within a
-//! level, without throttling (which is of 2.6.25). Different are: a SCHED_RR slice is `sched_rr_timeslice_ms` at every
-//! nice value; and they are spread over the CPUs by that class's push and pull, where these kernels treated them as any
-//! other task.
+//! In these kernels, real-time tasks are in the first hundred levels of the same arrays. Here they are in `class/rt`,
+//! which precedes this class and runs them in the same order: FIFO and round robin within a level, without throttling
+//! (2.6.25+). Two differences: a SCHED_RR slice is `sched_rr_timeslice_ms` at every nice value, and push and pull
+//! spread real-time tasks, where these kernels balance them like other tasks.
 //!
 //! `cpurc` is CKRM's CPU resource controller, which scales slices; 2.6.15-cpurc has it.
 //!
-//! Not modelled: sleeps of kinds that the kernel marks as not interactive (TASK_NONINTERACTIVE: waits for pipes), and
-//! the SMT nice of 2.6.15 (`dependent_sleeper`).
+//! Not modelled: sleeps that the kernel marks as not interactive (TASK_NONINTERACTIVE: waits for pipes), and the SMT
+//! nice of 2.6.15 (`dependent_sleeper`).
 
 mod cpurc;
 mod interactivity;
@@ -60,7 +57,7 @@ pub struct O1Rq {
     rules: Interactivity,
     /// The CPU resource controller.
     cpu_rc: Option<CpuRc>,
-    /// In which tick it looked at those who wait.
+    /// The tick of the last check for starvation.
     looked: u64,
     arrays: [PrioArray; 2],
     /// Which of the arrays is the active one.
@@ -175,8 +172,8 @@ impl<T: Tunables> Rq<O1<T>> {
         this.timestamp = now;
     }
 
-    /// Whether the tasks in the expired array have waited long enough: nobody goes back to the active one before they
-    /// have had their turn.
+    /// Whether the expired array has waited long enough: then no task returns to the active array before it had its
+    /// turn.
     fn expired_starving(&self, rules: Interactivity, curr: u32) -> bool {
         if self.static_prio(curr) > self.class.best_expired_prio {
             return true;
@@ -252,7 +249,7 @@ impl<T: Tunables> Rq<O1<T>> {
         rc.recalc(shared, now);
     }
 
-    /// A task is made while `parent` runs: it takes half of what is left of his slice, and his average with it.
+    /// Forks a task while `parent` runs: the child gets half of the rest of the parent's slice, and its average.
     fn fork(&mut self, shared: &Shared<O1<T>>, parent: u32, child: u32) {
         let rules = self.class.rules;
         self.charge(rules, parent);
@@ -274,13 +271,13 @@ impl<T: Tunables> Rq<O1<T>> {
         }
     }
 
-    /// The parent of a new task, if he runs here, and goes on.
+    /// Returns the parent of a new task, if it runs here and continues.
     fn waiting_parent(&self, child: u32) -> Option<u32> {
         let parent = self.tasks[child].class.parent;
         self.curr_ordinary.filter(|&curr| parent == Some(self.tasks[curr].id) && self.tasks[curr].on_rq)
     }
 
-    /// A new task goes where its parent is, and before him.
+    /// Queues a new task directly before its parent.
     fn enqueue_child(&mut self, parent: u32, child: u32) {
         let O1Task { prio, array, .. } = self.tasks[parent].class;
         let now = self.clock.now();

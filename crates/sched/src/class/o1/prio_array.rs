@@ -122,7 +122,7 @@ impl PrioArray {
         })
     }
 
-    /// All tasks as the balancer goes through them: the most urgent level first, each from its end.
+    /// Returns all tasks in the order of the balancer: the most urgent level first, each from its end.
     pub(super) fn in_pull_order<'a, P: Policy<Task = O1Task>>(
         &'a self,
         tasks: &'a Arena<Task<P>>,

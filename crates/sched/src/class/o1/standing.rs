@@ -1,4 +1,4 @@
-//! Where the tasks of a run queue stand in its two arrays, for those who look on: tests, and whoever teaches.
+//! The positions of tasks in the two arrays of a run queue, for tests and for teaching.
 
 use alloc::vec::Vec;
 
@@ -25,8 +25,8 @@ pub struct O1Standing {
     pub sleep_avg: u64,
 }
 
-/// The queued tasks of a CPU, the running one among them, in the order in which the scheduler would take them: the
-/// active array by level, then the expired one.
+/// Returns the queued tasks of a CPU, including the running one, in the order of the scheduler: the active array by
+/// level, then the expired array.
 pub fn standings<T: Tunables>(rq: &Rq<O1<T>>) -> Vec<O1Standing> {
     let of = |expired: bool| {
         let array: &PrioArray = &rq.class.arrays[rq.class.active ^ usize::from(expired)];

@@ -9,12 +9,12 @@ use crate::ids::CpuId;
 use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
-use crate::scheduler::{Scheduler, attach_task, detach_task, settle};
+use crate::scheduler::{Scheduler, attach_task, detach_task, finish_verb};
 use crate::shared::Shared;
 use crate::task::Task;
 use crate::uclamp;
 
-/// What is to be done about other CPUs once a run queue is let go of.
+/// Work on other CPUs after a run queue is unlocked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Callback {
     /// It has more than it can run.
@@ -26,8 +26,8 @@ pub(crate) enum Callback {
 /// A search for a CPU is given up when what it found has changed so often meanwhile.
 pub(crate) const MAX_TRIES: u32 = 3;
 
-/// Where CPUs differ, a real-time task wants one as big as its lower clamp; one that says nothing one of the biggest,
-/// for that is 1024 then (`rt_task_fits_capacity`).
+/// Whether a CPU has the capacity that a real-time task's lower clamp requires. Without a clamp this is 1024, the
+/// largest capacity (`rt_task_fits_capacity`).
 pub(super) fn fits<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) -> bool {
     if !shared.domains.asym() {
         return true;
@@ -36,8 +36,7 @@ pub(super) fn fits<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) ->
     shared.capacity(cpu) >= u32::from(clamps.min.min(clamps.max)).min(shared.max_capacity())
 }
 
-/// `select_task_rq_rt`: the task stays where it slept, unless somebody as urgent runs there who should not be
-/// disturbed, or cannot go elsewhere himself.
+/// `select_task_rq_rt`: returns the CPU on which the task slept, unless a task that is as urgent or pinned runs there.
 #[inline(never)]
 pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId) -> CpuId {
     let prev = rq.cpu;
@@ -57,8 +56,8 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u
     if task.rt_level() < shared.rt.highest(target) { target } else { prev }
 }
 
-/// `find_lowest_rq`: of the CPUs that run the least urgent things the nearest to `cpu`, where the task was last; `on`
-/// is the CPU that asks, and is cheaper to disturb than another as near.
+/// `find_lowest_rq`: of the CPUs with the least urgent tasks, returns the nearest to `cpu`, the task's last CPU. `on`,
+/// the calling CPU, is preferred among equals.
 fn find_lowest<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId, on: CpuId) -> Option<CpuId> {
     if task.nr_cpus_allowed(shared.nr_cpus()) == 1 {
         return None;
@@ -86,8 +85,8 @@ fn pick_pushable<P: Policy>(rq: &Rq<P>, may: impl Fn(&Task<P>) -> bool) -> Optio
     waiting.values().copied().find(|&index| may(&rq.tasks[index]))
 }
 
-/// A task of the class was woken on `rq`, and does not run: whether it should be pushed at once, because who runs there
-/// is as urgent, or cannot go elsewhere (`task_woken_rt`).
+/// Whether a task that was woken on `rq` and does not run should be pushed at once, because the running task is as
+/// urgent or pinned (`task_woken_rt`).
 #[inline(never)]
 pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bool {
     let task = &rq.tasks[index];
@@ -97,8 +96,8 @@ pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bo
         && is_contested(rq, shared, task, |kind| kind < ClassKind::Fair)
 }
 
-/// Whether who runs on `rq`, if he is of a class that counts, is as urgent as `task`, or cannot go elsewhere. The
-/// stopper passes for a real-time task that is both.
+/// Whether the running task of `rq`, if its class counts, is as urgent as `task`, or pinned. The stopper counts as a
+/// real-time task that is both.
 fn is_contested<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: &Task<P>, counts: impl Fn(ClassKind) -> bool) -> bool {
     let is = |current: &Task<P>| {
         counts(current.kind) && (current.nr_cpus_allowed(shared.nr_cpus()) < 2 || current.prio() <= task.prio())
@@ -113,7 +112,7 @@ pub(crate) fn needs_pull<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, prev: i16) -
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Does what a run queue, which has been let go of, asked for.
+    /// Runs the callback of a run queue that is unlocked.
     #[inline(never)]
     pub(crate) fn rt_callback(&mut self, cpu: CpuId, callback: Option<Callback>) {
         match callback {
@@ -141,7 +140,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             // It came while the CPU was between two tasks, and is more urgent than who runs: it will run here.
             if rq.prio_of_running().is_some_and(|running| rq.tasks[index].prio() < running) {
                 rq.resched();
-                settle(&mut rq, shared, self.host);
+                finish_verb(&mut rq, shared, self.host);
                 return false;
             }
             let task = &rq.tasks[index];
@@ -165,7 +164,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
             carry((&mut from, &mut to), shared, self.host, self.now, index, (cpu, MigrateCause::RtPush));
             to.resched();
-            settle(&mut to, shared, self.host);
+            finish_verb(&mut to, shared, self.host);
             return true;
         }
         false
@@ -202,7 +201,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             carry((&mut from, &mut to), shared, self.host, self.now, index, (cpu, MigrateCause::RtPull));
             if tell {
                 to.resched();
-                settle(&mut to, shared, self.host);
+                finish_verb(&mut to, shared, self.host);
             } else {
                 to.publish(shared);
             }
@@ -223,7 +222,7 @@ pub(crate) fn carry<P: Policy, H: Host>(
     host.event(now, on, &event);
     let task = detach_task(from, shared, index);
     attach_task(to, shared, task);
-    settle(from, shared, host);
+    finish_verb(from, shared, host);
 }
 
 /// The CPUs a queued task may run on have changed.

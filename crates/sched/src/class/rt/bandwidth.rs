@@ -1,17 +1,17 @@
-//! How much of each CPU the class may have, so that a task gone wild cannot lock everybody else out.
+//! The limit of the real-time class on each CPU, so that a runaway task cannot lock out all others.
 //!
-//! Up to 6.6 the class is throttled ([`Behaviour::RtThrottle`]): of every `sched_rt_period_us` (1 s) its tasks may run
-//! `sched_rt_runtime_us` (950 ms) on each CPU; when they have, they wait for the end of the period, even if the CPU is
-//! idle meanwhile. What a tick let them run beyond is taken off the next period. CPUs lend each other what they have
-//! left if the feature RT_RUNTIME_SHARE is on (`share`). A limit of 0 is none.
+//! Up to 6.6, the class is throttled ([`Behaviour::RtThrottle`]): in every `sched_rt_period_us` (1 s), its tasks may
+//! run for `sched_rt_runtime_us` (950 ms) on each CPU. Then they wait for the end of the period, even on an idle CPU.
+//! An overrun up to the next tick is subtracted from the next period. With the feature RT_RUNTIME_SHARE, CPUs lend each
+//! other unused runtime (`share`). A limit of 0 means no limit.
 //!
-//! What deadline tasks run counts, too (3.14 to 6.6), so that both classes together leave the rest to others; it is
-//! real-time tasks that are throttled for it.
+//! 3.14 to 6.6: time of deadline tasks counts, too, so that both classes together leave the rest to others. Only
+//! real-time tasks are throttled for it.
 //!
-//! With real-time scheduling of groups the limit is the root group's, one of many (`limits`).
+//! With real-time scheduling of groups, the limit is the root group's, one of many (`limits`).
 //!
-//! From 6.12 on ([`Behaviour::FairServer`]) nothing stops the class; instead a deadline server runs fair tasks that it
-//! has kept waiting. That server belongs to the deadline class.
+//! 6.12+ ([`Behaviour::FairServer`]): the class is not throttled. Instead a deadline server runs starved fair tasks. It
+//! belongs to the deadline class.
 
 use alloc::boxed::Box;
 use core::sync::atomic::Ordering::Relaxed;
@@ -28,7 +28,7 @@ use crate::ids::{CpuId, GroupId};
 use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
-use crate::scheduler::{Scheduler, settle};
+use crate::scheduler::{Scheduler, finish_verb};
 use crate::shared::Shared;
 use crate::sync::{AtomicBool, AtomicU64};
 use crate::tunables::Tunables;
@@ -42,7 +42,7 @@ pub(crate) struct RtBandwidth {
     ends: AtomicU64,
     /// Deadline tasks have run while the timer was not armed.
     unseen: AtomicBool,
-    /// What each CPU has; made when somebody first runs, if they lend each other.
+    /// The runtime of each CPU. Created when the first task runs, if CPUs lend runtime.
     lending: OnceBox<Lending>,
 }
 
@@ -54,11 +54,10 @@ impl RtBandwidth {
         share.then(|| self.lending.get_or_init(new))
     }
 
-    /// The timer has to run: it is armed if it is not. The beat of the periods is so many nanoseconds after any
-    /// multiple of the period; without that it begins now, unless the period is not over in which the timer went off in
-    /// vain and stopped: what it was set to then still holds (`hrtimer_forward`).
-    ///
-    /// 4.7+: it goes off at once if deadline tasks have run meanwhile: a period's runtime of that is forgiven.
+    /// Arms the timer if it is not armed. With a phase, periods begin at this number of nanoseconds after any multiple
+    /// of the period. Without, the period begins now, unless the last period is not over: the timer then keeps its time
+    /// (`hrtimer_forward`).
+    /// 4.7+: the timer fires at once if deadline tasks have run meanwhile, which forgives a period's runtime of it.
     pub(super) fn start<P: Policy>(
         &self,
         rq: &mut Rq<P>,
@@ -82,8 +81,8 @@ impl RtBandwidth {
         rq.arm(timer, Some(ends));
     }
 
-    /// Whether what a deadline task has run counts on a CPU where the class has had `time` of `runtime`: while nobody
-    /// begins new periods it is not added up without end (`sched_rt_bandwidth_account`).
+    /// Whether run time of deadline tasks counts on a CPU whose class has used `time` of `runtime`. While no timer
+    /// begins new periods, the sum is bounded (`sched_rt_bandwidth_account`).
     pub(super) fn counts_deadline(&self, time: u64, runtime: u64) -> bool {
         let active = self.active.load(Relaxed);
         if !active {
@@ -180,8 +179,8 @@ pub(super) fn charge<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) 
     rq.resched();
 }
 
-/// A task of the deadline class has run for `delta` on this CPU, which counts as if it had been one of this class;
-/// whether that is too much is found out when a task of this class runs.
+/// Charges `delta` of a deadline task to the real-time class of this CPU. A task of this class checks the limit when it
+/// runs.
 pub(crate) fn charge_deadline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) {
     if shared.config.rt_group_sched {
         limits::charge_deadline(rq, shared, delta);
@@ -271,7 +270,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 // Who runs is not charged: what he has run since the tick counts in the new period.
                 rq.update_clock(self.now);
                 needed |= replenish(&mut rq, shared, runtime, overrun);
-                settle(&mut rq, shared, self.host);
+                finish_verb(&mut rq, shared, self.host);
             }
         }
         let next = bandwidth.next(overrun, period, needed);

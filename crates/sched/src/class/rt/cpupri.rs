@@ -1,5 +1,5 @@
-//! What all CPUs may read of each other's real-time tasks: the highest priority of each CPU, sorted by priority, and
-//! which CPUs have more than they can run.
+//! Published state of real-time tasks: the CPUs by their highest priority, and the CPUs with more tasks than they can
+//! run.
 
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -22,17 +22,17 @@ struct CpuPrio {
     listed: AtomicU32,
     /// `prio` of the most urgent one that others may take.
     next: AtomicU32,
-    /// Whom this CPU chose last among equals (`distribute_cpu_mask_prev`).
+    /// The CPU that this CPU chose last among equals (`distribute_cpu_mask_prev`).
     chosen: AtomicU32,
 }
 
-/// The machine's real-time priorities (`cpupri`), and who is overloaded.
+/// The machine's real-time priorities (`cpupri`), and the overloaded CPUs.
 #[derive(Debug)]
 pub(crate) struct Cpupri {
     cpus: Vec<CpuPrio>,
-    /// By `prio`: the CPUs whose highest is that. The last: those without a real-time task. Who runs deadline tasks is
-    /// in none of them, until a real-time task that comes or goes there changes the highest (the kernel does not know
-    /// it any better then).
+    /// By `prio`: the CPUs with this highest priority. The last level has the CPUs without a real-time task. A CPU that
+    /// runs a deadline task is in none, until a real-time enqueue or dequeue changes its highest priority (as in the
+    /// kernel).
     levels: Vec<AtomicCpuMask>,
     /// CPUs with tasks that others may take (`rto_mask`).
     overloaded: AtomicCpuMask,
@@ -143,7 +143,7 @@ impl Cpupri {
         &self.overloaded
     }
 
-    /// Root domains were built anew.
+    /// Resets the state after a rebuild of root domains.
     pub(crate) fn roots_rebuilt(&self) {
         self.rounds.reset();
     }
@@ -156,9 +156,9 @@ impl Cpupri {
         self.overloaded.iter_from(CpuId(0)).any(|other| shared.same_root(cpu, other))
     }
 
-    /// The CPUs that run the least urgent things, among those of the root domain of `at` that a task may run on and
-    /// that run something less urgent than it; none if it is the least urgent everywhere. Where CPUs differ, those that
-    /// are big enough come first.
+    /// Returns the CPUs that run the least urgent tasks, of the CPUs in the root domain of `at` that `task` may use and
+    /// that run something less urgent than it. Prefers CPUs of sufficient capacity. None if the task is the least
+    /// urgent everywhere.
     pub(super) fn lowest<P: Policy>(&self, shared: &Shared<P>, task: &Task<P>, at: CpuId) -> Vec<CpuId> {
         let fits = |cpu: &CpuId| super::balance::fits(shared, task, *cpu);
         let mut second_best = Vec::new();
@@ -190,8 +190,8 @@ impl Cpupri {
         levels.any(|mask| !mask.is_empty() && mask.iter_from(CpuId(0)).any(may))
     }
 
-    /// One of `cpus`, which are ascending: the next after the one that `on`, who asks, chose last, so that tasks
-    /// spread, real-time and deadline ones alike (`cpumask_any_and_distribute`).
+    /// Returns the next of `cpus`, which are ascending, after the last choice of `on`, the calling CPU. So real-time
+    /// and deadline tasks spread (`cpumask_any_and_distribute`).
     pub(crate) fn distribute(&self, on: CpuId, mut cpus: impl Iterator<Item = CpuId> + Clone) -> Option<CpuId> {
         let last = &self.cpus[on.index()].chosen;
         let after = last.load(Relaxed);

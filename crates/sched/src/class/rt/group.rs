@@ -1,13 +1,13 @@
-//! Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED): the priority arrays of a CPU, one a group.
+//! Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED): the priority arrays of a CPU, one for each group.
 //!
-//! A group's entity is queued in its parent's array at the priority of the most urgent that is in its own, so a pick
-//! goes down from the root's array, and the machine's most urgent tasks run as without groups. What groups add is a
-//! limit each: one that has used up its runtime on this CPU is *throttled*: its entity leaves its parent's array, and
-//! all that is below with it, until the group's period ends. But a group in which somebody has a priority that he was
-//! lent is not held back, so that he lets go of what others wait for.
+//! A group's entity is queued in its parent's array at the priority of its most urgent member. A pick descends from the
+//! root's array, so the most urgent tasks of the machine run as without groups. Each group also has a limit. A group
+//! that has used up its runtime on this CPU is *throttled*: its entity leaves its parent's array, with all below, until
+//! the group's period ends. A group with a task of inherited priority is not throttled, so that the task can release
+//! its lock.
 //!
-//! As in the kernel the entities above are queued anew with each task that comes or goes, so a group goes to the end of
-//! its equals then.
+//! As in the kernel, each enqueue and dequeue of a task requeues the entities above it, so a group then moves behind
+//! its equals.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -15,11 +15,11 @@ use alloc::vec::Vec;
 use super::{End, NO_RT_PRIO};
 use crate::ids::GroupId;
 
-/// A place in a priority array: that of the lowest is picked.
+/// A place in a priority array. The lowest is picked first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Place {
     level: u8,
-    /// Among equals.
+    /// The order among entities of equal priority.
     order: i64,
 }
 
@@ -30,27 +30,27 @@ enum Member {
     Group(GroupId),
 }
 
-/// A group's array on one CPU, and what the group has had of it (`rt_rq`).
+/// A group's array and its used runtime on one CPU (`rt_rq`).
 #[derive(Debug, Default)]
 pub(super) struct GroupRq {
     array: BTreeMap<Place, Member>,
-    /// None above the root.
+    /// The parent group. None for the root.
     parent: Option<GroupId>,
-    /// Where its entity is queued in its parent's array, if it is.
+    /// The place of its entity in its parent's array. None if it is not queued.
     place: Option<Place>,
-    /// Tasks here and below that nothing holds back from here.
+    /// Tasks here and below that are not throttled below this group.
     nr_running: u32,
-    /// Those of its members that have, or whose groups' tasks have, a priority that was lent.
+    /// The number of members with inherited priority, or with tasks that have one (`rt_nr_boosted`).
     nr_boosted: u32,
-    /// It has used up its runtime in this period.
+    /// Set if its runtime in this period is used up.
     pub(super) throttled: bool,
     /// CPU time in this period, nanoseconds.
     pub(super) time: u64,
 }
 
 impl GroupRq {
-    /// Nobody of it runs.
-    pub(super) fn held(&self) -> bool {
+    /// Whether none of its tasks may run (`rt_rq_throttled`).
+    pub(super) fn is_throttled(&self) -> bool {
         self.throttled && self.nr_boosted == 0
     }
 
@@ -58,19 +58,19 @@ impl GroupRq {
         self.nr_running
     }
 
-    /// The highest `prio` of what is queued.
+    /// Returns the most urgent queued `prio`.
     pub(super) fn highest(&self) -> u8 {
         self.array.first_key_value().map_or(NO_RT_PRIO, |(place, _)| place.level)
     }
 
-    /// Somebody else is queued at the same priority.
+    /// Whether another task is queued at the same priority.
     fn has_equals(&self, place: Place) -> bool {
         let (first, last) = (Place { order: i64::MIN, ..place }, Place { order: i64::MAX, ..place });
         self.array.range(first..=last).nth(1).is_some()
     }
 }
 
-/// Where a task is queued.
+/// The queue position of a task.
 #[derive(Clone, Copy, Debug)]
 struct Seat {
     group: GroupId,
@@ -78,17 +78,17 @@ struct Seat {
     boosted: bool,
 }
 
-/// How a task is queued: its `prio`, and whether that was lent.
+/// The urgency of a queued task: its `prio`, and whether that is inherited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Urgency {
     pub(super) level: u8,
     pub(super) boosted: bool,
 }
 
-/// A CPU's arrays.
+/// The priority arrays of a CPU.
 #[derive(Debug)]
 pub(super) struct RtGroups {
-    /// By group; those of groups that have never had a task here are not there, or empty.
+    /// The arrays by group id. Missing or empty for groups that never had a task here.
     rqs: Vec<GroupRq>,
     /// The queued tasks by their index on the run queue.
     seats: BTreeMap<u32, Seat>,
@@ -104,7 +104,7 @@ impl Default for RtGroups {
 }
 
 impl RtGroups {
-    /// The root's.
+    /// Returns the root group's array.
     pub(super) fn top(&self) -> &GroupRq {
         &self.rqs[0]
     }
@@ -117,27 +117,27 @@ impl RtGroups {
         self.rqs.get_mut(group.index())
     }
 
-    /// Every group that has, or may have had, tasks here.
+    /// Returns every group that may have had tasks here.
     pub(super) fn groups(&self) -> impl Iterator<Item = GroupId> + use<> {
         (0..self.rqs.len() as u32).map(GroupId)
     }
 
-    /// The queued tasks, by index.
+    /// Returns the indices of the queued tasks.
     pub(super) fn tasks(&self) -> impl Iterator<Item = u32> + '_ {
         self.seats.keys().copied()
     }
 
-    /// The group in whose array a task is.
+    /// Returns the group of a queued task.
     pub(super) fn group_of(&self, task: u32) -> Option<GroupId> {
         self.seats.get(&task).map(|seat| seat.group)
     }
 
-    /// A group and those above it, the root last.
+    /// Returns a group and its ancestors, the root last.
     pub(super) fn up(&self, group: GroupId) -> impl Iterator<Item = GroupId> + '_ {
         core::iter::successors(Some(group), |group| self.rqs.get(group.index())?.parent)
     }
 
-    /// Makes room for a group and those above it.
+    /// Adds the arrays of a group and its ancestors.
     pub(super) fn know(&mut self, group: GroupId, parent: impl Fn(GroupId) -> GroupId) {
         let mut at = group;
         while at != GroupId::ROOT {
@@ -166,8 +166,8 @@ impl RtGroups {
         Place { level, order }
     }
 
-    /// Takes the entities of a group and of those above it off their parents' arrays, from the top down
-    /// (`dequeue_rt_stack`). Where they were.
+    /// Dequeues the entities of a group and its ancestors, from the top down (`dequeue_rt_stack`). Returns their
+    /// places.
     fn unstack(&mut self, group: GroupId) -> Vec<(GroupId, Place)> {
         let path: Vec<GroupId> = self.up(group).collect();
         let mut kept = Vec::new();
@@ -184,14 +184,14 @@ impl RtGroups {
         kept
     }
 
-    /// Puts them back, from the bottom up: those that have tasks and are not held back. Without an end they keep the
-    /// places they had, if their priority is what it was.
+    /// Queues entities again, from the bottom up, if they have tasks and are not throttled. Without an end, they keep
+    /// their places if their priority is unchanged.
     fn restack(&mut self, group: GroupId, end: Option<End>, kept: &[(GroupId, Place)]) {
         let path: Vec<GroupId> = self.up(group).collect();
         for pair in path.windows(2) {
             let (child, parent) = (pair[0].index(), pair[1].index());
             let this = &self.rqs[child];
-            if this.nr_running == 0 || this.held() {
+            if this.nr_running == 0 || this.is_throttled() {
                 continue;
             }
             let (tasks, boosted, level) = (this.nr_running, u32::from(this.nr_boosted > 0), this.highest());
@@ -233,7 +233,7 @@ impl RtGroups {
         Some(seat)
     }
 
-    /// Takes a task off.
+    /// Dequeues a task.
     pub(super) fn dequeue(&mut self, task: u32) {
         let Some(group) = self.group_of(task) else { return };
         let kept = self.unstack(group);
@@ -241,21 +241,22 @@ impl RtGroups {
         self.restack(group, Some(End::Tail), &kept);
     }
 
-    /// A throttled group holds a queued task back: its own, or one above; the root is not asked.
+    /// Whether the group of a queued task, or an ancestor below the root, is throttled.
     pub(super) fn hold(&self, task: u32) -> bool {
         let below_root = |group: &GroupId| *group != GroupId::ROOT;
-        self.group_of(task).is_some_and(|group| self.up(group).filter(below_root).any(|id| self.rqs[id.index()].held()))
+        self.group_of(task)
+            .is_some_and(|group| self.up(group).filter(below_root).any(|id| self.rqs[id.index()].is_throttled()))
     }
 
-    /// Whether a task is queued as it should be.
+    /// Whether a task is queued with this group and urgency.
     pub(super) fn is_seated(&self, task: u32, group: GroupId, urgency: Urgency) -> bool {
         self.seats.get(&task).is_some_and(|seat| {
             seat.group == group && (Urgency { level: seat.place.level, boosted: seat.boosted }) == urgency
         })
     }
 
-    /// A queued task has another group or priority: it goes to the end of its new equals that POSIX says. One for which
-    /// nothing but where its priority comes from has changed keeps its place.
+    /// Moves a queued task with a new group or priority to the end of its equals that POSIX requires. It keeps its
+    /// place if only the source of its priority changed.
     pub(super) fn reseat(&mut self, task: u32, group: GroupId, urgency: Urgency) {
         let Some(seat) = self.seats.get(&task).copied() else { return };
         if seat.group != group || seat.place.level < urgency.level {
@@ -292,7 +293,7 @@ impl RtGroups {
         }
     }
 
-    /// Somebody is as urgent as a queued task, in its array or in one above it.
+    /// Whether another task in its array, or in one above, is as urgent as a queued task.
     pub(super) fn has_equals(&self, task: u32) -> bool {
         let Some(seat) = self.seats.get(&task) else { return false };
         let here = |group: GroupId, place: Place| self.rqs[group.index()].has_equals(place);
@@ -303,7 +304,7 @@ impl RtGroups {
         here(seat.group, seat.place) || self.up(seat.group).any(entity)
     }
 
-    /// The first of the most urgent.
+    /// Returns the first of the most urgent tasks.
     pub(super) fn pick(&self) -> Option<u32> {
         let mut at = GroupId::ROOT;
         loop {
@@ -314,7 +315,7 @@ impl RtGroups {
         }
     }
 
-    /// A group is throttled from now on, or no longer; the root's effect is its caller's.
+    /// Throttles or unthrottles a group. For the root group, the caller applies the effect.
     pub(super) fn set_throttled(&mut self, group: GroupId, throttled: bool) {
         self.rqs[group.index()].throttled = throttled;
         let kept = self.unstack(group);
@@ -322,7 +323,7 @@ impl RtGroups {
         self.restack(group, Some(End::Tail), &kept);
     }
 
-    /// Every array holds what says that it is there, and every count counts it. For tests: slow.
+    /// Checks that places, entities and counts agree. For tests, since it is slow.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         let mut members = 0;
         for (index, this) in self.rqs.iter().enumerate() {
@@ -343,7 +344,7 @@ impl RtGroups {
                         if child.place != Some(*place) || child.parent != Some(GroupId(index as u32)) {
                             return Err("a priority array holds a group that is queued elsewhere");
                         }
-                        if child.nr_running == 0 || child.held() || child.highest() != place.level {
+                        if child.nr_running == 0 || child.is_throttled() || child.highest() != place.level {
                             return Err("a group is queued that is empty, throttled, or of another priority");
                         }
                         tasks += child.nr_running;
@@ -354,7 +355,7 @@ impl RtGroups {
             if (tasks, boosted) != (this.nr_running, this.nr_boosted) {
                 return Err("a priority array miscounts its tasks");
             }
-            if index > 0 && this.nr_running > 0 && !this.held() && this.place.is_none() {
+            if index > 0 && this.nr_running > 0 && !this.is_throttled() && this.place.is_none() {
                 return Err("a group that may run is not queued");
             }
         }
@@ -381,7 +382,7 @@ mod tests {
         groups.check().unwrap();
     }
 
-    /// Picks and takes off until nobody is left.
+    /// Picks and dequeues until no task is left.
     fn drain(groups: &mut RtGroups) -> Vec<u32> {
         let mut order = Vec::new();
         while let Some(task) = groups.pick() {
@@ -452,7 +453,8 @@ mod tests {
         assert_eq!(drain(&mut groups), [3, 0, 1, 2]);
     }
 
-    /// Whoever was lent his priority lets go of what others wait for, and his group runs that long (`rt_nr_boosted`).
+    /// A task of inherited priority releases what others wait for, so its throttled group runs until then
+    /// (`rt_nr_boosted`).
     #[test]
     fn a_boosted_task_runs_in_a_throttled_group() {
         let mut groups = tree();

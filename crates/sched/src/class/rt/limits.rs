@@ -22,7 +22,7 @@ use crate::ids::{CpuId, GroupId};
 use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::rq::{Rq, Rqs};
-use crate::scheduler::{Scheduler, settle};
+use crate::scheduler::{Scheduler, finish_verb};
 use crate::shared::Shared;
 use crate::sync::{AtomicBool, AtomicU64};
 use crate::task::{SchedPolicy, Task};
@@ -79,7 +79,7 @@ pub enum RtLimitError {
     NoPeriod,
     /// More runtime than there is time (EINVAL).
     AbovePeriod(RtLimit),
-    /// More than the machine's limit lets anybody have (EINVAL).
+    /// More than the machine's limit (EINVAL).
     AboveMachine {
         /// What it was to be.
         limit: RtLimit,
@@ -117,12 +117,11 @@ impl fmt::Display for RtLimitError {
             ),
             Self::AboveMachine { limit, machine } => write!(
                 f,
-                "{limit} is more than the machine's limit lets anybody have, {machine} (EINVAL); ask for less, or raise \
-                 sched_rt_runtime_us"
+                "{limit} is more than the machine's limit of {machine} (EINVAL); ask for less, or raise sched_rt_runtime_us"
             ),
             Self::Sum { has, children, .. } => write!(
                 f,
-                "the groups in it would have {} together, and it has {has} (EINVAL); give it more, or them less",
+                "its child groups would have {} in total, but it has {has} (EINVAL); raise its runtime, or lower theirs",
                 Percent(*children)
             ),
             Self::Busy => {
@@ -169,7 +168,7 @@ impl GroupRt {
     }
 }
 
-/// Whether anybody is ever throttled (`rt_bandwidth_enabled`).
+/// Whether the class can be throttled at all (`rt_bandwidth_enabled`).
 fn enabled<P: Policy>(shared: &Shared<P>) -> bool {
     machine(shared).runtime.is_some()
 }
@@ -234,7 +233,7 @@ fn change<P: Policy, T>(rq: &mut Rq<P>, with: impl FnOnce(&mut RtGroups) -> T) -
     let answer = with(&mut groups);
     let top = groups.top();
     rq.rt.nr_running = top.nr_running();
-    rq.rt.throttled = top.held();
+    rq.rt.throttled = top.is_throttled();
     rq.rt.active = if top.nr_running() == 0 { 0 } else { 1 << top.highest() };
     rq.rt.groups = Some(groups);
     rq.nr_running = rq.nr_running - before + counted(rq);
@@ -343,7 +342,7 @@ fn charge_one<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId, del
         if let Some(lending) = lending {
             lending.note(cpu, time);
         }
-        if this.held() {
+        if this.is_throttled() {
             rq.resched();
         }
         return;
@@ -363,7 +362,7 @@ fn charge_one<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId, del
     change(rq, |groups| groups.set_throttled(group, true));
     rq.event(Event::RtThrottle { group });
     start(rq, shared, group);
-    if rq.rt.groups.as_ref().and_then(|groups| groups.rq(group)).is_some_and(super::group::GroupRq::held) {
+    if rq.rt.groups.as_ref().and_then(|groups| groups.rq(group)).is_some_and(super::group::GroupRq::is_throttled) {
         rq.resched();
     }
     shared.rt.publish(cpu, &rq.rt);
@@ -385,7 +384,7 @@ fn unthrottle<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId) {
     shared.rt.publish(rq.cpu, &rq.rt);
 }
 
-/// Whether a task of that `prio` comes before who runs.
+/// Whether a task of this `prio` precedes the running task.
 fn is_urgent<P: Policy>(rq: &Rq<P>, level: u8) -> bool {
     match rq.curr {
         Some(current) => i16::from(level) < rq.tasks[current].prio(),
@@ -419,7 +418,7 @@ fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId, over
     waits
 }
 
-/// The CPU goes offline: who is there is to leave, throttled or not (`__disable_runtime`).
+/// Lifts throttling on a CPU that goes offline, so that its tasks can leave (`__disable_runtime`).
 pub(super) fn rq_offline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     for group in shared.group_ids() {
         if let (Some(runtime), Some(bandwidth)) = (limit(shared, group).runtime, bandwidth_of(shared, group)) {
@@ -442,7 +441,7 @@ pub(super) fn rq_online<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) {
     }
 }
 
-/// `tg_rt_schedulable` for the whole tree, as if `group` had `wanted`. A parent comes before what is in it.
+/// Checks the whole tree as if `group` had the limit `wanted` (`tg_rt_schedulable`). Parents precede their children.
 fn schedulable<P: Policy>(shared: &Shared<P>, group: GroupId, wanted: RtLimit) -> Result<(), RtLimitError> {
     let of = |id: GroupId| if id == group { wanted } else { limit(shared, id) };
     let machine = machine(shared);
@@ -542,7 +541,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 // As in the machine's own period, who runs is not charged.
                 rq.update_clock(self.now);
                 needed |= replenish(&mut rq, shared, group, overrun);
-                settle(&mut rq, shared, self.host);
+                finish_verb(&mut rq, shared, self.host);
             }
         }
         let timer = if group == GroupId::ROOT { Timer::RtPeriod } else { Timer::RtGroupPeriod(group) };

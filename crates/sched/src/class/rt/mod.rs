@@ -1,18 +1,16 @@
-//! The real-time class: SCHED_FIFO and SCHED_RR, a hundred priorities, the highest first, always.
+//! The real-time class: SCHED_FIFO and SCHED_RR, a hundred priorities, the highest first.
 //!
-//! A CPU's tasks are in one queue for each priority; the running one stays in its. A task that is preempted keeps its
-//! place at the head, one that yields or (SCHED_RR) has used up its slice goes to the tail. Between CPUs the class
-//! keeps the machine's N highest tasks running on its N CPUs: a wakeup chooses a CPU that runs something lower, a CPU
-//! that has more than it can run pushes, one that is about to run something lower pulls (`balance`). How much of a CPU
-//! the class may have is in `bandwidth`.
+//! A CPU has a queue for each priority, and the running task stays in its queue. A preempted task stays at the head. A
+//! task that yields, or (SCHED_RR) has used up its slice, moves to the tail. The class keeps the machine's N highest
+//! tasks running on its N CPUs: a wakeup chooses a CPU with a lower task, a CPU with more tasks than it can run pushes,
+//! and a CPU that is about to run a lower task pulls (`balance`). `bandwidth` limits the class's CPU time.
 //!
-//! All real-time tasks of a CPU are in its queues, whatever their group; unless the kernel has real-time scheduling of
-//! groups (CONFIG_RT_GROUP_SCHED, which distributions leave off): then each group has an array of its own (`group`),
-//! and a limit (`limits`).
+//! All real-time tasks of a CPU are in its queues, whatever their group. Kernels with CONFIG_RT_GROUP_SCHED, which
+//! distributions leave off, have an array for each group (`group`), and a limit (`limits`).
 //!
-//! Whoever pulls takes the tasks himself, or asks for them by an interrupt (feature RT_PUSH_IPI: `rounds`).
+//! A CPU that pulls takes tasks itself, or requests them by an interrupt (feature RT_PUSH_IPI: `rounds`).
 //!
-//! What the core calls is not inlined: where there is no real-time task, its verbs stay as small as they are without.
+//! Functions that the core calls are not inlined, so its verbs stay small where no real-time task exists.
 
 mod balance;
 mod bandwidth;
@@ -74,7 +72,7 @@ pub(crate) enum End {
 #[derive(Debug)]
 struct Queues {
     lists: [TaskList; MAX_RT_PRIO as usize],
-    /// Who is pushable, by `prio` and since when: the first is the next to go.
+    /// Pushable tasks by `prio` and time of queueing. The first is pushed next.
     pushable: BTreeMap<(u8, u64), u32>,
 }
 
@@ -83,7 +81,7 @@ struct Queues {
 pub struct RtRq {
     /// Which queues are not empty, a bit each, by `prio`.
     active: u128,
-    /// Made when the first task comes.
+    /// The queues. Created with the first task.
     queues: Option<Box<Queues>>,
     /// Which queues have pushable tasks, a bit each.
     pushable: u128,
@@ -93,7 +91,7 @@ pub struct RtRq {
     nr_total: u32,
     /// How often a task became pushable.
     pushed: u64,
-    /// The class has used up what it may have of this CPU: nobody of it runs until the period ends.
+    /// Set if the class has used up its runtime on this CPU: no task of it runs until the period ends.
     throttled: bool,
     /// CPU time of the class in this period of its bandwidth, nanoseconds.
     rt_time: u64,
@@ -101,10 +99,10 @@ pub struct RtRq {
     exec_start: u64,
     /// How much of the CPU the class takes, on average.
     avg: Avg,
-    /// The arrays of groups, with real-time scheduling of groups; then `queues` only says who is pushable, and of
-    /// `active` only the highest is there.
+    /// The arrays of groups, with real-time scheduling of groups. Then `queues` only has the pushable tasks, and
+    /// `active` only the highest priority.
     groups: Option<Box<group::RtGroups>>,
-    /// What is to be done about other CPUs once this one is let go of.
+    /// Work on other CPUs after this run queue is unlocked.
     pub(crate) callback: Option<Callback>,
 }
 
@@ -136,8 +134,8 @@ impl RtRq {
         self.groups.as_ref().map_or(self.rt_time, |groups| groups.top().time)
     }
 
-    /// With real-time scheduling of groups: each group that has had tasks of the class here, how many it has that
-    /// nothing below holds back, whether it is throttled, and its CPU time in this period.
+    /// Returns, with real-time scheduling of groups, each group with tasks of the class here: the number of its
+    /// unthrottled tasks, whether it is throttled, and its CPU time in this period.
     pub(crate) fn of_groups(&self) -> impl Iterator<Item = (GroupId, u32, bool, u64)> + '_ {
         let groups = self.groups.as_deref();
         let known = groups.into_iter().flat_map(|groups| groups.groups().map(|id| (id, groups.rq(id))));
@@ -149,7 +147,7 @@ impl RtRq {
         self.avg.util_avg
     }
 
-    /// Somebody of the class may run.
+    /// Whether a task of the class may run.
     #[inline]
     pub(crate) fn runnable(&self) -> bool {
         self.nr_running > 0 && !self.throttled
@@ -187,8 +185,8 @@ impl RtRq {
 }
 
 impl<P: Policy> Task<P> {
-    /// The kernel's `prio`, what it was lent by priority inheritance included: 0 (real-time priority 99) to 98 for
-    /// real-time tasks, 120 + nice for the fair class, -1 for the deadline class. Lower is more urgent.
+    /// Returns the kernel's `prio`, with inherited priority: 0 (real-time priority 99) to 98 for real-time tasks, 120 +
+    /// nice for the fair class, -1 for the deadline class. Lower is more urgent.
     pub fn prio(&self) -> i16 {
         match self.kind {
             ClassKind::Deadline => -1,
@@ -296,8 +294,7 @@ pub(crate) fn has_moved<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -
     rq.tasks[index].rt.level != rq.tasks[index].rt_level()
 }
 
-/// The priority of a queued task has changed. POSIX: one that is raised goes to the tail, one that is lowered to the
-/// head.
+/// Requeues a task whose priority has changed. POSIX: to the tail if it rose, to the head if it fell.
 pub(crate) fn reprioritise<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     if rq.rt.groups.is_some() {
         limits::reprioritise(rq, shared, index);
@@ -449,8 +446,8 @@ fn update_load_as<P: Policy>(rq: &mut Rq<P>, running: bool) {
     update_avg(&mut rq.rt.avg, now, running);
 }
 
-/// Brings the average of the time that one of the classes above the fair one takes up to `now`; it was `running` since
-/// the last time.
+/// Updates the average of CPU time of a class above the fair one to `now`. `running`: whether it ran since the last
+/// update.
 pub(crate) fn update_avg(avg: &mut Avg, now: u64, running: bool) {
     if avg.last_update == 0 {
         avg.last_update = now & !1023;
@@ -486,7 +483,7 @@ pub(crate) fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), all
         }
         let top = groups.top();
         let active = if top.nr_running() > 0 { 1 << top.highest() } else { 0 };
-        if (rq.rt.nr_running, rq.rt.throttled, rq.rt.active) != (top.nr_running(), top.held(), active) {
+        if (rq.rt.nr_running, rq.rt.throttled, rq.rt.active) != (top.nr_running(), top.is_throttled(), active) {
             return wrong("the root's priority array is not what the CPU shows");
         }
     }

@@ -1,8 +1,8 @@
-//! Asking for real-time tasks instead of taking them (feature RT_PUSH_IPI): who is about to run something less urgent
-//! has an interrupt sent to the first CPU of its root domain that has tasks for others; that pushes what it can and
-//! passes the interrupt on to the next. So many CPUs that become free at once do not all come for one run queue.
+//! Requests for real-time tasks by interrupt (feature RT_PUSH_IPI). A CPU that is about to run a less urgent task sends
+//! an interrupt to the first CPU of its root domain with pushable tasks. That CPU pushes what it can, and passes the
+//! interrupt on. Many CPUs that become free at once therefore do not all lock one run queue.
 //!
-//! There is one interrupt a root domain. Who asks while it is on its way has it go round once more.
+//! There is one interrupt for each root domain. A request while it is on its way starts another round.
 
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -19,10 +19,10 @@ use crate::sync::{AtomicU32, AtomicU64};
 /// The interrupt of one root domain.
 #[derive(Debug, Default)]
 struct Round {
-    /// Above 32 bits the CPU after the one it is at, 0 if it is nowhere (`rto_cpu`); below how many had asked when it
-    /// last began from the first CPU (`rto_loop`).
+    /// In the upper 32 bits the number after the CPU that has the interrupt, 0 if none has it (`rto_cpu`). In the lower
+    /// bits the number of requests at the start of its round (`rto_loop`).
     at: AtomicU64,
-    /// How often somebody has asked (`rto_loop_next`).
+    /// The number of requests (`rto_loop_next`).
     asked: AtomicU32,
 }
 
@@ -52,7 +52,7 @@ impl Rounds {
         }
     }
 
-    /// Root domains were built anew: what is on its way in an old one ends there.
+    /// Resets the state after a rebuild of root domains. An interrupt on its way in an old one ends there.
     pub(super) fn reset(&self) {
         for round in &self.0 {
             round.at.store(0, Relaxed);
@@ -61,8 +61,8 @@ impl Rounds {
 }
 
 impl Round {
-    /// Where the interrupt goes next, as `offers` has it: the first CPU from a number on that has tasks for others. If
-    /// nobody is left, and nobody has asked meanwhile, that is the end of it (`rto_next_cpu`).
+    /// Returns the next CPU of the interrupt: the first from a number on that `offers` tasks. If there is none, and no
+    /// request came meanwhile, the round ends (`rto_next_cpu`).
     fn next(&self, at: u64, offers: impl Fn(u32) -> Option<CpuId>) -> (u64, Option<CpuId>) {
         let (mut from, mut served) = unpack(at);
         loop {
@@ -78,7 +78,7 @@ impl Round {
         }
     }
 
-    /// Somebody asks. Where the interrupt is to be sent, unless it is on its way (`tell_cpu_to_push`).
+    /// Requests tasks. Returns the CPU to interrupt, unless the interrupt is on its way (`tell_cpu_to_push`).
     fn ask(&self, offers: impl Fn(u32) -> Option<CpuId>) -> Option<CpuId> {
         self.asked.fetch_add(1, Relaxed);
         let mut to = None;
@@ -92,7 +92,7 @@ impl Round {
         to
     }
 
-    /// The CPU it is at has pushed what it could: where it goes from there.
+    /// Passes the interrupt on from a CPU that has pushed what it could. Returns the next CPU.
     fn pass(&self, offers: impl Fn(u32) -> Option<CpuId>) -> Option<CpuId> {
         let mut to = None;
         let go_on = |at| {

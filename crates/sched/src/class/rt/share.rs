@@ -1,9 +1,9 @@
-//! CPUs that lend each other real-time time (feature RT_RUNTIME_SHARE, off since 5.10; `do_balance_runtime`).
+//! CPUs that lend each other real-time runtime (feature RT_RUNTIME_SHARE, off since 5.10; `do_balance_runtime`).
 //!
-//! Every CPU begins with the limit's runtime. One that has used up what it has takes of each other CPU that has some
-//! left an n-th part of it, n being the number of CPUs, but never more than a whole period for itself. What was lent is
-//! not given back at the end of a period, only when a CPU goes offline; so the runtimes of the CPUs that are online
-//! always add up to as many times the limit's as there are CPUs.
+//! Every CPU starts with the limit's runtime. A CPU that has used up its runtime takes the n-th part of the unused
+//! runtime of each other CPU, where n is the number of CPUs, but at most a whole period in total. Borrowed runtime is
+//! returned only when a CPU goes offline, and not at the end of a period. The runtimes of all online CPUs therefore add
+//! up to the limit times the number of CPUs.
 
 use alloc::vec::Vec;
 
@@ -68,8 +68,8 @@ impl Lending {
         }
     }
 
-    /// `cpu` goes offline: it takes back what it has lent, or gives back what it has borrowed; `runtime` is what each
-    /// CPU began with, `span` who is left.
+    /// Ends lending for `cpu`, which goes offline: it takes back lent runtime, or returns borrowed runtime. `runtime`
+    /// is the initial runtime of each CPU, `span` the remaining CPUs.
     pub(super) fn disable(&self, cpu: CpuId, runtime: u64, span: &CpuMask) {
         let mut accounts = self.0.lock();
         let own = core::mem::replace(&mut accounts[cpu.index()], Account { runtime: DISABLED, time: 0 }).runtime;

@@ -39,16 +39,16 @@ pub(super) struct Header {
 impl Header {
     pub(super) fn read<R: Read + Seek>(input: &mut Input<R>) -> Result<Self, Error> {
         let mut magic = [0; 8];
-        input.exact(&mut magic, "what every perf.data begins with")?;
+        input.exact(&mut magic, "the header of perf.data")?;
         input.big_endian = magic == MAGIC_SWAPPED;
         if magic != MAGIC && !input.big_endian {
-            return Err(input.damaged("what every perf.data begins with"));
+            return Err(input.damaged("the header of perf.data"));
         }
         let size = input.number(8, "the size of the header")?;
         if size == 16 {
             return Err(Error::NotRead {
                 what: "perf.data written to a pipe".to_owned(),
-                help: "`perf record -o FILE` writes a file that is read; `perf script --ns < FILE > trace.txt` prints this one as text",
+                help: "`perf record -o FILE` writes a readable file; `perf script --ns < FILE > trace.txt` converts this one to text",
             });
         }
         let attr_size = input.number(8, "the size of an event's description")?;
@@ -63,7 +63,7 @@ impl Header {
         if data.is_empty() {
             return Err(Error::NotRead {
                 what: "perf.data that perf did not finish".to_owned(),
-                help: "perf writes what its events look like when it ends: let it end by itself, or stop it with Ctrl-C",
+                help: "perf writes the descriptions of its events at its end: let it end by itself, or stop it with Ctrl-C",
             });
         }
         let has = |bit: usize| features[bit / 64] >> (bit % 64) & 1 != 0;
@@ -93,14 +93,14 @@ impl Header {
         if formats.len() == 0 {
             return Err(Error::NotRead {
                 what: "a perf.data without tracepoints".to_owned(),
-                help: "samples of other events say nothing of the scheduler; record its own: perf record -a -e 'sched:*' (or perf sched record)",
+                help: "samples of other events have no data on the scheduler; record its events: perf record -a -e 'sched:*' (or perf sched record)",
             });
         }
         Ok(Self { layouts, by_id, formats, data, machine_cpus, release })
     }
 }
 
-/// The release of the kernel: its size, and so many bytes.
+/// Returns the release of the kernel: its size, and its bytes.
 fn osrelease<R: Read + Seek>(input: &mut Input<R>, start: u64) -> Result<Option<String>, Error> {
     input.seek(start)?;
     let size = input.number(4, "the size of a kernel's release")?;

@@ -1,7 +1,7 @@
-//! The events of one CPU that came out of its buffer together (`FtraceEventBundle`).
+//! A bundle: events of one CPU that left its buffer together (`FtraceEventBundle`).
 //!
-//! They are a message each, or, of the two most frequent, columns (`CompactSched`): times, threads and names of
-//! switches one after the other, where who leaves is who came before.
+//! Each event is a message, except for the two most frequent, which are columns (`CompactSched`): times, threads and
+//! names of switches. The task that leaves a CPU is the one that the previous switch brought.
 
 use std::ops::Range;
 
@@ -73,7 +73,7 @@ pub(super) enum Entry<'a> {
 }
 
 impl Bundle {
-    /// Reads a bundle of so many bytes by `fill`; false if it is damaged, and then holds what could be read.
+    /// Reads a bundle of `size` bytes by `fill`. Returns false if it is damaged, and then has its readable part.
     pub(super) fn load<E>(&mut self, size: usize, fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<bool, E> {
         self.rows.clear();
         self.given = 0;
@@ -188,7 +188,7 @@ impl Bundle {
         (!fields.damaged()).then_some(())
     }
 
-    /// Goes on to the next event; when it was.
+    /// Advances to the next event, and returns its time.
     #[inline]
     pub(super) fn next(&mut self) -> Option<i64> {
         let row = self.rows.get(self.given)?;
@@ -240,7 +240,7 @@ fn take<const N: usize>(columns: &mut [&[u8]; N]) -> Option<[u64; N]> {
     Some(row)
 }
 
-/// What is common to all events: when, who ran, the kernel's flags; and which event, with its message.
+/// The common part of all events: time, running task, the kernel's flags; and the event with its message.
 struct Header<'a> {
     at: i64,
     pid: i32,

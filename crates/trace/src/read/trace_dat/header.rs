@@ -15,7 +15,7 @@ use crate::recording::{MAX_BYTES, OPTION, Recording};
 pub(crate) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
 /// What can be done with a file that is not read.
-const HELP: &str = "`trace-cmd report -t -N FILE > trace.txt` prints it as text, which is read";
+const HELP: &str = "`trace-cmd report -t -N FILE > trace.txt` converts it to readable text";
 
 /// Pages beyond are none: the largest sub-buffers of a kernel have 64 pages, but are read as pages.
 const MAX_PAGE: u64 = 256 * 1024;
@@ -95,9 +95,9 @@ struct Section {
 impl Header {
     pub(super) fn read<R: Read + Seek>(input: &mut Input<R>) -> Result<Self, Error> {
         let mut magic = [0; 10];
-        input.exact(&mut magic, "what every trace.dat begins with")?;
+        input.exact(&mut magic, "the header of trace.dat")?;
         if magic != MAGIC {
-            return Err(input.damaged("what every trace.dat begins with"));
+            return Err(input.damaged("the header of trace.dat"));
         }
         let version = input.text("the version of the file")?;
         input.big_endian = input.number(1, "the order of bytes")? == 1;
@@ -274,7 +274,7 @@ fn version_7<R: Read + Seek>(input: &mut Input<R>, found: &mut Found) -> Result<
     Ok(())
 }
 
-/// Goes to the content of a section; whether it is compressed.
+/// Seeks the content of a section. Returns whether it is compressed.
 fn section<R: Read + Seek>(input: &mut Input<R>, offset: u64, id: u64, what: &str) -> Result<bool, Error> {
     input.seek(offset)?;
     if input.number(2, what)? != id {

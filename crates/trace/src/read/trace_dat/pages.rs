@@ -9,7 +9,7 @@ use crate::read::notes::{Error, Notes, Place};
 #[derive(Debug)]
 pub(super) struct Pages {
     page_size: usize,
-    /// What has been read, and the page in it that is looked at.
+    /// The data read so far, and the current page in it.
     buffer: Vec<u8>,
     current: usize,
     /// Where the buffer's first byte is in the file.
@@ -18,7 +18,7 @@ pub(super) struct Pages {
     next: u64,
     end: u64,
     at_once: usize,
-    /// So many compressed chunks are left; none if the pages are plain.
+    /// The number of remaining compressed chunks. None if the pages are not compressed.
     chunks: Option<u64>,
 }
 
@@ -65,7 +65,7 @@ impl Pages {
         if self.chunks.is_some() { self.start } else { self.start + self.current as u64 }
     }
 
-    /// Goes on to the next page; false after the last.
+    /// Advances to the next page. Returns false after the last.
     pub(super) fn next<R: Read + Seek>(&mut self, input: &mut Input<R>, notes: &mut Notes) -> Result<bool, Error> {
         self.current += self.page_size;
         if self.current < self.buffer.len() {

@@ -1,7 +1,7 @@
-//! Instructions, counted by valgrind's callgrind: numbers that hold still where times do not.
+//! Counts instructions with valgrind's callgrind. These numbers are repeatable where times are not.
 //!
-//! The program runs itself under callgrind, twice: once it stops in the middle. The difference is what the second half
-//! takes, without getting ready and without symbols to look for, so that an installed program can be counted, too.
+//! The program runs itself twice under callgrind. One of the runs stops in the middle, so the difference is the second
+//! half, without the setup. No symbols are needed, so an installed program can be counted.
 
 use std::io::Write as _;
 use std::process::Command;
@@ -12,7 +12,7 @@ use super::{Script, Side};
 use crate::interrupt;
 use crate::simulate::parallel;
 
-/// So many calls of a script are made; the second half of them counts.
+/// The number of calls of a script; the second half counts.
 const CALLS: usize = 12_000;
 
 /// What was counted of some subjects, in their order; or why not.
@@ -34,8 +34,8 @@ impl Counted {
         match self.0.iter().find_map(|count| count.as_ref().err()) {
             Some(error) => format!("Instructions: {error}. Install valgrind, such as with apt-get install valgrind."),
             None => format!(
-                "Instructions: counted by valgrind's callgrind over the second half of {CALLS} such calls. They decide where there are any: \
-                 they are the same each time, while times on a machine that others use differ by a few per cent."
+                "Instructions: counted by valgrind's callgrind over the second half of {CALLS} such calls. If they are counted, they decide: \
+                 they are equal in each run, while times on a shared machine differ by a few per cent."
             ),
         }
     }
@@ -83,7 +83,7 @@ pub(crate) fn count(task: &str) -> Result<u64, String> {
 
 /// What is counted: run under callgrind, by `--counted`.
 pub(crate) fn perform(task: &str) -> miette::Result<()> {
-    let wrong = || miette::miette!("there is nothing to count that is called `{task}`");
+    let wrong = || miette::miette!("nothing to count has the name `{task}`");
     let (kind, rest) = task.split_once(';').ok_or_else(wrong)?;
     let (number, rest) = rest.split_once(';').ok_or_else(wrong)?;
     let number: usize = number.parse().map_err(|_| wrong())?;

@@ -46,7 +46,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// Lets the sides play in turns, so many rounds.
+/// Lets the sides play in turns for `rounds` rounds.
 pub(crate) fn measure(sides: &[Side<'_>], rounds: usize) -> Vec<Times> {
     take_turns(sides, rounds, |side| {
         let play = side.ready(usize::MAX);
@@ -56,8 +56,8 @@ pub(crate) fn measure(sides: &[Side<'_>], rounds: usize) -> Vec<Times> {
     })
 }
 
-/// Takes the time of each side in turns, so many rounds, each round in the opposite order of the one before; the first
-/// round only warms up.
+/// Measures the time of each side in turns for `rounds` rounds, each in the opposite order of the previous one. The
+/// first round is a warm-up.
 pub(crate) fn take_turns<T: Sync>(sides: &[T], rounds: usize, time: impl Fn(&T) -> f64 + Sync) -> Vec<Times> {
     let mut all = vec![Times::default(); sides.len()];
     // A thread of its own, so that nobody else is pinned.

@@ -11,7 +11,7 @@ use super::script::{Call, Script, Step};
 
 /// The only CPU there is.
 const CPU: CpuId = CpuId(0);
-/// A machine on which nothing takes time and nobody watches.
+/// A machine without costs and observers.
 #[derive(Debug)]
 struct Nobody;
 
@@ -60,10 +60,10 @@ impl<P: Policy> Player<P> {
         Scheduler { rqs: &mut self.rqs, shared: &self.shared, host: &mut self.host, now }
     }
 
-    /// One call; who runs then, if it was about that.
+    /// Makes one call. Returns the running task, if the call was about that.
     ///
-    /// Never inlined: the compiler did so on one side of a comparison and not on the other, which made knobs 37
-    /// instructions a switch dearer than constants where the scheduler's own code takes as many of either.
+    /// Never inlined: the compiler inlined it on one side of a comparison only. Knobs then took 37 instructions more
+    /// for a switch than constants, though the scheduler's own code takes equally many.
     #[inline(never)]
     fn step(&mut self, step: &Step) -> Option<Running> {
         let mut sched = self.sched(step.at);
@@ -104,8 +104,8 @@ impl<P: Policy> Player<P> {
         }
     }
 
-    /// Plays a script to see whether everybody gets the CPU in the turn that was recorded. `Err`: the call at which
-    /// somebody else does.
+    /// Plays a script and checks that every task gets the CPU in the recorded order. `Err`: the first call that
+    /// differs.
     pub(crate) fn rehearse(mut self, script: &Script) -> Result<(), usize> {
         let mut running = Running::Idle;
         for (index, step) in script.steps.iter().enumerate() {

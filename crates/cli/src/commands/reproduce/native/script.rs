@@ -1,5 +1,4 @@
-//! What one CPU's scheduler is asked to do in a run, as a list of calls that can be made again, without a machine
-//! around.
+//! A script: the calls of one CPU's scheduler in a run, which can be repeated without a machine.
 
 use miette::IntoDiagnostic;
 use vruntime_sched::event::{Event, OverheadKind, PrevState, Running};
@@ -19,9 +18,9 @@ pub(crate) enum Call {
     Start(TaskId),
     /// `wake`: a pipe's, by a task that is about to sleep (`sync`), or by an interrupt.
     Wake { task: TaskId, sync: bool, irq: bool },
-    /// `schedule`, after which that runs, who did not before.
+    /// `schedule` that switches to this task.
     Schedule(PrevState, Running),
-    /// `schedule` of somebody who runs on.
+    /// `schedule` that keeps the running task.
     Again,
     /// `tick`, and the balancing that is due then.
     Tick,
@@ -41,7 +40,7 @@ impl Step {
     }
 }
 
-/// An ordinary task as it is made.
+/// An ordinary task at its creation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Made {
     pub(crate) group: GroupId,
@@ -62,7 +61,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// What happens in a run on one CPU, up to so many calls.
+    /// Records the calls of a run on one CPU, at most `most`.
     pub(crate) fn record(workload: &Workload, config: &Config, most: usize) -> miette::Result<Self> {
         let mut config = config.clone();
         // No kernel thread that wakes by the clock: nothing but the workload.

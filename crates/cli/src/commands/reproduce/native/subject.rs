@@ -7,7 +7,7 @@ use vruntime_workload::program::{Group, Workload};
 
 use super::{Script, Side, at_constants, script};
 
-/// So long a benchmark takes from one call of the scheduler to the next on average, or less, nanoseconds.
+/// The longest mean time between two calls of the scheduler in a benchmark, nanoseconds.
 const CALL_NS: u64 = 20_000;
 
 /// A benchmark under a kernel on one CPU at HZ=250.
@@ -29,7 +29,8 @@ impl Subject {
         Self { kernel: kernel.to_owned(), command: command.to_owned(), depth: 0, constant: false, counts: false }
     }
 
-    /// Its script, at most so many calls; the same for every side of the same benchmark, kernel and depth.
+    /// Returns its script with at most `most` calls. It is equal for every side of the same benchmark, kernel and
+    /// depth.
     pub(crate) fn script(&self, most: usize) -> miette::Result<Script> {
         let kernel = vruntime_sched::kernel(&self.kernel).map_err(|error| miette!("{error}"))?;
         let topology = parse_topology("1").map_err(|error| miette!("{}", error.message))?;
@@ -93,8 +94,7 @@ mod tests {
         assert!(Script::read(b"[]").is_err());
     }
 
-    /// Whoever is measured decides as the recorded run did, with knobs or constants: else the two do not do the same
-    /// work.
+    /// All sides, with knobs or constants, decide as the recorded run did. Otherwise they would do different work.
     #[test]
     fn every_benchmark_can_be_played() {
         for kernel in ["2.6.22", "2.6.23", "3.10", "6.12"] {

@@ -1,22 +1,21 @@
-//! CFS bandwidth control (`cpu.max`): a group may use only so much CPU time in each period.
+//! CFS bandwidth control (`cpu.max`): a group may use at most its quota of CPU time in each period.
 //!
-//! Whatever runs in a group is charged to what the group has left on that CPU; when that is used up the CPU draws a
-//! slice from the group's [`Pool`]. If the pool is empty the group is *throttled* on that CPU until the next period.
-//! Charging happens where the scheduler looks (ticks, wakeups, switches), so a CPU may overrun by up to a tick: it then
-//! has less than nothing, and pays that back first.
+//! The CPU time of a group is charged to the runtime that the group has on that CPU. If this is used up, the CPU takes
+//! a slice from the group's [`Pool`]. If the pool is empty, the group is *throttled* on that CPU until the next period.
+//! Charging happens at ticks, wakeups and switches, so a CPU may overrun by up to a tick. It then has negative runtime,
+//! and pays that first.
 //!
 //! What kernels do differently:
-//! - **6.1**: throttling takes the group's entity off its parent's queue, with all that is below; the clock of the load
-//!   averages stands still in there. A queue that is throttled while empty counts as throttled time.
-//! - **6.6**, **6.12**: an empty queue does not count. Periods of different groups are offset against each other.
-//! - **6.18**: throttling is left to each task, when it next returns to user mode (a task that holds a lock in the
-//!   kernel is not stopped there): nothing is taken off at once; a task that is picked in a throttled group runs until
-//!   it returns to user mode, then leaves the queue alone and waits in the group's *limbo*. The averages' clock stops
-//!   when the last has left.
+//! - **6.1**: throttling dequeues the group's entity from its parent's queue, with all below. The clock of its load
+//!   averages stops. A queue that is throttled while empty counts as throttled time.
+//! - **6.6**, **6.12**: an empty queue does not count. The periods of groups have different phases.
+//! - **6.18**: each task is throttled when it next returns to user mode, so a task that holds a lock in the kernel
+//!   continues. A task that is picked in a throttled group runs until it returns to user mode, and then waits in the
+//!   group's *limbo*. The clock of the averages stops when the last task has left.
 //!
-//! Simplified: since 6.3 a CPU that is let go by another CPU's timer gets an interrupt and does it itself; here the
-//! timer's handler does it, as before 6.3. The kernel lengthens a period whose timer it finds itself handling for more
-//! than three periods in a row; with a clock that stands still during a call that cannot be.
+//! Simplified: since 6.3, a CPU that another CPU's timer unthrottles gets an interrupt and does the work itself. Here
+//! the timer's handler does it, as before 6.3. The kernel lengthens a period if its timer is late for more than three
+//! periods in a row. Here the clock stands still during a call, so that cannot happen.
 
 mod invariants;
 mod pool;
@@ -158,9 +157,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.class.limits && self.class.groups[cfs].cfs.bandwidth.is_some() && self.check_runtime(shared, cfs)
     }
 
-    /// The running task is put so that its CPU can look for work elsewhere. In the kernel that comes after the look:
-    /// until then a group without runtime is not throttled here, and its tasks may be pulled, to wait until it has
-    /// some.
+    /// Puts the running task before its CPU balances. The kernel puts it afterwards: until then, a group without
+    /// runtime is not throttled here, and its tasks may be pulled, and wait for runtime there.
     #[inline]
     pub(crate) fn put_before_look(&mut self, se: Se) {
         if self.class.limits && se.as_task().is_some() {
@@ -200,7 +198,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// A woken task is in no position to preempt: it, or all of its group, is held back.
+    /// Whether a woken task cannot preempt, because it or its whole group is throttled.
     #[inline]
     pub(crate) fn held_back(&self, shared: &Shared<Fair<D, T>>, task: u32) -> bool {
         if !self.class.limits {
@@ -295,7 +293,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// What an empty queue does not need goes back to the pool (`return_cfs_rq_runtime`).
+    /// Returns the unused runtime of an empty queue to the pool (`return_cfs_rq_runtime`).
     fn last_dequeued(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
         if self.class.groups[cfs].cfs.nr_queued > 0 {
             return;
@@ -499,7 +497,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.resched();
     }
 
-    /// A task waits for the group it is in to be let go.
+    /// Makes a task wait until its group is unthrottled.
     fn enter_limbo(&mut self, task: u32) {
         let parent = self.class.entities[Se::task(task)].parent;
         self.local_mut(parent).limbo.push(task);
@@ -563,7 +561,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// The CPU goes offline (`unthrottle_offline_cfs_rqs`): limits hold nobody back there, so that everybody can leave.
+    /// Lifts all limits on a CPU that goes offline, so that its tasks can leave (`unthrottle_offline_cfs_rqs`).
     pub(crate) fn limits_offline(&mut self, shared: &Shared<Fair<D, T>>) {
         for slot in self.limited_slots() {
             let local = self.local_mut(slot);
@@ -659,7 +657,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             && (self.is_throttled(shared, task) || to.holds_back(shared, self.tasks[task].group))
     }
 
-    /// Whether tasks of `group` would be held back here.
+    /// Whether tasks of `group` would be throttled here.
     fn holds_back(&self, shared: &Shared<Fair<D, T>>, group: GroupId) -> bool {
         let mut group = group;
         loop {

@@ -1,17 +1,16 @@
-//! A limit, and the pool of run time that all CPUs of a group draw on (`cfs_bandwidth`).
+//! A limit, and its pool of runtime for all CPUs of a group (`cfs_bandwidth`).
 //!
-//! A period begins with `quota` in the pool, and with what was left over before, up to `burst` more. A CPU on which the
-//! group runs takes a slice at a time. When the pool is empty, CPUs that have used theirs up are throttled and join the
-//! list of those who wait; at the next period's beginning each is let go, in the order in which they came, with just
-//! enough to pay its debt and a nanosecond more: it takes a slice when it runs. A period that begins with nobody
-//! waiting after one in which nobody took anything stops the timer.
+//! A period begins with `quota` in the pool, and up to `burst` of the previous remainder. A CPU that runs the group
+//! takes a slice at a time. If the pool is empty, CPUs without runtime are throttled and join a list. At the start of
+//! the next period, each CPU of the list, in order, is unthrottled with its debt and a nanosecond more. It takes a
+//! slice when it runs. The timer stops at a period without throttled CPUs, after one in which no CPU took runtime.
 
 use alloc::vec::Vec;
 use core::fmt;
 
 use crate::ids::CpuId;
 
-/// Unused run time is handed out again only if so long remains until the period ends anyway.
+/// The least time until the end of the period for which unused runtime is distributed again.
 const SLACK_PERIOD_NS: u64 = 5_000_000;
 /// The least time before the end of a period at which that is worth while.
 const MIN_EXPIRATION_NS: u64 = 2_000_000;
@@ -137,7 +136,7 @@ pub struct BandwidthStat {
 pub(crate) struct PeriodEnd {
     /// Periods that ended.
     pub(crate) periods: u64,
-    /// Somebody waits: the pool is to be distributed.
+    /// Set if a CPU is throttled: the pool is to be distributed.
     pub(crate) throttled: bool,
     /// What was used beyond the quota.
     pub(crate) burst: u64,
@@ -150,7 +149,7 @@ pub(crate) struct Pool {
     runtime: u64,
     /// What there was when the period began.
     runtime_snap: u64,
-    /// Nobody has taken anything since the period began.
+    /// Set if no CPU has taken runtime since the period began.
     idle: bool,
     period_active: bool,
     /// Where the beat of periods is, before the timer has run at all.
@@ -252,13 +251,13 @@ impl Pool {
         self.waiting.push(cpu);
     }
 
-    /// A CPU is let go after waiting; `throttled` is for how long that counts.
+    /// Unthrottles a CPU. `throttled` is the counted time.
     pub(crate) fn let_go(&mut self, cpu: CpuId, throttled: u64) {
         self.waiting.retain(|&other| other != cpu);
         self.stat.throttled_ns += throttled;
     }
 
-    /// Who waits, in order.
+    /// Returns the throttled CPUs, in order.
     pub(crate) fn waiting(&self) -> &[CpuId] {
         &self.waiting
     }
@@ -314,8 +313,8 @@ impl Pool {
         self.expires.saturating_sub(now) < ns
     }
 
-    /// A CPU that stopped running the group gives back what it had beyond `min_cfs_rq_runtime`. For when the slack
-    /// timer must be set, if others wait for it (not done at once: whoever gives back holds its run queue).
+    /// Returns the runtime beyond `min_cfs_rq_runtime` of a CPU that has stopped running the group. Returns the time of
+    /// the slack timer if CPUs are throttled. They are not unthrottled at once, since the caller holds its run queue.
     pub(crate) fn give_back(&mut self, amount: u64, slice: u64, now: u64) -> Option<u64> {
         self.limit?;
         self.runtime = self.runtime.saturating_add(amount);

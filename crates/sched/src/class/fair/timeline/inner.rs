@@ -20,8 +20,8 @@ pub(super) struct Inner {
     fence_keys: [u64; CHILDREN],
     fence_seqs: [u64; CHILDREN],
     min_vruntimes: [u64; CHILDREN],
-    /// The earliest vruntime of the child and all to its right. Entities leave from the left, and come in on the right
-    /// with late vruntimes: then this says the minimum of the node without looking at the rest of them.
+    /// The least vruntime of the child and of all to its right. Entities leave from the left and arrive on the right
+    /// with late vruntimes, so the first entry is usually the node's minimum.
     min_vruntimes_from: [u64; CHILDREN],
     min_slices: [u64; CHILDREN],
     max_slices: [u64; CHILDREN],
@@ -66,7 +66,7 @@ impl Inner {
         (self.fence_keys[at], self.fence_seqs[at]) = fence;
     }
 
-    /// Which child an entry with this key belongs in, if it comes after all with an equal key.
+    /// Returns the child for an entry with this key, behind all equal keys.
     #[inline]
     pub(super) fn child_for(&self, key: u64) -> usize {
         let len = self.len as u64;
@@ -120,7 +120,7 @@ impl Inner {
         }
     }
 
-    /// Brings `min_vruntimes_from` up to date after a change of the child `at`: as far to the left as it is felt.
+    /// Updates `min_vruntimes_from` after a change of the child `at`, to the left as far as it has an effect.
     #[inline]
     fn refresh_from(&mut self, at: usize) {
         let mut least = self.min_vruntimes[at];

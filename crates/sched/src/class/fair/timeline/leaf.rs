@@ -1,7 +1,7 @@
-//! A leaf: up to sixteen entries that stay where they were put, and their order as sixteen nibbles of one `u64`.
+//! A leaf: up to sixteen entries that never move, and their order as sixteen nibbles of one `u64`.
 //!
-//! To insert in the middle or to remove the front moves nibbles with a few shifts, and no entry (the permutation of
-//! Mao, Kohler and Morris, "Cache craftiness for fast multicore key-value storage", EuroSys 2012, section 4.6.2).
+//! Inserting in the middle and removing the front shift nibbles, and no entries (the permutation of Mao, Kohler and
+//! Morris, "Cache craftiness for fast multicore key-value storage", EuroSys 2012, section 4.6.2).
 
 use super::{Entry, Summary, before};
 

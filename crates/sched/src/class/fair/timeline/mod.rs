@@ -1,23 +1,21 @@
-//! The timeline of one `cfs_rq`: what is queued on it, in the order in which it would run.
+//! The timeline of one `cfs_rq`: its queued entities in the order in which they would run.
 //!
-//! CFS orders its entities by vruntime and runs the leftmost. EEVDF orders them by virtual deadline and runs the
-//! leftmost of those that are *eligible* (their vruntime is not ahead of the average), which asks for the smallest
-//! vruntime below every subtree. The kernel keeps an augmented red-black tree for it; this is an augmented B+tree
-//! (Bayer and McCreight 1972; the EEVDF search is Stoica and Abdel-Wahab 1995, section 5), because an array of
-//! sixteen beats sixteen pointers on every machine since.
+//! CFS orders entities by vruntime and runs the leftmost. EEVDF orders them by virtual deadline and runs the leftmost
+//! *eligible* one (vruntime not ahead of the average), which needs the smallest vruntime below every subtree. The
+//! kernel keeps an augmented red-black tree. This is an augmented B+tree (Bayer and McCreight 1972; the EEVDF search is
+//! Stoica and Abdel-Wahab 1995, section 5), because on current machines an array of sixteen is faster than sixteen
+//! pointers.
 //!
-//! Three shapes, by how much is queued:
+//! The shape depends on the number of entities:
 //!
-//! * nothing: 32 bytes and no allocation (there are as many timelines as groups times CPUs, most of them empty);
-//! * up to eight entities: one sorted array;
-//! * more: leaves of up to sixteen, the first of which is the head; behind it the others, under inner nodes.
+//! * none: 32 bytes and no allocation (most of the timelines, of groups times CPUs, are empty);
+//! * up to eight: one sorted array;
+//! * more: leaves of up to sixteen. The first leaf is the head; the others are behind it, under inner nodes.
 //!
-//! Keys and vruntimes are `u64` that wrap: `a` is before `b` if `a - b` is negative as a signed number, so all that is
-//! queued at a time must lie within 2^63 of each other. Among equal keys the order is that of insertion.
-//!
-//! A sequence number tells equal keys apart. [`Timeline::insert`] hands it out in a [`Ticket`], so that
-//! [`Timeline::remove`] is a search from the top even if a thousand entities share one deadline, as they do after a
-//! mass wakeup.
+//! Keys and vruntimes are `u64` that wrap: `a` is before `b` if `a - b` is negative as a signed number. All queued keys
+//! must therefore lie within 2^63 of each other. Equal keys are in order of insertion, by a sequence number.
+//! [`Timeline::insert`] returns it in a [`Ticket`], so that [`Timeline::remove`] is a search from the top even if a
+//! thousand entities have one deadline, as after a mass wakeup.
 
 mod inner;
 mod leaf;
@@ -34,8 +32,8 @@ use tree::Tree;
 
 /// The most entities that are kept in one sorted array.
 const FEW: usize = 8;
-/// A tree that has shrunk to so many entities becomes an array again. Well below [`FEW`], so that a run queue that
-/// swings around one length does not change shape each time.
+/// The number of entities at which a tree becomes an array again. It is well below [`FEW`], so that a run queue around
+/// one length does not change its shape each time.
 const FEW_AGAIN: usize = FEW / 2;
 
 /// Whether `a` is before `b` on a clock that wraps.

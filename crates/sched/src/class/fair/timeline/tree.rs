@@ -1,15 +1,15 @@
-//! The head and the B+tree behind it. The head is the leaf with the first entries; the leaves of all others are those
-//! of the tree, with inner nodes above them. The leaves are chained in order, and all nodes live in two arenas.
+//! The head and the B+tree behind it. The head is the leaf with the first entries. All other leaves are in the tree,
+//! under inner nodes. Leaves are chained in order, and all nodes are in two arenas.
 //!
-//! Most entities leave from the front, so the head stands outside: to take an entry from it changes nothing in the
-//! tree. When it is empty the first leaf of the tree becomes the head, once in a dozen times.
+//! Most entities leave from the front, so the head is outside of the tree: removing an entry from it does not change
+//! the tree. If the head is empty, about once in a dozen removals, the first leaf of the tree becomes the head.
 //!
-//! Rules, checked by `check` in the tests:
+//! Rules, which `check` verifies in the tests:
 //!
-//! * the head is not empty; every leaf and inner node of the tree has at least [`MIN`] entries or children, but its
-//!   root may be a leaf with one entry or an inner node with two children;
-//! * a parent knows the exact summary of each child, and `summary` is that of the root;
-//! * a fence lies between two live keys, so it never falls out of the window in which keys can be compared.
+//! * The head is not empty. Every leaf and inner node of the tree has at least [`MIN`] entries or children, but the
+//!   root may be a leaf with one entry or an inner node with two children.
+//! * A parent has the exact summary of each child, and `summary` is that of the root.
+//! * A fence lies between two queued keys, so it stays in the window in which keys can be compared.
 
 #[cfg(test)]
 mod check;
@@ -21,8 +21,8 @@ use super::inner::{CHILDREN, Child, Inner};
 use super::leaf::{Leaf, NONE, SLOTS};
 use super::{Entry, Summary, before, earlier};
 
-/// The least a node may have, unless it is the root. A quarter and not half of what fits: a node that was just split
-/// or filled up stays as it is for a while.
+/// The least number of entries of a node, except for the root. It is a quarter of the capacity, so that a node that was
+/// just split or filled stays unchanged for a while.
 const MIN: usize = 4;
 /// Two neighbours with no more than this become one, with room to grow.
 const MERGE: usize = 15;
@@ -283,8 +283,8 @@ impl Tree {
         self.add_child(path, self.leaf(node).summary(), new);
     }
 
-    /// Puts a new leaf to the right of the one at the end of `path`, whose summary is now `left`, and makes two of each
-    /// inner node that is full.
+    /// Adds a leaf to the right of the one at the end of `path`, whose summary is now `left`. Splits each full inner
+    /// node.
     fn add_child(&mut self, path: &Path, left: Summary, new: Child) {
         let (mut left, mut new) = (left, new);
         for &(node, at) in path.steps[..self.levels as usize].iter().rev() {

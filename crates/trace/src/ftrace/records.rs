@@ -52,8 +52,7 @@ struct Process {
 }
 
 impl<W: Write> RecordedText<W> {
-    /// Writes to `out`, with the header of a machine of `cpus` CPUs; 0 if nobody knows how many. `out` needs no buffer
-    /// of its own.
+    /// Writes to `out`, with the header of a machine with `cpus` CPUs; 0 if unknown. `out` needs no buffer of its own.
     pub fn new(out: W, cpus: u32) -> Self {
         let mut out = Output::new(out);
         if cpus > 0 {
@@ -83,8 +82,8 @@ impl<W: Write> RecordedText<W> {
         self.release.as_deref()
     }
 
-    /// Writes one event. What perf says of tasks besides is left out, but for the process, which the thread's own
-    /// events then have, and for a [new name](Record::is_told_rename), which is written as `task_rename`.
+    /// Writes one event. perf's additional records are left out, except for processes, which the thread's own events
+    /// then have, and a [new name](Record::is_told_rename), which becomes `task_rename`.
     pub fn record(&mut self, record: &Record<'_>) {
         let renamed = Record { name: b"task_rename", ..*record };
         let record = if record.is_told_rename() { &renamed } else { record };
@@ -127,7 +126,7 @@ impl<W: Write> RecordedText<W> {
         self.processes.values().filter(|process| !process.written).count() as u64
     }
 
-    /// The first error so far, if any: a caller may want to stop early.
+    /// Returns the first error. A caller may stop early.
     pub fn error(&self) -> Option<&io::Error> {
         self.out.error()
     }

@@ -1,6 +1,6 @@
-//! Observers of a run, on threads of their own where CPUs are to spare. They are told in batches, in order, so what
-//! comes of it is the same; and a batch after the other is quicker even on one thread, for a CPU's caches have no room
-//! for the simulator and all its observers.
+//! Runs the observers of a run on threads of their own if CPUs are idle. Observers receive events in batches and in
+//! order, so results do not depend on threads. Batches are faster even on one thread: the simulator and all observers
+//! do not fit into a CPU's caches together.
 
 use std::io;
 use std::panic;
@@ -10,7 +10,7 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 
 use vruntime_trace::{Batch, Sink};
 
-/// So many batches may wait for an observer: then the run waits, so that memory does not grow.
+/// The most batches that wait for an observer. Beyond that the run waits, so that memory is bounded.
 const BACKLOG: usize = 32;
 
 /// An observer, wherever it is.

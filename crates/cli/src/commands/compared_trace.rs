@@ -12,7 +12,7 @@ use vruntime_workload::SourceMap;
 use vruntime_workload::cgroups::Cgroups;
 
 use super::notes::notes;
-use super::recording::{self, guessed, read, tell_left_out, tell_substitute};
+use super::replay_input::{self, guessed, read, tell_left_out, tell_substitute};
 use super::section::Section;
 use crate::args::Model;
 use crate::input::{Input, Says};
@@ -27,7 +27,7 @@ pub(crate) struct Traced {
     recorded: Recorded,
     /// Times its clock jumped.
     jumps: u64,
-    /// What nobody says of it and is taken for granted because the replay is closer then.
+    /// Assumptions on the trace that were chosen because the replay is closer with them.
     guessed: Option<String>,
     /// What of its file could not be read.
     damage: Vec<String>,
@@ -37,7 +37,7 @@ pub(crate) struct Traced {
 }
 
 /// Reads a trace; none: Ctrl-C came before its end.
-pub(crate) fn traced(
+pub(crate) fn compared_trace(
     path: &Path,
     recorded_kernel: Option<&str>,
     cgroups: Option<&Cgroups>,
@@ -54,7 +54,7 @@ pub(crate) fn traced(
     let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("trace").to_owned();
     let overrides = overrides_of_trace(None, model);
     let setup = Setup { kernel: recorded_kernel.map(str::to_owned), overrides, ..Setup::default() };
-    let replay = Replay::with_runner(&recording, &setup, &recording::run).map_err(report_of_trace)?;
+    let replay = Replay::with_runner(&recording, &setup, &replay_input::run).map_err(report_of_trace)?;
     for what in &damage {
         output::note(&format!("{}: {what}", path.display()));
     }
@@ -139,13 +139,13 @@ impl Checked<'_> {
     }
 }
 
-/// The snapshot for each of so many traces: one for all of them, or one each.
+/// Returns the snapshot for each of `traces` traces: one for all, or one each.
 pub(crate) fn snapshots(cgroups: &[Cgroups], traces: usize) -> miette::Result<Vec<Option<&Cgroups>>> {
     match cgroups {
         [] => Ok(vec![None; traces]),
         [_, ..] if traces == 0 => {
-            let help = "give a trace, or leave --cgroups out: a scenario has its groups in its own file";
-            Err(miette!(help = help, "--cgroups is about the machine of a trace, and none of these files is one"))
+            let help = "give a trace, or leave --cgroups out: a scenario file has its own groups";
+            Err(miette!(help = help, "--cgroups describes the machine of a trace, and none of these files is a trace"))
         }
         [one] => Ok(vec![Some(one); traces]),
         each if each.len() == traces => Ok(each.iter().map(Some).collect()),
@@ -157,8 +157,8 @@ pub(crate) fn snapshots(cgroups: &[Cgroups], traces: usize) -> miette::Result<Ve
     }
 }
 
-/// Calls tasks of traces by the class that one of the other files gives a task of their name: a recording has the names
-/// of threads (`web-0`, as `vruntime real` calls them), and their first 15 characters.
+/// Gives tasks of traces the class that another file gives to a task of their name. A recording has the names of
+/// threads (`web-0`, as `vruntime real` names them), cut to 15 characters.
 pub(crate) fn match_classes(inputs: &mut [Input]) {
     let is_trace = |input: &Input| matches!(input.says, Says::Trace(_));
     let mut classes: BTreeMap<String, Option<String>> = BTreeMap::new();
@@ -176,8 +176,8 @@ pub(crate) fn match_classes(inputs: &mut [Input]) {
     }
 }
 
-/// Groups of a trace that `vruntime real` made for a workload (`/vruntime-PID-START-NUMBER/app`), with what they are
-/// called there (`/app`), if one of the other files has a group of that name.
+/// Returns the groups of a trace that `vruntime real` created for a workload (`/vruntime-PID-START-NUMBER/app`), with
+/// their names there (`/app`), if another file has a group of that name.
 pub(crate) fn match_groups(input: &Input, inputs: &[Input]) -> BTreeMap<String, String> {
     if !matches!(input.says, Says::Trace(_)) {
         return BTreeMap::new();

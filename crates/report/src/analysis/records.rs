@@ -2,14 +2,13 @@
 
 use vruntime_trace::{Context, DeadlineEvent, Mark, Named, Record, Tracepoint, Wakeup};
 
-use super::cgroups::{Settings, Told};
+use super::cgroups::{Settings, Update};
 use super::world::{On, Step, What, World};
 
 /// `prio` of real-time and deadline tasks is below this.
 const MAX_RT_PRIO: i32 = 100;
 
-/// What a record is to the analyses: nothing if it is no event. What it says of names, groups and priorities comes
-/// first.
+/// Translates a record to steps; none if it is no event. Names, groups and priorities are first.
 pub(super) fn steps(world: &mut World, record: &Record<'_>, mut add: impl FnMut(Step)) {
     let step = step(world, record);
     for (task, name) in std::mem::take(&mut world.renamed) {
@@ -19,14 +18,14 @@ pub(super) fn steps(world: &mut World, record: &Record<'_>, mut add: impl FnMut(
     }
     if let Some(step) = step {
         world.read_at = step.at;
-        let told = |what| Step { by: On::Unknown, irq: false, what: What::Told(what), ..step };
+        let told = |what| Step { by: On::Unknown, irq: false, what: What::Update(what), ..step };
         groups(world, record, |what| add(told(what)));
         add(step);
     }
 }
 
 /// What it says of groups, and of what tasks weigh.
-fn groups(world: &mut World, record: &Record<'_>, mut tell: impl FnMut(Told)) {
+fn groups(world: &mut World, record: &Record<'_>, mut tell: impl FnMut(Update)) {
     let mut prio = |world: &mut World, task: Named<'_>, prio: i32| {
         // Where the scheduler tells of policies itself, priorities that are lent are not mistaken for own ones.
         if world.cgroups.wanted
@@ -34,7 +33,7 @@ fn groups(world: &mut World, record: &Record<'_>, mut tell: impl FnMut(Told)) {
             && let Some(task) = world.task(task.pid, task.comm)
             && world.cgroups.new_prio(task, prio)
         {
-            tell(Told::Prio { task, prio });
+            tell(Update::Prio { task, prio });
         }
     };
     match record.point {
@@ -50,7 +49,7 @@ fn groups(world: &mut World, record: &Record<'_>, mut tell: impl FnMut(Told)) {
             if let Some(group) = world.cgroups.moved_to(task.pid, dst_root, &path)
                 && let Some(task) = world.task(task.pid, task.comm)
             {
-                tell(Told::Moved { task, group });
+                tell(Update::Moved { task, group });
             }
         }
         Tracepoint::Print { text } => {
@@ -64,7 +63,7 @@ fn groups(world: &mut World, record: &Record<'_>, mut tell: impl FnMut(Told)) {
     }
 }
 
-fn mark_told(world: &mut World, mark: &Mark<'_>) -> Option<Told> {
+fn mark_told(world: &mut World, mark: &Mark<'_>) -> Option<Update> {
     // Only the traces of our runs have such marks: those of groups from the beginning on, and one at the end. If nobody
     // has spoken of a group until then, there was none.
     world.cgroups.exact |= match mark {
@@ -73,18 +72,20 @@ fn mark_told(world: &mut World, mark: &Mark<'_>) -> Option<Told> {
         _ => false,
     };
     Some(match *mark {
-        Mark::Policy { pid, policy, rt_priority } => Told::Policy { task: world.task(pid, b"")?, policy, rt_priority },
-        Mark::Nice { pid, nice } => Told::Nice { task: world.task(pid, b"")?, nice },
-        Mark::Group(ref info) => {
-            Told::Group { group: world.cgroups.intern(info.path)?, settings: Settings::from(info) }
+        Mark::Policy { pid, policy, rt_priority } => {
+            Update::Policy { task: world.task(pid, b"")?, policy, rt_priority }
         }
-        Mark::Throttle { path } => Told::Throttled { group: world.cgroups.intern(path)? },
-        Mark::Unthrottle { path, ns } => Told::Unthrottled { group: world.cgroups.intern(path)?, ns },
+        Mark::Nice { pid, nice } => Update::Nice { task: world.task(pid, b"")?, nice },
+        Mark::Group(ref info) => {
+            Update::Group { group: world.cgroups.intern(info.path)?, settings: Settings::from(info) }
+        }
+        Mark::Throttle { path } => Update::Throttled { group: world.cgroups.intern(path)? },
+        Mark::Unthrottle { path, ns } => Update::Unthrottled { group: world.cgroups.intern(path)?, ns },
         Mark::Period { path, periods, throttled, burst } => {
-            Told::Period { group: world.cgroups.intern(path)?, periods, throttled, burst }
+            Update::Period { group: world.cgroups.intern(path)?, periods, throttled, burst }
         }
         Mark::Deadline { pid, what: what @ (DeadlineEvent::Throttle | DeadlineEvent::Replenish) } => {
-            Told::Spent { task: world.task(pid, b"")?, spent: what == DeadlineEvent::Throttle }
+            Update::Spent { task: world.task(pid, b"")?, spent: what == DeadlineEvent::Throttle }
         }
         _ => return None,
     })

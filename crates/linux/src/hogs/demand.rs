@@ -1,11 +1,10 @@
-//! What real-time tasks that rest want of CPUs between them.
+//! The CPU demand of real-time tasks that sleep.
 //!
-//! Each program is taken apart into its loops: how long one round computes, as a real-time task and as an ordinary one,
-//! how long it sleeps, what it waits for and what it gives others to go on with. A loop goes round at most as often as
-//! its own times and its timers let it, and as what it waits for is given; what it wants is its real-time work times
-//! that. Only loops that may last more than [`LONG_NS`] count: what is over sooner hangs nothing.
+//! Each program is divided into loops. Of a round, the computation as a real-time and as an ordinary task, the sleep,
+//! the waits and the posts are known. A loop runs at most as often as its times, its timers and the objects it waits
+//! for allow. Its demand is that rate times its real-time work. Loops of at most [`LONG_NS`] do not count.
 //!
-//! It errs on the side of what hangs. Locks are free, and whatever one object is given each who waits for it is given.
+//! In doubt, the demand is too high: locks count as free, and each waiter gets all posts of an object.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +12,13 @@ use vruntime_workload::program::{Op, Phase, Policy, Repeat, Settings};
 
 use super::tasks::{CALL_NS, LONG_NS, Tasks, is_real_time, takes, times};
 
-/// What may be had of a CPU before there is too little left for others: what throttling leaves to real-time tasks by
-/// default, parts of [`WHOLE`].
+/// The largest use of a CPU that leaves enough for other tasks: the default limit of real-time throttling, parts of
+/// [`WHOLE`].
 pub(super) const MOST: u64 = 950_000;
 /// All of a CPU.
 pub(super) const WHOLE: u64 = 1_000_000;
-/// How often what is known of a loop is passed on to those who wait for it. Each time it is nearer to the truth, and
-/// never below it.
+/// The number of times that the knowledge of a loop is passed on to its waiters. Each time makes it more accurate, and
+/// never too low.
 const ROUNDS: usize = 32;
 
 /// What one task gives another to go on with.
@@ -44,14 +43,14 @@ struct Round {
     /// Computes as an ordinary one.
     fair: u64,
     slept: u64,
-    /// How far each timer goes on meanwhile.
+    /// The progress of each timer meanwhile.
     timers: BTreeMap<usize, u64>,
     wants: BTreeMap<Token, u64>,
     gives: BTreeMap<Token, u64>,
 }
 
 impl Round {
-    /// What comes after it, so often.
+    /// Appends `times` rounds of another loop.
     fn then(&mut self, other: &Self, times: u64) {
         let add = |to: &mut u64, what: u64| *to = to.saturating_add(what.saturating_mul(times));
         add(&mut self.busy, other.busy);
@@ -68,7 +67,7 @@ impl Round {
         self.timers.values().copied().max().unwrap_or(0).max(own)
     }
 
-    /// Whether so many have work for longer than what hangs nothing, or take longer without waiting for anybody.
+    /// Whether `times` rounds work for longer than [`LONG_NS`], or take longer without a wait for another task.
     fn lasts(&self, times: u64) -> bool {
         self.least().saturating_mul(times) > LONG_NS
     }
@@ -125,8 +124,8 @@ struct Loop {
     fair: f64,
 }
 
-/// What each task wants of CPUs, all its instances (so many of each are `instances`) together, parts of [`WHOLE`]. What
-/// `hogs` want is not asked: all there is.
+/// Returns the CPU demand of each task, for all its `instances` together, parts of [`WHOLE`]. The demand of `hogs` is
+/// not computed: it is unlimited.
 pub(super) fn wants(tasks: &Tasks<'_>, instances: &[u64], hogs: &[usize]) -> Vec<u64> {
     let mut all = Everything::of(tasks, instances);
     for _ in 0..ROUNDS {
@@ -195,7 +194,7 @@ impl Everything {
         Self { loops, once }
     }
 
-    /// Each loop goes round no more often than what it waits for is given.
+    /// Limits each loop to the rate of the posts that it waits for.
     fn pass_on(&mut self, tasks: &Tasks<'_>) {
         let mut by_giver: BTreeMap<(Token, usize), Given> = BTreeMap::new();
         for this in &self.loops {
@@ -240,12 +239,12 @@ impl Everything {
 /// How a token is given.
 #[derive(Clone, Copy, Debug, Default)]
 struct Given {
-    /// So many a nanosecond by all, at most.
+    /// The highest rate of all posts together, for each nanosecond.
     rate: f64,
-    /// By who gives the fewest.
+    /// The lowest rate of one poster.
     slowest: f64,
     givers: f64,
-    /// Ordinary work for one, nanoseconds: of who needs the least of it, and of who needs the most.
+    /// Ordinary work for one post, nanoseconds: the least and the most.
     fair: f64,
     most_fair: f64,
 }

@@ -34,14 +34,14 @@ class Errors(unittest.TestCase):
     def test_every_one_is_told(self):
         with self.assertRaises(vruntime.VruntimeError) as caught:
             vruntime.run({"tasks": {"a": {"run": "x"}, "b": {"loop": "y"}}})
-        self.assertEqual(len(caught.exception.told), 2)
+        self.assertEqual(len(caught.exception.messages), 2)
         self.assertIn("`loop` is a string", str(caught.exception))
 
     def test_a_line_of_json_is_one_whatever_is_in_it(self):
         with self.assertRaises(vruntime.VruntimeError) as caught:
             vruntime.run("a\u2028b\u0085.json")
         self.assertTrue(caught.exception.message.startswith("cannot read"), caught.exception.message)
-        self.assertEqual(len(caught.exception.told), 1)
+        self.assertEqual(len(caught.exception.messages), 1)
 
     def test_causes(self):
         with self.assertRaises(vruntime.VruntimeError) as caught:
@@ -65,7 +65,7 @@ class Errors(unittest.TestCase):
 
     def test_without_check_the_status_tells(self):
         answer = vruntime.command("run", "nowhere.json", check=False)
-        self.assertEqual((answer.status, answer.text, answer.told[0].level), (1, "", "error"))
+        self.assertEqual((answer.status, answer.text, answer.messages[0].level), (1, "", "error"))
 
     def test_a_command_that_is_not_there(self):
         other = mock.patch.dict(os.environ, {"VRUNTIME": "/nowhere/vruntime"})
@@ -127,7 +127,7 @@ class Warnings(unittest.TestCase):
         self.assertEqual([one.category for one in told], [vruntime.VruntimeWarning] * 2)
         self.assertEqual([one.filename for one in told], [__file__] * 2)
         self.assertIn("rum", str(told[0].message))
-        self.assertEqual([one.level for one in run.told], ["warning"])
+        self.assertEqual([one.level for one in run.messages], ["warning"])
 
     def test_strictly_they_are_errors(self):
         with self.assertRaisesRegex(vruntime.VruntimeError, "rum"):
@@ -137,8 +137,8 @@ class Warnings(unittest.TestCase):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             run = vruntime.run(DEMO, duration="2s")
-        self.assertEqual([one.level for one in run.told], ["note"])
-        self.assertIn("the file names several kernels", run.told[0].message)
+        self.assertEqual([one.level for one in run.messages], ["note"])
+        self.assertIn("the file names several kernels", run.messages[0].message)
 
 
 @unittest.skipUnless(os.name == "posix", "signals are POSIX's")

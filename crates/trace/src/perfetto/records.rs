@@ -26,7 +26,7 @@ const THREADS: usize = 1000;
 /// generic ones, as Perfetto itself records them; of those whose fields vruntime does not know, the text, if there is
 /// one, is the field `fields`.
 ///
-/// Left out, and [counted](Self::omitted): events whose fields are not what the kernel prints, those before time 0, and
+/// Left out, and [counted](Self::omitted): events with unexpected fields, those before time 0, and
 /// those of CPU 1024 and beyond, because of which Perfetto would refuse the whole file. Losses are flags of a CPU's
 /// bundle of events, without a count.
 ///
@@ -49,8 +49,7 @@ struct Known {
 }
 
 impl<W: Write> RecordedPerfetto<W> {
-    /// Writes to `out`, with the header of a machine of `cpus` CPUs; 0 if nobody knows how many. `out` needs no buffer
-    /// of its own.
+    /// Writes to `out`, with the header of a machine with `cpus` CPUs; 0 if unknown. `out` needs no buffer of its own.
     pub fn new(out: W, cpus: u32) -> Self {
         Self::with_release(out, cpus, None)
     }
@@ -140,7 +139,7 @@ impl<W: Write> RecordedPerfetto<W> {
         self.omitted
     }
 
-    /// The first error so far, if any: a caller may want to stop early.
+    /// Returns the first error. A caller may stop early.
     pub fn error(&self) -> Option<&io::Error> {
         self.out.error()
     }

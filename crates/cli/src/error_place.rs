@@ -17,10 +17,10 @@ struct About<'a> {
     key: &'a str,
 }
 
-/// So many of those that come too late are told.
+/// The most parts after the end of the run that warnings name.
 const TOLD: usize = 10;
 
-/// The failure as it is told.
+/// Returns the failure as an error with its place.
 pub(crate) fn report(input: &Input, failure: Failure) -> miette::Report {
     match failure {
         Failure::Refused(error) => refused(input, &error),
@@ -32,9 +32,8 @@ fn refused(input: &Input, error: &Error) -> miette::Report {
     let (message, help) = (error.to_string(), help(error));
     match (about(error).and_then(|about| place(input, &about)), help) {
         (Some((source, span)), help) => {
-            let help =
-                help.unwrap_or_else(|| "docs/scenario.md and docs/rt-app.md tell what each key takes".to_owned());
-            source.error_at(span, &message, "asked for here", &help).into()
+            let help = help.unwrap_or_else(|| "docs/scenario.md and docs/rt-app.md describe each key".to_owned());
+            source.error_at(span, &message, "requested here", &help).into()
         }
         (None, help) => complaint::with_help(message, help.as_deref()),
     }
@@ -55,7 +54,7 @@ fn help(error: &Error) -> Option<String> {
         Error::ForkRefused { limit, .. } => {
             let more = limit.saturating_mul(2).min(1 << 22);
             format!(
-                "let forked tasks end, shorten the run with --duration, or allow more: --threads-max {more}, or `threads_max` in a scenario"
+                "let forked tasks end, shorten the run with --duration, or raise the limit with --threads-max {more} or `threads_max` in a scenario"
             )
         }
         Error::NoGuarantees { .. } => {
@@ -65,8 +64,7 @@ fn help(error: &Error) -> Option<String> {
             "give one (`global.duration` in the file, or --duration), or a `loop` count".to_owned()
         }
         Error::ForksForEver { .. } => {
-            "give one (`global.duration` in the file, or --duration), or let it fork nobody who forks it again"
-                .to_owned()
+            "give one (`global.duration` in the file, or --duration), or remove the cycle of forks".to_owned()
         }
         _ => help,
     })
@@ -101,14 +99,14 @@ pub(crate) fn too_late(input: &Input, end: u64) -> Vec<vruntime_workload::Error>
     for (what, at, part) in late.into_iter().take(TOLD) {
         let Says::Scenario(scenario) = &input.says else { break };
         let Some(span) = scenario.find(part, "at") else { continue };
-        let message = format!("this {what} comes at {} s, and the run ends at {} s", seconds(at), seconds(end));
+        let message = format!("this {what} is at {} s, and the run ends at {} s", seconds(at), seconds(end));
         let error = scenario.error_at(span, &message, "never happens", "let the run last longer, or remove it");
         found.push(error);
     }
     found
 }
 
-/// Where it is asked for; of the parts, the one whose key is written is the one that asks.
+/// Returns the place of the request: of its parts, the one whose key is written.
 fn place(input: &Input, about: &About<'_>) -> Option<(Source, Range<usize>)> {
     if let Says::Scenario(scenario) = &input.says {
         let found = about.parts.iter().find_map(|part| scenario.find(*part, about.key));

@@ -60,7 +60,7 @@ fn busy(table: &DataTable) -> Option<String> {
     let (shares, known): (Vec<(usize, f64)>, Vec<f64>) = told.unzip();
     let busy: f64 = shares.iter().zip(&known).map(|((_, share), known)| share * known).sum();
     let all = shares.len() == table.rows.len() && known.iter().all(|&known| percent(known) == percent(1.0));
-    let of = if all { "the time" } else { "the time in which that is known" };
+    let of = if all { "the time" } else { "the known time" };
     busy::sentence(&shares, busy / known.iter().sum::<f64>(), of)
 }
 
@@ -77,7 +77,7 @@ fn delays(table: &DataTable, limited: bool) -> Option<String> {
         "Tasks waited {} for a CPU{} {}; the longest wait was one of {}: {}.",
         time(sum / f64::max(count, 1.0)),
         if limited { " or a limit" } else { "" },
-        if count as u64 == 1 { "once".to_owned() } else { format!("in the mean of {count} times") },
+        if count as u64 == 1 { "once".to_owned() } else { format!("on average ({count} waits)") },
         text(table, worst, "task")?,
         time(number(table, worst, "max_delay_ns")?),
     ))
@@ -96,13 +96,13 @@ fn antagonist(table: &DataTable) -> Option<String> {
     let row = (0..table.rows.len()).find(is_told)?;
     let (waited, who) = (text(table, row, "waited")?, text(table, row, "for_task")?);
     let why = match limit(table, row) {
-        Some(group) if group.starts_with('/') => format!(" while {group} was throttled by its limit"),
+        Some(group) if group.starts_with('/') => format!(" while the limit of {group} throttled it"),
         Some(what) => format!(" while throttled ({what})"),
-        None if who == waited => " for others of that name".to_owned(),
+        None if who == waited => " for other tasks of the same name".to_owned(),
         None => format!(" for {who}"),
     };
     Some(format!(
-        "Most waiting was of {waited}{why}: {} together, {} % of all that {waited} waited.",
+        "{waited} waited most{why}: {} in total, {} % of its waiting time.",
         time(number(table, row, "total_ns")?),
         percent(number(table, row, "share")?)
     ))
@@ -112,24 +112,23 @@ fn idle(table: &DataTable) -> String {
     let sum = |key: &str| (0..table.rows.len()).filter_map(|row| number(table, row, key)).sum::<f64>();
     match (table.rows.len(), text(table, 0, "task"), number(table, 0, "worst_ns")) {
         (count, Some(first), Some(worst)) if sum("could_ns") > 0.0 => format!(
-            "{} waited for 1 ms or more while another CPU was idle that could have run {}, {} together; most {first}, once for {}.{}",
+            "{} waited for 1 ms or more although an idle CPU could have run {}, {} in total; the longest wait was {first}'s, {}.{}",
             counted(count as u64, "task", "tasks"),
             if count == 1 { "it" } else { "them" },
             time(sum("could_ns")),
             time(worst),
             // The column is there where affinities are not told.
             if cell(table, 0, "might_ns").is_some() {
-                " (Had run them before: the trace does not tell whether one has been confined to its own since.)"
+                " (The idle CPU had run the task before. The trace does not show whether its affinity has changed since.)"
             } else {
                 ""
             }
         ),
         (_, Some(first), Some(_)) => format!(
-            "Some tasks, {first} most, waited while CPUs were idle on which they had not been seen ({}); \
-             whether they might have run there, the trace does not tell.",
+            "Some tasks, {first} most, waited while other CPUs were idle ({}); the trace does not show whether they were allowed to run there.",
             time(sum("might_ns"))
         ),
-        _ => "No task waited for 1 ms or more while another CPU was idle that could have run it.".to_owned(),
+        _ => "No task waited for 1 ms or more while an idle CPU could have run it.".to_owned(),
     }
 }
 
@@ -147,7 +146,7 @@ fn groups(table: &DataTable) -> Option<String> {
     let short = |row: usize| -number(table, row, "difference_ns").unwrap_or(0.0);
     let row = (1..table.rows.len()).max_by(|&a, &b| short(a).total_cmp(&short(b)))?;
     let (name, of) = (text(table, row, "group")?, number(table, row, "of_entitled")?);
-    Some(format!("Of the groups {name} fell short most: it had {} % of the CPU time it was entitled to.", percent(of)))
+    Some(format!("The group furthest below its entitlement is {name}: it got {} % of it.", percent(of)))
 }
 
 fn throttling(table: &DataTable) -> Option<String> {

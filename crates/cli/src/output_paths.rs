@@ -16,7 +16,7 @@ use crate::{output_file, rtapp_log, tables};
 
 /// What a command will write.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct OutputPaths {
     files: Vec<Named>,
     /// They are made if need be.
     folders: Vec<Named>,
@@ -34,7 +34,7 @@ struct Named {
     kind: &'static str,
 }
 
-impl Places {
+impl OutputPaths {
     /// The command reads these files (or folders).
     pub(crate) fn reads<'p>(mut self, inputs: impl IntoIterator<Item = &'p PathBuf>) -> Self {
         self.inputs.extend(inputs.into_iter().cloned());
@@ -103,17 +103,17 @@ impl Places {
     /// Whether all of it can be written, and what is read be read.
     pub(crate) fn check(&self) -> miette::Result<()> {
         if self.inputs.iter().filter(|input| *input == Path::new("-")).count() > 1 {
-            let help = "`-` can be given once: leave what comes there in a file, and name that";
+            let help = "`-` can be given once: write the input to a file, and name the file";
             return Err(miette!(help = help, "standard input can be read only once"));
         }
         self.folders.iter().try_for_each(folder)?;
-        self.apart()?;
+        self.check_distinct()?;
         self.check_inputs()?;
         self.files.iter().try_for_each(|named| self.file_can_be(named))
     }
 
     /// Whether no two of them are one: of two options that name one file the second would write over the first.
-    fn apart(&self) -> miette::Result<()> {
+    fn check_distinct(&self) -> miette::Result<()> {
         let mut taken: BTreeMap<PathBuf, &Named> = BTreeMap::new();
         for folder in &self.folders {
             taken.entry(whole(&folder.path)).or_insert(folder);
@@ -173,26 +173,26 @@ impl Named {
 
 impl Options {
     /// Where `--out` leaves the results and traces of one plan.
-    pub(crate) fn places(&self) -> Places {
-        Places::default().folder("--out", self.out.as_deref(), &LEFT)
+    pub(crate) fn output_paths(&self) -> OutputPaths {
+        OutputPaths::default().folder("--out", self.out.as_deref(), &LEFT)
     }
 }
 
 impl Reports {
     /// These, too.
-    pub(crate) fn places(&self, places: Places) -> Places {
-        self.tables.places(places.file("--html", self.html.as_deref()))
+    pub(crate) fn output_paths(&self, outputs: OutputPaths) -> OutputPaths {
+        self.tables.output_paths(outputs.file("--html", self.html.as_deref()))
     }
 }
 
 impl Tables {
     /// These, too.
-    pub(crate) fn places(&self, places: Places) -> Places {
-        places.tables(self, &[String::new()])
+    pub(crate) fn output_paths(&self, outputs: OutputPaths) -> OutputPaths {
+        outputs.tables(self, &[String::new()])
     }
 }
 
-/// The one name that a place has among all that name it, as far as it is there.
+/// Returns the unique name of a path, as far as it exists.
 fn whole(path: &Path) -> PathBuf {
     let Ok(path) = std::path::absolute(path) else { return path.to_owned() };
     for above in path.ancestors() {
@@ -243,7 +243,7 @@ fn scratch(folder: &Path) -> io::Result<()> {
     })
 }
 
-/// Why a file cannot be what is there, whoever may write it.
+/// Returns why the existing file cannot be replaced, whoever may write it.
 #[cfg(unix)]
 fn problem(path: &Path, there: &Metadata) -> Option<&'static str> {
     use std::os::unix::fs::FileTypeExt;
@@ -253,7 +253,7 @@ fn problem(path: &Path, there: &Metadata) -> Option<&'static str> {
         Some("it is a folder")
     } else if kind.is_fifo() && !["/dev", "/proc"].iter().any(|open| path.starts_with(open)) {
         // Those of /dev/stdout and of the shell's >(command) are open.
-        Some("it is a named pipe, which waits for somebody who reads it; /dev/stdout writes to a pipe of the shell's")
+        Some("it is a named pipe, and writing would wait for a reader; /dev/stdout writes to a pipe of the shell")
     } else if kind.is_block_device() || kind.is_socket() {
         Some("it is no ordinary file")
     } else {
@@ -261,7 +261,7 @@ fn problem(path: &Path, there: &Metadata) -> Option<&'static str> {
     }
 }
 
-/// Why a file cannot be what is there, whoever may write it.
+/// Returns why the existing file cannot be replaced, whoever may write it.
 #[cfg(not(unix))]
 fn problem(_path: &Path, there: &Metadata) -> Option<&'static str> {
     there.is_dir().then_some("it is a folder")
@@ -285,12 +285,12 @@ mod tests {
     use super::*;
 
     fn file(path: &Path) -> String {
-        Places::default().file("--html", Some(path)).check().map_or_else(|error| told(&error), |()| String::new())
+        OutputPaths::default().file("--html", Some(path)).check().map_or_else(|error| told(&error), |()| String::new())
     }
 
     fn folder(path: &Path) -> String {
-        let places = Places::default().folder("--out", Some(path), &["results.json"]);
-        places.check().map_or_else(|error| told(&error), |()| String::new())
+        let outputs = OutputPaths::default().folder("--out", Some(path), &["results.json"]);
+        outputs.check().map_or_else(|error| told(&error), |()| String::new())
     }
 
     fn told(error: &miette::Report) -> String {
@@ -341,14 +341,14 @@ mod tests {
         let input = there.path().join("results.json");
         let page = there.path().join("page.html");
         fs::write(&input, "").unwrap();
-        let places = || Places::default().reads([&input]);
-        let told = |places: Places| told(&places.check().unwrap_err());
-        let why = told(places().file("--html", Some(&there.path().join("./results.json"))));
+        let outputs = || OutputPaths::default().reads([&input]);
+        let told = |outputs: OutputPaths| told(&outputs.check().unwrap_err());
+        let why = told(outputs().file("--html", Some(&there.path().join("./results.json"))));
         assert!(why.ends_with("results.json would be written over itself (name another file with --html)"), "{why}");
-        let why = told(places().folder("--out", Some(there.path()), &["results.json"]));
+        let why = told(outputs().folder("--out", Some(there.path()), &["results.json"]));
         assert!(why.ends_with("written over itself (name another folder with --out)"), "{why}");
-        assert!(places().file("--html", Some(&page)).check().is_ok());
-        let why = told(places().file("OUT", Some(&input)));
+        assert!(outputs().file("--html", Some(&page)).check().is_ok());
+        let why = told(outputs().file("OUT", Some(&input)));
         assert!(why.ends_with("written over itself (name another file as OUT)"), "{why}");
     }
 
@@ -357,8 +357,8 @@ mod tests {
         let there = tempfile::tempdir().unwrap();
         let out = there.path().join("out");
         let both = |page: &Path| {
-            let places = Places::default().folder("--out", Some(&out), &["trace.txt"]).file("--html", Some(page));
-            places.check().map_or_else(|error| told(&error), |()| String::new())
+            let outputs = OutputPaths::default().folder("--out", Some(&out), &["trace.txt"]).file("--html", Some(page));
+            outputs.check().map_or_else(|error| told(&error), |()| String::new())
         };
         let why = both(&out.join("../out/./trace.txt"));
         assert!(why.starts_with("both --out and --html would write "), "{why}");
@@ -367,7 +367,7 @@ mod tests {
         assert!(why.starts_with("both --out and --html would write "), "the folder is a file: {why}");
         assert_eq!(both(&out.join("page.html")), "");
         let null = Some(Path::new("/dev/null"));
-        assert!(Places::default().file("--html", null).file("--out", null).check().is_ok());
+        assert!(OutputPaths::default().file("--html", null).file("--out", null).check().is_ok());
     }
 
     #[cfg(target_os = "linux")]
@@ -394,8 +394,8 @@ mod tests {
     fn a_page_may_lie_in_a_folder_that_will_be_made() {
         let there = tempfile::tempdir().unwrap();
         let (out, page) = (there.path().join("a/out"), there.path().join("a/./page.html"));
-        let places = Places::default().file("--html", Some(&page));
-        assert!(places.check().is_err());
-        assert!(places.folder("--out", Some(&out), &["results.json"]).check().is_ok());
+        let outputs = OutputPaths::default().file("--html", Some(&page));
+        assert!(outputs.check().is_err());
+        assert!(outputs.folder("--out", Some(&out), &["results.json"]).check().is_ok());
     }
 }

@@ -69,16 +69,16 @@ pub(super) fn tell_substitute(path: &Path, substitute: Option<&Substitute>) {
     if let Some(Substitute { release, kernel }) = substitute {
         let path = path.display();
         output::note(&format!(
-            "{path} was recorded under Linux {release}, which is not on offer: {kernel} stands for it (--recorded-kernel names another)"
+            "{path} was recorded under Linux {release}, which is not supported: {kernel} replaces it (--recorded-kernel sets another)"
         ));
     }
 }
 
-/// What is said of autogroups that are taken to have been there.
+/// Returns the note on assumed autogroups.
 pub(super) fn guessed(guess: &Guess) -> String {
     format!(
-        "nothing says whether autogroup was on: taken to have been, for replayed with it {:.1} % of the CPU time goes \
-         to other tasks than recorded, and {:.1} % without; --autogroup and --no-autogroup say it",
+        "the trace does not say whether autogroup was on: it is assumed, because {:.1} % of the CPU time differs from the recording with it, \
+         and {:.1} % without (--autogroup and --no-autogroup set it)",
         guess.with * 100.0,
         guess.without * 100.0
     )
@@ -90,7 +90,7 @@ pub(super) fn tell_left_out(left_out: &LeftOut, config: &Config) {
     for (count, what) in [(clamps, "utilisation clamps"), (partitions, "partitions")] {
         if count > 0 {
             let groups = counted(count as u64, "group", "groups");
-            output::note(&format!("{what} of {groups} are left out: Linux {} has none", config.kernel.name));
+            output::note(&format!("{what} of {groups} are left out: Linux {} lacks them", config.kernel.name));
         }
     }
     if unfit.tasks > 0 {
@@ -100,17 +100,16 @@ pub(super) fn tell_left_out(left_out: &LeftOut, config: &Config) {
         ));
     }
     if unfit.groups > 0 {
-        let cpusets =
-            counted(unfit.groups as u64, "cpuset is without those of its", "cpusets are without those of their");
+        let cpusets = counted(unfit.groups as u64, "cpuset loses", "cpusets lose");
         output::note(&format!("{cpusets} CPUs that this machine does not have"));
     }
     if unfit.hotplug > 0 {
         output::note(&format!(
-            "{} left out: this machine does not have it, or no other",
+            "{} left out: this machine lacks the CPU, or has no other",
             counted(
                 unfit.hotplug as u64,
-                "time a CPU goes offline or comes back is",
-                "times a CPU goes offline or comes back are"
+                "change of a CPU to offline or online is",
+                "changes of CPUs to offline or online are"
             )
         ));
     }

@@ -1,0 +1,355 @@
+//! Sentences on groups: why a group got more or less CPU time than its entitlement, and which CPU limit throttled it.
+
+use std::collections::BTreeMap;
+
+use crate::printable::printable;
+use crate::results::{GroupResult, Results};
+use crate::units::{percent, time};
+
+/// The least deviation from the entitlement that is explained: a 20th of the entitlement.
+const DEVIATION: u64 = 20;
+/// The same: a 100th of one CPU.
+const NOTICEABLE: u64 = 100;
+/// A limit is named if it throttled its group in at least this part of the periods.
+const OFTEN: f64 = 0.01;
+/// The most groups that are explained.
+const MOST: usize = 5;
+
+/// The groups of one or more runs of one workload, with their figures summed over the runs.
+pub(crate) struct Explained {
+    groups: Vec<GroupResult>,
+    elapsed_ns: u64,
+    cpus: usize,
+}
+
+/// A group, and the limit that throttled it.
+#[derive(Clone, Copy)]
+struct Throttled {
+    /// The index of the group that has the limit: the group itself or an ancestor.
+    owner: usize,
+    periods: u64,
+    throttled: u64,
+}
+
+impl Explained {
+    /// Sums the groups of the first run over all runs.
+    pub(crate) fn of(runs: &[Results]) -> Self {
+        let Some((first, others)) = runs.split_first() else {
+            return Self { groups: Vec::new(), elapsed_ns: 0, cpus: 0 };
+        };
+        let mut groups = first.groups.clone();
+        let at: BTreeMap<String, usize> = groups.iter().map(|group| group.path.clone()).zip(0..).collect();
+        for more in others.iter().flat_map(|run| &run.groups) {
+            let Some(group) = at.get(&more.path).map(|&at| &mut groups[at]) else { continue };
+            group.cpu_ns += more.cpu_ns;
+            group.entitled_ns += more.entitled_ns;
+            group.run_delay_ns += more.run_delay_ns;
+            if let (Some(limit), Some(more)) = (&mut group.limit, more.limit) {
+                limit.nr_periods += more.nr_periods;
+                limit.nr_throttled += more.nr_throttled;
+            }
+        }
+        Self { groups, elapsed_ns: runs.iter().map(|run| run.elapsed_ns).sum(), cpus: first.cpus.len() }
+    }
+
+    /// Explains every group whose CPU time deviates from its entitlement, the largest deviation first, and then names
+    /// the limits that throttled other groups. At most [`MOST`] sentences, and one that counts the other groups.
+    fn sentences(&self) -> Vec<String> {
+        let mut found: Vec<(bool, f64, String)> = Vec::new();
+        for at in 1..self.groups.len() {
+            let throttled = self.throttled(at);
+            let deviates = self.deviates(at);
+            // A limit is explained at the group that has it.
+            let elsewhere =
+                throttled.is_some_and(|limit| limit.owner != at && (!deviates || self.deviates(limit.owner)));
+            if let Some(sentence) = self.sentence(at).filter(|_| !elsewhere) {
+                let often = throttled.map_or(0.0, |limit| limit.throttled as f64 / limit.periods as f64);
+                found.push((deviates, if deviates { self.missing(at).abs() } else { often }, sentence));
+            }
+        }
+        found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| b.1.total_cmp(&a.1)));
+        let more = found.len().saturating_sub(MOST);
+        let mut sentences: Vec<String> = found.into_iter().take(MOST).map(|(_, _, text)| capital(&text)).collect();
+        match more {
+            0 => {}
+            1 => sentences.push("1 more group was throttled or deviates from its entitlement.".to_owned()),
+            _ => sentences.push(format!("{more} more groups were throttled or deviate from their entitlement.")),
+        }
+        sentences
+    }
+
+    /// Explains one group, by its path. If it has its entitlement, and the limit of an ancestor throttled it, explains
+    /// that ancestor. None if no limit throttled it.
+    pub(crate) fn of_group(&self, path: &str) -> Option<String> {
+        let at = self.groups.iter().position(|group| group.path == path).filter(|&at| at > 0)?;
+        let explained = if self.deviates(at) { at } else { self.throttled(at)?.owner };
+        self.sentence(explained)
+    }
+
+    /// Whether a limit of this group or of an ancestor throttled it.
+    pub(crate) fn is_throttled(&self, path: &str) -> bool {
+        self.groups.iter().position(|group| group.path == path).is_some_and(|at| self.throttled(at).is_some())
+    }
+
+    fn sentence(&self, at: usize) -> Option<String> {
+        let name = self.name(at);
+        let throttled = self.throttled(at).map(|limit| self.limit_clause(at, limit));
+        if !self.deviates(at) {
+            let clause = throttled?;
+            let entitled = self.percent(self.groups[at].entitled_ns);
+            let entitlement =
+                if self.is_entitled() { format!(" got its entitlement of {entitled}, and") } else { ":".to_owned() };
+            return Some(format!("{name}{entitlement} {clause}."));
+        }
+        let group = &self.groups[at];
+        let [got, entitled] = [group.cpu_ns, group.entitled_ns].map(|ns| self.percent(ns));
+        let missing = self.missing(at);
+        let less = if missing > 0.0 { "less" } else { "more" };
+        let reason = if missing > 0.0 { throttled.unwrap_or_else(|| self.why_less(at)) } else { self.why_more(at) };
+        Some(format!("{name} got {got}, {less} than its entitlement of {entitled}: {reason}."))
+    }
+
+    /// The reason why a group that no limit throttled got less.
+    fn why_less(&self, at: usize) -> String {
+        let narrow = self.lineage(at).find_map(|of| {
+            let effective = &self.groups[of].cpuset.as_ref()?.effective;
+            (of > 0 && count_cpus(effective)? < self.cpus).then_some((of, effective))
+        });
+        if let Some((of, cpus)) = narrow {
+            let whose = if of == at { "its cpuset".to_owned() } else { format!("the cpuset of {}", self.name(of)) };
+            return format!("{whose} has only the CPUs {cpus}");
+        }
+        let waited = self.share(self.groups[at].run_delay_ns);
+        if waited < self.missing(at) / 2.0 {
+            return "no limit and no cpuset is the reason, and its tasks hardly waited".to_owned();
+        }
+        "no limit and no cpuset is the reason; its tasks waited for CPUs that had other work".to_owned()
+    }
+
+    fn why_more(&self, at: usize) -> String {
+        if let Some(parent) = self.groups[at].parent.filter(|&parent| parent > 0)
+            && self.deviates(parent)
+            && self.missing(parent) < 0.0
+        {
+            return format!("its parent {} got more, too", self.name(parent));
+        }
+        let related = |other: usize| self.lineage(at).any(|of| of == other) || self.lineage(other).any(|of| of == at);
+        let mut less: Vec<usize> = (1..self.groups.len()).filter(|&other| !related(other)).collect();
+        less.retain(|&other| self.missing(other) * NOTICEABLE as f64 >= 1.0);
+        less.sort_by(|&a, &b| self.missing(b).total_cmp(&self.missing(a)));
+        // A group whose descendant is named is not named again.
+        let Some(&most) = less.first() else {
+            return "other tasks did not get what they were entitled to".to_owned();
+        };
+        let why = match self.throttled(most) {
+            Some(_) => "was throttled by a limit and could not use its entitlement",
+            None => "did not get its entitlement",
+        };
+        format!("{} {why}", self.name(most))
+    }
+
+    /// `its CPU limit of 20 ms in 100 ms throttled it in 45 of 50 periods`.
+    fn limit_clause(&self, at: usize, limit: Throttled) -> String {
+        let Throttled { owner, periods, throttled } = limit;
+        let whose =
+            if owner == at { "its CPU limit".to_owned() } else { format!("the CPU limit of {}", self.name(owner)) };
+        let max = self.groups[owner].limit.and_then(|limit| limit.max);
+        let max = max.map(|(quota, period)| format!(" of {} in {}", time(quota as f64), time(period as f64)));
+        format!("{whose}{} throttled it in {throttled} of {periods} periods", max.unwrap_or_default())
+    }
+
+    /// The limit that throttled a group most often: its own or an ancestor's.
+    fn throttled(&self, at: usize) -> Option<Throttled> {
+        let limits = self.lineage(at).filter_map(|owner| {
+            let limit = self.groups[owner].limit?;
+            Some(Throttled { owner, periods: limit.nr_periods, throttled: limit.nr_throttled })
+        });
+        let often = |limit: &Throttled| limit.throttled as f64 / limit.periods.max(1) as f64;
+        limits.filter(|limit| limit.throttled > 0 && often(limit) >= OFTEN).max_by(|a, b| often(a).total_cmp(&often(b)))
+    }
+
+    /// A group, its parent, and so on, up to the root.
+    fn lineage(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
+        // Parents have lower indices than their children.
+        std::iter::successors(Some(at), |&at| self.groups[at].parent.filter(|&parent| parent < at))
+    }
+
+    /// CPU time that a group lacks for its entitlement, as a part of one CPU. Negative if it got more.
+    fn missing(&self, at: usize) -> f64 {
+        self.share(self.groups[at].entitled_ns) - self.share(self.groups[at].cpu_ns)
+    }
+
+    /// Whether a group's CPU time deviates so far from its entitlement that a reason is due.
+    fn deviates(&self, at: usize) -> bool {
+        let GroupResult { cpu_ns, entitled_ns, .. } = self.groups[at];
+        let missing = u128::from(cpu_ns.abs_diff(entitled_ns));
+        let is_noticeable = missing * u128::from(NOTICEABLE) >= u128::from(self.elapsed_ns);
+        self.is_entitled() && is_noticeable && missing * u128::from(DEVIATION) >= u128::from(entitled_ns)
+    }
+
+    /// Whether entitlements are known: the simulator computes them, a real kernel does not report them.
+    fn is_entitled(&self) -> bool {
+        self.groups.first().is_some_and(|root| root.entitled_ns > 0)
+    }
+
+    fn share(&self, ns: u64) -> f64 {
+        ns as f64 / self.elapsed_ns.max(1) as f64
+    }
+
+    fn percent(&self, ns: u64) -> String {
+        format!("{} % of a CPU", percent(self.share(ns)))
+    }
+
+    fn name(&self, at: usize) -> String {
+        format!("group `{}`", printable(&self.groups[at].path))
+    }
+}
+
+impl Results {
+    /// Explains, in sentences, why groups got more or less CPU time than their entitlement, and names the limits that
+    /// throttled groups. Empty if every group got its entitlement and no limit throttled one.
+    pub fn group_sentences(&self) -> Vec<String> {
+        Explained::of(std::slice::from_ref(self)).sentences()
+    }
+}
+
+/// The number of CPUs in a list such as `0-3,6`. None if it has another form.
+fn count_cpus(list: &str) -> Option<usize> {
+    let count = |range: &str| {
+        let (from, to) = range.split_once('-').unwrap_or((range, range));
+        let [from, to] = [from, to].map(|number| number.trim().parse::<usize>());
+        to.ok()?.checked_sub(from.ok()?)?.checked_add(1)
+    };
+    list.split(',').map(count).sum()
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{CpuResult, CpusetResult, LimitResult};
+
+    /// A second on four CPUs: groups with a parent, CPU time and entitlement in ms.
+    fn results(groups: &[(&str, Option<usize>, u64, u64)]) -> Results {
+        let group = |&(path, parent, cpu_ms, entitled_ms): &(&str, Option<usize>, u64, u64)| GroupResult {
+            path: path.to_owned(),
+            parent,
+            cpu_ns: cpu_ms * 1_000_000,
+            entitled_ns: entitled_ms * 1_000_000,
+            run_delay_ns: 500_000_000,
+            ..GroupResult::default()
+        };
+        Results {
+            elapsed_ns: 1_000_000_000,
+            groups: groups.iter().map(group).collect(),
+            cpus: vec![CpuResult::default(); 4],
+            ..Results::default()
+        }
+    }
+
+    fn limit(throttled: u64) -> Option<LimitResult> {
+        let max = Some((50_000_000, 100_000_000));
+        Some(LimitResult { max, nr_periods: 10, nr_throttled: throttled, ..LimitResult::default() })
+    }
+
+    #[test]
+    fn a_limit_is_named_below_the_entitlement_and_at_it() {
+        let mut run = results(&[("/", None, 900, 900), ("/web", Some(0), 400, 500), ("/batch", Some(0), 500, 400)]);
+        run.groups[1].limit = limit(9);
+        assert_eq!(
+            run.group_sentences(),
+            [
+                "Group `/web` got 40.00 % of a CPU, less than its entitlement of 50.00 % of a CPU: its CPU limit of 50.0 \
+                 ms in 100 ms throttled it in 9 of 10 periods.",
+                "Group `/batch` got 50.00 % of a CPU, more than its entitlement of 40.00 % of a CPU: group `/web` was \
+                 throttled by a limit and could not use its entitlement.",
+            ]
+        );
+        (run.groups[1].cpu_ns, run.groups[2].cpu_ns) = (500_000_000, 400_000_000);
+        assert_eq!(
+            run.group_sentences(),
+            [
+                "Group `/web` got its entitlement of 50.00 % of a CPU, and its CPU limit of 50.0 ms in 100 ms throttled it in \
+              9 of 10 periods."
+            ]
+        );
+        run.groups[1].limit = limit(0);
+        assert!(run.group_sentences().is_empty(), "a limit that throttled no group is not named");
+    }
+
+    /// An ancestor's limit is named at the group below it, unless the ancestor is explained itself.
+    #[test]
+    fn the_limit_of_an_ancestor_is_named() {
+        let mut run = results(&[("/", None, 900, 900), ("/shop", Some(0), 500, 500), ("/shop/web", Some(1), 300, 400)]);
+        run.groups[1].limit = limit(5);
+        let sentences = run.group_sentences();
+        assert_eq!(
+            sentences[0],
+            "Group `/shop/web` got 30.00 % of a CPU, less than its entitlement of 40.00 % of a CPU: the CPU limit of group \
+             `/shop` of 50.0 ms in 100 ms throttled it in 5 of 10 periods."
+        );
+        assert!(sentences[1].starts_with("Group `/shop` got its entitlement"), "{sentences:?}");
+        let explained =
+            |run: &Results, path| Explained::of(std::slice::from_ref(run)).of_group(path).expect("it is throttled");
+        assert!(explained(&run, "/shop/web").starts_with("group `/shop/web` got 30.00 %"));
+        run.groups[2].cpu_ns = 400_000_000;
+        assert!(
+            explained(&run, "/shop/web").starts_with("group `/shop` got its entitlement"),
+            "its own is as it should be"
+        );
+        run.groups[2].cpu_ns = 300_000_000;
+        run.groups[1].cpu_ns = 400_000_000;
+        let sentences = run.group_sentences();
+        assert_eq!(
+            (sentences.len(), sentences[0].starts_with("Group `/shop` got 40.00 %")),
+            (1, true),
+            "{sentences:?}"
+        );
+    }
+
+    #[test]
+    fn cpusets_and_waits_are_reasons() {
+        let mut run = results(&[("/", None, 900, 900), ("/web", Some(0), 400, 500), ("/batch", Some(0), 500, 400)]);
+        let reason = |run: &Results| run.group_sentences()[0].split_once(": ").map(|(_, why)| why.to_owned());
+        assert_eq!(
+            reason(&run).as_deref(),
+            Some("no limit and no cpuset is the reason; its tasks waited for CPUs that had other work.")
+        );
+        run.groups[1].cpuset = Some(CpusetResult { effective: "0-1,3".to_owned(), partition: "member".to_owned() });
+        assert_eq!(reason(&run).as_deref(), Some("its cpuset has only the CPUs 0-1,3."));
+        run.groups[1].cpuset = Some(CpusetResult { effective: "0-3".to_owned(), partition: "member".to_owned() });
+        run.groups[1].run_delay_ns = 0;
+        assert!(reason(&run).is_some_and(|why| why.ends_with("hardly waited.")));
+    }
+
+    /// Small deviations need no reason, and neither does a run whose entitlements are not known.
+    #[test]
+    fn small_deviations_are_not_explained() {
+        let of = |cpu, entitled| results(&[("/", None, 900, 900), ("/web", Some(0), cpu, entitled)]).group_sentences();
+        assert!(of(960, 1000).is_empty() && of(50, 59).is_empty());
+        assert!(!of(950, 1000).is_empty() && !of(50, 60).is_empty());
+        let mut run = results(&[("/", None, 900, 0), ("/web", Some(0), 400, 0)]);
+        assert!(run.group_sentences().is_empty());
+        run.groups[1].limit = limit(9);
+        assert_eq!(
+            run.group_sentences(),
+            ["Group `/web`: its CPU limit of 50.0 ms in 100 ms throttled it in 9 of 10 periods."]
+        );
+    }
+
+    #[test]
+    fn figures_are_summed_over_runs() {
+        let mut runs = vec![results(&[("/", None, 900, 900), ("/web", Some(0), 400, 500)]); 2];
+        for (run, throttled) in runs.iter_mut().zip([9, 8]) {
+            run.groups[1].limit = limit(throttled);
+        }
+        let explained = Explained::of(&runs);
+        assert!(explained.is_throttled("/web") && !explained.is_throttled("/"));
+        let sentence = explained.of_group("/web").expect("it deviates");
+        assert!(sentence.contains("got 40.00 %") && sentence.ends_with("17 of 20 periods."), "{sentence}");
+    }
+}
