@@ -139,10 +139,21 @@ impl<'a> Replay<'a> {
     ///
     /// `closed`: threads that are in a closed loop, or are not, whatever the recording shows.
     pub fn going_on(&self, without: BTreeSet<usize>, closed: BTreeMap<usize, Closed>) -> (Recorded, Choice) {
+        self.going_on_under(&self.plan.config, without, closed)
+    }
+
+    /// As [`Replay::going_on`]. `config`: what says whether sessions are autogroups in the what-if.
+    fn going_on_under(
+        &self,
+        config: &Config,
+        without: BTreeSet<usize>,
+        closed: BTreeMap<usize, Closed>,
+    ) -> (Recorded, Choice) {
         let how = How { keep_times: self.setup.keep_times, goes_on: true, ..How::default() };
         let (how, choice) = guess::nearest(self.recording, &self.plan, how, &run_all);
         let recorder = self.recording.recorder.clone().without(without).with_closed(closed);
-        (finish(recorder, &self.plan.config, how), choice)
+        let config = Config { autogroup: config.autogroup, ..self.plan.config.clone() };
+        (finish(recorder, &config, how), choice)
     }
 
     /// Returns what is known of the trace, for a [plan](vruntime_sim::plan::plan).
@@ -177,7 +188,8 @@ impl<'a> Replay<'a> {
     /// A rule fits no task, or asks for what cannot be.
     pub fn what_if(&self, plan: Plan, rules: &Rules, beside: &[&Workload]) -> Result<WhatIf, Error> {
         let removed = rules.removed(&self.recorded.threads);
-        let (mut changed, choice) = self.going_on(removed, rules.closed(&self.recorded.threads));
+        let closed = rules.closed(&self.recorded.threads);
+        let (mut changed, choice) = self.going_on_under(&plan.config, removed, closed);
         let unfit = fit(&mut changed.workload, &plan.config);
         rules.apply(&mut changed, &self.recorded.threads, plan.config.machine.topology.nr_cpus())?;
         let mut workload = changed.workload;

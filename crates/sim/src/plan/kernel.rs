@@ -102,7 +102,10 @@ pub(super) fn set_as_in(scenario: &Scenario, kernel: &mut Kernel, costs: &mut Co
         let given = setting.value.value;
         let value = u64::try_from(given).ok().or_else(|| negative(&setting.name, given));
         let negative = || Error::from(ErrorKind::Negative).at(source, &setting.value.span, "expected 0 or more");
-        set(&setting.name, value.ok_or_else(negative)?, kernel, costs).map_err(|error| {
+        let value = value.ok_or_else(negative)?;
+        let known = is_autogroup(&setting.name) && kernel.is_at_least(AUTOGROUP_SINCE);
+        let set = if known { autogroup_set_to(value).map(drop) } else { set(&setting.name, value, kernel, costs) };
+        set.map_err(|error| {
             let (span, label) = match error.kind() {
                 ErrorKind::Setting(SettingError::OutOfRange { .. }) => (&setting.value.span, "out of its range"),
                 ErrorKind::Setting(SettingError::NotHere { .. }) => (&setting.name.span, "not under this kernel"),
@@ -116,6 +119,24 @@ pub(super) fn set_as_in(scenario: &Scenario, kernel: &mut Kernel, costs: &mut Co
         set.map_err(|error| Error::from(error).at(source, &setting.name.span, "this cost"))?;
     }
     Ok(())
+}
+
+/// The release that introduced autogroups.
+pub(super) const AUTOGROUP_SINCE: [u32; 3] = [2, 6, 38];
+
+/// Whether a setting is `/proc/sys/kernel/sched_autogroup_enabled`.
+pub(super) fn is_autogroup(name: &str) -> bool {
+    name.strip_prefix("kernel.").unwrap_or(name) == "sched_autogroup_enabled"
+}
+
+/// Returns whether a value of `sched_autogroup_enabled` switches autogroups on.
+pub(super) fn autogroup_set_to(value: u64) -> Result<bool, Error> {
+    let range = 0..=1;
+    if range.contains(&value) {
+        return Ok(value == 1);
+    }
+    Err(ErrorKind::Setting(SettingError::OutOfRange { name: "sched_autogroup_enabled".to_owned(), value, range })
+        .into())
 }
 
 /// Sets a tunable of the kernel, or else a cost.

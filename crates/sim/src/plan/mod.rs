@@ -348,6 +348,10 @@ impl Planner<'_> {
         let given = |(name, value): &(String, u64)| Given::Setting(name.clone(), *value);
         note::overridden(settings, |(name, _)| name, given, &mut self.notes);
         for (name, value) in settings {
+            if kernel::is_autogroup(name) && kernel.is_at_least(kernel::AUTOGROUP_SINCE) {
+                kernel::autogroup_set_to(*value)?;
+                continue;
+            }
             kernel::set(name, *value, kernel, costs)?;
         }
         Ok(())
@@ -369,8 +373,13 @@ impl Planner<'_> {
     }
 
     fn autogroup(&self, kernel: &Kernel) -> bool {
-        let traced = self.input.trace().filter(|trace| trace.autogroup).map(|_| kernel.is_at_least([2, 6, 38]));
-        (self.overrides.autogroup)
+        let traced =
+            self.input.trace().filter(|trace| trace.autogroup).map(|_| kernel.is_at_least(kernel::AUTOGROUP_SINCE));
+        let of_file = self.input.scenario().into_iter().flat_map(|scenario| &scenario.set);
+        let of_file = of_file.map(|set| (set.name.as_str(), set.value.value == 1));
+        let given = self.overrides.settings.iter().map(|(name, value)| (name.as_str(), *value == 1));
+        let set = of_file.chain(given).rfind(|(name, _)| kernel::is_autogroup(name)).map(|(_, on)| on);
+        set.or(self.overrides.autogroup)
             .or(self.input.scenario().and_then(|scenario| scenario.autogroup))
             .or(self.input.recording().map(|recording| recording.autogroup))
             .or(traced)

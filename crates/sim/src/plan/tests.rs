@@ -67,6 +67,22 @@ fn the_caller_goes_before_the_file_and_the_file_before_the_defaults() {
 }
 
 #[test]
+fn the_sysctl_of_autogroups_decides() {
+    let set = |name: &str, value| Overrides { settings: vec![(name.to_owned(), value)], ..Overrides::default() };
+    let off = Overrides { autogroup: Some(true), ..set("sched_autogroup_enabled", 0) };
+    for (head, overrides, on) in [
+        ("", set("sched_autogroup_enabled", 1), true),
+        ("", set("kernel.sched_autogroup_enabled", 1), true),
+        ("autogroup = true", set("sched_autogroup_enabled", 0), false),
+        ("", off, false),
+        ("autogroup = true\n[set]\nsched_autogroup_enabled = 0", Overrides::default(), false),
+        ("[set]\nsched_autogroup_enabled = 0", set("sched_autogroup_enabled", 1), true),
+    ] {
+        assert_eq!(planned(head, &overrides).config.autogroup, on, "{head} {overrides:?}");
+    }
+}
+
+#[test]
 fn what_was_measured_of_a_machine_comes_with_it() {
     let measured = Machine {
         hz: Some(300),

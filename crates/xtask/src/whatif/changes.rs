@@ -20,7 +20,7 @@ const GROUP: &str = "vruntime-whatif";
 pub(crate) struct Change {
     /// What it is, for the page.
     pub(crate) what: &'static str,
-    /// The rules for a replay.
+    /// The rules for a replay: [`Change::arguments`].
     pub(crate) rules: &'static [&'static str],
     pub(super) make: Make,
 }
@@ -39,6 +39,21 @@ pub(super) enum Make {
     LimitMs(u64),
     /// Beside as many hogs, `sh` runs this too in the program's folder.
     Client(&'static str),
+    /// The program and the hogs have one CPU.
+    OneCpu,
+    /// `sched_autogroup_enabled` is 0.
+    NoAutogroup,
+}
+
+impl Change {
+    /// What it is for `vruntime replay`. A rule that begins with `--` is an option.
+    pub(crate) fn arguments(&self) -> Vec<&'static str> {
+        let of_rule = |rule: &&'static str| match rule.split_once(' ') {
+            Some((option, value)) if rule.starts_with("--") => [option, value],
+            _ => ["--map", rule],
+        };
+        self.rules.iter().flat_map(of_rule).collect()
+    }
 }
 
 /// Those of the hogs.
@@ -57,7 +72,12 @@ pub(super) const OF_HOGS: &[Change] = &[
         rules: &["comm=sha256sum: group=/vruntime-whatif max=50ms/100ms"],
         make: Make::LimitMs(50),
     },
+    Change { what: "one CPU for all", rules: &["*: cpus=0"], make: Make::OneCpu },
+    Change { what: "no autogroups", rules: &["--set sched_autogroup_enabled=0"], make: Make::NoAutogroup },
 ];
+
+/// The setting of autogroups.
+const AUTOGROUP: &str = "/proc/sys/kernel/sched_autogroup_enabled";
 
 /// All that there are of a program.
 pub(crate) fn changes(program: &'static Program) -> impl Iterator<Item = &'static Change> {
@@ -70,16 +90,22 @@ pub(crate) struct Hogs {
     processes: Vec<Group>,
     clients: Vec<Group>,
     folder: Option<PathBuf>,
+    /// Processes that were confined to one CPU.
+    confined: Vec<u32>,
+    /// The setting of autogroups before the change.
+    autogroup: Option<String>,
 }
 
 impl Hogs {
     pub(crate) fn start(number: usize) -> miette::Result<Self> {
         let hog = |_| Group::start(HOG, &["/dev/zero"], Path::new("/"));
-        Ok(Self { processes: (0..number).map(hog).collect::<miette::Result<_>>()?, clients: Vec::new(), folder: None })
+        let mut hogs = Self::default();
+        hogs.processes = (0..number).map(hog).collect::<miette::Result<_>>()?;
+        Ok(hogs)
     }
 
-    /// Starts them as the change has them.
-    pub(crate) fn changed(change: &Change, folder: &Path) -> miette::Result<Self> {
+    /// Starts them as the change has them, beside a program that runs in `folder`.
+    pub(crate) fn changed(change: &Change, folder: &Path, program: &Group) -> miette::Result<Self> {
         let mut hogs = Self::start(match change.make {
             Make::Removed => 0,
             Make::Number(number) => number,
@@ -104,6 +130,14 @@ impl Hogs {
                 hogs.group(&[("cpu.max", format!("{quota} 100000"))], &old)?;
             }
             Make::Client(script) => hogs.clients.push(Group::start("sh", &["-c", script], folder)?),
+            Make::OneCpu => {
+                hogs.confined = hogs.processes.iter().chain([program]).flat_map(Group::members).collect();
+                confine(&hogs.confined, "0")?;
+            }
+            Make::NoAutogroup => {
+                hogs.autogroup = fs::read_to_string(AUTOGROUP).ok();
+                fs::write(AUTOGROUP, "0").into_diagnostic().wrap_err_with(|| format!("cannot write {AUTOGROUP}"))?;
+            }
             Make::Removed | Make::Number(_) => {}
         }
         Ok(hogs)
@@ -136,6 +170,12 @@ impl Hogs {
 
 impl Drop for Hogs {
     fn drop(&mut self) {
+        let back = self.autogroup.as_ref().map_or(Ok(()), |before| fs::write(AUTOGROUP, before));
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let freed = confine(&self.confined, &format!("0-{}", cpus - 1));
+        if back.is_err() || freed.is_err() {
+            eprintln!("a change could not be taken back: look at {AUTOGROUP} and at the affinity of processes");
+        }
         self.processes.clear();
         self.clients.clear();
         if let Some(folder) = &self.folder {
@@ -148,6 +188,17 @@ impl Drop for Hogs {
             }
         }
     }
+}
+
+/// Confines all threads of these processes to CPUs. One that has ended needs nothing.
+fn confine(processes: &[u32], cpus: &str) -> miette::Result<()> {
+    for pid in processes {
+        let confined = output(command("taskset", ["-a", "-p", "-c", cpus, &pid.to_string()]), "util-linux");
+        if Path::new(&format!("/proc/{pid}")).exists() {
+            confined?;
+        }
+    }
+    Ok(())
 }
 
 /// Where the controller `cpu` is mounted, and which of these files it has.

@@ -76,8 +76,9 @@ impl WhatIf {
             }
             println!("\nChanges:");
             for (change, name) in all_changes() {
-                let rules: Vec<_> = change.rules.iter().map(|rule| format!("--map '{rule}'")).collect();
-                println!("{:30} {}{name}", change.what, rules.join(" "));
+                let arguments: Vec<_> =
+                    change.arguments().chunks(2).map(|pair| format!("{} '{}'", pair[0], pair[1])).collect();
+                println!("{:30} {}{name}", change.what, arguments.join(" "));
             }
             return Ok(());
         }
@@ -138,7 +139,7 @@ impl WhatIf {
             let mut measured = Vec::new();
             for run in 0..self.runs {
                 running.runs()?;
-                let _hogs = Hogs::changed(change, folder.path())?;
+                let _hogs = Hogs::changed(change, folder.path(), &running)?;
                 std::thread::sleep(SETTLES);
                 let file = tool.folder.join(format!("{}.{number}.{run}.dat", program.name));
                 tool.record(&file)?;
@@ -197,7 +198,7 @@ impl Tool {
     fn predicted(&self, file: &Path, program: &Program, change: &Change) -> miette::Result<(String, Share, Share)> {
         let file = file.to_string_lossy();
         let mut arguments = vec!["replay", &file, "--json"];
-        arguments.extend(change.rules.iter().flat_map(|rule| ["--map", rule]));
+        arguments.extend(change.arguments());
         let json = self.ask(&arguments)?;
         let of = |which: &str| {
             let tasks = json["tasks"].as_array().into_iter().flatten();

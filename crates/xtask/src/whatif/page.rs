@@ -147,7 +147,7 @@ pub(crate) fn page(pairs: &mut [Pair], left_out: &[String], runs: u32, seconds: 
     for (name, what) in names {
         let _written = writeln!(page, "- {name}: {what}");
     }
-    page.push_str("\nChanges, as rules of [`--map`](replay.md#rules---map):\n\n");
+    page.push_str("\nChanges, as rules of [`--map`](replay.md#rules---map), or as an option of `vruntime replay`:\n\n");
     for (change, name) in super::all_changes() {
         let _written = writeln!(page, "- {}{name}: `{}`", change.what, change.rules.join("`, `"));
     }

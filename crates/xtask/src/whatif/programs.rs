@@ -1,5 +1,6 @@
 //! The programs that are recorded, and the hogs beside them.
 
+use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -224,6 +225,19 @@ impl Group {
         self.child.id()
     }
 
+    /// Returns the process and all that descend from it.
+    pub(crate) fn members(&self) -> Vec<u32> {
+        let parents: Vec<(u32, u32)> =
+            fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| parent(&entry)).collect();
+        let mut members = vec![self.pid()];
+        let mut next = 0;
+        while let Some(&member) = members.get(next) {
+            members.extend(parents.iter().filter(|(_, parent)| *parent == member).map(|(pid, _)| pid));
+            next += 1;
+        }
+        members
+    }
+
     /// Whether it still runs.
     pub(crate) fn runs(&mut self) -> miette::Result<()> {
         match self.child.try_wait().into_diagnostic()? {
@@ -238,6 +252,15 @@ impl Group {
         // That the group is gone already is well.
         let _gone = kill.args(["-s", signal, "--", &group]).stderr(Stdio::null()).status();
     }
+}
+
+/// Returns a process of `/proc`, and its parent.
+fn parent(entry: &fs::DirEntry) -> Option<(u32, u32)> {
+    let pid = entry.file_name().to_str()?.parse().ok()?;
+    let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+    // The name, in parentheses, may contain anything. The state and the parent follow it.
+    let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
+    Some((pid, parent))
 }
 
 impl Drop for Group {
