@@ -143,9 +143,7 @@ fn a_fork_bomb_is_stopped_and_told_how_to_go_on() {
         told.split_whitespace().filter(|word| *word != "│").collect::<Vec<&str>>().join(" ")
     };
     let told = refused(&[&bomb, "--threads-max", "500"]);
-    for part in
-        ["cannot be forked (EAGAIN): 500 tasks are alive", "bomb.json:1:43", "--threads-max 1000"]
-    {
+    for part in ["cannot be forked (EAGAIN): 500 tasks are alive", "bomb.json:1:43", "--threads-max 1000"] {
         assert!(told.contains(part), "{part}: {told}");
     }
     fs::write(&scenario, "threads_max = 700\n[[workload]]\nrtapp = \"bomb.json\"\n").expect("it can be written");

@@ -275,10 +275,7 @@ fn what_is_given_twice_is_told() {
         told_of(&["--kernel", "6.12"].into_iter().chain(options).collect::<Vec<_>>())
     };
     let told = with(&["RUN_TO_PARITY", "WA_BIAS", "NO_RUN_TO_PARITY"]);
-    assert!(
-        told.contains("--feature RUN_TO_PARITY has no effect: --feature NO_RUN_TO_PARITY overrides it"),
-        "{told}"
-    );
+    assert!(told.contains("--feature RUN_TO_PARITY has no effect: --feature NO_RUN_TO_PARITY overrides it"), "{told}");
     assert!(!with(&["RUN_TO_PARITY", "NO_WA_BIAS"]).contains("no effect"));
     assert!(!with(&["NO_RUN_TO_PARITY", "NO_RUN_TO_PARITY"]).contains("no effect"));
     let slices = told_of(&["--set", "base_slice_ns=1000000", "--set", "base_slice_ns=2000000"]);

@@ -451,7 +451,9 @@ fn hostile_traces_end_in_an_error_or_with_the_loss_told() {
     assert_eq!(replay["tasks"][0]["recorded"]["cpu_ns"], 0, "{}", replay["tasks"]);
 
     let far = switch(100_000, "5.000000", "a-1", "S", "b-2");
-    assert!(fails(&["replay", "-"], far.as_bytes()).contains("events of CPU 100000, which is beyond the limit of Linux"));
+    assert!(
+        fails(&["replay", "-"], far.as_bytes()).contains("events of CPU 100000, which is beyond the limit of Linux")
+    );
 
     // Times before the beginning, far jumps, and a loss.
     let mut odd = spinners();

@@ -143,9 +143,7 @@ fn a_trace_in_another_format() {
     let damaged = "a-7 [001] 1.000000: sched_waking: comm=b pid=8\na-7 [001] 1.000001: softirq_raise: vec=1\n";
     std::fs::write(out("damaged.txt"), damaged).unwrap();
     let lossy = vruntime(&["trace", "convert", &out("damaged.txt"), &out("c.pb")], b"");
-    assert!(
-        String::from_utf8_lossy(&lossy.stderr).contains("events left out: their fields are unexpected")
-    );
+    assert!(String::from_utf8_lossy(&lossy.stderr).contains("events left out: their fields are unexpected"));
     assert!(fails(&["trace", "convert", "trace-v6.dat", &out("c")], b"").contains("--to"));
     assert!(fails(&["trace", "convert", &out("a.txt"), &out("a.txt")], b"").contains("over itself"));
     assert!(fails(&["trace", "convert", "perf.data", &out("no/where.txt")], b"").contains("cannot write"));

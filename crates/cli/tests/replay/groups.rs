@@ -97,11 +97,7 @@ fn tasks_are_pinned_as_the_machine_says() {
         .filter_map(|task| Some((task["name"].as_str()?, task["confined_to"].as_u64()?)))
         .collect();
     assert_eq!(confined.len(), 3, "{json}");
-    assert!(
-        json["notes"].to_string().contains("3 tasks have a recorded affinity"),
-        "{}",
-        json["notes"]
-    );
+    assert!(json["notes"].to_string().contains("3 tasks have a recorded affinity"), "{}", json["notes"]);
     assert!(json["check"]["worst_cpu_share_off"].as_f64().is_some_and(|off| off < 0.03), "{}", json["check"]);
 }
 
