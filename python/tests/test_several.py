@@ -206,7 +206,7 @@ class Replays(unittest.TestCase):
         self.assertIn("recorded_cpu_ns", replay.rows()[0])
         self.assertIn("what_if_switches", replay.rows()[0])
         self.assertIn(replay.check["summary"], str(replay))
-        self.assertTrue(any("sleep by a clock" in note for note in replay.notes), replay.notes)
+        self.assertTrue(any("sleep periodically" in note for note in replay.notes), replay.notes)
         self.assertIn("<th>what if</th>", replay._repr_html_())
         self.assertEqual(several.json["verdict"]["of_seeds"], [replay.json["verdict"]["verdict"]] * 2)
         self.assertTrue(all(cell["what_if"] for cell in several.json["over_seeds"] if cell["metric"] == "share"))

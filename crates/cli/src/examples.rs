@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(of("phone.toml", "name a file"), of("phone", "name a file"));
         assert_eq!(
             of("wob", "did you mean wob.json?"),
-            "did you mean wob.json? There is an embedded example `web`, too; `vruntime example` lists all"
+            "did you mean wob.json? An embedded example has the name `web`; `vruntime example` lists all"
         );
         assert_eq!(of("else", "name a file"), "name a file; `vruntime example` lists what runs without a file");
         assert_eq!([of("a/demo", "name a file"), of("else", "did you mean b?")], ["name a file", "did you mean b?"]);

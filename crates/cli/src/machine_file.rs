@@ -433,7 +433,7 @@ mod tests {
             let text = write(&calibration);
             let file = parse("m.toml", &text).unwrap_or_else(|error| panic!("{text}: {error:?}"));
             assert_eq!(file.residents, residents, "{text}");
-            let said = "simulated with any workload: 4.0 wakeups a second, 4.00 % of a CPU";
+            let said = "during the measurement: 4.0 wakeups a second, 4.00 % of a CPU";
             assert_eq!(text.contains(said), residents.is_some_and(|residents| residents.len() == 2), "{text}");
         }
     }

@@ -147,8 +147,8 @@ fn a_fork_bomb_is_stopped_and_told_how_to_go_on() {
         assert!(told.contains(part), "{part}: {told}");
     }
     fs::write(&scenario, "threads_max = 700\n[[workload]]\nrtapp = \"bomb.json\"\n").expect("it can be written");
-    assert!(refused(&[&scenario]).contains("for 700 tasks are alive"));
-    assert!(refused(&[&scenario, "--threads-max", "300"]).contains("for 300 tasks are alive"));
+    assert!(refused(&[&scenario]).contains("(EAGAIN): 700 tasks are alive"));
+    assert!(refused(&[&scenario, "--threads-max", "300"]).contains("(EAGAIN): 300 tasks are alive"));
 }
 
 /// Help and version, too, are results.

@@ -280,7 +280,7 @@ fn what_is_given_twice_is_told() {
     assert!(!with(&["NO_RUN_TO_PARITY", "NO_RUN_TO_PARITY"]).contains("no effect"));
     let slices = told_of(&["--set", "base_slice_ns=1000000", "--set", "base_slice_ns=2000000"]);
     assert!(
-        slices.contains("--set base_slice_ns=1000000 has no effect: --set base_slice_ns=2000000 comes after it"),
+        slices.contains("--set base_slice_ns=1000000 has no effect: --set base_slice_ns=2000000 overrides it"),
         "{slices}"
     );
     let kernel = told_of(&["--kernel", "6.12+NO_WA_BIAS+base_slice_ns=1000000+WA_BIAS"]);
@@ -303,8 +303,8 @@ fn what_would_never_happen_is_warned_of() {
         let output = vruntime(&["run", &path, "--machine", "2"]);
         let told = text(&output.stderr);
         assert!(output.status.success(), "{told}");
-        assert!(told.contains("this [[change]] comes at 2 s, and the run ends at 0.0"), "{told}");
-        assert!(told.contains("this [[hotplug]] comes at 3 s"), "{told}");
+        assert!(told.contains("this [[change]] is at 2 s, and the run ends at 0.0"), "{told}");
+        assert!(told.contains("this [[hotplug]] is at 3 s"), "{told}");
         let output = vruntime(&["run", &path, "--machine", "2", "--strict"]);
         assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
         assert!(text(&output.stderr).contains("2 problems; the first"), "{}", text(&output.stderr));

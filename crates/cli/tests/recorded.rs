@@ -103,7 +103,7 @@ fn the_group_that_a_recording_is_about_comes_first() {
     let json = replayed(&pieces::written(of_group), &["--as-recorded"]);
     assert_eq!(json["tasks"][0]["name"].as_str(), Some(last), "{}", json["tasks"][0]);
     let notes = json["notes"].to_string();
-    assert!(notes.contains("about the task group /a: the table begins with its 1 task,"), "{notes}");
+    assert!(notes.contains("of the task group /a: the table begins with its 1 task,"), "{notes}");
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn what_is_wrong_in_a_part_has_its_place() {
             ["has a task twice", ":1:"],
         ),
         (section("tasks", "[{\"tid\":7}]"), ["missing field `state`", ":1:"]),
-        (section("cgroups", &GROUPS.replace("weight:50", "weight:0")), ["`0` is not what cpu.weight says", ":2:"]),
+        (section("cgroups", &GROUPS.replace("weight:50", "weight:0")), ["`0` is not the format of cpu.weight", ":2:"]),
     ] {
         for command in [&["replay", "r.dat"][..], &["trace", "info", "r.dat"]] {
             let (code, _, err) = vruntime(&pieces::written(section.clone()), command);

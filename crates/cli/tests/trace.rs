@@ -76,7 +76,7 @@ fn standard_input_and_losses() {
         "lines of unknown content (the first at line 3): 2",
         "events with unexpected fields (the first at line 4): 1",
         "the file ends within line 5",
-        "12 events that were lost",
+        "12 lost events",
     ] {
         assert!(info.contains(sentence), "{sentence}: {info}");
     }

@@ -110,7 +110,7 @@ fn a_group_that_nobody_is_in_is_told() {
     assert!(output.status.success());
     let told = text(&output.stderr);
     assert!(
-        told.contains("nobody is in the group of [groups.\"/nobody\"]") && told.contains("the file has no"),
+        told.contains("the rule for [groups.\"/nobody\"] matches no tasks") && told.contains("the file has no"),
         "{told}"
     );
 }

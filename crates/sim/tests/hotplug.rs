@@ -143,7 +143,8 @@ fn a_cpu_that_deadline_tasks_need_stays() {
     assert_eq!(
         outcome.notes,
         [
-            "hotplug at 150 ms is refused, as in Linux: CPU 2 cannot go offline (EBUSY): SCHED_DEADLINE tasks (and fair servers) have reserved 1.550 CPUs, and 0.950 would remain; first end tasks or lower their runtimes"
+            "hotplug at 150 ms is refused, as in Linux: CPU 2 cannot go offline (EBUSY): SCHED_DEADLINE tasks (and fair servers) have reserved \
+            1.550 CPUs, and 0.950 would remain; first end tasks or lower their runtimes"
         ]
     );
 }

@@ -197,7 +197,8 @@ fn what_does_not_fit_is_refused_with_the_arithmetic() {
     let text = run(vec![group("/a", 0, rt(400, 1000)), group("/a/b", 1, rt(30, 100)), group("/a/c", 1, rt(15, 100))]);
     assert_eq!(
         text,
-        "`rt_runtime` of group `/a/c`: in group `/a`: its child groups would have 45.00 % in total, but it has 400000 of 1000000 us = 40.00 % (EINVAL); raise its runtime, or lower theirs"
+        "`rt_runtime` of group `/a/c`: in group `/a`: its child groups would have 45.00 % in total, but it has 400000 of 1000000 us = 40.00 \
+         % (EINVAL); raise its runtime, or lower theirs"
     );
     let text = run(vec![group("/a", 0, rt(96, 100))]);
     assert!(text.contains("96000 of 100000 us = 96.00 % is more than the machine's limit of 950000 of"), "{text}");

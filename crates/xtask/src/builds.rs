@@ -23,7 +23,7 @@ pub(crate) struct Builds {
     /// Compare only scenarios whose path contains this
     #[arg(long, value_name = "TEXT")]
     scenario: Option<String>,
-    /// Allow changed words in tables and messages: print each changed line once, and compare only other outputs
+    /// Allow changed words in tables and messages: print changed lines once, and compare all other outputs
     #[arg(long)]
     reworded: bool,
 }
@@ -106,8 +106,8 @@ fn outputs(build: &Path, scenario: &Path, kernel: Option<&String>) -> miette::Re
     Ok(found)
 }
 
-/// Returns the lines of tables and messages that one of the two lacks, with `#` for each number: the same change in
-/// many scenarios is one line. `-` marks lines of the first, `+` lines of the second.
+/// Returns the lines of tables and messages that one of the two lacks. `-` marks lines of the first, `+` lines of the
+/// second. Each number is `#`, so the same change in many scenarios is one line.
 fn reworded(before: &[Output], after: &[Output]) -> BTreeSet<String> {
     let lines = |outputs: &[Output]| -> BTreeSet<String> {
         let texts = outputs.iter().filter(|(name, _)| WORDS.contains(&name.as_str()));

@@ -182,6 +182,6 @@ mod tests {
         );
         assert!(word("critical-path").unwrap_err().contains("critical-path:NAME"));
         assert!(word("latency:x").unwrap_err().contains("only critical-path"));
-        assert!(word("late").unwrap_err().contains("there are latency, timehist"));
+        assert!(word("late").unwrap_err().contains("the analyses are latency, timehist"));
     }
 }

@@ -383,7 +383,7 @@ mod tests {
         let others = [other("make", 500), other("sh", 55)];
         assert_eq!(
             besides(Some(&others), Some(1.071)),
-            "besides, other tasks took 55.50 % of a CPU in 2000000.0 turns a second: make 50.00 %, sh 5.50 %\n\
+            "other tasks used 55.50 % of a CPU in 2000000.0 turns a second: make 50.00 %, sh 5.50 %\n\
              tasks that ended meanwhile, interrupts and the host took 107.10 % more\n"
         );
         assert_eq!(besides(Some(&others), Some(0.009)), besides(Some(&others), None));

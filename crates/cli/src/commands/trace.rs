@@ -241,7 +241,7 @@ fn findings(summary: &Summary, notes: &Notes, tasks: &[&TaskSummary]) -> Vec<Str
         ),
         (
             summary.broken_switches(),
-            "switches away from a task that was not running: its switch to the CPU is missing".to_owned(),
+            "switches away from a task that was not running (its switch to the CPU is missing)".to_owned(),
         ),
         (clock.jumps(), "jumps of the clock (the span is the sum of the times between them)".to_owned()),
         (clock.strays(), "events far in time from their neighbours (left out of the span)".to_owned()),

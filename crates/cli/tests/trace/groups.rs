@@ -65,7 +65,7 @@ fn what_is_not_known_of_groups_is_said_with_how_to_get_it() {
     // What else was asked for is told all the same.
     let asked = vruntime(&["trace", "analyse", "perf.data", "groups", "latency"], b"");
     assert!(String::from_utf8_lossy(&asked.stdout).contains("Max delay"), "{asked:?}");
-    assert!(String::from_utf8_lossy(&asked.stderr).contains("`groups` cannot be told"), "{asked:?}");
+    assert!(String::from_utf8_lossy(&asked.stderr).contains("`groups` is not possible"), "{asked:?}");
     assert_eq!(asked.status.code(), Some(1));
     // Who is moved is known, what the groups may is not.
     let moved =

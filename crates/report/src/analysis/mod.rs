@@ -366,7 +366,7 @@ impl Analyses {
                 self.gaps.arrivals,
                 "missing switches from the idle task to another task (assumed at its wakeup, or as long before as its charged run time)",
             ),
-            (faults.broken, "switches away from a task that was not running: its switch to the CPU is missing"),
+            (faults.broken, "switches away from a task that was not running (its switch to the CPU is missing)"),
             (faults.unwoken, "sleeps that ended without a wakeup event"),
             (faults.unseen, "wakeups of a task that already waited since a wakeup: it ran in between without an event"),
             (faults.jumps, "jumps of the clock: no time passes there, and times behind it are moved by as much"),
