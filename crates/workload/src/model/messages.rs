@@ -1,4 +1,4 @@
-//! Benchmarks that pass messages: `lat_ctx`, `pipe-test`, `hackbench`.
+//! Benchmarks that pass messages: `lat_ctx`, `pipe-test`, `hackbench`, `stress-ng --pipe`.
 
 use super::args::Args;
 use super::{MOST, ModelError, S, of_one_process, phase, program, task};
@@ -91,6 +91,24 @@ pub(super) fn hackbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     }
     if threads {
         of_one_process(&mut workload);
+    }
+    Ok(workload)
+}
+
+/// Pairs of a writer and a reader. The pipes are of packets: each of their 16 pages takes one message.
+pub(super) fn stress_ng(args: &mut Args<'_>) -> Result<Workload, ModelError> {
+    const DATA: u32 = 512;
+    let timeout = args.option("--timeout", 1..=86_400)?.unwrap_or(10);
+    let Some(pairs) = args.option("--pipe", 1..=MOST / 2)? else {
+        return Err(args.wrong("`--pipe N` is missing, the only stressor known".to_owned()));
+    };
+    let mut workload = Workload { duration: Some(timeout * S), ..Workload::default() };
+    for index in 0..pairs as usize {
+        let (write, read) = (Op::PipeWrite { pipe: index, bytes: DATA }, Op::PipeRead { pipe: index, bytes: DATA });
+        let (write, read) = (program(vec![write], Repeat::Forever), program(vec![read], Repeat::Forever));
+        workload.pipes.push(Pipe { kind: Channel::Packets, ..pipe(format!("stress-{index}")) });
+        workload.tasks.push(task("stress-ng-writer", Some(index as u64), &write));
+        workload.tasks.push(task("stress-ng-reader", Some(index as u64), &read));
     }
     Ok(workload)
 }

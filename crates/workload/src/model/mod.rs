@@ -87,6 +87,12 @@ const MODELS: &[Model] = &[
         what: "N (1) threads that wake every 1000 us, each next one 500 us more, SCHED_FIFO if there is a PRIORITY (one less each)",
         build: periodic::cyclictest,
     },
+    Model {
+        name: "stress-ng",
+        usage: "stress-ng --pipe N [--timeout SECONDS]",
+        what: "N pairs of a writer and a reader of messages of 512 bytes, over pipes that hold 16 of them (O_DIRECT), for 10 s",
+        build: messages::stress_ng,
+    },
 ];
 
 /// What is wrong with a benchmark's command line.
