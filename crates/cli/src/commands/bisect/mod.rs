@@ -19,7 +19,7 @@ use self::sides::{Sides, Space, values};
 use super::html;
 use super::traced::{Traced, traced};
 use crate::args::Bisect;
-use crate::input::{self, Input, Says};
+use crate::input::{self, Input};
 use crate::places::Places;
 use crate::plan::{Plan, machine_words, plan};
 use crate::trace_file::cgroups;
