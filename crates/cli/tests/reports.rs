@@ -82,20 +82,24 @@ fn expiring_slices_keep_small_workers_below_their_quota() {
     };
     let [old, el8] = ["3.12", "4.18-el8"].map(used);
     let [ineffective, removed] = ["3.18", "5.4"].map(used);
-    assert!(old < 0.8 * ineffective && el8 < 0.8 * removed, "{old} {el8} {ineffective} {removed}");
-    assert_eq!(explained_by("quota", "3.12", "3.18", "share(worker)"), ["LIMIT_SLICES_EXPIRE"]);
+    // Half a CPU for 5 s.
+    assert!(ineffective > 2.45 && removed > 2.45, "{ineffective} {removed}");
+    assert!(old < 0.6 * ineffective && el8 < 0.6 * removed, "{old} {el8} {ineffective} {removed}");
+    assert_eq!(explained_by("quota", "3.12", "3.18", "share(main)"), ["LIMIT_SLICES_EXPIRE"]);
+    assert_eq!(explained_by("quota", "4.18-el8", "5.4", "share(main)"), ["LIMIT_SLICES_EXPIRE"]);
 }
 
-/// Over a pipe of 16 messages, a pair on one CPU passes a fifth less with DELAY_DEQUEUE.
+/// Over a pipe of 16 messages, a pair on one CPU passes a fifth less with DELAY_DEQUEUE (on a Raspberry Pi with messages
+/// of 512 bytes: half, with 1.7 switches for each and not 0.45).
 #[test]
 fn delayed_dequeues_cost_a_pipe_a_fifth() {
     let passed = |kernel: &str| {
-        let told = well(&["run", &scenario("pipe"), "--kernel", kernel, "--json"]);
-        let told: Value = serde_json::from_str(&told).expect("it is JSON");
-        told["observed"][0]["benchmarks"][0]["numbers"]["ops_per_s"].as_f64().unwrap_or_else(|| panic!("{told}"))
+        let observed = observed("pipe", kernel);
+        let writer = &observed["tasks"]["stress-ng-writer-0"];
+        writer["loops"].as_f64().unwrap_or_else(|| panic!("there is no writer in {observed}"))
     };
     let [before, after, without] = ["6.6", "6.12", "6.12+NO_DELAY_DEQUEUE"].map(passed);
     assert!((0.72..0.88).contains(&(after / before)), "{before} {after}");
     assert!((0.96..1.04).contains(&(without / before)), "{before} {without}");
-    assert_eq!(explained_by("pipe", "6.6", "6.12", "loops_per_s(stress-ng-writer)"), ["DELAY_DEQUEUE"]);
+    assert_eq!(explained_by("pipe", "6.6", "6.12", "loops(stress-ng-writer)"), ["DELAY_DEQUEUE"]);
 }

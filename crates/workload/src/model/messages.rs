@@ -95,20 +95,25 @@ pub(super) fn hackbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     Ok(workload)
 }
 
-/// Pairs of a writer and a reader. The pipes are of packets: each of their 16 pages takes one message.
+/// Pairs of a writer and a reader. The pipes are of packets: each of their 16 pages takes one message. The writer makes
+/// each message before it writes it.
 pub(super) fn stress_ng(args: &mut Args<'_>) -> Result<Workload, ModelError> {
-    const DATA: u32 = 512;
+    // A public report has 20.3 s of user time for 46.8 million messages of 512 bytes (lkml, 18 April 2026).
+    const USER_NS_IN_512: u64 = 434;
+    let bytes = args.option("--pipe-data-size", 8..=4096)?.unwrap_or(512);
     let timeout = args.option("--timeout", 1..=86_400)?.unwrap_or(10);
     let Some(pairs) = args.option("--pipe", 1..=MOST / 2)? else {
         return Err(args.wrong("`--pipe N` is missing, the only stressor known".to_owned()));
     };
+    let (make, bytes) = (Op::Run { work: bytes * USER_NS_IN_512 / 512 }, bytes as u32);
     let mut workload = Workload { duration: Some(timeout * S), ..Workload::default() };
-    for index in 0..pairs as usize {
-        let (write, read) = (Op::PipeWrite { pipe: index, bytes: DATA }, Op::PipeRead { pipe: index, bytes: DATA });
-        let (write, read) = (program(vec![write], Repeat::Forever), program(vec![read], Repeat::Forever));
-        workload.pipes.push(Pipe { kind: Channel::Packets, ..pipe(format!("stress-{index}")) });
-        workload.tasks.push(task("stress-ng-writer", Some(index as u64), &write));
-        workload.tasks.push(task("stress-ng-reader", Some(index as u64), &read));
+    for pipe_index in 0..pairs as usize {
+        let write = vec![make.clone(), Op::PipeWrite { pipe: pipe_index, bytes }];
+        let read = vec![Op::PipeRead { pipe: pipe_index, bytes }];
+        let (write, read) = (program(write, Repeat::Forever), program(read, Repeat::Forever));
+        workload.pipes.push(Pipe { kind: Channel::Packets, ..pipe(format!("stress-{pipe_index}")) });
+        workload.tasks.push(task("stress-ng-writer", Some(pipe_index as u64), &write));
+        workload.tasks.push(task("stress-ng-reader", Some(pipe_index as u64), &read));
     }
     Ok(workload)
 }

@@ -89,8 +89,8 @@ const MODELS: &[Model] = &[
     },
     Model {
         name: "stress-ng",
-        usage: "stress-ng --pipe N [--timeout SECONDS]",
-        what: "N pairs of a writer and a reader of messages of 512 bytes, over pipes that hold 16 of them (O_DIRECT), for 10 s",
+        usage: "stress-ng --pipe N [--pipe-data-size BYTES] [--timeout SECONDS]",
+        what: "N pairs of a writer and a reader of messages of BYTES (512), over pipes that hold 16 of them (O_DIRECT), for 10 s",
         build: messages::stress_ng,
     },
 ];
