@@ -43,7 +43,9 @@ fn a_half_time_task_beside_a_hog_gets_half_under_cfs_and_a_third_under_eevdf() {
 fn worst_gap(kernel: &str) -> u64 {
     let told = well(&["run", &scenario("real-time"), "--kernel", kernel, "--analyse", "latency", "--json"]);
     let told: Value = serde_json::from_str(&told).expect("it is JSON");
-    let rows = told["analyses"]["latency"].as_array().unwrap_or_else(|| panic!("there is no latency in {told}"));
+    let rows = told["observed"][0]["analyses"]["tables"]["latency"]
+        .as_array()
+        .unwrap_or_else(|| panic!("there is no latency in {told}"));
     let urgent = rows.iter().find(|row| row["task"].as_str().is_some_and(|name| name.starts_with("urgent")));
     urgent.and_then(|row| row["max_delay_ns"].as_u64()).unwrap_or(0)
 }
@@ -57,7 +59,8 @@ fn a_real_time_hog_stands_still_for_50_ms_from_5_10_on() {
     }
     for kernel in ["5.10", "5.15", "6.1", "5.4+NO_RT_RUNTIME_SHARE"] {
         let gap = worst_gap(kernel);
-        assert!((49_000_000..=51_000_000).contains(&gap), "{kernel}: {gap}");
+        // The end of the period and the tick that finds the hog throttled are up to two ticks apart.
+        assert!((46_000_000..=54_000_000).contains(&gap), "{kernel}: {gap}");
     }
     assert_eq!(explained_by("real-time", "5.4", "5.10", "share(fair)"), ["RT_RUNTIME_SHARE"]);
 }
