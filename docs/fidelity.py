@@ -66,6 +66,7 @@ CAUSES = {
 ABOUT = {
     "1-cpu": "emulated, 1 CPU",
     "2-cpus": "emulated, 2 CPUs",
+    "2-cpus-one-busy": "emulated, 2 CPUs, one of them busy",
     "1-cpu-again": "emulated, 1 CPU, at another hour",
     "2-cpus-again": "emulated, 2 CPUs, at another hour",
     "4-cpus": "emulated, 4 CPUs on 2 real ones",
@@ -256,7 +257,7 @@ main = [
     "",
     "## Other machines",
     "",
-    "These were recorded with `vruntime fidelity --record` and `cargo xtask kernels` from 22 to 25 November 2026. One figure of the profile `emulated` was "
+    "These were recorded with `vruntime fidelity --record` and `cargo xtask kernels` from 22 to 28 November 2026. One figure of the profile `emulated` was "
     "chosen in view of those of 2 and 4 CPUs (`crates/sim/COSTS.md`). `python3 docs/fidelity.py target/release/vruntime` writes every cell to "
     "target/fidelity-machines.md. With more virtual than real CPUs, most of a recording is the host.",
     "",

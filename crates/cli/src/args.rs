@@ -127,14 +127,18 @@ pub(crate) enum Command {
             vruntime compare before.toml after.toml"
     )]
     Compare(Compare),
-    /// Find which differences of two kernels move a figure
+    /// Find which differences of two kernels, or of two scenarios, move a figure
     #[command(
         long_about = "Runs a workload under two kernels and between them. Each behaviour, feature and number in which they differ is taken \
                       over alone, and left out alone. Prints the smallest set found that explains the difference, and what \
-                      switches it on a real kernel. A table has the effect of each difference.",
+                      switches it on a real kernel. A table has the effect of each difference. Of a trace, the programs \
+                      are run that `vruntime replay` makes. Without FILE, --from and --to are scenarios, and the \
+                      settings in which they differ are searched.",
         after_long_help = "Examples:\n  \
             vruntime bisect web.toml --from 5.15 --to 6.8 --metric 'late_p99(web/worker)'\n  \
-            vruntime bisect demo --from 6.1 --to 6.12"
+            vruntime bisect demo --from 6.1 --to 6.12\n  \
+            vruntime bisect perf.data --from 6.1 --to 6.12 --html page.html\n  \
+            vruntime bisect --from before.toml --to after.toml"
     )]
     Bisect(Bisect),
     /// List the embedded examples, or print one

@@ -1,7 +1,7 @@
 //! What the benchmarks themselves print: their own lines, made of a run's results.
 //!
 //! Each line is as its program writes it: lmbench 3, kernbench 0.42 (`time`'s fields), hackbench, sysbench 0.4,
-//! schbench 1.0, rt-tests.
+//! schbench 1.0, rt-tests, stress-ng.
 
 use std::collections::BTreeMap;
 
@@ -104,6 +104,7 @@ impl<'a> Seen<'a> {
             "sysbench" => self.sysbench(),
             "schbench" => self.schbench(),
             "cyclictest" => Some(self.cyclictest()),
+            "stress-ng" => Some(self.stress_ng()),
             _ => None,
         }
     }
@@ -139,6 +140,24 @@ impl<'a> Seen<'a> {
         let loops = self.tasks.first()?.account.loops;
         let each = self.elapsed_ns as f64 / 1e3 / (loops > 0).then_some(loops)? as f64;
         Some((vec![format!("{each:.2} usecs/loop.")], json!({ "usecs_per_loop": each })))
+    }
+
+    /// Its table of metrics: an operation is a message written.
+    fn stress_ng(&self) -> (Vec<String>, Value) {
+        let writes = |task: &&&TaskResult| task.name.contains("stress-ng-writer");
+        let ops: u64 = self.tasks.iter().filter(writes).map(|task| task.account.loops).sum();
+        let sum = self.sum();
+        let [real, cpu, system] = [self.elapsed_ns, sum.cpu_ns, sum.system_ns].map(|ns| ns as f64 / 1e9);
+        let (user, per_s, per_cpu_s) = (cpu - system, ops as f64 / real, ops as f64 / cpu.max(1e-9));
+        let lines = vec![
+            "stressor       bogo ops real time  usr time  sys time   bogo ops/s     bogo ops/s".to_owned(),
+            "                          (secs)    (secs)    (secs)   (real time) (usr+sys time)".to_owned(),
+            format!("pipe {ops:>18} {real:>9.2} {user:>9.2} {system:>9.2} {per_s:>12.2} {per_cpu_s:>14.2}"),
+        ];
+        let numbers = json!({
+            "ops": ops, "real_s": real, "user_s": user, "system_s": system, "ops_per_s": per_s, "ops_per_cpu_s": per_cpu_s,
+        });
+        (lines, numbers)
     }
 
     /// If it was not stopped before its end.

@@ -193,6 +193,19 @@ pub(crate) fn scenario(name: &str, text: &str) -> miette::Result<Input> {
     Ok(input)
 }
 
+/// A scenario whose text was made of that of `path` and another. `None`: it is no scenario, or has errors.
+pub(crate) fn variant(path: &Path, text: &str, duration: Option<u64>) -> Option<Input> {
+    let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
+    let (mut input, _) =
+        scenario_file(&path.display().to_string(), text.as_bytes(), folder, &Options::default()).ok()?;
+    input.workload.duration = duration.or(input.workload.duration);
+    let ends = input.workload.duration;
+    input.workload.duration.get_or_insert(u64::MAX);
+    let found = check::check(&input.workload, &input.places);
+    input.workload.duration = ends;
+    found.iter().all(|problem| problem.severity() != Severity::Error).then_some(input)
+}
+
 /// Tells what is probably not what was meant; with `strict`, it is an error.
 pub(crate) fn suspect(found: Vec<Error>, strict: bool) -> miette::Result<()> {
     if strict && !found.is_empty() {

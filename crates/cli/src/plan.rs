@@ -77,6 +77,14 @@ pub(crate) fn plan(
     Ok(plan)
 }
 
+/// Plans a run of an input that was made of others. `None`: it cannot be planned.
+pub(crate) fn planned(input: &Input, machine: Option<&str>, options: &Model) -> Option<Plan> {
+    let machine = machine.map(machine::known).transpose().ok()?;
+    let overrides = Overrides { machine, ..overrides(options) };
+    let loader = &mut |path: &Path| input::read_file(&input.folder.join(path));
+    plan::plan(input.says.planned(), &overrides, loader).ok()
+}
+
 /// Returns the overrides of a trace's own settings.
 pub(crate) fn overrides_of_trace(machine: Option<Machine>, options: &Model) -> Overrides {
     Overrides { machine, ..overrides(options) }

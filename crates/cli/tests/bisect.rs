@@ -1,11 +1,17 @@
 //! `vruntime bisect`, `vruntime kernels --behaviours`, and behaviours that are forced.
 
+#[path = "../../../tests/seed.rs"]
+mod seed;
 mod support;
 
 use std::fs;
 
+use seed::any_seed;
 use serde_json::Value;
 use support::*;
+use vruntime_sched::kernels::behaviours::BEHAVIOURS;
+use vruntime_sched::kernels::{Behaviour, PolicyKind};
+use vruntime_sched::{Kernel, kernels as all_kernels};
 
 /// Half a CPU's worth of rounds beside a hog.
 const HALF: &str = r#"
@@ -115,6 +121,137 @@ fn one_behaviour_flipped_by_hand_is_found() {
         assert_eq!(effects.len(), 1, "{to} changes nothing here");
         assert_eq!(found["explained_by"], serde_json::json!([name]), "{to}: {found}");
     }
+}
+
+/// Random numbers (splitmix64).
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((mixed ^ (mixed >> 31)) % most as u64).expect("it is below a usize")
+    }
+
+    /// A behaviour of the kernel's that is flipped, as `--kernel K+FLIP` takes it.
+    fn flip(&mut self, kernel: &mut Kernel) -> Option<(&'static str, String)> {
+        let row = &BEHAVIOURS[self.below(BEHAVIOURS.len())];
+        let base = [Behaviour::Eevdf, Behaviour::Early, Behaviour::ByType];
+        let on = !kernel.behaviours.has(row.behaviour);
+        let mut flipped = kernel.clone();
+        flipped.behaviours.set(row.behaviour, on);
+        let possible = flipped.behaviours.check(flipped.policy).is_ok();
+        if base.contains(&row.behaviour) || !row.behaviour.concerns(kernel.policy) || !possible {
+            return None;
+        }
+        *kernel = flipped;
+        Some((row.name, format!("{}{}", if on { "" } else { "-" }, row.name)))
+    }
+}
+
+/// In 20 random cases, the behaviour that moves the figure is found among up to four that do not, and none of these is
+/// blamed.
+#[test]
+fn a_random_behaviour_is_found_among_others() {
+    const CASES: usize = 20;
+    let mut draw = Draw(any_seed());
+    let rows: Vec<&str> = all_kernels()
+        .iter()
+        .filter(|row| matches!(row.policy, PolicyKind::Cfs | PolicyKind::Eevdf))
+        .map(|row| row.name)
+        .collect();
+    let more = ["--metric", "switches_per_s(a)", "--seeds", "2", "--duration", "300ms"];
+    let mut cases = 0;
+    for _ in 0..200 {
+        let name = rows[draw.below(rows.len())];
+        let (mut silent, mut moving) = (Vec::new(), Vec::new());
+        let base = vruntime_sched::kernel(name).expect("it is on offer");
+        for _ in 0..12 {
+            let Some((behaviour, flip)) = draw.flip(&mut base.clone()) else { continue };
+            let found = bisect(LIMITED, name, &format!("{name}+{flip}"), &more);
+            let effects = found["effects"].as_array().expect("it is a list");
+            let moves = found["within_noise"] == false;
+            if effects.is_empty() && silent.len() < 4 {
+                silent.push((behaviour, flip));
+            } else if moves && moving.is_empty() {
+                moving.push((behaviour, flip));
+            }
+        }
+        let Some((behaviour, flip)) = moving.pop() else { continue };
+        let mut kernel = base.clone();
+        let mut to = format!("{name}+{flip}");
+        kernel.feature(&flip).expect("it is a behaviour");
+        for (other, flip) in silent.iter().filter(|(other, _)| *other != behaviour) {
+            let mut with = kernel.clone();
+            with.feature(flip).expect("it is a behaviour");
+            if with.behaviours.check(with.policy).is_ok() && !to.contains(other) {
+                to = format!("{to}+{flip}");
+                kernel = with;
+            }
+        }
+        let found = bisect(LIMITED, name, &to, &more);
+        // The others may matter together with it, until nothing is left of the difference.
+        if found["within_noise"] == true {
+            continue;
+        }
+        assert_eq!(found["explained_by"], serde_json::json!([behaviour]), "{name} to {to}: {found}");
+        cases += 1;
+        if cases == CASES {
+            return;
+        }
+    }
+    panic!("only {cases} cases were found");
+}
+
+#[test]
+fn the_setting_that_did_it_is_named() {
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    let write = |name: &str, text: &str| {
+        let file = folder.path().join(name);
+        fs::write(&file, text).expect("it can be written");
+        file.display().to_string()
+    };
+    let from = write("a.toml", LIMITED);
+    // Three settings differ. The name of a file and the length of a sleep move little.
+    let to = LIMITED.replace("max = \"1\"", "max = \"200m\"").replace("sleep = \"3ms\"", "sleep = \"3001us\"");
+    let to = write("b.toml", &format!("kernel = \"6.18\"\n{to}"));
+    let page = folder.path().join("page.html").display().to_string();
+    let arguments = ["bisect", "--from", &from, "--to", &to, "--metric", "share(a)", "--json", "--html", &page];
+    let found: Value = serde_json::from_str(&well(&arguments)).expect("it is JSON");
+    assert_eq!(found["differences"], 3, "{found}");
+    assert_eq!(found["explained_by"], serde_json::json!(["groups.\"/a\".max"]), "{found}");
+    let runs = found["runs"].as_array().expect("it is a list");
+    assert!(runs.iter().all(|run| run["values"].as_array().is_some_and(|values| values.len() == 4)), "{found}");
+    let html = fs::read_to_string(&page).expect("it was written");
+    assert!(html.contains("What moved the figure") && html.contains("becomes"), "the page has a chart and a table");
+    // A setting that is no scenario alone takes the others of its table along.
+    let other = LIMITED.replace("steps = [{ run = \"2ms\" }, { sleep = \"3ms\" }]", "run = \"2ms\"\nsleep = \"9ms\"");
+    let other = write("c.toml", &other);
+    let found: Value = serde_json::from_str(&well(&[
+        "bisect", "--from", &from, "--to", &other, "--metric", "share(c)", "--seeds", "1", "--json",
+    ]))
+    .expect("it is JSON");
+    let joint = found["explained_percent"].as_f64().expect("it is a number");
+    assert!((90.0..110.0).contains(&joint), "{found}");
+    let told = fails(&["bisect", "--from", "6.1", "--to", "6.12"]);
+    assert!(told.contains("there is no workload to run") && told.contains("--from A.toml --to B.toml"), "{told}");
+}
+
+#[test]
+fn recordings_are_bisected() {
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/groups.pftrace");
+    let cgroups = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/groups-cgroups.txt");
+    let arguments = ["bisect", trace, "--cgroups", cgroups, "--from", "6.12", "--to", "6.12+NO_RUN_TO_PARITY"];
+    let found: Value = serde_json::from_str(&well(
+        &[&arguments[..], &["--metric", "share(/vr-web)", "--seeds", "1", "--json"]].concat(),
+    ))
+    .expect("it is JSON");
+    assert_eq!(found["differences"], 1, "{found}");
+    assert_eq!(found["effects"][0]["difference"], "RUN_TO_PARITY", "{found}");
+    let notes = found["notes"].to_string();
+    assert!(notes.contains("replayed as recorded"), "{notes}");
 }
 
 #[test]

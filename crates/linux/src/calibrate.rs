@@ -305,7 +305,7 @@ impl<'a> Measuring<'a> {
     fn two_cpus(&mut self, here: usize, there: usize, path: Path, lazy: bool) -> Result<(), Error> {
         match (probes::wakeup(here, here), probes::wakeup(here, there)) {
             (Some(near), Some(far)) => {
-                self.cost("wakeup_far_ns", far.saturating_sub(near), "waking threads of another CPU, beyond wakeup_ns")
+                self.cost("wakeup_far_ns", far.saturating_sub(near), "waking threads of another CPU, beyond wakeup_ns");
             }
             _ => {
                 self.notes.push("threads that were to be woken never slept: wakeup_far_ns keeps its value".to_owned());

@@ -146,7 +146,9 @@ fn describe_cpus(cpus: &[u32]) -> Host {
     }
     let debug = debugfs.as_ref().map_or(Path::new("/sys/kernel/debug"), |mounted| &mounted.path).join("sched");
     let debug = debug.display();
-    match fs::read_to_string(format!("{debug}/features")) {
+    // Up to 5.12, the file is not in a folder: sched_features.
+    let features = fs::read_to_string(format!("{debug}/features"));
+    match features.or_else(|error| fs::read_to_string(format!("{debug}_features")).map_err(|_| error)) {
         Ok(features) => {
             host.features = features.split_whitespace().map(str::to_owned).collect();
             for name in [
@@ -157,7 +159,9 @@ fn describe_cpus(cpus: &[u32]) -> Host {
                 "wakeup_granularity_ns",
                 "nr_migrate",
             ] {
-                if let Some(value) = read(&format!("{debug}/{name}")).and_then(|text| text.parse().ok()) {
+                // Sysctls up to 5.12.
+                let file = read(&format!("{debug}/{name}")).or_else(|| read(&format!("/proc/sys/kernel/sched_{name}")));
+                if let Some(value) = file.and_then(|text| text.parse().ok()) {
                     host.tunables.push((name.to_owned(), value));
                 }
             }
@@ -232,7 +236,7 @@ fn without_debugfs(root: &Path, is_root: bool, error: &io::Error) -> String {
                 .to_owned()
         }
         (true, _, io::ErrorKind::NotFound) => {
-            "debugfs is mounted, but this kernel has no sched/features in it (CONFIG_SCHED_DEBUG, Linux 5.13 on)"
+            "debugfs is mounted, but this kernel has no sched/features or sched_features in it (CONFIG_SCHED_DEBUG)"
                 .to_owned()
         }
         (true, false, io::ErrorKind::PermissionDenied) => {

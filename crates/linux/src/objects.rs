@@ -312,6 +312,7 @@ impl Pipe {
     fn of(pipe: &vruntime_workload::program::Pipe) -> io::Result<Self> {
         match pipe.kind {
             Channel::Pipe => Self::new(pipe.capacity),
+            Channel::Packets => Self::with(rustix::pipe::PipeFlags::DIRECT, pipe.capacity),
             // What one holds is the kernel's affair: the model has it from there.
             Channel::Socket => Self::socket(),
         }
@@ -325,7 +326,11 @@ impl Pipe {
     }
 
     pub(crate) fn new(capacity: u32) -> io::Result<Self> {
-        let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        Self::with(rustix::pipe::PipeFlags::empty(), capacity)
+    }
+
+    fn with(flags: rustix::pipe::PipeFlags, capacity: u32) -> io::Result<Self> {
+        let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC | flags)?;
         // The kernel has at least a page; a pipe that holds more than was asked for blocks its writers later.
         rustix::pipe::fcntl_setpipe_size(&writer, capacity as usize)?;
         Ok(Self { reader, writer })

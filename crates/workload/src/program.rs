@@ -249,6 +249,8 @@ pub enum Channel {
     /// A pipe: messages lie in pages, which only have room again when they have been read to their end.
     #[default]
     Pipe,
+    /// A pipe of packets (`O_DIRECT`): as a pipe, but each message has pages of its own, however short it is.
+    Packets,
     /// A stream socket: writers wait until three quarters of it are free, and then all go on.
     Socket,
 }

@@ -3,7 +3,7 @@
 use std::io;
 
 use vruntime_workload::model::{models, parse};
-use vruntime_workload::program::{Op, Policy, Repeat};
+use vruntime_workload::program::{Channel, Op, Policy, Repeat};
 use vruntime_workload::rtapp::Options;
 use vruntime_workload::scenario;
 
@@ -20,6 +20,7 @@ fn all_that_are_offered_exist() {
         "schbench",
         "cyclictest",
         "kernbench -j 4",
+        "stress-ng --pipe 2",
     ];
     for (usage, what) in models() {
         let name = usage.split(' ').next().unwrap();
@@ -53,6 +54,13 @@ fn parameters_are_the_originals() {
     assert_eq!((sent.ops.len(), sent.repeat), (20, Repeat::Times(1000)));
     assert_eq!((received.ops.len(), received.repeat), (1, Repeat::Times(20_000)));
     assert_eq!(parse("hackbench 1").unwrap().tasks[20].phases[1].repeat, Repeat::Times(100));
+    let pipes = parse("stress-ng --pipe 3 --pipe-data-size 4096 --timeout 20").unwrap();
+    assert_eq!((pipes.tasks.len(), pipes.pipes.len(), pipes.duration), (6, 3, Some(20_000_000_000)));
+    assert!(pipes.pipes.iter().all(|pipe| pipe.kind == Channel::Packets && pipe.capacity == 65_536));
+    assert_eq!(pipes.tasks[4].phases[0].ops[1], Op::PipeWrite { pipe: 2, bytes: 4096 });
+    assert_eq!(pipes.tasks[5].phases[0].ops[0], Op::PipeRead { pipe: 2, bytes: 4096 });
+    assert_eq!(parse("stress-ng --pipe=1").unwrap().tasks[1].phases[0].ops[0], Op::PipeRead { pipe: 0, bytes: 512 });
+    assert!(parse("stress-ng --cpu 4").unwrap_err().message.contains("--pipe N"));
     let threads = parse("sysbench --test=cpu --num-threads=5 --max-time=5 run").unwrap();
     assert_eq!((threads.tasks.len(), threads.duration), (5, Some(5_000_000_000)));
     let likewise = parse("sysbench cpu --threads=5 --time=5").unwrap();

@@ -127,7 +127,7 @@ fn without_numbers(line: &str) -> String {
         let is_number = has_digit && word.starts_with(|c: char| c.is_ascii_digit() || "+-~x".contains(c));
         match word {
             rule if rule.starts_with('─') => "─".to_owned(),
-            number if is_number => "#".to_owned(),
+            _ if is_number => "#".to_owned(),
             word => word.to_owned(),
         }
     };

@@ -30,6 +30,9 @@ pub(crate) struct Kernels {
     /// How much of the suite
     #[arg(long, default_value = "quick")]
     suite: Extent,
+    /// The command that records [default: built with --release]
+    #[arg(long, value_name = "FILE")]
+    command: Option<PathBuf>,
     /// Only scenarios whose name contains this
     #[arg(long, value_name = "TEXT")]
     scenario: Option<String>,
@@ -59,7 +62,7 @@ impl Kernels {
         let work = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/kernels");
         make(&work)?;
         let work = work.canonicalize().into_diagnostic().wrap_err_with(|| format!("cannot find {}", work.display()))?;
-        let vruntime = build()?;
+        let vruntime = self.command.clone().map_or_else(build, Ok)?;
         let releases = if self.kernel.is_empty() { Release::value_variants() } else { &self.kernel };
         for &release in releases {
             let kernel = debian::kernel(release, &work)?;
@@ -72,13 +75,13 @@ impl Kernels {
     }
 
     fn record(&self, kernel: &Path, smp: &str, vruntime: &Path, work: &Path) -> miette::Result<()> {
-        let name = kernel.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = debian::version_of(kernel);
         eprintln!("{name} on {smp} CPUs (log: {})", work.join("console.log").display());
         let extent = match self.suite {
             Extent::Quick => "quick",
             Extent::Full => "full",
         };
-        let initramfs = initramfs::make(work, vruntime, &Suite { extent, scenario: self.scenario.as_deref() })?;
+        let initramfs = initramfs::make(work, vruntime, kernel, &Suite { extent, scenario: self.scenario.as_deref() })?;
         let began = Instant::now();
         let recorded = boot::boot(&boot::Machine {
             kernel,

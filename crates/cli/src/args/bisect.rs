@@ -9,14 +9,15 @@ use super::shared::Model;
 
 #[derive(Debug, Args)]
 pub(crate) struct Bisect {
-    /// An rt-app file (JSON), a scenario (TOML), or an example by its name (`vruntime example`)
+    /// An rt-app file (JSON), a scenario (TOML), an example by its name (`vruntime example`), or a recorded trace;
+    /// without it, --from and --to are scenarios
     #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-    /// The kernel to start from
-    #[arg(long, value_name = "KERNEL")]
+    pub(crate) file: Option<PathBuf>,
+    /// The kernel to start from; without FILE, the scenario to start from
+    #[arg(long, value_name = "KERNEL|FILE")]
     pub(crate) from: String,
-    /// The kernel whose difference is explained
-    #[arg(long, value_name = "KERNEL")]
+    /// The kernel, or scenario, whose difference is explained
+    #[arg(long, value_name = "KERNEL|FILE")]
     pub(crate) to: String,
     /// The figure that moved, such as 'late_p99(web/worker)' or 'share(/app)' [default: what stands out most]
     #[arg(long, value_name = "METRIC")]
@@ -30,8 +31,17 @@ pub(crate) struct Bisect {
     /// Run each combination with N consecutive seeds
     #[arg(long, value_name = "N", default_value = "4", value_parser = number(1..=100u16), allow_negative_numbers = true)]
     pub(crate) seeds: u16,
+    /// Of a trace: the kernel of the recorded machine [default: the trace's, or the nearest supported; else 6.18]
+    #[arg(long, value_name = "KERNEL", requires = "file")]
+    pub(crate) recorded_kernel: Option<String>,
+    /// Of a trace: the task groups of the recorded machine, written by a script (docs/replay.md)
+    #[arg(long, value_name = "FILE", requires = "file")]
+    pub(crate) cgroups: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) model: Model,
+    /// Write a page with a chart and tables, for a browser
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Print JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,

@@ -221,10 +221,12 @@ pub(super) static KERNELS: &[KernelRow] = &[
         name: "4.18-el8",
         release: "4.18",
         vendor: ".el8",
+        plus: &[Behaviour::SlicesExpire],
         features: features(&[FROM_5_4, UP_TO_5_19, CFS_5_5, UP_TO_5_9, UP_TO_4_19]),
         unverified: "facts of RHEL 8.0's text; Red Hat updates the scheduler at minor releases, and later ones were not looked at",
         change: "Red Hat Enterprise Linux 8. CFS: wakeups prefer idle CPUs (WA_IDLE) and search for idle cores; balancing compares averages of load over \
-                 ticks (LB_BIAS), and calls a group overloaded by its utilisation.",
+                 ticks (LB_BIAS), and calls a group overloaded by its utilisation. \
+                 What a CPU has left of a quota expires with the period.",
         ..ROW
     },
     KernelRow {
@@ -232,7 +234,8 @@ pub(super) static KERNELS: &[KernelRow] = &[
         release: "4.19",
         features: features(&[FROM_5_4, UP_TO_5_19, CFS_5_5, UP_TO_5_9, UP_TO_4_19]),
         unverified: "its releases of changes are remembered; that capacities come from averages of real-time and interrupt load is not told apart from 4.18",
-        change: "CFS (October 2018), as 4.18 in all that is modelled here.",
+        change: "CFS (October 2018), as 4.18 in all that is modelled here, but quotas do not expire: a late stable release is taken (4.19.88 \
+                 removed that).",
         ..ROW
     },
     KernelRow {

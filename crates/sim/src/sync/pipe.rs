@@ -7,6 +7,8 @@
 //! left. Before 6.14, a reader of a full pipe woke a writer even without a free page, and the writer slept again behind
 //! the others. (Before 5.5, readers and writers were in one queue, and all were woken: not modelled.)
 //!
+//! In a pipe of packets (`O_DIRECT`), nothing is put behind the last message: a page is full with one.
+//!
 //! A socket has no pages. Its writers wait until three quarters are free, and are then all woken.
 //!
 //! Wakeups are synchronous: the waker announces that it is about to sleep.
@@ -42,12 +44,11 @@ enum Content {
         size: u32,
         most: usize,
         pages: VecDeque<Page>,
+        /// Whether a page takes only one message.
+        packets: bool,
     },
     /// `messages`: how many are there, each in a buffer of its own.
-    Bytes {
-        capacity: u32,
-        messages: u32,
-    },
+    Bytes { capacity: u32, messages: u32 },
 }
 
 impl Content {
@@ -72,10 +73,11 @@ pub(crate) struct Pipe {
 impl Pipe {
     pub(crate) fn new(pipe: &vruntime_workload::program::Pipe) -> Self {
         let content = match pipe.kind {
-            Channel::Pipe => {
+            Channel::Pipe | Channel::Packets => {
                 let size = pipe.capacity.clamp(1, PAGE);
                 let most = pipe.capacity.div_ceil(size).max(1) as usize;
-                Content::Pages { size, most, pages: VecDeque::with_capacity(most) }
+                let packets = pipe.kind == Channel::Packets;
+                Content::Pages { size, most, pages: VecDeque::with_capacity(most), packets }
             }
             Channel::Socket => Content::Bytes { capacity: pipe.capacity, messages: 0 },
         };
@@ -102,7 +104,7 @@ impl Pipe {
     /// Whether a message has room.
     fn fits(&self, bytes: u32) -> bool {
         match &self.content {
-            Content::Pages { size, most, pages } => pages.len() + Content::split(*size, pages, bytes).1 <= *most,
+            Content::Pages { size, most, pages, .. } => pages.len() + Content::split(*size, pages, bytes).1 <= *most,
             Content::Bytes { capacity, .. } => self.used < *capacity,
         }
     }
@@ -119,7 +121,7 @@ impl Pipe {
     #[inline]
     fn put(&mut self, bytes: u32) -> bool {
         match &mut self.content {
-            Content::Pages { size, most, pages } => {
+            Content::Pages { size, most, pages, packets } => {
                 // Most messages are small, and go behind the last.
                 if (1..*size).contains(&bytes)
                     && let Some(last) = pages.back_mut()
@@ -141,7 +143,7 @@ impl Pipe {
                     last.end += merged;
                 }
                 if own > 0 {
-                    Self::append(pages, *size, bytes - merged);
+                    Self::append(pages, *size, bytes - merged, *packets);
                 }
             }
             Content::Bytes { capacity, messages } => {
@@ -156,11 +158,11 @@ impl Pipe {
     }
 
     /// So many bytes in pages of their own.
-    fn append(pages: &mut VecDeque<Page>, size: u32, bytes: u32) {
+    fn append(pages: &mut VecDeque<Page>, size: u32, bytes: u32, packets: bool) {
         let mut left = bytes;
         while left > 0 {
             let here = left.min(size);
-            pages.push_back(Page { unread: here, end: here });
+            pages.push_back(Page { unread: here, end: if packets { size } else { here } });
             left -= here;
         }
     }
@@ -370,6 +372,9 @@ mod tests {
     /// As many messages as hackbench gets into 212992 bytes at 768 each: one more than go in whole.
     #[test]
     fn a_socket_takes_a_message_while_anything_is_free() {
+        // Packets do not share pages.
+        assert_eq!(fill(&mut channel(Channel::Packets, 16 * 4096), 512), 16);
+        assert_eq!(fill(&mut channel(Channel::Packets, 16 * 4096), 5000), 8);
         assert_eq!(fill(&mut channel(Channel::Socket, 212_992 * 100 / 768), 100), 278);
     }
 

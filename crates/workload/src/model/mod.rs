@@ -86,6 +86,12 @@ const MODELS: &[Model] = &[
         what: "N (1) threads: the first wakes every 1000 us, each next one 500 us slower; SCHED_FIFO if PRIORITY is given (one less for each next thread)",
         build: periodic::cyclictest,
     },
+    Model {
+        name: "stress-ng",
+        usage: "stress-ng --pipe N [--pipe-data-size BYTES] [--timeout SECONDS]",
+        what: "N pairs of a writer and a reader of messages of BYTES (512), over pipes that hold 16 of them (O_DIRECT), for 10 s",
+        build: messages::stress_ng,
+    },
 ];
 
 /// What is wrong with a benchmark's command line.

@@ -15,6 +15,9 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// A kernel, and whose it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Release {
+    /// Debian 11's: CFS that balances by kind of imbalance
+    #[value(name = "5.10")]
+    Bullseye,
     /// Debian 12's: CFS
     #[value(name = "6.1")]
     Bookworm,
@@ -30,14 +33,19 @@ pub(crate) enum Release {
     /// Debian 13's backports: EEVDF with slices that a timer ends
     #[value(name = "7.1")]
     Backports7_1,
+    /// Debian unstable's: EEVDF that keeps the threads of a process in one cache
+    #[value(name = "7.2")]
+    Sid7_2,
 }
 
 impl Release {
     const fn suite(self) -> &'static str {
         match self {
+            Self::Bullseye => "bullseye",
             Self::Bookworm => "bookworm",
             Self::Trixie => "trixie",
             Self::Backports6_18 | Self::Backports7_0 | Self::Backports7_1 => "trixie-backports",
+            Self::Sid7_2 => "sid",
         }
     }
 
@@ -48,11 +56,13 @@ impl Release {
 
     const fn version(self) -> &'static str {
         match self {
+            Self::Bullseye => "5.10.",
             Self::Bookworm => "6.1.",
             Self::Trixie => "6.12.",
             Self::Backports6_18 => "6.18.",
             Self::Backports7_0 => "7.0.",
             Self::Backports7_1 => "7.1.",
+            Self::Sid7_2 => "7.2.",
         }
     }
 }
@@ -60,7 +70,7 @@ impl Release {
 /// The newest kernel of a release, unpacked below `work`: the image itself.
 pub(crate) fn kernel(release: Release, work: &Path) -> miette::Result<PathBuf> {
     let folder = work.join(release.folder());
-    if let Some(image) = image(&folder.join("boot")) {
+    if let Some(image) = image(&folder) {
         return Ok(image);
     }
     let apt = Apt::new(release, work)?;
@@ -82,7 +92,7 @@ pub(crate) fn kernel(release: Release, work: &Path) -> miette::Result<PathBuf> {
     let fetched = entries(&apt.folder)?.into_iter().find(|path| path.extension().is_some_and(|kind| kind == "deb"));
     let package = fetched.ok_or_else(|| miette!("apt-get has downloaded no {newest}"))?;
     output(command("dpkg-deb", ["-x".as_ref(), package.as_os_str(), folder.as_os_str()]), "dpkg")?;
-    image(&folder.join("boot")).ok_or_else(|| miette!("there is no kernel in {}", package.display()))
+    image(&folder).ok_or_else(|| miette!("there is no kernel in {}", package.display()))
 }
 
 fn entries(folder: &Path) -> miette::Result<Vec<PathBuf>> {
@@ -91,9 +101,30 @@ fn entries(folder: &Path) -> miette::Result<Vec<PathBuf>> {
     entries.into_diagnostic().wrap_err_with(|| format!("cannot read {}", folder.display()))
 }
 
-fn image(boot: &Path) -> Option<PathBuf> {
+/// The kernel of an unpacked package: `boot/vmlinuz-VERSION`, and since 7.2 `usr/lib/modules/VERSION/vmlinuz`.
+fn image(folder: &Path) -> Option<PathBuf> {
     let is_image = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz-"));
-    entries(boot).ok()?.into_iter().find(is_image)
+    let in_boot = entries(&folder.join("boot")).ok().and_then(|paths| paths.into_iter().find(is_image));
+    let beside_modules = || {
+        let versions = entries(&folder.join("usr/lib/modules")).ok()?;
+        versions.into_iter().map(|version| version.join("vmlinuz")).find(|image| image.is_file())
+    };
+    in_boot.or_else(beside_modules)
+}
+
+/// The name of a kernel by its image: its version.
+pub(crate) fn version_of(image: &Path) -> String {
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    match name(image).strip_prefix("vmlinuz-") {
+        Some(version) => version.to_owned(),
+        None => image.parent().map(name).unwrap_or_default(),
+    }
+}
+
+/// The configuration of a kernel, if its package has it.
+pub(crate) fn config_of(image: &Path) -> Option<PathBuf> {
+    let config = image.parent()?.join(format!("config-{}", version_of(image)));
+    config.is_file().then_some(config)
 }
 
 /// The one with the greatest numbers in its name, of those for clouds.
@@ -120,8 +151,8 @@ impl Apt {
             format!("deb [signed-by={KEYRING}] http://deb.debian.org/{archive} {suite} main\n")
         };
         let mut sources = line("debian", suite);
-        // What is backported has no security archive of its own.
-        if !suite.ends_with("-backports") {
+        // Backports and sid have no security archive.
+        if !suite.ends_with("-backports") && suite != "sid" {
             sources += &line("debian-security", &format!("{suite}-security"));
         }
         fs::write(this.folder.join("sources.list"), sources).into_diagnostic().wrap_err("cannot write sources.list")?;
@@ -149,6 +180,25 @@ impl Apt {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kernels_are_found_where_their_packages_have_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let put = |path: &str| {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, "").unwrap();
+            path
+        };
+        assert_eq!(image(folder.path()), None);
+        let new = put("usr/lib/modules/7.2.13+deb14-cloud-amd64/vmlinuz");
+        assert_eq!(image(folder.path()), Some(new.clone()));
+        assert_eq!((version_of(&new).as_str(), config_of(&new)), ("7.2.13+deb14-cloud-amd64", None));
+        let old = put("boot/vmlinuz-5.10.0-46-cloud-amd64");
+        let config = put("boot/config-5.10.0-46-cloud-amd64");
+        assert_eq!(image(folder.path()), Some(old.clone()));
+        assert_eq!((version_of(&old).as_str(), config_of(&old)), ("5.10.0-46-cloud-amd64", Some(config)));
+    }
 
     #[test]
     fn the_newest_is_the_one_with_the_greatest_numbers() {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use miette::{IntoDiagnostic, WrapErr, miette};
 
+use super::debian::config_of;
 use crate::command::{command, output};
 
 /// What to run in there.
@@ -21,7 +22,7 @@ pub(crate) struct Suite<'a> {
 pub(crate) const DONE: &str = "xtask: done";
 
 /// Makes the archive below `work`.
-pub(crate) fn make(work: &Path, vruntime: &Path, suite: &Suite<'_>) -> miette::Result<PathBuf> {
+pub(crate) fn make(work: &Path, vruntime: &Path, kernel: &Path, suite: &Suite<'_>) -> miette::Result<PathBuf> {
     let root = work.join("root");
     if root.exists() {
         fs::remove_dir_all(&root).into_diagnostic().wrap_err_with(|| format!("cannot remove {}", root.display()))?;
@@ -35,6 +36,11 @@ pub(crate) fn make(work: &Path, vruntime: &Path, suite: &Suite<'_>) -> miette::R
     copy(vruntime, &bin)?;
     // Debug information is most of it, and would be read through an emulated machine's decompressor.
     output(command("strip", ["--strip-all".as_ref(), bin.as_os_str()]), "binutils")?;
+    // Says the preemption model where neither debugfs nor the version does.
+    if let Some(config) = config_of(kernel) {
+        super::make(&root.join("boot"))?;
+        copy(&config, &root.join("boot").join(config.file_name().unwrap_or_default()))?;
+    }
     for library in libraries(vruntime)? {
         let inside = root.join(library.trim_start_matches('/'));
         super::make(inside.parent().unwrap_or(&root))?;

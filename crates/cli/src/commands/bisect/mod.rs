@@ -1,31 +1,65 @@
 //! `vruntime bisect`.
 
+mod report;
 mod search;
+mod settings;
+mod sides;
+
+use std::path::{Path, PathBuf};
 
 use miette::miette;
-use serde_json::{Value, json};
-use vruntime_report::{Figure, Results, fit_text, grid};
-use vruntime_sched::Kernel;
-use vruntime_sched::kernels::{Difference, nearest};
-use vruntime_sim::Config;
+use serde_json::json;
+use vruntime_report::{Figure, Results, fit_text};
+use vruntime_sched::kernels::nearest;
 
-use self::search::{Effect, Found, Ran, Runner, values};
+use self::report::Report;
+use self::search::{Between, Found, Seeds};
+use self::settings::Files;
+use self::sides::{Sides, Space, values};
+use super::compared_trace::{Traced, compared_trace};
+use super::html;
 use crate::args::Bisect;
 use crate::input::{self, Input};
+use crate::output_paths::OutputPaths;
 use crate::plan::{Plan, machine_words, plan};
-use crate::simulate::{self, Job};
-use crate::{Ended, error_place, output};
+use crate::trace_file::cgroups;
+use crate::{Ended, interrupt, output, simulate};
 
 pub(crate) fn bisect(bisect: &Bisect) -> miette::Result<Ended> {
-    if !input::is_workload(&bisect.file) {
-        let help =
-            "give an rt-app file, a scenario or an example; `vruntime trace workload` makes a scenario of a trace";
-        return Err(miette!(help = help, "{} is a trace", bisect.file.display()));
-    }
     let figure = bisect.metric.as_deref().map(figure).transpose()?;
-    let input = input::read(&bisect.file, bisect.duration, false)?;
+    places(bisect).check()?;
+    match &bisect.file {
+        None => between_files(bisect, figure),
+        Some(file) if input::is_workload(file) => {
+            let input = input::read(file, bisect.duration, false)?;
+            between_kernels(bisect, figure, &input, None)
+        }
+        Some(file) => {
+            let snapshot = bisect.cgroups.as_deref().map(cgroups).transpose()?;
+            let traced = compared_trace(file, bisect.recorded_kernel.as_deref(), snapshot.as_ref(), &bisect.model)?;
+            let Some((input, trace)) = traced else { return Ok(Ended::Interrupted) };
+            between_kernels(bisect, figure, &input, Some(&trace))
+        }
+    }
+}
+
+/// What the command will write.
+fn places(bisect: &Bisect) -> OutputPaths {
+    let scenarios = [&bisect.from, &bisect.to].map(PathBuf::from);
+    let named = scenarios.iter().filter(|_| bisect.file.is_none());
+    let inputs: Vec<&PathBuf> = bisect.file.iter().chain(&bisect.cgroups).chain(named).collect();
+    OutputPaths::default().reads(inputs).file("--html", bisect.html.as_deref())
+}
+
+/// Two kernels under one workload.
+fn between_kernels(
+    bisect: &Bisect,
+    figure: Option<Figure>,
+    input: &Input,
+    trace: Option<&Traced>,
+) -> miette::Result<Ended> {
     let planned = |kernel: &str| {
-        let mut plan = plan(&input, Some(kernel), bisect.machine.as_deref(), &bisect.model)?;
+        let mut plan = plan(input, Some(kernel), bisect.machine.as_deref(), &bisect.model)?;
         plan.config.duration = bisect.duration;
         Ok::<Plan, miette::Report>(plan)
     };
@@ -34,32 +68,95 @@ pub(crate) fn bisect(bisect: &Bisect) -> miette::Result<Ended> {
         let help = "choose two kernels up to 2.6.23 of one policy, or two from 3.10 on";
         miette!(help = help, "nothing lies between Linux {} and Linux {}", bisect.from, bisect.to)
     })?;
-    let mut runs = Runs { input: &input, plan: &from, seeds: bisect.seeds, figure: None };
-    let mut ends = runs.run(&[from.config.kernel.clone(), to.config.kernel.clone()])?;
-    let (Some(mut last), Some(mut first)) = (ends.pop(), ends.pop()) else { return Ok(Ended::Interrupted) };
-    let Some(figure) = figure.or_else(|| Figure::standing_out(&first.results, &last.results)) else {
-        output::print(&format!(
-            "{}\n",
-            fit_text(&format!("nothing differs between {} and {}", bisect.from, bisect.to), "")
-        ));
+    let mut workload = input.workload.clone();
+    let mut notes = Vec::new();
+    if let Some(trace) = trace {
+        // Programs of a trace are fitted to the machine that they run on.
+        super::replay_input::tell_left_out(&vruntime_replay::fit(&mut workload, &from.config), &from.config);
+        let mut replayed = simulate::all(&[trace.job()]).into_iter();
+        if let Some(replayed) = replayed.next() {
+            notes.push(trace.check(&replayed?).summary());
+        }
+    }
+    notes.extend([&bisect.from, &bisect.to].into_iter().filter_map(|name| super::behaviours::unverified(name)));
+    let of = differences.len();
+    let space = Space::Kernels { workload: &workload, from: &from.config, to: &to.config, differences };
+    let what = format!("{} on {}, {} seeds", input.title(), machine_words(&from), bisect.seeds);
+    let sides = Sides { space, input, seeds: bisect.seeds, figure: None };
+    run(bisect, figure, sides, of, [&bisect.from, &bisect.to], &what, notes)
+}
+
+/// Two scenario files.
+fn between_files(bisect: &Bisect, figure: Option<Figure>) -> miette::Result<Ended> {
+    let is_file = |name: &str| Path::new(name).extension().is_some_and(|extension| extension == "toml");
+    if !is_file(&bisect.from) || !is_file(&bisect.to) {
+        let help = "name a workload or a trace before `--from KERNEL --to KERNEL`, or two scenarios: `--from A.toml --to B.toml`";
+        return Err(miette!(help = help, "there is no workload to run"));
+    }
+    let (input, files) = Files::read(bisect)?;
+    let (of, machine) = (files.len(), bisect.machine.as_deref());
+    let what = format!("{} and {}, {} seeds", bisect.from, bisect.to, bisect.seeds);
+    let what = machine.map_or(what.clone(), |machine| format!("{what}, on {machine}"));
+    let sides = Sides { space: Space::Files(files), input: &input, seeds: bisect.seeds, figure: None };
+    let short = [&bisect.from, &bisect.to].map(|name| html::short(Path::new(name)));
+    let names = if short[0] == short[1] { [bisect.from.clone(), bisect.to.clone()] } else { short };
+    run(bisect, figure, sides, of, [&names[0], &names[1]], &what, Vec::new())
+}
+
+/// Searches, and tells what was found.
+fn run(
+    bisect: &Bisect,
+    figure: Option<Figure>,
+    mut sides: Sides<'_>,
+    of: usize,
+    [from, to]: [&str; 2],
+    what: &str,
+    notes: Vec<String>,
+) -> miette::Result<Ended> {
+    let searched = searched(&mut sides, figure, of);
+    if interrupt::asked() {
+        return Ok(Ended::Interrupted);
+    }
+    let Some((figure, found)) = searched? else {
+        if bisect.json {
+            output::print_json(&json!({
+                "what": what, "metric": null, "seeds": bisect.seeds, "from": {"kernel": from}, "to": {"kernel": to},
+                "within_noise": true, "explained_by": [], "effects": [], "differences": of, "notes": notes,
+            }));
+        } else {
+            output::print(&format!("{}\n", fit_text(&format!("nothing differs between {from} and {to}"), "")));
+        }
         return Ok(Ended::Well);
+    };
+    let words = sides.space.words(from, to);
+    let what = what.to_owned();
+    let report = Report { from, to, what, figure: &figure, found: &found, words, seeds: bisect.seeds, notes };
+    // Prints the results before the error of a file that cannot be written.
+    let written = bisect.html.as_ref().map_or(Ok(()), |path| html::write(&report.page(), path));
+    if bisect.json {
+        output::print_json(&report.json());
+    } else {
+        output::print(&report.text());
+    }
+    written?;
+    Ok(Ended::Well)
+}
+
+/// Runs the ends, and searches. `None`: no figure differs.
+fn searched(sides: &mut Sides<'_>, figure: Option<Figure>, of: usize) -> miette::Result<Option<(Figure, Found)>> {
+    let ends = sides.space.ends();
+    let mut ends = sides.run(&ends, Seeds::All)?;
+    let (Some(mut last), Some(mut first)) = (ends.pop(), ends.pop()) else { return Ok(None) };
+    let Some(figure) = figure.or_else(|| Figure::standing_out(&first.results, &last.results)) else {
+        return Ok(None);
     };
     (first.values, last.values) = (values(&figure, &first.results), values(&figure, &last.results));
     if first.values.is_empty() || last.values.is_empty() {
         return Err(unknown_subject(&figure, &first.results));
     }
-    runs.figure = Some(figure.clone());
-    let found = search::search(&from.config.kernel, &to.config.kernel, &differences, &mut runs, (first, last))?;
-    if crate::interrupt::asked() {
-        return Ok(Ended::Interrupted);
-    }
-    if bisect.json {
-        output::print_json(&report_json(bisect, &figure, &found));
-    } else {
-        let what = format!("{} on {}, {} seeds", input.name, machine_words(&from), bisect.seeds);
-        output::print(&report(bisect, &what, &figure, &found, &to.config.kernel));
-    }
-    Ok(Ended::Well)
+    sides.figure = Some(figure.clone());
+    let found = search::search(sides, of, (first, last))?;
+    Ok(Some((figure, found)))
 }
 
 /// The figure of that name.
@@ -82,175 +179,4 @@ fn unknown_subject(figure: &Figure, runs: &[Results]) -> miette::Report {
     let groups = runs.first().map_or_else(Vec::new, |run| run.groups.iter().map(|group| group.path.as_str()).collect());
     let help = format!("classes are {}; groups are {}", classes.join(", "), groups.join(", "));
     miette!(help = help, "no run has {}", figure.name())
-}
-
-/// Runs a workload under kernels.
-struct Runs<'a> {
-    input: &'a Input,
-    plan: &'a Plan,
-    seeds: u16,
-    figure: Option<Figure>,
-}
-
-impl Runner for Runs<'_> {
-    type Error = miette::Report;
-
-    fn run(&mut self, kernels: &[Kernel]) -> miette::Result<Vec<Ran>> {
-        let first = self.plan.config.seed;
-        let seeds = || (0..self.seeds).map(|index| first.wrapping_add(u64::from(index)));
-        let config = |kernel: &Kernel, seed| Config { kernel: kernel.clone(), seed, ..self.plan.config.clone() };
-        let jobs: Vec<Job<'_>> = kernels
-            .iter()
-            .flat_map(|kernel| seeds().map(|seed| Job::new(&self.input.workload, config(kernel, seed), kernel.name)))
-            .collect();
-        let done =
-            simulate::all(&jobs).into_iter().map(|run| run.map_err(|failure| error_place::report(self.input, failure)));
-        let done = done.collect::<miette::Result<Vec<_>>>()?;
-        let of_kernels = done.chunks(usize::from(self.seeds)).map(|runs| {
-            let results: Vec<Results> = runs.iter().map(|run| run.results.clone()).collect();
-            let values = self.figure.as_ref().map_or_else(Vec::new, |figure| values(figure, &results));
-            // Of many combinations only the figure is wanted.
-            let results = if self.figure.is_some() { Vec::new() } else { results };
-            Ran { values, digests: runs.iter().map(|run| run.digest).collect(), results }
-        });
-        Ok(of_kernels.collect())
-    }
-}
-
-/// Parts of the whole, in percent.
-fn percent(part: f64, total: f64) -> f64 {
-    if total == 0.0 { 0.0 } else { 100.0 * part / total }
-}
-
-/// The differences by name: of behaviours the releases that have them, of features which kernel has them on.
-fn names(bisect: &Bisect, differences: &[Difference], to: &Kernel) -> String {
-    let names: Vec<String> = differences
-        .iter()
-        .map(|one| match one {
-            Difference::Feature(feature) if to.features.has(*feature) => {
-                format!("`{}` (on in {})", one.name(), bisect.to)
-            }
-            Difference::Feature(_) => format!("`{}` (on in {})", one.name(), bisect.from),
-            _ if one.releases().is_empty() => format!("`{}`", one.name()),
-            _ => format!("`{}` ({})", one.name(), one.releases()),
-        })
-        .collect();
-    names.join(" and ")
-}
-
-/// The answer, in sentences.
-fn answer(bisect: &Bisect, figure: &Figure, found: &Found, to: &Kernel) -> String {
-    let (total, noise) = (found.total(), found.noise());
-    let seeds = if bisect.seeds > 1 { format!(", seeds ± {}", figure.text(noise)) } else { String::new() };
-    let unit = if figure.unit().is_empty() { String::new() } else { format!(", {}", figure.unit()) };
-    let moved = format!(
-        "{}{unit}: {} under {}, {} under {}{seeds}.",
-        figure.phrase(),
-        figure.text(found.from.mean()),
-        bisect.from,
-        figure.text(found.to.mean()),
-        bisect.to
-    );
-    if total.abs() <= noise || !figure.matters(found.from.mean(), found.to.mean()) {
-        return format!("{moved} The difference is within the spread of the seeds, or too small to matter.");
-    }
-    if found.together.is_empty() {
-        return format!("{moved} No set of differences was found that explains it.");
-    }
-    let of = figure.text(total.abs());
-    let share = percent(found.joint, total).round();
-    let mut text = format!("{moved} {share} % of the {of} comes from {}.", names(bisect, &found.together, to));
-    let switches: Vec<String> = found.together.iter().filter_map(|one| switch(*one, to)).collect();
-    if !switches.is_empty() {
-        text.extend([" To undo it on a real kernel: ", &switches.join("; "), "."]);
-    }
-    let rest = total - found.joint;
-    if rest.abs() <= noise {
-        text.push_str(" The rest is within noise.");
-    } else {
-        text.extend([" The rest, ", &figure.text(rest), ", comes from the other differences together."]);
-    }
-    text
-}
-
-/// What switches a difference off on a real kernel of the second kind.
-fn switch(difference: Difference, to: &Kernel) -> Option<String> {
-    let on = match difference {
-        Difference::Feature(feature) => to.features.has(feature),
-        Difference::Behaviour(behaviour) => to.behaviours.has(behaviour),
-        _ => true,
-    };
-    Some(difference.switch(on))
-        .filter(|switch| !switch.is_empty() && (on || matches!(difference, Difference::Feature(_))))
-}
-
-fn report(bisect: &Bisect, what: &str, figure: &Figure, found: &Found, to: &Kernel) -> String {
-    let total = found.total();
-    let mut text = format!("{}\n\n{}\n\n", fit_text(what, ""), fit_text(&answer(bisect, figure, found, to), ""));
-    let moves = |effect: &&Effect| effect.alone != 0.0 || effect.left_out != 0.0;
-    let silent = found.effects.iter().filter(|effect| !moves(effect)).count();
-    let lines = found.effects.iter().filter(moves).map(|effect| {
-        let Effect { difference, alone, left_out, with } = effect;
-        let together = if found.together.contains(difference) { "yes" } else { "" };
-        let with = if with.is_empty() {
-            String::new()
-        } else {
-            format!("; with {}", with.iter().map(|one| one.name()).collect::<Vec<_>>().join(", "))
-        };
-        vec![
-            difference.name().to_owned(),
-            figure.text(*alone),
-            figure.text(*left_out),
-            format!("{} %", percent(effect.mean(), total).round() as i64),
-            together.to_owned(),
-            format!("{}{with}", difference.what()),
-        ]
-    });
-    let alone = format!("alone on {}", bisect.from);
-    let left_out = format!("lost without, {}", bisect.to);
-    let head = ["difference", alone.as_str(), left_out.as_str(), "share", "explains", "what it does"];
-    text.push_str(&grid(&head, 6, lines));
-    let counts = format!(
-        "{} of {} differences change events here, {silent} of these without moving the figure; {} combinations were run",
-        found.effects.len(),
-        found.of,
-        found.combinations
-    );
-    text.extend(["\n", &counts, "\n"]);
-    for name in [&bisect.from, &bisect.to] {
-        if let Some(note) = super::behaviours::unverified(name) {
-            text.extend([&fit_text(&note, ""), "\n"]);
-        }
-    }
-    text
-}
-
-fn report_json(bisect: &Bisect, figure: &Figure, found: &Found) -> Value {
-    let total = found.total();
-    let effects: Vec<Value> = found
-        .effects
-        .iter()
-        .map(|effect| {
-            json!({
-                "difference": effect.difference.name(),
-                "releases": effect.difference.releases(),
-                "alone": effect.alone,
-                "left_out": effect.left_out,
-                "share_percent": percent(effect.mean(), total),
-                "with": effect.with.iter().map(|one| one.name()).collect::<Vec<_>>(),
-            })
-        })
-        .collect();
-    json!({
-        "metric": figure.name(),
-        "from": {"kernel": bisect.from, "mean": found.from.mean(), "values": found.from.values},
-        "to": {"kernel": bisect.to, "mean": found.to.mean(), "values": found.to.values},
-        "noise": found.noise(),
-        "explained_by": found.together.iter().map(|one| one.name()).collect::<Vec<_>>(),
-        "explained": found.joint,
-        "explained_percent": percent(found.joint, total),
-        "effects": effects,
-        "differences": found.of,
-        "combinations": found.combinations,
-    })
 }

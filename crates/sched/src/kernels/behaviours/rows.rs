@@ -77,6 +77,9 @@ behaviours! {
         "let the highest cost of newly-idle balancing fade";
     NewidleRetries NEWIDLE_RETRIES: Balance "3.15".."" Remembered
         "pick again after a newly-idle balance that released the queue's lock";
+    // In force again from 4.18 to 5.3, and in RHEL 8.0's 4.18: 3.16 broke its test, 4.18 mended it, 5.4 removed it.
+    SlicesExpire LIMIT_SLICES_EXPIRE: Limits "3.2".."3.16" Read
+        "drop what a CPU has left of its group's quota once another period has begun";
     RootOverload ROOT_OVERLOAD: Balance "3.17".."" Remembered
         "skip newly-idle balancing while no CPU of the root domain has two tasks";
     KicksForCache NOHZ_KICK_FOR_BUSY_CACHE: Balance "3.13".."" Remembered

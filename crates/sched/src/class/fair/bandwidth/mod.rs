@@ -6,6 +6,9 @@
 //! and pays that first.
 //!
 //! What kernels do differently:
+//! - **3.10**, **3.12**, **4.18-el8**: what a CPU has left *expires*. A slice has the end of the period from which it
+//!   was drawn. A CPU that is charged after that end loses the rest if another period has begun. It gives nothing back to
+//!   the pool then. Each CPU keeps up to 1 ms, so many CPUs that use little lose a part of the quota in every period.
 //! - **6.1**: throttling dequeues the group's entity from its parent's queue, with all below. The clock of its load
 //!   averages stops. A queue that is throttled while empty counts as throttled time.
 //! - **6.6**, **6.12**: an empty queue does not count. The periods of groups have different phases.
@@ -19,6 +22,7 @@
 
 mod invariants;
 mod pool;
+mod slices;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -30,7 +34,6 @@ use super::entity::{CfsRq, ROOT, Se};
 use super::load::Attach;
 use super::{Discipline, Fair};
 use crate::event::{Event, Running};
-use crate::host::Timer;
 use crate::ids::GroupId;
 use crate::kernels::Behaviour;
 use crate::policy::{Dequeue, Enqueue};
@@ -48,6 +51,10 @@ pub(crate) struct Local {
     runtime_enabled: bool,
     /// What is left of the last slice; negative: owed.
     runtime_remaining: i64,
+    /// The period from which that was drawn, as the pool counts them.
+    period: u64,
+    /// When that period ends by this CPU's clock.
+    expires: u64,
     /// The group's own limit is used up.
     throttled: bool,
     /// Its entity is kept off the parent's queue for that (not since 6.18).
@@ -215,103 +222,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.class.limits
             && self.class.groups[group].cfs.in_throttled_hierarchy()
             && !shared.config.has(Behaviour::TaskThrottle)
-    }
-}
-
-/// Slices.
-impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    #[expect(
-        clippy::expect_used,
-        reason = "a queue whose group has a limit has a part of it, and nobody asks of others"
-    )]
-    fn local(&self, cfs: u32) -> &Local {
-        self.class.groups[cfs].cfs.bandwidth.as_ref().expect("asked only of queues that have it")
-    }
-
-    #[expect(clippy::expect_used, reason = "as `local`")]
-    fn local_mut(&mut self, cfs: u32) -> &mut Local {
-        self.class.groups[cfs].cfs.bandwidth.as_mut().expect("asked only of queues that have it")
-    }
-
-    /// Runs `with` on the pool of a group that has, or had, a limit.
-    #[expect(clippy::expect_used, reason = "a limit comes with its pool, which stays")]
-    fn pool<R>(&self, shared: &Shared<Fair<D, T>>, cfs: u32, with: impl FnOnce(&mut Pool) -> R) -> R {
-        let pool = shared.group(self.class.groups[cfs].id).pool().expect("a group with a limit has a pool");
-        with(&mut pool.lock())
-    }
-
-    /// `account_cfs_rq_runtime`.
-    fn account_runtime(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32, delta: u64) {
-        let local = self.local_mut(cfs);
-        if !local.runtime_enabled {
-            return;
-        }
-        local.runtime_remaining -= delta as i64;
-        if local.runtime_remaining > 0 || local.throttled {
-            return;
-        }
-        let slice = shared.config.tunables.cfs_bandwidth_slice_ns();
-        if !self.assign_runtime(shared, cfs, slice) && self.class.groups[cfs].cfs.curr.is_some() {
-            self.resched();
-        }
-    }
-
-    /// Draws on the pool until the CPU has `target`. True if it has anything now.
-    fn assign_runtime(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32, target: u64) -> bool {
-        let (now, remaining) = (self.clock.now(), self.local(cfs).runtime_remaining);
-        let (amount, arm) = self.pool(shared, cfs, |pool| pool.assign(remaining, target, now));
-        if let Some(at) = arm {
-            self.arm(Timer::GroupPeriod(self.class.groups[cfs].id), Some(at));
-        }
-        let local = self.local_mut(cfs);
-        local.runtime_remaining += amount as i64;
-        local.runtime_remaining > 0
-    }
-
-    /// `check_cfs_rq_runtime`.
-    fn check_runtime(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) -> bool {
-        let local = self.local(cfs);
-        // One that is throttled may be running all the same: the running task was moved here.
-        local.used_up() && (local.throttled || self.throttle(shared, cfs))
-    }
-
-    fn check_enqueue_throttle(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
-        let now = self.clock.now();
-        let local = self.local(cfs);
-        if local.runtime_enabled && !local.throttled && self.class.groups[cfs].cfs.curr.is_none() {
-            self.account_runtime(shared, cfs, 0);
-            if self.local(cfs).runtime_remaining <= 0 {
-                self.throttle(shared, cfs);
-            }
-        }
-        let pelt = self.clock.pelt();
-        let local = self.local_mut(cfs);
-        if shared.config.has(Behaviour::TaskThrottle) {
-            local.restart_pelt(pelt);
-        } else if shared.config.has(Behaviour::EmptyNotThrottled) && local.throttled {
-            local.throttled_clock.get_or_insert(now);
-        }
-    }
-
-    /// Returns the unused runtime of an empty queue to the pool (`return_cfs_rq_runtime`).
-    fn last_dequeued(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
-        if self.class.groups[cfs].cfs.nr_queued > 0 {
-            return;
-        }
-        let (now, pelt) = (self.clock.now(), self.clock.pelt());
-        let local = self.local_mut(cfs);
-        if shared.config.has(Behaviour::TaskThrottle) && local.throttle_count > 0 {
-            local.stop_pelt(pelt);
-        }
-        let slack = local.runtime_remaining - MIN_RUNTIME_NS;
-        if !local.runtime_enabled || slack <= 0 {
-            return;
-        }
-        local.runtime_remaining -= slack;
-        let slice = shared.config.tunables.cfs_bandwidth_slice_ns();
-        if let Some(at) = self.pool(shared, cfs, |pool| pool.give_back(slack as u64, slice, now)) {
-            self.arm(Timer::GroupSlack(self.class.groups[cfs].id), Some(at));
-        }
     }
 }
 
@@ -634,7 +544,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             return;
         }
         let remaining = self.local(slot).runtime_remaining;
-        let amount = self.pool(shared, slot, |pool| pool.pay(remaining));
+        let (amount, deadline) = self.pool(shared, slot, |pool| (pool.pay(remaining), pool.deadline()));
+        self.renew(slot, deadline);
         let local = self.local_mut(slot);
         local.runtime_remaining += amount as i64;
         if local.runtime_remaining > 0 {

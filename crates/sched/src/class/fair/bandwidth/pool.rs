@@ -156,6 +156,8 @@ pub(crate) struct Pool {
     phase: Option<u64>,
     /// When the period ends; while the timer does not run, what the beat of periods is counted from.
     expires: u64,
+    /// Number of times that a period has begun.
+    refills: u64,
     slack_started: bool,
     /// CPUs that wait for run time, in the order in which they came.
     waiting: Vec<CpuId>,
@@ -173,6 +175,7 @@ impl Pool {
             period_active: false,
             phase: Some(phase),
             expires: 0,
+            refills: 0,
             slack_started: false,
             waiting: Vec::new(),
             stat: BandwidthStat::default(),
@@ -193,6 +196,7 @@ impl Pool {
     /// `__refill_cfs_bandwidth_runtime`: a period begins. What was used beyond the quota in the last one.
     fn refill(&mut self) -> u64 {
         let Some(limit) = self.limit else { return 0 };
+        self.refills += 1;
         self.runtime = self.runtime.saturating_add(limit.quota);
         let burst = self.runtime_snap.saturating_sub(self.runtime);
         if burst > 0 {
@@ -211,6 +215,7 @@ impl Pool {
             return None;
         }
         self.period_active = true;
+        self.refills += 1;
         if let Some(phase) = self.phase.take() {
             self.expires = phase % limit.period;
         }
@@ -306,6 +311,11 @@ impl Pool {
     /// When the period timer must go off next, if it runs.
     pub(crate) fn next_period(&self) -> Option<u64> {
         self.period_active.then_some(self.expires)
+    }
+
+    /// Returns which period this is, and when it ends: what slices carry along where they expire.
+    pub(crate) fn deadline(&self) -> (u64, u64) {
+        (self.refills, self.expires)
     }
 
     /// Whether the period ends within `ns`.

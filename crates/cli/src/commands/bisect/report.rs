@@ -1,0 +1,268 @@
+//! What a bisection found: in sentences and a table, as JSON, and as a page.
+
+use serde_json::{Value, json};
+use vruntime_report::{Bar, Bars, Cell, DataTable, Figure, Kind, Page, TableGroup, fit_text, grid};
+
+use super::search::{Effect, Found};
+use super::sides::Words;
+
+/// What was found, and what it is of.
+pub(super) struct Report<'a> {
+    /// What the sides are called.
+    pub(super) from: &'a str,
+    pub(super) to: &'a str,
+    /// What was run: the input, the machine, the seeds.
+    pub(super) what: String,
+    pub(super) figure: &'a Figure,
+    pub(super) found: &'a Found,
+    /// The differences in words, by their numbers.
+    pub(super) words: Vec<Words>,
+    pub(super) seeds: u16,
+    /// What is not verified of the kernels, and what is to be known of a trace.
+    pub(super) notes: Vec<String>,
+}
+
+/// Parts of the whole, in percent.
+fn percent(part: f64, total: f64) -> f64 {
+    if total == 0.0 { 0.0 } else { 100.0 * part / total }
+}
+
+impl Report<'_> {
+    /// Differences by their names, with the releases that have them.
+    fn names(&self, differences: &[usize]) -> String {
+        let names = differences.iter().map(|&one| match &self.words[one] {
+            Words { name, releases, .. } if releases.is_empty() => format!("`{name}`"),
+            Words { name, releases, .. } => format!("`{name}` ({releases})"),
+        });
+        names.collect::<Vec<_>>().join(" and ")
+    }
+
+    /// Whether the figure differs by more than what seeds move.
+    fn differs(&self) -> bool {
+        let found = self.found;
+        found.total().abs() > found.noise() && self.figure.matters(found.from.mean(), found.to.mean())
+    }
+
+    /// The answer, in sentences.
+    fn answer(&self) -> String {
+        let Self { from, to, figure, found, .. } = self;
+        let (total, noise) = (found.total(), found.noise());
+        let seeds = if self.seeds > 1 { format!(", seeds ± {}", figure.text(noise)) } else { String::new() };
+        let unit = if figure.unit().is_empty() { String::new() } else { format!(", {}", figure.unit()) };
+        let moved = format!(
+            "{}{unit}: {} under {from}, {} under {to}{seeds}.",
+            figure.phrase(),
+            figure.text(found.from.mean()),
+            figure.text(found.to.mean()),
+        );
+        if !self.differs() {
+            return format!("{moved} The difference is within what seeds move, or too small to matter.");
+        }
+        if found.together.is_empty() {
+            return format!("{moved} No set of differences was found that explains it.");
+        }
+        let of = figure.text(total.abs());
+        let share = percent(found.joint, total).round();
+        let mut text = format!("{moved} {share} % of the {of} comes from {}.", self.names(&found.together));
+        let switches: Vec<&str> = found.together.iter().map(|&one| self.words[one].switch.as_str()).collect();
+        let switches: Vec<&str> = switches.into_iter().filter(|switch| !switch.is_empty()).collect();
+        if !switches.is_empty() {
+            text.extend([" To undo it on a real kernel: ", &switches.join("; "), "."]);
+        }
+        let rest = total - found.joint;
+        if rest.abs() <= noise {
+            text.push_str(" The rest is within noise.");
+        } else {
+            text.extend([" The rest, ", &figure.text(rest), ", comes from the other differences together."]);
+        }
+        text
+    }
+
+    /// How much was run.
+    fn counts(&self) -> String {
+        let found = self.found;
+        let silent = found.effects.iter().filter(|effect| !effect.moves()).count();
+        format!(
+            "{} of {} differences change events here, {silent} of these without moving the figure; {} combinations were run",
+            found.effects.len(),
+            found.of,
+            found.combinations
+        )
+    }
+
+    fn heads(&self) -> [String; 2] {
+        [format!("alone on {}", self.from), format!("lost without, {}", self.to)]
+    }
+
+    /// An effect as people read it; a dash where the difference changes no event.
+    fn by(&self, by: Option<f64>) -> String {
+        by.map_or_else(|| "-".to_owned(), |by| self.figure.text(by))
+    }
+
+    /// What a difference does, and what goes along with it.
+    fn what_of(&self, effect: &Effect) -> String {
+        let with: Vec<&str> = effect.with.iter().map(|&one| self.words[one].name.as_str()).collect();
+        let with = if with.is_empty() { String::new() } else { format!("; with {}", with.join(", ")) };
+        format!("{}{with}", self.words[effect.difference].what)
+    }
+
+    fn share(&self, effect: &Effect) -> i64 {
+        percent(effect.mean(), self.found.total()).round() as i64
+    }
+
+    fn explains(&self, effect: &Effect) -> &'static str {
+        if self.found.together.contains(&effect.difference) { "yes" } else { "" }
+    }
+
+    /// Effects that move the figure.
+    fn moving(&self) -> impl Iterator<Item = &Effect> {
+        self.found.effects.iter().filter(|effect| effect.moves())
+    }
+
+    /// What is printed.
+    pub(super) fn text(&self) -> String {
+        let mut text = format!("{}\n\n{}\n\n", fit_text(&self.what, ""), fit_text(&self.answer(), ""));
+        let lines = self.moving().map(|effect| {
+            vec![
+                self.words[effect.difference].name.clone(),
+                self.by(effect.alone),
+                self.by(effect.left_out),
+                format!("{} %", self.share(effect)),
+                self.explains(effect).to_owned(),
+                self.what_of(effect),
+            ]
+        });
+        let [alone, left_out] = self.heads();
+        let head = ["difference", alone.as_str(), left_out.as_str(), "share", "explains", "what it does"];
+        text.push_str(&grid(&head, 6, lines));
+        text.extend(["\n", &self.counts(), "\n"]);
+        for note in &self.notes {
+            text.extend([&fit_text(note, ""), "\n"]);
+        }
+        text
+    }
+
+    /// What `--json` prints.
+    pub(super) fn json(&self) -> Value {
+        let Self { from, to, figure, found, .. } = self;
+        let total = found.total();
+        let name = |one: &usize| self.words[*one].name.clone();
+        let names = |all: &[usize]| all.iter().map(name).collect::<Vec<String>>();
+        let effect = |effect: &Effect| {
+            let words = &self.words[effect.difference];
+            json!({
+                "difference": words.name,
+                "releases": words.releases,
+                "certainty": some(words.certainty),
+                "what": words.what,
+                "switch": some(&words.switch),
+                "alone": effect.alone.unwrap_or(0.0),
+                "left_out": effect.left_out.unwrap_or(0.0),
+                "share_percent": percent(effect.mean(), total),
+                "with": names(&effect.with),
+            })
+        };
+        let combinations = found.log.iter().map(|one| {
+            let (base, other) = if one.backward { (to, from) } else { (from, to) };
+            json!({ "on": base, "taken_of": other, "taken": names(&one.taken), "values": one.values })
+        });
+        json!({
+            "what": self.what,
+            "metric": figure.name(),
+            "unit": some(figure.unit()),
+            "seeds": self.seeds,
+            "from": {"kernel": from, "mean": found.from.mean(), "values": found.from.values},
+            "to": {"kernel": to, "mean": found.to.mean(), "values": found.to.values},
+            "answer": self.answer(),
+            "noise": found.noise(),
+            "within_noise": !self.differs(),
+            "explained_by": names(&found.together),
+            "explained": found.joint,
+            "explained_percent": percent(found.joint, total),
+            "effects": found.effects.iter().map(effect).collect::<Vec<Value>>(),
+            "differences": found.of,
+            "combinations": found.combinations,
+            "runs": combinations.collect::<Vec<Value>>(),
+            "notes": self.notes,
+        })
+    }
+
+    /// What `--html` writes.
+    pub(super) fn page(&self) -> Page {
+        let Self { from, to, figure, found, .. } = self;
+        let mut page = Page::new(format!("{from} to {to}: {}", figure.name()), self.what.as_str());
+        page.say(self.answer());
+        page.say(format!("{}.", self.counts()));
+        for note in &self.notes {
+            page.fold(note.as_str());
+        }
+        let total = found.total();
+        let bar = |name: String, by: f64| Bar {
+            name,
+            share: (by / total).abs(),
+            mark: None,
+            text: format!("{} ({} %)", figure.text(by), percent(by, total).round()),
+        };
+        let singles = self.moving().filter(|_| total != 0.0).take(24);
+        let mut rows: Vec<Bar> =
+            singles.map(|effect| bar(self.words[effect.difference].name.clone(), effect.mean())).collect();
+        if found.together.len() > 1 {
+            rows.insert(0, bar(format!("{} together", self.names(&found.together).replace('`', "")), found.joint));
+        }
+        page.bars(Bars {
+            title: "What moved the figure".to_owned(),
+            entry: "Effects".to_owned(),
+            sub: format!(
+                "The mean effect of each difference: alone on {from}, and lost without it in {to}. A negative part is against \
+                 the difference, {}.",
+                figure.text(total)
+            ),
+            label: String::new(),
+            rows,
+        });
+        page.tables(TableGroup {
+            title: "Differences".to_owned(),
+            sub: "Single effects. A dash: the difference changes no event.".to_owned(),
+            tables: vec![(String::new(), self.table())],
+        });
+        page
+    }
+
+    fn table(&self) -> DataTable {
+        let columns = [
+            ("difference", "difference", Kind::Text),
+            ("releases", "releases", Kind::Text),
+            ("certainty", "known", Kind::Text),
+            ("alone", "alone on the first", Kind::Measure),
+            ("left_out", "lost without, the second", Kind::Measure),
+            ("share", "share", Kind::Share),
+            ("explains", "explains", Kind::Text),
+            ("what", "what it does", Kind::Text),
+        ];
+        let mut table = DataTable::new("bisect", "What each difference does", &columns);
+        let measure = |by: Option<f64>| by.map_or(Cell::Nothing, |by| self.measure(by));
+        for effect in &self.found.effects {
+            let words = &self.words[effect.difference];
+            table.push(vec![
+                words.name.as_str().into(),
+                words.releases.as_str().into(),
+                words.certainty.into(),
+                measure(effect.alone),
+                measure(effect.left_out),
+                (percent(effect.mean(), self.found.total()) / 100.0).into(),
+                self.explains(effect).into(),
+                self.what_of(effect).into(),
+            ]);
+        }
+        table
+    }
+
+    fn measure(&self, by: f64) -> Cell {
+        Cell::Measure { value: by, unit: self.figure.unit(), text: self.figure.text(by) }
+    }
+}
+
+/// A field of JSON that may be empty.
+fn some(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
+}

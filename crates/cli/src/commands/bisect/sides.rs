@@ -1,0 +1,163 @@
+//! The two sides of a bisection: kernels under one workload, or two scenario files.
+
+use std::borrow::Cow;
+
+use vruntime_report::{Figure, Results};
+use vruntime_sched::Kernel;
+use vruntime_sched::kernels::Difference;
+use vruntime_sim::Config;
+use vruntime_workload::program::Workload;
+
+use super::search::{Between, Ran, Seeds};
+use super::settings::Files;
+use crate::input::Input;
+use crate::simulate::{self, Job};
+use crate::{error_place, interrupt};
+
+/// A difference in words.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Words {
+    /// Its name: a behaviour's, a feature's, a tunable's, or the path of a setting.
+    pub(super) name: String,
+    /// The releases that have it, or which side has it on; may be empty.
+    pub(super) releases: String,
+    /// What it does.
+    pub(super) what: String,
+    /// How the releases are known; empty if there are none.
+    pub(super) certainty: &'static str,
+    /// What switches it off on a real kernel of the second kind; may be empty.
+    pub(super) switch: String,
+}
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub(super) struct Variant<'a> {
+    pub(super) workload: Cow<'a, Workload>,
+    pub(super) config: Config,
+}
+
+/// What lies between the two sides.
+#[derive(Debug)]
+pub(super) enum Space<'a> {
+    /// Two kernels.
+    Kernels { workload: &'a Workload, from: &'a Config, to: &'a Config, differences: Vec<Difference> },
+    /// Two files.
+    Files(Files<'a>),
+}
+
+impl<'a> Space<'a> {
+    /// Returns the variants at the two ends.
+    pub(super) fn ends(&self) -> [Variant<'a>; 2] {
+        match self {
+            Self::Kernels { workload, from, to, .. } => {
+                [from, to].map(|config| Variant { workload: Cow::Borrowed(*workload), config: (*config).clone() })
+            }
+            Self::Files(files) => files.ends(),
+        }
+    }
+
+    /// Returns the differences in words. `from` and `to`: what the sides are called.
+    pub(super) fn words(&self, from: &str, to: &str) -> Vec<Words> {
+        match self {
+            Self::Kernels { to: last, differences, .. } => {
+                differences.iter().map(|one| of_difference(*one, &last.kernel, from, to)).collect()
+            }
+            Self::Files(files) => files.words(),
+        }
+    }
+}
+
+/// A difference of two kernels in words.
+fn of_difference(one: Difference, last: &Kernel, from: &str, to: &str) -> Words {
+    let on = match one {
+        Difference::Feature(feature) => last.features.has(feature),
+        Difference::Behaviour(behaviour) => last.behaviours.has(behaviour),
+        _ => true,
+    };
+    let releases = match one {
+        Difference::Feature(_) if on => format!("on in {to}"),
+        Difference::Feature(_) => format!("on in {from}"),
+        _ => one.releases(),
+    };
+    let certainty = match one {
+        Difference::Policy => vruntime_sched::kernels::Behaviour::Eevdf.row().certainty.name(),
+        Difference::Behaviour(behaviour) => behaviour.row().certainty.name(),
+        _ => "",
+    };
+    let switched = on || matches!(one, Difference::Feature(_));
+    let switch = if switched { one.switch(on) } else { String::new() };
+    Words { name: one.name().to_owned(), releases, what: one.what().to_owned(), certainty, switch }
+}
+
+/// Runs combinations.
+pub(super) struct Sides<'a> {
+    pub(super) space: Space<'a>,
+    /// Where errors are looked up.
+    pub(super) input: &'a Input,
+    pub(super) seeds: u16,
+    /// The figure, once it is known.
+    pub(super) figure: Option<Figure>,
+}
+
+impl<'a> Between for Sides<'a> {
+    type Variant = Variant<'a>;
+    type Error = miette::Report;
+
+    fn variant(&self, backward: bool, set: &[usize]) -> Option<(Variant<'a>, Vec<usize>)> {
+        match &self.space {
+            Space::Kernels { workload, from, to, differences } => {
+                let (base, other) = if backward { (to, from) } else { (from, to) };
+                let set: Vec<Difference> = set.iter().map(|&one| differences[one]).collect();
+                let (kernel, taken) = base.kernel.taking(&other.kernel, &set);
+                let number = |one: &Difference| differences.iter().position(|known| known == one);
+                let config = Config { kernel, ..(*base).clone() };
+                let taken = taken.iter().filter_map(number).collect();
+                Some((Variant { workload: Cow::Borrowed(*workload), config }, taken))
+            }
+            Space::Files(files) => files.variant(backward, set),
+        }
+    }
+
+    fn run(&mut self, variants: &[Variant<'a>], seeds: Seeds) -> miette::Result<Vec<Ran>> {
+        let seeds: Vec<u64> = match seeds {
+            Seeds::First => 0..1,
+            Seeds::Rest => 1..u64::from(self.seeds),
+            Seeds::All => 0..u64::from(self.seeds),
+        }
+        .collect();
+        if seeds.is_empty() || variants.is_empty() {
+            return Ok(vec![Ran { values: Vec::new(), digests: Vec::new(), results: Vec::new() }; variants.len()]);
+        }
+        let of_variant = |variant: &'_ Variant<'a>| {
+            let first = variant.config.seed;
+            seeds.iter().map(move |&index| first.wrapping_add(index)).collect::<Vec<u64>>()
+        };
+        let jobs: Vec<Job<'_>> = variants
+            .iter()
+            .flat_map(|variant| of_variant(variant).into_iter().map(move |seed| (variant, seed)))
+            .map(|(variant, seed)| {
+                let config = Config { seed, ..variant.config.clone() };
+                Job::new(&variant.workload, config, variant.config.kernel.name)
+            })
+            .collect();
+        let done =
+            simulate::all(&jobs).into_iter().map(|run| run.map_err(|failure| error_place::report(self.input, failure)));
+        let done = done.collect::<miette::Result<Vec<_>>>()?;
+        if interrupt::asked() {
+            return Err(miette::miette!("interrupted"));
+        }
+        let of_variants = done.chunks(seeds.len()).map(|runs| {
+            let results: Vec<Results> = runs.iter().map(|run| run.results.clone()).collect();
+            let values = self.figure.as_ref().map_or_else(Vec::new, |figure| values(figure, &results));
+            // Of many combinations only the figure is wanted.
+            let results = if self.figure.is_some() { Vec::new() } else { results };
+            Ran { values, digests: runs.iter().map(|run| run.digest).collect(), results }
+        });
+        Ok(of_variants.collect())
+    }
+}
+
+/// The values of a figure in some runs.
+pub(super) fn values(figure: &Figure, runs: &[Results]) -> Vec<f64> {
+    runs.iter().filter_map(|run| figure.value(run)).collect()
+}
