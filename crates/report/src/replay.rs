@@ -552,7 +552,7 @@ mod tests {
         assert!(some.contains("(small ones of one name together: 2.00 points, true)"), "{some}");
         assert!(
             some.contains(
-                "; 10 of 31 tasks that ran in the recording never get to run in the replay: trust a what-if only"
+                "; 10 of 31 tasks that ran in the recording never get to run in the replay: trust only changes"
             ),
             "{some}"
         );
