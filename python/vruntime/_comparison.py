@@ -138,7 +138,7 @@ class Comparison:
         return f"<vruntime.Comparison of {', '.join(self.variants)}: {len(self.cells)} cells>"
 
     def __str__(self) -> str:
-        alone = " (One seed: what of it is chance is not known; repeat=5 tells.)" if self.seeds == 1 else ""
+        alone = " (1 seed: the change can be chance; repeat=5, the default, shows the spread.)" if self.seeds == 1 else ""
         return self.stands_out + alone
 
     def _repr_html_(self) -> str:
@@ -169,7 +169,7 @@ def compare(
     kernel: str | Iterable[str] | None = None,
     machine: Machine | Iterable[Machine] | None = None,
     duration: Time | None = None,
-    repeat: int = 1,
+    repeat: int = 5,
     rules: Rules = None,
     seed: int | None = None,
     hz: int | None = None,

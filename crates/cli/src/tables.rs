@@ -44,6 +44,7 @@ const NAMES: [&str; 33] = [
     "replay_tasks",
     "runqueue",
     "runqueue_over_time",
+    "series",
     "tasks",
     "throttling",
     "timehist",

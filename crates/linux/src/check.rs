@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use vruntime_workload::program::{Op, Repeat, Task, Workload};
+use vruntime_workload::program::{Op, Phase, Repeat, Task, Workload};
 use vruntime_workload::{Severity, SourceMap};
 
 use crate::error::Error;
@@ -36,7 +36,10 @@ pub(crate) fn check(workload: &Workload, duration: Option<u64>, force: bool) -> 
         return Err(Error::Workload(error));
     }
     let endless =
-        |task: &Task| task.repeat == Repeat::Forever || task.phases.iter().any(|phase| phase.repeat == Repeat::Forever);
+        |task: &Task| {
+            let endless = |phase: &Phase| phase.repeat == Repeat::Forever || phase.ops.iter().any(Op::is_endless);
+            task.repeat == Repeat::Forever || task.phases.iter().any(endless)
+        };
     if duration.is_none() && workload.tasks.iter().any(endless) {
         return Err(Error::Endless);
     }

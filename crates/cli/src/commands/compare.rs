@@ -114,9 +114,10 @@ fn run(sides: &[Side<'_>], traces: &[Traced], rules: &Rules, compare: &Compare) 
         numbered.map(|(index, seed)| side.job(index == 0, seed, compare))
     });
     let jobs: Vec<Job<'_>> = of_sides.chain(traces.iter().map(Traced::job)).collect();
-    let runs = simulate::all(&jobs).into_iter().enumerate();
+    let repeat = usize::from(seeds.repeat);
+    let runs = simulate::all_by_seed(&jobs, sides.len(), repeat).into_iter().enumerate();
     let runs = runs.map(|(job, run)| {
-        run.map_err(|failure| match sides.get(job / usize::from(seeds.repeat)) {
+        run.map_err(|failure| match sides.get(job / repeat) {
             Some(side) if side.what_if => rules::report(rules, side.input, failure),
             Some(side) => located::report(side.input, failure),
             None => failure.into(),
@@ -299,6 +300,8 @@ impl<'a> Compared<'a> {
         if options.seeds.repeat > 1 {
             let seeds = of_seeds(self.runs(), options.seeds.repeat);
             lines.push(format!("{seeds}, ± half the spread, ~ change within the spread"));
+        } else {
+            lines.push("1 seed: a change can be chance; --repeat 5, the default, shows the spread".to_owned());
         }
         let table = if compare.all { comparison.whole_table() } else { comparison.table() };
         for check in checks {
@@ -381,6 +384,7 @@ fn sides<'a>(
             let mut plan = plan(input, kernel.as_deref(), machine, &compare.options.model)?;
             plan.config.duration = compare.options.duration;
             plan.config.strict = compare.options.strict;
+            plan.config.end_if_refused = compare.options.strict;
             let side = |workload, what_if: bool| Side {
                 input,
                 path,
@@ -414,6 +418,7 @@ fn sides<'a>(
         let mut plan = plan(only.input, kernel.as_deref(), compare.machine.first().map(String::as_str), &model)?;
         plan.config.duration = compare.options.duration;
         plan.config.strict = compare.options.strict;
+            plan.config.end_if_refused = compare.options.strict;
         only.what_if = true;
         let as_it_is = Side {
             input: only.input,

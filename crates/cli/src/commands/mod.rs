@@ -73,6 +73,9 @@ fn runs_json(name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> Valu
             if let Some(analyses) = &run.analyses {
                 fields.insert("analyses".to_owned(), analyses.json());
             }
+            if let Some(series) = &run.series {
+                fields.insert("series".to_owned(), series.table().json());
+            }
             fields.insert("interrupted".to_owned(), json!(run.outcome.interrupted));
         }
         json

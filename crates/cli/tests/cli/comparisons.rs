@@ -19,6 +19,19 @@ fn comparisons_tell_what_differs() {
     assert_eq!(files["variants"], serde_json::json!(["beat", "groups"]));
 }
 
+/// One seed cannot tell a change from chance.
+#[test]
+fn comparisons_run_five_seeds_unless_told_otherwise() {
+    let of = ["compare", "groups.toml", "--duration", "100ms"];
+    let several = json(&[&of[..], &["--json"]].concat());
+    assert_eq!(several["repeats"], 5);
+    let seeds: Vec<_> = several["runs"][1]["observed"].as_array().unwrap().iter().map(|run| run["seed"].clone()).collect();
+    assert_eq!(serde_json::json!(seeds), serde_json::json!([1, 2, 3, 4, 5]));
+    assert!(well(&of).contains("\nmean of 5 seeds, "));
+    let one = well(&[&of[..], &["--repeat", "1"]].concat());
+    assert!(one.contains("\n1 seed: a change can be chance; --repeat 5") && !one.contains(" ± "), "{one}");
+}
+
 #[test]
 fn a_comparison_leaves_a_folder_for_each_side() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! Counting semaphores, as glibc's: a post raises the count and wakes who waits longest; whoever is there first takes
 //! it.
 
-use vruntime_sched::Policy;
+use vruntime_sched::{Policy, Waker};
 use vruntime_sched::event::PrevState;
 use vruntime_trace::Sink;
 
@@ -30,6 +30,16 @@ impl Semaphore {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
+    /// A task comes to a post. Without a waiter, it does not enter the kernel.
+    pub(crate) fn come_to_post(&mut self, cpu: usize, task: u32, semaphore: u32) -> Flow {
+        let semaphore = &mut self.objects.semaphores[semaphore as usize];
+        let waited_for = !semaphore.waiters.is_empty();
+        if !waited_for {
+            semaphore.count += 1;
+        }
+        self.call_if(waited_for, cpu, task)
+    }
+
     pub(crate) fn post(&mut self, cpu: usize, semaphore: u32) {
         let this = &mut self.objects.semaphores[semaphore as usize];
         this.count += 1;
@@ -49,6 +59,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     fn wake_semaphore(&mut self, cpu: usize, semaphore: u32) {
         let waiters = self.objects.semaphores[semaphore as usize].waiters;
-        self.objects.semaphores[semaphore as usize].waiters = self.wake_up(cpu, waiters, 1, false);
+        self.objects.semaphores[semaphore as usize].waiters = self.wake_up(cpu, waiters, 1, Waker::Task);
     }
 }

@@ -59,7 +59,10 @@ fn check_task(finder: &mut Finder<'_>, class: &Class<'_>) {
 
 /// Whether a task that is started never comes to its end.
 pub(super) fn never_ends(task: &Task) -> bool {
-    happens(task.repeat) && (is_endless(task.repeat) || task.phases.iter().any(|phase| is_endless(phase.repeat)))
+    let endless = |phase: &Phase| {
+        is_endless(phase.repeat) || happens(phase.repeat) && phase.ops.iter().any(Op::is_endless)
+    };
+    happens(task.repeat) && (is_endless(task.repeat) || task.phases.iter().any(endless))
 }
 
 /// Whether some operation lets time pass: it works, sleeps, waits for another task, or asks something of the kernel or
