@@ -34,7 +34,7 @@ pub(crate) use self::record::Record;
 pub(crate) use self::replay::{Replay, Wakeups};
 pub(crate) use self::reproduce::{Reproduce, Which};
 pub(crate) use self::run::{Compare, Run};
-pub(crate) use self::shared::{Model, Options, Reports, Seeds, TableFormat, Tables};
+pub(crate) use self::shared::{Model, Options, Reports, Seeds, TableFormat, Tables, setting};
 pub(crate) use self::trace::{Trace, TraceAnalyse, TraceCommand, TraceConvert, TraceFormat, TraceInfo};
 
 /// Predicts how a workload would be scheduled by another Linux kernel or on another machine.
@@ -265,6 +265,11 @@ pub(crate) enum Command {
     /// Print the completions of a shell
     #[command(after_help = "For bash: vruntime completions bash > ~/.local/share/bash-completion/completions/vruntime")]
     Completions(Completions),
+    /// Write the man pages to a folder
+    #[command(hide = true)]
+    Man(Man),
+    /// Print the licences of vruntime and of the packages that it contains
+    Notices,
 }
 
 #[derive(Debug, Args)]
@@ -331,6 +336,13 @@ pub(crate) struct Completions {
     /// The shell
     #[arg(value_name = "SHELL")]
     pub(crate) shell: Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// The folder
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
 }
 
 /// Returns a parser of whole numbers in a range.

@@ -78,8 +78,8 @@ impl Objects {
     }
 }
 
-/// A word at which tasks spin. Its two words are, of a lock or a flag, the events that were posted and those that were
-/// taken; of a barrier, the tasks that have arrived and how often all had.
+/// What tasks spin at, in two words. A lock and a flag have the numbers of posted and of taken events. A barrier has the
+/// number of tasks that have arrived, and how often all had arrived.
 #[derive(Debug)]
 pub(crate) struct SpinWord {
     posted: Word,

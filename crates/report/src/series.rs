@@ -345,7 +345,7 @@ mod tests {
         assert!((0.9..=1.0).contains(&rows[1].pressure), "{:?}", rows[1]);
         assert!((rows[2].runnable - 0.4).abs() < 1e-9 && rows[2].pressure < 0.3, "{:?}", rows[2]);
         assert_eq!((rows[3].width, rows[3].runnable, rows[3].most_runnable), (2 * S, 0.0, 0));
-        // The first sample of the load averages comes after 5 s and 11 ticks.
+        // The first sample of the load averages is after 5 s and 11 ticks.
         assert_eq!(rows[0].load, LoadAvg::default());
         let after_one = calc_load(0, 1884, 2 * 2048, 1);
         assert_eq!(rows[1].load.0[0], after_one);

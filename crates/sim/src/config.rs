@@ -110,7 +110,7 @@ pub struct Config {
     /// What the kernel would ignore is refused ([`Error::TooOld`](crate::Error::TooOld)), not only noted.
     pub strict: bool,
     /// Whether the run ends with an error if the kernel refuses what a task asks for (`sched_setattr`). Otherwise the
-    /// task goes on as it was, as on a real kernel, and a note reports the refusal.
+    /// task stays as it was, as on a real kernel, and a note reports the refusal.
     pub end_if_refused: bool,
 }
 

@@ -1,13 +1,13 @@
-//! Requests that arrive from outside, as over a network: a device interrupts a CPU, and the handler adds an event to a
-//! wait queue and wakes a waiter. They arrive whether or not the tasks keep up, and wait in the queue meanwhile.
+//! Requests that arrive from outside, as over a network. A device interrupts a CPU. The handler adds an event to a wait
+//! queue and wakes a waiter. Requests arrive whether or not the tasks keep up, and wait in the queue meanwhile.
 //!
-//! The device has a queue for each CPU, and each request goes to one of them at random. The handler takes as long as a
+//! The device has a queue for each CPU, and puts each request into one of them at random. The handler takes as long as a
 //! timer's, and each wakeup is extra.
 
 use std::collections::BTreeMap;
 
 use vruntime_sched::event::OverheadKind;
-use vruntime_sched::{Policy, Waker};
+use vruntime_sched::Policy;
 use vruntime_trace::Sink;
 use vruntime_workload::program::{Arrivals, Requests, Workload};
 
@@ -15,7 +15,7 @@ use crate::cpu::NEVER;
 use crate::machine::Machine;
 use crate::rng::Rng;
 
-/// A request that found its CPU stopped by the host comes again after this time, nanoseconds.
+/// A request that found its CPU stopped by the host arrives again after this time, nanoseconds.
 const AGAIN_NS: u64 = 100_000;
 
 /// All requests of a workload.
@@ -56,7 +56,7 @@ impl Stream {
             return None;
         }
         let after = match &self.requests.arrivals {
-            // The first comes at the start.
+            // The first arrives at the start.
             Arrivals::Constant { period_ps } => u128::from(*period_ps) * u128::from(self.sent) / 1000,
             Arrivals::Poisson { period_ps } => {
                 self.last_ps += u128::from(self.rng.exponential(*period_ps));
@@ -85,7 +85,7 @@ impl Devices {
         Some(Box::new(this))
     }
 
-    /// The next request of a stream is on its way. Its interrupt comes `late`.
+    /// The next request of a stream is on its way. Its interrupt is `late`.
     fn send(&mut self, stream: usize, cpus: usize, late: u64) {
         let this = &mut self.streams[stream];
         let Some(due) = this.next() else { return };
@@ -100,7 +100,7 @@ impl Devices {
 
     /// How many requests have arrived of each stream by `now`, and which queue they are for.
     pub(crate) fn arrived(&self, now: u64) -> impl Iterator<Item = (usize, u64)> {
-        let coming = |stream| self.coming.values().filter(|it| it.stream == stream && it.due > now).count() as u64;
+        let coming = move |stream| self.coming.values().filter(|it| it.stream == stream && it.due > now).count() as u64;
         self.streams.iter().enumerate().map(move |(index, this)| (this.requests.queue, this.sent - coming(index)))
     }
 }

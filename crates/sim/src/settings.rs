@@ -1,6 +1,6 @@
 //! Attributes that tasks ask for: `sched_setattr`, `sched_setaffinity`, `cgroup.procs`.
 //!
-//! The kernel refuses some of them. As there, the task then goes on as it was, and a note has the reason and the error
+//! The kernel refuses some of them. As there, the task then stays as it was, and a note has the reason and the error
 //! number. With [`Config::end_if_refused`](crate::Config::end_if_refused) the run ends instead.
 
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let id = TaskId(task);
         let attributes = self.programs.settings[settings].clone();
         let group = attributes.group.map(|group| self.group(self.tasks[task as usize].template as usize, group));
-        // Where groups have real-time limits what is asked for as a whole is done in the order in which it can be.
+        // Where groups have real-time limits a task's attributes are set in the order in which they can be.
         let group_first =
             attributes.policy.is_some_and(|attr| attr.policy.is_rt()) && self.shared.config.rt_group_sched;
         if group_first {

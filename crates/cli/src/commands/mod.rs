@@ -33,7 +33,7 @@ pub(crate) use compare::compare;
 pub(crate) use diff::diff;
 pub(crate) use example::{example, init};
 pub(crate) use fidelity::fidelity;
-pub(crate) use info::{completions, kernels, machines};
+pub(crate) use info::{completions, kernels, machines, man, notices};
 #[cfg(target_os = "linux")]
 pub(crate) use real::real;
 #[cfg(target_os = "linux")]

@@ -21,7 +21,7 @@ fn comparisons_tell_what_differs() {
 
 /// One seed cannot tell a change from chance.
 #[test]
-fn comparisons_run_five_seeds_unless_told_otherwise() {
+fn comparisons_run_five_seeds_by_default() {
     let of = ["compare", "groups.toml", "--duration", "100ms"];
     let several = json(&[&of[..], &["--json"]].concat());
     assert_eq!(several["repeats"], 5);

@@ -30,7 +30,7 @@ impl Semaphore {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// A task comes to a post. Without a waiter, it does not enter the kernel.
+    /// A task begins a post. Without a waiter, it does not enter the kernel.
     pub(crate) fn come_to_post(&mut self, cpu: usize, task: u32, semaphore: u32) -> Flow {
         let semaphore = &mut self.objects.semaphores[semaphore as usize];
         let waited_for = !semaphore.waiters.is_empty();

@@ -2,8 +2,8 @@
 //!
 //! A waiting task keeps its CPU, as the scheduler cannot know that it does nothing useful. When another task posts an
 //! event, a waiter that has a CPU sees it after [`LINE_NS`], the time in which a cache line moves. A waiter that was
-//! preempted sees it when it runs again. Then another waiter may have taken the event, except with a fair lock: such a
-//! lock belongs to the first waiter, even while that one has no CPU. All of this happens in user mode.
+//! preempted sees it when it runs again. By then another waiter may have taken the event. A fair lock belongs to the
+//! first waiter, even while that one has no CPU. All of this happens in user mode.
 
 use vruntime_sched::Policy;
 use vruntime_trace::Sink;
@@ -53,7 +53,7 @@ const fn word_of(code: Code) -> Option<u32> {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// A task comes to a wait.
+    /// A task begins a wait.
     pub(crate) fn spin_wait(&mut self, cpu: usize, task: u32, spin: u32) -> Flow {
         if self.objects.spins[spin as usize].take() {
             return Flow::Done;
@@ -61,7 +61,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.spin_begins(cpu, task, spin)
     }
 
-    /// A task comes to a barrier.
+    /// A task arrives at a barrier.
     pub(crate) fn spin_barrier(&mut self, cpu: usize, task: u32, spin: u32) -> Flow {
         let word = &mut self.objects.spins[spin as usize];
         word.arrived += 1;

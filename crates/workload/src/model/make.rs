@@ -135,7 +135,9 @@ impl Build {
             Op::SemWait(done),
             Op::SemPost(tokens),
         ];
-        [("gcc", gcc), ("cc1", cc1), ("as", assembler)].map(|(name, ops)| self.process(name, kind, ops));
+        for (name, ops) in [("gcc", gcc), ("cc1", cc1), ("as", assembler)] {
+            self.process(name, kind, ops);
+        }
         first
     }
 }

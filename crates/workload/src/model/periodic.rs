@@ -36,7 +36,8 @@ pub(super) fn schbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
         let mut semaphore = |name: String| workload.semaphores.push(Semaphore { name, initial: 0 });
         semaphore(format!("bell-{messenger}"));
         for worker in 0..workers {
-            ["asked", "woken"].map(|what| semaphore(format!("{what}-{messenger}-{worker}")));
+            semaphore(format!("asked-{messenger}-{worker}"));
+            semaphore(format!("woken-{messenger}-{worker}"));
         }
         let (asked, woken) = (|worker: u64| bell + 1 + 2 * worker as usize, |worker: u64| bell + 2 + 2 * worker as usize);
         let mut ops = Vec::new();

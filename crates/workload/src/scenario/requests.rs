@@ -67,7 +67,7 @@ fn parse(
         }
         None if fields.get("queue").is_none() => {
             let help = "write queue = \"name\", the queue of a step { wait_event = \"name\", exclusive = true }";
-            fields.bad(span.clone(), "[[requests]] without a queue".to_owned(), "nobody receives these", help);
+            fields.bad(span.clone(), "[[requests]] without a queue".to_owned(), "no task receives these", help);
             None
         }
         None => None,
