@@ -222,6 +222,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         {
             // Nobody is born with a promise: it asks as it starts.
             let set = sched!(self, cpu).set_scheduler(TaskId(task), attr);
+            if set.is_err() {
+                let task = TaskId(task);
+                // Observers know it by what it was to be.
+                self.core.emit(cpu, &Event::SetPolicy { task, policy: SchedPolicy::Normal, rt_priority: 0 });
+            }
             self.refuse(task, set);
         }
     }

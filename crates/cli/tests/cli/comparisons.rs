@@ -81,3 +81,22 @@ fn a_feature_is_compared_with_the_default() {
     assert!(table.contains("base_slice_ns = 9000000: beat under Linux 6.12"), "{table}");
     assert!(table.contains(", preempt voluntary, "), "{table}");
 }
+
+/// One table with a column for each value, and charts on the page.
+#[test]
+fn values_of_a_rule_are_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let of = ["compare", "../../../../scenarios/limits/shop.toml", "--duration", "500ms", "--repeat", "2"];
+    let vary = ["--vary", "cgroup=/shop: max=500m,1,max"];
+    let table = well(&[&of[..], &vary, &["--html", page.to_str().unwrap()]].concat());
+    let head = table.lines().find(|line| line.starts_with("tasks ")).expect("a head");
+    assert_eq!(head.split_whitespace().collect::<Vec<_>>(), ["tasks", "max=500m", "max=1", "max=max"]);
+    assert_eq!(table.matches("\ntasks ").count(), 1, "{table}");
+    let html = fs::read_to_string(&page).unwrap();
+    assert!(html.contains("The mean over the seeds for each value."));
+    let both = json(&[&of[..], &["--vary", "kernel=6.1,6.12", "--vary", "machine=2,4", "--json"]].concat());
+    assert_eq!(both["variants"], serde_json::json!(["6.1, 2", "6.1, 4", "6.12, 2", "6.12, 4"]));
+    let told = fails(&[&of[..], &["--vary", "cgroup=/shop: max=1"]].concat());
+    assert!(told.contains("one value"), "{told}");
+}

@@ -192,7 +192,7 @@ fn semaphores(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
     for (index, class) in classes.iter().enumerate() {
         for (at, op) in class.ops() {
             match *op {
-                Op::SemPost(semaphore) => posted[semaphore] = true,
+                Op::SemPost(semaphore) | Op::SemMove { to: semaphore, .. } => posted[semaphore] = true,
                 Op::SemWait(semaphore) => waited[semaphore] = waited[semaphore].or(Some((index, at))),
                 _ => {}
             }
