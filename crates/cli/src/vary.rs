@@ -37,7 +37,8 @@ pub(crate) fn points(vary: &[String]) -> miette::Result<Vec<Point>> {
 impl Point {
     fn with(&self, other: &Self) -> Self {
         let join = |one: &[String], other: &[String]| [one, other].concat();
-        let label = if self.label.is_empty() { other.label.clone() } else { format!("{}, {}", self.label, other.label) };
+        let label =
+            if self.label.is_empty() { other.label.clone() } else { format!("{}, {}", self.label, other.label) };
         Self {
             label,
             rules: join(&self.rules, &other.rules),
@@ -107,19 +108,21 @@ mod tests {
         let rules: Vec<&str> = points.iter().map(|point| point.rules[0].as_str()).collect();
         assert_eq!(
             rules,
-            [
-                "cgroup=/pod: weight=50 max=250m",
-                "cgroup=/pod: weight=50 max=500m",
-                "cgroup=/pod: weight=50 max=max"
-            ]
+            ["cgroup=/pod: weight=50 max=250m", "cgroup=/pod: weight=50 max=500m", "cgroup=/pod: weight=50 max=max"]
         );
-        assert_eq!(labels(&["a: policy=other,deadline:2ms/10ms/10ms"]), ["policy=other", "policy=deadline:2ms/10ms/10ms"]);
+        assert_eq!(
+            labels(&["a: policy=other,deadline:2ms/10ms/10ms"]),
+            ["policy=other", "policy=deadline:2ms/10ms/10ms"]
+        );
         assert_eq!(labels(&["a: cpus=0-1|0,2-3"]), ["cpus=0-1", "cpus=0,2-3"]);
     }
 
     #[test]
     fn several_are_combined() {
-        assert_eq!(labels(&["kernel=6.1,6.12", "a: nice=0,5"]), ["6.1, nice=0", "6.1, nice=5", "6.12, nice=0", "6.12, nice=5"]);
+        assert_eq!(
+            labels(&["kernel=6.1,6.12", "a: nice=0,5"]),
+            ["6.1, nice=0", "6.1, nice=5", "6.12, nice=0", "6.12, nice=5"]
+        );
         assert_eq!(labels(&["machine=pack:1 core:2|pack:2 core:2"]), ["pack:1 core:2", "pack:2 core:2"]);
         assert_eq!(points(&["hz_like=1,2".to_owned()]).unwrap()[1].set, ["hz_like=2"]);
         assert!(points(&[]).unwrap().is_empty());

@@ -52,9 +52,7 @@ impl Objects {
                 .map(|this| Semaphore::new(&mut words, this.initial))
                 .collect::<io::Result<_>>()?,
             pipes: workload.pipes.iter().map(Pipe::of).collect::<io::Result<_>>()?,
-            spins: { workload.spins.iter() }
-                .map(|this| SpinWord::new(&mut words, this))
-                .collect::<io::Result<_>>()?,
+            spins: { workload.spins.iter() }.map(|this| SpinWord::new(&mut words, this)).collect::<io::Result<_>>()?,
             timers,
         })
     }

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use vruntime_sched::event::OverheadKind;
 use vruntime_sched::Policy;
+use vruntime_sched::event::OverheadKind;
 use vruntime_trace::Sink;
 use vruntime_workload::program::{Arrivals, Requests, Workload};
 

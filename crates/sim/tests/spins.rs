@@ -53,7 +53,7 @@ fn a_barrier_keeps_its_cpus() {
 fn a_preempted_task_keeps_the_others_spinning() {
     let sleeping = MEET.replace("{ spin_barrier = \"b\" }", "{ sleep = \"1us\" }");
     let [spinning, sleeping] = [MEET, &sleeping].map(|text| of(&run(text, "2", 1000).0, "slow").loops);
-    assert!(2 * spinning < sleeping, "{spinning} against {sleeping}");
+    assert!(3 * spinning < 2 * sleeping, "{spinning} against {sleeping}");
 }
 
 /// A task in a critical section that loses its CPU stops all others. A fair lock also stops them while the first waiter
@@ -89,7 +89,11 @@ fn a_task_that_spins_for_ever_is_reported() {
                 [[task]]\nname = \"never\"\nstart = \"10s\"\nsteps = [{ spin_barrier = \"b\" }, { run = \"1ms\" }]\n";
     let (results, outcome) = run(text, "2", 100);
     assert_eq!(of(&results, "meets").cpu_ns, 100 * MS);
-    assert!(outcome.notes.iter().any(|note| note.contains("`meets` waits for barrier `b` and spins")), "{:?}", outcome.notes);
+    assert!(
+        outcome.notes.iter().any(|note| note.contains("`meets` waits for barrier `b` and spins")),
+        "{:?}",
+        outcome.notes
+    );
 }
 
 const SERVE: &str = "[[task]]\nname = \"w\"\ninstance = 2\nsteps = [{ wait_event = \"q\", exclusive = true }, { run = \"1ms\" }]\n\
@@ -144,6 +148,6 @@ fn work_without_end_and_refusals() {
     let policies: Vec<_> = results.tasks.iter().map(|task| task.policy).collect();
     assert_eq!(policies[1..], [vruntime_sched::SchedPolicy::Deadline, vruntime_sched::SchedPolicy::Normal]);
     // A deadline task without work takes its whole budget.
-    assert!((890 * MS..=900 * MS).contains(&results.tasks[1].account.cpu_ns), "{}", results.tasks[1].account.cpu_ns);
+    assert!((890 * MS..=910 * MS).contains(&results.tasks[1].account.cpu_ns), "{}", results.tasks[1].account.cpu_ns);
     assert_eq!(results.tasks[0].account.loops, 0);
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::groups::GroupTree;
 use crate::names::{Interner, UniqueNames};
 use crate::place::SourceMap;
-use crate::scenario::OwnObjects;
 use crate::program::{Benchmark, Changed, Group, Op, Phase, Requests, Session, Settings, Task, Timer, Workload};
+use crate::scenario::OwnObjects;
 
 /// Where a workload goes when it is added to others.
 #[derive(Debug, Default)]
@@ -174,11 +174,8 @@ impl Merged {
 
     pub(crate) fn finish(self) -> (Workload, SourceMap) {
         let sessions = self.sessions.into_names().into_iter().map(|name| Session { name, nice: 0 });
-        let mut workload = Workload {
-            groups: self.groups.into_groups(),
-            sessions: sessions.collect(),
-            ..self.workload
-        };
+        let mut workload =
+            Workload { groups: self.groups.into_groups(), sessions: sessions.collect(), ..self.workload };
         // The scenario's own tasks came after all others, so that their numbers begin behind those of the others.
         let (pipes, spins) = self.own.into_objects();
         workload.wait_queues.extend(self.queues.into_names());

@@ -116,13 +116,15 @@ fn reached(metadata: &Value) -> Option<BTreeSet<Package>> {
 
 /// The files of a package that have its licences, by name.
 fn texts(folder: &Path) -> miette::Result<Vec<String>> {
-    let entries = fs::read_dir(folder).into_diagnostic().wrap_err_with(|| format!("cannot read {}", folder.display()))?;
+    let entries =
+        fs::read_dir(folder).into_diagnostic().wrap_err_with(|| format!("cannot read {}", folder.display()))?;
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     files.sort();
     let mut texts = Vec::new();
     for file in files {
         let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_ascii_uppercase();
-        let is_licence = ["LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE"].iter().any(|start| name.starts_with(start));
+        let is_licence =
+            ["LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE"].iter().any(|start| name.starts_with(start));
         if is_licence && file.is_file() {
             let bytes = fs::read(&file).into_diagnostic()?;
             // One text with other ends of lines is the same text.
@@ -145,7 +147,11 @@ fn notices(packages: &BTreeSet<Package>) -> miette::Result<String> {
     for package in &others {
         let Package { name, version, licence, repository, folder, .. } = package;
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{name} {version}: {licence}{}", if repository.is_empty() { String::new() } else { format!(" ({repository})") });
+        let _ = writeln!(
+            text,
+            "{name} {version}: {licence}{}",
+            if repository.is_empty() { String::new() } else { format!(" ({repository})") }
+        );
         for one in texts(folder)? {
             by_text.entry(one).or_default().push(name.clone());
         }

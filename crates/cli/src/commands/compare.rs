@@ -496,7 +496,7 @@ fn sides<'a>(
         let mut plan = plan(only.input, kernel.as_deref(), compare.machine.first().map(String::as_str), &model)?;
         plan.config.duration = compare.options.duration;
         plan.config.strict = compare.options.strict;
-            plan.config.end_if_refused = compare.options.strict;
+        plan.config.end_if_refused = compare.options.strict;
         only.what_if = true;
         let as_it_is = Side {
             input: only.input,

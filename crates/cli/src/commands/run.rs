@@ -3,8 +3,8 @@
 use miette::miette;
 use std::fmt::Write as _;
 use vruntime_report::{
-    AnalysisOptions, TimeSeries, counted, fit_text, proc_pid_sched, proc_schedstat, results_table, sched_debug, spread_data,
-    spread_table,
+    AnalysisOptions, TimeSeries, counted, fit_text, proc_pid_sched, proc_schedstat, results_table, sched_debug,
+    spread_data, spread_table,
 };
 use vruntime_workload::rtapp::Global;
 
@@ -131,7 +131,7 @@ fn leave_reports(run: &Run, name: &str, head: &str, runs: &[Done]) -> miette::Re
 
 /// So many rows of a table of an analysis are shown; JSON has all.
 const ANALYSED_ROWS: usize = 25;
-/// So many intervals of `--every` are shown; JSON has all.
+/// The most intervals of `--every` in the text. JSON has all.
 const SERIES_ROWS: usize = 100;
 /// So many benchmarks of a run print their lines; JSON has all.
 const BENCHMARKS: usize = 20;

@@ -267,7 +267,9 @@ impl Wakers {
                     | Op::Broadcast(condition)
                     | Op::Sync { condition, .. }
                     | Op::Resume { condition, .. } => this.conditions[condition] |= restless,
-                    Op::SemPost(semaphore) | Op::SemMove { to: semaphore, .. } => this.semaphores[semaphore] |= restless,
+                    Op::SemPost(semaphore) | Op::SemMove { to: semaphore, .. } => {
+                        this.semaphores[semaphore] |= restless
+                    }
                     Op::PipeRead { pipe, .. } => this.read[pipe] |= restless,
                     Op::PipeWrite { pipe, .. } => this.written[pipe] |= restless,
                     Op::Barrier(barrier) => this.barriers[barrier] &= restless,

@@ -5,8 +5,8 @@
 //! preempts him there, or is elsewhere before he has let go of it, waits again: recorded on a 6.18, a task of four on 2
 //! CPUs gave its CPU up 1.4 times a round.
 
-use vruntime_sched::{Policy, Waker};
 use vruntime_sched::event::PrevState;
+use vruntime_sched::{Policy, Waker};
 use vruntime_trace::Sink;
 
 use super::WaitQueue;

@@ -14,8 +14,8 @@
 
 use std::collections::VecDeque;
 
-use vruntime_sched::{Policy, Waker};
 use vruntime_sched::event::PrevState;
+use vruntime_sched::{Policy, Waker};
 use vruntime_trace::Sink;
 use vruntime_workload::program::Channel;
 

@@ -1,8 +1,8 @@
 //! Counting semaphores, as glibc's: a post raises the count and wakes who waits longest; whoever is there first takes
 //! it.
 
-use vruntime_sched::{Policy, Waker};
 use vruntime_sched::event::PrevState;
+use vruntime_sched::{Policy, Waker};
 use vruntime_trace::Sink;
 
 use super::WaitQueue;

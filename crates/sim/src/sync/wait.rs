@@ -9,9 +9,9 @@
 
 use std::collections::VecDeque;
 
-use vruntime_sched::{Policy, Waker};
 use vruntime_sched::event::{Event, PrevState};
 use vruntime_sched::ids::TaskId;
+use vruntime_sched::{Policy, Waker};
 use vruntime_trace::Sink;
 use vruntime_workload::program::WaitMode;
 

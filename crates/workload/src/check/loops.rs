@@ -59,9 +59,8 @@ fn check_task(finder: &mut Finder<'_>, class: &Class<'_>) {
 
 /// Whether a task that is started never comes to its end.
 pub(super) fn never_ends(task: &Task) -> bool {
-    let endless = |phase: &Phase| {
-        is_endless(phase.repeat) || happens(phase.repeat) && phase.ops.iter().any(Op::is_endless)
-    };
+    let endless =
+        |phase: &Phase| is_endless(phase.repeat) || happens(phase.repeat) && phase.ops.iter().any(Op::is_endless);
     happens(task.repeat) && (is_endless(task.repeat) || task.phases.iter().any(endless))
 }
 

@@ -77,7 +77,8 @@ impl Build {
     /// Adds the processes of a file; returns the first.
     fn recipe(&mut self, kind: usize, tokens: usize) -> usize {
         let percent = SIZES[kind % SIZES.len()];
-        let (compiled, done) = (self.semaphore(format!("compiled-{kind}"), 0), self.semaphore(format!("done-{kind}"), 0));
+        let (compiled, done) =
+            (self.semaphore(format!("compiled-{kind}"), 0), self.semaphore(format!("done-{kind}"), 0));
         self.workload.pipes.push(Pipe { name: format!("assembly-{kind}"), capacity: PIPE, kind: Channel::Pipe });
         let pipe = self.workload.pipes.len() - 1;
         let messages = (ASSEMBLY * percent / 100).max(1);
@@ -147,7 +148,7 @@ fn source(kind: usize) -> Op {
     Op::Device { time: (2 + 3 * (kind as u64 % 3)) * MS }
 }
 
-/// A process that is there once somebody forks it.
+/// A process that another process forks.
 fn child(name: &str, kind: usize, ops: Vec<Op>) -> Task {
     Task { start: None, ..task(name, Some(kind as u64), &program(ops, Repeat::Times(1))) }
 }

@@ -39,7 +39,8 @@ pub(super) fn schbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
             semaphore(format!("asked-{messenger}-{worker}"));
             semaphore(format!("woken-{messenger}-{worker}"));
         }
-        let (asked, woken) = (|worker: u64| bell + 1 + 2 * worker as usize, |worker: u64| bell + 2 + 2 * worker as usize);
+        let (asked, woken) =
+            (|worker: u64| bell + 1 + 2 * worker as usize, |worker: u64| bell + 2 + 2 * worker as usize);
         let mut ops = Vec::new();
         if let Some(rate) = rate {
             let batch = BATCH * messengers * S / rate;

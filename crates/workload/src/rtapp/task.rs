@@ -92,7 +92,7 @@ impl Reader<'_> {
 
         let (repeat, phases) = if contents.phases.is_empty() {
             if contents.steps.is_empty() && matches!(policy, Policy::Deadline { .. }) {
-                // It only takes its budget: rt-app's loop goes round without a system call.
+                // It only takes its budget: rt-app's loop makes no system call.
                 contents.steps.push(Step::Op(Op::Run { work: Op::ENDLESS }));
                 contents.spans.push(member.key_span.clone());
             }

@@ -251,9 +251,10 @@ pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_
         merged.own.check(&mut problems);
     }
     let requests = requests::parse_all(&mut problems, requests, loader, &mut merged.queues)?;
-    merged.workload.requests.extend(
-        requests.into_iter().map(|requests| Requests { queue: requests.queue + other_queues, ..requests }),
-    );
+    merged
+        .workload
+        .requests
+        .extend(requests.into_iter().map(|requests| Requests { queue: requests.queue + other_queues, ..requests }));
     let hotplug = hotplug::parse_all(&mut problems, hotplug);
     let duration = scenario.workload.duration;
     (scenario.workload, scenario.places) = merged.finish();

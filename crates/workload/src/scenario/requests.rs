@@ -58,11 +58,18 @@ fn parse(
         Some((name, _)) if queues.names().iter().any(|known| known == name) => Some(queues.number(name)),
         Some((name, at)) => {
             let help = if queues.is_empty() {
-                format!("add a [[task]] with steps = [{{ wait_event = \"{name}\", exclusive = true }}, {{ run = \"1ms\" }}]")
+                format!(
+                    "add a [[task]] with steps = [{{ wait_event = \"{name}\", exclusive = true }}, {{ run = \"1ms\" }}]"
+                )
             } else {
                 did_you_mean(name, queues.names().iter().map(String::as_str))
             };
-            fields.bad(at, format!("no task waits for an event of `{name}`"), "expected the queue of a `wait_event`", help);
+            fields.bad(
+                at,
+                format!("no task waits for an event of `{name}`"),
+                "expected the queue of a `wait_event`",
+                help,
+            );
             None
         }
         None if fields.get("queue").is_none() => {
@@ -78,9 +85,11 @@ fn parse(
         fields.bad(span, format!("[[requests]] with {message}"), "expected one of them", help);
     }
     let arrivals = match (rate, file) {
-        (Some(rate), None) => rate_of(&mut fields, rate).zip(is_poisson(&mut fields, kind)).map(|(period_ps, poisson)| {
-            if poisson { Arrivals::Poisson { period_ps } } else { Arrivals::Constant { period_ps } }
-        }),
+        (Some(rate), None) => {
+            rate_of(&mut fields, rate).zip(is_poisson(&mut fields, kind)).map(|(period_ps, poisson)| {
+                if poisson { Arrivals::Poisson { period_ps } } else { Arrivals::Constant { period_ps } }
+            })
+        }
         (None, Some((path, at))) => {
             if let Some((_, at)) = kind {
                 let help = "the file has the times of all arrivals: remove `arrivals`";
@@ -152,7 +161,9 @@ fn times(
         let Some(time) = seconds(written).or_else(|| parse_duration(written).ok()) else {
             let span = start + line.len() - line.trim_start().len()..start + line.trim_end().len();
             let help = "each line has the time of one arrival: seconds such as 0.0125, or a time such as 12.5ms";
-            return Err(Error::new(&source, format!("`{written}` is no time")).at(span, "expected a time").with_help(help));
+            return Err(Error::new(&source, format!("`{written}` is no time"))
+                .at(span, "expected a time")
+                .with_help(help));
         };
         times.push(time);
         if times.len() > MOST_ARRIVALS {
