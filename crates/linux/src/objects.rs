@@ -76,8 +76,8 @@ impl Objects {
     }
 }
 
-/// What tasks spin at, in two words. A lock and a flag have the numbers of posted and of taken events. A barrier has the
-/// number of tasks that have arrived, and how often all had arrived.
+/// What tasks spin at, in two words. A lock and a flag have the numbers of posted and of taken events. A barrier has
+/// the number of tasks that have arrived, and how often all had arrived.
 #[derive(Debug)]
 pub(crate) struct SpinWord {
     posted: Word,

@@ -109,8 +109,8 @@ impl Comparison {
         self.tables(&self.differing())
     }
 
-    /// The table of a parameter's values: a row for each metric that changes, and a column for each variant. `all`: also
-    /// for those that do not change.
+    /// The table of a parameter's values: a row for each metric that changes, and a column for each variant. `all`:
+    /// also for metrics that do not change.
     pub fn values_table(&self, all: bool) -> String {
         let mut head = vec!["tasks", ""];
         head.extend(self.variants.iter().map(|variant| variant.label.as_str()));

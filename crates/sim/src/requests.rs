@@ -1,8 +1,8 @@
 //! Requests that arrive from outside, as over a network. A device interrupts a CPU. The handler adds an event to a wait
 //! queue and wakes a waiter. Requests arrive whether or not the tasks keep up, and wait in the queue meanwhile.
 //!
-//! The device has a queue for each CPU, and puts each request into one of them at random. The handler takes as long as a
-//! timer's, and each wakeup is extra.
+//! The device has a queue for each CPU, and puts each request into one of them at random. The handler takes as long as
+//! a timer's, and each wakeup is extra.
 
 use std::collections::BTreeMap;
 

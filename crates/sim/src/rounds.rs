@@ -1,9 +1,10 @@
 //! Response times, gathered only for an observer that wants them ([`Sink::wants_rounds`]).
 //!
 //! A *round* is what a task does between two waits. It is due when its timer or its sleep was due, or when another task
-//! or a device woke the task. A round that serves a request from outside is due when the request arrived. It is done when
-//! the task begins its next wait, or ends. Waits for a mutex, for a device and for room in a pipe belong to the round. A read of a pipe that finds bytes continues
-//! the round. Any other wait that finds what it waits for begins a round that is due at once.
+//! or a device woke the task. A round that serves a request from outside is due when the request arrived. It is done
+//! when the task begins its next wait, or ends. Waits for a mutex, for a device and for room in a pipe belong to the
+//! round. A read of a pipe that finds bytes continues the round. Any other wait that finds what it waits for begins a
+//! round that is due at once.
 
 use vruntime_sched::Policy;
 use vruntime_sched::ids::TaskId;
