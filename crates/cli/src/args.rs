@@ -118,7 +118,8 @@ pub(crate) enum Command {
         long_about = "Runs every combination of files, kernels and machines, and prints them side by side. A sentence says \
                       what stands out. Each combination runs with 5 seeds (--repeat). Rows have the mean over the seeds, half their \
                       spread (±), and the change from the first column. Rows within the spread, and changes too small to \
-                      matter, are left out; with --all, ~ marks them.\n\nA kernel can have features and tunables: 6.12+NO_RUN_TO_PARITY, 6.12+base_slice_ns=3000000.",
+                      matter, are left out; with --all, ~ marks them.\n\n\
+                      A kernel can have features and tunables: 6.12+NO_RUN_TO_PARITY, 6.12+base_slice_ns=3000000.",
         after_long_help = "Examples:\n  \
             vruntime compare web.json --kernel 6.1 --kernel 6.12\n  \
             vruntime compare web.json --kernel 6.12 --kernel 6.12+NO_RUN_TO_PARITY\n  \
