@@ -9,6 +9,8 @@
 #   make pgo     target/pgo/vruntime: the command, optimized by a profile of itself (needs rustup)
 #   make fuzz    the fuzzers, FUZZ_SECONDS each (default 60)
 #   make soak    random tests of the scheduler for SOAK_SECONDS (default 600), from SOAK_SEED on
+#   make deny    licences, sources and advisories of packages of others (installs cargo-deny)
+#   make dist    what a release contains, in target/dist/: command, wheel, man pages, completions, licences, bill of materials
 #   make doc     the API documentation, in target/doc/
 #   make site    the documentation as a site, in target/site/ (needs Python 3.9 or later with venv)
 #   make lint    formatting and clippy
@@ -21,7 +23,7 @@ export CARGO_TERM_COLOR ?= auto
 export CARGO_INCREMENTAL ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit loom bench wheel python-tools pgo fuzz fuzz-corpus soak doc site lint
+.PHONY: help setup demo test unit loom bench wheel python-tools pgo fuzz fuzz-corpus soak doc site lint deny dist package
 
 help:
 	@sed -n 's/^#   \(make .*\)/\1/p' Makefile
@@ -47,7 +49,7 @@ demo: setup
 		rm -rf $(DEMO)/deps $(DEMO)/build $(DEMO)/incremental $(DEMO)/.fingerprint; \
 	fi
 	@echo "Running the demo: a video player, a build and a web service on 8 CPUs, under Linux 6.1 and 6.12, with 5 seeds each"
-	@$(DEMO)/vruntime compare scenarios/demo/demo.toml --repeat 5 --out demo-out
+	@$(DEMO)/vruntime compare scenarios/demo/demo.toml --out demo-out
 
 test: setup lint doc unit loom fuzz-corpus
 
@@ -117,6 +119,34 @@ bench: setup
 wheel: setup
 	python3 -m venv target/maturin && target/maturin/bin/pip install --quiet --disable-pip-version-check 'maturin>=1.7,<2'
 	cd python && ../target/maturin/bin/maturin build --release --out ../target/wheels
+
+# The policy is deny.toml. Advisories are checked if their database can be fetched.
+deny: setup
+	@command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny
+	$(CARGO) deny check licenses bans sources
+	$(CARGO) deny check advisories || echo "no advisories: the database cannot be fetched, or it has a finding above"
+
+# Builds each crate from its package alone, as a user of crates.io would.
+package: setup
+	$(CARGO) package --workspace --allow-dirty
+
+# A release. Its archive has one folder with the command and all that belongs to it.
+DIST = $(CURDIR)/target/dist
+DIST_NAME = vruntime-$(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)-$(HOST)
+dist: wheel
+	$(CARGO) build --release -p vruntime
+	rm -rf $(DIST) && mkdir -p $(DIST)/$(DIST_NAME)/completions
+	cp target/release/vruntime README.md CHANGELOG.md SECURITY.md LICENSE-MIT LICENSE-APACHE $(DIST)/$(DIST_NAME)/
+	$(CARGO) xtask notices --check --sbom $(DIST)/$(DIST_NAME)/vruntime.cdx.json
+	cp crates/cli/THIRD-PARTY.txt $(DIST)/$(DIST_NAME)/
+	target/release/vruntime man $(DIST)/$(DIST_NAME)/man
+	for shell in bash zsh fish; do \
+		target/release/vruntime completions $$shell > $(DIST)/$(DIST_NAME)/completions/vruntime.$$shell || exit 1; \
+	done
+	tar -C $(DIST) --sort=name --owner=0 --group=0 --mtime='UTC 1980-01-01' -czf $(DIST)/$(DIST_NAME).tar.gz $(DIST_NAME)
+	cp target/wheels/vruntime-*.whl $(DIST)/
+	cd $(DIST) && sha256sum *.tar.gz *.whl > SHA256SUMS
+	@ls -l $(DIST)
 
 # Profile-guided: builds the command with counters, runs it, and builds it again with the counts. With `--target`, flags do not apply to
 # build scripts.

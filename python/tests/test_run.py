@@ -200,6 +200,7 @@ class Results(unittest.TestCase):
             ("group_switches", True): "--group-switches",
             ("target", "100ms"): "--target=100ms",
             ("threads_max", 9): "--threads-max=9",
+            ("every", "5s"): "--every=5s",
             ("detect", True): "--detect",
             ("analyse", ("latency", "runqueue")): "--analyse=latency,runqueue",
             ("out", pathlib.Path("o")): "--out=o",

@@ -137,7 +137,7 @@ class Comparison:
         return f"<vruntime.Comparison of {', '.join(self.variants)}: {len(self.cells)} cells>"
 
     def __str__(self) -> str:
-        alone = " (One seed: the change may be chance; repeat=5 shows the spread.)" if self.seeds == 1 else ""
+        alone = " (One seed: the change may be chance; repeat=5, the default, shows the spread.)" if self.seeds == 1 else ""
         return self.stands_out + alone
 
     def _repr_html_(self) -> str:
@@ -168,7 +168,7 @@ def compare(
     kernel: str | Iterable[str] | None = None,
     machine: Machine | Iterable[Machine] | None = None,
     duration: Time | None = None,
-    repeat: int = 1,
+    repeat: int = 5,
     rules: Rules = None,
     seed: int | None = None,
     hz: int | None = None,

@@ -48,6 +48,7 @@ def run(
     group_switches: bool = False,
     target: Time | None = None,
     threads_max: int | None = None,
+    every: Time | None = None,
     detect: bool = False,
     analyse: str | Iterable[str] | None = None,
     out: str | os.PathLike[str] | None = None,
@@ -80,6 +81,8 @@ def run(
     :param target: the response time to meet, as ``duration``: ``response_us.above_target`` of tasks and classes is the
         share of rounds above it.
     :param threads_max: the most tasks alive at a time beyond the workload's own.
+    :param every: the length of the intervals of a time series, as ``duration``: load averages, pressure, utilisation
+        and run queues are in ``result.seeds[0].json["series"]``.
     :param detect: whether to find CPUs that stay idle while tasks wait elsewhere: :attr:`Seed.detected`.
     :param analyse: analyses of the events, such as ``"latency"`` and ``"antagonists"``: :attr:`Seed.analyses`.
     :param out: a folder for traces (Perfetto, ftrace text) and results.
@@ -106,6 +109,7 @@ def _asked(workload: Workload, **options: Any) -> tuple[list[str], str | None]:
         machine=None if options["machine"] is None else machine_name(options["machine"]),
         duration=None if options["duration"] is None else time(options["duration"]),
         target=None if options["target"] is None else time(options["target"]),
+        every=None if options["every"] is None else time(options["every"]),
         analyse=",".join(texts(options["analyse"], "analyse")) or None,
         out=options["out"],
         html=options["html"],

@@ -34,7 +34,7 @@ pub(crate) use self::record::Record;
 pub(crate) use self::replay::{Replay, Wakeups};
 pub(crate) use self::reproduce::{Reproduce, Which};
 pub(crate) use self::run::{Compare, Run};
-pub(crate) use self::shared::{Model, Options, Reports, Seeds, TableFormat, Tables};
+pub(crate) use self::shared::{Model, Options, Reports, Seeds, TableFormat, Tables, setting};
 pub(crate) use self::trace::{Trace, TraceAnalyse, TraceCommand, TraceConvert, TraceFormat, TraceInfo};
 
 /// Predicts how a workload would be scheduled by another Linux kernel or on another machine.
@@ -56,7 +56,7 @@ pub(crate) use self::trace::{Trace, TraceAnalyse, TraceCommand, TraceConvert, Tr
         vruntime run web.json                              your own rt-app file, under 6.12 on 8 CPUs\n  \
         vruntime run web.json --kernel 6.1 --machine 'pack:2 core:4' --out out\n                                                     \
         and a trace for ui.perfetto.dev in out/\n  \
-        vruntime compare web.json --kernel 6.1 --kernel 6.12 --repeat 5\n                                                     \
+        vruntime compare web.json --kernel 6.1 --kernel 6.12\n                                                     \
         what changes beyond chance\n  \
         vruntime kernels                                   the supported kernels\n  \
         vruntime fidelity                                  the accuracy of the simulator\n  \
@@ -116,11 +116,12 @@ pub(crate) enum Command {
     /// Run workloads under several kernels or on several machines, and print what differs
     #[command(
         long_about = "Runs every combination of files, kernels and machines, and prints them side by side. A sentence says \
-                      what stands out. Rows have the mean over the repeats, half their spread (±), and the change from the \
-                      first column. Rows within the spread, and changes too small to matter, are left out; with --all, ~ marks \
-                      them.\n\nA kernel can have features and tunables: 6.12+NO_RUN_TO_PARITY, 6.12+base_slice_ns=3000000.",
+                      what stands out. Each combination runs with 5 seeds (--repeat). Rows have the mean over the seeds, half their \
+                      spread (±), and the change from the first column. Rows within the spread, and changes too small to \
+                      matter, are left out; with --all, ~ marks them.\n\n\
+                      A kernel can have features and tunables: 6.12+NO_RUN_TO_PARITY, 6.12+base_slice_ns=3000000.",
         after_long_help = "Examples:\n  \
-            vruntime compare web.json --kernel 6.1 --kernel 6.12 --repeat 5\n  \
+            vruntime compare web.json --kernel 6.1 --kernel 6.12\n  \
             vruntime compare web.json --kernel 6.12 --kernel 6.12+NO_RUN_TO_PARITY\n  \
             vruntime compare web.json --machine laptop --machine server\n  \
             vruntime compare shop.toml --map 'cgroup=/shop/batch: weight=10'\n  \
@@ -148,7 +149,7 @@ pub(crate) enum Command {
         after_long_help = "Examples:\n  \
             vruntime example\n  \
             vruntime run web\n  \
-            vruntime compare demo --repeat 5\n  \
+            vruntime compare demo\n  \
             vruntime example web > web.toml                    a copy to change"
     )]
     Example(ExampleOf),
@@ -269,6 +270,11 @@ pub(crate) enum Command {
     /// Print the completions of a shell
     #[command(after_help = "For bash: vruntime completions bash > ~/.local/share/bash-completion/completions/vruntime")]
     Completions(Completions),
+    /// Write the man pages to a folder
+    #[command(hide = true)]
+    Man(Man),
+    /// Print the licences of vruntime and of the packages that it contains
+    Notices,
 }
 
 #[derive(Debug, Args)]
@@ -335,6 +341,13 @@ pub(crate) struct Completions {
     /// The shell
     #[arg(value_name = "SHELL")]
     pub(crate) shell: Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// The folder
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
 }
 
 /// Returns a parser of whole numbers in a range.

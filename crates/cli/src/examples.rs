@@ -8,7 +8,7 @@ use include_dir::{Dir, include_dir};
 use vruntime_workload::nearest;
 
 /// Embedded from the repository, so that what the command carries and what the repository has are the same.
-static SCENARIOS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../scenarios");
+static SCENARIOS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/embedded/scenarios");
 
 /// A scenario by its name.
 #[derive(Debug, PartialEq, Eq)]

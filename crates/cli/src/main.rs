@@ -28,6 +28,7 @@ mod rules;
 mod simulate;
 mod tables;
 mod trace_file;
+mod vary;
 
 use std::process::ExitCode;
 
@@ -89,6 +90,8 @@ fn main() -> ExitCode {
         Command::Trace(trace) => commands::trace(trace),
         Command::Diff(diff) => commands::diff(diff),
         Command::Completions(completions) => commands::completions(completions),
+        Command::Man(man) => commands::man(man),
+        Command::Notices => commands::notices(),
     };
     match ended {
         Ok(Ended::Well) => ExitCode::SUCCESS,

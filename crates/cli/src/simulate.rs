@@ -12,7 +12,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use miette::{IntoDiagnostic, WrapErr};
 use vruntime_report::{
-    Analyses, AnalysisKind, AnalysisOptions, Collector, Detected, Detector, Results, SchedStat, counted,
+    Analyses, AnalysisKind, AnalysisOptions, Collector, Detected, Detector, Results, SchedStat, TimeSeries, counted,
 };
 #[cfg(feature = "quick-build")]
 use vruntime_sim::run_dyn as simulated;
@@ -46,6 +46,8 @@ pub(crate) struct Job<'a> {
     pub(crate) analyse: Option<(Vec<AnalysisKind>, AnalysisOptions)>,
     /// Whether to watch for the charts of a page.
     pub(crate) overview: bool,
+    /// The length of the intervals of a time series, nanoseconds, if one is wanted.
+    pub(crate) every: Option<u64>,
     /// The response time above which rounds are counted, nanoseconds.
     pub(crate) target: Option<u64>,
     /// Whether a note tells of shares that have not settled. A replay is as long as its recording, and its shares may
@@ -68,6 +70,7 @@ impl<'a> Job<'a> {
             detect: false,
             analyse: None,
             overview: false,
+            every: None,
             target: None,
             unsettled: false,
             kernel: kernel.to_owned(),
@@ -95,6 +98,8 @@ pub(crate) struct Done {
     pub(crate) stat: Option<SchedStat>,
     /// What the analyses found.
     pub(crate) analyses: Option<Arc<Analyses>>,
+    /// How it developed, if that was asked for.
+    pub(crate) series: Option<TimeSeries>,
     /// Why a trace or a log of it is not complete, if one is not.
     pub(crate) unwritten: Option<Arc<miette::Report>>,
 }
@@ -142,6 +147,17 @@ pub(crate) fn all(jobs: &[Job<'_>]) -> Vec<Result<Done, Failure>> {
     interrupt::all_finished();
     meter.bar.finish_and_clear();
     done
+}
+
+/// As [`all`], for jobs that are the seeds of one side, then those of the next, and so on. The sides of a seed run next
+/// to each other, so that Ctrl-C leaves whole seeds. Jobs behind those of the sides come last.
+pub(crate) fn all_by_seed(jobs: &[Job<'_>], sides: usize, seeds: usize) -> Vec<Result<Done, Failure>> {
+    let of_sides = (0..seeds).flat_map(|seed| (0..sides).map(move |side| side * seeds + seed));
+    let order: Vec<usize> = of_sides.chain(sides * seeds..jobs.len()).collect();
+    let ordered: Vec<Job<'_>> = order.iter().map(|&place| jobs[place].clone()).collect();
+    let mut runs: Vec<_> = order.into_iter().zip(all(&ordered)).collect();
+    runs.sort_by_key(|(place, _)| *place);
+    runs.into_iter().map(|(_, run)| run).collect()
 }
 
 /// Works on all jobs with as many threads as CPUs, and returns the results in order.
@@ -222,7 +238,11 @@ fn one_in<'scope>(
         (Digest::default(), job.config.debug_at.map(SchedStat::new)),
         Collector::new(cpus).with_target(job.target),
         log.transpose().map_err(Failure::Output)?,
-        (job.detect.then(Detector::new), job.analyse.as_ref().map(|(kinds, options)| watched(job, kinds, options))),
+        (
+            job.detect.then(Detector::new),
+            job.analyse.as_ref().map(|(kinds, options)| watched(job, kinds, options)),
+            job.every.map(|every| TimeSeries::new(every, cpus)),
+        ),
     );
     let wants = Wants::of(&watchers);
     let mut watchers = Observer::new(scope, watchers, spare).map_err(|error| no_thread(&error))?;
@@ -241,7 +261,7 @@ fn one_in<'scope>(
         if interrupt::asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let mut outcome = simulated(job.workload, &job.config, &mut sink, &mut watch).map_err(Failure::Refused)?;
-    let ((digest, stat), collector, log, (detector, analyses)) = watchers.end();
+    let ((digest, stat), collector, log, (detector, analyses, series)) = watchers.end();
     let (perfetto, ftrace) = (perfetto.map(Observer::end), ftrace.map(Observer::end));
     outcome.notes.extend(perfetto.as_ref().and_then(|writer| left_out(writer.omitted())));
     let written = perfetto.map_or(Ok(()), |writer| writer.finish_writing()?.keep());
@@ -256,6 +276,7 @@ fn one_in<'scope>(
         .err()
         .map(Arc::new);
     let results = collector.into_results();
+    outcome.notes.extend(series.as_ref().and_then(TimeSeries::note));
     outcome.notes.extend(results.unsettled_note().filter(|_| job.unsettled));
     let detected = detector.map(Detector::into_detected);
     let benchmarks = benchmarks::outputs(job.workload, &results, &job.config.machine.costs);
@@ -268,6 +289,7 @@ fn one_in<'scope>(
         seed: job.config.seed,
         stat,
         analyses: analyses.map(Arc::new),
+        series,
         unwritten,
     })
 }

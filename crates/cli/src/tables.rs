@@ -14,7 +14,7 @@ use crate::leftovers;
 use crate::output_file::OutputFile;
 
 /// The names of all tables that a command writes: before the run, they tell which files `--tables` may replace.
-const NAMES: [&str; 33] = [
+const NAMES: [&str; 34] = [
     "antagonists",
     "averages",
     "cells",
@@ -44,6 +44,7 @@ const NAMES: [&str; 33] = [
     "replay_tasks",
     "runqueue",
     "runqueue_over_time",
+    "series",
     "tasks",
     "throttling",
     "timehist",

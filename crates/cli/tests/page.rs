@@ -91,7 +91,7 @@ fn a_comparison_is_drawn_light_and_dark() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("page.html");
     let path = page.display().to_string();
-    well(&["compare", SCENARIO, "--duration", "1s", "--html", &path], "");
+    well(&["compare", SCENARIO, "--duration", "1s", "--repeat", "1", "--html", &path], "");
     let size = std::fs::metadata(&page).unwrap().len();
     assert!(size < 4_000_000, "{size} bytes");
     for dark in [false, true] {

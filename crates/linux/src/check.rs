@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use vruntime_workload::program::{Op, Repeat, Task, Workload};
+use vruntime_workload::program::{Op, Phase, Repeat, Task, Workload};
 use vruntime_workload::{Severity, SourceMap};
 
 use crate::error::Error;
@@ -35,8 +35,10 @@ pub(crate) fn check(workload: &Workload, duration: Option<u64>, force: bool) -> 
     if let Some(error) = found.into_iter().find(|error| error.severity() == Severity::Error) {
         return Err(Error::Workload(error));
     }
-    let endless =
-        |task: &Task| task.repeat == Repeat::Forever || task.phases.iter().any(|phase| phase.repeat == Repeat::Forever);
+    let endless = |task: &Task| {
+        let endless = |phase: &Phase| phase.repeat == Repeat::Forever || phase.ops.iter().any(Op::is_endless);
+        task.repeat == Repeat::Forever || task.phases.iter().any(endless)
+    };
     if duration.is_none() && workload.tasks.iter().any(endless) {
         return Err(Error::Endless);
     }

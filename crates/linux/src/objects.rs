@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::thread::futex::{self, Flags};
-use vruntime_workload::program::{Channel, Workload};
+use vruntime_workload::program::{Channel, Spin, Workload};
 
 use crate::sys;
 
@@ -24,6 +24,7 @@ pub(crate) struct Objects {
     pub(crate) barriers: Vec<Barrier>,
     pub(crate) semaphores: Vec<Semaphore>,
     pub(crate) pipes: Vec<Pipe>,
+    pub(crate) spins: Vec<SpinWord>,
     /// The next beat of each timer, once it has one; 0 before.
     pub(crate) timers: &'static [AtomicU64],
 }
@@ -33,8 +34,8 @@ impl Objects {
     pub(crate) fn new(workload: &Workload, across: bool) -> io::Result<Self> {
         let (mutexes, conditions) = (workload.mutexes.len(), workload.conditions.len());
         let (barriers, semaphores) = (workload.barriers.len(), workload.semaphores.len());
-        // A barrier has five words, a condition and a semaphore two.
-        let count = mutexes + 2 * conditions + 5 * barriers + 2 * semaphores;
+        // A barrier has five words, a condition, a semaphore and a spin word two.
+        let count = mutexes + 2 * conditions + 5 * barriers + 2 * semaphores + 2 * workload.spins.len();
         let (words, timers) = sys::shared_words(count, workload.timers.len())?;
         let mut words = Words { words: words.iter(), flags: if across { Flags::empty() } else { Flags::PRIVATE } };
         Ok(Self {
@@ -51,6 +52,7 @@ impl Objects {
                 .map(|this| Semaphore::new(&mut words, this.initial))
                 .collect::<io::Result<_>>()?,
             pipes: workload.pipes.iter().map(Pipe::of).collect::<io::Result<_>>()?,
+            spins: { workload.spins.iter() }.map(|this| SpinWord::new(&mut words, this)).collect::<io::Result<_>>()?,
             timers,
         })
     }
@@ -70,6 +72,74 @@ impl Objects {
         }
         for pipe in &self.pipes {
             pipe.stop();
+        }
+    }
+}
+
+/// What tasks spin at, in two words. A lock and a flag have the numbers of posted and of taken events. A barrier has
+/// the number of tasks that have arrived, and how often all had arrived.
+#[derive(Debug)]
+pub(crate) struct SpinWord {
+    posted: Word,
+    taken: Word,
+    /// Whether a waiter draws a number, and waits for the event with that number.
+    fair: bool,
+    parties: u32,
+}
+
+impl SpinWord {
+    fn new(words: &mut Words, spin: &Spin) -> io::Result<Self> {
+        let this = Self { posted: words.next()?, taken: words.next()?, fair: spin.fair, parties: spin.parties };
+        this.posted.store(spin.initial, Ordering::SeqCst);
+        Ok(this)
+    }
+
+    pub(crate) fn post(&self, events: u32) {
+        self.posted.fetch_add(events, Ordering::SeqCst);
+    }
+
+    /// Takes an event, and spins until there is one. `over`: the run is.
+    pub(crate) fn wait(&self, over: impl Fn() -> bool) -> Result<(), Stopped> {
+        if self.fair {
+            let number = self.taken.fetch_add(1, Ordering::SeqCst);
+            // Both wrap at the same number.
+            return spin_until(|| self.posted.load(Ordering::SeqCst).wrapping_sub(number).cast_signed() > 0, over);
+        }
+        spin_until(
+            || {
+                let taken = self.taken.load(Ordering::SeqCst);
+                let some = self.posted.load(Ordering::SeqCst) != taken;
+                let next = taken.wrapping_add(1);
+                some && self.taken.compare_exchange(taken, next, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+            },
+            over,
+        )
+    }
+
+    /// Meets the others.
+    pub(crate) fn meet(&self, over: impl Fn() -> bool) -> Result<(), Stopped> {
+        let round = self.taken.load(Ordering::SeqCst);
+        if self.posted.fetch_add(1, Ordering::SeqCst) + 1 >= self.parties {
+            self.posted.store(0, Ordering::SeqCst);
+            self.taken.fetch_add(1, Ordering::SeqCst);
+            return Ok(());
+        }
+        spin_until(|| self.taken.load(Ordering::SeqCst) != round, over)
+    }
+}
+
+/// Spins until `done`, and looks now and then whether the run is over.
+fn spin_until(done: impl Fn() -> bool, over: impl Fn() -> bool) -> Result<(), Stopped> {
+    const LOOKS: u32 = 1 << 10;
+    loop {
+        for _ in 0..LOOKS {
+            if done() {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        if over() {
+            return Err(Stopped);
         }
     }
 }
@@ -285,10 +355,15 @@ impl Semaphore {
         }
     }
 
+    /// Decrements it if it is above 0. Returns whether it was.
+    pub(crate) fn try_wait(&self) -> bool {
+        let take = |count: u32| count.checked_sub(1);
+        self.count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok()
+    }
+
     pub(crate) fn wait(&self, stop: &AtomicU32) -> Result<(), Stopped> {
         loop {
-            let take = |count: u32| count.checked_sub(1);
-            if self.count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok() {
+            if self.try_wait() {
                 return Ok(());
             }
             if is_over(stop) {

@@ -175,6 +175,12 @@ impl Running {
             Op::Barrier(barrier) => objects.barriers[barrier].wait(self.tid, stop)?,
             Op::SemPost(semaphore) => objects.semaphores[semaphore].post(),
             Op::SemWait(semaphore) => objects.semaphores[semaphore].wait(stop)?,
+            Op::SemMove { from, to } => {
+                if objects.semaphores[from].try_wait() {
+                    objects.semaphores[to].post();
+                }
+            }
+            Op::SemReset(semaphore) => while objects.semaphores[semaphore].try_wait() {},
             Op::PipeWrite { pipe, bytes } => {
                 self.message.resize(bytes as usize, 0);
                 objects.pipes[pipe].write(&self.message, stop)?;
@@ -183,6 +189,9 @@ impl Running {
                 self.message.resize(bytes as usize, 0);
                 objects.pipes[pipe].read(&mut self.message, stop)?;
             }
+            Op::SpinWait { spin, .. } => objects.spins[spin].wait(|| shared.over())?,
+            Op::SpinPost { spin, events } => objects.spins[spin].post(events),
+            Op::SpinBarrier(spin) => objects.spins[spin].meet(|| shared.over())?,
             Op::Mem { bytes } => self.touch("", bytes, 0)?,
             Op::Io { bytes } => self.write_out(bytes)?,
             Op::MemRun(ref run) => self.memrun(run)?,

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::data::{Cell, Column, DataTable, Kind};
+use crate::page::{Bar, Bars};
 use crate::results::Results;
 use crate::spread::{self, Spread};
 use crate::table::{grid, wrap};
@@ -106,6 +107,47 @@ impl Comparison {
     /// Returns the table with every row that differs in any digit, and the CPU time of all tasks.
     pub fn whole_table(&self) -> String {
         self.tables(&self.differing())
+    }
+
+    /// The table of a parameter's values: a row for each metric that changes, and a column for each variant. `all`:
+    /// also for metrics that do not change.
+    pub fn values_table(&self, all: bool) -> String {
+        let mut head = vec!["tasks", ""];
+        head.extend(self.variants.iter().map(|variant| variant.label.as_str()));
+        let mut last = None;
+        let mut lines = Vec::new();
+        for row in self.differing().into_iter().filter(|row| all || self.changes(row)) {
+            let name = if last == Some(row.subject) { String::new() } else { row.name.clone() };
+            last = Some(row.subject);
+            let mut line = vec![name, row.metric.name.to_owned()];
+            line.extend(row.cells.iter().map(|cell| value(row.metric, *cell)));
+            lines.push(line);
+        }
+        if lines.is_empty() {
+            return "the values make no difference beyond the spread (--all shows them)\n".to_owned();
+        }
+        grid(&head, 2, lines)
+    }
+
+    /// Charts of the metrics that change most: a bar for each variant.
+    pub fn bars(&self) -> Vec<Bars> {
+        const MOST: usize = 4;
+        let rows = self.differing().into_iter().filter(|row| self.changes(row)).take(MOST);
+        let chart = |row: Row<'_>| Bars {
+            title: format!("{} of {}", row.metric.name, row.name),
+            entry: String::new(),
+            sub: "The mean over the seeds for each value.".to_owned(),
+            label: String::new(),
+            rows: { row.cells.iter().zip(&self.variants) }
+                .map(|(cell, variant)| Bar {
+                    name: variant.label.clone(),
+                    share: cell.map_or(0.0, |spread| spread.mean),
+                    mark: None,
+                    text: value(row.metric, *cell),
+                })
+                .collect(),
+        };
+        rows.map(chart).collect()
     }
 
     fn tables(&self, rows: &[Row<'_>]) -> String {

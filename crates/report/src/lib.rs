@@ -64,6 +64,7 @@ mod reproduced;
 mod result_tables;
 mod results;
 mod schedstat;
+mod series;
 mod settling;
 mod shares;
 mod spread;
@@ -96,6 +97,7 @@ pub use results::{
     LimitResult, MigrationCount, Pressure, Response, Results, Stall, TaskResult, Unmeasured, Unsettled, WorstIdleWait,
 };
 pub use schedstat::SchedStat;
+pub use series::{TimeSample, TimeSeries};
 pub use table::{WIDTH, fit_text, grid, measured_table, results_table, set_width};
 pub use units::counted;
 pub use violation::{Pattern, Side, Violation};

@@ -1,7 +1,8 @@
 //! A scheduling policy of your own on a hundred machines, beside 6.12: shortest expected burst first.
 //!
 //! `cargo run -p vruntime-sim --example topologies` prints how it does on each kind of machine, and where it
-//! does worst. With one of these machines behind `--` it writes what happens there, as traces for ui.perfetto.dev.
+//! does worst. With one of these machines behind `--` it writes what happens there to the folder of
+//! temporary files, as traces for ui.perfetto.dev.
 
 #[path = "topologies/shortest.rs"]
 mod shortest;
@@ -126,11 +127,12 @@ fn main() -> Result<(), Failure> {
     if let Some(machine) = env::args().nth(1) {
         // A misspelt one leaves no files.
         parse_topology(&machine)?;
-        for (own, path) in [(true, "shortest.perfetto-trace"), (false, "6.12.perfetto-trace")] {
-            let mut trace = PerfettoWriter::new(File::create(path)?);
+        for (own, name) in [(true, "shortest.perfetto-trace"), (false, "6.12.perfetto-trace")] {
+            let path = env::temp_dir().join(name);
+            let mut trace = PerfettoWriter::new(File::create(&path)?);
             simulate(&machine, 200 * MS, own, &mut trace)?;
             trace.finish_writing()?;
-            println!("{path}");
+            println!("{}", path.display());
         }
         return Ok(());
     }

@@ -8,7 +8,7 @@ use vruntime_sched::ids::{CpuId, GroupId};
 use vruntime_sched::tunables::Tunables as _;
 use vruntime_sched::{CpuPlace, GroupWeight, Policy, Rq, Scheduler, Shared};
 use vruntime_trace::{EnergyInfo, GroupInfo, MachineInfo, Sink};
-use vruntime_workload::program::{Before, Changed, Stop, Task, Workload};
+use vruntime_workload::program::{Before, Changed, Op, Stop, Task, Workload};
 use vruntime_workload::scenario::Preempt;
 
 use crate::background;
@@ -31,7 +31,9 @@ use crate::messages::Way;
 use crate::mm;
 use crate::program::{FOREVER, Programs, compile, times};
 use crate::rcu::GracePeriods;
+use crate::requests::Devices;
 use crate::rng::Rng;
+use crate::settings::Refusals;
 use crate::sleepers::Sleepers;
 use crate::stalls::Stalls;
 use crate::sync::Objects;
@@ -104,8 +106,12 @@ fn ends(workload: &Workload, config: &Config, own: usize) -> Result<(Option<u64>
     };
     let loops_for_ever = |task: &Task| {
         task.start.is_some()
-            && task.phases.iter().any(|phase| times(phase.repeat) == FOREVER || times(task.repeat) == FOREVER)
             && times(task.repeat) > 0
+            && task.phases.iter().any(|phase| {
+                times(phase.repeat) == FOREVER
+                    || times(task.repeat) == FOREVER
+                    || times(phase.repeat) > 0 && phase.ops.iter().any(Op::is_endless)
+            })
     };
     // If the run waits for nobody, it waits for all.
     let starts = |task: usize| workload.tasks[task].start.is_some();
@@ -256,6 +262,8 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             forked: vec![0; workload.tasks.len()],
             barren: BTreeSet::new(),
             notes,
+            end_if_refused: config.end_if_refused,
+            refusals: Refusals::new(),
             plugged: 0,
             loops,
             rounds,
@@ -268,6 +276,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             idle: (!spec.idle_states.is_empty()).then(|| Idle::new(&spec.idle_states, cpus)),
             host,
             stalls: spec.stalls.and_then(|stall| Stalls::new(stall, cpus, config.seed)).map(Box::new),
+            devices: Devices::new(workload, config.seed, cpus),
             rcu: None,
         };
         machine.begin(config, &mut rng)?;
@@ -295,6 +304,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
             return Err(error);
         }
         self.arm_hotplug();
+        self.arm_requests();
         for cpu in 0..self.core.cpus.len() {
             sched!(self, cpu).tick_stopped(CpuId(cpu as u32));
         }

@@ -108,6 +108,9 @@ pub struct Config {
     pub debug_at: Option<u64>,
     /// What the kernel would ignore is refused ([`Error::TooOld`](crate::Error::TooOld)), not only noted.
     pub strict: bool,
+    /// Whether the run ends with an error if the kernel refuses what a task asks for (`sched_setattr`). Otherwise the
+    /// task stays as it was, as on a real kernel, and a note reports the refusal.
+    pub end_if_refused: bool,
 }
 
 /// What Linux allows a machine of 32 GiB (`kernel.threads-max`).
@@ -128,6 +131,7 @@ impl Config {
             duration: None,
             debug_at: None,
             strict: false,
+            end_if_refused: true,
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::idle::IdleDepth;
 use crate::timers::Timers;
 
 /// The fixed sources of a CPU. After those of all CPUs: the scheduler's other timers, changes of frequency, hotplug,
-/// the host of a virtual machine, its stalls, and the tasks.
+/// the host of a virtual machine, its stalls, requests from outside, and the tasks.
 pub(crate) const EXEC: u32 = 0;
 pub(crate) const TICK: u32 = 1;
 pub(crate) const IPI: u32 = 2;
@@ -26,7 +26,7 @@ pub(crate) const SOURCES_PER_CPU: u32 = 5;
 
 /// Sources of a machine of `cpus` CPUs that are there before any task.
 pub(crate) const fn fixed_sources(cpus: usize) -> u32 {
-    cpus as u32 * SOURCES_PER_CPU + 5
+    cpus as u32 * SOURCES_PER_CPU + 6
 }
 
 /// What fires, for a CPU.
@@ -43,6 +43,8 @@ pub(crate) enum Fires {
     Host,
     /// The host of a virtual machine takes a CPU away for something else, or gives it back.
     Stall,
+    /// A request arrives from outside.
+    Request,
     /// The start of a task, or the device it waits for.
     Task(u32),
 }
@@ -181,30 +183,36 @@ impl<S: Sink> Core<'_, S> {
     /// The event source of the scheduler's timers that are not a CPU's own.
     #[inline]
     pub(crate) fn timers_source(&self) -> Source {
-        fixed_sources(self.cpus.len()) - 5
+        fixed_sources(self.cpus.len()) - 6
     }
 
     /// The event source of changes of frequency.
     #[inline]
     pub(crate) fn clocks_source(&self) -> Source {
-        fixed_sources(self.cpus.len()) - 4
+        fixed_sources(self.cpus.len()) - 5
     }
 
     /// The event source of CPUs that come and go.
     #[inline]
     pub(crate) fn hotplug_source(&self) -> Source {
-        fixed_sources(self.cpus.len()) - 3
+        fixed_sources(self.cpus.len()) - 4
     }
 
     /// The event source of the host of a virtual machine.
     #[inline]
     pub(crate) fn host_source(&self) -> Source {
-        fixed_sources(self.cpus.len()) - 2
+        fixed_sources(self.cpus.len()) - 3
     }
 
     /// The event source of stalls.
     #[inline]
     pub(crate) fn stall_source(&self) -> Source {
+        fixed_sources(self.cpus.len()) - 2
+    }
+
+    /// The event source of requests from outside.
+    #[inline]
+    pub(crate) fn requests_source(&self) -> Source {
         fixed_sources(self.cpus.len()) - 1
     }
 
@@ -230,7 +238,8 @@ impl<S: Sink> Core<'_, S> {
                 2 => Fires::Hotplug,
                 3 => Fires::Host,
                 4 => Fires::Stall,
-                task => Fires::Task(task - 5),
+                5 => Fires::Request,
+                task => Fires::Task(task - 6),
             }
         }
     }

@@ -4,9 +4,8 @@
 //! takes effect and may put the task to sleep. A task that slept pays the exit, and continues where it was. Each effect
 //! happens at the instant at which the stages before are paid, so all effects on the machine are in order of time.
 
-use vruntime_sched::class::deadline::SchedError;
 use vruntime_sched::event::{Event, OverheadKind, PrevState};
-use vruntime_sched::ids::{CpuId, GroupId, TaskId};
+use vruntime_sched::ids::{CpuId, TaskId};
 use vruntime_sched::{Policy, SchedPolicy, Scheduler, Waker};
 use vruntime_trace::Sink;
 
@@ -14,7 +13,7 @@ use crate::cpu::NEVER;
 use crate::error::Error;
 use crate::events::MAX_SOURCES;
 use crate::machine::{Machine, sched};
-use crate::program::{Attributes, Code, FOREVER, NO_MUTEX};
+use crate::program::{Code, FOREVER, NO_MUTEX};
 use crate::task::{FIRST, NOBODY, Next};
 
 /// Linux's `PID_MAX_LIMIT`, at which a workload that forks without end is stopped. That many tasks need gigabytes, so
@@ -93,6 +92,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                     self.work_ends(cpu, task, code);
                     match code {
                         Code::PoolRun { pool, .. } | Code::PoolHelp { pool, .. } => self.pool_worked(cpu, task, pool),
+                        Code::SpinWait { .. } | Code::SpinBarrier(_) => self.spun(cpu, task),
                         _ => Flow::Done,
                     }
                 }
@@ -317,18 +317,25 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 let heard = !self.objects.conditions[condition as usize].is_empty();
                 self.call_if(heard, cpu, task)
             }
-            Code::SemPost(semaphore) => {
-                let semaphore = &mut self.objects.semaphores[semaphore as usize];
-                let waited_for = !semaphore.waiters.is_empty();
-                if !waited_for {
-                    semaphore.count += 1;
+            Code::SemPost(semaphore) => self.come_to_post(cpu, task, semaphore),
+            Code::SemMove { from, to } => {
+                if self.objects.semaphores[from as usize].take() {
+                    self.come_to_post(cpu, task, to)
+                } else {
+                    Flow::Done
                 }
-                self.call_if(waited_for, cpu, task)
+            }
+            Code::SemReset(semaphore) => {
+                self.objects.semaphores[semaphore as usize].count = 0;
+                Flow::Done
             }
             Code::SemWait(semaphore) => {
                 let must_wait = !self.objects.semaphores[semaphore as usize].take();
                 self.call_if(must_wait, cpu, task)
             }
+            Code::SpinWait { spin, .. } => self.spin_wait(cpu, task, spin),
+            Code::SpinBarrier(spin) => self.spin_barrier(cpu, task, spin),
+            Code::SpinPost { spin, events } => self.spin_post(spin, events),
             Code::Fork(_) => self.call(cpu, task, self.core.costs.fork_ns),
             Code::Settings(_)
             | Code::Exit
@@ -413,7 +420,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Code::Signal(condition) => self.signal(cpu, condition),
             Code::Broadcast(condition) => self.broadcast(cpu, condition),
             Code::Barrier { barrier, mutex } => return self.arrive(cpu, task, barrier, mutex),
-            Code::SemPost(semaphore) => self.post(cpu, semaphore),
+            Code::SemPost(semaphore) | Code::SemMove { to: semaphore, .. } => self.post(cpu, semaphore),
             Code::SemWait(semaphore) => return self.wait_semaphore(cpu, task, semaphore),
             Code::PoolRun { pool, .. } | Code::PoolHelp { pool, .. } => return self.pool_wakes(cpu, task, pool),
             Code::PoolSleep { pool, .. } => return self.pool_sleep(cpu, task, pool),
@@ -457,6 +464,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             | Code::Mem(_)
             | Code::PoolWait { .. }
             | Code::PoolAgain { .. }
+            | Code::SpinWait { .. }
+            | Code::SpinBarrier(_)
+            | Code::SpinPost { .. }
+            | Code::SemReset(_)
             | Code::Lock(_)
             | Code::Sleep(_)
             | Code::SleepUntil(_)
@@ -567,77 +578,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let child = self.new_task(template, if first { FIRST } else { count + 1 }, cpu);
         self.core.queue.ensure(self.core.task_source(child));
         self.start(child, Some(TaskId(parent)), cpu, false);
-    }
-
-    pub(crate) fn change_settings(&mut self, cpu: usize, task: u32, settings: usize) {
-        let id = TaskId(task);
-        let attributes = self.programs.settings[settings].clone();
-        let group = attributes.group.map(|group| self.group(self.tasks[task as usize].template as usize, group));
-        // Where groups have real-time limits what is asked for as a whole is done in the order in which it can be.
-        let group_first =
-            attributes.policy.is_some_and(|attr| attr.policy.is_rt()) && self.shared.config.rt_group_sched;
-        if group_first {
-            self.move_group(cpu, task, group);
-        }
-        if let Some(attr) = attributes.policy {
-            let set = sched!(self, cpu).set_scheduler(id, attr);
-            self.refuse(task, set);
-        }
-        self.clamp(cpu, task, &attributes);
-        if !group_first {
-            self.move_group(cpu, task, group);
-        }
-        if attributes.affinity.is_some() {
-            let set = sched!(self, cpu).set_affinity(id, attributes.affinity.clone(), CpuId(cpu as u32));
-            match set {
-                Err(SchedError::Offline) => {
-                    self.core.refused.insert(id);
-                }
-                Err(SchedError::Cpuset) => {
-                    self.core.outside.insert(id);
-                }
-                set => self.refuse(task, set),
-            }
-        }
-    }
-
-    /// Sets the utilisation clamps that `attributes` has.
-    pub(crate) fn clamp(&mut self, cpu: usize, task: u32, attributes: &Attributes) {
-        let (min, max) = (attributes.util_min, attributes.util_max);
-        if (min.is_some() || max.is_some())
-            && let Err(error) = sched!(self, cpu).set_uclamp(TaskId(task), min, max)
-        {
-            let (task, now) = (self.task_name(task), self.core.now);
-            self.error.get_or_insert(Error::Clamps { task, now, error });
-        }
-    }
-
-    fn move_group(&mut self, cpu: usize, task: u32, group: Option<GroupId>) {
-        let Some(group) = group else { return };
-        match sched!(self, cpu).move_group(TaskId(task), group) {
-            Err(error @ SchedError::NoRtRuntime { .. }) => self.refuse(task, Err(error)),
-            Err(error) => self.note_refused_move(task, &error),
-            Ok(()) => {}
-        }
-    }
-
-    /// What a deadline task or a real-time one asked for is refused: the run ends there.
-    pub(crate) fn refuse(&mut self, task: u32, set: Result<(), SchedError>) {
-        if set.is_err() {
-            let name = self.task_name(task);
-            self.refuse_as(&name, set);
-        }
-    }
-
-    /// As [`Self::refuse`], for a task of that name.
-    pub(crate) fn refuse_as(&mut self, task: &str, set: Result<(), SchedError>) {
-        let (task, now) = (task.to_owned(), self.core.now);
-        let error = match set {
-            Ok(()) => return,
-            Err(SchedError::NoRtRuntime { group }) => Error::NoRtRuntime { task, now, group: self.group_path(group) },
-            Err(error) => Error::Refused { task, now, error },
-        };
-        self.error.get_or_insert(error);
     }
 }
 

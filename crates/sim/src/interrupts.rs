@@ -27,7 +27,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// An interrupt, of a timer or not, arrives at `cpu`. If that cannot take it now, when it may be able to: an idle
     /// CPU has to wake up first. [`NEVER`]: when the host of a virtual one lets it.
     #[inline]
-    fn interrupted(&mut self, cpu: usize, timer: bool) -> Option<u64> {
+    pub(crate) fn interrupted(&mut self, cpu: usize, timer: bool) -> Option<u64> {
         if self.waits_for_host(cpu, timer) {
             return Some(NEVER);
         }
@@ -222,6 +222,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         {
             // Nobody is born with a promise: it asks as it starts.
             let set = sched!(self, cpu).set_scheduler(TaskId(task), attr);
+            if set.is_err() {
+                let task = TaskId(task);
+                // Observers know it by what it was to be.
+                self.core.emit(cpu, &Event::SetPolicy { task, policy: SchedPolicy::Normal, rt_priority: 0 });
+            }
             self.refuse(task, set);
         }
     }

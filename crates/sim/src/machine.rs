@@ -41,8 +41,10 @@ use crate::loops::Loop;
 use crate::messages::Way;
 use crate::program::{Programs, times};
 use crate::rcu::GracePeriods;
+use crate::requests::Devices;
 use crate::rng::Rng;
 use crate::rounds::Round;
+use crate::settings::Refusals;
 use crate::sleepers::Sleepers;
 use crate::stalls::Stalls;
 use crate::sync::Objects;
@@ -108,6 +110,8 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     /// Deadline tasks that were to fork.
     pub(crate) barren: BTreeSet<TaskId>,
     pub(crate) notes: Vec<String>,
+    pub(crate) end_if_refused: bool,
+    pub(crate) refusals: Refusals,
     /// How many of the CPUs that come and go have come or gone.
     pub(crate) plugged: usize,
     /// For each task the loop it is in, if an observer wants to know.
@@ -124,6 +128,8 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) host: Option<Box<Hypervisor<'a>>>,
     /// The moments in which the host of a virtual machine runs something else, if there are any.
     pub(crate) stalls: Option<Box<Stalls>>,
+    /// Requests from outside, if there are any.
+    pub(crate) devices: Option<Box<Devices>>,
     /// The frequencies, if they can change.
     pub(crate) clocks: Option<Clocks>,
     /// There are `clocks`, or idle states.
@@ -174,18 +180,19 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let task = &self.workload.tasks[template];
         let name = &*instance_name(&task.name, instance);
         let initial = &self.programs.settings[self.programs.initial[template] as usize];
-        let attr = initial.policy.unwrap_or_default();
-        let SchedAttr { policy, nice, rt_priority, .. } = attr;
+        let mut attr = initial.policy.unwrap_or_default();
         let group = if template < self.own {
             self.group(template, initial.group.unwrap_or(0))
         } else {
             // Kernel threads are in no session, hence in no autogroup.
             GroupId::ROOT
         };
-        if policy.is_rt() && !self.shared.may_have_rt(group) {
+        if attr.policy.is_rt() && !self.shared.may_have_rt(group) {
             let error = Err(SchedError::NoRtRuntime { group });
-            self.refuse_as(name, error);
+            self.refuse_as(name, error, false);
+            attr = SchedAttr::default();
         }
+        let SchedAttr { policy, nice, rt_priority, .. } = attr;
         let affinity = self.programs.settings[self.programs.initial[template] as usize].affinity.clone();
         let attrs = TaskAttrs { policy, nice, rt_priority, slice: attr.slice, group, affinity };
         let (per_cpu, on) = (template >= self.own && attrs.affinity.is_some(), CpuId(cpu as u32));
@@ -326,6 +333,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Fires::Hotplug => self.on_hotplug(),
             Fires::Host => self.on_host(),
             Fires::Stall => self.on_stall(),
+            Fires::Request => self.on_request(),
             Fires::Task(task) => self.on_task_source(task),
         }
     }
@@ -350,7 +358,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.core.sink.finish(end);
         let mut notes = std::mem::take(&mut self.notes);
         crate::notes::blocked(self, stuck, &mut notes);
+        crate::notes::requests(self, &mut notes);
         self.affinity_notes(&mut notes);
+        self.refusal_notes(&mut notes);
         Outcome {
             end,
             events: self.core.events,

@@ -1,5 +1,6 @@
 //! Notes on the end of a run: tasks that never returned from a wait, and why.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use vruntime_sched::Policy;
@@ -68,6 +69,24 @@ pub(crate) fn blocked<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, stuck: bo
     }
 }
 
+/// Adds a note for each queue with requests from outside that no task has taken.
+pub(crate) fn requests<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, notes: &mut Vec<String>) {
+    let Some(devices) = &machine.devices else { return };
+    let mut arrived: BTreeMap<usize, u64> = BTreeMap::new();
+    for (queue, count) in devices.arrived(machine.core.now) {
+        *arrived.entry(queue).or_default() += count;
+    }
+    for (queue, arrived) in arrived {
+        let left = machine.objects.wait_queues[queue].requests();
+        if left > 0 {
+            let name = &machine.workload.wait_queues[queue];
+            notes.push(format!(
+                "{left} of {arrived} requests of `{name}` still waited for a task at the end: response times do not have them"
+            ));
+        }
+    }
+}
+
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// Why the run is given up: a task takes step after step.
     #[cold]
@@ -89,6 +108,15 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 /// What a sleeping task waits for, if it is anything but time.
 fn waits_for<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, task: u32) -> Option<Waits> {
     let this = &machine.tasks[task as usize];
+    if this.life == Life::Runnable && this.wait.queued {
+        let word = |spin: u32| &machine.workload.spins[spin as usize].name;
+        return match machine.programs.code[this.pc as usize] {
+            Code::SpinWait { spin, lock: true } => Some(Waits::Other(format!("spinlock `{}` and spins", word(spin)))),
+            Code::SpinWait { spin, .. } => Some(Waits::Other(format!("`{}` and spins", word(spin)))),
+            Code::SpinBarrier(spin) => Some(Waits::Other(format!("barrier `{}` and spins", word(spin)))),
+            _ => None,
+        };
+    }
     if this.life != Life::Asleep {
         return None;
     }

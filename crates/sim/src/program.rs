@@ -109,6 +109,11 @@ pub(crate) enum Code {
     },
     SemPost(u32),
     SemWait(u32),
+    SemMove {
+        from: u32,
+        to: u32,
+    },
+    SemReset(u32),
     InboxWait {
         inbox: u32,
         /// Index in [`Programs::answers`] or [`NO_ANSWERS`].
@@ -135,6 +140,16 @@ pub(crate) enum Code {
         pipe: u32,
         bytes: u32,
     },
+    /// `lock`: the wait is part of the work.
+    SpinWait {
+        spin: u32,
+        lock: bool,
+    },
+    SpinPost {
+        spin: u32,
+        events: u32,
+    },
+    SpinBarrier(u32),
     /// The timeout is [`crate::cpu::NEVER`] if there is none.
     WaitEvent {
         queue: u32,
@@ -460,9 +475,11 @@ impl<'a> Compiler<'a> {
         };
         let mutex = |index| check("mutex", index, workload.mutexes.len());
         let condition = |index| check("condition", index, workload.conditions.len());
+        let semaphore = |index| check("semaphore", index, workload.semaphores.len());
         let pool = |index| check("pool", index, workload.pools.len());
         let inbox = |index| check("inbox", index, workload.inboxes.len());
         let queue = |index| check("wait queue", index, workload.wait_queues.len());
+        let spin = |index| check("spin word", index, workload.spins.len());
         let completion = |index| check("completion", index, workload.completions.len());
         let code = match *op {
             Op::Run { work } => Code::Run(work),
@@ -505,8 +522,10 @@ impl<'a> Compiler<'a> {
                     Code::Barrier { barrier, mutex: NO_MUTEX }
                 }
             }
-            Op::SemPost(index) => Code::SemPost(check("semaphore", index, workload.semaphores.len())?),
-            Op::SemWait(index) => Code::SemWait(check("semaphore", index, workload.semaphores.len())?),
+            Op::SemPost(index) => Code::SemPost(semaphore(index)?),
+            Op::SemWait(index) => Code::SemWait(semaphore(index)?),
+            Op::SemMove { from, to } => Code::SemMove { from: semaphore(from)?, to: semaphore(to)? },
+            Op::SemReset(index) => Code::SemReset(semaphore(index)?),
             Op::Suspend { condition: c, mutex: m } => {
                 let (condition, mutex) = (condition(c)?, mutex(m)?);
                 self.out.code.extend([Code::Lock(mutex), Code::Suspend { condition, mutex }]);
@@ -531,6 +550,9 @@ impl<'a> Compiler<'a> {
             Op::Yield => Code::Yield,
             Op::Exec => Code::Exec,
             Op::Fork(index) => Code::Fork(check("task", index, workload.tasks.len())?),
+            Op::SpinWait { spin: index, lock } => Code::SpinWait { spin: spin(index)?, lock },
+            Op::SpinPost { spin: index, events } => Code::SpinPost { spin: spin(index)?, events },
+            Op::SpinBarrier(index) => Code::SpinBarrier(spin(index)?),
             Op::WaitEvent { queue: q, mode, timeout } => {
                 Code::WaitEvent { queue: queue(q)?, mode, timeout: timeout.unwrap_or(NEVER) }
             }

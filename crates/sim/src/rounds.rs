@@ -1,9 +1,10 @@
 //! Response times, gathered only for an observer that wants them ([`Sink::wants_rounds`]).
 //!
-//! A *round* is what a task does between two waits. It is due when the timer or the sleep that the task waited for was
-//! due, or when another task or a device woke the task. It is done when the task begins its next wait, or ends. Waits
-//! for a mutex, for a device and for room in a pipe belong to the round. A read of a pipe that finds bytes continues
-//! the round. Any other wait that finds what it waits for begins a round that is due at once.
+//! A *round* is what a task does between two waits. It is due when its timer or its sleep was due, or when another task
+//! or a device woke the task. A round that serves a request from outside is due when the request arrived. It is done
+//! when the task begins its next wait, or ends. Waits for a mutex, for a device and for room in a pipe belong to the
+//! round. A read of a pipe that finds bytes continues the round. Any other wait that finds what it waits for begins a
+//! round that is due at once.
 
 use vruntime_sched::Policy;
 use vruntime_sched::ids::TaskId;
@@ -54,6 +55,8 @@ impl Code {
             | Self::SemWait(_)
             | Self::InboxWait { .. }
             | Self::Suspend { .. }
+            | Self::SpinWait { lock: false, .. }
+            | Self::SpinBarrier(_)
             | Self::WaitEvent { .. }
             | Self::WaitForCompletion { .. } => Part::Wait,
             Self::Exit => Part::Exit,
@@ -66,6 +69,8 @@ impl Code {
             | Self::PoolAgain { .. }
             | Self::Lock(_)
             | Self::Unlock(_)
+            | Self::SpinWait { lock: true, .. }
+            | Self::SpinPost { .. }
             | Self::PipeRead { .. } => Part::Nothing,
             _ => Part::Work,
         }
@@ -115,6 +120,13 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             } else if self.tasks[task as usize].next != Next::ReturnLock {
                 round.woken = now;
             }
+        }
+    }
+
+    /// The task has taken an event that was due at that time, so that the next round is due then.
+    pub(crate) fn round_is_due(&mut self, task: u32, due: u64) {
+        if let Some(round) = self.rounds.as_mut().and_then(|rounds| rounds.get_mut(task as usize)) {
+            round.woken = due;
         }
     }
 

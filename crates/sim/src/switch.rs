@@ -105,7 +105,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 this.has_waited(that.work - core.cpus[cpu].work);
             }
         }
-        let soft = u64::from(std::mem::take(&mut that.soft));
+        let (soft, spins) = (u64::from(std::mem::take(&mut that.soft)), that.wait.queued);
         let soft_kind = that.soft_kind;
         if std::mem::take(&mut that.owes_return) {
             core.charge(cpu, OverheadKind::Syscall, core.costs.syscall_return_ns);
@@ -113,6 +113,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         core.charge_soft(cpu, soft_kind, soft);
         if migrated {
             core.charge_soft(cpu, OverheadKind::Migration, core.costs.migration_ns);
+        }
+        if spins {
+            self.spin_resumes(cpu, task);
         }
     }
 }

@@ -75,9 +75,19 @@ fn who_wakes_by_the_clock_wakes_in_time() {
 
 #[test]
 fn schbench_keeps_its_workers_busy() {
-    let results = run_model("schbench -m 1 -t 4 -c 1000", "6.12", "8", Some(1000));
-    let workers = results.tasks.iter().filter(|task| task.name.contains("worker"));
-    assert!(workers.clone().count() == 4 && workers.clone().all(|task| task.account.loops > 900));
+    let loops = |command: &str| -> Vec<u64> {
+        let results = run_model(command, "6.12", "8", Some(1000));
+        let workers = results.tasks.iter().filter(|task| task.name.contains("worker"));
+        workers.map(|task| task.account.loops).collect()
+    };
+    let busy = loops("schbench -m 1 -t 4 -c 1000 -s 0");
+    assert!(busy.len() == 4 && busy.iter().all(|&loops| loops > 900), "{busy:?}");
+    // The message thread sleeps 10 to 12.5 ms, and then wakes all of them.
+    let slow = loops("schbench -m 1 -t 4 -c 1000 -s 10000");
+    assert!(slow.iter().all(|loops| (70..=95).contains(loops)), "{slow:?}");
+    // 800 requests a second, whether or not a worker is ready.
+    let rated = loops("schbench -m 1 -t 4 -c 1000 -R 800");
+    assert!((700..=810).contains(&rated.iter().sum::<u64>()), "{rated:?}");
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::groups::GroupTree;
 use crate::names::{Interner, UniqueNames};
 use crate::place::SourceMap;
-use crate::program::{Benchmark, Changed, Group, Op, Phase, Session, Settings, Task, Timer, Workload};
+use crate::program::{Benchmark, Changed, Group, Op, Phase, Requests, Session, Settings, Task, Timer, Workload};
+use crate::scenario::OwnObjects;
 
 /// The place of a workload among others.
 #[derive(Debug, Default)]
@@ -38,9 +39,10 @@ pub(crate) struct Merged {
     /// Processes of what was added.
     processes: u32,
     names: UniqueNames,
-    /// Wait queues and completions of the scenario's own tasks, which have them in common.
+    /// Wait queues, completions, spin words and pipes of the scenario's own tasks, which have them in common.
     pub(crate) queues: Interner,
     pub(crate) completions: Interner,
+    pub(crate) own: OwnObjects,
     pub(crate) sessions: Interner,
 }
 
@@ -53,6 +55,7 @@ struct Offsets {
     semaphores: usize,
     timers: usize,
     pipes: usize,
+    spins: usize,
     queues: usize,
     completions: usize,
     pools: usize,
@@ -81,6 +84,7 @@ impl Merged {
             names: UniqueNames::default(),
             queues: Interner::default(),
             completions: Interner::default(),
+            own: OwnObjects::default(),
             sessions: Interner::default(),
         }
     }
@@ -98,6 +102,7 @@ impl Merged {
             semaphores: into.semaphores.len(),
             timers: into.timers.len(),
             pipes: into.pipes.len(),
+            spins: into.spins.len(),
             queues: into.wait_queues.len(),
             completions: into.completions.len(),
             pools: into.pools.len(),
@@ -128,6 +133,12 @@ impl Merged {
             }),
         );
         into.pipes.extend(added.pipes.iter().cloned());
+        into.spins.extend(added.spins.iter().cloned());
+        into.requests.extend(added.requests.iter().map(|requests| Requests {
+            queue: requests.queue + offsets.queues,
+            start: requests.start + placement.start,
+            ..requests.clone()
+        }));
         // A scenario's own tasks name theirs in common (`Merged::queues`), and come without.
         into.wait_queues.extend(added.wait_queues.iter().cloned());
         into.completions.extend(added.completions.iter().cloned());
@@ -163,13 +174,14 @@ impl Merged {
 
     pub(crate) fn finish(self) -> (Workload, SourceMap) {
         let sessions = self.sessions.into_names().into_iter().map(|name| Session { name, nice: 0 });
-        let workload = Workload {
-            groups: self.groups.into_groups(),
-            sessions: sessions.collect(),
-            wait_queues: self.queues.into_names(),
-            completions: self.completions.into_names(),
-            ..self.workload
-        };
+        let mut workload =
+            Workload { groups: self.groups.into_groups(), sessions: sessions.collect(), ..self.workload };
+        // The scenario's own tasks came after all others, so that their numbers begin behind those of the others.
+        let (pipes, spins) = self.own.into_objects();
+        workload.wait_queues.extend(self.queues.into_names());
+        workload.completions.extend(self.completions.into_names());
+        workload.pipes.extend(pipes);
+        workload.spins.extend(spins);
         (workload, self.places)
     }
 }
@@ -234,7 +246,7 @@ impl Workload {
             last = Some(&task.phases);
         }
         let synchronisation = self.mutexes.len() + self.conditions.len() + self.barriers.len() + self.semaphores.len();
-        (operations + synchronisation + self.timers.len() + self.pipes.len()) as u64
+        (operations + synchronisation + self.timers.len() + self.pipes.len() + self.spins.len()) as u64
     }
 }
 
@@ -287,6 +299,8 @@ impl Offsets {
             Op::Barrier(barrier) => Op::Barrier(barrier + self.barriers),
             Op::SemPost(semaphore) => Op::SemPost(semaphore + self.semaphores),
             Op::SemWait(semaphore) => Op::SemWait(semaphore + self.semaphores),
+            Op::SemMove { from, to } => Op::SemMove { from: from + self.semaphores, to: to + self.semaphores },
+            Op::SemReset(semaphore) => Op::SemReset(semaphore + self.semaphores),
             Op::InboxWait { inbox, from } => Op::InboxWait { inbox: inbox + self.inboxes, from },
             Op::InboxWake { inbox, from, follow } => Op::InboxWake { inbox: inbox + self.inboxes, from, follow },
             Op::PoolRun { pool, work } => Op::PoolRun { pool: pool + self.pools, work },
@@ -296,6 +310,9 @@ impl Offsets {
             Op::Fork(task) => Op::Fork(task + self.tasks),
             Op::PipeWrite { pipe, bytes } => Op::PipeWrite { pipe: pipe + self.pipes, bytes },
             Op::PipeRead { pipe, bytes } => Op::PipeRead { pipe: pipe + self.pipes, bytes },
+            Op::SpinWait { spin, lock } => Op::SpinWait { spin: spin + self.spins, lock },
+            Op::SpinPost { spin, events } => Op::SpinPost { spin: spin + self.spins, events },
+            Op::SpinBarrier(spin) => Op::SpinBarrier(spin + self.spins),
             Op::WaitEvent { queue, mode, timeout } => Op::WaitEvent { queue: queue + self.queues, mode, timeout },
             Op::WakeUp { queue, nr, events, sync } => Op::WakeUp { queue: queue + self.queues, nr, events, sync },
             Op::WaitForCompletion { completion, timeout } => {

@@ -5,10 +5,12 @@
 //! are nanoseconds.
 
 mod group;
+mod objects;
 
 use std::collections::BTreeSet;
 
 pub use group::{Bandwidth, Clamps, CpuMax, Cpuset, Group, GroupChange, Partition, RtBandwidth, RtRuntime};
+pub use objects::{Arrivals, Barrier, Channel, Mutex, Pipe, Requests, Semaphore, Spin};
 
 /// A whole workload: tasks, the groups they live in, and the objects they synchronise on. By default it has the root
 /// group, and nothing else.
@@ -45,10 +47,14 @@ pub struct Workload {
     pub semaphores: Vec<Semaphore>,
     /// Periodic timers shared by name between tasks; per-task (`unique…`) ones get an entry for each task.
     pub timers: Vec<Timer>,
-    /// Pipes and other byte channels (benchmark models; rt-app has none).
+    /// Pipes and other byte channels (rt-app has none).
     pub pipes: Vec<Pipe>,
+    /// Words at which tasks wait without sleeping (scenarios; rt-app has none).
+    pub spins: Vec<Spin>,
     /// Wait queues of the kernel, by name (scenarios; rt-app has none).
     pub wait_queues: Vec<String>,
+    /// Requests from outside the machine, which wait queues receive (scenarios; rt-app has none).
+    pub requests: Vec<Requests>,
     /// Completions of the kernel, by name (scenarios; rt-app has none).
     pub completions: Vec<String>,
     /// Pools of tasks that do each other's work, by name (replays; rt-app and scenarios have none).
@@ -82,7 +88,9 @@ impl Default for Workload {
             semaphores: Vec::new(),
             timers: Vec::new(),
             pipes: Vec::new(),
+            spins: Vec::new(),
             wait_queues: Vec::new(),
+            requests: Vec::new(),
             completions: Vec::new(),
             inboxes: Vec::new(),
             pools: Vec::new(),
@@ -199,60 +207,6 @@ pub enum Changed {
         /// -20..=19.
         nice: i8,
     },
-}
-
-/// A mutex (rt-app `lock`/`unlock`).
-#[derive(Clone, Debug, PartialEq)]
-pub struct Mutex {
-    /// Its name in the file.
-    pub name: String,
-    /// Priority inheritance (`pi_enabled`).
-    pub priority_inheritance: bool,
-}
-
-/// A barrier: `parties` tasks meet, then all go on.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Barrier {
-    /// Its name in the file.
-    pub name: String,
-    /// How many tasks must arrive.
-    pub parties: u32,
-    /// Whether it is built of a mutex and a condition, as rt-app's: a woken task locks the mutex again before it
-    /// continues. Otherwise it is one futex, as `pthread_barrier_wait`'s (`vruntime real` builds all of a mutex and a
-    /// condition).
-    pub locked: bool,
-}
-
-/// A counting semaphore.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Semaphore {
-    /// Its name in the file.
-    pub name: String,
-    /// Its count at the start.
-    pub initial: u32,
-}
-
-/// A byte channel: writers block when it is full, readers when it is empty.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Pipe {
-    /// For messages to people.
-    pub name: String,
-    /// Bytes it holds (Linux pipes: 65536).
-    pub capacity: u32,
-    /// When there is room in it again.
-    pub kind: Channel,
-}
-
-/// What a [`Pipe`] really is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Channel {
-    /// A pipe: messages lie in pages, which only have room again when they have been read to their end.
-    #[default]
-    Pipe,
-    /// A pipe of packets (`O_DIRECT`): as a pipe, but each message has pages of its own, however short it is.
-    Packets,
-    /// A stream socket: writers wait until three quarters of it are free, and then all go on.
-    Socket,
 }
 
 /// What a task that was there before the run did then.
@@ -528,6 +482,16 @@ pub enum Op {
     SemPost(usize),
     /// Decrement a semaphore, waiting while it is 0.
     SemWait(usize),
+    /// If the semaphore `from` is above 0, decrement it and increment `to`. A server does this for each client that it
+    /// looks after.
+    SemMove {
+        /// Index in [`Workload::semaphores`].
+        from: usize,
+        /// Index in [`Workload::semaphores`].
+        to: usize,
+    },
+    /// Set a semaphore to 0.
+    SemReset(usize),
     /// Sleeps until another task wakes this one by an [`Op::InboxWake`]. Each wait is for one wakeup, and an earlier
     /// one ends it at once. One task waits at an inbox.
     ///
@@ -596,6 +560,22 @@ pub enum Op {
         /// Bytes.
         bytes: u32,
     },
+    /// Spin until the word has an event, and take it.
+    SpinWait {
+        /// Index in [`Workload::spins`].
+        spin: usize,
+        /// Whether the word is a lock: then the wait belongs to the work of the task.
+        lock: bool,
+    },
+    /// Add `events` to a word at which tasks spin.
+    SpinPost {
+        /// Index in [`Workload::spins`].
+        spin: usize,
+        /// The number of spinning tasks that may go on.
+        events: u32,
+    },
+    /// Meet the others, and spin until all have arrived: an index in [`Workload::spins`].
+    SpinBarrier(usize),
     /// Wait until the queue has an event, and take it (`wait_event`).
     WaitEvent {
         /// Index in [`Workload::wait_queues`].
@@ -629,6 +609,16 @@ pub enum Op {
     CompleteAll(usize),
     /// The completion is not done any more.
     ReinitCompletion(usize),
+}
+
+impl Op {
+    /// The work of an [`Op::Run`] that never ends.
+    pub const ENDLESS: u64 = u64::MAX;
+
+    /// Whether the operation never ends.
+    pub fn is_endless(&self) -> bool {
+        matches!(*self, Self::Run { work: Self::ENDLESS })
+    }
 }
 
 /// How a task joins a wait queue, hence in which order it is woken.

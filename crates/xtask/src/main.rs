@@ -7,6 +7,7 @@ mod command;
 mod here;
 mod kernels;
 mod models;
+mod notices;
 mod prose;
 mod rtapp;
 mod seeds;
@@ -25,6 +26,8 @@ enum Xtask {
     Kernels(kernels::Kernels),
     /// Run benchmarks for real, and simulate their models on this machine with measured costs
     Models(models::Models),
+    /// Write the licences of all packages that the command contains, and a bill of its materials
+    Notices(notices::Notices),
     /// Print every finding of the language check, and the word and sentence counts
     Prose(prose::Prose),
     /// Run the same files with rt-app itself and with `vruntime real`, and compare their logs
@@ -44,6 +47,7 @@ fn main() -> miette::Result<()> {
         Xtask::Builds(builds) => builds.run(),
         Xtask::Kernels(kernels) => kernels.run(),
         Xtask::Models(models) => models.run(),
+        Xtask::Notices(notices) => notices.run(),
         Xtask::Prose(prose) => prose.run(),
         Xtask::RtApp(rtapp) => rtapp.run(),
         Xtask::Seeds(seeds) => seeds.run(),

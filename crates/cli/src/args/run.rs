@@ -30,6 +30,9 @@ pub(crate) struct Run {
     /// Analyse the events like `vruntime trace analyse`: latency, antagonists, ...; separated by commas
     #[arg(long, value_name = "ANALYSIS", value_delimiter = ',', value_parser = crate::commands::analysis_word)]
     pub(crate) analyse: Vec<crate::commands::Asked>,
+    /// Print load averages, pressure, utilisation and run queues at intervals of this length, such as 5s
+    #[arg(long, value_name = "TIME", value_parser = vruntime_workload::parse_length, allow_hyphen_values = true)]
+    pub(crate) every: Option<u64>,
     /// Write a log of each task to this folder, in rt-app's format
     #[arg(long, value_name = "DIR")]
     pub(crate) rtapp_log: Option<PathBuf>,
@@ -46,6 +49,9 @@ pub(crate) struct Run {
 }
 
 #[derive(Debug, Args)]
+#[command(mut_arg("repeat", |arg| {
+    arg.default_value("5").help("Run each combination N times with consecutive seeds, and report the spread")
+}))]
 pub(crate) struct Compare {
     /// rt-app files (JSON), scenarios (TOML), examples by name (`vruntime example`), or traces of real machines
     #[arg(value_name = "FILE", required = true)]
@@ -61,6 +67,10 @@ pub(crate) struct Compare {
     /// of rules (TOML); see docs/replay.md; can be repeated
     #[arg(long, value_name = "RULE|FILE")]
     pub(crate) map: Vec<String>,
+    /// Run each file with every value: 'cgroup=/app: max=500m,1,max', 'kernel=6.1,6.12', 'machine=4,8',
+    /// 'feature=A,NO_A' or 'base_slice_ns=700000,3000000'; can be repeated for all combinations
+    #[arg(long, value_name = "RULE|NAME=VALUES")]
+    pub(crate) vary: Vec<String>,
     /// The kernel of the recorded machine, for the replay as recorded (default: the trace's, else 6.18)
     #[arg(long, value_name = "KERNEL")]
     pub(crate) recorded_kernel: Option<String>,

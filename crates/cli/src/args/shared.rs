@@ -155,7 +155,7 @@ impl From<PreemptName> for Preempt {
     }
 }
 
-fn setting(text: &str) -> Result<(String, u64), String> {
+pub(crate) fn setting(text: &str) -> Result<(String, u64), String> {
     let (name, value) =
         text.split_once('=').ok_or_else(|| "expected NAME=VALUE, such as base_slice_ns=3000000".to_owned())?;
     let (name, value) = (name.trim(), value.trim().replace('_', ""));

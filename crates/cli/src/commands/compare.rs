@@ -13,13 +13,14 @@ use vruntime_workload::program::Workload;
 use super::compared_trace::{Checked, Traced, compared_trace, match_classes, match_groups, snapshots};
 use super::replay_input::tell_left_out;
 use super::{LEFT, finished, html, leave, leave_results, of_seeds, ran_json, tell_notes};
-use crate::args::{Compare, Model, Options};
+use crate::args::{Compare, Model, Options, setting};
 use crate::input::{Input, Says};
 use crate::output_paths::OutputPaths;
 use crate::plan::{Plan, host_words, kernels_of, machine_words, plan, tell_large_limits};
 use crate::simulate::{Done, Job};
 use crate::tables::Part;
 use crate::trace_file::cgroups;
+use crate::vary::{self, Point};
 use crate::{Ended, error_place, input, output, rules, simulate, tables};
 
 struct Side<'a> {
@@ -47,8 +48,9 @@ pub(crate) fn compare(compare: &Compare) -> miette::Result<Ended> {
     let rules = rules::read(&compare.map)?;
     refuse_rules_of_traces(&rules, compare)?;
     let Some((inputs, traces)) = read(compare)? else { return Ok(Ended::Interrupted) };
-    let what_ifs = what_ifs(&inputs, &rules, compare)?;
-    let sides = sides(&inputs, &what_ifs, &rules, compare)?;
+    let points = vary::points(&compare.vary)?;
+    let what_ifs = what_ifs(&inputs, &rules, &points, compare)?;
+    let sides = sides(&inputs, &what_ifs, &rules, &points, compare)?;
     check_folders(&sides, compare)?;
     for input in &inputs {
         let ends = options.duration.or(input.workload.duration);
@@ -114,9 +116,10 @@ fn run(sides: &[Side<'_>], traces: &[Traced], rules: &Rules, compare: &Compare) 
         numbered.map(|(index, seed)| side.job(index == 0, seed, compare))
     });
     let jobs: Vec<Job<'_>> = of_sides.chain(traces.iter().map(Traced::job)).collect();
-    let runs = simulate::all(&jobs).into_iter().enumerate();
+    let repeat = usize::from(seeds.repeat);
+    let runs = simulate::all_by_seed(&jobs, sides.len(), repeat).into_iter().enumerate();
     let runs = runs.map(|(job, run)| {
-        run.map_err(|failure| match sides.get(job / usize::from(seeds.repeat)) {
+        run.map_err(|failure| match sides.get(job / repeat) {
             Some(side) if side.what_if => rules::report(rules, side.input, failure),
             Some(side) => error_place::report(side.input, failure),
             None => failure.into(),
@@ -275,7 +278,10 @@ impl<'a> Compared<'a> {
     fn leave_reports(&self, compare: &Compare) -> miette::Result<()> {
         if let Some(path) = &compare.reports.html {
             let lead: Vec<String> = self.ran.iter().map(Ran::what).collect();
-            let page = html::compare_page(&lead.join("; "), &self.comparison, &self.firsts(), &self.checks);
+            let mut page = html::compare_page(&lead.join("; "), &self.comparison, &self.firsts(), &self.checks);
+            if !compare.vary.is_empty() {
+                self.comparison.bars().into_iter().for_each(|bars| page.bars(bars));
+            }
             html::write(&page, path)?;
         }
         let of_side = |(label, done): &(String, &Done)| Part {
@@ -299,8 +305,14 @@ impl<'a> Compared<'a> {
         if options.seeds.repeat > 1 {
             let seeds = of_seeds(self.runs(), options.seeds.repeat);
             lines.push(format!("{seeds}, ± half the spread, ~ change within the spread"));
+        } else {
+            lines.push("1 seed: a change can be chance; --repeat 5, the default, shows the spread".to_owned());
         }
-        let table = if compare.all { comparison.whole_table() } else { comparison.table() };
+        let table = match (compare.vary.is_empty(), compare.all) {
+            (false, all) => comparison.values_table(all),
+            (true, true) => comparison.whole_table(),
+            (true, false) => comparison.table(),
+        };
         for check in checks {
             lines.extend([String::new(), fit_text(&check.summary(), "")]);
         }
@@ -343,20 +355,89 @@ fn read(compare: &Compare) -> miette::Result<Option<(Vec<Input>, Vec<Traced>)>> 
     Ok(Some((inputs, traces)))
 }
 
-/// What the rules of `--map` make of each file; nothing if there are none.
-fn what_ifs(inputs: &[Input], rules: &Rules, compare: &Compare) -> miette::Result<Vec<Option<Workload>>> {
-    let files = inputs.iter().zip(&compare.files);
-    files.map(|(input, file)| (!rules.is_empty()).then(|| rules::applied(rules, input, file)).transpose()).collect()
+/// What rules make of each file: those of `--map`, or of each combination of `--vary`. Nothing where there are none.
+fn what_ifs(
+    inputs: &[Input],
+    rules: &Rules,
+    points: &[Point],
+    compare: &Compare,
+) -> miette::Result<Vec<Vec<Option<Workload>>>> {
+    let mut all = vec![rules.clone()];
+    if !points.is_empty() {
+        all = points.iter().map(|point| rules_of(point, compare)).collect::<miette::Result<_>>()?;
+        refuse_rules_of_traces(&all[0], compare)?;
+    }
+    let of_file = |(input, file): (&Input, &PathBuf)| {
+        let applied = |rules: &Rules| (!rules.is_empty()).then(|| rules::applied(rules, input, file)).transpose();
+        all.iter().map(applied).collect()
+    };
+    inputs.iter().zip(&compare.files).map(of_file).collect()
+}
+
+/// The rules of a combination, behind those of `--map`.
+fn rules_of(point: &Point, compare: &Compare) -> miette::Result<Rules> {
+    rules::read(&[&compare.map[..], &point.rules].concat())
+}
+
+/// The sides of `--vary`: every combination of files, kernels, machines and values.
+fn varied<'a>(
+    inputs: &'a [Input],
+    what_ifs: &'a [Vec<Option<Workload>>],
+    points: &[Point],
+    compare: &'a Compare,
+) -> miette::Result<Vec<Side<'a>>> {
+    let mut sides = Vec::new();
+    let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
+    let files = file_names(&names, &compare.files);
+    for (((input, path), file), workloads) in inputs.iter().zip(&compare.files).zip(files).zip(what_ifs) {
+        for (point, workload) in points.iter().zip(workloads) {
+            let mut model = compare.options.model.clone();
+            model.feature.extend(point.features.iter().cloned());
+            for text in &point.set {
+                model.set.push(setting(text).map_err(|why| miette!("--vary {text}: {why}"))?);
+            }
+            let kernel = point.kernel.clone().or_else(|| compare.kernel.first().cloned());
+            let kernel = kernel.or_else(|| kernels_of(input).into_iter().next());
+            let machine = point.machine.as_deref().or(compare.machine.first().map(String::as_str));
+            let mut plan = plan(input, kernel.as_deref(), machine, &model)?;
+            plan.config.duration = compare.options.duration;
+            plan.config.strict = compare.options.strict;
+            plan.config.end_if_refused = compare.options.strict;
+            let rules = rules_of(point, compare)?;
+            rules.check_cpus(plan.config.machine.topology.nr_cpus())?;
+            let mut workload = workload.as_ref().map_or(Cow::Borrowed(&input.workload), Cow::Borrowed);
+            if matches!(input.says, Says::Trace(_)) {
+                tell_left_out(&fit(workload.to_mut(), &plan.config), &plan.config);
+            }
+            sides.push(Side {
+                input,
+                path,
+                file: file.clone(),
+                workload,
+                plan,
+                groups: match_groups(input, inputs),
+                what_if: false,
+                changes: rules::changes(&rules, &model),
+                label: if compare.files.len() > 1 { format!("{file}, {}", point.label) } else { point.label.clone() },
+            });
+        }
+    }
+    distinguish(&mut sides);
+    Ok(sides)
 }
 
 /// Returns every combination of files, kernels and machines, each file unchanged and with each of `what_ifs`. The
 /// others are compared with the first.
 fn sides<'a>(
     inputs: &'a [Input],
-    what_ifs: &'a [Option<Workload>],
+    what_ifs: &'a [Vec<Option<Workload>>],
     rules: &Rules,
+    points: &[Point],
     compare: &'a Compare,
 ) -> miette::Result<Vec<Side<'a>>> {
+    if !points.is_empty() {
+        return varied(inputs, what_ifs, points, compare);
+    }
     let mut sides = Vec::new();
     let of_kernel = rules::changes(&Rules::default(), &compare.options.model);
     let of_what_if = rules::changes(rules, &compare.options.model);
@@ -382,6 +463,7 @@ fn sides<'a>(
             let mut plan = plan(input, kernel.as_deref(), machine, &compare.options.model)?;
             plan.config.duration = compare.options.duration;
             plan.config.strict = compare.options.strict;
+            plan.config.end_if_refused = compare.options.strict;
             let side = |workload, what_if: bool| Side {
                 input,
                 path,
@@ -398,7 +480,7 @@ fn sides<'a>(
                 tell_left_out(&fit(workload.to_mut(), &plan.config), &plan.config);
             }
             sides.push(side(workload, false));
-            if let Some(workload) = what_if {
+            if let Some(workload) = what_if.first().and_then(Option::as_ref) {
                 let cpus = plan.config.machine.topology.nr_cpus();
                 rules.check_cpus(cpus)?;
                 tell_large_limits(workload, cpus);
@@ -415,6 +497,7 @@ fn sides<'a>(
         let mut plan = plan(only.input, kernel.as_deref(), compare.machine.first().map(String::as_str), &model)?;
         plan.config.duration = compare.options.duration;
         plan.config.strict = compare.options.strict;
+        plan.config.end_if_refused = compare.options.strict;
         only.what_if = true;
         let as_it_is = Side {
             input: only.input,
@@ -475,8 +558,11 @@ fn label(sides: &mut [Side<'_>], compare: &Compare) {
         }
         side.label = if parts.is_empty() { format!("#{}", index + 1) } else { parts.join(", ") };
     }
-    // One file or one kernel given twice, or two that make one name of a folder: numbered, so that no folder overwrites
-    // another.
+    distinguish(sides);
+}
+
+/// Numbers labels that make one name of a folder, as of one kernel given twice, so that no folder overwrites another.
+fn distinguish(sides: &mut [Side<'_>]) {
     for index in 1..sides.len() {
         if sides[..index].iter().any(|earlier| folder_name(&earlier.label) == folder_name(&sides[index].label)) {
             sides[index].label = format!("{} #{}", sides[index].label, index + 1);

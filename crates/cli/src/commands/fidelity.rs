@@ -29,7 +29,7 @@ use crate::simulate::{Done, Failure, Job};
 use crate::{Ended, machine_file, output, plan, simulate, tables};
 
 /// The recordings that come with vruntime.
-static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../fidelity/ground-truth");
+static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/embedded/ground-truth");
 
 struct Scenario {
     recorded: Recorded,

@@ -67,6 +67,12 @@ pub(crate) fn run_page(name: &str, lead: &str, done: &Done) -> Page {
     page.bars(done.results.share_bars());
     let runs: Vec<(String, &Analyses)> = analyses.map(|analyses| (name.to_owned(), analyses)).into_iter().collect();
     charts(&mut page, &runs);
+    if let Some(series) = &done.series {
+        let table = series.table();
+        let title = table.title.clone();
+        let sub = "The state of the machine at regular times (--every).".to_owned();
+        page.tables(TableGroup { title, sub, tables: vec![(String::new(), table)] });
+    }
     results(&mut page, &[(String::new(), &done.results)]);
     page.analyses(&runs);
     page

@@ -1,6 +1,7 @@
-//! `vruntime kernels`, `vruntime machines` and `vruntime completions`.
+//! `vruntime kernels`, `vruntime machines`, and what belongs to a release: completions, man pages, licences.
 
 use clap::CommandFactory;
+use miette::{IntoDiagnostic, WrapErr};
 use serde_json::{Map, Value, json};
 use vruntime_report::{fit_text, grid};
 use vruntime_sched::features::{FEATURES, Feature, FeatureRow, Of};
@@ -8,7 +9,7 @@ use vruntime_sched::kernels::{KernelRow, has_feature, with_feature};
 use vruntime_sched::{Kernel, PolicyKind, kernels as rows};
 use vruntime_sim::topology::{EXAMPLES, Example};
 
-use crate::args::{Arguments, Completions, Kernels, Machines};
+use crate::args::{Arguments, Completions, Kernels, Machines, Man};
 use crate::{Ended, machine, output, plan};
 
 pub(crate) fn kernels(kernels: &Kernels) -> miette::Result<Ended> {
@@ -240,5 +241,23 @@ pub(crate) fn completions(completions: &Completions) -> miette::Result<Ended> {
     let mut script = Vec::new();
     clap_complete::generate(completions.shell, &mut Arguments::command(), "vruntime", &mut script);
     output::print(&String::from_utf8_lossy(&script));
+    Ok(Ended::Well)
+}
+
+/// The licences of the packages of others.
+const THIRD_PARTY: &str = include_str!("../../THIRD-PARTY.txt");
+
+pub(crate) fn man(man: &Man) -> miette::Result<Ended> {
+    std::fs::create_dir_all(&man.folder)
+        .and_then(|()| clap_mangen::generate_to(Arguments::command(), &man.folder))
+        .into_diagnostic()
+        .wrap_err_with(|| format!("cannot write man pages to {}", man.folder.display()))?;
+    Ok(Ended::Well)
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "every command has the same shape")]
+pub(crate) fn notices() -> miette::Result<Ended> {
+    let own = concat!("vruntime ", env!("CARGO_PKG_VERSION"), ": ", env!("CARGO_PKG_LICENSE"));
+    output::print(&format!("{own}\n\n{THIRD_PARTY}"));
     Ok(Ended::Well)
 }

@@ -33,7 +33,7 @@ pub(crate) use compare::compare;
 pub(crate) use diff::diff;
 pub(crate) use example::{example, init};
 pub(crate) use fidelity::fidelity;
-pub(crate) use info::{completions, kernels, machines};
+pub(crate) use info::{completions, kernels, machines, man, notices};
 #[cfg(target_os = "linux")]
 pub(crate) use real::real;
 #[cfg(target_os = "linux")]
@@ -72,6 +72,9 @@ fn runs_json(name: &str, plan: &Plan, changes: &[String], runs: &[Done]) -> Valu
             }
             if let Some(analyses) = &run.analyses {
                 fields.insert("analyses".to_owned(), analyses.json());
+            }
+            if let Some(series) = &run.series {
+                fields.insert("series".to_owned(), series.table().json());
             }
             fields.insert("interrupted".to_owned(), json!(run.outcome.interrupted));
         }

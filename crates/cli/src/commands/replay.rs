@@ -57,7 +57,8 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     let programs = Programs::new(arguments, &asked, &recording)?;
     outputs.check_inputs()?;
     let jobs = programs.jobs(folders, watched, arguments.seeds, arguments.model.target);
-    let runs = run(&jobs, usize::from(arguments.seeds.repeat)).into_iter();
+    let seeds = usize::from(arguments.seeds.repeat);
+    let runs = simulate::all_by_seed(&jobs, jobs.len() / seeds, seeds).into_iter();
     let runs = runs
         .map(|run| run.map_err(|failure| programs.refused(failure, &asked.rules)))
         .collect::<miette::Result<Vec<Done>>>()?;
@@ -88,16 +89,6 @@ pub(crate) fn replay(arguments: &Replay) -> miette::Result<Ended> {
     }
     written?;
     Ok(if runs.iter().any(|run| run.outcome.interrupted) { Ended::Interrupted } else { Ended::Well })
-}
-
-/// Does all jobs, of which each side has these seeds, and returns them in their order. The sides of a seed run next to
-/// each other, so that Ctrl-C leaves seeds that are whole.
-fn run(jobs: &[Job<'_>], seeds: usize) -> Vec<Result<Done, Failure>> {
-    let order = (0..seeds).flat_map(|seed| (seed..jobs.len()).step_by(seeds));
-    let (places, jobs): (Vec<usize>, Vec<Job<'_>>) = order.map(|place| (place, jobs[place].clone())).unzip();
-    let mut runs: Vec<_> = places.into_iter().zip(simulate::all(&jobs)).collect();
-    runs.sort_by_key(|(place, _)| *place);
-    runs.into_iter().map(|(_, run)| run).collect()
 }
 
 /// The runs of the replay as recorded, and those of the what-if if there is one: a seed each.

@@ -3,8 +3,8 @@
 use miette::miette;
 use std::fmt::Write as _;
 use vruntime_report::{
-    AnalysisOptions, counted, fit_text, proc_pid_sched, proc_schedstat, results_table, sched_debug, spread_data,
-    spread_table,
+    AnalysisOptions, TimeSeries, counted, fit_text, proc_pid_sched, proc_schedstat, results_table, sched_debug,
+    spread_data, spread_table,
 };
 use vruntime_workload::rtapp::Global;
 
@@ -32,6 +32,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
     rules.check_cpus(plan.config.machine.topology.nr_cpus())?;
     plan.config.duration = options.duration;
     plan.config.strict = options.strict;
+    plan.config.end_if_refused = options.strict;
     let ends = options.duration.or(input.workload.duration);
     input::suspect(ends.map_or_else(Vec::new, |end| error_place::too_late(&input, end)), options.strict)?;
     if run.kernel.is_none() && kernels_of(&input).len() > 1 {
@@ -60,6 +61,7 @@ pub(crate) fn run(run: &Run) -> miette::Result<Ended> {
             analyse: watched(index),
             overview: index == 0 && run.reports.html.is_some(),
             target: options.model.target,
+            every: run.every,
             unsettled: true,
             ..Job::new(&input.workload, config, &plan.kernel)
         }
@@ -120,7 +122,8 @@ fn leave_reports(run: &Run, name: &str, head: &str, runs: &[Done]) -> miette::Re
     }
     let found = first.analyses.as_ref().map(|analyses| analyses.tables()).unwrap_or_default();
     let over_seeds = over_seeds(runs).map(|ended| spread_data(&ended));
-    let all = [first.results.tables(), found, over_seeds.into_iter().collect()].concat();
+    let series = first.series.as_ref().map(TimeSeries::table);
+    let all = [first.results.tables(), series.into_iter().collect(), found, over_seeds.into_iter().collect()].concat();
     let analysed = first.analyses.as_ref().map(|analyses| analyses.notes()).unwrap_or_default();
     let notes = [first.outcome.notes.clone(), analysed].concat();
     tables::write(&run.reports.tables, "run", vec![all.into()], &notes)
@@ -128,6 +131,8 @@ fn leave_reports(run: &Run, name: &str, head: &str, runs: &[Done]) -> miette::Re
 
 /// The most printed rows of an analysis. JSON has all.
 const ANALYSED_ROWS: usize = 25;
+/// The most intervals of `--every` in the text. JSON has all.
+const SERIES_ROWS: usize = 100;
 /// The most benchmarks of a run that print their lines. JSON has all.
 const BENCHMARKS: usize = 20;
 /// The most printed violations of a run. JSON has more.
@@ -208,6 +213,9 @@ fn report(head: &str, runs: &[Done], analysed: bool) -> String {
     let Some(first) = runs.first() else { return String::new() };
     let head: Vec<String> = head.lines().map(fitted).collect();
     let mut parts = vec![format!("{}\n", head.join("\n")), results_table(&first.results)];
+    if let Some(series) = &first.series {
+        parts.push(format!("Over time, seed {}:\n\n{}", first.seed, series.table().text(SERIES_ROWS)));
+    }
     parts.extend(first.benchmarks.iter().take(BENCHMARKS).map(|told| {
         let lines = told.lines.join("\n");
         format!("$ {}\n{lines}\n", told.command)

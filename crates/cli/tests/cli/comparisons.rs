@@ -19,6 +19,20 @@ fn comparisons_tell_what_differs() {
     assert_eq!(files["variants"], serde_json::json!(["beat", "groups"]));
 }
 
+/// One seed cannot tell a change from chance.
+#[test]
+fn comparisons_run_five_seeds_by_default() {
+    let of = ["compare", "groups.toml", "--duration", "100ms"];
+    let several = json(&[&of[..], &["--json"]].concat());
+    assert_eq!(several["repeats"], 5);
+    let seeds: Vec<_> =
+        several["runs"][1]["observed"].as_array().unwrap().iter().map(|run| run["seed"].clone()).collect();
+    assert_eq!(serde_json::json!(seeds), serde_json::json!([1, 2, 3, 4, 5]));
+    assert!(well(&of).contains("\nmean of 5 seeds, "));
+    let one = well(&[&of[..], &["--repeat", "1"]].concat());
+    assert!(one.contains("\n1 seed: a change can be chance; --repeat 5") && !one.contains(" ± "), "{one}");
+}
+
 #[test]
 fn a_comparison_leaves_a_folder_for_each_side() {
     let folder = tempfile::tempdir().unwrap();
@@ -67,4 +81,23 @@ fn a_feature_is_compared_with_the_default() {
     let table = well(&["compare", "beat.json", "--set", "base_slice_ns=9000000"]);
     assert!(table.contains("base_slice_ns = 9000000: beat under Linux 6.12"), "{table}");
     assert!(table.contains(", preempt voluntary, "), "{table}");
+}
+
+/// One table with a column for each value, and charts on the page.
+#[test]
+fn values_of_a_rule_are_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let of = ["compare", "../../../../scenarios/limits/shop.toml", "--duration", "500ms", "--repeat", "2"];
+    let vary = ["--vary", "cgroup=/shop: max=500m,1,max"];
+    let table = well(&[&of[..], &vary, &["--html", page.to_str().unwrap()]].concat());
+    let head = table.lines().find(|line| line.starts_with("tasks ")).expect("a head");
+    assert_eq!(head.split_whitespace().collect::<Vec<_>>(), ["tasks", "max=500m", "max=1", "max=max"]);
+    assert_eq!(table.matches("\ntasks ").count(), 1, "{table}");
+    let html = fs::read_to_string(&page).unwrap();
+    assert!(html.contains("The mean over the seeds for each value."));
+    let both = json(&[&of[..], &["--vary", "kernel=6.1,6.12", "--vary", "machine=2,4", "--json"]].concat());
+    assert_eq!(both["variants"], serde_json::json!(["6.1, 2", "6.1, 4", "6.12, 2", "6.12, 4"]));
+    let told = fails(&[&of[..], &["--vary", "cgroup=/shop: max=1"]].concat());
+    assert!(told.contains("one value"), "{told}");
 }

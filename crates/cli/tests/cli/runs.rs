@@ -386,3 +386,36 @@ fn one_kernel_is_shown_alone() {
     assert_eq!(json(&["kernels", "6.12", "--json"])["kernel"], "6.12");
     assert!(well(&["run", "beat.json", "--preempt", "full"]).contains(" Hz, preempt full, costs"));
 }
+
+/// `--every` has a row for each interval, in the table, in JSON and in a file.
+#[test]
+fn a_time_series_has_each_interval() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let of = ["run", "../../../../scenarios/limits/shop.toml", "--duration", "1100ms", "--every", "250ms"];
+    let text = well(&[&of[..], &["--tables", out]].concat());
+    assert!(text.contains("Over time, seed 1:"), "{text}");
+    let csv = fs::read_to_string(folder.path().join("series.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 1 + 5, "{csv}");
+    let json = json(&[&of[..], &["--json"]].concat());
+    let rows = json["observed"][0]["series"].as_array().expect("a list");
+    assert_eq!((rows.len(), rows[4]["width_ns"].as_u64()), (5, Some(100_000_000)));
+    let busy = rows[1]["utilisation"].as_f64().unwrap();
+    assert!((0.1..=1.0).contains(&busy), "{busy}");
+}
+
+/// A real kernel refuses the third, and the task continues; with `--strict` the run ends.
+#[test]
+fn a_refused_policy_is_a_note_and_with_strict_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("dl.toml");
+    let text = "machine = \"1\"\nduration = \"100ms\"\n[[task]]\nname = \"d\"\ninstance = 2\n\
+                policy = \"deadline:60ms/100ms/100ms\"\n";
+    fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    let run = json(&["run", file, "--json"]);
+    let notes = run["observed"][0]["notes"].to_string();
+    assert!(notes.contains("EBUSY") && notes.contains("the kernel refused the call"), "{notes}");
+    assert_eq!(run["observed"][0]["tasks"][1]["policy"], "SCHED_OTHER");
+    assert!(fails(&["run", file, "--strict"]).contains("not admitted"));
+}

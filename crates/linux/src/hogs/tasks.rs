@@ -267,7 +267,9 @@ impl Wakers {
                     | Op::Broadcast(condition)
                     | Op::Sync { condition, .. }
                     | Op::Resume { condition, .. } => this.conditions[condition] |= restless,
-                    Op::SemPost(semaphore) => this.semaphores[semaphore] |= restless,
+                    Op::SemPost(semaphore) | Op::SemMove { to: semaphore, .. } => {
+                        this.semaphores[semaphore] |= restless
+                    }
                     Op::PipeRead { pipe, .. } => this.read[pipe] |= restless,
                     Op::PipeWrite { pipe, .. } => this.written[pipe] |= restless,
                     Op::Barrier(barrier) => this.barriers[barrier] &= restless,
@@ -348,6 +350,8 @@ pub(super) fn takes(op: &Op) -> u64 {
         Op::Runtime { time } => time,
         Op::Mem { bytes } | Op::Io { bytes } => bytes,
         Op::MemRun(ref run) => run.count.saturating_mul(ACCESS_NS),
+        // The task that ends the wait may have no CPU.
+        Op::SpinWait { .. } | Op::SpinBarrier(_) => LONG_NS + 1,
         _ => 0,
     }
 }

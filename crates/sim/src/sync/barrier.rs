@@ -5,8 +5,8 @@
 //! runs elsewhere before the unlock, waits a second time. Recorded under 6.18: a task of four on 2 CPUs left its CPU
 //! 1.4 times a round.
 
-use vruntime_sched::Policy;
 use vruntime_sched::event::PrevState;
+use vruntime_sched::{Policy, Waker};
 use vruntime_trace::Sink;
 
 use super::WaitQueue;
@@ -37,7 +37,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if this.arrived >= this.parties {
             this.arrived = 0;
             let waiters = std::mem::take(&mut this.waiters);
-            self.wake_up(cpu, waiters, 0, false);
+            self.wake_up(cpu, waiters, 0, Waker::Task);
             return Flow::Done;
         }
         if mutex == NO_MUTEX {

@@ -1,7 +1,7 @@
 //! Condition variables (rt-app `wait`, `signal`, `broad`, `sync`, `suspend`, `resume`). As in POSIX, a signal without a
 //! waiter is lost.
 
-use vruntime_sched::Policy;
+use vruntime_sched::{Policy, Waker};
 use vruntime_trace::Sink;
 
 use crate::interpreter::Flow;
@@ -25,12 +25,12 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// Wakes the longest waiter.
     pub(crate) fn signal(&mut self, cpu: usize, condition: u32) {
         let waiters = self.objects.conditions[condition as usize];
-        self.objects.conditions[condition as usize] = self.wake_up(cpu, waiters, 1, false);
+        self.objects.conditions[condition as usize] = self.wake_up(cpu, waiters, 1, Waker::Task);
     }
 
     /// Wakes all waiters, in order of arrival.
     pub(crate) fn broadcast(&mut self, cpu: usize, condition: u32) {
         let waiters = std::mem::take(&mut self.objects.conditions[condition as usize]);
-        self.wake_up(cpu, waiters, 0, false);
+        self.wake_up(cpu, waiters, 0, Waker::Task);
     }
 }

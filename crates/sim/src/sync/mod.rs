@@ -14,6 +14,7 @@ mod pipe;
 mod pool;
 mod queue;
 mod semaphore;
+mod spin;
 mod wait;
 
 use vruntime_workload::program::Workload;
@@ -26,6 +27,7 @@ pub(crate) use pipe::Pipe;
 pub(crate) use pool::Pool;
 pub(crate) use queue::WaitQueue;
 pub(crate) use semaphore::Semaphore;
+pub(crate) use spin::SpinWord;
 pub(crate) use wait::EventQueue;
 
 /// All objects of a workload, by its indices.
@@ -40,6 +42,7 @@ pub(crate) struct Objects {
     pub(crate) pipes: Vec<Pipe>,
     /// Messages that have been written to sockets and not been read.
     pub(crate) buffers: u32,
+    pub(crate) spins: Vec<SpinWord>,
     pub(crate) wait_queues: Vec<EventQueue>,
     pub(crate) completions: Vec<Completion>,
     pub(crate) pools: Vec<Pool>,
@@ -64,6 +67,7 @@ impl Objects {
             semaphores: workload.semaphores.iter().map(Semaphore::new).collect(),
             pipes: workload.pipes.iter().map(Pipe::new).collect(),
             buffers: 0,
+            spins: workload.spins.iter().map(SpinWord::new).collect(),
             wait_queues: vec![EventQueue::default(); workload.wait_queues.len()],
             inboxes: workload.inboxes.iter().map(|_| Inbox::default()).collect(),
             owners: inbox::owners(workload),

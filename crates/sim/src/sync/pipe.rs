@@ -15,8 +15,8 @@
 
 use std::collections::VecDeque;
 
-use vruntime_sched::Policy;
 use vruntime_sched::event::PrevState;
+use vruntime_sched::{Policy, Waker};
 use vruntime_trace::Sink;
 use vruntime_workload::program::Channel;
 
@@ -316,13 +316,13 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     fn wake_reader(&mut self, cpu: usize, index: u32) {
         let readers = self.objects.pipes[index as usize].readers;
-        self.objects.pipes[index as usize].readers = self.wake_up(cpu, readers, 1, true);
+        self.objects.pipes[index as usize].readers = self.wake_up(cpu, readers, 1, Waker::TaskSync);
     }
 
     /// Wakes one, or all if `nr` is 0.
     fn wake_writers(&mut self, cpu: usize, index: u32, nr: u32) {
         let writers = self.objects.pipes[index as usize].writers;
-        self.objects.pipes[index as usize].writers = self.wake_up(cpu, writers, nr, true);
+        self.objects.pipes[index as usize].writers = self.wake_up(cpu, writers, nr, Waker::TaskSync);
     }
 }
 

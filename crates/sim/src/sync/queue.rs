@@ -1,6 +1,7 @@
 //! Wait queues (`kernel/sched/wait.c`): the waiters of one object, and the selection of a wakeup. Every synchronisation
 //! object has one. `wait` has those that programs use directly.
 
+use vruntime_sched::event::OverheadKind;
 use vruntime_sched::{Policy, Waker};
 use vruntime_trace::Sink;
 use vruntime_workload::program::WaitMode;
@@ -106,8 +107,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// Code on `cpu` wakes the waiters of `queue` from its head on, until `nr` of them were exclusive, or all of them
     /// if `nr` is 0; returns the queue of those that are left. A waiter whose timeout has expired runs already: it
     /// cannot be woken, hence uses up nothing, and stays.
-    pub(crate) fn wake_up(&mut self, cpu: usize, queue: WaitQueue, nr: u32, sync: bool) -> WaitQueue {
-        let waker = if sync { Waker::TaskSync } else { Waker::Task };
+    pub(crate) fn wake_up(&mut self, cpu: usize, queue: WaitQueue, nr: u32, waker: Waker) -> WaitQueue {
         let mut queue = queue;
         let (mut next, mut left) = (queue.first(), nr);
         while let Some(waiter) = next {
@@ -119,7 +119,12 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             this.wait.queued = false;
             let exclusive = is_exclusive(self.programs.code[this.pc as usize]);
             queue.remove(&mut self.tasks, waiter);
-            self.wake_from_call(cpu, waiter, waker);
+            if waker == Waker::Irq {
+                self.core.charge(cpu, OverheadKind::Timer, self.core.costs.wakeup_ns);
+                self.wake(waiter, cpu, waker);
+            } else {
+                self.wake_from_call(cpu, waiter, waker);
+            }
             if exclusive && left == 1 {
                 break;
             }

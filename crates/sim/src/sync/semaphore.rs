@@ -1,8 +1,8 @@
 //! Counting semaphores, as glibc's: a post raises the count and wakes the longest waiter. The first task to take it
 //! gets it.
 
-use vruntime_sched::Policy;
 use vruntime_sched::event::PrevState;
+use vruntime_sched::{Policy, Waker};
 use vruntime_trace::Sink;
 
 use super::WaitQueue;
@@ -30,6 +30,16 @@ impl Semaphore {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
+    /// A task begins a post. Without a waiter, it does not enter the kernel.
+    pub(crate) fn come_to_post(&mut self, cpu: usize, task: u32, semaphore: u32) -> Flow {
+        let semaphore = &mut self.objects.semaphores[semaphore as usize];
+        let waited_for = !semaphore.waiters.is_empty();
+        if !waited_for {
+            semaphore.count += 1;
+        }
+        self.call_if(waited_for, cpu, task)
+    }
+
     pub(crate) fn post(&mut self, cpu: usize, semaphore: u32) {
         let this = &mut self.objects.semaphores[semaphore as usize];
         this.count += 1;
@@ -49,6 +59,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     fn wake_semaphore(&mut self, cpu: usize, semaphore: u32) {
         let waiters = self.objects.semaphores[semaphore as usize].waiters;
-        self.objects.semaphores[semaphore as usize].waiters = self.wake_up(cpu, waiters, 1, false);
+        self.objects.semaphores[semaphore as usize].waiters = self.wake_up(cpu, waiters, 1, Waker::Task);
     }
 }

@@ -7,9 +7,11 @@
 //! start of the wait, across all wakeups. A task that finds its event when it returns has not timed out, even if its
 //! timer has fired.
 
-use vruntime_sched::Policy;
+use std::collections::VecDeque;
+
 use vruntime_sched::event::{Event, PrevState};
 use vruntime_sched::ids::TaskId;
+use vruntime_sched::{Policy, Waker};
 use vruntime_trace::Sink;
 use vruntime_workload::program::WaitMode;
 
@@ -24,6 +26,8 @@ use crate::task::Timeout;
 pub(crate) struct EventQueue {
     events: u64,
     waiters: WaitQueue,
+    /// When those events arrived that are requests from outside, the first to come first.
+    arrivals: VecDeque<u64>,
 }
 
 impl EventQueue {
@@ -32,6 +36,11 @@ impl EventQueue {
         self.events -= u64::from(some);
         some
     }
+
+    /// How many requests from outside no task has taken.
+    pub(crate) fn requests(&self) -> usize {
+        self.arrivals.len()
+    }
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
@@ -39,7 +48,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     pub(crate) fn wait_event(&mut self, cpu: usize, task: u32, queue: u32, mode: WaitMode, timeout: u64) -> Flow {
         let now = self.core.now;
         self.tasks[task as usize].due = now.saturating_add(if timeout == NEVER { 0 } else { timeout });
-        if self.objects.wait_queues[queue as usize].take() {
+        if self.takes_event(task, queue) {
             return Flow::Done;
         }
         match timeout {
@@ -59,11 +68,31 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if std::mem::take(&mut self.tasks[task as usize].wait.queued) {
             queue.waiters.remove(&mut self.tasks, task);
         }
-        if queue.take() {
+        if self.takes_event(task, index) {
             self.end_timeout(task);
             return Flow::Done;
         }
         if self.end_timeout_if_expired(task) { self.timed_out(cpu, task) } else { self.join(cpu, task, index, mode) }
+    }
+
+    /// A task takes an event, if there is one.
+    fn takes_event(&mut self, task: u32, queue: u32) -> bool {
+        let queue = &mut self.objects.wait_queues[queue as usize];
+        let takes = queue.take();
+        if takes && let Some(arrived) = queue.arrivals.pop_front() {
+            self.round_is_due(task, arrived);
+        }
+        takes
+    }
+
+    /// A request from outside arrived at `arrived`; the handler of its interrupt runs on `cpu`.
+    pub(crate) fn request_event(&mut self, cpu: usize, queue: u32, arrived: u64) {
+        let this = &mut self.objects.wait_queues[queue as usize];
+        this.events = this.events.saturating_add(1);
+        this.arrivals.push_back(arrived);
+        let waiters = this.waiters;
+        let left = self.wake_up(cpu, waiters, 1, Waker::Irq);
+        self.objects.wait_queues[queue as usize].waiters = left;
     }
 
     fn join(&mut self, cpu: usize, task: u32, queue: u32, mode: WaitMode) -> Flow {
@@ -81,7 +110,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let this = &mut self.objects.wait_queues[queue as usize];
         this.events = this.events.saturating_add(u64::from(events));
         let waiters = this.waiters;
-        let left = self.wake_up(cpu, waiters, nr, sync);
+        let waker = if sync { Waker::TaskSync } else { Waker::Task };
+        let left = self.wake_up(cpu, waiters, nr, waker);
         self.objects.wait_queues[queue as usize].waiters = left;
     }
 

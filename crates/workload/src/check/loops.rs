@@ -59,7 +59,9 @@ fn check_task(finder: &mut Finder<'_>, class: &Class<'_>) {
 
 /// Whether a started task never ends.
 pub(super) fn never_ends(task: &Task) -> bool {
-    happens(task.repeat) && (is_endless(task.repeat) || task.phases.iter().any(|phase| is_endless(phase.repeat)))
+    let endless =
+        |phase: &Phase| is_endless(phase.repeat) || happens(phase.repeat) && phase.ops.iter().any(Op::is_endless);
+    happens(task.repeat) && (is_endless(task.repeat) || task.phases.iter().any(endless))
 }
 
 /// Whether an operation takes time: work, sleep, a wait for another task, or a call of the kernel or of a shared

@@ -207,7 +207,10 @@ fn references_hold(finder: &mut Finder<'_>, classes: &[Class<'_>]) -> bool {
                 Op::Signal(number) | Op::Broadcast(number) => condition(number),
                 Op::Timer { timer, .. } => within(timer, "timer", workload.timers.len()),
                 Op::Barrier(number) => within(number, "barrier", workload.barriers.len()),
-                Op::SemPost(number) | Op::SemWait(number) => within(number, "semaphore", workload.semaphores.len()),
+                Op::SemPost(number) | Op::SemWait(number) | Op::SemReset(number) => {
+                    within(number, "semaphore", workload.semaphores.len())
+                }
+                Op::SemMove { from, to } => within(from.max(to), "semaphore", workload.semaphores.len()),
                 Op::Fork(task) => within(task, "task", workload.tasks.len()),
                 Op::PipeWrite { pipe, .. } | Op::PipeRead { pipe, .. } => within(pipe, "pipe", workload.pipes.len()),
                 Op::PoolRun { pool, .. }
@@ -216,6 +219,9 @@ fn references_hold(finder: &mut Finder<'_>, classes: &[Class<'_>]) -> bool {
                 | Op::PoolWait { pool, .. } => within(pool, "pool", workload.pools.len()),
                 Op::InboxWait { inbox, .. } | Op::InboxWake { inbox, .. } => {
                     within(inbox, "inbox", workload.inboxes.len())
+                }
+                Op::SpinWait { spin: number, .. } | Op::SpinPost { spin: number, .. } | Op::SpinBarrier(number) => {
+                    within(number, "spin word", workload.spins.len())
                 }
                 Op::WaitEvent { queue, .. } | Op::WakeUp { queue, .. } => {
                     within(queue, "wait queue", workload.wait_queues.len())

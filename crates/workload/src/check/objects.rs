@@ -13,6 +13,7 @@ pub(super) fn check(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
     barriers(finder, classes);
     semaphores(finder, classes);
     wait_queues(finder, classes);
+    spins(finder, classes);
     completions(finder, classes);
 }
 
@@ -191,7 +192,7 @@ fn semaphores(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
     for (index, class) in classes.iter().enumerate() {
         for (at, op) in class.ops() {
             match *op {
-                Op::SemPost(semaphore) => posted[semaphore] = true,
+                Op::SemPost(semaphore) | Op::SemMove { to: semaphore, .. } => posted[semaphore] = true,
                 Op::SemWait(semaphore) => waited[semaphore] = waited[semaphore].or(Some((index, at))),
                 _ => {}
             }
@@ -217,11 +218,46 @@ fn wait_queues(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
         Op::WakeUp { queue, events, .. } if events > 0 => Some(queue),
         _ => None,
     };
-    for (queue, place, class) in unended(classes, finder.workload.wait_queues.len(), waits, ends) {
+    let requested = |queue| finder.workload.requests.iter().any(|requests| requests.queue == queue);
+    let mut unended = unended(classes, finder.workload.wait_queues.len(), waits, ends);
+    unended.retain(|(queue, ..)| !requested(*queue));
+    for (queue, place, class) in unended {
         let message = format!("no task wakes wait queue `{}`", finder.workload.wait_queues[queue]);
         let label = format!("task `{class}` waits here for ever");
         let help = "add a `wake_up` with `events` to another task, or a `timeout` here";
         finder.warn(Kind::NeverWoken, place, &message, &label, help);
+    }
+}
+
+/// Words that no other task posts to: a task spins for ever.
+fn spins(finder: &mut Finder<'_>, classes: &[Class<'_>]) {
+    let waits = |op: &Op| match *op {
+        Op::SpinWait { spin, lock: false } => Some(spin),
+        _ => None,
+    };
+    let ends = |op: &Op| match *op {
+        Op::SpinPost { spin, .. } => Some(spin),
+        _ => None,
+    };
+    for (spin, place, class) in unended(classes, finder.workload.spins.len(), waits, ends) {
+        let message = format!("no task posts to `{}`", finder.workload.spins[spin].name);
+        let label = format!("task `{class}` spins here for ever");
+        finder.warn(Kind::NeverWoken, place, &message, &label, "add a `spin_post` to another task");
+    }
+    for class in classes {
+        let mut held: Vec<(usize, (usize, usize))> = Vec::new();
+        for (at, op) in class.ops() {
+            match *op {
+                Op::SpinWait { spin, lock: true } => held.push((spin, at)),
+                Op::SpinPost { spin, .. } => held.retain(|(lock, _)| *lock != spin),
+                _ => {}
+            }
+        }
+        for (spin, at) in held {
+            let message = format!("task `{}` keeps spinlock `{}`", class.task.class, finder.workload.spins[spin].name);
+            let label = "locked here, and never unlocked after";
+            finder.warn(Kind::Held, Place::op(class, at), &message, label, "add a `spin_unlock`");
+        }
     }
 }
 

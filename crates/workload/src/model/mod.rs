@@ -52,8 +52,8 @@ const MODELS: &[Model] = &[
     },
     Model {
         name: "kernbench",
-        usage: "kernbench [-j N] [--files=N]",
-        what: "a kernel of 1536 files is compiled by make -j N (8): gcc, cc1 and as for each file, with reads from a disk, and a link",
+        usage: "kernbench [-j N] [--files=N] [--compilers-only]",
+        what: "a kernel of 1536 files is compiled by make -j N (8): nine processes and a pipe for each, and a link",
         build: make::kernbench,
     },
     Model {
@@ -76,8 +76,8 @@ const MODELS: &[Model] = &[
     },
     Model {
         name: "schbench",
-        usage: "schbench [-m MESSAGE_THREADS] [-t WORKERS] [-c USECS]",
-        what: "2 message threads with 16 workers each: a worker asks for work, is woken by its message thread, computes 30000 us",
+        usage: "schbench [-m MESSAGE_THREADS] [-t WORKERS] [-c USECS] [-s USECS] [-r SECONDS] [-R REQUESTS]",
+        what: "2 message threads that sleep 30000 us and then wake their 16 workers, which compute 30000 us by the clock",
         build: periodic::schbench,
     },
     Model {

@@ -14,26 +14,70 @@ pub(super) fn wakers(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     Ok(Workload { tasks: tasks.collect(), duration: Some(S), ..Workload::default() })
 }
 
-/// Workers that ask their message thread for work, and are woken by it.
+/// Requests of one batch of schbench's `-R`.
+const BATCH: u64 = 8;
+/// Passes of a message thread with sleeps of different lengths.
+const PASSES: u64 = 8;
+
+/// Workers ask their message thread for work, sleep until it wakes them, and compute by the clock. A message thread
+/// wakes all waiting workers in one pass. Then it sleeps until a worker asks, and a while longer. With a request rate,
+/// it wakes one worker after another instead, whether or not that worker is ready.
 pub(super) fn schbench(args: &mut Args<'_>) -> Result<Workload, ModelError> {
     let messengers = args.option("-m", 1..=1000)?.unwrap_or(2);
     let workers = args.option("-t", 1..=MOST / 1001)?.unwrap_or(16);
     let work = args.option("-c", 1..=1_000_000)?.unwrap_or(30_000) * US;
-    let mut workload = Workload { duration: Some(30 * S), ..Workload::default() };
+    let sleep = args.option("-s", 0..=1_000_000)?.unwrap_or(30_000) * US;
+    let runtime = args.option("-r", 1..=1_000_000)?.unwrap_or(30);
+    let rate = args.option("-R", 1..=1_000_000_000)?;
+    let mut workload = Workload { duration: Some(runtime * S), ..Workload::default() };
     for messenger in 0..messengers {
-        // One counts the requests, the other those that were granted.
-        let (asked, granted) = (workload.semaphores.len(), workload.semaphores.len() + 1);
-        for what in ["asked", "granted"] {
-            workload.semaphores.push(Semaphore { name: format!("{what}-{messenger}"), initial: 0 });
+        // The bell of the message thread; for each worker whether it has asked, and whether it is woken.
+        let bell = workload.semaphores.len();
+        let mut semaphore = |name: String| workload.semaphores.push(Semaphore { name, initial: 0 });
+        semaphore(format!("bell-{messenger}"));
+        for worker in 0..workers {
+            semaphore(format!("asked-{messenger}-{worker}"));
+            semaphore(format!("woken-{messenger}-{worker}"));
         }
-        let grants = program(vec![Op::SemWait(asked), Op::SemPost(granted)], Repeat::Forever);
-        workload.tasks.push(task("schbench-message", Some(messenger), &grants));
-        let works = program(vec![Op::SemPost(asked), Op::SemWait(granted), Op::Run { work }], Repeat::Forever);
-        let number = |index| Some(messenger * workers + index);
-        workload.tasks.extend((0..workers).map(|index| task("schbench-worker", number(index), &works)));
+        let (asked, woken) =
+            (|worker: u64| bell + 1 + 2 * worker as usize, |worker: u64| bell + 2 + 2 * worker as usize);
+        let mut ops = Vec::new();
+        if let Some(rate) = rate {
+            let batch = BATCH * messengers * S / rate;
+            // Whole batches, and each worker equally often.
+            for request in 0..workers * BATCH {
+                ops.push(Op::SemPost(woken(request % workers)));
+                if request % BATCH == BATCH - 1 {
+                    ops.push(Op::Sleep { time: batch.max(1) });
+                }
+            }
+        } else {
+            for pass in 0..PASSES {
+                ops.push(Op::SemReset(bell));
+                ops.extend((0..workers).map(|worker| Op::SemMove { from: asked(worker), to: woken(worker) }));
+                ops.push(Op::SemWait(bell));
+                if sleep > 0 {
+                    ops.push(Op::Sleep { time: sleep + jitter(messenger * PASSES + pass, sleep / 4) });
+                }
+            }
+        }
+        workload.tasks.push(task("schbench-message", Some(messenger), &program(ops, Repeat::Forever)));
+        for worker in 0..workers {
+            let asks = [Op::SemPost(asked(worker)), Op::SemPost(bell)];
+            let works = [Op::SemWait(woken(worker)), Op::Runtime { time: work }];
+            let ops = if rate.is_some() { works.to_vec() } else { [asks, works].concat() };
+            let number = Some(messenger * workers + worker);
+            workload.tasks.push(task("schbench-worker", number, &program(ops, Repeat::Forever)));
+        }
     }
     of_one_process(&mut workload);
     Ok(workload)
+}
+
+/// A number below `below` that `index` decides, so that message threads do not sleep in step.
+fn jitter(index: u64, below: u64) -> u64 {
+    let mixed = (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((u128::from(mixed) * u128::from(below)) >> 64) as u64
 }
 
 /// Threads that want to wake at fixed times.

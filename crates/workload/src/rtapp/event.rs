@@ -63,7 +63,7 @@ impl Context<'_> {
                 let key = member.key.as_str();
                 let value = member.value(self.problems)?;
                 match kind {
-                    "run" => Op::Run { work: read::time(self.problems, key, value)? },
+                    "run" => Op::Run { work: read::work(self.problems, key, value)? },
                     "runtime" => Op::Runtime { time: read::time(self.problems, key, value)? },
                     "sleep" => Op::Sleep { time: read::time(self.problems, key, value)? },
                     "mem" => Op::Mem { bytes: read::bytes(self.problems, key, value)? },

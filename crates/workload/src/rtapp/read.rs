@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use super::json::{Kind, Member, Span, Value};
 use super::{event, global};
 use crate::error::Problems;
+use crate::program::Op;
 use crate::suggest::did_you_mean;
 
 /// The longest time a file may name: 10^12 us, eleven and a half days. Sums of such times stay far below 2^64 ns.
@@ -110,6 +111,12 @@ fn fraction(problems: &mut Problems, key: &str, value: &Value, text: &str, what:
 /// Microseconds, as nanoseconds.
 pub(super) fn time(problems: &mut Problems, key: &str, value: &Value) -> Option<u64> {
     integer(problems, key, value, 0..=MAX_TIME_US, "a number of microseconds").map(|us| us as u64 * 1000)
+}
+
+/// Microseconds of work, as nanoseconds; -1 is work without end.
+pub(super) fn work(problems: &mut Problems, key: &str, value: &Value) -> Option<u64> {
+    let us = integer(problems, key, value, -1..=MAX_TIME_US, "a number of microseconds, or -1 for ever")?;
+    Some(if us < 0 { Op::ENDLESS } else { us as u64 * 1000 })
 }
 
 /// Bytes.

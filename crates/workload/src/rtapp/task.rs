@@ -10,7 +10,7 @@ use crate::error::Problems;
 use crate::groups::GroupTree;
 use crate::names::Interner;
 use crate::place::PhaseSite;
-use crate::program::{Repeat, Settings};
+use crate::program::{Op, Policy, Repeat, Settings};
 
 /// A class of identical tasks, as the file describes it.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Reader<'_> {
             .unwrap_or(1);
         let mut own_timers = Interner::default();
         let legacy = is_legacy_deadline(members, self.problems);
-        let contents = self.contents(&member.key, members, instances, &mut own_timers, true, legacy);
+        let mut contents = self.contents(&member.key, members, instances, &mut own_timers, true, legacy);
         let mut current = Current::of(self.global);
         let policy = current.initial(self.problems, &contents.given, &member.key_span);
         let mut task_settings = settings::others(self.problems, &contents.given, self.groups);
@@ -91,6 +91,11 @@ impl Reader<'_> {
         let written = settings::repeat(self.problems, &contents.given);
 
         let (repeat, phases) = if contents.phases.is_empty() {
+            if contents.steps.is_empty() && matches!(policy, Policy::Deadline { .. }) {
+                // It only takes its budget: rt-app's loop makes no system call.
+                contents.steps.push(Step::Op(Op::Run { work: Op::ENDLESS }));
+                contents.spans.push(member.key_span.clone());
+            }
             let site = PhaseSite { span: member.key_span.clone(), ops: contents.spans };
             let phase = PhaseSteps {
                 name: member.key.clone(),

@@ -6,6 +6,7 @@ use toml::Spanned as TomlSpanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::{Error, Problems};
+use crate::program::Op;
 use crate::suggest::{did_you_mean, limit_by_other_name};
 use crate::units::{parse_duration, parse_length};
 
@@ -228,6 +229,15 @@ impl<'a, 'p> Fields<'a, 'p> {
     pub(super) fn length(&mut self, key: &'static str) -> Option<u64> {
         let value = self.get(key)?;
         self.time_in(key, value, parse_length)
+    }
+
+    /// A time such as "5s", or -1 for work without end.
+    pub(super) fn work(&mut self, key: &'static str) -> Option<u64> {
+        let value = self.get(key)?;
+        if matches!(value.get_ref(), DeValue::Integer(digits) if digits.as_str() == "-1") {
+            return Some(Op::ENDLESS);
+        }
+        self.duration_in(key, value)
     }
 
     pub(super) fn duration_in(&mut self, key: &str, value: &Value<'_>) -> Option<u64> {

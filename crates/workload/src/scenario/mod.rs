@@ -35,6 +35,8 @@ mod find;
 mod group;
 mod hotplug;
 mod machine;
+mod objects;
+mod requests;
 mod rt;
 mod session;
 mod step;
@@ -43,6 +45,7 @@ mod uclamp;
 mod workload;
 
 pub(crate) use cpuset::ranges as cpu_ranges;
+pub(crate) use objects::OwnObjects;
 pub(crate) use uclamp::utilisation;
 
 use std::io;
@@ -57,7 +60,7 @@ pub use machine::{FrequencyTable, IdleTable, Machine};
 use crate::error::{Error, Problems, Source};
 use crate::merge::Merged;
 use crate::place::SourceMap;
-use crate::program::Workload;
+use crate::program::{Requests, Workload};
 use crate::rtapp::Options;
 use crate::suggest::{did_you_mean, nearest};
 use fields::{Fields, Value};
@@ -209,6 +212,8 @@ pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_
     let sessions = root.get("sessions");
     let workloads = root.array("workload", "tables: [[workload]]").unwrap_or_default();
     let tasks = root.array("task", "tables: [[task]]").unwrap_or_default();
+    let requests = root.array("requests", "tables: [[requests]]").unwrap_or_default();
+    let pipes = root.get("pipes");
     let hotplug = root.array("hotplug", "tables: [[hotplug]]").unwrap_or_default();
     let changes = root.array("change", "tables: [[change]]").unwrap_or_default();
     root.finish();
@@ -235,9 +240,21 @@ pub fn parse(name: &str, bytes: &[u8], options: &Options, loader: &mut Loader<'_
         }
     }
     same_names(&mut problems, tasks);
+    if let Some(pipes) = pipes {
+        objects::parse_pipes(&mut problems, pipes, &mut merged.own);
+    }
+    let other_queues = merged.workload.wait_queues.len();
     for value in tasks {
         task::parse(&mut problems, value, &mut merged, options.max_tasks);
     }
+    if !problems.has_errors() {
+        merged.own.check(&mut problems);
+    }
+    let requests = requests::parse_all(&mut problems, requests, loader, &mut merged.queues)?;
+    merged
+        .workload
+        .requests
+        .extend(requests.into_iter().map(|requests| Requests { queue: requests.queue + other_queues, ..requests }));
     let hotplug = hotplug::parse_all(&mut problems, hotplug);
     let duration = scenario.workload.duration;
     (scenario.workload, scenario.places) = merged.finish();

@@ -1,14 +1,16 @@
-//! `steps` of a `[[task]]`: what it does in each loop, one table a step, wait queues and completions among them.
+//! `steps` of a `[[task]]`: what it does in each loop, one table a step.
 
 use toml::de::DeValue;
 
 use super::fields::{Fields, Value};
+use super::objects::{OwnObjects, Word};
+use crate::merge::Merged;
 use crate::names::Interner;
 use crate::program::{Op, WaitMode};
 use crate::suggest::nearest;
 
 /// What a step may be.
-const VERBS: [&str; 10] = [
+const VERBS: [&str; 17] = [
     "run",
     "sleep",
     "yield",
@@ -19,15 +21,17 @@ const VERBS: [&str; 10] = [
     "complete",
     "complete_all",
     "reinit_completion",
+    "write",
+    "read",
+    "spin_wait",
+    "spin_post",
+    "spin_lock",
+    "spin_unlock",
+    "spin_barrier",
 ];
 
 /// Reads the steps of a task.
-pub(super) fn parse_all(
-    fields: &mut Fields<'_, '_>,
-    value: &Value<'_>,
-    queues: &mut Interner,
-    completions: &mut Interner,
-) -> Vec<Op> {
+pub(super) fn parse_all(fields: &mut Fields<'_, '_>, value: &Value<'_>, merged: &mut Merged) -> Vec<Op> {
     let DeValue::Array(steps) = value.get_ref() else {
         fields.wrong("steps", value, "a list of steps, such as [{ run = \"1ms\" }, { sleep = \"4ms\" }]");
         return Vec::new();
@@ -36,15 +40,10 @@ pub(super) fn parse_all(
         let help = "write one at least: steps = [{ run = \"1ms\" }]";
         fields.bad(value.span(), "`steps` is empty".to_owned(), "this task does nothing", help);
     }
-    steps.iter().filter_map(|step| parse(fields, step, queues, completions)).collect()
+    steps.iter().filter_map(|step| parse(fields, step, merged)).collect()
 }
 
-fn parse(
-    task: &mut Fields<'_, '_>,
-    value: &Value<'_>,
-    queues: &mut Interner,
-    completions: &mut Interner,
-) -> Option<Op> {
+fn parse(task: &mut Fields<'_, '_>, value: &Value<'_>, merged: &mut Merged) -> Option<Op> {
     if !matches!(value.get_ref(), DeValue::Table(_)) {
         task.wrong("steps", value, "a table a step, such as { run = \"1ms\" }");
         return None;
@@ -65,12 +64,16 @@ fn parse(
         return None;
     };
     let op = match verb {
-        "run" => fields.duration("run").map(|work| Op::Run { work }),
+        "run" => fields.work("run").map(|work| Op::Run { work }),
         "sleep" => fields.duration("sleep").map(|time| Op::Sleep { time }),
         "yield" => (fields.boolean("yield")? || never(&mut fields, value)).then_some(Op::Yield),
-        "wait_event" => wait_event(&mut fields, queues),
-        "wake_up" | "wake_up_all" => wake_up(&mut fields, verb, queues),
-        _ => completion(&mut fields, verb, completions),
+        "wait_event" => wait_event(&mut fields, &mut merged.queues),
+        "wake_up" | "wake_up_all" => wake_up(&mut fields, verb, &mut merged.queues),
+        "write" | "read" => transfer(&mut fields, verb, &mut merged.own),
+        "spin_wait" | "spin_post" | "spin_lock" | "spin_unlock" | "spin_barrier" => {
+            spin(&mut fields, verb, &mut merged.own)
+        }
+        _ => completion(&mut fields, verb, &mut merged.completions),
     };
     fields.finish();
     op
@@ -121,6 +124,39 @@ fn wake_up(fields: &mut Fields<'_, '_>, verb: &'static str, queues: &mut Interne
     let events = fields.integer("events", 0..=most, "a number of events").unwrap_or(1);
     let sync = fields.boolean("sync").unwrap_or(false);
     Some(Op::WakeUp { queue: queues.number(queue?), nr: nr as u32, events: events as u32, sync })
+}
+
+/// A message through a pipe or a socket.
+fn transfer(fields: &mut Fields<'_, '_>, verb: &'static str, own: &mut OwnObjects) -> Option<Op> {
+    let pipe = name(fields, verb, "the name of a pipe");
+    let bytes = fields.integer("bytes", 1..=i64::from(i32::MAX), "bytes").unwrap_or(1) as u32;
+    let pipe = own.pipe(pipe?);
+    Some(if verb == "write" { Op::PipeWrite { pipe, bytes } } else { Op::PipeRead { pipe, bytes } })
+}
+
+/// A wait that does not sleep, or what ends it.
+fn spin(fields: &mut Fields<'_, '_>, verb: &'static str, own: &mut OwnObjects) -> Option<Op> {
+    let (word, what) = match verb {
+        "spin_lock" | "spin_unlock" => (Word::Lock, "the name of a spinlock"),
+        "spin_barrier" => (Word::Barrier, "the name of a barrier"),
+        _ => (Word::Flag, "the name of what is waited for"),
+    };
+    let called = name(fields, verb, what);
+    let fair = verb == "spin_lock" && fields.boolean("fair").unwrap_or(false);
+    let events = match verb {
+        "spin_post" => fields.integer("events", 1..=i64::from(u32::MAX), "a number of events").unwrap_or(1) as u32,
+        _ => 1,
+    };
+    let spin = own.spin(word, called?);
+    if fair {
+        own.is_fair(spin);
+    }
+    Some(match verb {
+        "spin_wait" => Op::SpinWait { spin, lock: false },
+        "spin_lock" => Op::SpinWait { spin, lock: true },
+        "spin_barrier" => Op::SpinBarrier(spin),
+        _ => Op::SpinPost { spin, events },
+    })
 }
 
 fn completion(fields: &mut Fields<'_, '_>, verb: &'static str, completions: &mut Interner) -> Option<Op> {

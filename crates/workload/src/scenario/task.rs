@@ -36,7 +36,7 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
     let start_place = fields.get("start").map(|value| (source.clone(), value.span()));
     let background = fields.boolean("background").unwrap_or(false);
     let exec = fields.boolean("exec").unwrap_or(false);
-    let run = fields.duration("run");
+    let run = fields.work("run");
     let sleep = fields.duration("sleep");
     let loops = fields.integer("loops", -1..=i64::MAX, "a number of loops, or -1 for ever").unwrap_or(-1);
     let (util_min, util_max) = clamps(&mut fields);
@@ -58,11 +58,13 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
         fields.bad(value.span(), message, "nothing is done in each period", "add run = \"1ms\", or steps");
         return fields.finish();
     }
+    let spins = !periodic && written.is_none() && run.is_none() && sleep.is_none();
     let ops = match written {
-        Some(written) => step::parse_all(&mut fields, written, &mut merged.queues, &mut merged.completions),
+        None if spins => short.into_iter().chain([Op::Run { work: Op::ENDLESS }]).collect(),
+        Some(written) => step::parse_all(&mut fields, written, merged),
         None => short,
     };
-    if written.is_none() && run.is_none() && sleep.is_none() && !fields.problems.has_errors() {
+    if !spins && written.is_none() && run.is_none() && sleep.is_none() && !fields.problems.has_errors() {
         let message = "this task does nothing".to_owned();
         fields.bad(
             span.clone(),
@@ -74,6 +76,7 @@ pub(super) fn parse(problems: &mut Problems, value: &Value<'_>, merged: &mut Mer
     fields.finish();
     let (Some((name, _)), false) = (name, problems.has_errors()) else { return };
 
+    merged.own.arrive(&ops, instances as u64);
     let mut groups = GroupTree::new();
     let group = group.map(|path| groups.ensure(&path));
     let settings = Settings { policy: Some(policy), cpus, nodes: None, group, util_min, util_max };

@@ -80,7 +80,7 @@ impl File {
 }
 
 /// Scenarios that no recording had when they were written: recordings without what a machine fills in.
-static ADDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../fidelity/suite");
+static ADDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/embedded/suite");
 
 /// Recordings whose scenarios the quick suite leaves out: others of it are much like them.
 const NOT_QUICK: [&str; 2] = ["five-on-2", "tree-1cpu"];

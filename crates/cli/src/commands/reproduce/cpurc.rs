@@ -12,8 +12,8 @@ use super::published::cpurc::{DOCUMENT, KERNBENCH, LAT_CTX_US};
 use super::{percent_more, results, scenario, simulate, table};
 use crate::simulate::parallel;
 
-const SCENARIO: &str = include_str!("../../../../../scenarios/history/cpurc.toml");
-const TODAY: &str = include_str!("../../../../../scenarios/history/cpurc-today.toml");
+const SCENARIO: &str = include_str!("../../../embedded/scenarios/history/cpurc.toml");
+const TODAY: &str = include_str!("../../../embedded/scenarios/history/cpurc-today.toml");
 const KERNEL: &str = "2.6.15-cpurc";
 /// The compilation begins when the loops have a CPU each.
 const FROM_NS: u64 = 3_000_000_000;

@@ -11,7 +11,7 @@ use super::published::idle_groups::{DOCUMENT, GROUPS, GROUPS_CHANGED, NO_GROUPS,
 use super::{percent_more, results, scenario, simulate, table};
 use crate::simulate::parallel;
 
-const SCENARIO: &str = include_str!("../../../../../scenarios/history/idle-groups.toml");
+const SCENARIO: &str = include_str!("../../../embedded/scenarios/history/idle-groups.toml");
 const KERNELS: [&str; 2] = ["3.10", "3.12"];
 const GROUPS_MANY: usize = 10_000;
 /// Rounds in which our own time is taken.

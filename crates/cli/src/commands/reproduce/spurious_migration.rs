@@ -9,7 +9,7 @@ use super::published::spurious_migration::{COMMANDS, DOCUMENT, SAMPLES};
 use super::{range, scenario, simulate, table};
 use crate::simulate::parallel;
 
-const SCENARIO: &str = include_str!("../../../../../scenarios/history/spurious-migration.toml");
+const SCENARIO: &str = include_str!("../../../embedded/scenarios/history/spurious-migration.toml");
 const KERNELS: [&str; 3] = ["3.17", "3.18", "6.12"];
 const SEEDS: u64 = 5;
 

@@ -1,0 +1,147 @@
+//! Requests that arrive from outside, as over a network. A device interrupts a CPU. The handler adds an event to a wait
+//! queue and wakes a waiter. Requests arrive whether or not the tasks keep up, and wait in the queue meanwhile.
+//!
+//! The device has a queue for each CPU, and puts each request into one of them at random. The handler takes as long as
+//! a timer's, and each wakeup is extra.
+
+use std::collections::BTreeMap;
+
+use vruntime_sched::Policy;
+use vruntime_sched::event::OverheadKind;
+use vruntime_trace::Sink;
+use vruntime_workload::program::{Arrivals, Requests, Workload};
+
+use crate::cpu::NEVER;
+use crate::machine::Machine;
+use crate::rng::Rng;
+
+/// A request that found its CPU stopped by the host arrives again after this time, nanoseconds.
+const AGAIN_NS: u64 = 100_000;
+
+/// All requests of a workload.
+#[derive(Debug)]
+pub(crate) struct Devices {
+    streams: Vec<Stream>,
+    /// Requests on their way, in the order in which they arrive: (time, number) of each.
+    coming: BTreeMap<(u64, u64), Request>,
+    sequence: u64,
+}
+
+/// A request on its way.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    stream: usize,
+    /// When it arrived at the machine, nanoseconds.
+    due: u64,
+    cpu: usize,
+    /// Whether the interrupt was put off: then the next request of its stream is on its way already.
+    late: bool,
+}
+
+/// Requests of one kind.
+#[derive(Debug)]
+struct Stream {
+    requests: Requests,
+    /// The number of requests so far.
+    sent: u64,
+    /// The time of the last one, picoseconds after the start.
+    last_ps: u128,
+    rng: Rng,
+}
+
+impl Stream {
+    /// When the next request arrives.
+    fn next(&mut self) -> Option<u64> {
+        if self.requests.count.is_some_and(|count| self.sent >= count) {
+            return None;
+        }
+        let after = match &self.requests.arrivals {
+            // The first arrives at the start.
+            Arrivals::Constant { period_ps } => u128::from(*period_ps) * u128::from(self.sent) / 1000,
+            Arrivals::Poisson { period_ps } => {
+                self.last_ps += u128::from(self.rng.exponential(*period_ps));
+                self.last_ps / 1000
+            }
+            Arrivals::At(times) => u128::from(*times.get(usize::try_from(self.sent).ok()?)?),
+        };
+        self.sent += 1;
+        Some(self.requests.start.saturating_add(u64::try_from(after).unwrap_or(NEVER)))
+    }
+}
+
+impl Devices {
+    /// None if no requests arrive.
+    pub(crate) fn new(workload: &Workload, seed: u64, cpus: usize) -> Option<Box<Self>> {
+        if workload.requests.is_empty() {
+            return None;
+        }
+        let stream = |(index, requests): (u64, &Requests)| {
+            let rng = Rng::new(seed ^ 0xa54f_f53a_5f1d_36f1 ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            Stream { requests: requests.clone(), sent: 0, last_ps: 0, rng }
+        };
+        let streams = (0..).zip(&workload.requests).map(stream).collect();
+        let mut this = Self { streams, coming: BTreeMap::new(), sequence: 0 };
+        (0..this.streams.len()).for_each(|stream| this.send(stream, cpus, 0));
+        Some(Box::new(this))
+    }
+
+    /// The next request of a stream is on its way. Its interrupt is `late`.
+    fn send(&mut self, stream: usize, cpus: usize, late: u64) {
+        let this = &mut self.streams[stream];
+        let Some(due) = this.next() else { return };
+        let cpu = this.rng.below(cpus as u64) as usize;
+        self.put(due.saturating_add(late), Request { stream, due, cpu, late: false });
+    }
+
+    fn put(&mut self, at: u64, request: Request) {
+        self.coming.insert((at, self.sequence), request);
+        self.sequence += 1;
+    }
+
+    /// How many requests have arrived of each stream by `now`, and which queue they are for.
+    pub(crate) fn arrived(&self, now: u64) -> impl Iterator<Item = (usize, u64)> {
+        let coming = move |stream| self.coming.values().filter(|it| it.stream == stream && it.due > now).count() as u64;
+        self.streams.iter().enumerate().map(move |(index, this)| (this.requests.queue, this.sent - coming(index)))
+    }
+}
+
+impl<P: Policy, S: Sink> Machine<'_, P, S> {
+    /// Arms the event of the next request.
+    pub(crate) fn arm_requests(&mut self) {
+        let Some(devices) = &self.devices else { return };
+        let source = self.core.requests_source();
+        match devices.coming.keys().next() {
+            Some(&(at, _)) => self.core.queue.arm(source, at.max(self.core.now)),
+            None => self.core.queue.cancel(source),
+        }
+    }
+
+    /// A request arrives.
+    #[inline(never)]
+    pub(crate) fn on_request(&mut self) {
+        let (now, cpus, late) = (self.core.now, self.core.cpus.len(), self.interrupt_latency());
+        let next = self.devices.as_mut().and_then(|devices| {
+            let (_, request) = devices.coming.pop_first()?;
+            if !request.late {
+                devices.send(request.stream, cpus, late);
+            }
+            Some(request)
+        });
+        let Some(request) = next else { return };
+        let cpu = self.working(request.cpu);
+        if let Some(at) = self.interrupted(cpu, true) {
+            let at = if at == NEVER { now.saturating_add(AGAIN_NS) } else { at };
+            if let Some(devices) = &mut self.devices {
+                devices.put(at.max(now + 1), Request { cpu, late: true, ..request });
+            }
+            self.arm_requests();
+            return;
+        }
+        self.core.charge(cpu, OverheadKind::Timer, self.core.costs.timer_ns);
+        let queue = self.workload.requests[request.stream].queue;
+        self.request_event(cpu, queue as u32, request.due);
+        self.take_due(cpu, true);
+        self.arm_requests();
+        self.leave_interrupt(cpu);
+    }
+}
