@@ -94,7 +94,7 @@ fn grammar_of_rtapp() {
                 "{ \"task\" : { \"a\" : { \"run\" : 10 } } }",
                 "{ \"tasks\" : { \"a\" : { \"run\" : \"10\" } } }",
                 "{ \"tasks\" : { \"a\" : { \"run\" : 10.5 } } }",
-                "{ \"tasks\" : { \"a\" : { \"run\" : -1 } } }",
+                "{ \"tasks\" : { \"a\" : { \"run\" : -2 } } }",
                 "{ \"tasks\" : { \"a\" : { \"sleep\" : 99999999999999999999999 } } }",
                 "{ \"tasks\" : { \"a\" : { \"instance\" : 1e12, \"run\" : 10 } } }",
                 "{ \"tasks\" : { \"a\" : { \"instance\" : 2000000, \"run\" : 10 },\n  \"b\" : { \"instance\" : 2000000, \"run\" : 10 } } }",
@@ -136,7 +136,7 @@ fn the_number_of_errors_is_bounded() {
 
 fn no_files(path: &Path) -> io::Result<Vec<u8>> {
     match path.to_str() {
-        Some("bad.json") => Ok(b"{ \"tasks\" : { \"a\" : { \"run\" : -1 } } }".to_vec()),
+        Some("bad.json") => Ok(b"{ \"tasks\" : { \"a\" : { \"run\" : -2 } } }".to_vec()),
         _ => Err(io::Error::from(io::ErrorKind::NotFound)),
     }
 }

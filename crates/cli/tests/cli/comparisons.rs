@@ -27,7 +27,7 @@ fn comparisons_run_five_seeds_by_default() {
     assert_eq!(several["repeats"], 5);
     let seeds: Vec<_> =
         several["runs"][1]["observed"].as_array().unwrap().iter().map(|run| run["seed"].clone()).collect();
-    assert_eq!(serde_json::json!(seeds), serde_json::json!([1, 2, 3, 4, 5]));
+    assert_eq!(serde_json::json!(seeds), serde_json::json!([0, 1, 2, 3, 4]));
     assert!(well(&of).contains("\nmean of 5 seeds, "));
     let one = well(&[&of[..], &["--repeat", "1"]].concat());
     assert!(one.contains("\n1 seed: a change can be chance; --repeat 5") && !one.contains(" ± "), "{one}");

@@ -115,8 +115,8 @@ pub(super) fn time(problems: &mut Problems, key: &str, value: &Value) -> Option<
 
 /// Microseconds of work, as nanoseconds; -1 is work without end.
 pub(super) fn work(problems: &mut Problems, key: &str, value: &Value) -> Option<u64> {
-    let us = integer(problems, key, value, -1..=MAX_TIME_US, "a number of microseconds, or -1 for ever")?;
-    Some(if us < 0 { Op::ENDLESS } else { us as u64 * 1000 })
+    let endless = matches!(value.kind, Kind::Number) && &problems.source.text()[value.span.clone()] == "-1";
+    if endless { Some(Op::ENDLESS) } else { time(problems, key, value) }
 }
 
 /// Bytes.
