@@ -6,9 +6,10 @@
 //! has less than nothing, and pays that back first.
 //!
 //! What kernels do differently:
-//! - **3.10**, **3.12**, **4.18-el8**: what a CPU has left *expires*. A slice carries the end of the period from which it was
-//!   drawn. A CPU that is charged after that end loses the rest if another period has begun. It gives nothing back to
-//!   the pool then. Each CPU keeps up to 1 ms, so many CPUs that use little lose a part of the quota in every period.
+//! - **3.10**, **3.12**, **4.18-el8**: what a CPU has left *expires*. A slice carries the end of the period from which
+//!   it was drawn. A CPU that is charged after that end loses the rest if another period has begun. It gives nothing
+//!   back to the pool then. Each CPU keeps up to 1 ms, so many CPUs that use little lose a part of the quota in every
+//!   period.
 //! - **6.1**: throttling takes the group's entity off its parent's queue, with all that is below; the clock of the load
 //!   averages stands still in there. A queue that is throttled while empty counts as throttled time.
 //! - **6.6**, **6.12**: an empty queue does not count. Periods of different groups are offset against each other.
