@@ -92,8 +92,8 @@ fn expiring_slices_keep_small_workers_below_their_quota() {
     assert_eq!(explained_by("quota", "4.18-el8", "5.4", "share(main)"), ["LIMIT_SLICES_EXPIRE"]);
 }
 
-/// Over a pipe of 16 messages, a pair on one CPU passes a fifth less with DELAY_DEQUEUE (on a Raspberry Pi with messages
-/// of 512 bytes: half, with 1.7 switches for each and not 0.45).
+/// Over a pipe of 16 messages, a pair on one CPU passes a fifth less with DELAY_DEQUEUE. The report has half less for
+/// messages of 512 bytes, with 1.7 switches for each and not 0.45.
 #[test]
 fn delayed_dequeues_cost_a_pipe_a_fifth() {
     let passed = |kernel: &str| {

@@ -9,8 +9,8 @@ use super::shared::Model;
 
 #[derive(Debug, Args)]
 pub(crate) struct Bisect {
-    /// An rt-app file (JSON), a scenario (TOML), an example by its name (`vruntime example`), or a recorded trace;
-    /// without it, --from and --to are scenarios
+    /// An rt-app file (JSON), a scenario (TOML), an example by its name, or a recorded trace. Without it,
+    /// --from and --to are scenarios
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     /// The kernel to start from; without FILE, the scenario to start from

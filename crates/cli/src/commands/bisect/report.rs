@@ -99,7 +99,7 @@ impl Report<'_> {
         by.map_or_else(|| "-".to_owned(), |by| self.figure.text(by))
     }
 
-    /// What a difference does, and what goes along with it.
+    /// Returns what a difference does, and which others it takes along.
     fn what_of(&self, effect: &Effect) -> String {
         let with: Vec<&str> = effect.with.iter().map(|&one| self.words[one].name.as_str()).collect();
         let with = if with.is_empty() { String::new() } else { format!("; with {}", with.join(", ")) };

@@ -46,7 +46,7 @@ impl<'a> Files<'a> {
     pub(super) fn read(arguments: &'a Bisect) -> miette::Result<(Input, Self)> {
         let names = [&arguments.from, &arguments.to].map(PathBuf::from);
         let tables = [table(&names[0])?, table(&names[1])?];
-        // Warnings and errors are told with the places of the files themselves.
+        // Warnings and errors name places in the files themselves.
         let inputs = [&names[0], &names[1]].map(|name| input::read(name, arguments.duration, false));
         let [first, last] = inputs;
         let (first, last) = (first?, last?);

@@ -92,7 +92,7 @@ fn of_difference(one: Difference, last: &Kernel, from: &str, to: &str) -> Words 
 /// Runs combinations.
 pub(super) struct Sides<'a> {
     pub(super) space: Space<'a>,
-    /// Where errors are looked up.
+    /// The input whose places errors name.
     pub(super) input: &'a Input,
     pub(super) seeds: u16,
     /// The figure, once it is known.

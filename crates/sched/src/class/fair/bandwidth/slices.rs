@@ -49,8 +49,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Drops what is left of a slice of an earlier period (`expire_cfs_rq_runtime`). If the pool's period has not ended,
-    /// the CPU's clock is ahead, and the slice lasts for another tick. Debts stay.
+    /// Drops what is left of a slice of an earlier period (`expire_cfs_rq_runtime`). If the pool's period has not
+    /// ended, the CPU's clock is ahead, and the slice lasts for another tick. Debts stay.
     fn expire(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
         let (now, local) = (self.clock.now(), self.local(cfs));
         if now < local.expires || local.runtime_remaining < 0 {
