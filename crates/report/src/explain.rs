@@ -28,7 +28,7 @@ struct Throttled {
     /// The index of the group that has the limit: the group itself or an ancestor.
     owner: usize,
     periods: u64,
-    throttled: u64,
+    throttled_in: u64,
 }
 
 impl Explained {
@@ -63,7 +63,7 @@ impl Explained {
             let elsewhere =
                 throttled.is_some_and(|limit| limit.owner != at && (!deviates || self.deviates(limit.owner)));
             if let Some(sentence) = self.sentence(at).filter(|_| !elsewhere) {
-                let often = throttled.map_or(0.0, |limit| limit.throttled as f64 / limit.periods as f64);
+                let often = throttled.map_or(0.0, |limit| limit.throttled_in as f64 / limit.periods as f64);
                 found.push((deviates, if deviates { self.missing(at).abs() } else { often }, sentence));
             }
         }
@@ -150,7 +150,7 @@ impl Explained {
 
     /// `its CPU limit of 20 ms in 100 ms throttled it in 45 of 50 periods`.
     fn limit_clause(&self, at: usize, limit: Throttled) -> String {
-        let Throttled { owner, periods, throttled } = limit;
+        let Throttled { owner, periods, throttled_in: throttled } = limit;
         let whose =
             if owner == at { "its CPU limit".to_owned() } else { format!("the CPU limit of {}", self.name(owner)) };
         let max = self.groups[owner].limit.and_then(|limit| limit.max);
@@ -162,10 +162,12 @@ impl Explained {
     fn throttled(&self, at: usize) -> Option<Throttled> {
         let limits = self.lineage(at).filter_map(|owner| {
             let limit = self.groups[owner].limit?;
-            Some(Throttled { owner, periods: limit.nr_periods, throttled: limit.nr_throttled })
+            Some(Throttled { owner, periods: limit.nr_periods, throttled_in: limit.nr_throttled })
         });
-        let often = |limit: &Throttled| limit.throttled as f64 / limit.periods.max(1) as f64;
-        limits.filter(|limit| limit.throttled > 0 && often(limit) >= OFTEN).max_by(|a, b| often(a).total_cmp(&often(b)))
+        let often = |limit: &Throttled| limit.throttled_in as f64 / limit.periods.max(1) as f64;
+        limits
+            .filter(|limit| limit.throttled_in > 0 && often(limit) >= OFTEN)
+            .max_by(|a, b| often(a).total_cmp(&often(b)))
     }
 
     /// A group, its parent, and so on, up to the root.

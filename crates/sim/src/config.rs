@@ -77,6 +77,7 @@ impl MachineSpec {
 
 /// Everything about a run but the workload.
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools)] // independent settings
 pub struct Config {
     /// The kernel.
     pub kernel: Kernel,

@@ -57,6 +57,7 @@ const WATCH_EVERY: u64 = 1 << 9;
 const STALLED: u64 = 8;
 
 /// A machine at work. `P` is the scheduling policy, `S` receives the events.
+#[allow(clippy::struct_excessive_bools)] // independent facts
 pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) core: Core<'a, S>,
     pub(crate) rqs: Vec<Rq<P>>,

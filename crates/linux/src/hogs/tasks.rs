@@ -268,7 +268,7 @@ impl Wakers {
                     | Op::Sync { condition, .. }
                     | Op::Resume { condition, .. } => this.conditions[condition] |= restless,
                     Op::SemPost(semaphore) | Op::SemMove { to: semaphore, .. } => {
-                        this.semaphores[semaphore] |= restless
+                        this.semaphores[semaphore] |= restless;
                     }
                     Op::PipeRead { pipe, .. } => this.read[pipe] |= restless,
                     Op::PipeWrite { pipe, .. } => this.written[pipe] |= restless,

@@ -38,7 +38,7 @@ impl SpinWord {
 
     /// Takes an event that no earlier waiter has a right to.
     fn take(&mut self) -> bool {
-        let free = self.events > 0 && !(self.fair && !self.waiters.is_empty());
+        let free = self.events > 0 && (!self.fair || self.waiters.is_empty());
         self.events -= u64::from(free);
         free
     }

@@ -97,7 +97,7 @@ fn between_files(bisect: &Bisect, figure: Option<Figure>) -> miette::Result<Ende
     let (of, machine) = (files.len(), bisect.machine.as_deref());
     let what = format!("{} and {}, {} seeds", bisect.from, bisect.to, bisect.seeds);
     let what = machine.map_or(what.clone(), |machine| format!("{what}, on {machine}"));
-    let sides = Sides { space: Space::Files(files), input: &input, seeds: bisect.seeds, figure: None };
+    let sides = Sides { space: Space::Files(Box::new(files)), input: &input, seeds: bisect.seeds, figure: None };
     let short = [&bisect.from, &bisect.to].map(|name| html::short(Path::new(name)));
     let names = if short[0] == short[1] { [bisect.from.clone(), bisect.to.clone()] } else { short };
     run(bisect, figure, sides, of, [&names[0], &names[1]], &what, Vec::new())

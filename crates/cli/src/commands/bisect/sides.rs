@@ -42,7 +42,7 @@ pub(super) enum Space<'a> {
     /// Two kernels.
     Kernels { workload: &'a Workload, from: &'a Config, to: &'a Config, differences: Vec<Difference> },
     /// Two files.
-    Files(Files<'a>),
+    Files(Box<Files<'a>>),
 }
 
 impl<'a> Space<'a> {
