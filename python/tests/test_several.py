@@ -46,7 +46,7 @@ class Comparisons(unittest.TestCase):
         machines = vruntime.compare(HOGS, machine=[1, 2], duration="100ms", repeat=1)
         self.assertEqual(machines.variants, ("1", "2"))
         self.assertIsNone(machines.find("share", class_="hog").overlaps("2"), "of one seed")
-        self.assertIn("1 seed", str(machines))
+        self.assertIn("One seed", str(machines))
         with self.assertRaisesRegex(TypeError, "a kernel is a text"):
             vruntime.compare(HOGS, kernel=[6.1, "6.12"])
         rules = vruntime.compare(HOGS, machine=1, rules="hog-0: nice=5", duration="1s")

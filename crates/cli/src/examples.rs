@@ -123,7 +123,7 @@ mod tests {
             of("wob", "did you mean wob.json?"),
             "did you mean wob.json? An embedded example has the name `web`; `vruntime example` lists all"
         );
-        assert_eq!(of("else", "name a file"), "name a file; `vruntime example` lists what runs without a file");
+        assert_eq!(of("else", "name a file"), "name a file; `vruntime example` lists the embedded examples");
         assert_eq!([of("a/demo", "name a file"), of("else", "did you mean b?")], ["name a file", "did you mean b?"]);
     }
 }

@@ -123,7 +123,8 @@ fn what_differs_sorts_by_value_and_heads_have_names() {
     assert_eq!(attributes(&dom, "data-sorted"), ["descending"]);
     assert_eq!(attributes(&dom, "data-unnamed"), ["0"]);
     let ns = |text: &str| {
-        let (number, unit) = text.split_once(' ').expect("a time");
+        // A spread may follow.
+        let (number, unit) = text.split(" ±").next().and_then(|mean| mean.split_once(' ')).expect("a time");
         let by = ["ns", "us", "ms", "s"].iter().position(|known| *known == unit).expect("its unit");
         number.parse::<f64>().expect("a number") * 1000_f64.powi(by as i32)
     };

@@ -95,8 +95,8 @@ fn what_no_file_has_is_refused() {
     assert!(told("cgroup=/iron: wieght=200").contains("did you mean `weight`?"));
     let none = fails(&["run", "beat.json", "--map", "cgroup=/iron: weight=200"]);
     assert!(none.contains("there is no task group in beat.json"), "{none}");
-    // What the kernel refuses a task is the rule's doing, and told there.
-    let refused = told("gold: policy=deadline:90ms/100ms");
+    // As on a real kernel, a refused policy leaves the task as it was. `--strict` ends the run, and names the rule.
+    let refused = fails(&["run", "groups.toml", "--map", "gold: policy=deadline:90ms/100ms", "--strict"]);
     assert!(refused.contains("the rule:1:14]") && refused.contains("requested here"), "{refused}");
 }
 

@@ -478,7 +478,7 @@ mod tests {
     fn a_machine_that_others_use_is_told_from_an_idle_one() {
         assert_eq!(too_busy(0.03), None, "daemons");
         let told = too_busy(1.2).expect("a compilation");
-        assert!(told.starts_with("other tasks took 120 % of a CPU") && told.contains("calibrate again"), "{told}");
+        assert!(told.starts_with("other tasks used 120 % of a CPU") && told.contains("calibrate again"), "{told}");
     }
 
     #[test]

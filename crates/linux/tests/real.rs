@@ -190,7 +190,7 @@ fn what_the_kernel_refuses_is_told_and_the_rest_runs() {
     assert!(measured.tasks[0].ended);
     let refused = measured.notes.iter().filter(|note| note.contains("the kernel refused"));
     assert_eq!(refused.count(), 2, "{:?}", measured.notes);
-    assert!(measured.notes.iter().any(|note| note.contains("`odd` is not told of its overruns")));
+    assert!(measured.notes.iter().any(|note| note.contains("`odd` gets no signals for overruns")));
 }
 
 /// With root and a writable hierarchy the groups are there; without, a note says that they are not. Nothing stays

@@ -1,5 +1,5 @@
-//! Decides what a trace leaves open, by the replay that is nearest to it: whether the machine had autogroups, and how
-//! closely tasks that wake each other stay together.
+//! Decides what a trace leaves open, by the replay that is nearest to it. Open is whether the machine had autogroups,
+//! and how closely tasks that wake each other stay together.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -125,12 +125,12 @@ impl Choice {
     }
 }
 
-/// Returns how to make the programs of the replay nearest to the recording, by CPU times, and in a replay as recorded
-/// also by switches: how closely tasks that wake each other stay together, and which pools exist. The rest is as in
-/// `how`. The [beginning](Recording::sample) of a long recording decides.
+/// Returns the way to make programs whose replay is nearest to the recording by CPU times. A replay as recorded is also
+/// judged by switches. The way is the coupling of tasks that wake each other, and the pools. The rest is as in `how`.
+/// The [beginning](Recording::sample) of a long recording decides.
 ///
-/// A what-if always has pools. A replay without them keeps recorded times where a thread waited for others, so it is
-/// near to the recording, but says nothing on other conditions.
+/// A what-if always has pools. A replay without them keeps recorded times where a thread waited for others. It is near
+/// to the recording, but says nothing on other conditions.
 pub(crate) fn nearest(recording: &Recording, plan: &Plan, how: How, run: &Runner<'_>) -> (How, Choice) {
     let whole = finish(recording.recorder.clone(), &plan.config, how);
     let names = &whole.pools;
@@ -169,16 +169,15 @@ pub(crate) fn nearest(recording: &Recording, plan: &Plan, how: How, run: &Runner
     (best.0, Choice::new(best.0, &tried, names))
 }
 
-/// The recording on which ways to make its programs are tried: its beginning, or all of it.
+/// What the trials use: the beginning of the recording, or all of it.
 struct Trial<'a> {
     recorder: &'a Recorder,
-    /// The number in it of each pool of the whole recording, if it is not the whole.
+    /// In the beginning, the number of each pool of the whole recording. None if the trials use the whole.
     pools: Option<Vec<Option<usize>>>,
 }
 
 impl<'a> Trial<'a> {
-    /// The beginning is tried if it has the pools of the whole, and if half of it is of the time when all threads were
-    /// there that go on.
+    /// Uses the beginning if it has the pools of the whole. In half of it, all threads that go on must exist.
     fn new(recording: &'a Recording, config: &Config, how: How, whole: &Recorded) -> Self {
         let all = Self { recorder: &recording.recorder, pools: None };
         let Some((end, recorder)) = recording.sample.as_deref().filter(|sample| whole.repeats_from <= sample.0 / 2)
@@ -192,7 +191,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Whether it shows what the pool with this number in the whole recording does.
+    /// Whether a pool, by its number in the whole recording, is in the trials.
     fn shows(&self, pool: usize) -> bool {
         self.pools.as_ref().is_none_or(|pools| pools[pool].is_some())
     }
@@ -209,8 +208,8 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// The number in the beginning of a recording of each pool of the whole; none for one that is not there and does little
-/// in the whole. Returns none if another is not there, or its members are in several.
+/// Returns the number in the beginning for each pool of the whole, or none for a missing pool that does little. Returns
+/// no numbers if another pool is missing, or if one pool is several there.
 fn same_pools(whole: &Recorded, beginning: &Recorded) -> Option<Vec<Option<usize>>> {
     let mut numbers: Vec<Option<usize>> = vec![None; whole.pools.len()];
     let mut cpu_ns = vec![0; whole.pools.len()];

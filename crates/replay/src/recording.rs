@@ -19,9 +19,8 @@ use crate::recorded::{Coupling, Event, Lateness, Recorded, Recorder, What};
 /// The kernel of a trace that does not say.
 const RECORDED_KERNEL: &str = "6.18";
 
-/// What a trace leaves open is decided on its beginning, if that has this number of switches and is this long,
-/// nanoseconds. The bounds keep the cost of a decision the same for a longer trace. Each task that matters switches
-/// often enough within them.
+/// The switches and the nanoseconds of a beginning that decides what a trace leaves open. With these bounds, the cost of
+/// a decision does not grow with the trace.
 const SAMPLE_SWITCHES: u64 = 20_000;
 const SAMPLE_NS: u64 = 500_000_000;
 

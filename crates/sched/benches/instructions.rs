@@ -183,7 +183,7 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
         self.reschedule();
     }
 
-    /// The running task of the CPU goes to sleep.
+    /// The running task of the CPU sleeps.
     fn sleep(&mut self) -> Option<TaskId> {
         let NextTask { prev, .. } = self.sched().schedule(CPU, PrevState::Sleeping);
         match prev {

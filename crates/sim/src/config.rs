@@ -83,8 +83,8 @@ pub struct Config {
     pub kernel: Kernel,
     /// The machine under it.
     pub machine: MachineSpec,
-    /// Whether tasks of the root group are in autogroups, one for each session, as with `sched_autogroup`: task groups
-    /// with the weight of the session's nice value.
+    /// Whether tasks of the root group are in autogroups, one for each session, as with `sched_autogroup`. An autogroup
+    /// is a task group with the weight of the session's nice value.
     pub autogroup: bool,
     /// The preemption model.
     pub preempt: Preempt,

@@ -167,7 +167,7 @@ fn what_came_later_is_refused() {
     let with = |policy| workload(vec![with_policy(hog("a"), policy)]);
     let deadline = Policy::Deadline { runtime: MS, deadline: 10 * MS, period: 10 * MS, reclaim: false, overrun: false };
     let refused = simulate(&with(deadline), &for_ms("3.12", "1", 250, 100), &mut Moves::default()).unwrap_err();
-    assert!(refused.to_string().contains("it came with 3.14"), "{refused}");
+    assert!(refused.to_string().contains("3.14 introduced it"), "{refused}");
     simulate(&with(deadline), &for_ms("3.17", "1", 250, 100), &mut Moves::default()).unwrap();
     let reclaiming =
         Policy::Deadline { runtime: MS, deadline: 10 * MS, period: 10 * MS, reclaim: true, overrun: false };
@@ -197,7 +197,7 @@ fn what_came_later_is_refused() {
         (changed(GroupChange { uclamp: clamps, ..GroupChange::default() }), "5.3"),
     ] {
         let refused = simulate(&work, &for_ms("3.18", "2", 250, 100), &mut Moves::default()).unwrap_err();
-        assert!(refused.to_string().ends_with(&format!("it came with {since}")), "{refused}");
+        assert!(refused.to_string().ends_with(&format!("{since} introduced it")), "{refused}");
     }
     let limited = grouped(Group { max: limit(0), ..group() });
     simulate(&limited, &for_ms("3.10", "1", 250, 100), &mut Moves::default()).unwrap();

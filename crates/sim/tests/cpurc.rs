@@ -306,7 +306,7 @@ fn what_is_no_class_is_refused() {
     assert!(weighed.contains("group `/1` asks for a weight (cpu.weight)") && weighed.contains(of_2_6_24), "{weighed}");
     let limit = Some(Bandwidth { quota: MS, period: 10 * MS, burst: 0 });
     assert!(ask(KERNEL, &|asked| asked.groups[1].max = limit).contains("a CPU limit (cpu.max)"));
-    assert!(ask(KERNEL, &|asked| asked.groups[1].idle = true).contains("it came with 5.15"));
+    assert!(ask(KERNEL, &|asked| asked.groups[1].idle = true).contains("5.15 introduced it"));
     let inside = Group { path: "/1/x".to_owned(), parent: Some(1), ..Group::default() };
     assert!(ask(KERNEL, &|asked| asked.groups.push(inside.clone())).contains("knows one level of them"));
     let too_much = ask(KERNEL, &|asked| asked.groups.push(class("/2", 80)));

@@ -482,8 +482,8 @@ fn a_deadline_task_must_span_its_root_domain() {
 fn bad_parameters_name_their_limit() {
     for (dl, part) in [
         (Dl { runtime: 1000, deadline: MS, period: MS }, "accepts 1024 ns and more"),
-        (Dl { runtime: 2 * MS, deadline: MS, period: MS }, "runtime <= deadline <= period"),
-        (Dl { runtime: MS, deadline: 2 * MS, period: MS }, "runtime <= deadline <= period"),
+        (Dl { runtime: 2 * MS, deadline: MS, period: MS }, "does not fit a deadline of 1000000 ns"),
+        (Dl { runtime: MS, deadline: 2 * MS, period: MS }, "a deadline of 2000000 ns is after the end of the period"),
         (Dl { runtime: 2000, deadline: 50_000, period: 50_000 }, "sched_deadline_period_min_us is 100 us"),
         (Dl { runtime: MS, deadline: 5000 * MS, period: 5000 * MS }, "sched_deadline_period_max_us is 4194304 us"),
     ] {

@@ -237,7 +237,7 @@ fn what_cannot_run_is_refused_before_it_begins() {
         (limit(MS, 10 * MS, 2 * MS), "a burst of 2000 us is above the quota, 1000 us"),
         (
             with(&|w| w.tasks[0] = task("a", vec![phase(vec![work(1)], Repeat::Forever)])),
-            "loops for ever and there is no duration",
+            "loops for ever, and the run has no duration",
         ),
     ] {
         assert!(message.contains(expected), "{message}");
@@ -349,7 +349,7 @@ fn a_slice_of_its_own_under_a_kernel_without() {
         for kernel in ["3.10", "6.1", "6.6"] {
             let mut config = exact(kernel, "1");
             let told = simulate(&asked, &config, &mut NoSink).unwrap().notes;
-            let expected = "task `s` asks for a slice of its own, which Linux 6.6 ignores: it came with 6.12";
+            let expected = "task `s` asks for a slice of its own, which Linux 6.6 ignores: 6.12 introduced it";
             assert_eq!(told, [expected.replace("6.6", kernel)]);
             config.strict = true;
             assert!(matches!(simulate(&asked, &config, &mut NoSink), Err(Error::TooOld { since: "6.12", .. })));

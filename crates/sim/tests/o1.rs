@@ -80,7 +80,7 @@ fn batch_tasks_earn_nothing_by_sleeping() {
     assert!(matches!(refused, Error::TooOld { .. }));
     assert_eq!(
         refused.to_string(),
-        "task `sleeper` asks for SCHED_BATCH, which Linux 2.6.15 does not have: it came with 2.6.16"
+        "task `sleeper` asks for SCHED_BATCH, which Linux 2.6.15 lacks: 2.6.16 introduced it"
     );
     assert_eq!(refused.help().as_deref(), Some("leave it out, or choose that kernel or a later one"));
 }
@@ -94,19 +94,16 @@ fn what_came_later_is_refused() {
     };
     let group = Group { path: "/g".to_owned(), parent: Some(0), ..Group::default() };
     assert!(ask(&|asked| asked.groups.push(group.clone())).contains("group `/g` asks for a task group"));
-    assert!(ask(&|asked| asked.tasks[0].settings.policy = Some(Policy::Idle)).contains("it came with 2.6.23"));
-    assert!(ask(&|asked| asked.tasks[0].settings.util_min = Some(3)).contains("it came with 5.3"));
+    assert!(ask(&|asked| asked.tasks[0].settings.policy = Some(Policy::Idle)).contains("2.6.23 introduced it"));
+    assert!(ask(&|asked| asked.tasks[0].settings.util_min = Some(3)).contains("5.3 introduced it"));
     let mut grouped = for_ms("2.6.15", "1", 250, 100);
     grouped.autogroup = true;
     let refused = simulate(&workload(vec![hog("a")]), &grouped, &mut Turns::default()).unwrap_err();
-    assert!(refused.to_string().contains("autogroups, which Linux 2.6.15 does not have: it came with 2.6.38"));
+    assert!(refused.to_string().contains("autogroups, which Linux 2.6.15 lacks: 2.6.38 introduced it"));
     let mut real_time = for_ms("2.6.23", "1", 250, 100);
     real_time.kernel.rt_group_sched = true;
     let refused = simulate(&workload(vec![hog("a")]), &real_time, &mut Turns::default()).unwrap_err();
-    assert!(
-        refused.to_string().contains("real-time scheduling of groups, which Linux 2.6.23 does not have"),
-        "{refused}"
-    );
+    assert!(refused.to_string().contains("real-time scheduling of groups, which Linux 2.6.23 lacks"), "{refused}");
 }
 
 /// A parent that forks without end has no more of the CPU than one that does not: its children live on its slice.

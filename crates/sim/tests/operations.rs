@@ -244,7 +244,7 @@ fn who_is_woken_in_vain_is_not_forgotten() {
 
 /// A writer that was woken in vain wakes the next, and pays for that before it sleeps.
 #[test]
-fn who_is_woken_in_vain_pays_for_the_wakeup_of_the_next() {
+fn a_writer_woken_in_vain_pays_for_the_wakeup_of_the_next() {
     let write = |bytes| Op::PipeWrite { pipe: 0, bytes };
     let mut small = vec![write(4096); 16];
     small.extend([run(1_000), write(100)]);

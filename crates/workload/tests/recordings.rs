@@ -63,7 +63,7 @@ fn what_is_wrong_is_named() {
         ("\"weight\": 300", "\"weight\": 0", "a weight is 1 to 10000"),
         ("[50000, 100000]", "[50000, 1]", "the kernel refuses this limit"),
         ("[50000, 100000]", "[17592186044416, 100000]", "the kernel refuses this limit"),
-        ("\"run\": 1000", "\"run\": -1", "`run` is out of range"),
+        ("\"run\": 1000", "\"run\": -2", "`run` is out of range"),
     ];
     for (right, wrong, message) in rows {
         let error = recording::parse("quota.json", RECORDING.replace(right, wrong).as_bytes()).expect_err(wrong);

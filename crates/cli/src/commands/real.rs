@@ -387,7 +387,7 @@ mod tests {
              tasks that ended meanwhile, interrupts and the host took 107.10 % more\n"
         );
         assert_eq!(besides(Some(&others), Some(0.009)), besides(Some(&others), None));
-        assert!(besides(None, Some(0.5)).starts_with("besides, other tasks, interrupts and the host took 50.00 %"));
+        assert!(besides(None, Some(0.5)).starts_with("other tasks, interrupts and the host used 50.00 % of a CPU"));
         assert_eq!(besides(None, None), "");
     }
 

@@ -156,7 +156,7 @@ mod tests {
             (&[], "no version line"),
             (&[PLAIN, RELEASE], "none or voluntary"),
             (&[(VERSION, "#1 SMP PREEMPT Debian\n")], "full or lazy"),
-            (&[DYNAMIC, RELEASE, ("boot/config-6.1.0", "CONFIG_PREEMPT=y\n")], "can be any"),
+            (&[DYNAMIC, RELEASE, ("boot/config-6.1.0", "CONFIG_PREEMPT=y\n")], "allows every model"),
             (&[PLAIN, ("proc/config.gz", "CONFIG_HZ=250\n")], "none or voluntary"),
         ];
         for (files, how) in cases {

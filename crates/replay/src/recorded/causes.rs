@@ -82,6 +82,16 @@ impl Causes<'_> {
         yielded(self.ticks, at, ran)
     }
 
+    /// Whether a thread does most of its work when timers wake it.
+    pub(super) fn works_by_timers(&self, thread: usize) -> bool {
+        let (mut timed, mut all) = (0, 0);
+        for (index, stretch) in self.threads[thread].stretches.iter().enumerate() {
+            all += stretch.work;
+            timed += if self.of(thread, index) == Cause::Timer { stretch.work } else { 0 };
+        }
+        timed > all / 2
+    }
+
     /// Returns the time of an act.
     pub(super) fn time(&self, act: Act) -> u64 {
         match act {

@@ -62,7 +62,7 @@ pub(super) fn build(
                 && paces[thread].is_none()
                 && !is_kernel_thread(&threads[thread].comm)
         },
-        &|thread| works_by_timers(&causes, thread),
+        &|thread| causes.works_by_timers(thread),
     );
     let names_of_pools = pools.names();
     counts.pools_of_threads = pools.of_threads();
@@ -235,16 +235,6 @@ fn add_processes(threads: &mut [lives::Thread], processes: &BTreeMap<i32, (i32, 
             _ => {}
         }
     }
-}
-
-/// Whether a thread does most of its work when timers wake it.
-fn works_by_timers(causes: &Causes<'_>, thread: usize) -> bool {
-    let (mut timed, mut all) = (0, 0);
-    for (index, stretch) in causes.threads[thread].stretches.iter().enumerate() {
-        all += stretch.work;
-        timed += if causes.of(thread, index) == Cause::Timer { stretch.work } else { 0 };
-    }
-    timed > all / 2
 }
 
 /// The threads that each thread wakes or is woken by.
@@ -544,7 +534,12 @@ impl<'a> Builder<'a> {
     fn nap(&self, slept: u64, prio: i32) -> Op {
         let late = if prio < 100 { 0 } else { self.lateness.slack } + self.lateness.timer;
         // A sleep shorter than the slack of timers was no timer's.
-        if slept > late { Op::Sleep { time: slept - late } } else { device(slept, self.lateness) }
+        if slept > late { Op::Sleep { time: slept - late } } else { self.device(slept) }
+    }
+
+    /// A sleep of exactly that time.
+    fn device(&self, slept: u64) -> Op {
+        Op::Device { time: slept.saturating_sub(self.lateness.timer).max(1) }
     }
 
     /// The sleep before a stretch, if there is one.
@@ -584,7 +579,7 @@ impl<'a> Builder<'a> {
         };
         let outside = pass == Pass::Again || self.cycle.goes_on[thread];
         let op = match (slept, self.causes.rhythms[thread]) {
-            (Some(slept), _) if cause == Cause::Device => device(slept, self.lateness),
+            (Some(slept), _) if cause == Cause::Device => self.device(slept),
             (_, Rhythm::Periodic { phase, period }) if !outside => {
                 let beat = phase + (stretch.woken.saturating_sub(phase) + period / 2) / period * period;
                 // What is far from any beat was something else.
@@ -695,9 +690,4 @@ impl<'a> Builder<'a> {
             }
         }
     }
-}
-
-/// A sleep of exactly that time.
-fn device(slept: u64, lateness: &Lateness) -> Op {
-    Op::Device { time: slept.saturating_sub(lateness.timer).max(1) }
 }

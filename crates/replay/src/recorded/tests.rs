@@ -603,9 +603,9 @@ fn groups_have_the_clamps_and_cpusets_they_had() {
     assert_eq!(group(&told, "/web").cpuset.cpus, Some(vec![1]));
     assert_eq!(group(&told, "/own").cpuset, Cpuset::default());
     for (line, message) in [
-        ("cpu.uclamp.min:lots", "`lots` is not what cpu.uclamp.min says"),
-        ("cpuset.cpus:3-1", "`3-1` is not what cpuset.cpus says"),
-        ("cpuset.cpus.partition:own", "`own` is not what cpuset.cpus.partition says"),
+        ("cpu.uclamp.min:lots", "`lots` is not the format of cpu.uclamp.min"),
+        ("cpuset.cpus:3-1", "`3-1` is not the format of cpuset.cpus"),
+        ("cpuset.cpus.partition:own", "`own` is not the format of cpuset.cpus.partition"),
     ] {
         let text = format!("/proc/7/task/7/cgroup:0::/a\n/sys/fs/cgroup/a/{line}\n");
         assert_eq!(Cgroups::read("x", text.as_bytes()).unwrap_err().to_string(), message);

@@ -496,7 +496,7 @@ mod tests {
         for (indexes, why) in [
             ("0,1,2", "3 numbers for 4 CPUs"),
             ("0,1,2,4", "no CPU 4"),
-            ("0,1,1,2", "CPU 1 is there twice"),
+            ("0,1,1,2", "CPU 1 is listed twice"),
             ("1*3", "do not count the 4 CPUs"),
             ("1*2", "count 2 CPUs"),
             ("2*2:x", "STEP*NUMBER"),

@@ -18,8 +18,9 @@ pub struct Barrier {
     pub name: String,
     /// How many tasks must arrive.
     pub parties: u32,
-    /// Made of a mutex and a condition, as rt-app's: whoever is woken has to get the mutex once more before he goes on.
-    /// Otherwise of one futex, as `pthread_barrier_wait`'s (`vruntime real` makes all of a mutex and a condition).
+    /// Whether it is built of a mutex and a condition, as rt-app's: a woken task locks the mutex again before it
+    /// continues. Otherwise it is one futex, as `pthread_barrier_wait`'s. `vruntime real` builds all of a mutex and a
+    /// condition.
     pub locked: bool,
 }
 

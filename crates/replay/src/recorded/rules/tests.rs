@@ -148,7 +148,7 @@ fn both_spellings_are_rules() {
     assert!(wrong("web*: policy=SCHED_FIFO").contains("needs a priority"));
     assert!(wrong("web*: policy=fifo:50 priority=4").contains("given twice"));
     assert!(wrong("web*: policy=batch priority=4").contains("without a real-time policy"));
-    assert!(wrong("web*: group=/a max=1 cpu.max=2").contains("said twice"));
+    assert!(wrong("web*: group=/a max=1 cpu.max=2").contains("given twice"));
     assert!(wrong("web*: group=/a shares=512").contains("1024 shares of cgroup v1"));
 }
 
@@ -276,8 +276,8 @@ fn whose_policy_is_wrong_is_told_at_the_rule() {
         let thread = recorded.threads.iter().position(|thread| thread.comm == name).expect("it is there");
         rules.wrong_policy(&recorded.threads, thread, "no", "mend it").map(|error| told(&error))
     };
-    assert_eq!(at("web-client").as_deref(), Some("no | deadline:2ms/10ms | asked for here | mend it"));
-    assert_eq!(at("web server").as_deref(), Some("no | fifo:3 | asked for here | mend it"));
+    assert_eq!(at("web-client").as_deref(), Some("no | deadline:2ms/10ms | requested here | mend it"));
+    assert_eq!(at("web server").as_deref(), Some("no | fifo:3 | requested here | mend it"));
     assert_eq!(at("logger:0"), None);
 }
 
