@@ -137,7 +137,9 @@ class Comparison:
         return f"<vruntime.Comparison of {', '.join(self.variants)}: {len(self.cells)} cells>"
 
     def __str__(self) -> str:
-        alone = " (One seed: the change may be chance; repeat=5, the default, shows the spread.)" if self.seeds == 1 else ""
+        alone = (
+            " (One seed: the change may be chance; repeat=5, the default, shows the spread.)" if self.seeds == 1 else ""
+        )
         return self.stands_out + alone
 
     def _repr_html_(self) -> str:

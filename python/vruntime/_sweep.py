@@ -48,8 +48,7 @@ class Sweep(Sequence[Point]):
         return self.points[index]
 
     def rows(self, of: str = "classes") -> list[dict[str, Any]]:
-        """Returns the :meth:`Run.rows` of every point, after its values on the axes. Each of ``settings`` has a column.
-        """
+        """Returns the :meth:`Run.rows` of every point, after its values on the axes. ``settings`` are columns."""
         return list(self._rows(of))
 
     def _rows(self, of: str) -> Iterator[dict[str, Any]]:

@@ -19,8 +19,8 @@ use crate::recorded::{Coupling, Event, Lateness, Recorded, Recorder, What};
 /// The kernel of a trace that does not say.
 const RECORDED_KERNEL: &str = "6.18";
 
-/// The switches and the nanoseconds of a beginning that decides what a trace leaves open. With these bounds, the cost of
-/// a decision does not grow with the trace.
+/// The switches and the nanoseconds of a beginning that decides what a trace leaves open. With these bounds, the cost
+/// of a decision does not grow with the trace.
 const SAMPLE_SWITCHES: u64 = 20_000;
 const SAMPLE_NS: u64 = 500_000_000;
 

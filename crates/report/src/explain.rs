@@ -28,7 +28,8 @@ struct Throttled {
     /// The index of the group that has the limit: the group itself or an ancestor.
     owner: usize,
     periods: u64,
-    throttled_in: u64,
+    /// The periods in which it throttled the group.
+    hits: u64,
 }
 
 impl Explained {
@@ -63,7 +64,7 @@ impl Explained {
             let elsewhere =
                 throttled.is_some_and(|limit| limit.owner != at && (!deviates || self.deviates(limit.owner)));
             if let Some(sentence) = self.sentence(at).filter(|_| !elsewhere) {
-                let often = throttled.map_or(0.0, |limit| limit.throttled_in as f64 / limit.periods as f64);
+                let often = throttled.map_or(0.0, |limit| limit.hits as f64 / limit.periods as f64);
                 found.push((deviates, if deviates { self.missing(at).abs() } else { often }, sentence));
             }
         }
@@ -150,7 +151,7 @@ impl Explained {
 
     /// `its CPU limit of 20 ms in 100 ms throttled it in 45 of 50 periods`.
     fn limit_clause(&self, at: usize, limit: Throttled) -> String {
-        let Throttled { owner, periods, throttled_in: throttled } = limit;
+        let Throttled { owner, periods, hits: throttled } = limit;
         let whose =
             if owner == at { "its CPU limit".to_owned() } else { format!("the CPU limit of {}", self.name(owner)) };
         let max = self.groups[owner].limit.and_then(|limit| limit.max);
@@ -162,12 +163,10 @@ impl Explained {
     fn throttled(&self, at: usize) -> Option<Throttled> {
         let limits = self.lineage(at).filter_map(|owner| {
             let limit = self.groups[owner].limit?;
-            Some(Throttled { owner, periods: limit.nr_periods, throttled_in: limit.nr_throttled })
+            Some(Throttled { owner, periods: limit.nr_periods, hits: limit.nr_throttled })
         });
-        let often = |limit: &Throttled| limit.throttled_in as f64 / limit.periods.max(1) as f64;
-        limits
-            .filter(|limit| limit.throttled_in > 0 && often(limit) >= OFTEN)
-            .max_by(|a, b| often(a).total_cmp(&often(b)))
+        let often = |limit: &Throttled| limit.hits as f64 / limit.periods.max(1) as f64;
+        limits.filter(|limit| limit.hits > 0 && often(limit) >= OFTEN).max_by(|a, b| often(a).total_cmp(&often(b)))
     }
 
     /// A group, its parent, and so on, up to the root.
@@ -253,15 +252,15 @@ mod tests {
         }
     }
 
-    fn limit(throttled: u64) -> Option<LimitResult> {
+    fn limit(throttled: u64) -> LimitResult {
         let max = Some((50_000_000, 100_000_000));
-        Some(LimitResult { max, nr_periods: 10, nr_throttled: throttled, ..LimitResult::default() })
+        LimitResult { max, nr_periods: 10, nr_throttled: throttled, ..LimitResult::default() }
     }
 
     #[test]
     fn a_limit_is_named_below_the_entitlement_and_at_it() {
         let mut run = results(&[("/", None, 900, 900), ("/web", Some(0), 400, 500), ("/batch", Some(0), 500, 400)]);
-        run.groups[1].limit = limit(9);
+        run.groups[1].limit = Some(limit(9));
         assert_eq!(
             run.group_sentences(),
             [
@@ -279,7 +278,7 @@ mod tests {
               9 of 10 periods."
             ]
         );
-        run.groups[1].limit = limit(0);
+        run.groups[1].limit = Some(limit(0));
         assert!(run.group_sentences().is_empty(), "a limit that throttled no group is not named");
     }
 
@@ -287,7 +286,7 @@ mod tests {
     #[test]
     fn the_limit_of_an_ancestor_is_named() {
         let mut run = results(&[("/", None, 900, 900), ("/shop", Some(0), 500, 500), ("/shop/web", Some(1), 300, 400)]);
-        run.groups[1].limit = limit(5);
+        run.groups[1].limit = Some(limit(5));
         let sentences = run.group_sentences();
         assert_eq!(
             sentences[0],
@@ -336,7 +335,7 @@ mod tests {
         assert!(!of(950, 1000).is_empty() && !of(50, 60).is_empty());
         let mut run = results(&[("/", None, 900, 0), ("/web", Some(0), 400, 0)]);
         assert!(run.group_sentences().is_empty());
-        run.groups[1].limit = limit(9);
+        run.groups[1].limit = Some(limit(9));
         assert_eq!(
             run.group_sentences(),
             ["Group `/web`: its CPU limit of 50.0 ms in 100 ms throttled it in 9 of 10 periods."]
@@ -347,7 +346,7 @@ mod tests {
     fn figures_are_summed_over_runs() {
         let mut runs = vec![results(&[("/", None, 900, 900), ("/web", Some(0), 400, 500)]); 2];
         for (run, throttled) in runs.iter_mut().zip([9, 8]) {
-            run.groups[1].limit = limit(throttled);
+            run.groups[1].limit = Some(limit(throttled));
         }
         let explained = Explained::of(&runs);
         assert!(explained.is_throttled("/web") && !explained.is_throttled("/"));

@@ -308,7 +308,7 @@ fn what_is_no_class_is_refused() {
     assert!(ask(KERNEL, &|asked| asked.groups[1].max = limit).contains("a CPU limit (cpu.max)"));
     assert!(ask(KERNEL, &|asked| asked.groups[1].idle = true).contains("5.15 introduced it"));
     let inside = Group { path: "/1/x".to_owned(), parent: Some(1), ..Group::default() };
-    assert!(ask(KERNEL, &|asked| asked.groups.push(inside.clone())).contains("knows one level of them"));
+    assert!(ask(KERNEL, &|asked| asked.groups.push(inside.clone())).contains("has one level of groups"));
     let too_much = ask(KERNEL, &|asked| asked.groups.push(class("/2", 80)));
     assert!(too_much.contains("group `/2`") && too_much.contains("add up to 110 %"), "{too_much}");
     for kernel in ["2.6.24", "6.12"].into_iter().filter(|name| vruntime_sched::kernel(name).is_ok()) {

@@ -215,7 +215,8 @@ fn deadline_tasks_are_admitted_by_their_partition() {
     let (_, notes, _) = run_it(&grouped(tasks, groups(), changes), &machine("6.6", "4", 100));
     assert_eq!(notes.len(), 2, "{notes:?}");
     assert!(notes[0].starts_with("task `a0` stays in its group at 20 ms, as in Linux: not admitted: 1.800 CPUs"));
-    assert!(notes[1].starts_with("the change of the cpuset of group `/p` at 30 ms is refused, as in Linux: 1.800"));
+    let refused = "the change of the cpuset of group `/p` at 30 ms is refused, as in Linux: SCHED_DEADLINE tasks (and fair servers)";
+    assert!(notes[1].starts_with(refused) && notes[1].contains("have reserved 1.800 CPUs"), "{}", notes[1]);
 }
 
 fn any_change() -> impl Strategy<Value = Changed> {

@@ -8,6 +8,7 @@ use support::*;
 use vruntime_report::{Collector, Results};
 use vruntime_sim::{Config, Costs, MachineSpec, Outcome, parse_topology};
 use vruntime_workload::program::Workload;
+use vruntime_workload::rtapp::Options;
 use vruntime_workload::scenario;
 
 fn workload(text: &str) -> Workload {
@@ -15,7 +16,7 @@ fn workload(text: &str) -> Workload {
         Some("arrivals.txt") => Ok(b"# seconds\n0.010\n30ms\n20ms\n".to_vec()),
         _ => Err(std::io::Error::other("it is not here")),
     };
-    scenario::parse("x.toml", text.as_bytes(), &Default::default(), no_files).unwrap().workload
+    scenario::parse("x.toml", text.as_bytes(), &Options::default(), no_files).unwrap().workload
 }
 
 /// Without costs.

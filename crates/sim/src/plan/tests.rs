@@ -114,7 +114,7 @@ fn what_makes_no_difference_is_noted() {
     let told: Vec<String> = plan.notes.iter().map(ToString::to_string).collect();
     let kernel = "6.12+WA_BIAS+NO_WA_BIAS";
     assert_eq!(told[0], format!("+WA_BIAS of {kernel} has no effect: +NO_WA_BIAS of {kernel} overrides it"));
-    assert_eq!(told[1], "RUN_TO_PARITY has no effect: NO_RUN_TO_PARITY comes after it");
+    assert_eq!(told[1], "RUN_TO_PARITY has no effect: NO_RUN_TO_PARITY overrides it");
     assert!(told[2].starts_with("Linux 6.12 has no LB_BIAS: "), "{told:?}");
     assert!(matches!(plan.notes[2], Note::NotHere { kernel: "6.12", feature: "LB_BIAS", .. }));
 }

@@ -8,7 +8,8 @@
 //! What kernels do differently:
 //! - **3.10**, **3.12**, **4.18-el8**: what a CPU has left *expires*. A slice has the end of the period from which it
 //!   was drawn. A CPU that is charged after that end loses the rest if another period has begun. Then it returns
-//!   nothing to the pool. Each CPU keeps up to 1 ms, so groups with little work on many CPUs lose a part of the quota in every period.
+//!   nothing to the pool. Each CPU keeps up to 1 ms, so groups with little work on many CPUs lose a part of the quota
+//!   in every period.
 //! - **6.1**: throttling dequeues the group's entity from its parent's queue, with all below. The clock of its load
 //!   averages stops. A queue that is throttled while empty counts as throttled time.
 //! - **6.6**, **6.12**: an empty queue does not count. The periods of groups have different phases.
