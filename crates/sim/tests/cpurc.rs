@@ -312,7 +312,7 @@ fn what_is_no_class_is_refused() {
     let too_much = ask(KERNEL, &|asked| asked.groups.push(class("/2", 80)));
     assert!(too_much.contains("group `/2`") && too_much.contains("add up to 110 %"), "{too_much}");
     for kernel in ["2.6.24", "6.12"].into_iter().filter(|name| vruntime_sched::kernel(name).is_ok()) {
-        assert!(ask(kernel, &|_| {}).contains("a guarantee, which Linux"));
+        assert!(ask(kernel, &|_| {}).contains("has a guarantee, but Linux"));
     }
     assert!(ask("2.6.22", &|_| {}).contains("a task group"));
 }

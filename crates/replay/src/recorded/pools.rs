@@ -27,7 +27,7 @@ pub(super) struct Pools {
     all: Vec<Pool>,
 }
 
-/// What members of a pool have in common: a [family](family), and a process or a parent process.
+/// What members of a pool have in common: a [`family`], and a process or a parent process.
 type Kin<'a> = (&'a str, Option<i32>, Option<i32>);
 
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ struct Pool {
 }
 
 impl Pools {
-    /// Threads of one [family](family) and one process are a pool if `may` agrees and they wake each other or have a
+    /// Threads of one [`family`] and one process are a pool if `may` agrees and they wake each other or have a
     /// partner in common. Processes of one family and one parent are a pool if they have a partner in common that is
     /// none of them: a server and its client may have one name, too. `partners` has the threads that each wakes or is
     /// woken by. Pools that did most come first. Threads for which `timed` holds are attendants.
