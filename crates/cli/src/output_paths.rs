@@ -243,7 +243,7 @@ fn scratch(folder: &Path) -> io::Result<()> {
     })
 }
 
-/// Returns why the existing file cannot be replaced, whoever may write it.
+/// Returns why the existing file cannot be replaced, whatever its permissions.
 #[cfg(unix)]
 fn problem(path: &Path, there: &Metadata) -> Option<&'static str> {
     use std::os::unix::fs::FileTypeExt;
@@ -261,7 +261,7 @@ fn problem(path: &Path, there: &Metadata) -> Option<&'static str> {
     }
 }
 
-/// Returns why the existing file cannot be replaced, whoever may write it.
+/// Returns why the existing file cannot be replaced, whatever its permissions.
 #[cfg(not(unix))]
 fn problem(_path: &Path, there: &Metadata) -> Option<&'static str> {
     there.is_dir().then_some("it is a folder")

@@ -94,7 +94,7 @@ fn wakeup_preempt_entity<T: Tunables>(
     i32::from(diff > granularity as i64)
 }
 
-/// Whether so many entities are queued beside `se` that their slices are the shortest possible.
+/// Whether the number of entities beside `se` makes their slices the shortest possible.
 #[inline]
 fn is_crowded<T: Tunables>(rq: &FairCpu<CfsOrder, T>, shared: &FairShared<CfsOrder, T>, se: Se) -> bool {
     let tunables = &shared.config.tunables;
