@@ -1,5 +1,7 @@
 //! The cause that ended each sleep of a thread: another thread, a device, a timer, or something outside.
 
+use std::collections::BTreeMap;
+
 use vruntime_sim::plan::Ticks;
 
 use super::Context;
@@ -90,6 +92,19 @@ impl Causes<'_> {
             timed += if self.of(thread, index) == Cause::Timer { stretch.work } else { 0 };
         }
         timed > all / 2
+    }
+
+    /// Returns how often each thread was woken by each other.
+    pub(super) fn woken_by(&self) -> Vec<BTreeMap<usize, u64>> {
+        let mut woken_by = vec![BTreeMap::new(); self.threads.len()];
+        for (thread, life) in self.threads.iter().enumerate() {
+            for stretch in 0..life.stretches.len() {
+                if let Cause::Thread(by) = self.of(thread, stretch) {
+                    *woken_by[thread].entry(by).or_default() += 1;
+                }
+            }
+        }
+        woken_by
     }
 
     /// Returns the time of an act.

@@ -106,25 +106,30 @@ fn driven(causes: &Causes<'_>, pools: &Pools, duration_ns: u64, said: &dyn Fn(us
     }
     let is_driven = |unit: usize, driven: &[bool]| {
         let (mut outside, mut all, mut waited) = (0, 0, 0);
+        let mut awake = Vec::new();
         for &index in &units[unit] {
-            for stretch in 0..threads[index].stretches.len() {
+            for (stretch, life) in threads[index].stretches.iter().enumerate() {
                 let clocked = match causes.of(index, stretch) {
-                    Cause::Start => continue,
+                    Cause::Start => {
+                        awake.push((life.woken, life.ended, false));
+                        continue;
+                    }
                     Cause::Device => false,
                     Cause::Thread(by) => unit_of[by] != unit && !driven[by],
                     Cause::Timer | Cause::Interrupt => true,
                 };
+                awake.push((life.woken, life.ended, clocked));
                 let own = causes.of(index, stretch) == Cause::Timer
                     && !matches!(causes.rhythms[index], Rhythm::Periodic { .. });
                 all += 1;
                 outside += usize::from(clocked && !own);
                 let began = stretch.checked_sub(1).map_or(0, |before| threads[index].stretches[before].ended);
-                waited += if clocked { threads[index].stretches[stretch].woken.saturating_sub(began) } else { 0 };
+                waited += if clocked { life.woken.saturating_sub(began) } else { 0 };
             }
         }
         let born = units[unit].iter().filter_map(|&index| threads[index].born).map(|(at, _)| at).min().unwrap_or(0);
         if units[unit].len() > 1 {
-            waited = all_asleep(units[unit].iter().map(|&index| &threads[index]), duration_ns);
+            waited = waited_together(awake, duration_ns);
         }
         outside * 2 <= all && waited <= duration_ns.saturating_sub(born) / 2
     };
@@ -149,17 +154,17 @@ fn driven(causes: &Causes<'_>, pools: &Pools, duration_ns: u64, said: &dyn Fn(us
     driven
 }
 
-/// How long all of these threads were asleep at once, nanoseconds.
-fn all_asleep<'a>(threads: impl Iterator<Item = &'a Thread>, duration_ns: u64) -> u64 {
-    let mut awake: Vec<(u64, u64)> =
-        threads.flat_map(|thread| &thread.stretches).map(|stretch| (stretch.woken, stretch.ended)).collect();
+/// Returns how long all threads of a unit slept at once until something outside woke one, nanoseconds. `awake` has each
+/// time from a wakeup to the next sleep, and whether the wakeup came from outside. What ends the last sleep is unknown:
+/// it counts as outside.
+fn waited_together(mut awake: Vec<(u64, u64, bool)>, duration_ns: u64) -> u64 {
     awake.sort_unstable();
-    let (mut until, mut asleep) = (0, 0);
-    for (woken, ended) in awake {
-        asleep += woken.saturating_sub(until);
+    let (mut until, mut waited) = (0, 0);
+    for (woken, ended, outside) in awake {
+        waited += if outside { woken.saturating_sub(until) } else { 0 };
         until = until.max(ended);
     }
-    asleep + duration_ns.saturating_sub(until)
+    waited + duration_ns.saturating_sub(until)
 }
 
 /// Whether a thread was still at it when the trace ended: it did not exit, and does not sleep for more than twice as

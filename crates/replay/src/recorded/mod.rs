@@ -26,10 +26,12 @@ mod cycle;
 mod endless;
 mod habits;
 mod lives;
+mod locks;
 mod pairs;
 mod placing;
 mod pools;
 mod programs;
+mod roster;
 pub mod rules;
 mod sessions;
 #[cfg(test)]
@@ -231,6 +233,8 @@ pub struct Counts {
     /// Pairs of tasks of which the first wakes the second, and the second wakes the first as well, if only by way of
     /// others.
     pub together: u64,
+    /// Waits for locks among members of pools.
+    pub lock_waits: u64,
     /// Tasks in closed loops, which do more when they get more CPU.
     pub closed: u64,
     /// Those of [`Recorded::pools`] that are threads of one process: bit N is for the Nth.

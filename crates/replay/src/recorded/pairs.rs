@@ -103,8 +103,8 @@ impl Pairs {
         ops.extend(self.inboxes.get(&woken).map(|&inbox| Op::InboxWait { inbox, from: self.wakers[by] }));
     }
 
-    /// What `by` does to wake `woken`. `early`: it was woken when it had not gone to sleep yet, so that the waker did
-    /// not follow it.
+    /// What `by` does to wake `woken`. `early`: it does not follow, since the other was not asleep yet, or since it
+    /// holds a lock.
     pub(super) fn wake(&self, by: usize, woken: usize, early: bool, ops: &mut Vec<Op>) {
         let Some((&inbox, &follow)) = self.inboxes.get(&woken).zip(self.follow.get(&(by, woken))) else { return };
         let follow = if early { Follow::Free } else { follow };

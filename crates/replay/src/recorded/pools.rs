@@ -41,11 +41,12 @@ struct Pool {
 impl Pools {
     /// Threads of one [`family`] and one process are a pool if `may` agrees and they wake each other or have a
     /// partner in common. Processes of one family and one parent are a pool if they have a partner in common that is
-    /// none of them: a server and its client may have one name, too. `partners` has the threads that each wakes or is
-    /// woken by. Pools that did most come first. Threads for which `timed` holds are attendants.
+    /// none of them: a server and its client may have one name, too. Members have the same [`Wakers`]. `woken_by` has
+    /// how often each thread was woken by each other. Pools that did most come first. Threads for which `timed` holds
+    /// are attendants.
     pub(super) fn new(
         threads: &[Thread],
-        partners: &[BTreeSet<usize>],
+        woken_by: &[BTreeMap<usize, u64>],
         may: &dyn Fn(usize) -> bool,
         timed: &dyn Fn(usize) -> bool,
     ) -> Self {
@@ -66,13 +67,29 @@ impl Pools {
             let parent = thread.ppid.or_else(forked_by).filter(|_| process.is_none());
             kin.entry((family(&thread.comm), process, parent)).or_default().push(index);
         }
+        let mut partners = vec![BTreeSet::new(); threads.len()];
+        for (thread, by) in woken_by.iter().enumerate().flat_map(|(thread, by)| by.keys().map(move |&by| (thread, by)))
+        {
+            partners[by].insert(thread);
+            partners[thread].insert(by);
+        }
+        let mut kin_of = vec![None; threads.len()];
+        for (number, members) in kin.values().enumerate() {
+            for &member in members {
+                kin_of[member] = Some(number);
+            }
+        }
         let nothing = vec![None; threads.len()];
         let mut this = Self { of: nothing.clone(), attended: nothing, all: Vec::new() };
         let mut kin: Vec<_> = kin
             .into_iter()
             .flat_map(|(name, members)| {
-                let connected = connected(&members, partners, name.1.is_some());
+                let connected = connected(&members, &partners, name.1.is_some());
                 connected.into_iter().map(move |members| (name, members))
+            })
+            .flat_map(|(name, members)| {
+                let alike = alike(&members, woken_by, &kin_of);
+                alike.into_iter().map(move |members| (name, members))
             })
             .map(|(name, all)| {
                 let (attendants, members) = all.into_iter().partition::<Vec<_>, _>(|&thread| timed(thread));
@@ -154,6 +171,45 @@ impl Pools {
 fn family(comm: &str) -> &str {
     let family = comm.trim_end_matches(|end: char| end.is_ascii_digit());
     if family.is_empty() { comm } else { family }
+}
+
+/// The threads that wake a member of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Wakers {
+    /// Almost always others of its pool, or too few to tell.
+    Mates,
+    /// Almost always this thread, or one of its kin.
+    Outside(usize),
+    /// Both.
+    Mixed,
+}
+
+/// Fewer wakeups do not tell who wakes a thread.
+const FEWEST: u64 = 8;
+
+/// Divides threads by their wakers, if each has wakers of one kind. In a pool, chance decides who takes which work, so
+/// that all members have the same wakers. A thread that alone serves the clients, and hands work to the others, is no
+/// member: JavaScript runtimes have such a thread.
+fn alike(members: &[usize], woken_by: &[BTreeMap<usize, u64>], kin_of: &[Option<usize>]) -> Vec<Vec<usize>> {
+    let wakers = |member: usize| {
+        let mut outside: BTreeMap<usize, u64> = BTreeMap::new();
+        let all: u64 = woken_by[member].values().sum();
+        for (&by, &count) in woken_by[member].iter().filter(|(by, _)| members.binary_search(by).is_err()) {
+            // Kin comes before threads without.
+            *outside.entry(kin_of[by].unwrap_or(kin_of.len() + by)).or_default() += count;
+        }
+        let most = outside.iter().max_by_key(|(_, count)| **count).map(|(&kin, &count)| (kin, count));
+        match most {
+            _ if all < FEWEST || outside.values().sum::<u64>() * 10 <= all => Wakers::Mates,
+            Some((kin, count)) if count * 10 >= all * 9 => Wakers::Outside(kin),
+            _ => Wakers::Mixed,
+        }
+    };
+    let mut groups: BTreeMap<Wakers, Vec<usize>> = BTreeMap::new();
+    for &member in members {
+        groups.entry(wakers(member)).or_default().push(member);
+    }
+    if groups.contains_key(&Wakers::Mixed) { vec![members.to_vec()] } else { groups.into_values().collect() }
 }
 
 /// Divides threads into those that are connected by partners; and by each other, if `directly`.

@@ -4,16 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 
 use vruntime_sim::plan::Ticks;
-use vruntime_workload::program::{Before, Op, Phase, Policy, Repeat, Settings, Task, Workload};
+use vruntime_workload::program::{Mutex, Op, Phase, Policy, Repeat, Settings, Task, Workload};
 
 use super::causes::{Cause, Causes};
 use super::cycle::Cycle;
 use super::endless::endless;
 use super::habits::{Rhythm, rhythm};
 use super::lives::{Act, End, Lives, Stay, Stretch};
+use super::locks::{Edges, Locks};
 use super::pairs::Pairs;
 use super::placing::{Allowed, Said};
 use super::pools::Pools;
+use super::roster::{Names, add_processes, before, forked, kept};
 use super::sessions::{is_kernel_thread, sessions};
 use super::{Counts, How, Lateness, Recorded, Thread};
 use super::{causes, clocks, lives, placing};
@@ -53,7 +55,7 @@ pub(super) fn build(
     };
     let mut pools = Pools::new(
         &threads,
-        &partners(&causes),
+        &causes.woken_by(),
         &|thread| {
             let ended = threads[thread].stretches.last().is_none_or(|last| last.end == End::Exit);
             !ended
@@ -65,6 +67,8 @@ pub(super) fn build(
         &|thread| causes.works_by_timers(thread),
     );
     let names_of_pools = pools.names();
+    let locks = Locks::new(&causes, &pools);
+    counts.lock_waits = locks.waits() as u64;
     counts.pools_of_threads = pools.of_threads();
     let pool_of: Vec<Option<usize>> = (0..threads.len()).map(|thread| pools.of(thread)).collect();
     pools.retain(how.pools);
@@ -72,7 +76,7 @@ pub(super) fn build(
     if how.goes_on {
         pools.without(&threads, &|thread| !cycle.goes_on[thread]);
     }
-    let wakes = wakes(&causes, &cycle, &pools);
+    let wakes = wakes(&causes, &cycle, &pools, &locks);
     counts.closed = cycle.goes_on.iter().filter(|&&goes_on| goes_on).count() as u64;
 
     let allowed = placing::allowed(&threads, how.cgroups.as_ref());
@@ -86,6 +90,8 @@ pub(super) fn build(
     let numbers: Vec<Option<usize>> = kept.iter().map(|&kept| if kept { next.next() } else { None }).collect();
     let mut workload =
         Workload { duration: Some(duration_ns), hotplug, pools: names_of_pools.clone(), ..Workload::default() };
+    workload.mutexes =
+        locks.names.iter().map(|name| Mutex { name: name.clone(), priority_inheritance: false }).collect();
     let names = |thread: usize| format!("{}-{}", threads[thread].comm, threads[thread].pid);
     let builder = Builder {
         numbers: &numbers,
@@ -95,6 +101,7 @@ pub(super) fn build(
         cycle,
         paces,
         pools,
+        locks,
         held_by_groups: &held_by_groups,
         allowed: &allowed,
         policies: &how.policies,
@@ -160,105 +167,16 @@ fn rhythms(
     threads.iter().map(of_thread).collect()
 }
 
-/// Returns what a thread does when the replay begins, and where: on the CPU on which it was woken, or first seen.
-/// `begins`: the time at which its task begins, if no other forks it.
-fn before(thread: &lives::Thread, begins: u64) -> Option<Before> {
-    let first = thread.stretches.first().filter(|_| begins == 0)?;
-    Some(if thread.asleep_first || thread.born.is_some() {
-        Before::Asleep(first.cpu)
-    } else {
-        Before::Runnable(first.cpu)
-    })
-}
-
-/// Which threads become tasks. The simulated machine has stoppers of its own, and they do the migrations of the replay.
-fn kept(threads: &[lives::Thread], how: &How) -> Vec<bool> {
-    let is_kept = |(index, thread): (usize, &lives::Thread)| {
-        !thread.stretches.is_empty() && !super::is_stopper(&thread.comm) && !how.without.contains(&index)
-    };
-    threads.iter().enumerate().map(is_kept).collect()
-}
-
-/// Which threads begin with a fork in the replay. `forks` says of a thread and a stretch whether what the thread does
-/// to others there is replayed. The members of a pool that its `attendant` forks are there from the beginning.
-fn forked(
-    threads: &[lives::Thread],
-    forks: impl Fn(usize, usize) -> bool,
-    attendant: impl Fn(usize, usize) -> bool,
-) -> Vec<bool> {
-    let mut forked = vec![false; threads.len()];
-    for (index, thread) in threads.iter().enumerate() {
-        let stretches = thread.stretches.iter().enumerate().filter(|(stretch, _)| forks(index, *stretch));
-        for (_, act) in stretches.flat_map(|(_, stretch)| &stretch.acts) {
-            if let Act::Fork(child) = *act {
-                forked[child] = !attendant(index, child);
-            }
-        }
-    }
-    forked
-}
-
-/// What tasks are called: of several threads that had one name and pid the later ones have a number besides.
-#[derive(Default)]
-struct Names(BTreeMap<String, u32>);
-
-impl Names {
-    fn of(&mut self, thread: &lives::Thread) -> String {
-        let name = format!("{}-{}", thread.comm, thread.pid);
-        let seen = self.0.entry(name.clone()).or_default();
-        *seen += 1;
-        if *seen > 1 { format!("{name}.{seen}") } else { name }
-    }
-}
-
-/// Adds what is known of processes besides the events. An id that two threads had one after the other says nothing.
-fn add_processes(threads: &mut [lives::Thread], processes: &BTreeMap<i32, (i32, i32)>) {
-    let mut users: BTreeMap<i32, usize> = BTreeMap::new();
-    for thread in &*threads {
-        *users.entry(thread.pid).or_default() += 1;
-    }
-    for thread in threads.iter_mut().filter(|thread| users.get(&thread.pid) == Some(&1)) {
-        if let Some(&(process, parent)) = processes.get(&thread.pid) {
-            thread.tgid.get_or_insert(process);
-            thread.ppid = Some(parent);
-        }
-    }
-    // Parents come before their children.
-    for index in 0..threads.len() {
-        let thread = &threads[index];
-        let Some((_, parent)) = thread.born.filter(|_| thread.tgid.is_none()) else { continue };
-        match (thread.shares_process, parent) {
-            (Some(true), Some(parent)) => {
-                (threads[index].tgid, threads[index].ppid) = (threads[parent].tgid, threads[parent].ppid);
-            }
-            (Some(false), _) => threads[index].tgid = Some(thread.pid),
-            _ => {}
-        }
-    }
-}
-
-/// The threads that each thread wakes or is woken by.
-fn partners(causes: &Causes<'_>) -> Vec<BTreeSet<usize>> {
-    let mut partners = vec![BTreeSet::new(); causes.threads.len()];
-    for (thread, life) in causes.threads.iter().enumerate() {
-        for stretch in 0..life.stretches.len() {
-            if let Cause::Thread(by) = causes.of(thread, stretch) {
-                partners[by].insert(thread);
-                partners[thread].insert(by);
-            }
-        }
-    }
-    partners
-}
-
-/// The threads that each thread wakes, as far as the replay has it so and they are not of its pool.
-fn wakes(causes: &Causes<'_>, cycle: &Cycle, pools: &Pools) -> Vec<BTreeSet<usize>> {
+/// The threads that each thread wakes, as far as the replay has it so. Members of a pool, and waits for locks, are left
+/// out.
+fn wakes(causes: &Causes<'_>, cycle: &Cycle, pools: &Pools, locks: &Locks) -> Vec<BTreeSet<usize>> {
     let mut wakes = vec![BTreeSet::new(); causes.threads.len()];
     for (thread, life) in causes.threads.iter().enumerate() {
         for stretch in 0..life.stretches.len() {
             if let Cause::Thread(by) = causes.of(thread, stretch)
                 && follows(cycle, by, thread)
                 && (!pools.are_mates(by, thread) || cycle.by_itself[by])
+                && locks.wait(thread, stretch).is_none()
             {
                 wakes[by].insert(thread);
             }
@@ -294,6 +212,8 @@ struct Builder<'a> {
     paces: Vec<Option<u64>>,
     /// Which threads do each other's work.
     pools: Pools,
+    /// The locks that members of pools hold.
+    locks: Locks,
     /// Threads that a cpuset keeps from some CPU, or a limit from all.
     held_by_groups: &'a [bool],
     /// Where each thread may run, if the machine said it.
@@ -447,7 +367,7 @@ impl<'a> Builder<'a> {
         let mut settings = self.settings(thread, 0);
         let (mut phases, mut current) = (Vec::new(), phase(0, Settings::default()));
         let mut owed = Owed::default();
-        for (index, stretch) in this.stretches.iter().enumerate() {
+        for index in 0..this.stretches.len() {
             let now = self.settings(thread, index);
             if now != settings {
                 let next = phase(phases.len() + 1, now.clone());
@@ -463,7 +383,7 @@ impl<'a> Builder<'a> {
                 phases.push(mem::replace(&mut current, rest));
                 break;
             }
-            self.work(thread, stretch, Pass::First, &mut current.ops);
+            self.work(thread, index, Pass::First, &mut current.ops);
         }
         // A task that sleeps for times of its own goes on in every replay, for no other task sets its pace.
         let goes_on = self.cycle.goes_on[thread] && (self.goes_on || !self.cycle.driven[thread]);
@@ -486,8 +406,8 @@ impl<'a> Builder<'a> {
         let this = self.life(thread);
         let first = this.stretches.partition_point(|stretch| stretch.woken <= self.cycle.from);
         // The stretch in which it was then.
-        if let Some(under_way) = first.checked_sub(1).map(|before| &this.stretches[before])
-            && under_way.ended > self.cycle.from
+        if let Some(under_way) = first.checked_sub(1)
+            && this.stretches[under_way].ended > self.cycle.from
         {
             self.work(thread, under_way, Pass::Again, ops);
         }
@@ -501,9 +421,9 @@ impl<'a> Builder<'a> {
             self.last_sleep(thread, &mut told, &mut Vec::new());
             owed.carried = self.pools.work(pool, told.until, self.duration_ns);
         }
-        for (index, stretch) in this.stretches.iter().enumerate().skip(first) {
+        for index in first..this.stretches.len() {
             self.sleep(thread, index, Pass::Again, &mut owed, ops);
-            self.work(thread, stretch, Pass::Again, ops);
+            self.work(thread, index, Pass::Again, ops);
         }
         self.last_sleep(thread, &mut owed, ops);
     }
@@ -548,6 +468,11 @@ impl<'a> Builder<'a> {
         let stretch = &this.stretches[index];
         let before = index.checked_sub(1).map(|before| &this.stretches[before]);
         let cause = self.causes.of(thread, index);
+        if let Some((lock, keeps)) = self.locks.wait(thread, index) {
+            ops.push(Op::Lock(lock));
+            ops.extend((!keeps).then_some(Op::Unlock(lock)));
+            return;
+        }
         if let Cause::Thread(by) = cause
             && (self.waits_for(by, thread, stretch, pass) || self.by_progress(by, thread))
         {
@@ -626,7 +551,8 @@ impl<'a> Builder<'a> {
     }
 
     /// The work of a stretch, with what is done to others on the way.
-    fn work(&self, thread: usize, stretch: &Stretch, pass: Pass, ops: &mut Vec<Op>) {
+    fn work(&self, thread: usize, index: usize, pass: Pass, ops: &mut Vec<Op>) {
+        let stretch = &self.life(thread).stretches[index];
         let pace = self.paces[thread].filter(|&time| clocks::by_the_clock(stretch, time, self.lateness));
         // What comes between is part of the time that a task computes by the clock.
         let work = pace.unwrap_or(stretch.work);
@@ -641,6 +567,8 @@ impl<'a> Builder<'a> {
             }
             None => at.min(stretch.work),
         };
+        let again = pass == Pass::Again && stretch.woken <= self.cycle.from;
+        let mut edges = if again { Edges::default() } else { self.locks.edges(thread, index) };
         let (mut done, mut acts) = (0, Vec::new());
         for &(at, act) in &stretch.acts {
             acts.clear();
@@ -649,7 +577,13 @@ impl<'a> Builder<'a> {
                 done = place(at).max(done);
                 continue;
             }
-            self.act(thread, act, pass, &mut acts);
+            while let Some((edge, op)) = edges.next(at) {
+                let edge = place(edge).max(done);
+                ops.extend((edge > done).then(|| run(edge - done)));
+                ops.push(op);
+                done = edge;
+            }
+            self.act(thread, act, (pass, edges.inside()), &mut acts);
             if acts.is_empty() {
                 continue;
             }
@@ -660,21 +594,29 @@ impl<'a> Builder<'a> {
             done = at;
             ops.append(&mut acts);
         }
+        while let Some((edge, op)) = edges.next(u64::MAX) {
+            let edge = place(edge).max(done);
+            ops.extend((edge > done).then(|| run(edge - done)));
+            ops.push(op);
+            done = edge;
+        }
         if work > done {
             ops.push(run(work - done));
         }
     }
 
     /// What a thread does to another, or yields.
-    fn act(&self, thread: usize, act: Act, pass: Pass, ops: &mut Vec<Op>) {
+    fn act(&self, thread: usize, act: Act, (pass, holds_lock): (Pass, bool), ops: &mut Vec<Op>) {
         match act {
             Act::Wake { thread: woken, stretch } => {
                 let its = &self.life(woken).stretches[stretch];
                 if !self.by_progress(thread, woken)
+                    && self.locks.wait(woken, stretch).is_none()
                     && self.causes.of(woken, stretch) == Cause::Thread(thread)
                     && self.waits_for(thread, woken, its, pass)
                 {
-                    self.pairs.wake(thread, woken, its.early, ops);
+                    // Whoever holds a lock waits for nobody.
+                    self.pairs.wake(thread, woken, its.early || holds_lock, ops);
                 }
             }
             Act::Fork(child) => {

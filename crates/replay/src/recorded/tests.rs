@@ -6,6 +6,7 @@ use vruntime_workload::program::{Bandwidth, Changed, Clamps, Cpuset, Follow, Op,
 mod endless;
 mod habits;
 mod hotplug;
+mod locks;
 mod pools;
 mod start;
 

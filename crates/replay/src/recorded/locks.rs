@@ -1,0 +1,363 @@
+//! Locks, as far as waits for them show in a recording.
+//!
+//! A member of a pool that another member wakes waited for work or for a lock. It waited for a lock if the waker had
+//! lost its CPU for most of that time, and did little when it had one: the waker was preempted while it held the lock.
+//! Such a wait depends on the scheduler alone. In a replay, the waker holds a mutex for the same piece of its work, and
+//! the other takes that mutex where it slept. It sleeps there only if the holder is just inside.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use vruntime_workload::program::Op;
+
+use super::causes::{Cause, Causes};
+use super::lives::{Act, End, Stretch, Thread};
+use super::pools::Pools;
+
+/// A critical section takes at most this much work.
+const SHORT_NS: u64 = 100_000;
+/// The holder did its last act before it lost its CPU inside the section if it did it this much work before.
+const JUST_BEFORE_NS: u64 = 20_000;
+
+/// Fewer sections show no habit.
+const FEWEST: usize = 8;
+
+/// What a thread does while it holds a lock: a part of a stretch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Section {
+    /// The work of the stretch before it takes the lock, nanoseconds. 0 of a thread that waited for the lock: it has it.
+    pub(super) from: u64,
+    /// The work of the stretch before it releases the lock.
+    pub(super) until: u64,
+    /// The lock, as an index into [`Locks::names`].
+    pub(super) lock: usize,
+}
+
+/// The locks of all pools.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Locks {
+    /// The lock for which a thread waits before a stretch.
+    waits: BTreeMap<(usize, usize), usize>,
+    /// The sections of a stretch of a thread, one after the other.
+    sections: BTreeMap<(usize, usize), Vec<Section>>,
+    pub(super) names: Vec<String>,
+}
+
+/// A sleep of a thread that another member of its pool ended.
+struct Wait {
+    from: u64,
+    until: u64,
+    thread: usize,
+    stretch: usize,
+    by: usize,
+}
+
+/// A lock while it is being told from others: when it was held last, and by whom.
+struct Held {
+    number: usize,
+    times: Vec<(u64, u64, usize)>,
+    /// The thread that members wake only while they hold it.
+    guards: Option<usize>,
+}
+
+/// A wait for a lock, and what its holder did meanwhile.
+struct Hit {
+    wait: Wait,
+    /// The holder's stretch.
+    at: usize,
+    section: Section,
+    /// From when on the holder had the lock.
+    since: u64,
+    /// The holder had waited for the lock itself.
+    inherited: bool,
+    /// The holder had lost its CPU when the other went to sleep.
+    lost_cpu: bool,
+}
+
+impl Locks {
+    /// Finds the locks for which members of pools waited.
+    pub(super) fn new(causes: &Causes<'_>, pools: &Pools) -> Self {
+        let hits = hits(causes, pools);
+        let mut this = Self::default();
+        let mut of_pool: BTreeMap<usize, Vec<Held>> = BTreeMap::new();
+        let names = pools.names();
+        let guarded = guarded(causes.threads, pools, &hits);
+        for &(pool, woken) in guarded.keys() {
+            let all = of_pool.entry(pool).or_default();
+            all.push(Held { number: this.names.len(), times: Vec::new(), guards: Some(woken) });
+            this.names.push(format!("{} {}", names[pool], all.len() - 1));
+        }
+        for Hit { wait, at, section, since, inherited, .. } in &hits {
+            let Some(pool) = pools.of(wait.by) else { continue };
+            let stretch = &causes.threads[wait.by].stretches[*at];
+            let own = inherited.then(|| this.waits.get(&(wait.by, *at)).copied()).flatten();
+            let all = of_pool.entry(pool).or_default();
+            let guard = all.iter().position(|held| held.guards.is_some_and(|woken| wakes(stretch, woken, section)));
+            let sections = this.sections.entry((wait.by, *at)).or_default();
+            let number = match sections.last_mut() {
+                // It holds one lock at a time, so that no two tasks wait for each other.
+                Some(last) if section.from <= last.until => {
+                    last.until = last.until.max(section.until);
+                    last.lock
+                }
+                _ => {
+                    let lock = own.or(guard.map(|guard| all[guard].number)).unwrap_or_else(|| {
+                        let free = all.iter().find(|held| held.guards.is_none() && held.is_free(wait.by, *since));
+                        free.map_or(this.names.len(), |held| held.number)
+                    });
+                    if lock == this.names.len() {
+                        this.names.push(format!("{} {}", names[pool], all.len()));
+                        all.push(Held { number: lock, times: Vec::new(), guards: None });
+                    }
+                    sections.push(Section { lock, ..*section });
+                    lock
+                }
+            };
+            if let Some(held) = all.iter_mut().find(|held| held.number == number) {
+                held.times.push((*since, wait.until, wait.by));
+            }
+            this.waits.insert((wait.thread, wait.stretch), number);
+        }
+        for ((pool, woken), after) in guarded {
+            let lock = of_pool[&pool].iter().find(|held| held.guards == Some(woken)).map(|held| held.number);
+            let members = (0..causes.threads.len()).filter(|&thread| pools.of(thread) == Some(pool));
+            for (member, lock) in members.filter_map(|member| Some((member, lock?))) {
+                this.guard(causes.threads, member, woken, after, lock);
+            }
+        }
+        this
+    }
+
+    /// Each time that a member wakes `woken`, it holds the lock, and for `after` of its work afterwards.
+    fn guard(&mut self, threads: &[Thread], member: usize, woken: usize, after: u64, lock: usize) {
+        for (index, stretch) in threads[member].stretches.iter().enumerate() {
+            let acts =
+                stretch.acts.iter().filter(|(_, act)| matches!(act, Act::Wake { thread, .. } if *thread == woken));
+            let acts: Vec<u64> = acts.map(|(at, _)| *at).collect();
+            if acts.is_empty() {
+                continue;
+            }
+            let waited = self.waits.get(&(member, index)) == Some(&lock);
+            let sections = self.sections.entry((member, index)).or_default();
+            for at in acts {
+                let place = sections.partition_point(|section| section.from <= at);
+                if place > 0 && sections[place - 1].until >= at {
+                    continue;
+                }
+                let next = sections.get(place).map_or(stretch.work, |next| next.from.saturating_sub(1)).max(at);
+                sections.insert(place, Section { from: at, until: (at + after).min(next), lock });
+            }
+            // Who waited for the lock has it until then.
+            if let Some(first) =
+                sections.first_mut().filter(|first| waited && first.lock == lock && first.from <= SHORT_NS)
+            {
+                first.from = 0;
+            }
+        }
+    }
+
+    /// Returns how many waits for locks there were.
+    pub(super) fn waits(&self) -> usize {
+        self.waits.len()
+    }
+
+    /// Returns the lock for which a thread waits before that stretch, and whether it holds the lock afterwards.
+    pub(super) fn wait(&self, thread: usize, stretch: usize) -> Option<(usize, bool)> {
+        let &lock = self.waits.get(&(thread, stretch))?;
+        let keeps = self.sections(thread, stretch).first().is_some_and(|first| first.from == 0 && first.lock == lock);
+        Some((lock, keeps))
+    }
+
+    /// Returns where a thread takes and releases locks in that stretch.
+    pub(super) fn edges(&self, thread: usize, stretch: usize) -> Edges<'_> {
+        let inside = self.wait(thread, stretch).is_some_and(|(_, keeps)| keeps);
+        Edges { rest: self.sections(thread, stretch), inside }
+    }
+
+    /// Returns what a thread does in that stretch while it holds a lock, in this order.
+    fn sections(&self, thread: usize, stretch: usize) -> &[Section] {
+        self.sections.get(&(thread, stretch)).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The places in a stretch at which its thread takes and releases locks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Edges<'a> {
+    rest: &'a [Section],
+    inside: bool,
+}
+
+impl Edges<'_> {
+    /// Whether the thread holds a lock.
+    pub(super) fn inside(&self) -> bool {
+        self.inside
+    }
+
+    /// Returns the next lock or unlock that precedes what the thread does after `at` of its work, and its own place: a
+    /// thread takes a lock before that and releases one afterwards.
+    pub(super) fn next(&mut self, at: u64) -> Option<(u64, Op)> {
+        let (now, rest) = self.rest.split_first()?;
+        if !self.inside && now.from <= at {
+            self.inside = true;
+            return Some((now.from, Op::Lock(now.lock)));
+        }
+        if self.inside && now.until < at {
+            (self.inside, self.rest) = (false, rest);
+            return Some((now.until, Op::Unlock(now.lock)));
+        }
+        None
+    }
+}
+
+impl Held {
+    /// Whether no other than `by` has held it since that time.
+    fn is_free(&self, by: usize, since: u64) -> bool {
+        self.times.iter().rev().take_while(|held| held.1 > since).all(|held| held.2 == by)
+    }
+}
+
+/// Whether a thread wakes `woken` in that section.
+fn wakes(stretch: &Stretch, woken: usize, section: &Section) -> bool {
+    let within = stretch.acts.iter().filter(|(at, _)| (section.from..=section.until).contains(at));
+    within.map(|(_, act)| act).any(|act| matches!(act, Act::Wake { thread, .. } if *thread == woken))
+}
+
+/// Returns the threads outside of a pool that its members wake while they hold a lock, and how much work they do until
+/// they release it. In most sections in which the holder lost its CPU, it had just woken such a thread.
+fn guarded(threads: &[Thread], pools: &Pools, hits: &[Hit]) -> BTreeMap<(usize, usize), u64> {
+    let mut all: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut after: BTreeMap<(usize, usize), Vec<u64>> = BTreeMap::new();
+    for hit in hits.iter().filter(|hit| hit.lost_cpu && !hit.inherited) {
+        let Some(pool) = pools.of(hit.wait.by) else { continue };
+        *all.entry(pool).or_default() += 1;
+        let Section { from, until, .. } = hit.section;
+        let last = threads[hit.wait.by].stretches[hit.at].acts.iter().rev().find_map(|&(at, act)| match act {
+            Act::Wake { thread, .. } if (from..=until).contains(&at) && pools.of(thread) != Some(pool) => {
+                Some((thread, until - at))
+            }
+            _ => None,
+        });
+        if let Some((woken, work)) = last {
+            after.entry((pool, woken)).or_default().push(work);
+        }
+    }
+    let most = |(pool, _): &(usize, usize), times: &Vec<u64>| times.len() >= FEWEST && times.len() * 2 > all[pool];
+    after.retain(|key, times| most(key, times));
+    let middle = |mut times: Vec<u64>| {
+        times.sort_unstable();
+        times[times.len() / 2]
+    };
+    after.into_iter().map(|(key, times)| (key, middle(times))).collect()
+}
+
+/// Returns the waits of members of pools that were waits for locks.
+fn hits(causes: &Causes<'_>, pools: &Pools) -> Vec<Hit> {
+    let mut found: BTreeSet<(usize, usize)> = BTreeSet::new();
+    let mut progress: BTreeMap<usize, Progress> = BTreeMap::new();
+    let mut hits = Vec::new();
+    for wait in waits(causes, pools) {
+        let holder = &causes.threads[wait.by];
+        let Some(at) = holder.stretches.partition_point(|stretch| stretch.woken <= wait.until).checked_sub(1) else {
+            continue;
+        };
+        let stretch = &holder.stretches[at];
+        // Who waited for the lock itself has held it since it was woken.
+        let inherited = stretch.woken > wait.from && found.contains(&(wait.by, at));
+        let since = if inherited { stretch.woken } else { wait.from };
+        if stretch.woken > since || stretch.ended < wait.until || (!inherited && stretch.began >= since) {
+            continue;
+        }
+        let progress = progress.entry(wait.by).or_insert_with(|| Progress::new(holder));
+        let ran = progress.ran(since, wait.until);
+        let lost = (wait.until - since).saturating_sub(ran);
+        if ran > SHORT_NS || (!inherited && lost < ran) {
+            continue;
+        }
+        let Some(until) = release(stretch, wait.thread, wait.stretch) else { continue };
+        let lost_cpu = progress.is_off(since);
+        let from =
+            if inherited { 0 } else { begins(stretch, progress.work(stretch.began, since).min(until), lost_cpu) };
+        found.insert((wait.thread, wait.stretch));
+        hits.push(Hit { wait, at, section: Section { from, until, lock: 0 }, since, inherited, lost_cpu });
+    }
+    hits
+}
+
+/// Returns the sleeps that members of the same pool ended, in the order of their ends.
+fn waits(causes: &Causes<'_>, pools: &Pools) -> Vec<Wait> {
+    let mut all = Vec::new();
+    for (thread, life) in causes.threads.iter().enumerate().filter(|(thread, _)| pools.of(*thread).is_some()) {
+        for (before, stretch) in life.stretches.iter().zip(1..life.stretches.len()) {
+            if let Cause::Thread(by) = causes.of(thread, stretch)
+                && before.end == End::Sleep
+                && pools.are_mates(by, thread)
+            {
+                let until = life.stretches[stretch].woken;
+                all.push(Wait { from: before.ended.min(until), until, thread, stretch, by });
+            }
+        }
+    }
+    all.sort_unstable_by_key(|wait| (wait.until, wait.thread));
+    all
+}
+
+/// Returns the work after which a thread wakes another for that stretch.
+fn release(holder: &Stretch, thread: usize, stretch: usize) -> Option<u64> {
+    let wakes = |act: Act| act == Act::Wake { thread, stretch };
+    holder.acts.iter().rev().find(|(_, act)| wakes(*act)).map(|(at, _)| *at)
+}
+
+/// Returns the work after which the holder took the lock: `at`, or just before what it did last when it had lost its
+/// CPU by then.
+fn begins(holder: &Stretch, at: u64, lost_cpu: bool) -> u64 {
+    let acts = holder
+        .acts
+        .iter()
+        .map(|(act, _)| *act)
+        .filter(|act| lost_cpu && (at.saturating_sub(JUST_BEFORE_NS)..=at).contains(act));
+    acts.min().unwrap_or(at)
+}
+
+/// How far a thread was at each time.
+struct Progress {
+    /// For each time on a CPU: since, until, the time and the work before.
+    ran: Vec<(u64, u64, u64, u64)>,
+    /// The work of each time on a CPU.
+    works: Vec<u64>,
+}
+
+impl Progress {
+    fn new(thread: &Thread) -> Self {
+        let (mut time, mut work) = (0, 0);
+        let mut this = Self { ran: Vec::with_capacity(thread.ran.len()), works: Vec::with_capacity(thread.ran.len()) };
+        for run in &thread.ran {
+            this.ran.push((run.since, run.until, time, work));
+            this.works.push(run.work);
+            time += run.until - run.since;
+            work += run.work;
+        }
+        this
+    }
+
+    /// Returns the time on a CPU, and the work, until `at`.
+    fn until(&self, at: u64) -> (u64, u64) {
+        let Some(last) = self.ran.partition_point(|run| run.0 <= at).checked_sub(1) else { return (0, 0) };
+        let (since, until, time, work) = self.ran[last];
+        let (passed, all) = (at.min(until) - since, (until - since).max(1));
+        let done = u128::from(self.works[last]) * u128::from(passed) / u128::from(all);
+        (time + passed, work + done as u64)
+    }
+
+    fn ran(&self, from: u64, until: u64) -> u64 {
+        self.until(until).0.saturating_sub(self.until(from).0)
+    }
+
+    fn work(&self, from: u64, until: u64) -> u64 {
+        self.until(until).1.saturating_sub(self.until(from).1)
+    }
+
+    /// Whether the thread is on no CPU.
+    fn is_off(&self, at: u64) -> bool {
+        let last = self.ran.partition_point(|run| run.0 <= at).checked_sub(1);
+        last.is_none_or(|last| self.ran[last].1 <= at)
+    }
+}

@@ -1,0 +1,85 @@
+//! Which threads become tasks, what the tasks are called, and how they begin.
+
+use std::collections::BTreeMap;
+
+use vruntime_workload::program::Before;
+
+use super::How;
+use super::lives::{self, Act};
+
+/// Returns what a thread does when the replay begins, and where: on the CPU on which it was woken, or first seen.
+/// `begins`: the time at which its task begins, if no other forks it.
+pub(super) fn before(thread: &lives::Thread, begins: u64) -> Option<Before> {
+    let first = thread.stretches.first().filter(|_| begins == 0)?;
+    Some(if thread.asleep_first || thread.born.is_some() {
+        Before::Asleep(first.cpu)
+    } else {
+        Before::Runnable(first.cpu)
+    })
+}
+
+/// Which threads become tasks. The simulated machine has stoppers of its own, and they do the migrations of the replay.
+pub(super) fn kept(threads: &[lives::Thread], how: &How) -> Vec<bool> {
+    let is_kept = |(index, thread): (usize, &lives::Thread)| {
+        !thread.stretches.is_empty() && !super::is_stopper(&thread.comm) && !how.without.contains(&index)
+    };
+    threads.iter().enumerate().map(is_kept).collect()
+}
+
+/// Which threads begin with a fork in the replay. `forks` says of a thread and a stretch whether what the thread does
+/// to others there is replayed. The members of a pool that its `attendant` forks are there from the beginning.
+pub(super) fn forked(
+    threads: &[lives::Thread],
+    forks: impl Fn(usize, usize) -> bool,
+    attendant: impl Fn(usize, usize) -> bool,
+) -> Vec<bool> {
+    let mut forked = vec![false; threads.len()];
+    for (index, thread) in threads.iter().enumerate() {
+        let stretches = thread.stretches.iter().enumerate().filter(|(stretch, _)| forks(index, *stretch));
+        for (_, act) in stretches.flat_map(|(_, stretch)| &stretch.acts) {
+            if let Act::Fork(child) = *act {
+                forked[child] = !attendant(index, child);
+            }
+        }
+    }
+    forked
+}
+
+/// What tasks are called: of several threads that had one name and pid the later ones have a number besides.
+#[derive(Default)]
+pub(super) struct Names(BTreeMap<String, u32>);
+
+impl Names {
+    pub(super) fn of(&mut self, thread: &lives::Thread) -> String {
+        let name = format!("{}-{}", thread.comm, thread.pid);
+        let seen = self.0.entry(name.clone()).or_default();
+        *seen += 1;
+        if *seen > 1 { format!("{name}.{seen}") } else { name }
+    }
+}
+
+/// Adds what is known of processes besides the events. An id that two threads had one after the other says nothing.
+pub(super) fn add_processes(threads: &mut [lives::Thread], processes: &BTreeMap<i32, (i32, i32)>) {
+    let mut users: BTreeMap<i32, usize> = BTreeMap::new();
+    for thread in &*threads {
+        *users.entry(thread.pid).or_default() += 1;
+    }
+    for thread in threads.iter_mut().filter(|thread| users.get(&thread.pid) == Some(&1)) {
+        if let Some(&(process, parent)) = processes.get(&thread.pid) {
+            thread.tgid.get_or_insert(process);
+            thread.ppid = Some(parent);
+        }
+    }
+    // Parents come before their children.
+    for index in 0..threads.len() {
+        let thread = &threads[index];
+        let Some((_, parent)) = thread.born.filter(|_| thread.tgid.is_none()) else { continue };
+        match (thread.shares_process, parent) {
+            (Some(true), Some(parent)) => {
+                (threads[index].tgid, threads[index].ppid) = (threads[parent].tgid, threads[parent].ppid);
+            }
+            (Some(false), _) => threads[index].tgid = Some(thread.pid),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Waits for locks, and other waits of members of a pool.
+
+use super::*;
+
+const FIRST: Named<'static> = Named { pid: 11, comm: b"worker" };
+const SECOND: Named<'static> = Named { pid: 12, comm: b"worker" };
+const READER: Named<'static> = Named { pid: 21, comm: b"reader" };
+const HOG: Named<'static> = Named { pid: 31, comm: b"hog" };
+
+/// In each round of 20 ms the first worker works for 4 ms on CPU 0, and wakes the reader, which gets the CPU, and a hog
+/// after it. The second worker works for 6 ms on CPU 1 and sleeps. After 12 ms the first worker is back, does `more`
+/// work, and wakes the second. Both work on and sleep, and the second wakes the first at the end of the round.
+fn rounds(more: u64) -> Recorded {
+    let mut script = Script::default();
+    script.switch(0, 0, Left::Runnable, Some(FIRST)).switch(0, 1, Left::Runnable, Some(SECOND));
+    for round in 0..20 {
+        let at = round * 20 * MS;
+        script.wake(at + 4 * MS, 0, READER).switch(at + 4 * MS + 5 * US, 0, Left::Runnable, Some(READER));
+        script.switch(at + 4 * MS + 25 * US, 0, Left::Sleeping, Some(HOG));
+        script.switch(at + 6 * MS, 1, Left::Sleeping, None);
+        script.switch(at + 12 * MS, 0, Left::Runnable, Some(FIRST));
+        script.wake(at + 12 * MS + more, 0, SECOND);
+        script.switch(at + 12 * MS + more + 10 * US, 1, Left::Runnable, Some(SECOND));
+        script.switch(at + 16 * MS, 0, Left::Sleeping, Some(HOG));
+        script.wake(at + 20 * MS - 10 * US, 1, FIRST).switch(at + 20 * MS, 0, Left::Runnable, Some(FIRST));
+    }
+    std::mem::take(&mut script.recorder).with_pools(1).finish(&Lateness::default())
+}
+
+fn is_lock(op: &Op) -> bool {
+    matches!(op, Op::Lock(_) | Op::Unlock(_))
+}
+
+#[test]
+fn who_waits_for_a_preempted_holder_takes_its_lock() {
+    let recorded = rounds(15 * US);
+    assert_eq!((recorded.counts.lock_waits, recorded.workload.mutexes.len()), (20, 1));
+    let first = ops(&recorded, FIRST.pid);
+    let lock = first.iter().position(is_lock).expect("it holds the lock");
+    let section = &first[lock..lock + 3];
+    let [Op::Lock(0), Op::PoolRun { work, .. }, Op::Unlock(0)] = *section else { panic!("{section:?}") };
+    assert_eq!(work, 20 * US, "what it did from the wakeup of the reader to that of the other worker");
+    assert!(matches!(first[lock - 1], Op::PoolRun { work, .. } if work == 4 * MS), "{first:?}");
+    let second = ops(&recorded, SECOND.pid);
+    let [Op::PoolRun { work, .. }, Op::Lock(0), Op::Unlock(0), Op::PoolRun { .. }] = second[1..5] else {
+        panic!("{second:?}");
+    };
+    assert_eq!(work, 6 * MS);
+}
+
+#[test]
+fn who_waits_for_the_work_of_a_preempted_member_waits_for_no_lock() {
+    let recorded = rounds(3 * MS);
+    assert_eq!((recorded.counts.lock_waits, recorded.workload.mutexes.len()), (0, 0));
+    assert!(!ops(&recorded, FIRST.pid).iter().chain(&ops(&recorded, SECOND.pid)).any(is_lock));
+}
