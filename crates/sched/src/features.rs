@@ -1,141 +1,141 @@
 //! Scheduler features, by their kernel names.
 
-/// A switch in the scheduler's behaviour, as in `/sys/kernel/debug/sched/features`.
+/// A feature, as in `/sys/kernel/debug/sched/features`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Feature {
-    /// EEVDF: a task that sleeps keeps its lag, and gets it back at wakeup.
+    /// EEVDF: a sleeping task keeps its lag for its wakeup.
     PlaceLag,
-    /// EEVDF: a task that begins gets half a slice for its first deadline.
+    /// EEVDF: the first deadline of a new task is half a slice away.
     PlaceDeadlineInitial,
-    /// EEVDF (6.12): a task that moves to another run queue keeps the rest of its deadline.
+    /// EEVDF (6.12): a task keeps its relative deadline when it moves to another run queue.
     PlaceRelDeadline,
-    /// EEVDF: wakeups do not preempt the running task before its slice is used up (6.6, 6.12: its lag turned into 0
-    /// point; 6.18: the shortest slice waiting).
+    /// EEVDF: wakeups do not preempt the running task before its slice ends (6.6, 6.12: its 0-lag
+    /// point; 6.18: the shortest waiting slice).
     RunToParity,
-    /// EEVDF (6.12): a task with a shorter slice may preempt in spite of `RUN_TO_PARITY`.
+    /// EEVDF (6.12): a task with a shorter slice may preempt despite `RUN_TO_PARITY`.
     PreemptShort,
-    /// Prefer to run the task woken last.
+    /// Prefer the task woken last.
     NextBuddy,
     /// EEVDF (6.12): honour the next buddy when it is eligible.
     PickBuddy,
-    /// CFS: after a wakeup preemption prefer to go back to the preempted task.
+    /// CFS: prefer the task that a wakeup preempted.
     LastBuddy,
-    /// Buddies are cache-hot: the balancer leaves them where they are.
+    /// The balancer does not move buddies, which are cache-hot.
     CacheHotBuddy,
-    /// EEVDF (6.12): a task that sleeps with negative lag stays queued until it is picked.
+    /// EEVDF (6.12): a sleeping task with negative lag stays queued until it is picked.
     DelayDequeue,
-    /// EEVDF (6.12): a delayed task that is dequeued or woken loses its positive lag.
+    /// EEVDF (6.12): a delayed task loses positive lag when it is dequeued or woken.
     DelayZero,
     /// A waking task may preempt the running one.
     WakeupPreemption,
     /// End slices by a high-resolution timer instead of the tick.
     Hrtick,
-    /// Scale load by what interrupts and real-time tasks leave of the CPU.
+    /// Scale load by the capacity that interrupts and real-time tasks leave.
     NontaskCapacity,
-    /// The same up to 3.15.
+    /// `NONTASK_CAPACITY` up to 3.15.
     NontaskPower,
-    /// Remote wakeups are queued and done by the target CPU.
+    /// The target CPU does remote wakeups from a queue.
     TtwuQueue,
-    /// Bound the search for an idle CPU by the cache domain's utilisation.
+    /// Bound the search for an idle CPU by the utilisation of the cache domain.
     SisUtil,
-    /// The balancer moves at least a minimum of load, even for a small imbalance.
+    /// The balancer moves a minimum of load even for a small imbalance.
     LbMin,
-    /// Load of a task that attaches is aged to now.
+    /// Age the load of a task that attaches to the present.
     AttachAgeLoad,
     /// Wake-affine: prefer the waking CPU when it is idle.
     WaIdle,
-    /// Wake-affine: compare the loads of the waking and the previous CPU.
+    /// Wake-affine: compare the loads of the waking and previous CPUs.
     WaWeight,
-    /// Wake-affine: give the comparison a bias by the domain's imbalance percentage.
+    /// Wake-affine: bias the comparison by the domain's imbalance percentage.
     WaBias,
-    /// Estimate a task's utilisation from what it was when it last went to sleep.
+    /// Estimate a task's utilisation from the values when it went to sleep.
     UtilEst,
-    /// That estimate rises at once with what was used, and is smoothed only on its way down (6.8 on: always).
+    /// `UTIL_EST` rises at once, and is smoothed only downwards (6.8+: always).
     UtilEstFastup,
-    /// Bound the search for an idle CPU by the average idle time and the cost of the search.
+    /// Bound the search for an idle CPU by average idle time and the cost of the search.
     SisProp,
-    /// Have a CPU with real-time tasks to spare asked by an interrupt to push them, instead of pulling them.
+    /// Send an interrupt to a CPU with surplus real-time tasks to push them, instead of pulling.
     RtPushIpi,
-    /// With HRTICK: the periodic tick looks at the slice, too.
+    /// With HRTICK: the tick checks the slice, too.
     DoubleTick,
-    /// Tell of two updates of a run queue's clock under one lock.
+    /// Warn of two updates of a run queue's clock under one lock.
     WarnDoubleClock,
-    /// Tell of a task that has asked to be preempted for too long.
+    /// Warn of a reschedule that is pending for too long.
     LatencyWarn,
-    /// Ask the architecture for the capacity of CPUs, up to 3.15.
+    /// `ARCH_CAPACITY` up to 3.15.
     ArchPower,
-    /// The same from 3.16 on.
+    /// Ask the architecture for the capacity of CPUs (3.16+).
     ArchCapacity,
     /// Build scheduling groups as if nodes overlapped.
     ForceSdOverlap,
     /// CFS: a sleeper gets half a latency period of credit instead of a whole one.
     GentleFairSleepers,
-    /// CFS: a new task starts one slice behind (first CFS: half a granularity in debt).
+    /// CFS: a new task starts one slice behind (first CFS: half a granularity).
     StartDebit,
-    /// CFS: compute the scheduling period from the whole hierarchy's tasks.
+    /// CFS: compute the scheduling period from the tasks of the whole hierarchy.
     AltPeriod,
-    /// CFS: a slice is never shorter than the minimal granularity.
+    /// CFS: a slice is at least the minimal granularity.
     BaseSlice,
-    /// Newly-idle balancing is tried with its own success rate.
+    /// Do newly-idle balancing with the probability of its success rate.
     NiRandom,
-    /// End the runtime of deadline tasks by a high-resolution timer instead of the tick.
+    /// End the runtime of deadline tasks by a high-resolution timer.
     HrtickDl,
-    /// A CPU whose real-time tasks have used up their runtime borrows from others, under kernels that throttle (6.1,
-    /// 6.6; with real-time scheduling of groups all). On up to 3.18; off since 5.10.
+    /// A CPU whose real-time tasks have used up their runtime borrows from others, if the kernel
+    /// throttles (6.1, 6.6; all with RT_GROUP_SCHED). On up to 3.18; off since 5.10.
     RtRuntimeShare,
     /// First CFS: a sleeper gets credit for the time it could have run.
     FairSleepers,
-    /// First CFS: that is reckoned as if it had run meanwhile.
+    /// First CFS: compute that credit as if the sleeper had run meanwhile.
     SleeperAvg,
-    /// First CFS: by the run queue's average load instead of what it is at the wakeup.
+    /// First CFS: compute that credit from the average load instead of the load at the wakeup.
     SleeperLoadAvg,
-    /// First CFS: a new task is given no credit for its first wait.
+    /// First CFS: a new task gets no credit for its first wait.
     SkipInitial,
-    /// First CFS: a CPU's average loads are of what its tasks ran since the last tick.
+    /// First CFS: the average loads of a CPU cover what its tasks ran since the last tick.
     PreciseCpuLoad,
-    /// 3.10 to 3.18: the balancer takes the lower of present and average load for CPUs to pull from, the higher for the
-    /// pulling CPU.
+    /// 3.10 to 3.18: the balancer takes the lower of present and average load for CPUs to pull
+    /// from, and the higher for the pulling CPU.
     LbBias,
     /// NUMA balancing.
     Numa,
-    /// NUMA balancing scans the memory of machines of one node, too.
+    /// NUMA balancing scans memory on machines of one node, too.
     NumaForce,
-    /// The balancer would rather move tasks to nodes where they use more memory.
+    /// The balancer prefers nodes where a task uses more memory.
     NumaFavourHigher,
-    /// The balancer leaves tasks where they use more memory.
+    /// The balancer keeps tasks on nodes where they use more memory.
     NumaResistLower,
     /// A CPU that seldom becomes idle balances each time (7.1).
     NiRate,
-    /// Keep the sums of a queue's average coarser once they overflow (7.1).
+    /// Coarsen the sums of a queue's average when they overflow (7.1).
     ParanoidAvg,
-    /// CPU resource controller: a class with less than its guarantee is hungry only if its tasks wait.
+    /// CPU resource controller: a class below its guarantee is hungry only if its tasks wait.
     CpuRcHungry,
-    /// CPU resource controller: timeslices are scaled.
+    /// CPU resource controller: scale timeslices.
     CpuRcScaling,
-    /// CPU resource controller: tasks of starving classes go back to the active array.
+    /// CPU resource controller: requeue tasks of starving classes on the active array.
     CpuRcRequeue,
-    /// CPU resource controller: loads are counted by ticks, not taken when slices end.
+    /// CPU resource controller: count load by ticks instead of at the end of slices.
     CpuRcTick,
-    /// CPU resource controller: waiting tasks are checked, and not only tasks that run at last.
+    /// CPU resource controller: check waiting tasks, too.
     CpuRcWaiting,
-    /// Ours, in no kernel on offer: the balancer compares groups by their average load alone ("A Decade of Wasted
+    /// In no kernel: the balancer compares groups by average load alone ("A Decade of Wasted
     /// Cores", 3.1).
     OldGroupAvg,
-    /// Ours, in no kernel on offer: overlapping groups of NUMA nodes are those of the first CPU, for all (the same,
-    /// 3.2).
+    /// In no kernel: overlapping NUMA groups are those of the first CPU, for all CPUs (the same
+    /// paper, 3.2).
     OldNumaGroups,
-    /// Ours, in no kernel on offer: a wakeup looks for a CPU in the waker's node only (the same, 3.3).
+    /// In no kernel: a wakeup searches only the waker's node (the same paper, 3.3).
     OldWakeNode,
-    /// In no supported kernel: a rebuild of the domains, after a CPU went offline or online, leaves out those of
-    /// several NUMA nodes (the same, 3.4).
+    /// In no kernel: rebuilding the domains after hotplug omits those of several NUMA nodes (the
+    /// same paper, 3.4).
     OldLostDomains,
 }
 
-/// What there is to say of a feature.
+/// Description of a feature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FeatureRow {
-    /// The feature the row is of.
+    /// The described feature.
     pub feature: Feature,
     /// Its kernel name.
     pub name: &'static str,
@@ -148,11 +148,11 @@ pub struct FeatureRow {
 /// Which kernels have a feature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Of {
-    /// The releases from the first on, up to the second, which no longer has it.
+    /// All releases from the first up to, but excluding, the second.
     Releases(&'static str, Option<&'static str>),
-    /// One kernel on offer.
+    /// One supported kernel.
     Kernel(&'static str),
-    /// None: the feature is vruntime's own.
+    /// None; it is vruntime's own.
     Vruntime,
 }
 
@@ -438,7 +438,7 @@ impl Feature {
         FEATURES.iter().find(|row| row.feature == self).map_or("", |row| row.name)
     }
 
-    /// Returns why the feature has no effect here, for users who switch it. None if it has one.
+    /// Returns why the feature has no effect here; None if it has one.
     ///
     /// ```
     /// use vruntime_sched::features::Feature;
@@ -477,7 +477,7 @@ impl Feature {
 pub struct Features(u64);
 
 impl Features {
-    /// The set of these.
+    /// The set of the given features.
     pub const fn of(features: &[Feature]) -> Self {
         let mut bits = 0;
         let mut index = 0;
@@ -488,7 +488,6 @@ impl Features {
         Self(bits)
     }
 
-    /// All of both sets.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
