@@ -1,134 +1,130 @@
 //! Scheduler features, by their kernel names.
 
-/// A feature, as in `/sys/kernel/debug/sched/features`.
+/// A feature, as in `/sys/kernel/debug/sched/features`. [`FEATURES`] has descriptions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Feature {
-    /// EEVDF: a sleeping task keeps its lag for its wakeup.
+    /// `PLACE_LAG`.
     PlaceLag,
-    /// EEVDF: the first deadline of a new task is half a slice away.
+    /// `PLACE_DEADLINE_INITIAL`.
     PlaceDeadlineInitial,
-    /// EEVDF (6.12): a task keeps its relative deadline when it moves to another run queue.
+    /// `PLACE_REL_DEADLINE`.
     PlaceRelDeadline,
     /// EEVDF: wakeups do not preempt the running task before its slice ends (6.6, 6.12: its 0-lag
     /// point; 6.18: the shortest waiting slice).
     RunToParity,
-    /// EEVDF (6.12): a task with a shorter slice may preempt despite `RUN_TO_PARITY`.
+    /// `PREEMPT_SHORT`.
     PreemptShort,
-    /// Prefer the task woken last.
+    /// `NEXT_BUDDY`.
     NextBuddy,
-    /// EEVDF (6.12): honour the next buddy when it is eligible.
+    /// `PICK_BUDDY`.
     PickBuddy,
-    /// CFS: prefer the task that a wakeup preempted.
+    /// `LAST_BUDDY`.
     LastBuddy,
-    /// The balancer does not move buddies, which are cache-hot.
+    /// `CACHE_HOT_BUDDY`.
     CacheHotBuddy,
-    /// EEVDF (6.12): a sleeping task with negative lag stays queued until it is picked.
+    /// `DELAY_DEQUEUE`.
     DelayDequeue,
-    /// EEVDF (6.12): a delayed task loses positive lag when it is dequeued or woken.
+    /// `DELAY_ZERO`.
     DelayZero,
-    /// A waking task may preempt the running one.
+    /// `WAKEUP_PREEMPTION`.
     WakeupPreemption,
-    /// End slices by a high-resolution timer instead of the tick.
+    /// `HRTICK`.
     Hrtick,
     /// Scale load by the capacity that interrupts and real-time tasks leave.
     NontaskCapacity,
     /// `NONTASK_CAPACITY` up to 3.15.
     NontaskPower,
-    /// The target CPU does remote wakeups from a queue.
+    /// `TTWU_QUEUE`.
     TtwuQueue,
-    /// Bound the search for an idle CPU by the utilisation of the cache domain.
+    /// `SIS_UTIL`.
     SisUtil,
     /// The balancer moves a minimum of load even for a small imbalance.
     LbMin,
-    /// Age the load of a task that attaches to the present.
+    /// `ATTACH_AGE_LOAD`.
     AttachAgeLoad,
-    /// Wake-affine: prefer the waking CPU when it is idle.
+    /// `WA_IDLE`.
     WaIdle,
-    /// Wake-affine: compare the loads of the waking and previous CPUs.
+    /// `WA_WEIGHT`.
     WaWeight,
-    /// Wake-affine: bias the comparison by the domain's imbalance percentage.
+    /// `WA_BIAS`.
     WaBias,
-    /// Estimate a task's utilisation from the values when it went to sleep.
+    /// `UTIL_EST`.
     UtilEst,
-    /// `UTIL_EST` rises at once, and is smoothed only downwards (6.8+: always).
+    /// `UTIL_EST_FASTUP`.
     UtilEstFastup,
-    /// Bound the search for an idle CPU by average idle time and the cost of the search.
+    /// `SIS_PROP`.
     SisProp,
-    /// Send an interrupt to a CPU with surplus real-time tasks to push them, instead of pulling.
+    /// `RT_PUSH_IPI`.
     RtPushIpi,
-    /// With HRTICK: the tick checks the slice, too.
+    /// `DOUBLE_TICK`.
     DoubleTick,
-    /// Warn of two updates of a run queue's clock under one lock.
+    /// `WARN_DOUBLE_CLOCK`.
     WarnDoubleClock,
-    /// Warn of a reschedule that is pending for too long.
+    /// `LATENCY_WARN`.
     LatencyWarn,
-    /// `ARCH_CAPACITY` up to 3.15.
+    /// `ARCH_POWER`.
     ArchPower,
-    /// Ask the architecture for the capacity of CPUs (3.16+).
+    /// `ARCH_CAPACITY`.
     ArchCapacity,
-    /// Build scheduling groups as if nodes overlapped.
+    /// `FORCE_SD_OVERLAP`.
     ForceSdOverlap,
-    /// CFS: a sleeper gets half a latency period of credit instead of a whole one.
+    /// `GENTLE_FAIR_SLEEPERS`.
     GentleFairSleepers,
     /// CFS: a new task starts one slice behind (first CFS: half a granularity).
     StartDebit,
-    /// CFS: compute the scheduling period from the tasks of the whole hierarchy.
+    /// `ALT_PERIOD`.
     AltPeriod,
-    /// CFS: a slice is at least the minimal granularity.
+    /// `BASE_SLICE`.
     BaseSlice,
-    /// Do newly-idle balancing with the probability of its success rate.
+    /// `NI_RANDOM`.
     NiRandom,
-    /// End the runtime of deadline tasks by a high-resolution timer.
+    /// `HRTICK_DL`.
     HrtickDl,
     /// A CPU whose real-time tasks have used up their runtime borrows from others, if the kernel
     /// throttles (6.1, 6.6; all with RT_GROUP_SCHED). On up to 3.18; off since 5.10.
     RtRuntimeShare,
-    /// First CFS: a sleeper gets credit for the time it could have run.
+    /// `FAIR_SLEEPERS`.
     FairSleepers,
-    /// First CFS: compute that credit as if the sleeper had run meanwhile.
+    /// `SLEEPER_AVG`.
     SleeperAvg,
-    /// First CFS: compute that credit from the average load instead of the load at the wakeup.
+    /// `SLEEPER_LOAD_AVG`.
     SleeperLoadAvg,
-    /// First CFS: a new task gets no credit for its first wait.
+    /// `SKIP_INITIAL`.
     SkipInitial,
-    /// First CFS: the average loads of a CPU cover what its tasks ran since the last tick.
+    /// `PRECISE_CPU_LOAD`.
     PreciseCpuLoad,
-    /// 3.10 to 3.18: the balancer takes the lower of present and average load for CPUs to pull
-    /// from, and the higher for the pulling CPU.
+    /// `LB_BIAS`.
     LbBias,
-    /// NUMA balancing.
+    /// `NUMA`.
     Numa,
-    /// NUMA balancing scans memory on machines of one node, too.
+    /// `NUMA_FORCE`.
     NumaForce,
-    /// The balancer prefers nodes where a task uses more memory.
+    /// `NUMA_FAVOUR_HIGHER`.
     NumaFavourHigher,
-    /// The balancer keeps tasks on nodes where they use more memory.
+    /// `NUMA_RESIST_LOWER`.
     NumaResistLower,
-    /// A CPU that seldom becomes idle balances each time (7.1).
+    /// `NI_RATE`.
     NiRate,
-    /// Coarsen the sums of a queue's average when they overflow (7.1).
+    /// `PARANOID_AVG`.
     ParanoidAvg,
-    /// CPU resource controller: a class below its guarantee is hungry only if its tasks wait.
+    /// `CPU_RC_HUNGRY`.
     CpuRcHungry,
-    /// CPU resource controller: scale timeslices.
+    /// `CPU_RC_SCALING`.
     CpuRcScaling,
-    /// CPU resource controller: requeue tasks of starving classes on the active array.
+    /// `CPU_RC_REQUEUE`.
     CpuRcRequeue,
-    /// CPU resource controller: count load by ticks instead of at the end of slices.
+    /// `CPU_RC_TICK`.
     CpuRcTick,
-    /// CPU resource controller: check waiting tasks, too.
+    /// `CPU_RC_WAITING`.
     CpuRcWaiting,
-    /// In no kernel: the balancer compares groups by average load alone ("A Decade of Wasted
-    /// Cores", 3.1).
+    /// `OLD_GROUP_AVG`.
     OldGroupAvg,
-    /// In no kernel: overlapping NUMA groups are those of the first CPU, for all CPUs (the same
-    /// paper, 3.2).
+    /// `OLD_NUMA_GROUPS`.
     OldNumaGroups,
-    /// In no kernel: a wakeup searches only the waker's node (the same paper, 3.3).
+    /// `OLD_WAKE_NODE`.
     OldWakeNode,
-    /// In no kernel: rebuilding the domains after hotplug omits those of several NUMA nodes (the
-    /// same paper, 3.4).
+    /// `OLD_LOST_DOMAINS`.
     OldLostDomains,
 }
 
