@@ -1,8 +1,8 @@
 //! Measures the costs that the simulator charges: switches, wakeups, interrupts, ticks, migrations.
 //!
-//! Each figure is the mean of the lower nine tenths of many rounds, or their median, so that rare
-//! other work has no effect. A rule, stated where it is applied, divides costs that cannot be
-//! measured separately.
+//! Each figure is the mean of the lower nine tenths of many rounds, or their median, without rare
+//! other work. Costs that cannot be measured separately are divided by a rule stated where it is
+//! applied.
 
 mod kthreads;
 mod probes;
@@ -38,7 +38,7 @@ pub struct MigrationCost {
     pub again_ns: u64,
 }
 
-/// The cost of leaving a long idleness.
+/// The cost of leaving a long idle time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleExit {
     /// The least idle time, nanoseconds.
@@ -79,22 +79,20 @@ pub struct Calibration {
     pub costs: Vec<MeasuredCost>,
     /// Costs of migrations, from small working sets to large; empty with one CPU.
     pub migrations: Vec<MigrationCost>,
-    /// Costs of leaving idleness, from short idle times to long; only those that exceed the cost
-    /// after a shorter time.
+    /// Costs of leaving idleness, by idle time, where they exceed those of shorter times.
     pub idle_exits: Vec<IdleExit>,
-    /// Lateness with this process's slack (`PR_GET_TIMERSLACK`), if it has one, and with the
-    /// shortest. Empty if sleeps did not return.
+    /// Lateness with this process's slack (`PR_GET_TIMERSLACK`), if any, and the shortest. Empty if
+    /// sleeps did not return.
     pub timer_slacks: Vec<TimerSlack>,
     /// Stalls of the CPUs, if there were any.
     pub stalls: Option<Stalls>,
-    /// Other tasks during an observation without load, by CPU time, highest first. None if the
-    /// kernel keeps no accounts of tasks.
+    /// Other tasks without load, by CPU time, highest first. None if the kernel keeps no accounts.
     pub residents: Option<Vec<Resident>>,
     /// What could not be measured, and why.
     pub notes: Vec<String>,
 }
 
-/// Working sets, from the smallest cache of a core to more than most caches.
+/// From the smallest cache of a core to more than most caches.
 const WORKING_SETS: [usize; 6] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
 /// Sleeps after which an idle CPU's lateness is measured, nanoseconds.
 const IDLE_FOR: [u64; 6] = [100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000];
@@ -102,8 +100,7 @@ const IDLE_FOR: [u64; 6] = [100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 
 const IDLE_NOISE: u64 = 2000;
 /// A message through a socket, as hackbench's, bytes.
 const MESSAGE: usize = 100;
-/// Sockets of a crowd (those that a sender of hackbench writes to). Each is filled to three
-/// quarters.
+/// Sockets of a crowd, as a sender of hackbench has. Each is filled to three quarters.
 const SOCKETS: usize = 20;
 const UNREAD: usize = 200;
 /// The working set of the simulator's cost.
@@ -166,8 +163,8 @@ pub fn calibrate_briefly(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> 
     Ok(Calibration { host, costs, migrations, timer_slacks, notes, ..Calibration::default() })
 }
 
-/// Returns the time of a message to a thread of the same CPU including the switch, nanoseconds, and
-/// the number of messages.
+/// The time of a message to a thread of the same CPU including the switch, nanoseconds, and the
+/// number of messages.
 pub(crate) fn message_to_a_neighbour() -> Result<(u64, u64), Error> {
     let cpus = Cpus::take();
     let (ns, rounds) = probes::ring_for(&[cpus.first; 2], NEIGHBOURS)?;
@@ -387,8 +384,8 @@ impl<'a> Measuring<'a> {
         Ok(Some(sleep.mean_late))
     }
 
-    /// Measures sleeps on an idle CPU. Beyond those on a busy one they are late by `idle_exit_ns`,
-    /// and more after long sleeps.
+    /// Measures sleeps on an idle CPU, which are later than on a busy one by `idle_exit_ns`, or
+    /// more.
     fn idle_exits(&mut self, cpu: usize, busy: u64) -> Result<(), Error> {
         let Some(shallow) = self.costs.iter().find(|cost| cost.name == "idle_exit_ns").map(|cost| cost.ns) else {
             return Ok(());

@@ -23,25 +23,24 @@ use crate::processes::{self, Child};
 use crate::program::{self, Running};
 use crate::{stat, sys, work};
 
-/// Time from ready to start, nanoseconds: each thread reads its counters and goes to sleep. The
-/// second number is added for each thread.
+/// Time from ready to start, in total and for each thread, nanoseconds: threads read their counters
+/// and go to sleep.
 const LEAD_NS: u64 = 20_000_000;
 const LEAD_EACH_NS: u64 = 200_000;
-/// [`LEAD_NS`] with real-time tasks. The period of real-time bandwidth (1 s) begins when the first
-/// of them is created. A later creation would make the period end during the throttling that the
-/// run measures.
+/// [`LEAD_NS`] with real-time tasks. A period of real-time bandwidth (1 s) begins when the first is
+/// created, and must not end during the throttling that the run measures.
 const LEAD_REAL_TIME_NS: u64 = 300_000_000;
 /// How often to check whether all threads are ready.
 const LOOK: Duration = Duration::from_millis(100);
-/// How often to call `stopped` during a run; each call takes CPU time from the workload. A signal
-/// (Ctrl-C) ends the wait at once, and its handler has this long to report it.
+/// How often to call `stopped`, which takes CPU time from the workload, and how long a signal
+/// handler (Ctrl-C) has to report a signal.
 const LOOK_DURING: Duration = Duration::from_secs(1);
 const HANDLING: Duration = Duration::from_millis(10);
 /// The most threads.
 pub(crate) const MAX_THREADS: usize = 30_000;
-/// The most processes; with more, their tasks become threads of one.
+/// With more processes, their tasks become threads of one.
 const MAX_PROCESSES: usize = 4000;
-/// Stack of a thread, bytes; the programs are loops.
+/// Bytes; the programs are loops.
 pub(crate) const STACK: usize = 256 << 10;
 
 /// How to run.
@@ -55,7 +54,7 @@ pub struct Options {
     pub force: bool,
     /// Timer slack of the threads, nanoseconds; None: the kernel's default, 50 us.
     pub timer_slack_ns: Option<u64>,
-    /// Create all tasks as threads of one process, despite the workload.
+    /// Create all tasks as threads of one process.
     pub threads: bool,
     /// Keep rt-app's log of each loop ([`TaskMeasured::logged`]).
     pub log_loops: bool,
@@ -141,7 +140,7 @@ impl Shared {
         })
     }
 
-    /// The common start, monotonic nanoseconds.
+    /// Monotonic nanoseconds.
     pub(crate) fn start(&self) -> u64 {
         self.common.start()
     }
@@ -246,7 +245,7 @@ impl Shared {
         self.gate.wait(|gate| gate.leave);
     }
 
-    /// Reads what only `/proc` has of a parked thread, whose `task` has the values before the run.
+    /// Reads what only `/proc` has of a parked thread. `task` has the values before the run.
     fn measure(task: &TaskMeasured) -> TaskMeasured {
         let mut now = task.clone();
         let since = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before.unwrap_or(0)));
@@ -439,7 +438,8 @@ fn is_ours(children: &[Child], process: i32, thread: i32) -> bool {
     if process == this { thread != this } else { children.iter().any(|child| child.pid() == Some(process)) }
 }
 
-/// Collects the results of tasks and groups; ends the threads, if they are all of this process.
+/// Collects the results of tasks and groups, and ends the threads of this process if there is no
+/// other.
 fn gather(
     shared: &Arc<Shared>,
     begun: usize,
@@ -505,7 +505,7 @@ pub(crate) fn as_child(shared: &Arc<Shared>, tasks: &[usize]) -> io::Result<proc
     Ok(processes::Report { begun: measured, forked, notes, refused: None })
 }
 
-/// Opens the gate, and waits until the run is over. Returns whether it was stopped.
+/// Opens the gate, and waits for the end of the run. Returns whether it was stopped.
 fn last(
     shared: &Arc<Shared>,
     threads: u64,

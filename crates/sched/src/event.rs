@@ -1,7 +1,7 @@
 //! The events that a scheduler emits, as in every trace of this project.
 //!
-//! Names and fields follow the kernel's tracepoints. The CPU and the time in nanoseconds accompany
-//! an event (see `vruntime_trace::Sink`).
+//! Names and fields follow the kernel's tracepoints. CPU and time accompany an event
+//! (`vruntime_trace::Sink`).
 
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::task::SchedPolicy;
@@ -9,13 +9,13 @@ use crate::task::SchedPolicy;
 /// Why a task left the CPU: `prev_state` of `sched_switch`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PrevState {
-    /// Runnable: preempted, or its slice ended (`R+`). An involuntary switch.
+    /// Runnable: preempted, or its slice ended (`R+`). Involuntary.
     Preempted,
-    /// Runnable: it called `sched_yield` (`R`). The kernel counts this as involuntary.
+    /// Runnable: it called `sched_yield` (`R`). Involuntary for the kernel.
     Yielded,
-    /// Asleep until woken (`S`). A voluntary switch.
+    /// Asleep until woken (`S`). Voluntary.
     Sleeping,
-    /// Asleep uninterruptibly, for I/O or a lock of the kernel (`D`). A voluntary switch.
+    /// Asleep uninterruptibly, for I/O or a lock of the kernel (`D`). Voluntary.
     Blocked,
     /// Gone (`X`).
     Dead,
@@ -36,17 +36,17 @@ pub enum MigrateCause {
     NewIdle,
     /// Pulled for an idle CPU whose tick is stopped.
     NohzIdle,
-    /// Pushed by the stopper, because the balancer had to move a running task.
+    /// Pushed by the stopper for the balancer, while running.
     Active,
     /// Its affinity no longer allows its CPU.
     Affinity,
     /// Its CPU went offline.
     Hotplug,
-    /// Pushed by a CPU with more real-time tasks than it can run.
+    /// Pushed by a CPU with surplus real-time tasks.
     RtPush,
     /// Pulled by a CPU about to run a less urgent task.
     RtPull,
-    /// Pushed by a CPU with more deadline tasks than it can run.
+    /// Pushed by a CPU with surplus deadline tasks.
     DlPush,
     /// Pulled by a CPU whose deadline task left.
     DlPull,
@@ -109,8 +109,7 @@ pub enum DeadlineEvent {
     Throttle,
     /// Its next period began, with a new runtime and a later deadline.
     Replenish,
-    /// Its runtime is used up, and it requested a signal (SCHED_FLAG_DL_OVERRUN; the kernel sends
-    /// SIGXCPU).
+    /// Its runtime is used up, and it requested SIGXCPU (SCHED_FLAG_DL_OVERRUN).
     Overrun,
     /// It ended a job after the job's deadline, by sleeping, yielding or exiting.
     Miss {
@@ -134,8 +133,8 @@ pub enum Event {
         /// The task that ends.
         task: TaskId,
     },
-    /// `sched_waking`: the running task of `cpu`, or an interrupt, wakes `task`. No CPU is chosen
-    /// yet.
+    /// `sched_waking`: the running task of `cpu`, or an interrupt, wakes `task`, before a CPU is
+    /// chosen.
     Waking {
         /// The woken task.
         task: TaskId,
@@ -239,9 +238,9 @@ pub enum Event {
         /// CPU time used beyond the quota, nanoseconds (`burst_usec`).
         burst: u64,
     },
-    /// The real-time tasks of a group and its descendants have used up their runtime on this CPU
-    /// (`sched_rt_runtime_us`, `cpu.rt_runtime_us`). None of them runs, except with inherited
-    /// priority. The kernel has no tracepoint for this.
+    /// The real-time tasks of a group and its descendants are throttled on this CPU
+    /// (`sched_rt_runtime_us`, `cpu.rt_runtime_us`), except those with inherited priority. The
+    /// kernel has no tracepoint for this.
     RtThrottle {
         /// The group; the root for all real-time tasks.
         group: GroupId,
@@ -256,22 +255,22 @@ pub enum Event {
         /// Kilohertz.
         khz: u32,
     },
-    /// A root domain became overutilized: one of its CPUs has less than a fifth of its capacity
-    /// free. Or it ceased to be (Android's `sched_overutilized`). While it is, wakeups ignore
-    /// energy, and the balancer runs.
+    /// A root domain becomes overutilized (a CPU has less than a fifth of its capacity free), or
+    /// ceases to be (Android's `sched_overutilized`). Then wakeups ignore energy, and load is
+    /// balanced.
     Overutilized {
         /// The first CPU of the root domain.
         root: CpuId,
         /// Whether it is overutilized.
         on: bool,
     },
-    /// The event's CPU goes offline (`cpuhp`: below `CPUHP_AP_ACTIVE`). No task joins it from now
-    /// on, and its tasks are about to move.
+    /// The event's CPU goes offline (`cpuhp`: below `CPUHP_AP_ACTIVE`), and its tasks are about to
+    /// move.
     CpuDown,
     /// The event's CPU is online.
     CpuUp,
-    /// None of the CPUs in the affinity of `task` is online: it may now run on any ("no longer
-    /// affine to cpu").
+    /// All CPUs in the affinity of `task` are offline: it may run on any ("no longer affine to
+    /// cpu").
     AffinityLost {
         /// The task.
         task: TaskId,
@@ -286,11 +285,11 @@ pub enum Event {
         busiest: Option<CpuId>,
         /// Number of tasks moved.
         pulled: u32,
-        /// Whether the domain counts as balanced (`lb_balanced`): it had no imbalance, another CPU
-        /// is responsible, or affinity forbids every move.
+        /// Whether the domain counts as balanced (`lb_balanced`): no imbalance, another CPU's duty,
+        /// or affinity forbids every move.
         balanced: bool,
     },
-    /// 3.10: a CPU about to pull tasks from `of` computed the load of every group there
+    /// 3.10: a CPU about to pull from `of` computed the loads of all groups there
     /// (`update_h_load`).
     HLoad {
         /// The CPU to pull from.
@@ -300,7 +299,7 @@ pub enum Event {
         /// Number of groups without a task there.
         idle: u32,
     },
-    /// The CPU spent time on overhead, which the running task is charged for.
+    /// The CPU spent time on overhead, charged to the running task.
     Overhead {
         /// The kind of overhead.
         kind: OverheadKind,
@@ -320,8 +319,7 @@ pub enum Event {
     SleepReturn {
         /// The task.
         task: TaskId,
-        /// From the time when the sleep was due until now, nanoseconds: timer, wakeup and wait for
-        /// the CPU.
+        /// Time since the sleep was due, nanoseconds: timer, wakeup and wait for the CPU.
         late: u64,
     },
 }

@@ -1,31 +1,28 @@
 //! The scheduling policy of ordinary tasks, as a trait with the kernel's verbs.
 //!
-//! `docs/policy.md` shows how to write and compare a policy; `examples/round_robin.rs` and
-//! `topologies.rs` in `vruntime-sim` are examples. The core reports violations of the contract as a
-//! [`Fault`].
+//! `docs/policy.md` shows how to write and compare a policy. The core reports violations of the
+//! contract as a [`Fault`].
 //!
 //! # What a policy of your own has
 //!
-//! - On its run queue: the tasks ([`Rq::tasks`]), the running task ([`Rq::curr_ordinary`]), the
-//!   time ([`Rq::clock`]), its own state ([`Rq::class`]), and the queued tasks in the order in
-//!   which they last ran ([`Rq::listed`]).
-//! - To act: [`Rq::resched`], [`Rq::resched_lazy`], [`Rq::finish_delayed`], [`Rq::arm`];
-//!   [`Rq::event`] for events in traces.
+//! - On its run queue: [`Rq::tasks`], [`Rq::curr_ordinary`], [`Rq::clock`], its own state
+//!   ([`Rq::class`]), and the queued tasks in the order in which they last ran ([`Rq::listed`]).
+//! - To act: [`Rq::resched`], [`Rq::resched_lazy`], [`Rq::finish_delayed`], [`Rq::arm`],
+//!   [`Rq::event`].
 //! - Of other CPUs: their published values ([`Shared::cpu`]), the [`Topology`](crate::Topology),
-//!   the groups ([`Shared::group`]) and all settings ([`Shared::config`]). The policy itself
-//!   publishes [`FairStats`](crate::shared::FairStats) for the balancer.
+//!   the groups ([`Shared::group`]), all settings ([`Shared::config`]). It publishes
+//!   [`FairStats`](crate::shared::FairStats) for the balancer.
 //!
 //! # What belongs to `Fair` alone
 //!
-//! - CPU limits of groups (`cpu.max`): other policies store limits, and do not enforce them. For
-//!   limits are [`Policy::limit_changed`], [`Policy::distribute`], [`Policy::throttled`],
-//!   [`Policy::limit_forbids_move`], [`Policy::wants_return`] and [`Policy::return_to_user`].
-//! - Loads of groups: the published values that divide a group's weight, and `h_load`.
-//!   [`TaskGroup::load_avg`](crate::group::TaskGroup::load_avg) is 0 under other policies, which
-//!   have a group's weight and whether it is idle.
+//! - CPU limits of groups (`cpu.max`), which other policies store but do not enforce:
+//!   [`Policy::limit_changed`], [`Policy::distribute`], [`Policy::throttled`],
+//!   [`Policy::limit_forbids_move`], [`Policy::wants_return`], [`Policy::return_to_user`].
+//! - Loads of groups: [`TaskGroup::load_avg`](crate::group::TaskGroup::load_avg), which is 0 under
+//!   other policies, and `h_load`.
 //! - Tasks that do not fit their CPU
-//!   ([`Published::misfit_task_load`](crate::shared::Published::misfit_task_load)), and the values
-//!   for energy-aware placement.
+//!   ([`Published::misfit_task_load`](crate::shared::Published::misfit_task_load)), and
+//!   energy-aware placement.
 
 mod fault;
 
@@ -73,9 +70,8 @@ pub enum Dequeue {
     Throttle,
 }
 
-/// The kind of a wakeup. At most one of `fork`, `sync` and `irq` is set; without any, another task
-/// is the waker. The default also applies to [`Policy::wakeup_preempt`] for a pulled task or one
-/// with changed attributes.
+/// The kind of a wakeup: by another task, unless `fork`, `sync` or `irq` is set (at most one). The
+/// default also applies to [`Policy::wakeup_preempt`] for pulled or changed tasks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wake {
     /// The first wakeup.
@@ -84,7 +80,7 @@ pub struct Wake {
     pub sync: bool,
     /// From an interrupt; the interrupted task is not the waker.
     pub irq: bool,
-    /// The waker's recent number of changes of its wakee (`wakee_flips`).
+    /// How often the waker recently changed its wakee (`wakee_flips`).
     pub waker_flips: u32,
     /// Load of the waker, for a `sync` wakeup, in the scale of [`Policy::task_load`].
     pub waker_load: u64,
@@ -92,12 +88,11 @@ pub struct Wake {
 
 /// A scheduling policy. Tasks are named by their index in [`Rq::tasks`].
 ///
-/// The core keeps [`Rq::nr_running`] and the list of movable tasks; a policy keeps its order, and
-/// calls [`Rq::resched`] to reschedule. A policy never sees tasks of higher classes (`class`): the
-/// core calls it when none of them may run, and [`Rq::curr_ordinary`] is none while one runs. A
-/// task that moves to such a class is dequeued. It returns with [`Enqueue::Restore`] or, if it was
-/// asleep and [`Self::returned_asleep`] is false, with [`Enqueue::WakeupMigrated`]. A task born in
-/// a higher class is enqueued without [`Enqueue::New`].
+/// The core keeps [`Rq::nr_running`] and the list of movable tasks; a policy keeps its order. It
+/// never sees tasks of higher classes (`class`): the core calls it when none of them may run, and
+/// [`Rq::curr_ordinary`] is none while one runs. A task that moves to a higher class is dequeued.
+/// It returns with [`Enqueue::Restore`] or, if asleep and [`Self::returned_asleep`] is false, with
+/// [`Enqueue::WakeupMigrated`]. A task born there comes without [`Enqueue::New`].
 pub trait Policy: Sized + Debug + 'static {
     /// The type of its tunables.
     type Tunables: Tunables;
@@ -116,19 +111,17 @@ pub trait Policy: Sized + Debug + 'static {
     /// The state of a new task.
     fn new_task(shared: &Shared<Self>, attrs: &TaskAttrs) -> Self::Task;
 
-    /// Enqueues a task, which is not running. `Task::on_rq` is false except for
-    /// [`Enqueue::Delayed`]. A running task whose attributes change is switched from before, and to
-    /// afterwards.
+    /// Enqueues a task that is not running: a running one is switched from before a change of its
+    /// attributes, and to afterwards. `Task::on_rq` is false except for [`Enqueue::Delayed`].
     fn enqueue(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, why: Enqueue);
 
-    /// Dequeues a task, which may be the running one. Returns false if a task that sleeps
-    /// ([`Dequeue::Sleep`]) stays queued (delayed dequeue). The policy then calls
-    /// [`Rq::finish_delayed`] when the task leaves.
+    /// Dequeues a task, maybe the running one. Returns false if a sleeping task
+    /// ([`Dequeue::Sleep`]) stays queued (delayed dequeue), until the policy calls
+    /// [`Rq::finish_delayed`].
     fn dequeue(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, why: Dequeue) -> bool;
 
-    /// Returns the next queued task; None only if there is none. The running task is a candidate if
-    /// it is still queued. Must not dequeue a task: the core may call this several times for a
-    /// switch, or without a switch.
+    /// Returns the next queued task, maybe the running one; None only if none is queued. Must not
+    /// dequeue a task: a switch may have several calls, or none.
     fn pick(rq: &mut Rq<Self>, shared: &Shared<Self>) -> Option<u32>;
 
     /// The CPU switches from `prev` to another task `next` (`None`: not a task of this policy).
@@ -136,22 +129,22 @@ pub trait Policy: Sized + Debug + 'static {
     /// this may dequeue a task.
     fn switch(rq: &mut Rq<Self>, shared: &Shared<Self>, prev: Option<u32>, next: Option<u32>);
 
-    /// Called when the run queue is locked again after balancing. The previous task has been put.
+    /// The run queue is locked again after balancing, and the previous task put.
     #[doc(hidden)]
     fn looked(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
 
     /// The scheduler's tick, while `task` runs.
     fn tick(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32);
 
-    /// A wakeup has enqueued `task` while `rq.curr_ordinary` runs. Calls [`Rq::resched`] if `task`
-    /// is to run at once.
+    /// A wakeup enqueued `task` while `rq.curr_ordinary` runs. Calls [`Rq::resched`] to run it at
+    /// once.
     fn wakeup_preempt(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, wake: Wake);
 
     /// The running task yields.
     fn yield_task(rq: &mut Rq<Self>, shared: &Shared<Self>);
 
-    /// Returns the rest of the running task's slice in nanoseconds; `None` if no other task waits.
-    /// Called only with the feature HRTICK.
+    /// Returns the rest of the running task's slice, nanoseconds; `None` if no other task waits.
+    /// Only called with HRTICK.
     fn slice_left(_rq: &Rq<Self>, _shared: &Shared<Self>) -> Option<u64> {
         None
     }
@@ -159,13 +152,12 @@ pub trait Policy: Sized + Debug + 'static {
     /// Updates the accounts of the running task to the run queue's clock.
     fn update_curr(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
 
-    /// A new task is forked on `rq`, by the running task if there is one. It is queued later with
-    /// [`Enqueue::New`], perhaps elsewhere.
+    /// A new task is forked on `rq`. It is queued later with [`Enqueue::New`], maybe elsewhere.
     fn forked(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
 
-    /// Chooses a CPU for a task woken by code on `on`. The task is on `rq`, where it slept (for a
-    /// fork: its parent's CPU). The core corrects a CPU that is not allowed. By default: stays,
-    /// unless another allowed CPU is less loaded.
+    /// Chooses a CPU for a task woken by code on `on`, and now on `rq`, its previous or parent's
+    /// CPU. The core corrects forbidden CPUs. By default: stays, unless another allowed CPU is less
+    /// loaded.
     fn select_cpu(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, on: CpuId, wake: Wake) -> CpuId {
         let _ = (on, wake);
         let here = rq.cpu;
@@ -176,8 +168,7 @@ pub trait Policy: Sized + Debug + 'static {
         cpus.min_by_key(|&cpu| load(cpu)).unwrap_or(here)
     }
 
-    /// Chooses a CPU for the running task of `rq` at exec, when a migration costs least. The core
-    /// corrects a CPU that is not allowed. By default: stays.
+    /// Chooses a CPU for the running task at exec. By default: stays.
     fn select_cpu_exec(rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) -> CpuId {
         rq.cpu
     }
@@ -191,8 +182,7 @@ pub trait Policy: Sized + Debug + 'static {
     /// A task's nice value or policy changed. The task is off the queue, and put if it ran.
     fn attrs_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
 
-    /// Whether a change of a queued task's priority cannot change which task runs, because the
-    /// queue has so few.
+    /// Whether the queue has too few tasks for a change of priority to matter.
     fn is_alone(_rq: &Rq<Self>, _shared: &Shared<Self>) -> bool {
         false
     }
@@ -208,14 +198,14 @@ pub trait Policy: Sized + Debug + 'static {
     /// A task, off the queue, moves to the group that `Task::group` already names.
     fn group_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
 
-    /// A task, off the queue, leaves for a higher class. On false, the core detaches the task and
-    /// attaches it again.
+    /// A task, off the queue, leaves for a higher class. On false, the core detaches and attaches
+    /// it.
     fn leaves_for_above(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) -> bool {
         false
     }
 
-    /// A sleeping task is back from a higher class. Returns true if it has its place here, and
-    /// wakes as if it had never left.
+    /// A sleeping task is back from a higher class. Returns true if it wakes as if it had never
+    /// left.
     fn returned_asleep(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) -> bool {
         false
     }
@@ -223,28 +213,27 @@ pub trait Policy: Sized + Debug + 'static {
     /// A group's weight changed, or whether it is idle; applies it to this CPU.
     fn group_weight_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _group: crate::ids::GroupId) {}
 
-    /// This CPU goes offline: removes its part from sums over CPUs (a group's load), and lifts
-    /// limits. Its tasks are still queued, and leave one by one. After [`Self::rq_online`] it
-    /// counts again from the next update on.
+    /// This CPU goes offline: lifts limits, and leaves sums over CPUs (a group's load) until the
+    /// first update after [`Self::rq_online`]. Its tasks are still queued, and leave one by one.
     fn rq_offline(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
 
     /// This CPU is online again.
     fn rq_online(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
 
-    /// Returns the load that the balancer counts for a task, in the scale of weights (1024: a
-    /// nice-0 task that always runs).
+    /// Returns the load of a task for the balancer, in the scale of weights (1024: a nice-0 task
+    /// that always runs).
     fn task_load(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) -> u64 {
         crate::weight::NICE_0_WEIGHT
     }
 
-    /// Returns the load that a sleeping task would add to this CPU, in the scale of weights (up to
-    /// 3.18, at a wakeup).
+    /// Up to 3.18, at a wakeup: the load that a sleeping task would add to this CPU, in the scale
+    /// of weights.
     fn effective_load(_rq: &Rq<Self>, _shared: &Shared<Self>, _task: u32) -> u64 {
         crate::weight::NICE_0_WEIGHT
     }
 
-    /// 3.10: updates the load of every group on this CPU, once a tick. Returns the number of
-    /// visited groups, and how many of them have no task here; `None` if this tick has done it.
+    /// 3.10: updates the load of every group on this CPU, once a tick. Returns the numbers of
+    /// groups, and of those without a task here; `None` if already done.
     fn update_h_load(_rq: &mut Rq<Self>, _shared: &Shared<Self>) -> Option<(u32, u32)> {
         None
     }
@@ -254,26 +243,25 @@ pub trait Policy: Sized + Debug + 'static {
         0
     }
 
-    /// Whether a task leaves room on a CPU; if not, the balancer moves it to a bigger one. By
-    /// default: the task must leave a fifth of the capacity that higher classes leave.
+    /// Whether a CPU is big enough for a task; if not, the balancer moves it to a bigger one. By
+    /// default: a fifth of the capacity that higher classes leave must be spare.
     fn task_fits_cpu(rq: &Rq<Self>, shared: &Shared<Self>, task: u32, cpu: CpuId) -> bool {
         crate::class::fair::fits_capacity(Self::task_util(rq, task), shared.cpu(cpu).capacity_of())
     }
 
-    /// Returns the kernel's `prio` of a task, lower being more urgent. The O(1) scheduler's differs
-    /// from the static one.
+    /// Returns the kernel's `prio` of a task; the O(1) scheduler's varies.
     fn dynamic_prio(rq: &Rq<Self>, task: u32) -> i16 {
         rq.tasks[task].prio()
     }
 
-    /// Returns the queued tasks in the order in which the balancer of kernels before groups tries
-    /// to move them. By default: the one that ran longest ago first.
+    /// Returns the queued tasks in the order in which the balancer of kernels before groups moves
+    /// them. By default: longest ago run first.
     fn pull_order(rq: &Rq<Self>) -> alloc::vec::Vec<u32> {
         rq.listed().collect()
     }
 
     /// Whether the balancer should prefer other tasks: this one has had more than its share, and
-    /// would share `to`, too.
+    /// would share `to`.
     fn has_run_ahead(_rq: &Rq<Self>, _shared: &Shared<Self>, _task: u32, _to: &Rq<Self>) -> bool {
         false
     }
@@ -294,7 +282,7 @@ pub trait Policy: Sized + Debug + 'static {
     /// Updates the load averages of the whole run queue, before balancing.
     fn update_blocked_averages(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
 
-    /// Publishes what other CPUs may read, except the number of tasks, which the core publishes.
+    /// Publishes what other CPUs may read, except the number of tasks.
     fn publish(rq: &Rq<Self>, shared: &Shared<Self>) {
         let nr = u64::from(rq.nr_ordinary());
         shared.cpu(rq.cpu).publish_fair(crate::shared::FairStats {
@@ -330,8 +318,7 @@ pub trait Policy: Sized + Debug + 'static {
         Ok(())
     }
 
-    /// The CPU limit of a group changed; applies it to this CPU. What the old one throttled may run
-    /// again.
+    /// The CPU limit of a group changed; applies it to this CPU, and unthrottles.
     fn limit_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _group: crate::ids::GroupId) {}
 
     /// There is run time for `group`, which waits for it on this CPU.

@@ -72,7 +72,6 @@ pub struct Rq<P: Policy> {
     pub(crate) higher: bool,
     /// Whether `uclamp` has any clamps.
     pub(crate) clamped: bool,
-    /// Unset: no task joins the CPU, and its running task is about to be pushed away.
     pub(crate) online: bool,
 
     /// Its tasks: running, queued and sleeping.
@@ -149,9 +148,9 @@ impl<P: Policy> Rq<P> {
         self.resched_lazily = false;
     }
 
-    /// As [`Self::resched`], for an ordinary task that another one preempts. With lazy preemption
-    /// ([`Config::preemption`](crate::config::Config::preemption)) the CPU reschedules when it next
-    /// leaves the kernel (`resched_curr_lazy`).
+    /// As [`Self::resched`], for preemption among ordinary tasks. With lazy
+    /// [`preemption`](crate::config::Config::preemption) the CPU reschedules when it next leaves
+    /// the kernel (`resched_curr_lazy`).
     #[inline]
     pub fn resched_lazy(&mut self) {
         self.resched_lazily = self.lazy && (self.resched_lazily || !self.need_resched);
@@ -171,8 +170,7 @@ impl<P: Policy> Rq<P> {
     }
 
     /// Whether the host must call [`Scheduler::return_to_user`](crate::Scheduler::return_to_user)
-    /// when the running task next returns to user mode, or at once if it is there
-    /// (`TIF_NOTIFY_RESUME`).
+    /// when the running task is next in user mode (`TIF_NOTIFY_RESUME`).
     #[inline]
     pub fn notify_resume(&self) -> bool {
         self.notify_resume
@@ -190,8 +188,8 @@ impl<P: Policy> Rq<P> {
         self.running
     }
 
-    /// Returns the kernel's `prio` of the running task: for the idle task that of nice 0, for the
-    /// stopper that of the most urgent real-time task. None between two tasks.
+    /// Returns the kernel's `prio` of the running task: nice 0 for the idle task, the most urgent
+    /// for the stopper. None between two tasks.
     pub(crate) fn prio_of_running(&self) -> Option<i16> {
         match (self.curr, self.running) {
             (Some(current), _) => Some(self.tasks[current].prio()),
@@ -324,15 +322,15 @@ impl<P: Policy> Rq<P> {
     }
 
     /// Arms a timer for `at`, nanoseconds, or cancels it (`None`). The host gets the calls in order
-    /// at the unlock ([`Host::arm`](crate::Host::arm)). The core handles all timers
-    /// ([`Scheduler::timer`](crate::Scheduler::timer)). For timed slices, a policy implements
+    /// at the unlock ([`Host::arm`](crate::Host::arm)), and the core handles all timers
+    /// ([`Scheduler::timer`](crate::Scheduler::timer)). For timed slices, see
     /// [`Policy::slice_left`].
     pub fn arm(&mut self, timer: Timer, at: Option<u64>) {
         self.outbox.push(Notice::Arm(timer, at));
     }
 
-    /// Sends an event to the host, with the time of the run queue's clock. The host gets the calls
-    /// in order at the unlock ([`Host::event`](crate::Host::event)).
+    /// Sends an event with the run queue's time to the host, in order at the unlock
+    /// ([`Host::event`](crate::Host::event)).
     pub fn event(&mut self, event: Event) {
         self.outbox.push(Notice::Event(event));
     }
@@ -371,15 +369,14 @@ impl<P: Policy> Rq<P> {
         (after != NIL).then_some(after)
     }
 
-    /// Returns the policy's queued tasks, including throttled ones and the running one, in the
-    /// order in which the balancer tries to move them: longest ago run first. Tasks move to the
-    /// tail when enqueued, when switched in, and when the balancer fails to move them.
+    /// Returns the policy's queued tasks, including throttled ones and the running one, longest ago
+    /// run first, as the balancer moves them. Tasks move to the tail when enqueued, switched in, or
+    /// not movable.
     pub fn listed(&self) -> impl Iterator<Item = u32> + '_ {
         self.movable.iter(&self.tasks)
     }
 
-    /// Returns the number of queued ordinary tasks, including the running one, without throttled
-    /// ones.
+    /// Like [`Self::nr_running`], of ordinary tasks.
     #[inline]
     pub fn nr_ordinary(&self) -> u32 {
         if !self.higher {
@@ -389,7 +386,6 @@ impl<P: Policy> Rq<P> {
         self.nr_running - realtime - self.dl.nr_running()
     }
 
-    /// Removes a task from the arena, for another run queue or because it ended.
     pub(crate) fn take(&mut self, shared: &Shared<P>, index: u32) -> Task<P> {
         if self.tasks[index].dl.is_some() || self.tasks[index].dl_kept.is_some() {
             deadline::detach(self, index);
@@ -399,7 +395,6 @@ impl<P: Policy> Rq<P> {
         task
     }
 
-    /// Adds a task that is new, or from another run queue.
     pub(crate) fn adopt(&mut self, shared: &Shared<P>, task: Task<P>) -> u32 {
         let id = task.id;
         let index = self.tasks.insert(task);
@@ -410,7 +405,6 @@ impl<P: Policy> Rq<P> {
         index
     }
 
-    /// Returns the index of a task, if it is here.
     #[inline]
     pub(crate) fn find(&self, shared: &Shared<P>, task: TaskId) -> Option<u32> {
         let (cpu, index) = shared.locate(task)?;
@@ -418,13 +412,12 @@ impl<P: Policy> Rq<P> {
     }
 }
 
-/// A host's access to run queues: directly, as in a `Vec<Rq<P>>`, or through a lock each, as
-/// `Locks` in `tests/threads.rs` of this crate.
+/// A host's access to run queues: directly, as in a `Vec<Rq<P>>`, or through a lock each, as in
+/// `tests/threads.rs`.
 ///
 /// A run queue is locked while its guard exists. A verb of [`Scheduler`](crate::Scheduler) locks
-/// one run queue at a time, or two by [`Self::pair`] while it holds none. So locks need not be
-/// recursive. Before and after a verb, no run queue is locked.
-/// is called, or after it has returned.
+/// one run queue at a time, or two by [`Self::pair`] while it holds none; so locks need not be
+/// recursive. Before and after a verb, none is locked.
 pub trait Rqs<P: Policy> {
     /// A locked run queue.
     type Guard<'a>: DerefMut<Target = Rq<P>>
@@ -434,10 +427,8 @@ pub trait Rqs<P: Policy> {
     /// Locks a run queue, waiting until it is free.
     fn rq(&mut self, cpu: CpuId) -> Self::Guard<'_>;
 
-    /// Locks two different run queues; returns that of `a`, then that of `b`.
-    ///
-    /// Another thread may request the pair in reverse. Lock in one fixed order, such as by CPU
-    /// number.
+    /// Locks two different run queues; returns that of `a`, then that of `b`. Another thread may
+    /// request the reverse: lock in a fixed order, such as by CPU number.
     fn pair(&mut self, a: CpuId, b: CpuId) -> (Self::Guard<'_>, Self::Guard<'_>);
 }
 

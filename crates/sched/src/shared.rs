@@ -1,9 +1,7 @@
 //! Published state that all CPUs may read without a lock, as atomics.
 //!
-//! Loads and stores are relaxed: the values are hints for choosing a CPU or dividing a group's
-//! weight, and each is meaningful alone. Code that acts on a value locks the run queue and checks
-//! again. This includes the CPU of a task ([`Shared::locate`]), which only the holder of the run
-//! queue that the task leaves or joins writes.
+//! Loads and stores are relaxed: the values are hints, and each is meaningful alone. Code that acts
+//! on a value, such as [`Shared::locate`], locks the run queue and checks again.
 
 mod locations;
 mod published;
@@ -163,8 +161,7 @@ impl<P: Policy> Shared<P> {
         shared
     }
 
-    /// Sets the time of the machine's first tick, nanoseconds (default 0), from which jiffies
-    /// count.
+    /// Sets the time of the first tick, nanoseconds (default 0), from which jiffies count.
     pub fn set_first_tick(&self, at_ns: u64) {
         self.jiffies.set_first(at_ns);
     }
@@ -269,14 +266,13 @@ impl<P: Policy> Shared<P> {
         self.cpusets(|cpusets| cpusets.view(group))
     }
 
-    /// `cpuset.cpus.effective` of a group, with or without such files. Empty if partitions below
-    /// have all.
+    /// `cpuset.cpus.effective` of any group. Empty if partitions below have all.
     pub fn cpus_effective(&self, group: GroupId) -> CpuMask {
         self.cpusets(|cpusets| cpusets.view_effective(group))
     }
 
-    /// Returns the CPUs of a task of `group` with the affinity `asked`, and whether `asked` has a
-    /// CPU of the group. If not, the task may use all of the group's.
+    /// Returns the CPUs of a task of `group` with the affinity `asked`, and whether they overlap.
+    /// If not, the task may use all of the group's.
     pub fn cpus_allowed(&self, group: GroupId, asked: &Affinity) -> (Affinity, bool) {
         if !self.cpusets_used() {
             return (asked.clone(), true);
@@ -332,8 +328,7 @@ impl<P: Policy> Shared<P> {
         &self.cpus[cpu.index()]
     }
 
-    /// Whether a CPU of the root domain of `cpu` has more than one task, so that there may be tasks
-    /// to pull.
+    /// Whether a CPU of the root domain of `cpu` has more than one task.
     #[inline]
     pub(crate) fn overloaded(&self, cpu: CpuId) -> bool {
         self.flag(&self.overloaded, cpu).load(Relaxed)
@@ -360,8 +355,7 @@ impl<P: Policy> Shared<P> {
         }
     }
 
-    /// Whether wakeups anywhere on the machine prefer CPUs of low [`energy`](crate::energy), while
-    /// no CPU is full.
+    /// Whether wakeups anywhere prefer CPUs of low [`energy`](crate::energy), while no CPU is full.
     pub fn looks_at_energy(&self) -> bool {
         let mut cpus = (0..self.nr_cpus() as u32).map(CpuId);
         self.energy.is_some() && cpus.any(|cpu| self.domains.asym_domain(cpu).is_some())
@@ -418,7 +412,6 @@ impl<P: Policy> Shared<P> {
         self.pressed.load(Relaxed)
     }
 
-    /// Sets the capacity left for the fair class, of 1024.
     pub(crate) fn set_capacity_of(&self, cpu: CpuId, left: u32) {
         if self.cpu(cpu).set_capacity_of(left) {
             self.pressed.store(true, Relaxed);
@@ -456,7 +449,7 @@ impl<P: Policy> Shared<P> {
         self.groups.get(id.0).and_then(OnceBox::get).expect("a group id comes from new_group of this scheduler")
     }
 
-    /// Adds `delta` to a group's load average. Returns the previous [`Self::group_loads`].
+    /// Returns the previous [`Self::group_loads`].
     #[inline]
     pub(crate) fn add_group_load(&self, id: GroupId, delta: i64) -> u32 {
         self.group(id).add_load_avg(delta);

@@ -1,6 +1,6 @@
-//! The O(1) scheduler's promises. The best priority in the active array runs. The arrays are
-//! swapped exactly when the active one is empty. Slices follow from nice. Interactive tasks return
-//! to the active array until the expired one starves, which bounds all waits.
+//! The O(1) scheduler's promises: the best active priority runs, arrays are swapped exactly when
+//! the active one is empty, slices follow from nice, and interactive tasks stay active until the
+//! expired array starves.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ impl Host for Wish {
     fn event(&mut self, _at: u64, _cpu: CpuId, _event: &Event) {}
 }
 
-/// The rules of the documents of that time, for a number of ticks a second.
+/// The documented rules, for a number of ticks a second.
 #[derive(Clone, Copy)]
 struct Rules {
     hz: u64,
@@ -54,8 +54,8 @@ impl Rules {
         i32::from(task.static_prio) - i32::from(task.prio) >= quarter + 2
     }
 
-    /// The expired array starves when its first task has waited for more ticks: a second for each
-    /// runnable task.
+    /// The longest wait in the expired array before it starves, ticks: a second for each runnable
+    /// task.
     fn starvation_limit(self, nr_running: u64) -> u64 {
         self.ticks(100) * 10 * nr_running
     }
@@ -65,7 +65,7 @@ impl Rules {
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     swaps: u32,
-    /// Ended slices after which the task went to the expired array, or back to the active one.
+    /// Slices after which the task expired, or stayed active.
     expired: u32,
     reinserted: u32,
     /// Interactive tasks that starvation sent to the expired array.
@@ -129,8 +129,8 @@ impl Machine {
         self.standings().into_iter().find(|standing| standing.task == task)
     }
 
-    /// Schedules the first task of the best level of the active array. The arrays are swapped
-    /// exactly if the active one was empty.
+    /// The first task of the best active level must run. The arrays are swapped exactly if the
+    /// active one was empty.
     fn schedule(&mut self, state: PrevState) {
         let mut before = self.standings();
         let prev = self.running();
@@ -166,8 +166,7 @@ impl Machine {
         }
     }
 
-    /// Checks a task whose slice just ended: it has a new slice, in the array that interactivity
-    /// and starvation require.
+    /// After a slice, a task has a new one, in the array that interactivity and starvation require.
     fn check_expiry(&mut self, old: &O1Standing, nr_running: u64) {
         let new = self.standing(old.task).unwrap();
         assert_eq!(u64::from(new.time_slice), self.rules.slice(old.static_prio), "{new:?}");
@@ -332,10 +331,9 @@ fn live(machine: &mut Machine, habits: &[Habit], ticks: u32) -> Vec<u64> {
     longest
 }
 
-/// The longest wait, in four parts of one more tick each, since they begin between ticks. In the
-/// expired array: the limit of the first expired task, then the slices of all others, since none
-/// returns to the active array. In the active array: until the first slice ends, at most all of
-/// them, and then the former again.
+/// The longest wait, in four parts of one more tick each. In the expired array: the limit of the
+/// first expired task, then the slices of all others. In the active array: until the first slice
+/// ends, at most all, and then the former again.
 fn bound(rules: Rules, habits: &[Habit]) -> u64 {
     let slices: u64 = habits.iter().map(|habit| rules.slice((120 + i16::from(habit.nice)) as u8)).sum();
     2 * (rules.starvation_limit(habits.len() as u64) + slices) + slices + 4
@@ -392,8 +390,6 @@ proptest! {
     }
 }
 
-/// Interactive tasks that want more than the CPU keep it from a hog until the hog starves; then it
-/// runs.
 #[test]
 fn interactive_tasks_starve_a_hog_up_to_the_limit_and_no_longer() {
     for name in ["2.6.15", "2.6.22"] {

@@ -1,7 +1,7 @@
-//! The measurements: pinned threads, created for each measurement, and many equal rounds.
+//! The measurements: pinned threads, created for each, and many equal rounds.
 //!
-//! No measurement waits for an event that may never happen. Each ends within [`BUDGET`] and the
-//! last turns of its threads, with fewer rounds on a busy machine.
+//! None waits for an event that may never happen. Each ends after about [`BUDGET`], with fewer
+//! rounds on a busy machine.
 
 use std::cell::Cell;
 use std::io;
@@ -32,11 +32,11 @@ const SLEEPS: usize = 400;
 /// Threads to create, and their distance.
 const FORKS: usize = 200;
 const BETWEEN_FORKS: Duration = Duration::from_millis(2);
-/// Budget of a measurement, nanoseconds.
+/// Nanoseconds.
 const BUDGET: u64 = 1_000_000_000;
-/// Budget of one size of a working set, nanoseconds.
+/// Of one size of a working set, nanoseconds.
 const MIGRATION_BUDGET: u64 = 500_000_000;
-/// After this time an unanswered wakeup counts as lost, nanoseconds.
+/// When an unanswered wakeup counts as lost, nanoseconds.
 const LOST: u64 = 30_000_000_000;
 
 /// A brief measurement divides the rounds and the budget by these.
@@ -53,7 +53,6 @@ pub(super) fn briefly<T>(measure: impl FnOnce() -> T) -> T {
     found
 }
 
-/// Returns rounds and budget of a measurement, nanoseconds.
 fn effort(rounds: usize, budget: u64) -> (usize, u64) {
     if BRIEFLY.get() { ((rounds / BRIEF.0).max(1), budget / BRIEF.1) } else { (rounds, budget) }
 }
@@ -81,8 +80,7 @@ fn median(mut values: Vec<u64>) -> u64 {
     values.get(values.len() / 2).copied().unwrap_or(0)
 }
 
-/// The lower nine tenths in order (brief: the lower quarter), but at least one value. Something
-/// else disturbed the rest.
+/// The lower nine tenths in order (brief: the lower quarter), but at least one value.
 fn lower(mut values: Vec<u64>) -> Vec<u64> {
     values.sort_unstable();
     // A brief measurement precedes a recording, when the machine may be busy.
@@ -91,8 +89,8 @@ fn lower(mut values: Vec<u64>) -> Vec<u64> {
     values
 }
 
-/// The mean of the lower nine tenths. A median would ignore occasional slow rounds, such as wakeups
-/// of a virtual CPU that the host has put to sleep.
+/// The mean of the lower nine tenths. A median would ignore occasional slow rounds, as of virtual
+/// CPUs that slept.
 fn typical(values: Vec<u64>) -> u64 {
     mean(&lower(values))
 }
@@ -106,7 +104,6 @@ fn sample(rounds: usize, once: impl FnMut() -> Option<u64>) -> Vec<u64> {
     sample_within(BUDGET, rounds, once)
 }
 
-/// As [`sample`], with its own budget.
 fn sample_within(budget: u64, rounds: usize, mut once: impl FnMut() -> Option<u64>) -> Vec<u64> {
     let (rounds, budget) = effort(rounds, budget);
     let until = work::now() + budget;
@@ -120,7 +117,7 @@ fn sample_within(budget: u64, rounds: usize, mut once: impl FnMut() -> Option<u6
     got
 }
 
-/// A pipe or socket, both ends of which are ours.
+/// A pipe or socket with both ends.
 #[derive(Debug)]
 pub(super) struct Pipe(crate::objects::Pipe);
 
@@ -156,8 +153,7 @@ impl Pipe {
     }
 }
 
-/// Time to write and read a message in one thread, with `count` messages of `bytes` in each of
-/// `pipes`.
+/// As [`Pipe::to_myself`], with `count` messages in each of `pipes`.
 pub(super) fn crowded(pipes: &[Pipe], bytes: usize, count: usize) -> u64 {
     let mut message = vec![0; bytes];
     typical(sample(CROWDS, || {
@@ -191,8 +187,7 @@ pub(super) fn beside_a_thread<T>(measure: impl FnOnce() -> Result<T, Error>) -> 
     found
 }
 
-/// Returns the time of a hop of a message round threads, one for each entry of `cpus`, which may
-/// repeat a CPU.
+/// The time of a hop of a message round threads on `cpus`, which may repeat a CPU.
 pub(super) fn ring(cpus: &[usize]) -> Result<u64, Error> {
     // The wakeup of a virtual CPU alternates between two or more speeds, each for a while. So this
     // uses the whole budget.
@@ -200,7 +195,7 @@ pub(super) fn ring(cpus: &[usize]) -> Result<u64, Error> {
     Ok(ring_for(cpus, if one_cpu { ROUNDS } else { usize::MAX })?.0)
 }
 
-/// As [`ring`], with at most `rounds` rounds. Returns the number of rounds, too.
+/// Returns the number of rounds, too, at most `rounds`.
 pub(super) fn ring_for(cpus: &[usize], rounds: usize) -> Result<(u64, usize), Error> {
     const GO_ON: [u8; 1] = [0];
     const LAST: [u8; 1] = [1];
@@ -235,8 +230,7 @@ pub(super) fn ring_for(cpus: &[usize], rounds: usize) -> Result<(u64, usize), Er
     Ok((typical(times), rounds))
 }
 
-/// Returns the time one way to a process on the same CPU: `cat`, which returns its input. None
-/// without that program.
+/// The time one way to the process `cat` on the same CPU. None without that program.
 pub(super) fn ping_pong_process(cpu: usize) -> Option<u64> {
     use std::io::{Read, Write};
     use std::process::{Command, Stdio};
@@ -260,10 +254,10 @@ pub(super) fn ping_pong_process(cpu: usize) -> Option<u64> {
     (!times.is_empty()).then(|| typical(times))
 }
 
-/// A thread that computes under SCHED_IDLE, so that any other task preempts it at once.
+/// A thread that computes under SCHED_IDLE, so that any other task preempts it.
 struct Hog {
     over: Arc<AtomicBool>,
-    /// CPU time of the thread in nanoseconds, without the gaps between its readings of the clock.
+    /// CPU time in nanoseconds, without gaps between its readings of the clock.
     worked: Arc<AtomicU64>,
     tid: u32,
     thread: Option<JoinHandle<()>>,
@@ -312,8 +306,8 @@ impl Drop for Hog {
 
 /// A thread that waits in a loop for changes of a word, and reports its returns.
 ///
-/// It compares the word with its last answer, never with a later value. So a wakeup before it
-/// sleeps is not lost.
+/// It compares the word with its last answer, never with a later value, so early wakeups are not
+/// lost.
 struct Waiter {
     word: Arc<AtomicU32>,
     answer: Arc<Answer>,
@@ -376,8 +370,7 @@ impl Waiter {
         (value, began)
     }
 
-    /// Wakes the thread, spins until it answers, and returns how long its return took. None after
-    /// [`LOST`].
+    /// Returns the time until the thread answers a wakeup. None after [`LOST`].
     fn round(&self) -> Option<u64> {
         let (value, began) = self.wake();
         while self.answer.value.load(Ordering::SeqCst) != value {
@@ -400,8 +393,8 @@ impl Drop for Waiter {
     }
 }
 
-/// Returns the time to wake one of many threads of a CPU without preempting a task. None if they
-/// never all slept, or the kernel refuses so many threads.
+/// The time to wake one of many threads of a CPU without preemption. None if they never all slept,
+/// or the kernel refuses them.
 pub(super) fn wakeup(here: usize, there: usize) -> Option<u64> {
     const WAITERS: usize = 32;
     // An idle CPU would need an interrupt.
@@ -442,8 +435,8 @@ pub(super) fn wakeup(here: usize, there: usize) -> Option<u64> {
     (!times.is_empty()).then(|| typical(times))
 }
 
-/// Returns the time to wake a thread of another CPU that preempts a computing one. With `lazy`
-/// preemption only real-time threads interrupt the CPU, so without permission the result is None.
+/// The time to wake a thread of another CPU that preempts a computing one. With `lazy` preemption
+/// this needs real-time threads; None without permission.
 pub(super) fn wake_busy(here: usize, there: usize, lazy: bool) -> Option<u64> {
     let _hog = Hog::new(there)?;
     pin(here);
@@ -467,13 +460,13 @@ pub(super) struct Sleep {
     pub(super) other: u64,
 }
 
-/// Timer slack of the calling thread, nanoseconds; None for a real-time thread, or if unknown.
+/// Timer slack of the calling thread, nanoseconds, if it has one.
 pub(super) fn timer_slack() -> Option<NonZeroU64> {
     rustix::thread::current_timer_slack().ok().and_then(NonZeroU64::new)
 }
 
-/// Measures sleeps with a timer slack. `tick` is the cost of a tick; both in nanoseconds. None if
-/// the sleeps do not return.
+/// Measures sleeps. `slack`, and `tick`, the cost of a tick, are nanoseconds. None if the sleeps do
+/// not return.
 pub(super) fn sleep(cpu: usize, tick: u64, hz: u32, slack: NonZeroU64) -> Option<Sleep> {
     let hog = Hog::new(cpu)?;
     let before = timer_slack();
@@ -503,8 +496,7 @@ pub(super) fn sleep(cpu: usize, tick: u64, hz: u32, slack: NonZeroU64) -> Option
     })
 }
 
-/// Returns the median lateness of a sleep on an idle CPU, without slack. None if a sleep never
-/// returns.
+/// The median lateness of a sleep on an idle CPU, without slack. None if a sleep never returns.
 pub(super) fn idle_sleep(cpu: usize, asleep: u64) -> Option<u64> {
     /// Budget in nanoseconds, and the most sleeps.
     const WITHIN: (u64, usize) = (400_000_000, 200);
@@ -541,8 +533,8 @@ pub(super) fn tick(cpu: usize, hz: u32) -> Option<u64> {
     (gap > 200).then_some(gap)
 }
 
-/// Computes on each of `cpus` for `spin`. Returns gaps longer than `least` nanoseconds without a
-/// preemption, if there are any.
+/// Computes on each of `cpus` for `spin`, and returns gaps above `least` nanoseconds without a
+/// preemption.
 pub(super) fn stalls(cpus: &[usize], spin: Duration, least: u64) -> Option<Stalls> {
     let watch = |cpu: usize| {
         spawn(move || {
@@ -580,7 +572,7 @@ pub(super) fn stalls(cpus: &[usize], spin: Duration, least: u64) -> Option<Stall
 }
 
 /// Medians of reading `bytes`: the extra time on another CPU than their last reader's, and the time
-/// of reading again.
+/// of a repetition.
 pub(super) fn migration(one: usize, other: usize, bytes: usize) -> (u64, u64) {
     let buffer = vec![1_u8; bytes];
     let read = || {
@@ -603,8 +595,8 @@ pub(super) fn migration(one: usize, other: usize, bytes: usize) -> (u64, u64) {
     (median(extra), median(again))
 }
 
-/// Returns the median CPU time to create a thread after a sleep, when caches and translations
-/// belong to other tasks. As in a run, earlier threads keep their stacks, so each stack is new.
+/// The median CPU time to create a thread after a sleep, with cold caches. As in a run, each stack
+/// is new.
 pub(super) fn fork() -> u64 {
     let mut made = Vec::with_capacity(FORKS);
     let times = sample(FORKS, || {

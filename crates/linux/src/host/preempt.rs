@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    /// A kernel without preemption on its version line may be either of two, and a dynamic one any: no guess.
+    /// Without preemption, the version line may mean two models; of a dynamic kernel, any.
     #[test]
     fn what_is_not_told_stays_unknown() {
         let cases: [(Files<'_>, &str); 5] = [

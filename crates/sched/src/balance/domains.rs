@@ -142,21 +142,20 @@ impl SchedGroup {
         self.more_parts = parts.collect();
     }
 
-    /// Affinity prevented a move: the level above should help.
     #[inline]
     pub(crate) fn imbalance(&self) -> &AtomicBool {
         self.shared_imbalance.as_deref().unwrap_or(&self.imbalance)
     }
 
-    /// The CPUs that balance for the group. Where groups overlap, a CPU balances only for the group
-    /// built around it.
+    /// The CPUs that balance for the group. Overlapping groups have only those around which they
+    /// were built.
     #[inline]
     pub(crate) fn balancers(&self) -> &[CpuId] {
         self.balancers.as_deref().unwrap_or(&self.cpus)
     }
 
-    /// Uses the sums of caches instead of their CPUs. `llc` has each CPU's cache, `llc_size` each
-    /// cache's number of CPUs.
+    /// Uses sums of caches instead of CPUs. `llc` has each CPU's cache, `llc_size` each cache's
+    /// number of CPUs.
     fn use_sums(&mut self, llc: &[u32], llc_size: &[u32]) {
         let mut here: BTreeMap<u32, u32> = BTreeMap::new();
         for cpu in &self.cpus {
@@ -248,8 +247,7 @@ impl Domains {
         Self::of_roots(topology, behaviours, features, Roots::whole(topology.nr_cpus()), false)
     }
 
-    /// The domains of the online CPUs in each root domain. `lost` omits those of several NUMA
-    /// nodes.
+    /// The domains of online CPUs by root domain. `lost` omits those of several NUMA nodes.
     pub(crate) fn of_roots(
         topology: &Topology,
         behaviours: Behaviours,
@@ -302,8 +300,8 @@ impl Domains {
         }
     }
 
-    /// Sets the state of a machine that was idle for a while: searches for an idle CPU are not
-    /// limited. Later domains start with 0, as after a boot.
+    /// Does not limit searches for an idle CPU, as on a machine that was idle. Later domains start
+    /// with 0, as after a boot.
     pub(crate) fn has_been_idle(&self) {
         for (llc, &size) in self.llcs.iter().zip(&self.llc_size) {
             llc.nr_idle_scan.store(size, Relaxed);

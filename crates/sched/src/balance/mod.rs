@@ -52,8 +52,8 @@ impl LlcShared {
     }
 }
 
-/// Notes that `cpu` becomes idle. If its core is idle, searches in its cache look for idle cores
-/// until one finds none (`__update_idle_core`).
+/// Notes that `cpu` becomes idle. If its core is, searches look for idle cores until one finds none
+/// (`__update_idle_core`).
 #[inline]
 pub(crate) fn update_idle_core<P: Policy>(shared: &Shared<P>, cpu: CpuId) {
     let domains = &shared.domains;
@@ -95,9 +95,8 @@ pub(crate) struct DomainState {
 }
 
 impl DomainState {
-    /// The state of a domain created at `now`, in the jiffy `jiffies`, with a balancing interval.
-    /// The chance of newly-idle balancing starts as `ratio` of 1024, and follows the success rate
-    /// with a delay of 512 tries.
+    /// The state of a domain created at `now`, in the jiffy `jiffies`. `ratio`, the initial chance
+    /// of newly-idle balancing of 1024, later follows the success rate with a delay of 512 tries.
     fn new(interval: u64, now: u64, jiffies: u64, ratio: u32) -> Self {
         // 1024 or more means always; the cap keeps the arithmetic in range.
         let ratio = ratio.min(1 << 16);
@@ -114,8 +113,7 @@ impl DomainState {
         }
     }
 
-    /// Doubles the interval after a balance without result, up to the domain's longest, or for
-    /// `pinned` tasks to 512 ms.
+    /// Doubles the interval, up to the domain's longest, or for `pinned` tasks to 512 ms.
     pub(crate) fn back_off(&mut self, domain: &domains::Domain, pinned: bool) {
         /// Nanoseconds.
         const MAX_PINNED_INTERVAL: u64 = 512_000_000;
@@ -164,8 +162,8 @@ impl DomainState {
     }
 }
 
-/// Returns a state for each domain of a CPU, and for each that it could have with more CPUs online.
-/// So code that works in a domain during a rebuild finds a state at its position.
+/// Returns a state for each domain of a CPU, and for each that it could have with more CPUs online,
+/// for code that works in a domain during a rebuild.
 fn states<P: Policy>(shared: &Shared<P>, cpu: CpuId, now: u64) -> Vec<DomainState> {
     // An idle machine, as before every recording, has backed off to the longest intervals. On a
     // real 6.18 of two CPUs, the first balances of busy CPUs came 60 ms after the last of idle ones
@@ -236,8 +234,8 @@ impl RqBalance {
         self.tick_stopped = false;
     }
 
-    /// The next number of this CPU's fixed sequence (xorshift64*), where the kernel uses random
-    /// numbers (NI_RANDOM): runs are reproducible.
+    /// The next number of this CPU's fixed sequence (xorshift64*), for the kernel's random numbers
+    /// (NI_RANDOM).
     pub(crate) fn dice(&mut self) -> u16 {
         self.dice ^= self.dice >> 12;
         self.dice ^= self.dice << 25;

@@ -39,10 +39,9 @@ use crate::weight;
 
 /// The scheduler, borrowed for one call.
 ///
-/// Every verb locks the run queues that it needs, and has unlocked all when it returns. Several
-/// threads may each have a scheduler over the same run queues and [`Shared`], as in
-/// `tests/threads.rs` of this crate. The obligations of a host are at [`Rqs`], [`Host`],
-/// [`Self::wake`] and [`Self::schedule`].
+/// Every verb locks the run queues that it needs, and unlocks all. Several threads may each have a
+/// scheduler over the same run queues and [`Shared`] (`tests/threads.rs`). The obligations of a
+/// host are at [`Rqs`], [`Host`], [`Self::wake`] and [`Self::schedule`].
 #[derive(Debug)]
 pub struct Scheduler<'a, P: Policy, R: Rqs<P>, H: Host> {
     /// The run queues.
@@ -75,10 +74,10 @@ enum Again {
     Joined,
 }
 
-/// 6.12+: arms the timer when a task is switched in (`set_next_task_fair`), and when another task
-/// is enqueued. A task that is picked again at the end of its slice therefore runs until a tick or
-/// wakeup. 7.1+: an enqueue does not change an armed timer (`hrtick_update`). The timer of an
-/// earlier task stays armed beside a task that is alone, until the CPU idles.
+/// 6.12+: arms the timer when a task is switched in (`set_next_task_fair`), or another one is
+/// enqueued. So a task picked again at the end of its slice runs until a tick or wakeup. 7.1+: an
+/// enqueue does not change an armed timer (`hrtick_update`), and the timer of an earlier task stays
+/// armed beside a lone task, until the CPU idles.
 #[inline(never)]
 fn arm_hrtick<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H, again: Again) {
     let features = shared.config.features;
@@ -109,8 +108,7 @@ fn arm_hrtick<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut
     host.arm(Timer::Hrtick(rq.cpu), ends);
 }
 
-/// Ends a verb: publishes the changes of a run queue, and passes its reschedule requests to the
-/// host.
+/// Ends a verb: publishes changes, and passes reschedule requests to the host.
 #[inline(always)]
 #[allow(clippy::inline_always)] // at the end of every verb: a call would cost a third as much as what it does
 pub(crate) fn finish_verb<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H) {
@@ -131,7 +129,6 @@ pub(crate) fn finish_verb<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>
     }
 }
 
-/// Passes messages of the classes to the host.
 #[cold]
 fn tell<P: Policy, H: Host>(rq: &mut Rq<P>, host: &mut H) {
     for notice in core::mem::take(&mut rq.outbox) {
@@ -143,7 +140,6 @@ fn tell<P: Policy, H: Host>(rq: &mut Rq<P>, host: &mut H) {
     }
 }
 
-/// Enqueues a task that is on `rq`.
 pub(crate) fn activate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, why: Enqueue) {
     let kind = rq.tasks[index].kind;
     activate_as(rq, shared, kind, index, why);
@@ -174,14 +170,13 @@ fn take_away<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut 
     moving
 }
 
-/// As [`take_away`], without updating the running task first. A sleeper with a delayed dequeue
-/// moves, too, and leaves when the other CPU picks it.
+/// As [`take_away`], without updating the running task first. Delayed tasks move, too, and leave at
+/// the next pick.
 pub(crate) fn detach_task<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) -> Task<P> {
     deactivate(rq, shared, index, Dequeue::Move);
     take_off(rq, shared, index)
 }
 
-/// Detaches a task that is not queued.
 #[inline]
 fn take_off<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) -> Task<P> {
     P::detach(rq, shared, index);
@@ -199,7 +194,6 @@ pub(crate) fn attach_task<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, task: T
     index
 }
 
-/// Checks whether a task enqueued on `rq` preempts the running one.
 pub(crate) fn check_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, wake: Wake) {
     let kind = rq.tasks[index].kind;
     check_preempt_as(rq, shared, kind, index, wake);
@@ -216,17 +210,15 @@ fn check_preempt_as<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKi
     }
 }
 
-/// Has the stopper push away the running task, which may no longer run here. This precedes an
-/// active balance.
+/// Has the stopper push away the running task, before an active balance.
 fn push_running<P: Policy>(rq: &mut Rq<P>) {
     rq.push = Some(Push::Affinity);
     rq.balance.active_balance = false;
     rq.resched();
 }
 
-/// Locks the run queue of a task, and returns it with the task's index there; None if the task has
-/// ended. Repeats if the task moves before the lock is taken. (A macro, since a function cannot
-/// return a guard from a loop that drops others.)
+/// Locks the run queue of a task, and returns it with the task's index; None if the task has ended.
+/// Repeats if the task moves first. (A macro, since a function cannot return a guard from a loop.)
 macro_rules! rq_of {
     ($scheduler:ident, $task:expr) => {
         loop {
@@ -435,8 +427,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         due
     }
 
-    /// A timer armed through [`Host::arm`] expired on the CPU `on`: its own ([`Timer::cpu`]), or
-    /// else the CPU that armed it.
+    /// A timer of [`Host::arm`] expired on `on`: its own CPU ([`Timer::cpu`]), or the one that
+    /// armed it.
     pub fn timer(&mut self, timer: Timer, on: CpuId) {
         debug_assert!(timer.cpu().is_none_or(|cpu| cpu == on), "{timer:?} fires on CPU {on}");
         match timer {
@@ -461,8 +453,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.dl_callback(cpu, callback);
     }
 
-    /// Starts the fair server of every CPU, if the kernel has them, at the first task that is not
-    /// fair.
+    /// Starts the fair servers, if the kernel has them, at the first task that is not fair.
     pub(super) fn start_servers(&mut self) {
         let shared = self.shared;
         let Some(limits) = shared.dl.server else { return };
@@ -514,9 +505,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         balancing.nohz_idle(cpu);
     }
 
-    /// Notes that an idle CPU entered a state with this exit latency in nanoseconds, or (`None`)
-    /// left it (`idle_set_state`). Tasks without a history are placed on the CPU that wakes up
-    /// soonest.
+    /// Notes that an idle CPU entered a state with this exit latency, nanoseconds, or (`None`) left
+    /// it (`idle_set_state`).
     pub fn set_idle_state(&mut self, cpu: CpuId, exit_latency_ns: Option<u64>) {
         self.shared.idleness(cpu).set_exit_latency(exit_latency_ns);
     }
@@ -554,8 +544,6 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// Returns the number of switches away from tasks of each group and its descendants, by group
     /// id, including switches to idle. Empty without
     /// [`group_switches`](crate::config::Config::group_switches).
-    ///
-    /// A run queue counts in the task's own group only; this call sums over CPUs and the tree.
     pub fn group_switches(&mut self) -> Vec<u64> {
         if !self.shared.config.group_switches {
             return Vec::new();
@@ -596,8 +584,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Updates the accounts of `cpu`'s running task, which reads its own CPU clock. This may end
-    /// its slice.
+    /// Updates the accounts of `cpu`'s running task, which reads its own CPU clock. The slice may
+    /// end.
     pub fn update_curr(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);

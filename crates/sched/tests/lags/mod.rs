@@ -1,21 +1,18 @@
-//! Checks EEVDF's invariants (ARCHITECTURE.md, always true, 3) on a machine of several CPUs with
-//! arbitrary changes.
+//! EEVDF's invariants (ARCHITECTURE.md, always true, 3) on several CPUs with arbitrary changes.
 //!
-//! - The lags of the entities on a queue, throttled or not, add up to 0, to rounding.
-//! - A picked task has a lag of at least 0, as has every group above it on its queue. (A previous
-//!   group that has used up its limit leaves its queue after the pick, in the same switch, as in
-//!   the kernel. Then the average changes.)
-//! - A task that joins a queue has a bounded lag. Up to 6.18 the bound is the larger of two of its
-//!   slices and a tick. In late releases of 6.18 and 7.0+ it is the longest slice on the queue that
-//!   it left, and a tick.
-//! - Between two changes of a queue of tasks only, a task's debt does not exceed its slice and a
-//!   tick; a debt that was higher does not grow. A change is a task that joins or leaves, or a new
-//!   weight or slice. The task that runs at the change may end its request first, and owes that
+//! - The lags on a queue, throttled or not, add up to 0, to rounding.
+//! - A picked task has a lag of at least 0, as has every group above it. (A previous group that has
+//!   used up its limit leaves after the pick, as in the kernel. Then the average changes.)
+//! - A task joins a queue with a bounded lag. Up to 6.18 the bound is the larger of two of its
+//!   slices and a tick. In late 6.18 and 7.0+ it is the longest slice on the queue that it left,
+//!   and a tick.
+//! - Between two changes of a queue of tasks only, a debt does not exceed the task's slice and a
+//!   tick; a higher one does not grow. The running task may end its request first, and owes that
 //!   much more.
 //!
-//! A change itself may increase debts: a task that joins or leaves with a lag moves the average.
-//! The last rule does not cover queues with groups, whose entities change their weight with every
-//! tick.
+//! A change (a task joins or leaves; a new weight or slice) moves the average, and may increase
+//! debts. Weights of groups change with every tick, so the last rule does not cover queues with
+//! groups.
 
 #![allow(dead_code)] // each test binary uses some of it
 
@@ -70,8 +67,8 @@ struct Base {
 /// The lag that a task may have when it joins a queue.
 #[derive(Debug)]
 struct Bounds {
-    /// The default slice with every CPU online, ns. With fewer CPUs it is shorter, but a task may
-    /// have left its queue before.
+    /// The default slice with every CPU online, ns: a task may have left its queue before CPUs went
+    /// offline.
     usual_slice_ns: u64,
     tick_ns: u64,
     /// Whether the longest slice of a queue limits lag (late 6.18, 7.0+), and not the task's own.
@@ -82,11 +79,9 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// The highest absolute lag at joining, ns of CPU time.
-    ///
-    /// The scheduler limits a task's lag when it leaves a queue. Entities may join and leave within
-    /// that instant, unseen. So the bound counts the slices of every task that was ever in the
-    /// group or its descendants.
+    /// The highest absolute lag at joining, ns of CPU time. The scheduler limits lag at dequeue,
+    /// when others may join and leave unseen. So the slices of every task that was ever in the
+    /// group or its descendants count.
     fn at_joining(&self, standing: &Standing) -> i128 {
         let usual = self.usual_slice_ns.max(standing.slice_ns);
         i128::from(if self.by_longest {
@@ -125,8 +120,7 @@ impl Debts {
         Self { queues: BTreeMap::new(), bounds }
     }
 
-    /// Notes a task's group. `slice_ns` is its requested slice, `path` the groups from its own to
-    /// the root.
+    /// Notes a task's requested slice, and the groups from its own to the root.
     pub(crate) fn joins(&mut self, task: TaskId, slice_ns: Option<u64>, path: &[GroupId]) {
         for &group in path {
             let longest = self.bounds.longest.entry(group).or_default();
@@ -135,10 +129,9 @@ impl Debts {
         self.bounds.been_in.entry(task).or_default().extend(path.first());
     }
 
-    /// Checks a CPU's debts against those of the last call. Between the calls, events may happen at
-    /// one instant only. `anew` starts over: at that instant an entity may have left and returned.
-    /// Examples are a group whose last task was throttled, and a task whose affinity changed, which
-    /// begins a new request.
+    /// Checks a CPU's debts against those of the last call, with events at one instant between
+    /// them. `anew` starts over, for entities that may have left and returned: throttled groups,
+    /// and tasks with a new affinity, which begin a request.
     pub(crate) fn check<P: Policy + 'static>(&mut self, rq: &Rq<P>, anew: bool) {
         let Some(queues) = queues(rq) else { return };
         self.queues.retain(|(cpu, queue), _| *cpu != rq.cpu || queues.contains_key(queue));
