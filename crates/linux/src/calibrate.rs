@@ -1,8 +1,7 @@
 //! Measures the costs that the simulator charges: switches, wakeups, interrupts, ticks, migrations.
 //!
-//! Each figure is the mean of the lower nine tenths of many rounds, or their median, without rare
-//! other work. Costs that cannot be measured separately are divided by a rule stated where it is
-//! applied.
+//! Each figure is the mean of the lower nine tenths of many rounds, or their median, without rare other work. Costs
+//! that cannot be measured separately are divided by a rule stated where it is applied.
 
 mod kthreads;
 mod probes;
@@ -47,8 +46,8 @@ pub struct IdleExit {
     pub extra_ns: u64,
 }
 
-/// Stalls of computing threads without a preemption, by long interrupts or because the host of a
-/// virtual machine ran something else.
+/// Stalls of computing threads without a preemption, by long interrupts or because the host of a virtual machine ran
+/// something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stalls {
     /// Number of stalls, at least 1.
@@ -81,8 +80,8 @@ pub struct Calibration {
     pub migrations: Vec<MigrationCost>,
     /// Costs of leaving idleness, by idle time, where they exceed those of shorter times.
     pub idle_exits: Vec<IdleExit>,
-    /// Lateness with this process's slack (`PR_GET_TIMERSLACK`), if any, and the shortest. Empty if
-    /// sleeps did not return.
+    /// Lateness with this process's slack (`PR_GET_TIMERSLACK`), if any, and the shortest. Empty if sleeps did not
+    /// return.
     pub timer_slacks: Vec<TimerSlack>,
     /// Stalls of the CPUs, if there were any.
     pub stalls: Option<Stalls>,
@@ -142,8 +141,8 @@ pub fn calibrate(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> {
     Ok(Calibration { host, costs, migrations, idle_exits, timer_slacks, stalls, residents, notes })
 }
 
-/// Measures for half a second, with an eighth of the rounds and one working set, without stalls,
-/// idle states and other tasks.
+/// Measures for half a second, with an eighth of the rounds and one working set, without stalls, idle states and other
+/// tasks.
 ///
 /// # Errors
 /// As [`calibrate`].
@@ -163,8 +162,7 @@ pub fn calibrate_briefly(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> 
     Ok(Calibration { host, costs, migrations, timer_slacks, notes, ..Calibration::default() })
 }
 
-/// The time of a message to a thread of the same CPU including the switch, nanoseconds, and the
-/// number of messages.
+/// The time of a message to a thread of the same CPU including the switch, nanoseconds, and the number of messages.
 pub(crate) fn message_to_a_neighbour() -> Result<(u64, u64), Error> {
     let cpus = Cpus::take();
     let (ns, rounds) = probes::ring_for(&[cpus.first; 2], NEIGHBOURS)?;
@@ -259,13 +257,11 @@ impl<'a> Measuring<'a> {
             probes::crowded(&sockets, MESSAGE, UNREAD).saturating_sub(socket) / 2,
             "the same with 200 messages in each of 20 sockets, beyond one message in one socket",
         );
-        // The way back cannot be measured: two thirds of the way in, as in the simulator's
-        // profiles.
+        // The way back cannot be measured: two thirds of the way in, as in the simulator's profiles.
         let back = syscall * 2 / 3;
         self.cost("syscall_return_ns", back, "two thirds of syscall_ns, by assumption");
         self.go_on()?;
-        // A message to the same CPU costs, beyond the calls, wakeup and switch; only their sum
-        // matters.
+        // A message to the same CPU costs, beyond the calls, wakeup and switch; only their sum matters.
         let to_thread = probes::ring(&[cpu; 2])?;
         let rest = to_thread.saturating_sub(2 * syscall + back);
         self.go_on()?;
@@ -384,8 +380,7 @@ impl<'a> Measuring<'a> {
         Ok(Some(sleep.mean_late))
     }
 
-    /// Measures sleeps on an idle CPU, which are later than on a busy one by `idle_exit_ns`, or
-    /// more.
+    /// Measures sleeps on an idle CPU, which are later than on a busy one by `idle_exit_ns`, or more.
     fn idle_exits(&mut self, cpu: usize, busy: u64) -> Result<(), Error> {
         let Some(shallow) = self.costs.iter().find(|cost| cost.name == "idle_exit_ns").map(|cost| cost.ns) else {
             return Ok(());
@@ -483,8 +478,7 @@ mod tests {
     fn costs_are_those_of_a_machine() {
         let calibration = calibrate(&|| false).expect("threads and pipes can be made");
         let of = |name: &str| calibration.costs.iter().find(|cost| cost.name == name).map(|cost| cost.ns);
-        // Bounds for anything from a workstation to an emulator that shares its CPU with a
-        // compiler.
+        // Bounds for anything from a workstation to an emulator that shares its CPU with a compiler.
         for name in ["syscall_ns", "wakeup_ns", "fork_ns", "mem_ns_per_kib"] {
             let ns = of(name).unwrap_or_else(|| panic!("{name}: {calibration:?}"));
             assert!(ns < 100_000_000, "{name} {ns}");

@@ -1,14 +1,11 @@
-//! The workload's groups as cgroups of this machine: v2 or v1, whichever has a usable `cpu`
-//! controller.
+//! The workload's groups as cgroups of this machine: v2 or v1, whichever has a usable `cpu` controller.
 //!
-//! One parent, which stands for the workload's root, has all cgroups. It is removed at the end, or
-//! for a killed run by the next run. In v2, threads can be in different groups only in a threaded
-//! subtree: this process moves into the parent, its root. In v1 only the calling thread moves, and
-//! new threads start in the group of their creator.
+//! One parent, which stands for the workload's root, has all cgroups. It is removed at the end, or for a killed run by
+//! the next run. In v2, threads can be in different groups only in a threaded subtree: this process moves into the
+//! parent, its root. In v1 only the calling thread moves, and new threads start in the group of their creator.
 //!
 //! A v1 kernel with CONFIG_RT_GROUP_SCHED limits the real-time tasks of each group, by default to
-//! 0. A workload with such limits (`rt`) gets them. Otherwise each group gets an equal part of its
-//! parent's runtime.
+//! 0. A workload with such limits (`rt`) gets them. Otherwise each group gets an equal part of its parent's runtime.
 
 use std::fs;
 use std::io;
@@ -22,8 +19,7 @@ use crate::measured::GroupMeasured;
 
 const PREFIX: &str = "vruntime-";
 
-/// Returns `vruntime-PID-STARTTIME-NUMBER`: pids are reused, and a process may run several
-/// workloads.
+/// Returns `vruntime-PID-STARTTIME-NUMBER`: pids are reused, and a process may run several workloads.
 pub(crate) fn own_name() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let (pid, number) = (std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
@@ -274,8 +270,8 @@ const LEAVING_MS: u32 = 200;
 impl Drop for Cgroups {
     fn drop(&mut self) {
         let (file, id) = if self.version == Version::V2 { ("cgroup.procs", "0") } else { ("tasks", "0") };
-        // Only the creating thread may still be inside. A group with a thread cannot be removed,
-        // but the next run does it.
+        // Only the creating thread may still be inside. A group with a thread cannot be removed, but the next run does
+        // it.
         let _back = fs::write(self.home.join(file), id);
         for folder in self.folders.iter().rev() {
             // A joined thread may not have left yet.

@@ -19,8 +19,8 @@ const EVENTS: [&str; 7] = [
     "sched_process_fork",
     "sched_process_exit",
 ];
-/// Optional events: moves to other groups; and charged times, which show when a throttled task got
-/// a CPU if switches from idle are not recorded.
+/// Optional events: moves to other groups; and charged times, which show when a throttled task got a CPU if switches
+/// from idle are not recorded.
 const MORE_EVENTS: [&str; 2] = ["cgroup/cgroup_attach_task", "sched/sched_stat_runtime"];
 /// For each CPU: at 100 bytes, a few hundred thousand events.
 const BUFFER_KIB: &str = "32768";
@@ -66,8 +66,7 @@ impl Recording {
         Ok(this)
     }
 
-    /// Ends it, and writes the text to `path`, with the kernel's release as in `perf script
-    /// --header`.
+    /// Ends it, and writes the text to `path`, with the kernel's release as in `perf script --header`.
     fn finish(self, path: &Path, release: &str) -> io::Result<()> {
         fs::write(self.instance.join("tracing_on"), "0")?;
         let mut text = fs::File::open(self.instance.join("trace"))?;
@@ -119,8 +118,7 @@ impl Recorded {
     }
 }
 
-/// Records threads' groups and groups' files beside the trace: no event has them, and a replay
-/// needs them.
+/// Records threads' groups and groups' files beside the trace: no event has them, and a replay needs them.
 fn write_groups(trace: &Path) -> io::Result<PathBuf> {
     let path = trace.with_file_name("cgroups.txt");
     // A file of an earlier run must not count as this one's.

@@ -1,14 +1,12 @@
 //! Finds real-time tasks that could monopolize every CPU and so hang the machine.
 //!
-//! The search walks through each program for its longest stretch without a sleep as a real-time
-//! task. In doubt, a task counts as dangerous:
+//! The search walks through each program for its longest stretch without a sleep as a real-time task. In doubt, a task
+//! counts as dangerous:
 //!
 //! * A loop is walked through twice. A task that does not sleep in the second round never sleeps.
 //! * A timer does not sleep if its task is late, and a lock may be free.
-//! * A wait for another task counts as sleep, unless that task may never sleep (two tasks that
-//!   exchange messages).
-//! * A task's CPUs are all that it may ever have. Cpusets of groups do not count, since `vruntime
-//!   real` creates none.
+//! * A wait for another task counts as sleep, unless that task may never sleep (two tasks that exchange messages).
+//! * A task's CPUs are all that it may ever have. Cpusets of groups do not count, since `vruntime real` creates none.
 //!
 //! Tasks that sleep can still monopolize all CPUs in total ([`demand`]).
 
@@ -57,8 +55,8 @@ fn cpus_of(list: &str) -> Option<BTreeSet<u32>> {
     Some(cpus)
 }
 
-/// Whether the kernel limits real-time tasks, by throttling or by a fair server on every online CPU
-/// (6.12+). `root` is the folder of the file systems.
+/// Whether the kernel limits real-time tasks, by throttling or by a fair server on every online CPU (6.12+). `root` is
+/// the folder of the file systems.
 pub(crate) fn throttled(root: &Path, online: &BTreeSet<u32>) -> bool {
     let number = |path: &str| fs::read_to_string(root.join(path)).ok().and_then(|text| text.trim().parse::<i64>().ok());
     let server = |cpu: &u32| number(&format!("sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime"));
@@ -80,8 +78,7 @@ pub(crate) enum Takers {
     Together { tasks: usize, percent: u64 },
 }
 
-/// Returns the real-time tasks that can monopolize all online CPUs. A hog forked repeatedly counts
-/// once for each CPU.
+/// Returns the real-time tasks that can monopolize all online CPUs. A hog forked repeatedly counts once for each CPU.
 pub(crate) fn take_all(workload: &Workload, machine: &Machine) -> Option<Takers> {
     let tasks = Tasks::of(workload, machine);
     let instances = tasks.instances(machine.online.len() as u64);
@@ -111,8 +108,8 @@ pub(crate) fn take_all(workload: &Workload, machine: &Machine) -> Option<Takers>
 
 /// Whether the demand can be distributed so that all of `cpus` are too busy for other tasks.
 ///
-/// A maximum flow by shortest paths, one CPU at a time. Missing work comes from tasks that may run
-/// there, or from others that are replaced elsewhere.
+/// A maximum flow by shortest paths, one CPU at a time. Missing work comes from tasks that may run there, or from
+/// others that are replaced elsewhere.
 fn covered(wanted: &BTreeMap<&BTreeSet<u32>, u64>, cpus: &BTreeSet<u32>) -> bool {
     let wanted: Vec<(&BTreeSet<u32>, u64)> = wanted.iter().map(|(&cpus, &wants)| (cpus, wants)).collect();
     let mut left: Vec<u64> = wanted.iter().map(|&(_, wants)| wants).collect();

@@ -1,9 +1,8 @@
 //! Runs a workload as real threads, in real cgroups, under this machine's kernel.
 //!
-//! [`run`] creates a thread for every task of a [`Workload`](vruntime_workload::program::Workload),
-//! in processes if the workload has these. It measures CPU time, run delay, switches and migrations
-//! from `/proc`, and the lateness of sleeps. The comparison shows how accurate the simulator is on
-//! this machine.
+//! [`run`] creates a thread for every task of a [`Workload`](vruntime_workload::program::Workload), in processes if the
+//! workload has these. It measures CPU time, run delay, switches and migrations from `/proc`, and the lateness of
+//! sleeps. The comparison shows how accurate the simulator is on this machine.
 //!
 //! ```
 //! use vruntime_linux::{Options, run};
@@ -18,13 +17,13 @@
 //! # Ok::<(), vruntime_linux::Error>(())
 //! ```
 //!
-//! Work is computation without system calls, in a loop that reads the monotonic clock in user
-//! space. Gaps in which something else ran do not count. The thread's CPU clock would update the
-//! kernel's accounts like a tick, and so change the scheduling.
+//! Work is computation without system calls, in a loop that reads the monotonic clock in user space. Gaps in which
+//! something else ran do not count. The thread's CPU clock would update the kernel's accounts like a tick, and so
+//! change the scheduling.
 //!
-//! Parts that the kernel refuses (without root: real-time policies, negative nice values, cgroups)
-//! are omitted, and [`Measured::notes`] says so. A workload that could hang the machine is rejected
-//! ([`Error::Hangs`]), unless [`Options::force`] is set.
+//! Parts that the kernel refuses (without root: real-time policies, negative nice values, cgroups) are omitted, and
+//! [`Measured::notes`] says so. A workload that could hang the machine is rejected ([`Error::Hangs`]), unless
+//! [`Options::force`] is set.
 #![cfg(target_os = "linux")]
 // A user's mistake is an error, never a panic; a panic states why it cannot happen.
 #![cfg_attr(
@@ -65,8 +64,7 @@ pub use record::{
 };
 pub use run::{Options, run};
 
-/// Removes cgroups and tracing instances of killed runs, and returns them. [`run`] and
-/// [`calibrate`] begin with this.
+/// Removes cgroups and tracing instances of killed runs, and returns them. [`run`] and [`calibrate`] begin with this.
 fn clean() -> Vec<String> {
     let mut notes = Vec::new();
     cgroup::clean(&mut notes);

@@ -16,11 +16,11 @@ pub struct Measured {
     pub kernel: String,
     /// CPUs that this process may use.
     pub cpus: usize,
-    /// Other tasks on this machine, including this program's waiting thread, by CPU time. None
-    /// without accounts of tasks (schedstats).
+    /// Other tasks on this machine, including this program's waiting thread, by CPU time. None without accounts of
+    /// tasks (schedstats).
     pub others: Option<Vec<Resident>>,
-    /// The mean number of CPUs neither idle nor used by known tasks: tasks that ended, interrupts,
-    /// a host. None without idle time (`/proc/stat`).
+    /// The mean number of CPUs neither idle nor used by known tasks: tasks that ended, interrupts, a host. None without
+    /// idle time (`/proc/stat`).
     pub unseen: Option<f64>,
     /// What was omitted, and why; what was cleaned up.
     pub notes: Vec<String>,
@@ -28,8 +28,7 @@ pub struct Measured {
     pub interrupted: bool,
     /// The ftrace text, if requested and recorded.
     pub trace: Option<std::path::PathBuf>,
-    /// The state of the groups at the start of the trace, for a replay (`--cgroups`), if the
-    /// workload has any.
+    /// The state of the groups at the start of the trace, for a replay (`--cgroups`), if the workload has any.
     pub groups_file: Option<std::path::PathBuf>,
 }
 
@@ -56,15 +55,15 @@ pub struct TaskMeasured {
     pub life_ns: u64,
     /// CPU time.
     pub cpu_ns: u64,
-    /// Time runnable but not running (`/proc/PID/task/TID/schedstat`). None without such accounts,
-    /// or if [`Self::migrations`] is.
+    /// Time runnable but not running (`/proc/PID/task/TID/schedstat`). None without such accounts, or if
+    /// [`Self::migrations`] is.
     pub run_delay_ns: Option<u64>,
     /// `ru_nvcsw` at the end of its program or the run; its exit does not count.
     pub voluntary: u64,
     /// `ru_nivcsw`.
     pub involuntary: u64,
-    /// `se.nr_migrations` of `/proc/PID/task/TID/sched`. None without that file, and for a forked
-    /// task, for which reading `/proc` at its end takes too long.
+    /// `se.nr_migrations` of `/proc/PID/task/TID/sched`. None without that file, and for a forked task, for which
+    /// reading `/proc` at its end takes too long.
     pub migrations: Option<u64>,
     /// Completed loops of its phases.
     pub loops: u64,

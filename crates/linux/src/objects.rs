@@ -1,5 +1,5 @@
-//! The workload's synchronisation objects, on futexes and pipes: each wait and wakeup is the system
-//! call of a real program. Every wait ends with the run ([`Objects::stop`]).
+//! The workload's synchronisation objects, on futexes and pipes: each wait and wakeup is the system call of a real
+//! program. Every wait ends with the run ([`Objects::stop`]).
 
 use std::io;
 use std::num::NonZeroU32;
@@ -74,8 +74,8 @@ impl Objects {
     }
 }
 
-/// Two words to spin at. A lock or flag counts posted and taken events; a barrier counts arrived
-/// tasks and its completions.
+/// Two words to spin at. A lock or flag counts posted and taken events; a barrier counts arrived tasks and its
+/// completions.
 #[derive(Debug)]
 pub(crate) struct SpinWord {
     posted: Word,
@@ -202,8 +202,8 @@ pub(crate) fn is_over(stop: &AtomicU32) -> bool {
 /// A mutex; without waiters locked and unlocked in user mode, as glibc's.
 #[derive(Debug)]
 pub(crate) struct Mutex {
-    /// Plain: 0 free, 1 taken, 2 taken with waiters. Priority inheritance: the owner's thread id,
-    /// as the kernel requires.
+    /// Plain: 0 free, 1 taken, 2 taken with waiters. Priority inheritance: the owner's thread id, as the kernel
+    /// requires.
     word: Word,
     inherits: bool,
 }
@@ -425,8 +425,7 @@ impl Pipe {
     fn stop(&self) {
         let nonblocking = rustix::fs::OFlags::NONBLOCK;
         for end in [&self.reader, &self.writer] {
-            // No task waits from now on; earlier waiters are woken below. Neither call can fail on
-            // our pipe.
+            // No task waits from now on; earlier waiters are woken below. Neither call can fail on our pipe.
             let _set = rustix::fs::fcntl_setfl(end, nonblocking);
         }
         let mut drained = [0; 4096];

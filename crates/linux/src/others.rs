@@ -1,9 +1,8 @@
 //! The CPU time of all tasks outside of the workload.
 //!
-//! `/proc/PID/task/TID/schedstat` has the CPU time of a thread and the number of its turns. A turn
-//! counts as a wakeup, since preemptions cannot be distinguished. SCHED_DEADLINE tasks are omitted,
-//! and ended tasks have no account. Both are the time of `/proc/stat` that no other account
-//! explains.
+//! `/proc/PID/task/TID/schedstat` has the CPU time of a thread and the number of its turns. A turn counts as a wakeup,
+//! since preemptions cannot be distinguished. SCHED_DEADLINE tasks are omitted, and ended tasks have no account. Both
+//! are the time of `/proc/stat` that no other account explains.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +17,7 @@ use crate::{sys, work};
 #[derive(Debug)]
 pub(crate) struct Look {
     at: u64,
-    /// Each thread's account and the time of its reading, since reading all takes long on a busy
-    /// machine.
+    /// Each thread's account and the time of its reading, since reading all takes long on a busy machine.
     seen: BTreeMap<i32, (u64, Schedstat)>,
     /// Idle time of all CPUs together, nanoseconds.
     idle: Option<u64>,
@@ -49,8 +47,7 @@ impl Look {
         Others { residents: self.residents(ours), busy, elapsed }
     }
 
-    /// Returns the tasks with CPU time; None without accounts (schedstats), when even this thread
-    /// has no CPU time.
+    /// Returns the tasks with CPU time; None without accounts (schedstats), when even this thread has no CPU time.
     fn residents(&self, ours: &dyn Fn(i32, i32) -> bool) -> Option<Vec<Resident>> {
         let (this, own) = this_thread().filter(|(_, account)| account.pcount > 0)?;
         let asked = work::now();
@@ -118,8 +115,8 @@ pub(crate) struct Others {
 }
 
 impl Others {
-    /// Returns the CPUs that were neither idle nor used by the residents or for `known`
-    /// nanoseconds: by tasks that ended, interrupts, or a host. None without idle time.
+    /// Returns the CPUs that were neither idle nor used by the residents or for `known` nanoseconds: by tasks that
+    /// ended, interrupts, or a host. None without idle time.
     pub(crate) fn unseen(&self, known: u64) -> Option<f64> {
         let residents: f64 = self.residents.iter().flatten().map(Resident::taken).sum();
         Some((self.busy? - residents - known as f64 / self.elapsed as f64).max(0.0))
@@ -208,8 +205,8 @@ mod tests {
         };
         let found =
             seen.iter().find(|resident| resident.name == own_name("other")).unwrap_or_else(|| panic!("{seen:?}"));
-        // It sleeps at least 5 ms, and preemption cuts its work. A sleep that ends before the
-        // thread leaves the CPU is none, so half of the rounds suffice.
+        // It sleeps at least 5 ms, and preemption cuts its work. A sleep that ends before the thread leaves the CPU is
+        // none, so half of the rounds suffice.
         let longest = elapsed / (ROUNDS / 2);
         assert!(found.work <= 5_000_000 && (100_000..=longest).contains(&found.period), "{found:?} of {elapsed}");
         // Inherited from this thread; not 0 under `nice`.
@@ -233,8 +230,7 @@ mod tests {
         assert_eq!(Others { busy: None, ..others }.unseen(0), None);
     }
 
-    /// Not checked after subtracting residents: their accounts are read at slightly different
-    /// times.
+    /// Not checked after subtracting residents: their accounts are read at slightly different times.
     #[test]
     fn what_ended_meanwhile_is_not_forgotten() {
         const WORKED_NS: u64 = 200_000_000;

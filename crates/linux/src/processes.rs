@@ -1,9 +1,9 @@
-//! Tasks in processes of their own. Each process is forked from this one, has a thread for each of
-//! its tasks and one that waits, and reports results through a pipe.
+//! Tasks in processes of their own. Each process is forked from this one, has a thread for each of its tasks and one
+//! that waits, and reports results through a pipe.
 //!
-//! The forks precede the first thread of the run. Processes share earlier mappings
-//! ([`crate::common`], [`crate::objects`]) and inherit pipes and sockets. They start in the
-//! parent's cgroups, which the parent creates. The kernel kills them with the parent.
+//! The forks precede the first thread of the run. Processes share earlier mappings ([`crate::common`],
+//! [`crate::objects`]) and inherit pipes and sockets. They start in the parent's cgroups, which the parent creates. The
+//! kernel kills them with the parent.
 
 mod report;
 

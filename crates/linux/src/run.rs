@@ -23,17 +23,16 @@ use crate::processes::{self, Child};
 use crate::program::{self, Running};
 use crate::{stat, sys, work};
 
-/// Time from ready to start, in total and for each thread, nanoseconds: threads read their counters
-/// and go to sleep.
+/// Time from ready to start, in total and for each thread, nanoseconds: threads read their counters and go to sleep.
 const LEAD_NS: u64 = 20_000_000;
 const LEAD_EACH_NS: u64 = 200_000;
-/// [`LEAD_NS`] with real-time tasks. A period of real-time bandwidth (1 s) begins when the first is
-/// created, and must not end during the throttling that the run measures.
+/// [`LEAD_NS`] with real-time tasks. A period of real-time bandwidth (1 s) begins when the first is created, and must
+/// not end during the throttling that the run measures.
 const LEAD_REAL_TIME_NS: u64 = 300_000_000;
 /// How often to check whether all threads are ready.
 const LOOK: Duration = Duration::from_millis(100);
-/// How often to call `stopped`, which takes CPU time from the workload, and how long a signal
-/// handler (Ctrl-C) has to report a signal.
+/// How often to call `stopped`, which takes CPU time from the workload, and how long a signal handler (Ctrl-C) has to
+/// report a signal.
 const LOOK_DURING: Duration = Duration::from_secs(1);
 const HANDLING: Duration = Duration::from_millis(10);
 /// The most threads.
@@ -228,8 +227,7 @@ impl Shared {
                 rustix::thread::clock_nanosleep_absolute(rustix::time::ClockId::Monotonic, &work::timespec(born));
             this.run();
         }
-        // From here on it waits for locks and wakes at the ends of others, which the workload does
-        // not include.
+        // From here on it waits for locks and wakes at the ends of others, which the workload does not include.
         stat::read_at_end(&mut this.measured);
         this.measured.life_ns = work::now().min(self.end()).saturating_sub(born);
         this.note_attributes();
@@ -316,13 +314,12 @@ fn processes_of(workload: &Workload, begun: &[usize], notes: &mut Vec<String>) -
     all
 }
 
-/// Runs a workload as threads of this process, or of processes of its own, and measures them. Calls
-/// `stopped` regularly, and ends if it returns true.
+/// Runs a workload as threads of this process, or of processes of its own, and measures them. Calls `stopped`
+/// regularly, and ends if it returns true.
 ///
 /// # Errors
-/// [`Error::Impossible`], [`Error::Endless`], [`Error::TooMany`] for workloads that cannot run;
-/// [`Error::Hangs`] for those that should not; and refusals of the kernel that leave nothing to
-/// run.
+/// [`Error::Impossible`], [`Error::Endless`], [`Error::TooMany`] for workloads that cannot run; [`Error::Hangs`] for
+/// those that should not; and refusals of the kernel that leave nothing to run.
 pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -> Result<Measured, Error> {
     let duration = options.duration.or(workload.duration);
     check::check(workload, duration, options.force)?;
@@ -438,8 +435,7 @@ fn is_ours(children: &[Child], process: i32, thread: i32) -> bool {
     if process == this { thread != this } else { children.iter().any(|child| child.pid() == Some(process)) }
 }
 
-/// Collects the results of tasks and groups, and ends the threads of this process if there is no
-/// other.
+/// Collects the results of tasks and groups, and ends the threads of this process if there is no other.
 fn gather(
     shared: &Arc<Shared>,
     begun: usize,

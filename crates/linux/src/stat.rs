@@ -59,8 +59,8 @@ fn switches(status: &str) -> (u64, u64) {
     (field("voluntary_ctxt_switches"), field("nonvoluntary_ctxt_switches"))
 }
 
-/// CPU time and run delay of `/proc/PID/schedstat`, nanoseconds. None if the kernel keeps no such
-/// account: `0 0 0`, though the thread has run.
+/// CPU time and run delay of `/proc/PID/schedstat`, nanoseconds. None if the kernel keeps no such account: `0 0 0`,
+/// though the thread has run.
 fn account(schedstat: &str) -> Option<(u64, u64)> {
     let fields: Vec<u64> = schedstat.split_whitespace().map_while(|field| field.parse().ok()).collect();
     let [cpu, waited, turns] = fields[..] else { return None };

@@ -1,5 +1,4 @@
-//! System calls that no safe library has: `sched_setattr` and `sched_getattr`, `fork`, and shared
-//! memory.
+//! System calls that no safe library has: `sched_setattr` and `sched_getattr`, `fork`, and shared memory.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -47,8 +46,8 @@ const SIZE: u32 = size_of::<SchedAttr>() as u32;
 pub(crate) fn set_attr(tid: u32, attr: SchedAttr) -> io::Result<()> {
     let clamps = attr.flags & (FLAG_UTIL_CLAMP_MIN | FLAG_UTIL_CLAMP_MAX) != 0;
     let attr = SchedAttr { size: if clamps { SIZE } else { SIZE_VER0 }, ..attr };
-    // SAFETY: the kernel reads `size` bytes, which `attr` has, and at most writes back its first
-    // field on E2BIG. `attr` lives until the call returns.
+    // SAFETY: the kernel reads `size` bytes, which `attr` has, and at most writes back its first field on E2BIG. `attr`
+    // lives until the call returns.
     let done = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attr, 0) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -60,14 +59,12 @@ pub(crate) fn attr() -> io::Result<SchedAttr> {
 /// `sched_getattr` of a thread; 0 is the calling one.
 pub(crate) fn attr_of(tid: u32) -> io::Result<SchedAttr> {
     let mut attr = SchedAttr::default();
-    // SAFETY: the kernel writes at most `SIZE` bytes, which `attr` has; every bit pattern is a
-    // valid `SchedAttr`.
+    // SAFETY: the kernel writes at most `SIZE` bytes, which `attr` has; every bit pattern is a valid `SchedAttr`.
     let done = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attr, SIZE, 0) };
     if done == 0 { Ok(attr) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Allocates zeroed words that forked processes share with this one. Some KiB for each run, never
-/// freed.
+/// Allocates zeroed words that forked processes share with this one. Some KiB for each run, never freed.
 pub(crate) fn shared_words(u32s: usize, u64s: usize) -> io::Result<(&'static [AtomicU32], &'static [AtomicU64])> {
     let bytes = u64s * size_of::<AtomicU64>() + u32s * size_of::<AtomicU32>();
     let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -78,9 +75,8 @@ pub(crate) fn shared_words(u32s: usize, u64s: usize) -> io::Result<(&'static [At
         return Err(io::Error::last_os_error());
     }
     let base = base.cast::<AtomicU64>();
-    // SAFETY: the mapping begins at a page, has `u64s` and then `u32s` words without overlap, is
-    // zeroed, which is valid for both, and is never unmapped. All other writers use the same
-    // atomics.
+    // SAFETY: the mapping begins at a page, has `u64s` and then `u32s` words without overlap, is zeroed, which is valid
+    // for both, and is never unmapped. All other writers use the same atomics.
     Ok(unsafe {
         let long = std::slice::from_raw_parts(base, u64s);
         (std::slice::from_raw_parts(base.add(u64s).cast::<AtomicU32>(), u32s), long)
@@ -89,12 +85,11 @@ pub(crate) fn shared_words(u32s: usize, u64s: usize) -> io::Result<(&'static [At
 
 /// Forks. The child runs `body` and exits with its result. Returns the child's id.
 ///
-/// The child has only the calling thread, and locks of other threads stay locked. So `body` must
-/// not use a lock that another thread may hold, such as standard output's. (glibc's allocator
-/// handles its own.)
+/// The child has only the calling thread, and locks of other threads stay locked. So `body` must not use a lock that
+/// another thread may hold, such as standard output's. (glibc's allocator handles its own.)
 pub(crate) fn fork(body: impl FnOnce() -> i32) -> io::Result<libc::pid_t> {
-    // SAFETY: the child continues on a copy of this thread's stack and memory, runs `body` under
-    // the condition above, and ends without destructors or exit handlers.
+    // SAFETY: the child continues on a copy of this thread's stack and memory, runs `body` under the condition above,
+    // and ends without destructors or exit handlers.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {

@@ -52,17 +52,16 @@ pub(crate) fn prepare() -> Option<String> {
     })
 }
 
-/// Computes for `ns` by the monotonic clock, without gaps in which something else ran. Returns
-/// false if the time `end`, which may change meanwhile (Ctrl-C), comes first.
+/// Computes for `ns` by the monotonic clock, without gaps in which something else ran. Returns false if the time `end`,
+/// which may change meanwhile (Ctrl-C), comes first.
 ///
-/// The thread's CPU clock is a system call that updates the scheduler's accounts. A thread at the
-/// end of its slice would be preempted there, not at the next tick, and switch more often.
+/// The thread's CPU clock is a system call that updates the scheduler's accounts. A thread at the end of its slice
+/// would be preempted there, not at the next tick, and switch more often.
 pub(crate) fn compute(ns: u64, end: impl Fn() -> u64) -> bool {
     busy(end, now, |_, done| done < ns).is_some()
 }
 
-/// Computes until `until`. Returns its own part of that time, or None if `end` came first, as in
-/// [`compute`].
+/// Computes until `until`. Returns its own part of that time, or None if `end` came first, as in [`compute`].
 pub(crate) fn compute_until(until: u64, end: impl Fn() -> u64) -> Option<u64> {
     busy(end, now, |at, _| at < until)
 }
@@ -115,8 +114,8 @@ mod tests {
 
     #[test]
     fn work_is_cpu_time() {
-        // The kernel's account may be lower, without short interrupts and stolen time, so this
-        // checks only that the thread computes.
+        // The kernel's account may be lower, without short interrupts and stolen time, so this checks only that the
+        // thread computes.
         let before = cpu_time();
         assert!(compute(5_000_000, || u64::MAX));
         let took = cpu_time() - before;

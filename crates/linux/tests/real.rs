@@ -1,5 +1,5 @@
-//! Short runs on any machine, even busy or without root. Times have lower bounds; the one upper
-//! bound, [`HANGS`], finds runs that do not end.
+//! Short runs on any machine, even busy or without root. Times have lower bounds; the one upper bound, [`HANGS`], finds
+//! runs that do not end.
 #![cfg(target_os = "linux")]
 
 use vruntime_linux::{Error, Measured, Options, run};
@@ -32,8 +32,8 @@ fn of(workload: &Workload, duration: Option<u64>) -> Measured {
     run(workload, &Options { duration, ..Options::default() }, &|| false).expect("it runs")
 }
 
-/// Repeats a run with longer times, up to more than [`HANGS`], until its second value is true. On a
-/// busy machine a time may pass while a thread waits for the CPU.
+/// Repeats a run with longer times, up to more than [`HANGS`], until its second value is true. On a busy machine a time
+/// may pass while a thread waits for the CPU.
 fn later(run: impl Fn(u64) -> (Measured, bool)) -> Measured {
     let mut long = 300 * MS;
     loop {
@@ -50,8 +50,7 @@ fn a_program_comes_to_its_end_and_is_measured() {
     let ops = vec![Op::Run { work: 3 * MS }, Op::Sleep { time: 2 * MS }];
     let program = workload(vec![task("t", Repeat::Times(5), ops)]);
     let mut voluntary = Vec::new();
-    // A task preempted until its sleep is over does not sleep; a busy machine does that to some
-    // runs.
+    // A task preempted until its sleep is over does not sleep; a busy machine does that to some runs.
     while voluntary.last().is_none_or(|&switches| switches < 5) {
         let measured = of(&program, None);
         let [task] = &measured.tasks[..] else { panic!("one task: {measured:?}") };

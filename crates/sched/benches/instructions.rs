@@ -1,13 +1,11 @@
 //! Instruction counts of the scheduler's primitives, by callgrind.
 //!
-//! `cargo bench -p vruntime-sched --bench instructions` prints the counts of this build beside the
-//! committed ones (`benches/instructions.txt`). `-- --save` commits them; `-- --fair-only` compares
-//! with those of the fair class alone (`benches/fair-only.txt`). Needs `valgrind`, but neither root
-//! nor nightly.
+//! `cargo bench -p vruntime-sched --bench instructions` prints the counts of this build beside the committed ones
+//! (`benches/instructions.txt`). `-- --save` commits them; `-- --fair-only` compares with those of the fair class alone
+//! (`benches/fair-only.txt`). Needs `valgrind`, but neither root nor nightly.
 //!
-//! The program runs itself under callgrind, which collects instructions only in [`measured`], and
-//! writes their sum at the end of [`series`]. A count is the mean of a series, including callees,
-//! rounded down.
+//! The program runs itself under callgrind, which collects instructions only in [`measured`], and writes their sum at
+//! the end of [`series`]. A count is the mean of a series, including callees, rounded down.
 
 #![allow(missing_docs)]
 

@@ -1,9 +1,9 @@
-//! The timeline of a run queue against `BTreeSet`: the first entity leaves and returns with a later
-//! key, as in a context switch.
+//! The timeline of a run queue against `BTreeSet`: the first entity leaves and returns with a later key, as in a
+//! context switch.
 //!
-//! `cargo bench -p vruntime-sched --bench timeline` prints nanoseconds for each switch. An entity
-//! returns among the queued ones (`near`: mixed slices and weights) or behind them (`back`: equal
-//! ones). `pick_timeline` is EEVDF's switch, which skips ineligible entities.
+//! `cargo bench -p vruntime-sched --bench timeline` prints nanoseconds for each switch. An entity returns among the
+//! queued ones (`near`: mixed slices and weights) or behind them (`back`: equal ones). `pick_timeline` is EEVDF's
+//! switch, which skips ineligible entities.
 
 #![allow(missing_docs)]
 

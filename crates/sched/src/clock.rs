@@ -1,16 +1,15 @@
 //! The clocks of a run queue.
 
-/// Clocks of a run queue, nanoseconds. They move only while the run queue is worked on, and never
-/// back.
+/// Clocks of a run queue, nanoseconds. They move only while the run queue is worked on, and never back.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     /// `rq_clock` and, since interrupts are charged to tasks, also `rq_clock_task`.
     now: u64,
-    /// `rq_clock_pelt`: scaled by the CPU's capacity, so that equal work counts equally on all
-    /// CPUs. Catches up while the CPU is idle, except for lost time.
+    /// `rq_clock_pelt`: scaled by the CPU's capacity, so that equal work counts equally on all CPUs. Catches up while
+    /// the CPU is idle, except for lost time.
     pelt: u64,
-    /// Delay that does not catch up: from idle begins after full utilisation, when full speed would
-    /// have left no idle time either (`lost_idle_time`).
+    /// Delay that does not catch up: from idle begins after full utilisation, when full speed would have left no idle
+    /// time either (`lost_idle_time`).
     lost: u64,
     /// The last skipped update.
     skipped: u64,

@@ -12,16 +12,16 @@ use crate::tunables::{Knobs, Tunables};
 pub enum Preemption {
     /// It interrupts the CPU.
     Eager,
-    /// The CPU reschedules when it next leaves the kernel, at the latest at the tick (PREEMPT_LAZY,
-    /// 6.13+). Tasks of higher classes interrupt it.
+    /// The CPU reschedules when it next leaves the kernel, at the latest at the tick (PREEMPT_LAZY, 6.13+). Tasks of
+    /// higher classes interrupt it.
     Lazy,
 }
 
 /// The callers of a scheduler. `Many` is always correct.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Callers {
-    /// One thread at a time, so that shared sums need no atomic additions, which cost as much as
-    /// fifty other instructions.
+    /// One thread at a time, so that shared sums need no atomic additions, which cost as much as fifty other
+    /// instructions.
     One,
     /// Several threads.
     Many,
@@ -39,30 +39,27 @@ pub struct Config<T> {
     pub behaviours: Behaviours,
     /// The callers of the scheduler.
     pub callers: Callers,
-    /// The highest cost of newly-idle balancing a domain, nanoseconds (`max_newidle_lb_cost`): CPUs
-    /// with shorter idle times skip it. The kernel measures it; here the clock stands still during
-    /// a call.
+    /// The highest cost of newly-idle balancing a domain, nanoseconds (`max_newidle_lb_cost`): CPUs with shorter idle
+    /// times skip it. The kernel measures it; here the clock stands still during a call.
     pub newidle_cost_ns: u64,
-    /// The initial chance of newly-idle balancing under `NI_RANDOM`, of 1024: 512 after boot, 1024
-    /// or more for always. It then follows the success rate.
+    /// The initial chance of newly-idle balancing under `NI_RANDOM`, of 1024: 512 after boot, 1024 or more for always.
+    /// It then follows the success rate.
     pub newidle_ratio: u32,
     /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED).
     pub rt_group_sched: bool,
-    /// Whether to count switches by group
-    /// ([`Scheduler::group_switches`](crate::Scheduler::group_switches)).
+    /// Whether to count switches by group ([`Scheduler::group_switches`](crate::Scheduler::group_switches)).
     pub group_switches: bool,
-    /// Whether to defer updates of unchanged hierarchy levels ([`fair`](crate::class::fair)), with
-    /// equal results in less time. Off only in tests.
+    /// Whether to defer updates of unchanged hierarchy levels ([`fair`](crate::class::fair)), with equal results in
+    /// less time. Off only in tests.
     pub quiet_levels: bool,
     /// How a task preempts a running fair task.
     pub preemption: Preemption,
-    /// The start of the periods of real-time bandwidth, nanoseconds after a multiple of the period:
-    /// the timer of a machine that is up already. `None`: they start when the first real-time task
-    /// wakes.
+    /// The start of the periods of real-time bandwidth, nanoseconds after a multiple of the period: the timer of a
+    /// machine that is up already. `None`: they start when the first real-time task wakes.
     pub rt_period_phase_ns: Option<u64>,
-    /// The phase of the periods of groups' limits on a machine that is up already. Up to 6.3:
-    /// nanoseconds after a multiple of the period, for all groups. 6.4+: a seed for the phase of
-    /// each group. `None`: periods begin with the run; 6.4+: by the group's number.
+    /// The phase of the periods of groups' limits on a machine that is up already. Up to 6.3: nanoseconds after a
+    /// multiple of the period, for all groups. 6.4+: a seed for the phase of each group. `None`: periods begin with the
+    /// run; 6.4+: by the group's number.
     pub cfs_period_phase_ns: Option<u64>,
     /// CPUs isolated at boot (`isolcpus=domain,...`); not all.
     pub isolated: CpuMask,

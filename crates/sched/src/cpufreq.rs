@@ -1,5 +1,5 @@
-//! The scheduler's part of frequency scaling (`cpufreq_schedutil.c`): the demand of a CPU, and
-//! averages at lower frequencies. The machine chooses frequencies, and how long changes take.
+//! The scheduler's part of frequency scaling (`cpufreq_schedutil.c`): the demand of a CPU, and averages at lower
+//! frequencies. The machine chooses frequencies, and how long changes take.
 
 use crate::host::Host;
 use crate::ids::CpuId;
@@ -19,8 +19,7 @@ pub struct Demand {
     pub max: u64,
     /// Reserved by deadline tasks. When it grows, the frequency must rise at once.
     pub bw_dl: u64,
-    /// Whether an upper clamp lowers it, so that the frequency may fall though the CPU is busy
-    /// (`uclamp_rq_is_capped`).
+    /// Whether an upper clamp lowers it, so that the frequency may fall though the CPU is busy (`uclamp_rq_is_capped`).
     pub capped: bool,
 }
 
@@ -29,8 +28,8 @@ const fn with_headroom(util: u64) -> u64 {
     util + (util >> 2)
 }
 
-/// The frequency at which a CPU of capacity `max` at `highest` provides `util` (`map_util_freq`),
-/// in the unit of `highest`.
+/// The frequency at which a CPU of capacity `max` at `highest` provides `util` (`map_util_freq`), in the unit of
+/// `highest`.
 pub fn map_util_freq(util: u64, highest: u32, max: u64) -> u64 {
     u64::from(highest) * util / max.max(1)
 }
@@ -49,9 +48,8 @@ pub(crate) struct Demands {
 }
 
 impl Demands {
-    /// Returns the capacity that a CPU of capacity `max` requests, with a fifth to spare. `used`:
-    /// utilisation clamps are in use. Up to 6.7 clamped utilisation plus reservations get a quarter
-    /// more; 6.8+: only utilisation does.
+    /// Returns the capacity that a CPU of capacity `max` requests, with a fifth to spare. `used`: utilisation clamps
+    /// are in use. Up to 6.7 clamped utilisation plus reservations get a quarter more; 6.8+: only utilisation does.
     pub(crate) fn wanted(&self, headroom_of_use: bool, max: u64, used: bool) -> u64 {
         let Self { fair, rt, dl, bw_dl, clamps, .. } = *self;
         // Without clamps, real-time tasks get the full capacity.
@@ -83,8 +81,7 @@ impl<P: Policy> Rq<P> {
         }
     }
 
-    /// Returns the demand of this CPU (`sugov_get_util`). 6.5+: waiting tasks count as if they ran
-    /// (`runnable_avg`).
+    /// Returns the demand of this CPU (`sugov_get_util`). 6.5+: waiting tasks count as if they ran (`runnable_avg`).
     pub fn cpufreq_demand(&self, shared: &Shared<P>) -> Demand {
         let published = shared.cpu(self.cpu);
         let max = u64::from(published.capacity());
@@ -99,8 +96,8 @@ impl<P: Policy> Rq<P> {
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Sets the frequency of `cpu` to `scale` of its highest, 1..=1024
-    /// (`arch_scale_freq_capacity`). Averages count time accordingly.
+    /// Sets the frequency of `cpu` to `scale` of its highest, 1..=1024 (`arch_scale_freq_capacity`). Averages count
+    /// time accordingly.
     pub fn set_frequency(&mut self, cpu: CpuId, scale: u32) {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);

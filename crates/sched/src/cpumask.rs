@@ -73,8 +73,8 @@ impl CpuMask {
         self.iter_from(CpuId(0))
     }
 
-    /// Returns the CPUs, ascending from `start`, wrapping once. The kernel searches in this order,
-    /// so that not every search ends at the lowest CPU.
+    /// Returns the CPUs, ascending from `start`, wrapping once. The kernel searches in this order, so that not every
+    /// search ends at the lowest CPU.
     #[inline]
     pub fn iter_from(&self, start: CpuId) -> impl Iterator<Item = CpuId> + '_ {
         let words = &self.words[..];

@@ -1,21 +1,18 @@
-//! cpusets: the CPUs on which the tasks of a group may run, and partitions of the machine
-//! (`cpuset.c`, on cgroup v2).
+//! cpusets: the CPUs on which the tasks of a group may run, and partitions of the machine (`cpuset.c`, on cgroup v2).
 //!
-//! A group requests CPUs (`cpuset.cpus`). Its *effective* CPUs are those that its parent has, too,
-//! and that are online; without any, its parent's. Tasks run on the effective CPUs of their group,
-//! restricted by their own affinity where the two overlap.
+//! A group requests CPUs (`cpuset.cpus`). Its *effective* CPUs are those that its parent has, too, and that are online;
+//! without any, its parent's. Tasks run on the effective CPUs of their group, restricted by their own affinity where
+//! the two overlap.
 //!
-//! A *partition* takes its CPUs from its parent. They are a root domain (`root`), or in no
-//! scheduling domain (`isolated`). A partition is valid if its parent is one (the root group always
-//! is), no sibling requests its CPUs, it has CPUs, and its parent's tasks keep some. An invalid
-//! partition is an ordinary member, and states the reason. Remote partitions
-//! (`cpuset.cpus.exclusive` below groups that are no partitions, 6.7+) are not modelled.
+//! A *partition* takes its CPUs from its parent. They are a root domain (`root`), or in no scheduling domain
+//! (`isolated`). A partition is valid if its parent is one (the root group always is), no sibling requests its CPUs, it
+//! has CPUs, and its parent's tasks keep some. An invalid partition is an ordinary member, and states the reason.
+//! Remote partitions (`cpuset.cpus.exclusive` below groups that are no partitions, 6.7+) are not modelled.
 //!
 //! Kernels differ:
 //!
 //! - 6.1: a task loses its own affinity when the CPUs of its group change. 6.2+: it is remembered.
-//! - 6.7+: a `root` partition of CPUs isolated at boot is not valid. Earlier: valid, but without
-//!   scheduling domains.
+//! - 6.7+: a `root` partition of CPUs isolated at boot is not valid. Earlier: valid, but without scheduling domains.
 //! - The texts of a partition's fault.
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -119,8 +116,7 @@ pub enum CpusetError {
     },
     /// The group has tasks, and must keep CPUs (ENOSPC).
     Populated,
-    /// The SCHED_DEADLINE tasks of the partition have reserved more than the requested CPUs provide
-    /// (EBUSY).
+    /// The SCHED_DEADLINE tasks of the partition have reserved more than the requested CPUs provide (EBUSY).
     Deadline {
         /// Reserved, in 2^-20 CPUs.
         promised: u64,
@@ -166,8 +162,7 @@ pub struct CpusetView {
 }
 
 impl CpusetView {
-    /// The text of `cpuset.cpus.partition`: `root`, or `root invalid (Parent is not a partition
-    /// root)`.
+    /// The text of `cpuset.cpus.partition`: `root`, or `root invalid (Parent is not a partition root)`.
     pub fn partition_text(&self) -> alloc::string::String {
         match self.invalid {
             None => self.partition.name().into(),
@@ -199,8 +194,8 @@ impl Cpuset {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Populated(pub(crate) BTreeSet<u32>);
 
-/// The cpusets of the groups to which anything was written, and of the root. Parents have smaller
-/// numbers than their children.
+/// The cpusets of the groups to which anything was written, and of the root. Parents have smaller numbers than their
+/// children.
 #[derive(Clone, Debug)]
 pub(crate) struct Cpusets {
     rules: Rules,
@@ -275,8 +270,7 @@ impl Cpusets {
         None
     }
 
-    /// The effective CPUs of the nearest group, from `group` up, that has any
-    /// (`guarantee_online_cpus`). None: all.
+    /// The effective CPUs of the nearest group, from `group` up, that has any (`guarantee_online_cpus`). None: all.
     fn base(&self, group: GroupId) -> Affinity {
         let mut set = self.owner(group.0);
         while let Some(empty) = set.filter(|set| set.effective.is_empty()) {
@@ -289,8 +283,8 @@ impl Cpusets {
         self.owner(group).map_or(&self.root_effective, |set| &set.effective)
     }
 
-    /// Returns the CPUs of a task of `group` with the affinity `asked`, and whether `asked` still
-    /// counts: not if none of its CPUs is the group's.
+    /// Returns the CPUs of a task of `group` with the affinity `asked`, and whether `asked` still counts: not if none
+    /// of its CPUs is the group's.
     pub(crate) fn allowed(&self, group: GroupId, asked: &Affinity) -> (Affinity, bool) {
         let base = self.base(group);
         let Some(asked) = asked else { return (base, true) };
@@ -387,8 +381,7 @@ impl Cpusets {
         let parent = self.enter(group.0).parent;
         let mut looked_at: BTreeSet<u32> = [group.0].into();
         if let Some(cpus) = cpus {
-            // A request for a sibling partition's CPUs ends that partition, and makes this group
-            // none.
+            // A request for a sibling partition's CPUs ends that partition, and makes this group none.
             let exclusive = self.sets[&group.0].is_partition();
             let siblings = || self.sets.iter().filter(|&(&id, set)| id != group.0 && set.parent == parent);
             let conflict = |set: &Cpuset| set.asks_for(cpus) && (exclusive || set.is_partition());
@@ -408,9 +401,8 @@ impl Cpusets {
         self.update(&looked_at, populated);
     }
 
-    /// Writes to the files of several groups: first every `cpuset.cpus`, then every
-    /// `cpuset.cpus.partition`. Computes the effects once, with the result of single writes if no
-    /// tasks and partitions existed before.
+    /// Writes to the files of several groups: first every `cpuset.cpus`, then every `cpuset.cpus.partition`. Computes
+    /// the effects once, with the result of single writes if no tasks and partitions existed before.
     pub(crate) fn write_all(&mut self, files: &[(GroupId, Option<CpuMask>, Option<Partition>)], populated: &Populated) {
         for (group, cpus, partition) in files.iter().filter(|file| file.1.is_some() || file.2.is_some()) {
             let set = self.enter(group.0);
@@ -451,8 +443,8 @@ impl Cpusets {
         })
     }
 
-    /// Computes the effects of writes. Checks the partitions `looked_at` and all below them; others
-    /// only if their parents change.
+    /// Computes the effects of writes. Checks the partitions `looked_at` and all below them; others only if their
+    /// parents change.
     fn update(&mut self, looked_at: &BTreeSet<u32>, populated: &Populated) {
         // What each partition has left, and what it was given, including offline CPUs.
         let mut left: BTreeMap<u32, CpuMask> = [(ROOT, self.online.clone())].into();
@@ -543,8 +535,7 @@ impl Cpusets {
         }
     }
 
-    /// Returns why a partition with a valid parent is not valid. The parent was `given` CPUs, of
-    /// which `left` remain.
+    /// Returns why a partition with a valid parent is not valid. The parent was `given` CPUs, of which `left` remain.
     fn fault(
         &self,
         id: u32,
@@ -574,8 +565,7 @@ impl Cpusets {
         (takes_all && self.needs_cpus(set.parent, id, populated)).then_some(Invalid::NoCpus)
     }
 
-    /// Whether a partition has tasks, in itself or in descendants that are no partitions, outside
-    /// `child`.
+    /// Whether a partition has tasks, in itself or in descendants that are no partitions, outside `child`.
     fn needs_cpus(&self, partition: u32, child: u32, populated: &Populated) -> bool {
         // The root group always has the kernel's own tasks.
         partition == ROOT

@@ -1,6 +1,6 @@
-//! The scheduler's state at one instant (`debug.c`): the numbers of `/sys/kernel/debug/sched/debug`
-//! and `/proc/PID/sched`, under the kernel's names. As in the kernel's files, accounts are as of
-//! the last update of their run queue.
+//! The scheduler's state at one instant (`debug.c`): the numbers of `/sys/kernel/debug/sched/debug` and
+//! `/proc/PID/sched`, under the kernel's names. As in the kernel's files, accounts are as of the last update of their
+//! run queue.
 //!
 //! Times are nanoseconds.
 
@@ -67,8 +67,7 @@ pub struct Snapshot {
     pub base_slice_ns: u64,
     /// CFS: `latency_ns`, `wakeup_granularity_ns` and `idle_min_granularity_ns`.
     pub cfs_ns: [u64; 3],
-    /// The version of `/proc/schedstat`: 12 in 2.6.15, 14 in 2.6.22, 15 to 6.6, 16 in 6.12, 17 in
-    /// 6.18.
+    /// The version of `/proc/schedstat`: 12 in 2.6.15, 14 in 2.6.22, 15 to 6.6, 16 in 6.12, 17 in 6.18.
     pub schedstat_version: u32,
     /// Real-time scheduling of groups (`CONFIG_RT_GROUP_SCHED`).
     pub rt_groups: bool,
@@ -85,8 +84,7 @@ pub struct CpuDebug {
     pub curr: Running,
     /// Queued tasks of every class.
     pub nr_running: u32,
-    /// Uninterruptible sleeps begun here less those ended here; meaningful only as a sum over the
-    /// CPUs.
+    /// Uninterruptible sleeps begun here less those ended here; meaningful only as a sum over the CPUs.
     pub nr_uninterruptible: i64,
     /// The next balance.
     pub next_balance_jiffies: u64,
@@ -100,13 +98,11 @@ pub struct CpuDebug {
     pub cfs: Vec<CfsDebug>,
     /// Its real-time class.
     pub rt: RtDebug,
-    /// With real-time scheduling of groups: those of all groups but the root that have had such
-    /// tasks here.
+    /// With real-time scheduling of groups: those of all groups but the root that have had such tasks here.
     pub rt_groups: Vec<(GroupId, RtDebug)>,
     /// Queued tasks of the deadline class.
     pub dl_nr_running: u32,
-    /// Bandwidth of each CPU of its root domain for deadline tasks and servers, in 2^-20 CPUs;
-    /// None: no limit.
+    /// Bandwidth of each CPU of its root domain for deadline tasks and servers, in 2^-20 CPUs; None: no limit.
     pub dl_bw: Option<u64>,
     /// Bandwidth reserved on all CPUs of that domain, in 2^-20 CPUs.
     pub dl_total_bw: u64,
@@ -186,8 +182,8 @@ pub struct CfsDebug {
     pub left: Option<(i64, i64)>,
     /// vruntime of the last entity in the tree.
     pub right_vruntime: Option<i64>,
-    /// The queue's virtual time (`min_vruntime`). CFS: the least queued vruntime, which never
-    /// falls. 6.12 and 6.18: `zero_vruntime`, which follows the average.
+    /// The queue's virtual time (`min_vruntime`). CFS: the least queued vruntime, which never falls. 6.12 and 6.18:
+    /// `zero_vruntime`, which follows the average.
     pub min_vruntime: i64,
     /// The weighted average; CFS: `min_vruntime`.
     pub avg_vruntime: i64,

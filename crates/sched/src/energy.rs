@@ -1,9 +1,9 @@
-//! The energy model of a machine (`energy_model.c`), with which a wakeup finds the CPU of least
-//! energy ([`class::fair`](crate::class::fair), `find_energy_efficient_cpu`).
+//! The energy model of a machine (`energy_model.c`), with which a wakeup finds the CPU of least energy
+//! ([`class::fair`](crate::class::fair), `find_energy_efficient_cpu`).
 //!
-//! Energy is considered (`sched_energy_enabled`) in 6.1+ with a model, CPUs of different capacities
-//! and one thread each, and `sched_energy_aware` 1. The kernel also requires the governor
-//! `schedutil`, whose frequencies it predicts; here the machine's description must choose it.
+//! Energy is considered (`sched_energy_enabled`) in 6.1+ with a model, CPUs of different capacities and one thread
+//! each, and `sched_energy_aware` 1. The kernel also requires the governor `schedutil`, whose frequencies it predicts;
+//! here the machine's description must choose it.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -107,8 +107,7 @@ impl EnergyModel {
     ///
     /// # Errors
     ///
-    /// If a CPU is not in exactly one domain, a domain has different CPUs, or frequencies or power
-    /// do not ascend.
+    /// If a CPU is not in exactly one domain, a domain has different CPUs, or frequencies or power do not ascend.
     pub fn check(&self, topology: &Topology) -> Result<(), EnergyError> {
         let cpus = topology.nr_cpus();
         let mut seen = alloc::vec![false; cpus];
@@ -150,8 +149,8 @@ pub(crate) struct Domain {
 }
 
 impl Domain {
-    /// The power of CPUs with the total utilisation `busy`, of 1024 for a CPU of 1024, while one
-    /// CPU requests `wanted` (`em_cpu_energy`), microwatts.
+    /// The power of CPUs with the total utilisation `busy`, of 1024 for a CPU of 1024, while one CPU requests `wanted`
+    /// (`em_cpu_energy`), microwatts.
     pub(crate) fn energy(&self, wanted: u64, busy: u64) -> u64 {
         let (Some(highest), capacity) = (self.states.last(), u64::from(self.capacity)) else { return 0 };
         let khz = cpufreq::map_util_freq(wanted, highest.khz, capacity);
@@ -218,14 +217,13 @@ pub(crate) struct Energy {
     /// Descending by CPU number, as in the kernel.
     pub(crate) domains: Vec<Domain>,
     cpus: Vec<Usage>,
-    /// Whether a CPU has less than a fifth of spare capacity (`rd->overutilized`): then load is
-    /// balanced, and wakeups ignore energy.
+    /// Whether a CPU has less than a fifth of spare capacity (`rd->overutilized`): then load is balanced, and wakeups
+    /// ignore energy.
     pub(crate) overutilized: RootFlags,
 }
 
 impl Energy {
-    /// None if energy is not considered. Omits parts of the model that do not fit the machine
-    /// ([`EnergyModel::check`]).
+    /// None if energy is not considered. Omits parts of the model that do not fit the machine ([`EnergyModel::check`]).
     pub(crate) fn new<T: Tunables>(topology: &Topology, config: &Config<T>) -> Option<Self> {
         let model = config.energy.as_ref()?;
         let places = topology.cpus();

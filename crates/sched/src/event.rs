@@ -1,7 +1,6 @@
 //! The events that a scheduler emits, as in every trace of this project.
 //!
-//! Names and fields follow the kernel's tracepoints. CPU and time accompany an event
-//! (`vruntime_trace::Sink`).
+//! Names and fields follow the kernel's tracepoints. CPU and time accompany an event (`vruntime_trace::Sink`).
 
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::task::SchedPolicy;
@@ -133,8 +132,7 @@ pub enum Event {
         /// The task that ends.
         task: TaskId,
     },
-    /// `sched_waking`: the running task of `cpu`, or an interrupt, wakes `task`, before a CPU is
-    /// chosen.
+    /// `sched_waking`: the running task of `cpu`, or an interrupt, wakes `task`, before a CPU is chosen.
     Waking {
         /// The woken task.
         task: TaskId,
@@ -191,8 +189,8 @@ pub enum Event {
         /// 1..=99 under SCHED_FIFO and SCHED_RR, else 0.
         rt_priority: u8,
     },
-    /// `sched_pi_setprio`: a task inherits or loses the priority of a waiter. The values are the
-    /// kernel's `prio` ([`SchedPolicy::prio`]).
+    /// `sched_pi_setprio`: a task inherits or loses the priority of a waiter. The values are the kernel's `prio`
+    /// ([`SchedPolicy::prio`]).
     PiSetprio {
         /// The task.
         task: TaskId,
@@ -238,9 +236,8 @@ pub enum Event {
         /// CPU time used beyond the quota, nanoseconds (`burst_usec`).
         burst: u64,
     },
-    /// The real-time tasks of a group and its descendants are throttled on this CPU
-    /// (`sched_rt_runtime_us`, `cpu.rt_runtime_us`), except those with inherited priority. The
-    /// kernel has no tracepoint for this.
+    /// The real-time tasks of a group and its descendants are throttled on this CPU (`sched_rt_runtime_us`,
+    /// `cpu.rt_runtime_us`), except those with inherited priority. The kernel has no tracepoint for this.
     RtThrottle {
         /// The group; the root for all real-time tasks.
         group: GroupId,
@@ -255,22 +252,19 @@ pub enum Event {
         /// Kilohertz.
         khz: u32,
     },
-    /// A root domain becomes overutilized (a CPU has less than a fifth of its capacity free), or
-    /// ceases to be (Android's `sched_overutilized`). Then wakeups ignore energy, and load is
-    /// balanced.
+    /// A root domain becomes overutilized (a CPU has less than a fifth of its capacity free), or ceases to be
+    /// (Android's `sched_overutilized`). Then wakeups ignore energy, and load is balanced.
     Overutilized {
         /// The first CPU of the root domain.
         root: CpuId,
         /// Whether it is overutilized.
         on: bool,
     },
-    /// The event's CPU goes offline (`cpuhp`: below `CPUHP_AP_ACTIVE`), and its tasks are about to
-    /// move.
+    /// The event's CPU goes offline (`cpuhp`: below `CPUHP_AP_ACTIVE`), and its tasks are about to move.
     CpuDown,
     /// The event's CPU is online.
     CpuUp,
-    /// All CPUs in the affinity of `task` are offline: it may run on any ("no longer affine to
-    /// cpu").
+    /// All CPUs in the affinity of `task` are offline: it may run on any ("no longer affine to cpu").
     AffinityLost {
         /// The task.
         task: TaskId,
@@ -285,12 +279,11 @@ pub enum Event {
         busiest: Option<CpuId>,
         /// Number of tasks moved.
         pulled: u32,
-        /// Whether the domain counts as balanced (`lb_balanced`): no imbalance, another CPU's duty,
-        /// or affinity forbids every move.
+        /// Whether the domain counts as balanced (`lb_balanced`): no imbalance, another CPU's duty, or affinity forbids
+        /// every move.
         balanced: bool,
     },
-    /// 3.10: a CPU about to pull from `of` computed the loads of all groups there
-    /// (`update_h_load`).
+    /// 3.10: a CPU about to pull from `of` computed the loads of all groups there (`update_h_load`).
     HLoad {
         /// The CPU to pull from.
         of: CpuId,

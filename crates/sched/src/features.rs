@@ -10,8 +10,8 @@ pub enum Feature {
     PlaceDeadlineInitial,
     /// `PLACE_REL_DEADLINE`.
     PlaceRelDeadline,
-    /// EEVDF: wakeups do not preempt the running task before its slice ends (6.6, 6.12: its 0-lag
-    /// point; 6.18: the shortest waiting slice).
+    /// EEVDF: wakeups do not preempt the running task before its slice ends (6.6, 6.12: its 0-lag point; 6.18: the
+    /// shortest waiting slice).
     RunToParity,
     /// `PREEMPT_SHORT`.
     PreemptShort,
@@ -81,8 +81,8 @@ pub enum Feature {
     NiRandom,
     /// `HRTICK_DL`.
     HrtickDl,
-    /// A CPU whose real-time tasks have used up their runtime borrows from others, if the kernel
-    /// throttles (6.1, 6.6; all with RT_GROUP_SCHED). On up to 3.18; off since 5.10.
+    /// A CPU whose real-time tasks have used up their runtime borrows from others, if the kernel throttles (6.1, 6.6;
+    /// all with RT_GROUP_SCHED). On up to 3.18; off since 5.10.
     RtRuntimeShare,
     /// `FAIR_SLEEPERS`.
     FairSleepers,

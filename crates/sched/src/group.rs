@@ -55,8 +55,7 @@ pub struct TaskGroup {
     load_avg: AtomicI64,
     pub(crate) uclamp: GroupUclamp,
     pub(crate) rt: GroupRt,
-    /// State of the CPU resource controller, for the root and the groups below it, under its
-    /// kernel.
+    /// State of the CPU resource controller, for the root and the groups below it, under its kernel.
     pub(crate) cpu_rc: Option<Box<Class>>,
     /// The runtime pool of its limit, created with the first limit.
     pool: OnceBox<Mutex<Pool>>,

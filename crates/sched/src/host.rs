@@ -12,8 +12,8 @@ pub enum Timer {
     Hrtick(CpuId),
     /// A CPU's first deadline timer (new period, 0-lag time); expires on its CPU.
     Deadline(CpuId),
-    /// Not a timer, but an interrupt between CPUs that requests a push of real-time tasks (feature
-    /// RT_PUSH_IPI). It arrives at once.
+    /// Not a timer, but an interrupt between CPUs that requests a push of real-time tasks (feature RT_PUSH_IPI). It
+    /// arrives at once.
     RtPush(CpuId),
     /// The end of the machine's period of real-time bandwidth (`sched_rt_period_us`).
     RtPeriod,
@@ -38,28 +38,26 @@ impl Timer {
 
 /// The machine around the scheduler, and its only output.
 ///
-/// A verb calls these methods at any point, mostly with run queues locked, on the thread of its
-/// caller. A method must not call the scheduler, lock a run queue, or wait for a thread that does:
-/// it notes what to do after the verb. With [`Callers::Many`](crate::config::Callers::Many), each
-/// thread has a `Host`, or they share state behind it.
+/// A verb calls these methods at any point, mostly with run queues locked, on the thread of its caller. A method must
+/// not call the scheduler, lock a run queue, or wait for a thread that does: it notes what to do after the verb. With
+/// [`Callers::Many`](crate::config::Callers::Many), each thread has a `Host`, or they share state behind it.
 pub trait Host {
-    /// `cpu` must call [`schedule`](crate::Scheduler::schedule) as soon as it can; its
-    /// `need_resched` is set. For a CPU other than the calling one this is a reschedule interrupt.
+    /// `cpu` must call [`schedule`](crate::Scheduler::schedule) as soon as it can; its `need_resched` is set. For a CPU
+    /// other than the calling one this is a reschedule interrupt.
     fn resched(&mut self, cpu: CpuId);
 
     /// An idle, tickless CPU must soon run [`nohz_balance`](crate::Scheduler::nohz_balance).
     fn kick_nohz(&mut self, cpu: CpuId);
 
-    /// [`timer`](crate::Scheduler::timer) must be called for `timer` at `at`, nanoseconds, or at
-    /// once if that is past. `None` cancels. Replaces an earlier call for the same timer.
+    /// [`timer`](crate::Scheduler::timer) must be called for `timer` at `at`, nanoseconds, or at once if that is past.
+    /// `None` cancels. Replaces an earlier call for the same timer.
     fn arm(&mut self, timer: Timer, at: Option<u64>);
 
-    /// Restricts `task` to these CPUs (`None`: all) from `at` on, nanoseconds. Not called for new
-    /// tasks.
+    /// Restricts `task` to these CPUs (`None`: all) from `at` on, nanoseconds. Not called for new tasks.
     fn affinity(&mut self, _at: u64, _task: TaskId, _cpus: Option<&CpuMask>) {}
 
-    /// Reports a violation of the policy's contract on `cpu`. The scheduler continues without the
-    /// task, or with an idle CPU. A host that tests a policy should stop here.
+    /// Reports a violation of the policy's contract on `cpu`. The scheduler continues without the task, or with an idle
+    /// CPU. A host that tests a policy should stop here.
     fn policy_fault(&mut self, _cpu: CpuId, _fault: Fault) {}
 
     /// An event on `cpu` at `at`, nanoseconds.

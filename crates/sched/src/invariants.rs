@@ -13,8 +13,8 @@ use crate::policy::{Dequeue, Fault, Policy};
 use crate::rq::{Notice, Rq};
 use crate::shared::Shared;
 
-/// Checks that each root domain's reserved bandwidth equals the sum over its tasks, departed tasks
-/// before their 0-lag times, and fair servers.
+/// Checks that each root domain's reserved bandwidth equals the sum over its tasks, departed tasks before their 0-lag
+/// times, and fair servers.
 ///
 /// # Errors
 ///
@@ -109,8 +109,8 @@ pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
     P::check(rq)
 }
 
-/// Checks the sums of last-level caches against the CPUs' published values, while no call is under
-/// way. Small machines have no sums.
+/// Checks the sums of last-level caches against the CPUs' published values, while no call is under way. Small machines
+/// have no sums.
 ///
 /// # Errors
 ///
@@ -125,9 +125,8 @@ pub fn check_sums<P: Policy>(shared: &Shared<P>) -> Result<(), String> {
     Ok(())
 }
 
-/// Dequeues ordinary tasks one by one, as if each ended when picked, and returns the first
-/// violation of the policy's contract, such as a task that is never picked. For the end of a run:
-/// the run queue is unusable afterwards.
+/// Dequeues ordinary tasks one by one, as if each ended when picked, and returns the first violation of the policy's
+/// contract, such as a task that is never picked. For the end of a run: the run queue is unusable afterwards.
 pub fn drain<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<Fault> {
     while rq.nr_ordinary() > 0 {
         let Some(next) = class::pick_ordinary(rq, shared) else { break };

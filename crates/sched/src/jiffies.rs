@@ -1,9 +1,8 @@
 //! Jiffies: the count of ticks, which is the balancer's clock (`tick-sched.c`).
 //!
-//! One CPU advances the count (`tick_do_timer_cpu`) as its tick begins. A CPU whose tick is
-//! slightly earlier reads the old count, and finds nothing due. When the keeper's tick stops, the
-//! next CPU with a tick takes over. A CPU that leaves idle updates the count, since no CPU may have
-//! ticked.
+//! One CPU advances the count (`tick_do_timer_cpu`) as its tick begins. A CPU whose tick is slightly earlier reads the
+//! old count, and finds nothing due. When the keeper's tick stops, the next CPU with a tick takes over. A CPU that
+//! leaves idle updates the count, since no CPU may have ticked.
 
 use core::sync::atomic::Ordering::Relaxed;
 

@@ -1,7 +1,6 @@
 //! The supported kernels: a policy, features, tunables and the balancer's behaviour, one row each.
 //!
-//! Users choose a kernel by its number, and may override every feature and tunable by its kernel
-//! name.
+//! Users choose a kernel by its number, and may override every feature and tunable by its kernel name.
 
 pub mod behaviours;
 mod differences;
@@ -113,8 +112,7 @@ pub struct Kernel {
     pub features: Features,
     /// Its behaviours.
     pub behaviours: Behaviours,
-    /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED, `rt_group_sched=`); off, as in
-    /// distributions' kernels.
+    /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED, `rt_group_sched=`); off, as in distributions' kernels.
     pub rt_group_sched: bool,
     /// Whether to count switches away from the tasks of each group; off.
     pub group_switches: bool,
@@ -240,8 +238,8 @@ pub fn with_feature(feature: Feature) -> Option<(&'static str, &'static str)> {
     Some((first, having.next_back().unwrap_or(first)))
 }
 
-/// Returns what a negative value of a tunable stands for: -1 for no limit of real-time bandwidth,
-/// any for the default slice of SCHED_RR. `None`: the kernel rejects it.
+/// Returns what a negative value of a tunable stands for: -1 for no limit of real-time bandwidth, any for the default
+/// slice of SCHED_RR. `None`: the kernel rejects it.
 ///
 /// ```
 /// use vruntime_sched::kernels::negative;
@@ -268,8 +266,7 @@ pub fn bare_feature(name: &str) -> (&str, bool) {
     off.map_or((name.strip_prefix('+').unwrap_or(name), true), |bare| (bare, false))
 }
 
-/// Returns the slice of SCHED_RR for `ms` in whole ticks, rounded up (`msecs_to_jiffies`); 0 is the
-/// default.
+/// Returns the slice of SCHED_RR for `ms` in whole ticks, rounded up (`msecs_to_jiffies`); 0 is the default.
 fn rr_timeslice(ms: u64, hz: u32) -> u64 {
     let hz = u64::from(hz.max(1));
     match ms {
@@ -315,8 +312,8 @@ pub const TUNABLES: &[(&str, &str)] = &[
 ];
 
 impl Kernel {
-    /// Sets a tunable by the name of its sysctl or file in debugfs. The value is not scaled by the
-    /// number of CPUs. [`takes`](Self::takes) says whether the kernel would accept it.
+    /// Sets a tunable by the name of its sysctl or file in debugfs. The value is not scaled by the number of CPUs.
+    /// [`takes`](Self::takes) says whether the kernel would accept it.
     ///
     /// # Errors
     ///
@@ -330,8 +327,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Switches a feature or a [behaviour](behaviours) by its name: on, with an optional `+`, or
-    /// off with `NO_` or `-`. [`check`](Self::check) checks what behaviours need of each other.
+    /// Switches a feature or a [behaviour](behaviours) by its name: on, with an optional `+`, or off with `NO_` or `-`.
+    /// [`check`](Self::check) checks what behaviours need of each other.
     ///
     /// # Errors
     ///

@@ -1,13 +1,12 @@
-//! The Linux CPU scheduler (`kernel/sched`) as a library in safe Rust: classes, task groups, load
-//! balancing, statistics.
+//! The Linux CPU scheduler (`kernel/sched`) as a library in safe Rust: classes, task groups, load balancing,
+//! statistics.
 //!
 //! # Ownership
 //!
-//! An [`Rq`] owns everything about one CPU and its tasks, which move between run queues by value.
-//! [`Shared`] has, as atomics, the values that other CPUs may read without a lock. The verbs (wake,
-//! schedule, tick, balance, ...) are methods of [`Scheduler`], a view borrowed for one call. It
-//! reaches run queues through [`Rqs`]: a plain `Vec` in a simulator, one lock for each CPU in a
-//! threaded host.
+//! An [`Rq`] owns everything about one CPU and its tasks, which move between run queues by value. [`Shared`] has, as
+//! atomics, the values that other CPUs may read without a lock. The verbs (wake, schedule, tick, balance, ...) are
+//! methods of [`Scheduler`], a view borrowed for one call. It reaches run queues through [`Rqs`]: a plain `Vec` in a
+//! simulator, one lock for each CPU in a threaded host.
 //!
 //! # Hosts
 //!
@@ -65,8 +64,8 @@
 //!
 //! # A policy of your own
 //!
-//! [`Policy`] is the trait of the fair class; [`policy`] lists the data it can use.
-//! `vruntime_sim::run_policy` has a complete example, and `docs/policy.md` is the guide.
+//! [`Policy`] is the trait of the fair class; [`policy`] lists the data it can use. `vruntime_sim::run_policy` has a
+//! complete example, and `docs/policy.md` is the guide.
 #![no_std]
 #![forbid(unsafe_code)]
 // A host's mistake is an error; a panic states why it cannot happen.

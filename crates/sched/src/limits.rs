@@ -14,9 +14,8 @@ use crate::scheduler::{Scheduler, finish_verb};
 use crate::tunables::Tunables;
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Sets or removes a group's CPU limit: `cpu.max` and `cpu.max.burst`. It takes effect at once,
-    /// with a whole quota and without debt. Policies without
-    /// [`Policy::LIMITS`](crate::Policy::LIMITS) ignore it.
+    /// Sets or removes a group's CPU limit: `cpu.max` and `cpu.max.burst`. It takes effect at once, with a whole quota
+    /// and without debt. Policies without [`Policy::LIMITS`](crate::Policy::LIMITS) ignore it.
     ///
     /// # Errors
     ///
@@ -91,8 +90,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 
     /// Returns the running task of `cpu` to user mode. Hosts call this when
-    /// [`Rq::notify_resume`](crate::Rq::notify_resume) is set, after a pending reschedule. 6.18+: a
-    /// task of a throttled group stops here, by a reschedule.
+    /// [`Rq::notify_resume`](crate::Rq::notify_resume) is set, after a pending reschedule. 6.18+: a task of a throttled
+    /// group stops here, by a reschedule.
     pub fn return_to_user(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);

@@ -1,14 +1,12 @@
-//! The load averages of 1, 5 and 15 minutes (`loadavg.c`, `/proc/loadavg`): exponential averages of
-//! the number of running, runnable and uninterruptible tasks, sampled every five seconds and a
-//! tick.
+//! The load averages of 1, 5 and 15 minutes (`loadavg.c`, `/proc/loadavg`): exponential averages of the number of
+//! running, runnable and uninterruptible tasks, sampled every five seconds and a tick.
 //!
-//! At its first tick after a sample is due, each CPU adds the change of its own number. Ten ticks
-//! later, the first CPU with a tick takes the sample. A CPU whose tick stops adds its change
-//! earlier to one of two baskets: to that of the next sample if the present one is due. If all CPUs
-//! slept, missed samples are made up with the present number of tasks.
+//! At its first tick after a sample is due, each CPU adds the change of its own number. Ten ticks later, the first CPU
+//! with a tick takes the sample. A CPU whose tick stops adds its change earlier to one of two baskets: to that of the
+//! next sample if the present one is due. If all CPUs slept, missed samples are made up with the present number of
+//! tasks.
 //!
-//! Jiffies count from the start of the host's clock. The first sample is after five seconds and
-//! eleven ticks.
+//! Jiffies count from the start of the host's clock. The first sample is after five seconds and eleven ticks.
 
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
@@ -23,8 +21,7 @@ use crate::tunables::Tunables;
 const SHIFT: u32 = 11;
 /// 1.0 (`FIXED_1`).
 const ONE: u64 = 1 << SHIFT;
-/// The part of an average left after a sample, of `ONE`: e^(-5 s / 1, 5 and 15 minutes) (`EXP_1`,
-/// `EXP_5`, `EXP_15`).
+/// The part of an average left after a sample, of `ONE`: e^(-5 s / 1, 5 and 15 minutes) (`EXP_1`, `EXP_5`, `EXP_15`).
 const EXP: [u64; 3] = [1884, 2014, 2037];
 /// Ticks from due until the sample, for the CPUs' contributions.
 const GRACE: u64 = 10;
@@ -61,8 +58,8 @@ impl fmt::Display for LoadAvg {
     }
 }
 
-/// An average after `n` samples of `active` (`calc_load_n`), in fixed point: 2048 is 1. `exp` is
-/// the part that one sample leaves. Pressure (PSI) uses this, too.
+/// An average after `n` samples of `active` (`calc_load_n`), in fixed point: 2048 is 1. `exp` is the part that one
+/// sample leaves. Pressure (PSI) uses this, too.
 pub fn calc_load(load: u64, exp: u64, active: u64, n: u64) -> u64 {
     let exp = power(exp, n);
     // Rounded up while it rises and down while it falls, to reach whole numbers.
@@ -154,8 +151,7 @@ impl Shares {
 
 #[derive(Debug)]
 pub(crate) struct RqLoad {
-    /// Tasks that began an uninterruptible sleep here, less those woken here; meaningful only as a
-    /// sum over the CPUs.
+    /// Tasks that began an uninterruptible sleep here, less those woken here; meaningful only as a sum over the CPUs.
     pub(crate) nr_uninterruptible: i64,
     /// The CPU's last contribution (`calc_load_active`).
     told: i64,
@@ -198,8 +194,8 @@ pub(crate) fn tick_stopped<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u
     }
 }
 
-/// Restarts the tick of a CPU (`calc_load_nohz_stop`). Its change was added at the stop, so a
-/// sample already due needs none.
+/// Restarts the tick of a CPU (`calc_load_nohz_stop`). Its change was added at the stop, so a sample already due needs
+/// none.
 #[inline]
 pub(crate) fn tick_restarted<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) {
     let tick_ns = shared.config.tunables.tick_ns();

@@ -1,27 +1,25 @@
 //! The scheduling policy of ordinary tasks, as a trait with the kernel's verbs.
 //!
-//! `docs/policy.md` shows how to write and compare a policy. The core reports violations of the
-//! contract as a [`Fault`].
+//! `docs/policy.md` shows how to write and compare a policy. The core reports violations of the contract as a
+//! [`Fault`].
 //!
 //! # What a policy of your own has
 //!
-//! - On its run queue: [`Rq::tasks`], [`Rq::curr_ordinary`], [`Rq::clock`], its own state
-//!   ([`Rq::class`]), and the queued tasks in the order in which they last ran ([`Rq::listed`]).
-//! - To act: [`Rq::resched`], [`Rq::resched_lazy`], [`Rq::finish_delayed`], [`Rq::arm`],
-//!   [`Rq::event`].
-//! - Of other CPUs: their published values ([`Shared::cpu`]), the [`Topology`](crate::Topology),
-//!   the groups ([`Shared::group`]), all settings ([`Shared::config`]). It publishes
-//!   [`FairStats`](crate::shared::FairStats) for the balancer.
+//! - On its run queue: [`Rq::tasks`], [`Rq::curr_ordinary`], [`Rq::clock`], its own state ([`Rq::class`]), and the
+//!   queued tasks in the order in which they last ran ([`Rq::listed`]).
+//! - To act: [`Rq::resched`], [`Rq::resched_lazy`], [`Rq::finish_delayed`], [`Rq::arm`], [`Rq::event`].
+//! - Of other CPUs: their published values ([`Shared::cpu`]), the [`Topology`](crate::Topology), the groups
+//!   ([`Shared::group`]), all settings ([`Shared::config`]). It publishes [`FairStats`](crate::shared::FairStats) for
+//!   the balancer.
 //!
 //! # What belongs to `Fair` alone
 //!
-//! - CPU limits of groups (`cpu.max`), which other policies store but do not enforce:
-//!   [`Policy::limit_changed`], [`Policy::distribute`], [`Policy::throttled`],
-//!   [`Policy::limit_forbids_move`], [`Policy::wants_return`], [`Policy::return_to_user`].
-//! - Loads of groups: [`TaskGroup::load_avg`](crate::group::TaskGroup::load_avg), which is 0 under
-//!   other policies, and `h_load`.
-//! - Tasks that do not fit their CPU
-//!   ([`Published::misfit_task_load`](crate::shared::Published::misfit_task_load)), and
+//! - CPU limits of groups (`cpu.max`), which other policies store but do not enforce: [`Policy::limit_changed`],
+//!   [`Policy::distribute`], [`Policy::throttled`], [`Policy::limit_forbids_move`], [`Policy::wants_return`],
+//!   [`Policy::return_to_user`].
+//! - Loads of groups: [`TaskGroup::load_avg`](crate::group::TaskGroup::load_avg), which is 0 under other policies, and
+//!   `h_load`.
+//! - Tasks that do not fit their CPU ([`Published::misfit_task_load`](crate::shared::Published::misfit_task_load)), and
 //!   energy-aware placement.
 
 mod fault;
@@ -70,8 +68,8 @@ pub enum Dequeue {
     Throttle,
 }
 
-/// The kind of a wakeup: by another task, unless `fork`, `sync` or `irq` is set (at most one). The
-/// default also applies to [`Policy::wakeup_preempt`] for pulled or changed tasks.
+/// The kind of a wakeup: by another task, unless `fork`, `sync` or `irq` is set (at most one). The default also applies
+/// to [`Policy::wakeup_preempt`] for pulled or changed tasks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wake {
     /// The first wakeup.
@@ -88,11 +86,11 @@ pub struct Wake {
 
 /// A scheduling policy. Tasks are named by their index in [`Rq::tasks`].
 ///
-/// The core keeps [`Rq::nr_running`] and the list of movable tasks; a policy keeps its order. It
-/// never sees tasks of higher classes (`class`): the core calls it when none of them may run, and
-/// [`Rq::curr_ordinary`] is none while one runs. A task that moves to a higher class is dequeued.
-/// It returns with [`Enqueue::Restore`] or, if asleep and [`Self::returned_asleep`] is false, with
-/// [`Enqueue::WakeupMigrated`]. A task born there comes without [`Enqueue::New`].
+/// The core keeps [`Rq::nr_running`] and the list of movable tasks; a policy keeps its order. It never sees tasks of
+/// higher classes (`class`): the core calls it when none of them may run, and [`Rq::curr_ordinary`] is none while one
+/// runs. A task that moves to a higher class is dequeued. It returns with [`Enqueue::Restore`] or, if asleep and
+/// [`Self::returned_asleep`] is false, with [`Enqueue::WakeupMigrated`]. A task born there comes without
+/// [`Enqueue::New`].
 pub trait Policy: Sized + Debug + 'static {
     /// The type of its tunables.
     type Tunables: Tunables;
@@ -111,22 +109,20 @@ pub trait Policy: Sized + Debug + 'static {
     /// The state of a new task.
     fn new_task(shared: &Shared<Self>, attrs: &TaskAttrs) -> Self::Task;
 
-    /// Enqueues a task that is not running: a running one is switched from before a change of its
-    /// attributes, and to afterwards. `Task::on_rq` is false except for [`Enqueue::Delayed`].
+    /// Enqueues a task that is not running: a running one is switched from before a change of its attributes, and to
+    /// afterwards. `Task::on_rq` is false except for [`Enqueue::Delayed`].
     fn enqueue(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, why: Enqueue);
 
-    /// Dequeues a task, maybe the running one. Returns false if a sleeping task
-    /// ([`Dequeue::Sleep`]) stays queued (delayed dequeue), until the policy calls
-    /// [`Rq::finish_delayed`].
+    /// Dequeues a task, maybe the running one. Returns false if a sleeping task ([`Dequeue::Sleep`]) stays queued
+    /// (delayed dequeue), until the policy calls [`Rq::finish_delayed`].
     fn dequeue(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, why: Dequeue) -> bool;
 
-    /// Returns the next queued task, maybe the running one; None only if none is queued. Must not
-    /// dequeue a task: a switch may have several calls, or none.
+    /// Returns the next queued task, maybe the running one; None only if none is queued. Must not dequeue a task: a
+    /// switch may have several calls, or none.
     fn pick(rq: &mut Rq<Self>, shared: &Shared<Self>) -> Option<u32>;
 
-    /// The CPU switches from `prev` to another task `next` (`None`: not a task of this policy).
-    /// `prev` may be off the queue. [`Rq::curr_ordinary`] is still `prev`. Unlike [`Self::pick`],
-    /// this may dequeue a task.
+    /// The CPU switches from `prev` to another task `next` (`None`: not a task of this policy). `prev` may be off the
+    /// queue. [`Rq::curr_ordinary`] is still `prev`. Unlike [`Self::pick`], this may dequeue a task.
     fn switch(rq: &mut Rq<Self>, shared: &Shared<Self>, prev: Option<u32>, next: Option<u32>);
 
     /// The run queue is locked again after balancing, and the previous task put.
@@ -136,15 +132,14 @@ pub trait Policy: Sized + Debug + 'static {
     /// The scheduler's tick, while `task` runs.
     fn tick(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32);
 
-    /// A wakeup enqueued `task` while `rq.curr_ordinary` runs. Calls [`Rq::resched`] to run it at
-    /// once.
+    /// A wakeup enqueued `task` while `rq.curr_ordinary` runs. Calls [`Rq::resched`] to run it at once.
     fn wakeup_preempt(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, wake: Wake);
 
     /// The running task yields.
     fn yield_task(rq: &mut Rq<Self>, shared: &Shared<Self>);
 
-    /// Returns the rest of the running task's slice, nanoseconds; `None` if no other task waits.
-    /// Only called with HRTICK.
+    /// Returns the rest of the running task's slice, nanoseconds; `None` if no other task waits. Only called with
+    /// HRTICK.
     fn slice_left(_rq: &Rq<Self>, _shared: &Shared<Self>) -> Option<u64> {
         None
     }
@@ -155,9 +150,8 @@ pub trait Policy: Sized + Debug + 'static {
     /// A new task is forked on `rq`. It is queued later with [`Enqueue::New`], maybe elsewhere.
     fn forked(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
 
-    /// Chooses a CPU for a task woken by code on `on`, and now on `rq`, its previous or parent's
-    /// CPU. The core corrects forbidden CPUs. By default: stays, unless another allowed CPU is less
-    /// loaded.
+    /// Chooses a CPU for a task woken by code on `on`, and now on `rq`, its previous or parent's CPU. The core corrects
+    /// forbidden CPUs. By default: stays, unless another allowed CPU is less loaded.
     fn select_cpu(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, on: CpuId, wake: Wake) -> CpuId {
         let _ = (on, wake);
         let here = rq.cpu;
@@ -198,14 +192,12 @@ pub trait Policy: Sized + Debug + 'static {
     /// A task, off the queue, moves to the group that `Task::group` already names.
     fn group_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) {}
 
-    /// A task, off the queue, leaves for a higher class. On false, the core detaches and attaches
-    /// it.
+    /// A task, off the queue, leaves for a higher class. On false, the core detaches and attaches it.
     fn leaves_for_above(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) -> bool {
         false
     }
 
-    /// A sleeping task is back from a higher class. Returns true if it wakes as if it had never
-    /// left.
+    /// A sleeping task is back from a higher class. Returns true if it wakes as if it had never left.
     fn returned_asleep(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) -> bool {
         false
     }
@@ -213,27 +205,25 @@ pub trait Policy: Sized + Debug + 'static {
     /// A group's weight changed, or whether it is idle; applies it to this CPU.
     fn group_weight_changed(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _group: crate::ids::GroupId) {}
 
-    /// This CPU goes offline: lifts limits, and leaves sums over CPUs (a group's load) until the
-    /// first update after [`Self::rq_online`]. Its tasks are still queued, and leave one by one.
+    /// This CPU goes offline: lifts limits, and leaves sums over CPUs (a group's load) until the first update after
+    /// [`Self::rq_online`]. Its tasks are still queued, and leave one by one.
     fn rq_offline(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
 
     /// This CPU is online again.
     fn rq_online(_rq: &mut Rq<Self>, _shared: &Shared<Self>) {}
 
-    /// Returns the load of a task for the balancer, in the scale of weights (1024: a nice-0 task
-    /// that always runs).
+    /// Returns the load of a task for the balancer, in the scale of weights (1024: a nice-0 task that always runs).
     fn task_load(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _task: u32) -> u64 {
         crate::weight::NICE_0_WEIGHT
     }
 
-    /// Up to 3.18, at a wakeup: the load that a sleeping task would add to this CPU, in the scale
-    /// of weights.
+    /// Up to 3.18, at a wakeup: the load that a sleeping task would add to this CPU, in the scale of weights.
     fn effective_load(_rq: &Rq<Self>, _shared: &Shared<Self>, _task: u32) -> u64 {
         crate::weight::NICE_0_WEIGHT
     }
 
-    /// 3.10: updates the load of every group on this CPU, once a tick. Returns the numbers of
-    /// groups, and of those without a task here; `None` if already done.
+    /// 3.10: updates the load of every group on this CPU, once a tick. Returns the numbers of groups, and of those
+    /// without a task here; `None` if already done.
     fn update_h_load(_rq: &mut Rq<Self>, _shared: &Shared<Self>) -> Option<(u32, u32)> {
         None
     }
@@ -243,8 +233,8 @@ pub trait Policy: Sized + Debug + 'static {
         0
     }
 
-    /// Whether a CPU is big enough for a task; if not, the balancer moves it to a bigger one. By
-    /// default: a fifth of the capacity that higher classes leave must be spare.
+    /// Whether a CPU is big enough for a task; if not, the balancer moves it to a bigger one. By default: a fifth of
+    /// the capacity that higher classes leave must be spare.
     fn task_fits_cpu(rq: &Rq<Self>, shared: &Shared<Self>, task: u32, cpu: CpuId) -> bool {
         crate::class::fair::fits_capacity(Self::task_util(rq, task), shared.cpu(cpu).capacity_of())
     }
@@ -254,14 +244,13 @@ pub trait Policy: Sized + Debug + 'static {
         rq.tasks[task].prio()
     }
 
-    /// Returns the queued tasks in the order in which the balancer of kernels before groups moves
-    /// them. By default: longest ago run first.
+    /// Returns the queued tasks in the order in which the balancer of kernels before groups moves them. By default:
+    /// longest ago run first.
     fn pull_order(rq: &Rq<Self>) -> alloc::vec::Vec<u32> {
         rq.listed().collect()
     }
 
-    /// Whether the balancer should prefer other tasks: this one has had more than its share, and
-    /// would share `to`.
+    /// Whether the balancer should prefer other tasks: this one has had more than its share, and would share `to`.
     fn has_run_ahead(_rq: &Rq<Self>, _shared: &Shared<Self>, _task: u32, _to: &Rq<Self>) -> bool {
         false
     }
@@ -324,8 +313,8 @@ pub trait Policy: Sized + Debug + 'static {
     /// There is run time for `group`, which waits for it on this CPU.
     fn distribute(_rq: &mut Rq<Self>, _shared: &Shared<Self>, _group: crate::ids::GroupId) {}
 
-    /// Whether a CPU limit throttles a task. A throttled task is queued
-    /// ([`crate::task::Task::on_rq`]) but not counted in [`Rq::nr_running`].
+    /// Whether a CPU limit throttles a task. A throttled task is queued ([`crate::task::Task::on_rq`]) but not counted
+    /// in [`Rq::nr_running`].
     fn throttled(_rq: &Rq<Self>, _shared: &Shared<Self>, _task: u32) -> bool {
         false
     }

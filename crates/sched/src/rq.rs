@@ -32,9 +32,8 @@ pub(crate) enum Notice {
 }
 
 /// One CPU.
-// In memory order, one cache line per paragraph: what every verb reads is first, what only higher
-// classes need is last. So the run queues of a large machine share caches. The alignment separates
-// the lines of two run queues.
+// In memory order, one cache line per paragraph: what every verb reads is first, what only higher classes need is last.
+// So the run queues of a large machine share caches. The alignment separates the lines of two run queues.
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -60,15 +59,13 @@ pub struct Rq<P: Policy> {
     may_keep_clock: bool,
     /// Whether the policy wants a call when the running task returns to user mode.
     pub(crate) notify_resume: bool,
-    /// Set while `schedule` has unlocked the run queue to balance: the previous task is put, the
-    /// next not picked.
+    /// Set while `schedule` has unlocked the run queue to balance: the previous task is put, the next not picked.
     pub(crate) newidle: bool,
     /// The running task is set again after an attribute change; this is not a new pick.
     pub(crate) restoring: bool,
     /// Whether the timer that ends slices (HRTICK) is running.
     pub(crate) hrtick: bool,
-    /// Set once a real-time or deadline task, or a fair server, was here. Until then nothing reads
-    /// `rt` and `dl`.
+    /// Set once a real-time or deadline task, or a fair server, was here. Until then nothing reads `rt` and `dl`.
     pub(crate) higher: bool,
     /// Whether `uclamp` has any clamps.
     pub(crate) clamped: bool,
@@ -149,8 +146,8 @@ impl<P: Policy> Rq<P> {
     }
 
     /// As [`Self::resched`], for preemption among ordinary tasks. With lazy
-    /// [`preemption`](crate::config::Config::preemption) the CPU reschedules when it next leaves
-    /// the kernel (`resched_curr_lazy`).
+    /// [`preemption`](crate::config::Config::preemption) the CPU reschedules when it next leaves the kernel
+    /// (`resched_curr_lazy`).
     #[inline]
     pub fn resched_lazy(&mut self) {
         self.resched_lazily = self.lazy && (self.resched_lazily || !self.need_resched);
@@ -169,8 +166,8 @@ impl<P: Policy> Rq<P> {
         self.need_resched && !self.resched_lazily
     }
 
-    /// Whether the host must call [`Scheduler::return_to_user`](crate::Scheduler::return_to_user)
-    /// when the running task is next in user mode (`TIF_NOTIFY_RESUME`).
+    /// Whether the host must call [`Scheduler::return_to_user`](crate::Scheduler::return_to_user) when the running task
+    /// is next in user mode (`TIF_NOTIFY_RESUME`).
     #[inline]
     pub fn notify_resume(&self) -> bool {
         self.notify_resume
@@ -188,8 +185,8 @@ impl<P: Policy> Rq<P> {
         self.running
     }
 
-    /// Returns the kernel's `prio` of the running task: nice 0 for the idle task, the most urgent
-    /// for the stopper. None between two tasks.
+    /// Returns the kernel's `prio` of the running task: nice 0 for the idle task, the most urgent for the stopper. None
+    /// between two tasks.
     pub(crate) fn prio_of_running(&self) -> Option<i16> {
         match (self.curr, self.running) {
             (Some(current), _) => Some(self.tasks[current].prio()),
@@ -205,8 +202,8 @@ impl<P: Policy> Rq<P> {
         self.clock.update(now, idle);
     }
 
-    /// Keeps the clock until the switch that follows a preempting enqueue (`rq_clock_skip_update`).
-    /// The next task is charged for that time.
+    /// Keeps the clock until the switch that follows a preempting enqueue (`rq_clock_skip_update`). The next task is
+    /// charged for that time.
     #[inline]
     pub(crate) fn keep_clock(&mut self) {
         // Also between two tasks: the end of the switch resets it.
@@ -298,8 +295,7 @@ impl<P: Policy> Rq<P> {
         self.nr_running -= 1;
     }
 
-    /// Counts a switch away from a task of `group`, if
-    /// [`group_switches`](crate::config::Config::group_switches) is on.
+    /// Counts a switch away from a task of `group`, if [`group_switches`](crate::config::Config::group_switches) is on.
     #[inline]
     pub(crate) fn count_switch(&mut self, shared: &Shared<P>, group: GroupId) {
         if shared.config.group_switches {
@@ -321,10 +317,9 @@ impl<P: Policy> Rq<P> {
         &self.group_switches
     }
 
-    /// Arms a timer for `at`, nanoseconds, or cancels it (`None`). The host gets the calls in order
-    /// at the unlock ([`Host::arm`](crate::Host::arm)), and the core handles all timers
-    /// ([`Scheduler::timer`](crate::Scheduler::timer)). For timed slices, see
-    /// [`Policy::slice_left`].
+    /// Arms a timer for `at`, nanoseconds, or cancels it (`None`). The host gets the calls in order at the unlock
+    /// ([`Host::arm`](crate::Host::arm)), and the core handles all timers
+    /// ([`Scheduler::timer`](crate::Scheduler::timer)). For timed slices, see [`Policy::slice_left`].
     pub fn arm(&mut self, timer: Timer, at: Option<u64>) {
         self.outbox.push(Notice::Arm(timer, at));
     }
@@ -369,9 +364,8 @@ impl<P: Policy> Rq<P> {
         (after != NIL).then_some(after)
     }
 
-    /// Returns the policy's queued tasks, including throttled ones and the running one, longest ago
-    /// run first, as the balancer moves them. Tasks move to the tail when enqueued, switched in, or
-    /// not movable.
+    /// Returns the policy's queued tasks, including throttled ones and the running one, longest ago run first, as the
+    /// balancer moves them. Tasks move to the tail when enqueued, switched in, or not movable.
     pub fn listed(&self) -> impl Iterator<Item = u32> + '_ {
         self.movable.iter(&self.tasks)
     }
@@ -412,12 +406,11 @@ impl<P: Policy> Rq<P> {
     }
 }
 
-/// A host's access to run queues: directly, as in a `Vec<Rq<P>>`, or through a lock each, as in
-/// `tests/threads.rs`.
+/// A host's access to run queues: directly, as in a `Vec<Rq<P>>`, or through a lock each, as in `tests/threads.rs`.
 ///
-/// A run queue is locked while its guard exists. A verb of [`Scheduler`](crate::Scheduler) locks
-/// one run queue at a time, or two by [`Self::pair`] while it holds none; so locks need not be
-/// recursive. Before and after a verb, none is locked.
+/// A run queue is locked while its guard exists. A verb of [`Scheduler`](crate::Scheduler) locks one run queue at a
+/// time, or two by [`Self::pair`] while it holds none; so locks need not be recursive. Before and after a verb, none is
+/// locked.
 pub trait Rqs<P: Policy> {
     /// A locked run queue.
     type Guard<'a>: DerefMut<Target = Rq<P>>
@@ -427,8 +420,8 @@ pub trait Rqs<P: Policy> {
     /// Locks a run queue, waiting until it is free.
     fn rq(&mut self, cpu: CpuId) -> Self::Guard<'_>;
 
-    /// Locks two different run queues; returns that of `a`, then that of `b`. Another thread may
-    /// request the reverse: lock in a fixed order, such as by CPU number.
+    /// Locks two different run queues; returns that of `a`, then that of `b`. Another thread may request the reverse:
+    /// lock in a fixed order, such as by CPU number.
     fn pair(&mut self, a: CpuId, b: CpuId) -> (Self::Guard<'_>, Self::Guard<'_>);
 }
 

@@ -1,7 +1,7 @@
 //! Published state that all CPUs may read without a lock, as atomics.
 //!
-//! Loads and stores are relaxed: the values are hints, and each is meaningful alone. Code that acts
-//! on a value, such as [`Shared::locate`], locks the run queue and checks again.
+//! Loads and stores are relaxed: the values are hints, and each is meaningful alone. Code that acts on a value, such as
+//! [`Shared::locate`], locks the run queue and checks again.
 
 mod locations;
 mod published;
@@ -250,8 +250,7 @@ impl<P: Policy> Shared<P> {
         change
     }
 
-    /// Reads the cpusets. `ask` must not lock a run queue, nor the caller hold one that a writer of
-    /// cpusets waits for.
+    /// Reads the cpusets. `ask` must not lock a run queue, nor the caller hold one that a writer of cpusets waits for.
     pub(crate) fn cpusets<T>(&self, ask: impl FnOnce(&Cpusets) -> T) -> T {
         ask(&self.cpusets.lock())
     }
@@ -271,8 +270,8 @@ impl<P: Policy> Shared<P> {
         self.cpusets(|cpusets| cpusets.view_effective(group))
     }
 
-    /// Returns the CPUs of a task of `group` with the affinity `asked`, and whether they overlap.
-    /// If not, the task may use all of the group's.
+    /// Returns the CPUs of a task of `group` with the affinity `asked`, and whether they overlap. If not, the task may
+    /// use all of the group's.
     pub fn cpus_allowed(&self, group: GroupId, asked: &Affinity) -> (Affinity, bool) {
         if !self.cpusets_used() {
             return (asked.clone(), true);
@@ -486,8 +485,8 @@ impl<P: Policy> Shared<P> {
         TaskId(self.nr_tasks.fetch_add(1, Relaxed))
     }
 
-    /// The run queue of a task and its index there; both may be outdated. `None` while the task
-    /// moves, and after its end.
+    /// The run queue of a task and its index there; both may be outdated. `None` while the task moves, and after its
+    /// end.
     #[inline]
     pub fn locate(&self, task: TaskId) -> Option<(CpuId, u32)> {
         match self.place(task) {

@@ -42,8 +42,8 @@ impl SchedPolicy {
         }
     }
 
-    /// Returns the kernel's `prio`, lower being more urgent: -1 under SCHED_DEADLINE and for
-    /// inherited deadlines, 0..=98 for real-time priorities 99..=1, else 120 + nice.
+    /// Returns the kernel's `prio`, lower being more urgent: -1 under SCHED_DEADLINE and for inherited deadlines,
+    /// 0..=98 for real-time priorities 99..=1, else 120 + nice.
     pub const fn prio(self, nice: i8, rt_priority: u8) -> i16 {
         match self {
             Self::Deadline => -1,
@@ -105,8 +105,8 @@ pub type Affinity = Option<Arc<CpuMask>>;
 /// Attributes of a new task.
 #[derive(Clone, Debug, Default)]
 pub struct TaskAttrs {
-    /// A SCHED_DEADLINE task, or a real-time task in a group without real-time runtime, starts as
-    /// SCHED_OTHER until [`set_scheduler`](crate::Scheduler::set_scheduler).
+    /// A SCHED_DEADLINE task, or a real-time task in a group without real-time runtime, starts as SCHED_OTHER until
+    /// [`set_scheduler`](crate::Scheduler::set_scheduler).
     pub policy: SchedPolicy,
     /// -20..=19.
     pub nice: i8,
@@ -183,8 +183,7 @@ pub struct Task<P: Policy> {
     /// It last ran on another CPU than that of its run queue.
     pub migrated: bool,
     pub(crate) lent: Option<Lent>,
-    /// It returned to the ordinary class asleep. Its wakeup places it as if it came from another
-    /// CPU.
+    /// It returned to the ordinary class asleep. Its wakeup places it as if it came from another CPU.
     pub(crate) rejoins: bool,
     /// A kernel thread bound to its CPU (`kthread_is_per_cpu`): cpusets do not affect it.
     pub(crate) per_cpu: bool,
@@ -220,8 +219,8 @@ pub struct Task<P: Policy> {
     /// When it left the ordinary class, on the PELT clock in nanoseconds; 0 if it is there.
     pub(crate) went_above: u64,
     pub(crate) migrations: Migrations,
-    /// Deadline state while it is in another class: runtime and deadline for its return, and until
-    /// its 0-lag time the reserved bandwidth.
+    /// Deadline state while it is in another class: runtime and deadline for its return, and until its 0-lag time the
+    /// reserved bandwidth.
     pub(crate) dl_kept: Option<Box<DlEntity>>,
 }
 

@@ -1,5 +1,5 @@
-//! The machine: the place of each CPU, from which [`balance::domains`](crate::balance::domains)
-//! builds the scheduling domains.
+//! The machine: the place of each CPU, from which [`balance::domains`](crate::balance::domains) builds the scheduling
+//! domains.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -53,8 +53,7 @@ pub enum TopologyError {
         /// A CPU that differs from another of its core or cluster.
         cpu: CpuId,
     },
-    /// The distance table is not square or too small, or a node is farther from itself than from
-    /// another.
+    /// The distance table is not square or too small, or a node is farther from itself than from another.
     Distance,
 }
 
@@ -82,8 +81,7 @@ impl Topology {
         Self { cpus: (0..cpus.max(1) as u32).map(place).collect(), distance: alloc::vec![alloc::vec![LOCAL_DISTANCE]] }
     }
 
-    /// A machine from the place of each CPU and the node distances (`None`: 10 to itself, 20 to
-    /// others).
+    /// A machine from the place of each CPU and the node distances (`None`: 10 to itself, 20 to others).
     ///
     /// # Errors
     ///

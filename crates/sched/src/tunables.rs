@@ -1,8 +1,7 @@
 //! Tunables, in memory or compiled in.
 //!
-//! The scheduler reads them through the type parameter [`Tunables`]: [`Knobs`] stores them in
-//! memory, so that a run can set them, and methods that return constants cost nothing
-//! ([`Defaults`]).
+//! The scheduler reads them through the type parameter [`Tunables`]: [`Knobs`] stores them in memory, so that a run can
+//! set them, and methods that return constants cost nothing ([`Defaults`]).
 
 use core::fmt::Debug;
 
@@ -44,8 +43,7 @@ pub trait Tunables: Clone + Debug + Send + Sync + 'static {
     fn rt_period_ns(&self) -> u64 {
         1_000_000_000
     }
-    /// Runtime of real-time tasks on each CPU in a period (`sched_rt_runtime_us`); the period or
-    /// more means no limit.
+    /// Runtime of real-time tasks on each CPU in a period (`sched_rt_runtime_us`); the period or more means no limit.
     fn rt_runtime_ns(&self) -> u64 {
         950_000_000
     }
@@ -207,8 +205,7 @@ impl Tunables for Defaults {
     }
 }
 
-/// The factor of granularities on `cpus` CPUs (`tunable_scaling` = logarithmic): 1 +
-/// floor(log2(min(cpus, 8))).
+/// The factor of granularities on `cpus` CPUs (`tunable_scaling` = logarithmic): 1 + floor(log2(min(cpus, 8))).
 pub fn scaling(cpus: usize) -> u64 {
     1 + u64::from(cpus.clamp(1, 8).ilog2())
 }

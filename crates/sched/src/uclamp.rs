@@ -1,11 +1,9 @@
-//! Utilisation clamping (uclamp): requests of a task or group for CPU capacity, independent of its
-//! history.
+//! Utilisation clamping (uclamp): requests of a task or group for CPU capacity, independent of its history.
 //!
-//! `util_min` requests a CPU and a frequency of at least this capacity; `util_max` states that no
-//! more is needed. A task's effective clamp is its request within the bounds of its group and of
-//! the system. A CPU's clamp is the maximum over its runnable tasks ([`Rq::clamps`]). Clamps change
-//! where a task fits (`class::fair::capacity`, `class::rt`) and the CPU's frequency, never shares
-//! of time.
+//! `util_min` requests a CPU and a frequency of at least this capacity; `util_max` states that no more is needed. A
+//! task's effective clamp is its request within the bounds of its group and of the system. A CPU's clamp is the maximum
+//! over its runnable tasks ([`Rq::clamps`]). Clamps change where a task fits (`class::fair::capacity`, `class::rt`) and
+//! the CPU's frequency, never shares of time.
 //!
 //! As in the kernel, nothing is counted before the first request (`sched_uclamp_used`).
 
@@ -218,9 +216,8 @@ struct Bucket {
     tasks: u32,
 }
 
-/// One bound of a CPU: the maximum over its runnable tasks. Tasks of similar values share a bucket,
-/// which keeps its maximum until it is empty. So a CPU may be boosted a little too long, but
-/// nothing is searched.
+/// One bound of a CPU: the maximum over its runnable tasks. Tasks of similar values share a bucket, which keeps its
+/// maximum until it is empty. So a CPU may be boosted a little too long, but nothing is searched.
 #[derive(Clone, Debug)]
 struct Aggregate {
     buckets: [Bucket; BUCKETS],
@@ -264,8 +261,8 @@ impl Aggregate {
 pub(crate) struct RqUclamp {
     min: Aggregate,
     max: Aggregate,
-    /// Set if no task is runnable. The last upper bound is kept, so that decaying utilisation does
-    /// not raise the frequency.
+    /// Set if no task is runnable. The last upper bound is kept, so that decaying utilisation does not raise the
+    /// frequency.
     idle: bool,
 }
 

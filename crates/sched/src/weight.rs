@@ -1,7 +1,7 @@
 //! Weights: nice values and cgroup weights as shares of a CPU.
 //!
-//! As on 64-bit kernels, an internal weight has ten more bits than the user's number (nice 0: 1024
-//! << 10), to divide a group's weight over many CPUs without loss.
+//! As on 64-bit kernels, an internal weight has ten more bits than the user's number (nice 0: 1024 << 10), to divide a
+//! group's weight over many CPUs without loss.
 
 /// Weight of nice 0 in the user's scale.
 pub const NICE_0_WEIGHT: u64 = 1024;
@@ -29,8 +29,7 @@ pub fn of_nice(nice: i8) -> u64 {
     u64::from(NICE_TO_WEIGHT[(nice.clamp(-20, 19) + 20) as usize]) << SHIFT
 }
 
-/// The scheduler's shares of a `cpu.weight` of cgroup v2, 1..=10000 (100 is 1024 shares, rounded to
-/// nearest).
+/// The scheduler's shares of a `cpu.weight` of cgroup v2, 1..=10000 (100 is 1024 shares, rounded to nearest).
 pub fn of_cgroup(weight: u32) -> u64 {
     let shares = (u64::from(weight.clamp(1, 10_000)) * NICE_0_WEIGHT + 50) / 100;
     (shares << SHIFT).clamp(MIN_SHARES << SHIFT, MAX_SHARES)

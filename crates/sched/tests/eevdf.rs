@@ -1,5 +1,5 @@
-//! EEVDF's invariants (ARCHITECTURE.md, always true, 3): lags of a queue add up to 0, a picked
-//! entity has none below 0, and lags are bounded by a few slices.
+//! EEVDF's invariants (ARCHITECTURE.md, always true, 3): lags of a queue add up to 0, a picked entity has none below 0,
+//! and lags are bounded by a few slices.
 
 use std::collections::BTreeMap;
 
@@ -115,8 +115,8 @@ impl Machine {
         }
     }
 
-    /// A debt is at most the own slice and a tick, since requests end at ticks. A positive lag is
-    /// at most `most(longest slice, tick)`.
+    /// A debt is at most the own slice and a tick, since requests end at ticks. A positive lag is at most `most(longest
+    /// slice, tick)`.
     fn check_bound(&self, most: impl Fn(u64, u64) -> u64) {
         let all = standings(&self.rqs[0]);
         let tick = self.shared.config.tunables.tick_ns();
@@ -199,8 +199,8 @@ proptest! {
         }
     }
 
-    /// With requests that end at ticks, each other entity may run a tick too long, so positive lags
-    /// grow with their number.
+    /// With requests that end at ticks, each other entity may run a tick too long, so positive lags grow with their
+    /// number.
     #[test]
     fn with_ticks_nobody_owes_more_than_a_slice_and_a_tick(
         name in names(),
@@ -219,8 +219,8 @@ proptest! {
         }
     }
 
-    /// With requests that end within 50 us, a positive lag is at most the longest slice, and 50 us
-    /// for each other entity.
+    /// With requests that end within 50 us, a positive lag is at most the longest slice, and 50 us for each other
+    /// entity.
     #[test]
     fn without_ticks_nobody_is_owed_more_than_the_longest_slice(
         name in names(),

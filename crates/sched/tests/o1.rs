@@ -1,6 +1,5 @@
-//! The O(1) scheduler's promises: the best active priority runs, arrays are swapped exactly when
-//! the active one is empty, slices follow from nice, and interactive tasks stay active until the
-//! expired array starves.
+//! The O(1) scheduler's promises: the best active priority runs, arrays are swapped exactly when the active one is
+//! empty, slices follow from nice, and interactive tasks stay active until the expired array starves.
 
 use std::collections::BTreeMap;
 
@@ -40,8 +39,8 @@ impl Rules {
         (ms * self.hz / 1000).max(1)
     }
 
-    /// A slice in ticks: 20 ms per level below 140 at negative nice values, 5 ms at others, at
-    /// least 5 ms. (A slice of 400 or 100 ms is rounded, then divided.)
+    /// A slice in ticks: 20 ms per level below 140 at negative nice values, 5 ms at others, at least 5 ms. (A slice of
+    /// 400 or 100 ms is rounded, then divided.)
     fn slice(self, static_prio: u8) -> u64 {
         let whole = self.ticks(100) * if static_prio < 120 { 4 } else { 1 };
         (whole * u64::from(140 - static_prio) / 20).max(self.ticks(5))
@@ -54,8 +53,7 @@ impl Rules {
         i32::from(task.static_prio) - i32::from(task.prio) >= quarter + 2
     }
 
-    /// The longest wait in the expired array before it starves, ticks: a second for each runnable
-    /// task.
+    /// The longest wait in the expired array before it starves, ticks: a second for each runnable task.
     fn starvation_limit(self, nr_running: u64) -> u64 {
         self.ticks(100) * 10 * nr_running
     }
@@ -129,8 +127,7 @@ impl Machine {
         self.standings().into_iter().find(|standing| standing.task == task)
     }
 
-    /// The first task of the best active level must run. The arrays are swapped exactly if the
-    /// active one was empty.
+    /// The first task of the best active level must run. The arrays are swapped exactly if the active one was empty.
     fn schedule(&mut self, state: PrevState) {
         let mut before = self.standings();
         let prev = self.running();
@@ -331,9 +328,9 @@ fn live(machine: &mut Machine, habits: &[Habit], ticks: u32) -> Vec<u64> {
     longest
 }
 
-/// The longest wait, in four parts of one more tick each. In the expired array: the limit of the
-/// first expired task, then the slices of all others. In the active array: until the first slice
-/// ends, at most all, and then the former again.
+/// The longest wait, in four parts of one more tick each. In the expired array: the limit of the first expired task,
+/// then the slices of all others. In the active array: until the first slice ends, at most all, and then the former
+/// again.
 fn bound(rules: Rules, habits: &[Habit]) -> u64 {
     let slices: u64 = habits.iter().map(|habit| rules.slice((120 + i16::from(habit.nice)) as u8)).sum();
     2 * (rules.starvation_limit(habits.len() as u64) + slices) + slices + 4
@@ -405,8 +402,7 @@ fn interactive_tasks_starve_a_hog_up_to_the_limit_and_no_longer() {
     }
 }
 
-/// 800 ms at nice -20, 420 at -1, 100 at 0 and 5 at 19: the table of `kernel/sched.c`, as a hog
-/// uses it.
+/// 800 ms at nice -20, 420 at -1, 100 at 0 and 5 at 19: the table of `kernel/sched.c`, as a hog uses it.
 #[test]
 fn a_hog_runs_for_the_slice_of_its_nice_value() {
     for (nice, ms) in [(-20, 800), (-10, 600), (-1, 420), (0, 100), (10, 50), (19, 5)] {

@@ -1,5 +1,5 @@
-//! A threaded host with one lock and one thread for each CPU, and every verb at once. No task is
-//! lost or duplicated, and invariants hold whenever a lock is free.
+//! A threaded host with one lock and one thread for each CPU, and every verb at once. No task is lost or duplicated,
+//! and invariants hold whenever a lock is free.
 
 mod generator;
 #[path = "../../../tests/seed.rs"]
@@ -179,8 +179,7 @@ struct Cpu<'w, P: Policy> {
     random: Generator,
     /// The running task, written by its own thread only.
     running: Running,
-    /// Whether cpusets change. They may leave groups one CPU, where real-time tasks hide other
-    /// limits.
+    /// Whether cpusets change. They may leave groups one CPU, where real-time tasks hide other limits.
     partitions: bool,
 }
 

@@ -1,7 +1,7 @@
 //! The measurements: pinned threads, created for each, and many equal rounds.
 //!
-//! None waits for an event that may never happen. Each ends after about [`BUDGET`], with fewer
-//! rounds on a busy machine.
+//! None waits for an event that may never happen. Each ends after about [`BUDGET`], with fewer rounds on a busy
+//! machine.
 
 use std::cell::Cell;
 use std::io;
@@ -89,8 +89,7 @@ fn lower(mut values: Vec<u64>) -> Vec<u64> {
     values
 }
 
-/// The mean of the lower nine tenths. A median would ignore occasional slow rounds, as of virtual
-/// CPUs that slept.
+/// The mean of the lower nine tenths. A median would ignore occasional slow rounds, as of virtual CPUs that slept.
 fn typical(values: Vec<u64>) -> u64 {
     mean(&lower(values))
 }
@@ -175,8 +174,8 @@ fn refused(cause: io::Error) -> Error {
     Error::Fork { what: "cannot make a thread to measure with", cause }
 }
 
-/// Runs `measure` while another thread sleeps, since tasks of a workload are never alone either.
-/// With a second thread, system calls check which threads may close their file.
+/// Runs `measure` while another thread sleeps, since tasks of a workload are never alone either. With a second thread,
+/// system calls check which threads may close their file.
 pub(super) fn beside_a_thread<T>(measure: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     let (go_on, wait) = mpsc::channel::<()>();
     // Ends with an error, since nothing is sent.
@@ -189,8 +188,8 @@ pub(super) fn beside_a_thread<T>(measure: impl FnOnce() -> Result<T, Error>) -> 
 
 /// The time of a hop of a message round threads on `cpus`, which may repeat a CPU.
 pub(super) fn ring(cpus: &[usize]) -> Result<u64, Error> {
-    // The wakeup of a virtual CPU alternates between two or more speeds, each for a while. So this
-    // uses the whole budget.
+    // The wakeup of a virtual CPU alternates between two or more speeds, each for a while. So this uses the whole
+    // budget.
     let one_cpu = cpus.iter().all(|cpu| *cpu == cpus[0]);
     Ok(ring_for(cpus, if one_cpu { ROUNDS } else { usize::MAX })?.0)
 }
@@ -306,8 +305,7 @@ impl Drop for Hog {
 
 /// A thread that waits in a loop for changes of a word, and reports its returns.
 ///
-/// It compares the word with its last answer, never with a later value, so early wakeups are not
-/// lost.
+/// It compares the word with its last answer, never with a later value, so early wakeups are not lost.
 struct Waiter {
     word: Arc<AtomicU32>,
     answer: Arc<Answer>,
@@ -393,8 +391,8 @@ impl Drop for Waiter {
     }
 }
 
-/// The time to wake one of many threads of a CPU without preemption. None if they never all slept,
-/// or the kernel refuses them.
+/// The time to wake one of many threads of a CPU without preemption. None if they never all slept, or the kernel
+/// refuses them.
 pub(super) fn wakeup(here: usize, there: usize) -> Option<u64> {
     const WAITERS: usize = 32;
     // An idle CPU would need an interrupt.
@@ -435,8 +433,8 @@ pub(super) fn wakeup(here: usize, there: usize) -> Option<u64> {
     (!times.is_empty()).then(|| typical(times))
 }
 
-/// The time to wake a thread of another CPU that preempts a computing one. With `lazy` preemption
-/// this needs real-time threads; None without permission.
+/// The time to wake a thread of another CPU that preempts a computing one. With `lazy` preemption this needs real-time
+/// threads; None without permission.
 pub(super) fn wake_busy(here: usize, there: usize, lazy: bool) -> Option<u64> {
     let _hog = Hog::new(there)?;
     pin(here);
@@ -465,8 +463,7 @@ pub(super) fn timer_slack() -> Option<NonZeroU64> {
     rustix::thread::current_timer_slack().ok().and_then(NonZeroU64::new)
 }
 
-/// Measures sleeps. `slack`, and `tick`, the cost of a tick, are nanoseconds. None if the sleeps do
-/// not return.
+/// Measures sleeps. `slack`, and `tick`, the cost of a tick, are nanoseconds. None if the sleeps do not return.
 pub(super) fn sleep(cpu: usize, tick: u64, hz: u32, slack: NonZeroU64) -> Option<Sleep> {
     let hog = Hog::new(cpu)?;
     let before = timer_slack();
@@ -533,8 +530,7 @@ pub(super) fn tick(cpu: usize, hz: u32) -> Option<u64> {
     (gap > 200).then_some(gap)
 }
 
-/// Computes on each of `cpus` for `spin`, and returns gaps above `least` nanoseconds without a
-/// preemption.
+/// Computes on each of `cpus` for `spin`, and returns gaps above `least` nanoseconds without a preemption.
 pub(super) fn stalls(cpus: &[usize], spin: Duration, least: u64) -> Option<Stalls> {
     let watch = |cpu: usize| {
         spawn(move || {
@@ -571,8 +567,7 @@ pub(super) fn stalls(cpus: &[usize], spin: Duration, least: u64) -> Option<Stall
     (all.count > 0).then_some(all)
 }
 
-/// Medians of reading `bytes`: the extra time on another CPU than their last reader's, and the time
-/// of a repetition.
+/// Medians of reading `bytes`: the extra time on another CPU than their last reader's, and the time of a repetition.
 pub(super) fn migration(one: usize, other: usize, bytes: usize) -> (u64, u64) {
     let buffer = vec![1_u8; bytes];
     let read = || {
@@ -595,8 +590,7 @@ pub(super) fn migration(one: usize, other: usize, bytes: usize) -> (u64, u64) {
     (median(extra), median(again))
 }
 
-/// The median CPU time to create a thread after a sleep, with cold caches. As in a run, each stack
-/// is new.
+/// The median CPU time to create a thread after a sleep, with cold caches. As in a run, each stack is new.
 pub(super) fn fork() -> u64 {
     let mut made = Vec::with_capacity(FORKS);
     let times = sample(FORKS, || {

@@ -1,8 +1,8 @@
 //! The CPU demand of real-time tasks that sleep.
 //!
-//! A loop runs at most at the rate that its times, its timers and the objects it waits for allow.
-//! Its demand is that rate times its real-time work. Loops of at most [`LONG_NS`] do not count. In
-//! doubt, the demand is too high: locks count as free, and each waiter gets all posts of an object.
+//! A loop runs at most at the rate that its times, its timers and the objects it waits for allow. Its demand is that
+//! rate times its real-time work. Loops of at most [`LONG_NS`] do not count. In doubt, the demand is too high: locks
+//! count as free, and each waiter gets all posts of an object.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,11 @@ use vruntime_workload::program::{Op, Phase, Policy, Repeat, Settings};
 
 use super::tasks::{CALL_NS, LONG_NS, Tasks, is_real_time, takes, times};
 
-/// The highest demand that leaves enough for other tasks (the default limit of real-time
-/// throttling), parts of [`WHOLE`].
+/// The highest demand that leaves enough for other tasks (the default limit of real-time throttling), parts of
+/// [`WHOLE`].
 pub(super) const MOST: u64 = 950_000;
 pub(super) const WHOLE: u64 = 1_000_000;
-/// How often knowledge of a loop is passed on to its waiters. More is more accurate, and never too
-/// low.
+/// How often knowledge of a loop is passed on to its waiters. More is more accurate, and never too low.
 const ROUNDS: usize = 32;
 
 /// What a task waits for and another one gives.
@@ -60,8 +59,7 @@ impl Round {
         self.timers.values().copied().max().unwrap_or(0).max(own)
     }
 
-    /// Whether `times` rounds compute for longer than [`LONG_NS`], or take longer without a wait
-    /// for another task.
+    /// Whether `times` rounds compute for longer than [`LONG_NS`], or take longer without a wait for another task.
     fn lasts(&self, times: u64) -> bool {
         self.least().saturating_mul(times) > LONG_NS
     }
@@ -117,8 +115,8 @@ struct Loop {
     fair: f64,
 }
 
-/// Returns the demand of each task with all its `instances`, parts of [`WHOLE`]. Ignores `hogs`,
-/// whose demand is unlimited.
+/// Returns the demand of each task with all its `instances`, parts of [`WHOLE`]. Ignores `hogs`, whose demand is
+/// unlimited.
 pub(super) fn wants(tasks: &Tasks<'_>, instances: &[u64], hogs: &[usize]) -> Vec<u64> {
     let mut all = Everything::of(tasks, instances);
     for _ in 0..ROUNDS {

@@ -14,8 +14,7 @@ pub(super) const CALL_NS: u64 = 1_000;
 /// Cost to reach a place in memory, nanoseconds; each byte of many costs one.
 const ACCESS_NS: u64 = 10;
 
-/// Whether tasks of this policy may keep a CPU. Without throttling the kernel admits any deadline
-/// task.
+/// Whether tasks of this policy may keep a CPU. Without throttling the kernel admits any deadline task.
 pub(super) fn is_real_time(policy: Policy) -> bool {
     match policy {
         Policy::Fifo { .. } | Policy::RoundRobin { .. } => true,
@@ -103,8 +102,7 @@ impl<'a> Tasks<'a> {
         self.lend.contains(&mutex)
     }
 
-    /// The highest bandwidth of a task that only deadline policies make urgent, parts of
-    /// [`super::demand::WHOLE`].
+    /// The highest bandwidth of a task that only deadline policies make urgent, parts of [`super::demand::WHOLE`].
     pub(super) fn bandwidth(&self, task: usize) -> Option<u64> {
         self.bandwidth[task]
     }
@@ -139,8 +137,8 @@ impl<'a> Tasks<'a> {
         }
     }
 
-    /// Marks holders of priority-inheriting mutexes that a real-time task wants, along the whole
-    /// chain, as real-time tasks.
+    /// Marks holders of priority-inheriting mutexes that a real-time task wants, along the whole chain, as real-time
+    /// tasks.
     fn lend(&mut self) {
         loop {
             let before = self.lend.len();

@@ -15,8 +15,8 @@ pub(super) fn found(model: &str, how: impl Into<String>) -> Found {
     Found { model: Some(model.to_owned()), how: how.into() }
 }
 
-/// Finds the preemption model in the most reliable source: debugfs, the version line, the boot
-/// command line, the configuration. `root` is the folder of the file systems.
+/// Finds the preemption model in the most reliable source: debugfs, the version line, the boot command line, the
+/// configuration. `root` is the folder of the file systems.
 pub(super) fn preempt(root: &Path) -> Found {
     let read = |path: &str| fs::read_to_string(root.join(path));
     let debug = read("sys/kernel/debug/sched/preempt");

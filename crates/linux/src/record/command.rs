@@ -35,8 +35,7 @@ pub(super) struct Running {
     end: Option<rustix::fd::OwnedFd>,
 }
 
-/// A thread that starts the program on request, with the policy that the thread inherited when it
-/// was created.
+/// A thread that starts the program on request, with the policy that the thread inherited when it was created.
 #[derive(Debug)]
 pub(super) struct Starter {
     thread: Option<JoinHandle<Result<Option<Running>, RecordError>>>,

@@ -19,8 +19,8 @@ pub struct EventCost {
 
 const ROUNDS: usize = 4;
 
-/// Sends messages between two threads of a CPU, alternately with and without events (`enable`). The
-/// least of each counts, since other work only adds. None if no event came.
+/// Sends messages between two threads of a CPU, alternately with and without events (`enable`). The least of each
+/// counts, since other work only adds. None if no event came.
 pub(super) fn measure(instance: &Instance, cpus: u32, enable: &dyn Fn(bool)) -> Result<Option<EventCost>, Error> {
     let seen =
         || (0..cpus).map(|cpu| instance.stats(cpu)).map(|stats| stats.entries + stats.read + stats.lost).sum::<u64>();

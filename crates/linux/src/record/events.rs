@@ -93,8 +93,8 @@ pub(super) fn formats(instance: &Instance, events: &[Event]) -> io::Result<Forma
     Ok(Formats { header_page: read("header_page")?, header_event: read("header_event")?, ftrace, systems })
 }
 
-/// Reads a file of tracefs. The kernel gives `header_page` and `header_event` to the first read
-/// only, so the buffer must be large enough.
+/// Reads a file of tracefs. The kernel gives `header_page` and `header_event` to the first read only, so the buffer
+/// must be large enough.
 fn whole(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let (mut text, mut piece) = (Vec::new(), vec![0; 64 << 10]);

@@ -1,9 +1,7 @@
-//! Records this machine: the scheduler's events, and snapshots of the machine, its groups and its
-//! tasks.
+//! Records this machine: the scheduler's events, and snapshots of the machine, its groups and its tasks.
 //!
-//! The kernel records into a tracing instance of our own (`instances/vruntime-...`). Threads empty
-//! its buffers into nameless files. The result is one `trace.dat`, with a
-//! [section](vruntime_trace::recording::Recording) for the rest.
+//! The kernel records into a tracing instance of our own (`instances/vruntime-...`). Threads empty its buffers into
+//! nameless files. The result is one `trace.dat`, with a [section](vruntime_trace::recording::Recording) for the rest.
 
 mod command;
 mod cost;
@@ -297,8 +295,7 @@ impl Recorded {
     }
 }
 
-/// Appends a file to another in pieces, freeing copied pieces at once, so that the data never
-/// exists twice.
+/// Appends a file to another in pieces, freeing copied pieces at once, so that the data never exists twice.
 fn moved(from: &mut File, to: &mut File) -> io::Result<u64> {
     use rustix::fs::{FallocateFlags, fallocate};
 
@@ -316,8 +313,8 @@ fn moved(from: &mut File, to: &mut File) -> io::Result<u64> {
     }
 }
 
-/// Returns the size of each CPU's buffer: more than two seconds of 50,000 events a second, at most
-/// a 32nd of the free memory in total.
+/// Returns the size of each CPU's buffer: more than two seconds of 50,000 events a second, at most a 32nd of the free
+/// memory in total.
 fn buffer(cpus: u32) -> u64 {
     const MOST: u64 = 8 << 20;
     const LEAST: u64 = 256 << 10;

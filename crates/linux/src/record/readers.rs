@@ -1,7 +1,7 @@
 //! Threads that move the kernel's trace buffers into files.
 //!
-//! A thread serves several CPUs ten times a second, and moves whole pages by splice without
-//! copying. So it neither wakes for each event nor leaves half-empty pages in the file.
+//! A thread serves several CPUs ten times a second, and moves whole pages by splice without copying. So it neither
+//! wakes for each event nor leaves half-empty pages in the file.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};

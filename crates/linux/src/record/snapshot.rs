@@ -1,7 +1,6 @@
 //! A snapshot of the machine's tasks and groups.
 //!
-//! Groups, affinities and autogroups are lines `FILE:CONTENT`, as from the command of
-//! `docs/replay.md`.
+//! Groups, affinities and autogroups are lines `FILE:CONTENT`, as from the command of `docs/replay.md`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -60,9 +59,8 @@ pub struct TaskState {
     pub reset_on_fork: bool,
     /// CPU time, nanoseconds; None if the kernel keeps no such account.
     pub cpu_ns: Option<u64>,
-    /// When the task last ran, nanoseconds of CLOCK_MONOTONIC; of a sleeping task about the start
-    /// of its sleep. Stolen time that differs between this CPU and the task's makes it wrong. None
-    /// without /proc/PID/sched.
+    /// When the task last ran, nanoseconds of CLOCK_MONOTONIC; of a sleeping task about the start of its sleep. Stolen
+    /// time that differs between this CPU and the task's makes it wrong. None without /proc/PID/sched.
     pub ran_ns: Option<u64>,
 }
 
@@ -172,8 +170,8 @@ struct SchedClock {
 impl SchedClock {
     const TRIES: u32 = 8;
 
-    /// The calling task runs now, so its own last-run time is about now. The shortest of several
-    /// reads counts, since a preemption between the two clocks adds to the offset.
+    /// The calling task runs now, so its own last-run time is about now. The shortest of several reads counts, since a
+    /// preemption between the two clocks adds to the offset.
     fn read() -> Option<Self> {
         let tid = rustix::thread::gettid().as_raw_nonzero().get();
         let folder = format!("/proc/self/task/{tid}");
@@ -290,8 +288,8 @@ mod tests {
         assert!(taken.cgroups.contains(&line), "{line}");
     }
 
-    /// Compares one sleeper with itself only: the kernel's clock excludes stolen time, so times of
-    /// two CPUs are not comparable.
+    /// Compares one sleeper with itself only: the kernel's clock excludes stolen time, so times of two CPUs are not
+    /// comparable.
     #[test]
     fn sleepers_do_not_run() {
         let (tell, told) = std::sync::mpsc::channel();

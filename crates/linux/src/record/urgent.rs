@@ -1,5 +1,4 @@
-//! Raises the priority of recording threads, which would otherwise run too late on a busy machine,
-//! and lose events.
+//! Raises the priority of recording threads, which would otherwise run too late on a busy machine, and lose events.
 
 use crate::sys::{self, SchedAttr};
 
@@ -24,8 +23,7 @@ impl Urgent {
 impl Drop for Urgent {
     fn drop(&mut self) {
         if let Some(before) = self.before {
-            // The kernel reports the default slice of ordinary tasks, too, which would count as a
-            // request.
+            // The kernel reports the default slice of ordinary tasks, too, which would count as a request.
             let runtime = if before.policy == sys::SCHED_DEADLINE { before.runtime } else { 0 };
             let _refused = sys::set_attr(0, SchedAttr { runtime, ..before });
         }

@@ -1,5 +1,5 @@
-//! Work for the stopper of a CPU: a push of the running task, for an active balance, after a change
-//! of affinity, or at exec.
+//! Work for the stopper of a CPU: a push of the running task, for an active balance, after a change of affinity, or at
+//! exec.
 
 use crate::ids::{CpuId, TaskId};
 

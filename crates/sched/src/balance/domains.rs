@@ -97,8 +97,7 @@ pub(crate) struct SchedGroup {
     /// Number of cores.
     pub(crate) cores: u32,
     pub(crate) cpus: Vec<CpuId>,
-    /// The CPUs whose own group this is, and which balance for it, if not all
-    /// (`group_balance_mask`).
+    /// The CPUs whose own group this is, and which balance for it, if not all (`group_balance_mask`).
     balancers: Option<Vec<CpuId>>,
     pub(crate) mask: CpuMask,
     pub(crate) min_capacity: u64,
@@ -147,15 +146,13 @@ impl SchedGroup {
         self.shared_imbalance.as_deref().unwrap_or(&self.imbalance)
     }
 
-    /// The CPUs that balance for the group. Overlapping groups have only those around which they
-    /// were built.
+    /// The CPUs that balance for the group. Overlapping groups have only those around which they were built.
     #[inline]
     pub(crate) fn balancers(&self) -> &[CpuId] {
         self.balancers.as_deref().unwrap_or(&self.cpus)
     }
 
-    /// Uses sums of caches instead of CPUs. `llc` has each CPU's cache, `llc_size` each cache's
-    /// number of CPUs.
+    /// Uses sums of caches instead of CPUs. `llc` has each CPU's cache, `llc_size` each cache's number of CPUs.
     fn use_sums(&mut self, llc: &[u32], llc_size: &[u32]) {
         let mut here: BTreeMap<u32, u32> = BTreeMap::new();
         for cpu in &self.cpus {
@@ -211,8 +208,7 @@ pub(crate) struct Domain {
     pub(crate) serialize: bool,
     /// Whether its nodes are farther apart than `RECLAIM_DISTANCE`.
     pub(crate) far: bool,
-    /// Number of tasks in a group up to which a difference of two between NUMA nodes is ignored
-    /// (`imb_numa_nr`).
+    /// Number of tasks in a group up to which a difference of two between NUMA nodes is ignored (`imb_numa_nr`).
     pub(crate) imb_numa_nr: u32,
     /// Number of online CPUs of its span that are isolated or in other root domains.
     pub(crate) cut_off: u32,
@@ -300,8 +296,8 @@ impl Domains {
         }
     }
 
-    /// Does not limit searches for an idle CPU, as on a machine that was idle. Later domains start
-    /// with 0, as after a boot.
+    /// Does not limit searches for an idle CPU, as on a machine that was idle. Later domains start with 0, as after a
+    /// boot.
     pub(crate) fn has_been_idle(&self) {
         for (llc, &size) in self.llcs.iter().zip(&self.llc_size) {
             llc.nr_idle_scan.store(size, Relaxed);

@@ -25,8 +25,8 @@ const fn tasks(amount: u64) -> Imbalance {
 
 /// Twice the number of tasks by which the busier group exceeds its part.
 ///
-/// 6.6+: groups with different numbers of cores are compared in proportion, and an idle group may
-/// take one of two tasks.
+/// 6.6+: groups with different numbers of cores are compared in proportion, and an idle group may take one of two
+/// tasks.
 fn sibling_imbalance(
     behaviours: &Behaviours,
     kind: BalanceKind,
@@ -50,8 +50,7 @@ fn sibling_imbalance(
     if imbalance <= 1 && here == 0 && there > 1 { 2 } else { imbalance }
 }
 
-/// Whether to spread tasks over groups, as (up to 6.1) the balancing group or (later) the busiest
-/// one prefers.
+/// Whether to spread tasks over groups, as (up to 6.1) the balancing group or (later) the busiest one prefers.
 fn prefers_sibling(behaviours: &Behaviours, local: &GroupStats<'_>, busiest: &GroupStats<'_>) -> bool {
     if behaviours.has(Behaviour::SiblingOfBusiest) {
         busiest.group.prefers_sibling
@@ -105,8 +104,8 @@ pub(crate) fn find(
     (imbalance.amount > 0).then_some(imbalance)
 }
 
-/// By load alone, as partly before 5.5, ignoring idle CPUs: one heavy task makes its group look as
-/// busy as several light tasks (`OLD_GROUP_AVG`).
+/// By load alone, as partly before 5.5, ignoring idle CPUs: one heavy task makes its group look as busy as several
+/// light tasks (`OLD_GROUP_AVG`).
 fn find_by_average(
     local: &GroupStats<'_>,
     busiest: &GroupStats<'_>,
@@ -127,8 +126,8 @@ fn find_by_average(
     (amount > 0).then_some(Imbalance { migration: MigrationType::Load, amount })
 }
 
-/// Whether NUMA nodes may differ by this, twice the amount to move, so that a communicating pair
-/// stays on its node while there is room.
+/// Whether NUMA nodes may differ by this, twice the amount to move, so that a communicating pair stays on its node
+/// while there is room.
 fn numa_allows(
     behaviours: &Behaviours,
     domain: &Domain,
@@ -188,9 +187,8 @@ fn calculate(
         return tasks(0);
     }
     let to = (average - here) * local.capacity;
-    // The busiest may be below the average, which a CPU with one heavy task raises. As in the
-    // kernel, the unsigned difference then wraps and sets no bound, which keeps tasks rotating and
-    // their shares fair.
+    // The busiest may be below the average, which a CPU with one heavy task raises. As in the kernel, the unsigned
+    // difference then wraps and sets no bound, which keeps tasks rotating and their shares fair.
     let from = match busiest.avg_load.checked_sub(average) {
         Some(excess) => excess * busiest.capacity,
         None => u64::MAX,
@@ -257,8 +255,8 @@ mod tests {
         find(&seen, domain, &Behaviours::at("6.12"), kind)
     }
 
-    /// Between caches, a group with room takes tasks from a full group, and utilisation only from
-    /// an overloaded one. A lone ordinary task stays.
+    /// Between caches, a group with room takes tasks from a full group, and utilisation only from an overloaded one. A
+    /// lone ordinary task stays.
     #[test]
     fn who_has_room_takes_tasks_or_utilisation() {
         let domains = machine();
@@ -274,8 +272,7 @@ mod tests {
         assert_eq!(found(domain, BalanceKind::Busy, used, crowded), None);
     }
 
-    /// `adjust_numa_imbalance`: an eighth of a node of 32 CPUs is filled first. So a pair stays, a
-    /// third task does not.
+    /// `adjust_numa_imbalance`: an eighth of a node of 32 CPUs is filled first. So a pair stays, a third task does not.
     #[test]
     fn a_pair_stays_on_its_node_while_there_is_room() {
         let place = |cpu: u32| {

@@ -29,8 +29,7 @@ pub(crate) use pull::{Balancing, nohz_kick};
 pub use sets::DomainSets;
 pub(crate) use when::{may_look_newly_idle, rebalance_domains};
 
-/// Returns the balancer's time at `now`: jiffies. Before groups (`early`): nanoseconds, in whole
-/// ticks.
+/// Returns the balancer's time at `now`: jiffies. Before groups (`early`): nanoseconds, in whole ticks.
 #[inline]
 pub(crate) fn time<P: Policy>(shared: &Shared<P>, now: u64) -> u64 {
     if shared.config.has(Behaviour::Early) { now } else { shared.jiffies.now() }
@@ -95,8 +94,8 @@ pub(crate) struct DomainState {
 }
 
 impl DomainState {
-    /// The state of a domain created at `now`, in the jiffy `jiffies`. `ratio`, the initial chance
-    /// of newly-idle balancing of 1024, later follows the success rate with a delay of 512 tries.
+    /// The state of a domain created at `now`, in the jiffy `jiffies`. `ratio`, the initial chance of newly-idle
+    /// balancing of 1024, later follows the success rate with a delay of 512 tries.
     fn new(interval: u64, now: u64, jiffies: u64, ratio: u32) -> Self {
         // 1024 or more means always; the cap keeps the arithmetic in range.
         let ratio = ratio.min(1 << 16);
@@ -141,15 +140,14 @@ impl DomainState {
         due
     }
 
-    /// Counts a due newly-idle balance. `success` is 0 if it was omitted or pulled nothing. 7.1+
-    /// (`rate`, NI_RATE): a CPU that becomes idle less than 128 times a second always balances; at
-    /// 2048 times, its chance is a 16th above its success rate.
+    /// Counts a due newly-idle balance. `success` is 0 if it was omitted or pulled nothing. 7.1+ (`rate`, NI_RATE): a
+    /// CPU that becomes idle less than 128 times a second always balances; at 2048 times, its chance is a 16th above
+    /// its success rate.
     pub(crate) fn newidle_tried(&mut self, success: u32, now: u64, rate: Option<bool>) {
         self.newidle_calls += 1;
         self.newidle_success += success;
         if self.newidle_calls >= 1024 {
-            // A few successful tries count for more, up to several times 1024 (seen on a real 6.18:
-            // 2048).
+            // A few successful tries count for more, up to several times 1024 (seen on a real 6.18: 2048).
             self.newidle_ratio = self.newidle_success;
             if let Some(rate) = rate {
                 let seldom = if rate { now.wrapping_sub(self.newidle_stamp) >> 22 } else { 0 };
@@ -162,13 +160,12 @@ impl DomainState {
     }
 }
 
-/// Returns a state for each domain of a CPU, and for each that it could have with more CPUs online,
-/// for code that works in a domain during a rebuild.
+/// Returns a state for each domain of a CPU, and for each that it could have with more CPUs online, for code that works
+/// in a domain during a rebuild.
 fn states<P: Policy>(shared: &Shared<P>, cpu: CpuId, now: u64) -> Vec<DomainState> {
-    // An idle machine, as before every recording, has backed off to the longest intervals. On a
-    // real 6.18 of two CPUs, the first balances of busy CPUs came 60 ms after the last of idle ones
-    // (4 ms times 16, less a tick), not 28. Older balancers were not observed. Domains built later
-    // start anew (`sd_init`).
+    // An idle machine, as before every recording, has backed off to the longest intervals. On a real 6.18 of two CPUs,
+    // the first balances of busy CPUs came 60 ms after the last of idle ones (4 ms times 16, less a tick), not 28.
+    // Older balancers were not observed. Domains built later start anew (`sd_init`).
     let begins = now == 0;
     let idled = begins && shared.config.has(Behaviour::ByType);
     let jiffies = time(shared, now);
@@ -234,8 +231,7 @@ impl RqBalance {
         self.tick_stopped = false;
     }
 
-    /// The next number of this CPU's fixed sequence (xorshift64*), for the kernel's random numbers
-    /// (NI_RANDOM).
+    /// The next number of this CPU's fixed sequence (xorshift64*), for the kernel's random numbers (NI_RANDOM).
     pub(crate) fn dice(&mut self) -> u16 {
         self.dice ^= self.dice >> 12;
         self.dice ^= self.dice << 25;
@@ -324,8 +320,7 @@ mod tests {
         assert_eq!(balance.avg_idle, 1_000_000, "it has not been idle since");
     }
 
-    /// As on a real 6.18: the chance follows after 512 tries, and a success at a low chance counts
-    /// for many.
+    /// As on a real 6.18: the chance follows after 512 tries, and a success at a low chance counts for many.
     #[test]
     fn newly_idle_balancing_follows_what_has_helped() {
         let mut state = DomainState::new(1_000_000, 0, 0, 200);

@@ -56,8 +56,7 @@ impl Nohz {
         self.has_blocked.store(true, Relaxed);
     }
 
-    /// The update is complete. `left`: some averages are not 0, and are due again at `next`,
-    /// jiffies.
+    /// The update is complete. `left`: some averages are not 0, and are due again at `next`, jiffies.
     pub(crate) fn end_blocked(&self, next: u64, left: bool) {
         self.next_blocked.store(next, Relaxed);
         if left {

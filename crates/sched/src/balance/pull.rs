@@ -86,8 +86,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         if visit.kind == BalanceKind::NewIdle {
             return self.shared.cpu(dst).nr_running() == 0;
         }
-        // The first idle CPU; 6.6+: with SMT preferably on an idle core. Without any, the first
-        // CPU.
+        // The first idle CPU; 6.6+: with SMT preferably on an idle core. Without any, the first CPU.
         let idle = |cpu: &CpuId| self.shared.cpu(*cpu).is_idle();
         let mut first_idle = None;
         for cpu in visit.own().balancers().iter().copied().filter(idle) {
@@ -113,10 +112,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             return Outcome { pulled: 0, go_on: false };
         };
         if !self.should_balance(visit) {
-            // For other CPUs this domain is balanced. The kernel's source also clears the parent
-            // group's `imbalance` here. Then tasks that may run on two nodes two hops apart stay on
-            // one of eight for seconds (scenarios/wasted-cores/group-construction.toml). No
-            // recording shows that, so this is omitted.
+            // For other CPUs this domain is balanced. The kernel's source also clears the parent group's `imbalance`
+            // here. Then tasks that may run on two nodes two hops apart stay on one of eight for seconds
+            // (scenarios/wasted-cores/group-construction.toml). No recording shows that, so this is omitted.
             self.look_less_often(visit, Balanced::default());
             self.tell(visit, None, 0, true);
             return Outcome { pulled: 0, go_on: false };
@@ -218,8 +216,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         }
     }
 
-    /// Pulls from `busiest`, also to another CPU of our group if affinity requires it. Returns the
-    /// number of tasks.
+    /// Pulls from `busiest`, also to another CPU of our group if affinity requires it. Returns the number of tasks.
     fn pull_for_group(&mut self, visit: Visit<'_>, env: &mut Env<'_>, busiest: CpuId) -> u32 {
         env.all_pinned = true;
         self.update_h_load(busiest, visit.dst);
@@ -285,8 +282,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let mut rq = self.rqs.rq(env.dst);
         let state = &mut rq.balance.domains[env.position];
         let misfit = env.imbalance.migration == MigrationType::Misfit;
-        // 6.10+: a task that does not fit is not counted, since other tasks need not become more
-        // mobile for it.
+        // 6.10+: a task that does not fit is not counted, since other tasks need not become more mobile for it.
         let counts = env.kind != BalanceKind::NewIdle && !(misfit && shared.config.has(Behaviour::MisfitWaits));
         if counts {
             state.nr_balance_failed += 1;
@@ -485,9 +481,8 @@ fn kick_for_one<P: Policy>(cpu: CpuId, shared: &Shared<P>) -> bool {
                 || this.capacity() < shared.root_max_capacity(cpu)
                 || is_reduced(this, domain.imbalance_pct));
     }
-    // Several busy CPUs in this cache: another cache, or a core with fewer busy threads, could
-    // help. (`nr_busy_cpus` counts CPUs with a tick, and starts with all of the cache. So CPUs of
-    // other root domains always count.)
+    // Several busy CPUs in this cache: another cache, or a core with fewer busy threads, could help. (`nr_busy_cpus`
+    // counts CPUs with a tick, and starts with all of the cache. So CPUs of other root domains always count.)
     let llc = shared.domains.llc_domain(cpu);
     llc.is_some_and(|llc| {
         let busy = llc.span.iter().filter(|&cpu| !shared.nohz.contains(cpu)).count();

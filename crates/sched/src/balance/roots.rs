@@ -1,8 +1,7 @@
 //! Root domains: sets of CPUs that share tasks.
 //!
-//! All balancing stays inside a root domain: scheduling domains, push and pull of real-time and
-//! deadline tasks, and reserved deadline bandwidth. Partitions of [cpusets](crate::cpuset) create
-//! root domains; otherwise there is one.
+//! All balancing stays inside a root domain: scheduling domains, push and pull of real-time and deadline tasks, and
+//! reserved deadline bandwidth. Partitions of [cpusets](crate::cpuset) create root domains; otherwise there is one.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -13,8 +12,8 @@ use crate::ids::CpuId;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Root {
     Offline,
-    /// All isolated CPUs (`def_root_domain`), without scheduling domains. Only real-time and
-    /// deadline tasks are pushed and pulled between them.
+    /// All isolated CPUs (`def_root_domain`), without scheduling domains. Only real-time and deadline tasks are pushed
+    /// and pulled between them.
     Isolated,
     /// With scheduling domains; 0 has the CPUs that no other one has.
     Domain(u32),

@@ -14,9 +14,8 @@ use crate::shared::Table;
 use crate::sync::AtomicU32;
 use crate::topology::Topology;
 
-/// The present scheduling domains, by dereferencing. Readers may use an older set, so none is
-/// dropped. A set is reused when the same CPUs are online again. Without rebuilds, reading costs
-/// one predictable branch.
+/// The present scheduling domains, by dereferencing. Readers may use an older set, so none is dropped. A set is reused
+/// when the same CPUs are online again. Without rebuilds, reading costs one predictable branch.
 #[derive(Debug)]
 pub struct DomainSets {
     first: Domains,

@@ -129,8 +129,7 @@ impl<'a> GroupStats<'a> {
             GroupType::Misfit if !behaviours.has(Behaviour::MisfitFirst) => self.misfit >= busiest.misfit,
             GroupType::Misfit => self.misfit > busiest.misfit,
             GroupType::SmtBalance if self.idle_cpus != 0 || busiest.idle_cpus != 0 => has_less_room(),
-            // Up to 6.1 the first of equals, since then the last, or the first core of several
-            // CPUs.
+            // Up to 6.1 the first of equals, since then the last, or the first core of several CPUs.
             GroupType::SmtBalance | GroupType::FullyBusy => {
                 behaviours.has(Behaviour::FullyBusySmt) && !busiest.group.smt
             }
@@ -155,8 +154,8 @@ pub(crate) struct DomainStats<'a> {
 }
 
 impl<'a> DomainStats<'a> {
-    /// `here` is the index of the group of `cpu`. CPUs in `excluded` count as empty, since nothing
-    /// can be pulled from them.
+    /// `here` is the index of the group of `cpu`. CPUs in `excluded` count as empty, since nothing can be pulled from
+    /// them.
     pub(crate) fn of<P: Policy>(
         shared: &Shared<P>,
         domain: &'a Domain,
@@ -250,8 +249,7 @@ impl DomainStats<'_> {
         }
     }
 
-    /// Whether a group compares to the busiest by the same rule: it is not more pressed, and both
-    /// or neither have SMT.
+    /// Whether a group compares to the busiest by the same rule: it is not more pressed, and both or neither have SMT.
     fn compares_with_busiest(&self, found: &GroupStats<'_>) -> bool {
         let Some(busiest) = &self.busiest else { return found.kind == GroupType::HasSpare };
         found.kind == busiest.kind && (found.kind != GroupType::HasSpare || found.group.smt == busiest.group.smt)
@@ -263,16 +261,14 @@ pub(crate) fn is_reduced(cpu: &Published, imbalance_pct: u64) -> bool {
     u64::from(cpu.capacity_of()) * imbalance_pct < u64::from(cpu.capacity()) * 100
 }
 
-/// The highest load of a lone fair task beside real-time ones, which an idle CPU would serve
-/// better.
+/// The highest load of a lone fair task beside real-time ones, which an idle CPU would serve better.
 fn squeezed<P: Policy>(shared: &Shared<P>, group: &SchedGroup, domain: &Domain) -> u64 {
     let cpus = group.cpus.iter().map(|&cpu| shared.cpu(cpu));
     let lone = cpus.filter(|cpu| cpu.h_nr_running() == 1 && is_reduced(cpu, domain.imbalance_pct));
     lone.map(|cpu| cpu.load().max(1)).max().unwrap_or(0)
 }
 
-/// Sets how many CPUs a search for an idle one checks: many if the cache is little used, 0 if it is
-/// full.
+/// Sets how many CPUs a search for an idle one checks: many if the cache is little used, 0 if it is full.
 fn update_idle_scan<P: Policy>(shared: &Shared<P>, domain: &Domain, cpu: CpuId, sum_util: u64) {
     let weight = u64::from(domain.weight);
     let mean = sum_util / weight;
@@ -336,8 +332,7 @@ mod tests {
                 .busier_than(&GroupStats::example(than, kind, nr_running), &Behaviours::at(release))
         };
         let (full, spare) = (GroupType::FullyBusy, GroupType::HasSpare);
-        // Of full groups the first up to 6.1, then the last; but a core of two threads is not
-        // replaced.
+        // Of full groups the first up to 6.1, then the last; but a core of two threads is not replaced.
         assert!(!busier(other, single, full, 1, "6.1") && busier(other, single, full, 1, "6.6"));
         assert!(busier(pair, single, full, 2, "6.6") && !busier(single, pair, full, 2, "6.6"));
         // Otherwise the first of equals.
@@ -393,8 +388,7 @@ mod tests {
         Shared::new(topology, config)
     }
 
-    /// 6.18 compares capacities only for groups as pressed as the busiest, and always takes the
-    /// first full group.
+    /// 6.18 compares capacities only for groups as pressed as the busiest, and always takes the first full group.
     #[test]
     fn a_small_cpu_takes_from_a_full_big_one_in_6_18() {
         for (kernel, first, then) in [("6.12", true, true), ("6.18", false, true)] {

@@ -1,9 +1,8 @@
 //! Sums over the CPUs of a last-level cache, updated whenever a CPU publishes.
 //!
-//! On a large machine, newly-idle balancing then reads one cache line for each last-level cache
-//! instead of each CPU. A CPU adds the change of its own numbers under its run queue's lock, so the
-//! sums are exact while no CPU publishes. Small machines keep no sums, since reading every CPU
-//! costs less.
+//! On a large machine, newly-idle balancing then reads one cache line for each last-level cache instead of each CPU. A
+//! CPU adds the change of its own numbers under its run queue's lock, so the sums are exact while no CPU publishes.
+//! Small machines keep no sums, since reading every CPU costs less.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -24,8 +23,7 @@ const MANY_CPUS: usize = 64;
 /// The least mean number of CPUs of a cache.
 const MANY_IN_LLC: usize = 4;
 
-/// Each CPU's last-level cache, from 0, including offline and isolated CPUs; None if the machine
-/// keeps no sums.
+/// Each CPU's last-level cache, from 0, including offline and isolated CPUs; None if the machine keeps no sums.
 pub(crate) fn caches(topology: &Topology) -> Option<Vec<u32>> {
     let mut dense: BTreeMap<u32, u32> = BTreeMap::new();
     for place in topology.cpus() {
@@ -110,8 +108,8 @@ impl Sums {
         }
     }
 
-    /// Returns the contribution of a CPU without its running task of this load and runnable
-    /// average. `util` is the remaining utilisation.
+    /// Returns the contribution of a CPU without its running task of this load and runnable average. `util` is the
+    /// remaining utilisation.
     pub(crate) fn without(cpu: &Published, load: u64, runnable: u64, util: u64) -> Self {
         let nr_running = cpu.nr_running().saturating_sub(1);
         Self {
@@ -129,8 +127,7 @@ impl Sums {
         some.map(|&cpu| Self::of(shared.cpu(cpu))).fold(Self::default(), Self::and)
     }
 
-    /// Sums a group, reading one cache line for each CPU or, where sums are kept, for each
-    /// last-level cache.
+    /// Sums a group, reading one cache line for each CPU or, where sums are kept, for each last-level cache.
     #[inline]
     pub(crate) fn of_group<P: Policy>(shared: &Shared<P>, group: &SchedGroup) -> Self {
         let sums = Self::of_part(shared, &group.part);

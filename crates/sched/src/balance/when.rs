@@ -16,8 +16,8 @@ use crate::rq::{Rq, Rqs};
 use crate::shared::Shared;
 use crate::tunables::Tunables;
 
-/// Returns the jiffies until the next balance of a domain (`get_sd_balance_interval`): longer for a
-/// busy CPU, and one less, so that levels seldom coincide.
+/// Returns the jiffies until the next balance of a domain (`get_sd_balance_interval`): longer for a busy CPU, and one
+/// less, so that levels seldom coincide.
 fn interval<P: Policy>(shared: &Shared<P>, state: &DomainState, domain: &Domain, busy: bool) -> u64 {
     let tick = shared.config.tunables.tick_ns();
     let interval = if busy { state.interval * domain.busy_factor } else { state.interval };
@@ -32,8 +32,8 @@ fn interval<P: Policy>(shared: &Shared<P>, state: &DomainState, domain: &Domain,
 /// The longest time between two newly-idle balances.
 const NEWIDLE_AT_MOST_NS: u64 = 1_000_000_000;
 
-/// Whether `rq`, without tasks, should release its lock to balance. False if no CPU has surplus
-/// tasks, or the average idle time is below the cost.
+/// Whether `rq`, without tasks, should release its lock to balance. False if no CPU has surplus tasks, or the average
+/// idle time is below the cost.
 pub(crate) fn may_look_newly_idle<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> bool {
     if shared.domains.asym() {
         shared.cpu(rq.cpu).set_misfit_task_load(0);
@@ -68,9 +68,8 @@ fn next_of<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, position: usize) -> u64 {
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
-    /// Balances for `cpu`, which has no task and [may balance](may_look_newly_idle)
-    /// (`newidle_balance`). Returns true if it pulled a task. The CPU then picks again, even if in
-    /// vain.
+    /// Balances for `cpu`, which has no task and [may balance](may_look_newly_idle) (`newidle_balance`). Returns true
+    /// if it pulled a task. The CPU then picks again, even if in vain.
     pub(crate) fn newidle(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;
         let config = &shared.config;
@@ -178,8 +177,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         }
     }
 
-    /// Updates the averages of an idle CPU (`update_nohz_stats`). Returns whether they are not yet
-    /// 0.
+    /// Updates the averages of an idle CPU (`update_nohz_stats`). Returns whether they are not yet 0.
     fn update_blocked(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;
         let mut rq = self.rqs.rq(cpu);
@@ -195,15 +193,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         rq.balance.has_blocked
     }
 
-    /// The jiffy of the next update of idle CPUs' averages, one half-life later
-    /// (`LOAD_AVG_PERIOD`).
+    /// The jiffy of the next update of idle CPUs' averages, one half-life later (`LOAD_AVG_PERIOD`).
     fn next_blocked(&self) -> u64 {
         const PERIOD_NS: u64 = 32_000_000;
         self.shared.jiffies.now() + PERIOD_NS.div_ceil(self.shared.config.tunables.tick_ns())
     }
 
-    /// Updates the averages of idle CPUs if the last update is old; `cpu` is about to idle
-    /// (`nohz_newidle_balance`).
+    /// Updates the averages of idle CPUs if the last update is old; `cpu` is about to idle (`nohz_newidle_balance`).
     pub(crate) fn newidle_stats(&mut self, cpu: CpuId) {
         let shared = self.shared;
         let nohz = &shared.nohz;
@@ -253,8 +249,7 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
         faded = state.decay_newidle(now);
         max_cost += state.max_newidle_lb_cost;
         if !go_on {
-            // Another CPU balances this group here and above. Costs still decay, up to the first
-            // that is not due.
+            // Another CPU balances this group here and above. Costs still decay, up to the first that is not due.
             if faded {
                 continue;
             }
@@ -291,8 +286,7 @@ mod tests {
     use crate::config::Config;
     use crate::topology::Topology;
 
-    /// Four CPUs with ticks of 4 ms. A busy CPU waits 16 times as long (up to 3.18: 32 times), less
-    /// a tick.
+    /// Four CPUs with ticks of 4 ms. A busy CPU waits 16 times as long (up to 3.18: 32 times), less a tick.
     #[test]
     fn intervals_are_whole_ticks_between_one_and_a_tenth_of_a_second_a_cpu() {
         fn jiffies<P: Policy<Tunables = crate::tunables::Knobs>>(name: &str, ms: u64, busy: bool) -> u64 {

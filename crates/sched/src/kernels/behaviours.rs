@@ -1,7 +1,7 @@
 //! Behaviours: facts of the scheduler that changed once.
 //!
-//! A kernel is the set of behaviours of its release, with additions and removals. The scheduler
-//! asks `Config::has` and never compares versions.
+//! A kernel is the set of behaviours of its release, with additions and removals. The scheduler asks `Config::has` and
+//! never compares versions.
 
 mod rows;
 mod rules;

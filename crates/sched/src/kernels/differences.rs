@@ -78,8 +78,8 @@ impl Difference {
 }
 
 impl Kernel {
-    /// Returns the differences that matter under one of the two policies. `None` if only one is a
-    /// kernel before groups: then nothing lies between them.
+    /// Returns the differences that matter under one of the two policies. `None` if only one is a kernel before groups:
+    /// then nothing lies between them.
     ///
     /// ```
     /// use vruntime_sched::kernels::{Behaviour, Difference};
@@ -113,8 +113,8 @@ impl Kernel {
         Some(policy.into_iter().chain(behaviours).chain(features).chain(slices).chain(costs).collect())
     }
 
-    /// Returns the kernel with some differences of another, and with those that they need or
-    /// contradict. Also returns the adopted differences.
+    /// Returns the kernel with some differences of another, and with those that they need or contradict. Also returns
+    /// the adopted differences.
     pub fn taking(&self, other: &Self, which: &[Difference]) -> (Self, Vec<Difference>) {
         let mut taken = which.to_vec();
         let mut moved = self.clone();

@@ -129,8 +129,7 @@ impl Kernel {
         SYSCTLS.iter().find(|(sysctl, _)| *sysctl == name).map_or(name, |(_, file)| file)
     }
 
-    /// Returns the kernel's tunables, as rows of [`TUNABLES`], each once, by its name in
-    /// [`set`](Self::set).
+    /// Returns the kernel's tunables, as rows of [`TUNABLES`], each once, by its name in [`set`](Self::set).
     ///
     /// ```
     /// let kernel = vruntime_sched::kernel("6.1").unwrap();
@@ -154,8 +153,7 @@ impl Kernel {
         has(self.name, self.policy, &self.behaviours, name)
     }
 
-    /// Checks whether the kernel has a tunable and accepts a value. [`set`](Self::set) clamps other
-    /// values.
+    /// Checks whether the kernel has a tunable and accepts a value. [`set`](Self::set) clamps other values.
     ///
     /// # Errors
     ///

@@ -89,8 +89,8 @@ pub(super) const CFS: &[Feature] = CFS_6_1;
 
 const EEVDF_6_6: &[Feature] = &[Feature::PlaceLag, Feature::PlaceDeadlineInitial, Feature::RunToParity];
 
-/// On in the source of 6.18.15, 6.19.14 and 7.0.13. The recorded stable releases of 6.1 and 6.12,
-/// and 7.1, leave it to PREEMPT_RT.
+/// On in the source of 6.18.15, 6.19.14 and 7.0.13. The recorded stable releases of 6.1 and 6.12, and 7.1, leave it to
+/// PREEMPT_RT.
 const EEVDF_6_18: &[Feature] = &[Feature::RtPushIpi];
 
 const FROM_7_1: &[Feature] = &[Feature::Hrtick, Feature::HrtickDl, Feature::NiRate];

@@ -80,8 +80,8 @@ fn features_are_those_the_recorded_kernels_print() {
                NO_LATENCY_WARN NI_RANDOM ALT_PERIOD BASE_SLICE";
     // From `features.h`; the recorded 6.18.15 was not readable.
     let late = eevdf.replace("NO_DOUBLE_TICK ", "").replace("NO_RT_PUSH_IPI", "RT_PUSH_IPI");
-    // From `kernel/sched_features.h` and `sched/features.h` with CONFIG_NUMA_BALANCING; 2.6.23 has
-    // bits of `sched_features`.
+    // From `kernel/sched_features.h` and `sched/features.h` with CONFIG_NUMA_BALANCING; 2.6.23 has bits of
+    // `sched_features`.
     let first = "FAIR_SLEEPERS SLEEPER_AVG SLEEPER_LOAD_AVG PRECISE_CPU_LOAD START_DEBIT NO_SKIP_INITIAL";
     let common = "GENTLE_FAIR_SLEEPERS START_DEBIT NO_NEXT_BUDDY LAST_BUDDY CACHE_HOT_BUDDY WAKEUP_PREEMPTION NO_HRTICK \
                   NO_DOUBLE_TICK LB_BIAS TTWU_QUEUE NO_FORCE_SD_OVERLAP RT_RUNTIME_SHARE NO_LB_MIN NO_NUMA";
@@ -126,8 +126,7 @@ fn slices_of_rr_are_ticks() {
         let knobs = kernel.tunables(1, hz);
         knobs.rr_timeslice_ns / knobs.tick_ns
     };
-    // As msecs_to_jiffies: 1 ms is a tick of any length, 7 ms are two of 4 ms, 10 ms are three of
-    // 3.33 ms.
+    // As msecs_to_jiffies: 1 ms is a tick of any length, 7 ms are two of 4 ms, 10 ms are three of 3.33 ms.
     assert_eq!([slice(1, 250), slice(7, 250), slice(8, 250), slice(9, 250)], [1, 2, 2, 3]);
     assert_eq!(
         [slice(10, 300), slice(10, 1000), slice(0, 250), slice(u64::MAX, 250)],

@@ -43,19 +43,17 @@ impl Kernel {
         self::version(self.name).is_some_and(|own| own >= version)
     }
 
-    /// Applies known differences of a release (`uname -r`) to its kernel. Both are of 6.18.44 to
-    /// 6.18.15, and were observed and confirmed in the running kernel's instructions:
+    /// Applies known differences of a release (`uname -r`) to its kernel. Both are of 6.18.44 to 6.18.15, and were
+    /// observed and confirmed in the running kernel's instructions:
     ///
-    /// - Preemption ([`Behaviour::ForkWaits`] and others that came with 6.19). The release between
-    ///   6.18.15 and 6.18.44 that changed it is not known.
-    /// - [`Behaviour::VcpuPack`], the patch of a cloud (`sched_vcpu_pack=15` on its command line),
-    ///   applied only to releases with the name of its builds (`-fc-`). A task that may run on
-    ///   several CPUs ignores idle ones while a used CPU has *room*: at most one runnable fair
-    ///   task, and, with the task, a utilisation below seven tenths of the capacity. With room, a
-    ///   forked task stays on its parent's CPU, and a task that execs on its own (bit 8). A task
-    ///   that an interrupt wakes on an idle CPU stays there (1). Other wakeups choose the CPU of a
-    ///   waker about to sleep (2). Else they choose, if used and with room, the previous CPU, the
-    ///   waker's, or the first (4).
+    /// - Preemption ([`Behaviour::ForkWaits`] and others that came with 6.19). The release between 6.18.15 and 6.18.44
+    ///   that changed it is not known.
+    /// - [`Behaviour::VcpuPack`], the patch of a cloud (`sched_vcpu_pack=15` on its command line), applied only to
+    ///   releases with the name of its builds (`-fc-`). A task that may run on several CPUs ignores idle ones while a
+    ///   used CPU has *room*: at most one runnable fair task, and, with the task, a utilisation below seven tenths of
+    ///   the capacity. With room, a forked task stays on its parent's CPU, and a task that execs on its own (bit 8). A
+    ///   task that an interrupt wakes on an idle CPU stays there (1). Other wakeups choose the CPU of a waker about to
+    ///   sleep (2). Else they choose, if used and with room, the previous CPU, the waker's, or the first (4).
     ///
     /// ```
     /// use vruntime_sched::kernels::Behaviour;
@@ -96,8 +94,7 @@ const FROM_6_19: &[Behaviour] = &[
 /// Behaviours that late releases of 6.18 lack.
 const UP_TO_6_18: &[Behaviour] = &[Behaviour::CountsForbidden, Behaviour::ServerForgets, Behaviour::ServerStays];
 
-/// Returns the name of a release's kernel (`uname -r`), which may not be supported: `6.12` of
-/// `6.12.117`.
+/// Returns the name of a release's kernel (`uname -r`), which may not be supported: `6.12` of `6.12.117`.
 ///
 /// ```
 /// use vruntime_sched::kernels::series;

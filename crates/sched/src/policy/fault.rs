@@ -6,8 +6,7 @@ use super::Dequeue;
 use crate::ids::{CpuId, TaskId};
 
 /// A promise that a [`Policy`](super::Policy) broke. The core continues and reports it
-/// ([`Host::policy_fault`](crate::Host::policy_fault)); the simulated machine ends the run with an
-/// error.
+/// ([`Host::policy_fault`](crate::Host::policy_fault)); the simulated machine ends the run with an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// `pick` returned None, though tasks are queued: the CPU would idle for ever.

@@ -48,8 +48,7 @@ pub(super) enum SetCpus {
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Sets a task's nice value (clamped to -20..=19) and keeps its requested slice
-    /// (`setpriority`).
+    /// Sets a task's nice value (clamped to -20..=19) and keeps its requested slice (`setpriority`).
     pub fn set_nice(&mut self, task: TaskId, nice: i8) {
         let nice = nice.clamp(-20, 19);
         let unchanged = rq_of!(self, task).filter(|(rq, index)| rq.tasks[*index].nice == nice).map(|(rq, _)| rq.cpu);
@@ -64,15 +63,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Sets a task's policy and its parameters (`sched_setattr`). Values out of range are clamped,
-    /// except those of SCHED_DEADLINE. SCHED_OTHER and SCHED_BATCH set or remove the requested
-    /// slice; other policies keep it for later. Does nothing to a task that has ended.
+    /// Sets a task's policy and its parameters (`sched_setattr`). Values out of range are clamped, except those of
+    /// SCHED_DEADLINE. SCHED_OTHER and SCHED_BATCH set or remove the requested slice; other policies keep it for later.
+    /// Does nothing to a task that has ended.
     ///
     /// # Errors
     ///
-    /// Nothing changes, if: under SCHED_DEADLINE, the kernel refuses the parameters, bandwidth is
-    /// lacking, or affinity excludes a CPU; under SCHED_FIFO and SCHED_RR, the group may have no
-    /// real-time tasks.
+    /// Nothing changes, if: under SCHED_DEADLINE, the kernel refuses the parameters, bandwidth is lacking, or affinity
+    /// excludes a CPU; under SCHED_FIFO and SCHED_RR, the group may have no real-time tasks.
     pub fn set_scheduler(&mut self, task: TaskId, attr: SchedAttr) -> Result<(), SchedError> {
         let wanted = if attr.policy == SchedPolicy::Deadline {
             Some(attr.deadline.checked(self.shared.dl.periods).map_err(SchedError::Params)?)
@@ -147,10 +145,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Sets or removes (`None`) the priority that a task inherits from the most urgent waiter for
-    /// one of its locks (`rt_mutex_setprio`). The host knows holders and waiters. A boost below the
-    /// task's own priority has no effect, and nice values are not inherited. Deadlines are compared
-    /// at the time of the call, so a later call may have another result.
+    /// Sets or removes (`None`) the priority that a task inherits from the most urgent waiter for one of its locks
+    /// (`rt_mutex_setprio`). The host knows holders and waiters. A boost below the task's own priority has no effect,
+    /// and nice values are not inherited. Deadlines are compared at the time of the call, so a later call may have
+    /// another result.
     pub fn set_boost(&mut self, task: TaskId, boost: Option<Boost>) {
         let mut prios = (0, 0);
         if boost.is_some() {
@@ -174,8 +172,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Sets a task's utilisation clamps, each 0..=1024 (`sched_util_min`, `sched_util_max` of
-    /// `sched_setattr`). `None` keeps a clamp.
+    /// Sets a task's utilisation clamps, each 0..=1024 (`sched_util_min`, `sched_util_max` of `sched_setattr`). `None`
+    /// keeps a clamp.
     ///
     /// # Errors
     ///
@@ -188,8 +186,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         set
     }
 
-    /// Sets a group's `cpu.uclamp.min` and `cpu.uclamp.max`, each 0..=1024. The upper bound limits
-    /// the lower.
+    /// Sets a group's `cpu.uclamp.min` and `cpu.uclamp.max`, each 0..=1024. The upper bound limits the lower.
     ///
     /// # Errors
     ///
@@ -216,8 +213,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     ///
     /// # Errors
     ///
-    /// Nothing changes, if the group has no CPUs for the task or may not have a real-time task, or
-    /// a deadline task would have no room in its new root domain.
+    /// Nothing changes, if the group has no CPUs for the task or may not have a real-time task, or a deadline task
+    /// would have no room in its new root domain.
     pub fn move_group(&mut self, task: TaskId, group: GroupId) -> Result<(), SchedError> {
         if self.shared.config.rt_group_sched
             && let Some((rq, index)) = rq_of!(self, task)
@@ -248,8 +245,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Changes a task; an ordinary task is off its queue meanwhile. Returns its CPU, or None if it
-    /// has ended.
+    /// Changes a task; an ordinary task is off its queue meanwhile. Returns its CPU, or None if it has ended.
     fn change(&mut self, task: TaskId, what: Change, with: impl FnOnce(&mut Rq<P>, &Shared<P>, u32)) -> Option<CpuId> {
         self.change_if(task, what, |_, _, _| Ok(()), with).unwrap_or(None)
     }
@@ -305,14 +301,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(Some(cpu))
     }
 
-    /// Sets the affinity of a task (`sched_setaffinity`), within the CPUs of its group. A task on
-    /// another CPU moves: at once if it waits, through the stopper if it runs, at its next wakeup
-    /// if it sleeps. 5.7+: the calling CPU `on` distributes such tasks over different CPUs.
+    /// Sets the affinity of a task (`sched_setaffinity`), within the CPUs of its group. A task on another CPU moves: at
+    /// once if it waits, through the stopper if it runs, at its next wakeup if it sleeps. 5.7+: the calling CPU `on`
+    /// distributes such tasks over different CPUs.
     ///
     /// # Errors
     ///
-    /// Nothing changes, if none of the CPUs is online or in the group, or a deadline task would
-    /// lack CPUs of the root domain.
+    /// Nothing changes, if none of the CPUs is online or in the group, or a deadline task would lack CPUs of the root
+    /// domain.
     pub fn set_affinity(&mut self, task: TaskId, affinity: Affinity, on: CpuId) -> Result<(), SchedError> {
         if is_lost(self.shared, &affinity) {
             return Err(SchedError::Offline);
@@ -353,8 +349,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let told = affinity.clone();
         rq.update_clock(self.now);
         let was = Was::of(&rq, index);
-        // 4.3+: an ordinary task leaves its queue for a moment. A running task thus gets a new
-        // slice and, in 6.6, a queued one a new deadline.
+        // 4.3+: an ordinary task leaves its queue for a moment. A running task thus gets a new slice and, in 6.6, a
+        // queued one a new deadline.
         let all = shared.nr_cpus();
         let is_everywhere = |affinity: &Affinity| affinity.as_ref().is_none_or(|mask| mask.count() >= all);
         let requeues = was.kind == ClassKind::Fair
@@ -394,8 +390,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Moves every queued task that may no longer run on `cpu`, because of its affinity or because
-    /// the CPU is offline.
+    /// Moves every queued task that may no longer run on `cpu`, because of its affinity or because the CPU is offline.
     pub(super) fn push_forbidden(&mut self, cpu: CpuId) {
         loop {
             let mut rq = self.rqs.rq(cpu);
@@ -473,8 +468,8 @@ fn admit<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32, attrs: DlAttrs) 
     spans_domain(shared, root, &this.affinity)?;
     let kept = this.dl.as_ref().or(this.dl_kept.as_ref());
     let (old, from) = kept.map_or((0, root), |se| (se.bw, se.root));
-    // A task that has left the class gives back its old bandwidth, but only if there was room for
-    // both (`sched_dl_overflow`).
+    // A task that has left the class gives back its old bandwidth, but only if there was room for both
+    // (`sched_dl_overflow`).
     let exchanges = from == root && this.policy == SchedPolicy::Deadline;
     let has = if exchanges { old } else { 0 };
     shared.dl.domain(root).admit(has, attrs).map_err(|error| SchedError::Admission(Box::new(error)))?;

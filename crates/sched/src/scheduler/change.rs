@@ -1,5 +1,4 @@
-//! Changes of a task's attributes: the task leaves its class, changes, returns to a class, and may
-//! cause a reschedule.
+//! Changes of a task's attributes: the task leaves its class, changes, returns to a class, and may cause a reschedule.
 
 use super::{activate, check_preempt};
 use crate::class::{self, ClassKind, deadline, rt};
@@ -46,8 +45,8 @@ impl Was {
     }
 }
 
-/// Dequeues an ordinary task for a change, and then puts it if it runs. Only dequeuing updates the
-/// sums of its groups, so it is first.
+/// Dequeues an ordinary task for a change, and then puts it if it runs. Only dequeuing updates the sums of its groups,
+/// so it is first.
 pub(super) fn save<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     if rq.tasks[index].on_rq {
         P::dequeue(rq, shared, index, Dequeue::Save);
@@ -59,9 +58,9 @@ pub(super) fn save<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     }
 }
 
-/// Restores the task. If its group is throttled as its only task returns, the task is preempted at
-/// once, as in `set_curr_task_fair` up to 5.3. Later kernels let it run until another reschedule, a
-/// fault that is not repeated here.
+/// Restores the task. If its group is throttled as its only task returns, the task is preempted at once, as in
+/// `set_curr_task_fair` up to 5.3. Later kernels let it run until another reschedule, a fault that is not repeated
+/// here.
 pub(super) fn restore<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, was: Was) {
     if was.queued {
         P::enqueue(rq, shared, index, Enqueue::Restore);
@@ -175,16 +174,16 @@ pub(super) fn change_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
     }
 }
 
-/// Requests a reschedule after a change of a queued task, if needed. A running task with another
-/// group or class is rescheduled; otherwise priorities decide. Up to 5.5, a change of group has no
-/// further effect, and a better nice value reschedules the running task.
+/// Requests a reschedule after a change of a queued task, if needed. A running task with another group or class is
+/// rescheduled; otherwise priorities decide. Up to 5.5, a change of group has no further effect, and a better nice
+/// value reschedules the running task.
 pub(super) fn changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, what: Change, was: Was) {
     let this = &rq.tasks[index];
     let (new, prio, running) = (this.kind, this.prio(), rq.curr == Some(index));
     let looks = shared.config.has(Behaviour::PrioChangeLooks);
     match what {
-        // A task that is no longer throttled would wait on an idle CPU for the next event. No
-        // kernel checks this; we do.
+        // A task that is no longer throttled would wait on an idle CPU for the next event. No kernel checks this; we
+        // do.
         Change::Group if rq.running == Running::Idle => rq.resched(),
         Change::Group if running && shared.config.has(Behaviour::GroupMoveReschedules) => rq.resched(),
         Change::Group => {}

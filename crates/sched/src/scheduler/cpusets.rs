@@ -1,10 +1,8 @@
-//! Writes to the cpuset files of groups and their effects (`update_cpumasks_hier`,
-//! `rebuild_sched_domains_locked`).
+//! Writes to the cpuset files of groups and their effects (`update_cpumasks_hier`, `rebuild_sched_domains_locked`).
 //!
-//! Waiting tasks move at once, the running one through the stopper, and a sleeping one when it
-//! wakes. The bandwidth of deadline tasks moves to their new root domain
-//! (`dl_rebuild_rd_accounting`), even beyond its limit. As in the kernel, only shrinking
-//! partitions, tasks that change groups, and CPUs that go offline are checked.
+//! Waiting tasks move at once, the running one through the stopper, and a sleeping one when it wakes. The bandwidth of
+//! deadline tasks moves to their new root domain (`dl_rebuild_rd_accounting`), even beyond its limit. As in the kernel,
+//! only shrinking partitions, tasks that change groups, and CPUs that go offline are checked.
 
 use alloc::boxed::Box;
 
@@ -21,16 +19,15 @@ use crate::rq::Rqs;
 use crate::shared::{CpusetChange, Place};
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Writes a group's `cpuset.cpus`; `None` empties it, so that the group has its parent's CPUs.
-    /// Partitions may become valid or invalid ([`Shared::cpuset`](crate::Shared::cpuset)), and root
-    /// domains change.
+    /// Writes a group's `cpuset.cpus`; `None` empties it, so that the group has its parent's CPUs. Partitions may
+    /// become valid or invalid ([`Shared::cpuset`](crate::Shared::cpuset)), and root domains change.
     ///
     /// A host makes one change of cpusets or online CPUs at a time.
     ///
     /// # Errors
     ///
-    /// Nothing changes for the root group, for an unknown CPU, for an empty set if there are tasks,
-    /// or if a valid `root` partition would lack bandwidth for its deadline tasks.
+    /// Nothing changes for the root group, for an unknown CPU, for an empty set if there are tasks, or if a valid
+    /// `root` partition would lack bandwidth for its deadline tasks.
     pub fn set_group_cpus(&mut self, group: GroupId, cpus: Option<&CpuMask>) -> Result<(), CpusetError> {
         let shared = self.shared;
         let nr_cpus = shared.nr_cpus();
@@ -61,8 +58,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Writes a group's `cpuset.cpus.partition`. [`Shared::cpuset`](crate::Shared::cpuset) says why
-    /// a partition is not valid.
+    /// Writes a group's `cpuset.cpus.partition`. [`Shared::cpuset`](crate::Shared::cpuset) says why a partition is not
+    /// valid.
     ///
     /// # Errors
     ///
@@ -76,9 +73,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Writes to the files of several groups: first every `cpuset.cpus` (an empty set empties it),
-    /// then every `cpuset.cpus.partition`, parents before children. Without tasks and partitions,
-    /// the result equals that of single writes, but root domains are built once.
+    /// Writes to the files of several groups: first every `cpuset.cpus` (an empty set empties it), then every
+    /// `cpuset.cpus.partition`, parents before children. Without tasks and partitions, the result equals that of single
+    /// writes, but root domains are built once.
     ///
     /// # Errors
     ///
@@ -170,8 +167,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Whether a task may move to a group (`cpuset_can_attach`). The bandwidth of a deadline task
-    /// moves to its new root domain.
+    /// Whether a task may move to a group (`cpuset_can_attach`). The bandwidth of a deadline task moves to its new root
+    /// domain.
     pub(super) fn may_attach(&mut self, task: TaskId, group: GroupId) -> Result<(), SchedError> {
         let shared = self.shared;
         let Some((mut rq, index)) = rq_of!(self, task) else { return Ok(()) };

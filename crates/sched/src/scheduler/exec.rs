@@ -12,9 +12,9 @@ use crate::rq::Rqs;
 use crate::task::TaskState;
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// The running task of `cpu` execs (`sched_exec`), and moves if another CPU is idler. Then this
-    /// returns true, the host calls [`Self::schedule`] with
-    /// [`PrevState::Preempted`](crate::event::PrevState) at once, and the stopper moves the task.
+    /// The running task of `cpu` execs (`sched_exec`), and moves if another CPU is idler. Then this returns true, the
+    /// host calls [`Self::schedule`] with [`PrevState::Preempted`](crate::event::PrevState) at once, and the stopper
+    /// moves the task.
     ///
     /// If the stopper already has a push, the task stays.
     #[must_use]

@@ -1,9 +1,8 @@
-//! CPUs that go offline and online (`sched_cpu_deactivate`, `sched_cpu_activate`), and the new CPUs
-//! of their tasks.
+//! CPUs that go offline and online (`sched_cpu_deactivate`, `sched_cpu_activate`), and the new CPUs of their tasks.
 //!
-//! From [`Scheduler::cpu_down`] on, no task is placed on the CPU: it is in no scheduling domain,
-//! publishes that it is not idle, and tasks on their way choose again. Waiting tasks move at once,
-//! the running one through the stopper, sleeping ones when they wake.
+//! From [`Scheduler::cpu_down`] on, no task is placed on the CPU: it is in no scheduling domain, publishes that it is
+//! not idle, and tasks on their way choose again. Waiting tasks move at once, the running one through the stopper,
+//! sleeping ones when they wake.
 
 use core::fmt;
 
@@ -88,8 +87,7 @@ pub(super) fn is_lost<P: Policy>(shared: &Shared<P>, affinity: &Affinity) -> boo
     !shared.all_online() && affinity.as_ref().is_some_and(|mask| !mask.iter().any(|cpu| may_run(shared, affinity, cpu)))
 }
 
-/// `chosen` if the affinity allows it, else `prev`, else a CPU of the node of `prev`, else the
-/// first allowed.
+/// `chosen` if the affinity allows it, else `prev`, else a CPU of the node of `prev`, else the first allowed.
 pub(super) fn allowed_cpu<P: Policy>(shared: &Shared<P>, affinity: &Affinity, chosen: CpuId, prev: CpuId) -> CpuId {
     match affinity {
         _ if !shared.all_online() => fallback(shared, affinity, chosen, prev),
@@ -100,9 +98,8 @@ pub(super) fn allowed_cpu<P: Policy>(shared: &Shared<P>, affinity: &Affinity, ch
     }
 }
 
-/// Returns the new CPU of a task after a change of affinity by code on `on`: the next allowed one
-/// after the last choice, so that tasks spread. Before 5.7: the first (`dest_cpu` of
-/// `__set_cpus_allowed_ptr`).
+/// Returns the new CPU of a task after a change of affinity by code on `on`: the next allowed one after the last
+/// choice, so that tasks spread. Before 5.7: the first (`dest_cpu` of `__set_cpus_allowed_ptr`).
 pub(super) fn choose_dest<P: Policy>(shared: &Shared<P>, affinity: &Affinity, on: CpuId) -> u32 {
     let mut all = (0..shared.nr_cpus() as u32).map(CpuId).filter(|&cpu| may_run(shared, affinity, cpu));
     let spreads = shared.config.has(Behaviour::AffinitySpreads);
@@ -110,8 +107,7 @@ pub(super) fn choose_dest<P: Policy>(shared: &Shared<P>, affinity: &Affinity, on
     dest.map_or(NIL, |cpu| cpu.0)
 }
 
-/// Returns the new CPU of a task that must leave `cpu`: that of [`choose_dest`], unless the CPU
-/// goes offline.
+/// Returns the new CPU of a task that must leave `cpu`: that of [`choose_dest`], unless the CPU goes offline.
 pub(super) fn dest_cpu<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) -> CpuId {
     let leaves = task.dest != NIL && shared.is_online(cpu) && !task.allowed(cpu);
     let chosen = if leaves { CpuId(task.dest) } else { cpu };
@@ -138,20 +134,18 @@ fn fallback<P: Policy>(shared: &Shared<P>, affinity: &Affinity, chosen: CpuId, p
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Takes a CPU offline. Waiting tasks have moved when this returns. If a task runs there, the
-    /// CPU reschedules and its stopper moves the task. The CPU must not be used after
-    /// [`Self::schedule`] returns that it is idle. It is in no scheduling domain, and other CPUs'
-    /// domains are rebuilt without it.
+    /// Takes a CPU offline. Waiting tasks have moved when this returns. If a task runs there, the CPU reschedules and
+    /// its stopper moves the task. The CPU must not be used after [`Self::schedule`] returns that it is idle. It is in
+    /// no scheduling domain, and other CPUs' domains are rebuilt without it.
     ///
-    /// As in Linux, a task without another online CPU may run on all from now on, which
-    /// [`Event::AffinityLost`] reports.
+    /// As in Linux, a task without another online CPU may run on all from now on, which [`Event::AffinityLost`]
+    /// reports.
     ///
     /// A host changes one CPU at a time.
     ///
     /// # Errors
     ///
-    /// If there is no such CPU, it is offline already or the last, or the others lack the bandwidth
-    /// for deadline tasks.
+    /// If there is no such CPU, it is offline already or the last, or the others lack the bandwidth for deadline tasks.
     pub fn cpu_down(&mut self, cpu: CpuId) -> Result<(), HotplugError> {
         let shared = self.shared;
         let nr_cpus = shared.nr_cpus();
@@ -193,8 +187,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Takes a CPU online. It is idle and rescheduled, as in Linux after its hotplug thread has
-    /// finished, and balances at once. A host changes one CPU at a time.
+    /// Takes a CPU online. It is idle and rescheduled, as in Linux after its hotplug thread has finished, and balances
+    /// at once. A host changes one CPU at a time.
     ///
     /// # Errors
     ///
@@ -228,8 +222,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 }
 
-/// If a task can run nowhere, lets it run on all CPUs, or on all of its group, and reports it on
-/// `cpu`. Returns whether it did.
+/// If a task can run nowhere, lets it run on all CPUs, or on all of its group, and reports it on `cpu`. Returns whether
+/// it did.
 pub(super) fn widen<P: Policy, H: Host>(
     shared: &Shared<P>,
     host: &mut H,
@@ -246,9 +240,8 @@ pub(super) fn widen<P: Policy, H: Host>(
     lost
 }
 
-/// Whether a task stays on its CPU because all CPUs that it could move to went offline. Linux
-/// leaves it there with an empty mask (`migration_cpu_stop`) until its next wakeup; here its mask
-/// is widened at once.
+/// Whether a task stays on its CPU because all CPUs that it could move to went offline. Linux leaves it there with an
+/// empty mask (`migration_cpu_stop`) until its next wakeup; here its mask is widened at once.
 pub(super) fn lets_stay<P: Policy, H: Host>(
     rq: &mut Rq<P>,
     shared: &Shared<P>,

@@ -1,5 +1,5 @@
-//! The verbs of the scheduler: wake (`wake`), schedule (`switch`), exec (`exec`), changes of
-//! attributes (`attrs`, `change`). This file has fork, tick, timers and the common parts.
+//! The verbs of the scheduler: wake (`wake`), schedule (`switch`), exec (`exec`), changes of attributes (`attrs`,
+//! `change`). This file has fork, tick, timers and the common parts.
 
 mod attrs;
 mod change;
@@ -39,9 +39,9 @@ use crate::weight;
 
 /// The scheduler, borrowed for one call.
 ///
-/// Every verb locks the run queues that it needs, and unlocks all. Several threads may each have a
-/// scheduler over the same run queues and [`Shared`] (`tests/threads.rs`). The obligations of a
-/// host are at [`Rqs`], [`Host`], [`Self::wake`] and [`Self::schedule`].
+/// Every verb locks the run queues that it needs, and unlocks all. Several threads may each have a scheduler over the
+/// same run queues and [`Shared`] (`tests/threads.rs`). The obligations of a host are at [`Rqs`], [`Host`],
+/// [`Self::wake`] and [`Self::schedule`].
 #[derive(Debug)]
 pub struct Scheduler<'a, P: Policy, R: Rqs<P>, H: Host> {
     /// The run queues.
@@ -74,10 +74,9 @@ enum Again {
     Joined,
 }
 
-/// 6.12+: arms the timer when a task is switched in (`set_next_task_fair`), or another one is
-/// enqueued. So a task picked again at the end of its slice runs until a tick or wakeup. 7.1+: an
-/// enqueue does not change an armed timer (`hrtick_update`), and the timer of an earlier task stays
-/// armed beside a lone task, until the CPU idles.
+/// 6.12+: arms the timer when a task is switched in (`set_next_task_fair`), or another one is enqueued. So a task
+/// picked again at the end of its slice runs until a tick or wakeup. 7.1+: an enqueue does not change an armed timer
+/// (`hrtick_update`), and the timer of an earlier task stays armed beside a lone task, until the CPU idles.
 #[inline(never)]
 fn arm_hrtick<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H, again: Again) {
     let features = shared.config.features;
@@ -170,8 +169,7 @@ fn take_away<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut 
     moving
 }
 
-/// As [`take_away`], without updating the running task first. Delayed tasks move, too, and leave at
-/// the next pick.
+/// As [`take_away`], without updating the running task first. Delayed tasks move, too, and leave at the next pick.
 pub(crate) fn detach_task<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) -> Task<P> {
     deactivate(rq, shared, index, Dequeue::Move);
     take_off(rq, shared, index)
@@ -217,8 +215,8 @@ fn push_running<P: Policy>(rq: &mut Rq<P>) {
     rq.resched();
 }
 
-/// Locks the run queue of a task, and returns it with the task's index; None if the task has ended.
-/// Repeats if the task moves first. (A macro, since a function cannot return a guard from a loop.)
+/// Locks the run queue of a task, and returns it with the task's index; None if the task has ended. Repeats if the task
+/// moves first. (A macro, since a function cannot return a guard from a loop.)
 macro_rules! rq_of {
     ($scheduler:ident, $task:expr) => {
         loop {
@@ -248,8 +246,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Creates the autogroup of a session, with the weight of a task of `nice`, -20..=19. Its
-    /// real-time tasks count as the root's.
+    /// Creates the autogroup of a session, with the weight of a task of `nice`, -20..=19. Its real-time tasks count as
+    /// the root's.
     pub fn new_autogroup(&mut self, nice: i8) -> GroupId {
         let group = self.shared.new_group(GroupId::ROOT, weight::of_nice(nice), false);
         self.shared.group(group).rt.redirect();
@@ -268,21 +266,21 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.set_group_shares(group, weight::of_cgroup(weight))
     }
 
-    /// Guarantees a group directly below the root `percent` of the machine (2.6.15-cpurc). The
-    /// root's own tasks have the rest.
+    /// Guarantees a group directly below the root `percent` of the machine (2.6.15-cpurc). The root's own tasks have
+    /// the rest.
     ///
     /// # Errors
     ///
-    /// If the kernel has no CPU resource controller, the group is not directly below the root, or
-    /// all guarantees exceed 100 %.
+    /// If the kernel has no CPU resource controller, the group is not directly below the root, or all guarantees exceed
+    /// 100 %.
     pub fn set_group_guarantee(&mut self, group: GroupId, percent: u32) -> Result<(), GuaranteeError> {
         let shared = self.shared;
         let groups = shared.group_ids().map(|id| shared.group(id));
         set_guarantee(groups, shared.group(group), percent)
     }
 
-    /// Makes a group idle, or an ordinary one of weight 100 again, as writing `cpu.idle` does. Does
-    /// nothing, not even to the weight, if the group is already in that state.
+    /// Makes a group idle, or an ordinary one of weight 100 again, as writing `cpu.idle` does. Does nothing, not even
+    /// to the weight, if the group is already in that state.
     ///
     /// # Errors
     ///
@@ -298,8 +296,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.set_group_shares(group, if idle { weight::IDLE_WEIGHT << weight::SHIFT } else { weight::of_cgroup(100) })
     }
 
-    /// Sets the nice value of a session's autogroup, -20..=19, as writing `/proc/PID/autogroup`
-    /// does. The autogroup then has the weight of a task of that nice value.
+    /// Sets the nice value of a session's autogroup, -20..=19, as writing `/proc/PID/autogroup` does. The autogroup
+    /// then has the weight of a task of that nice value.
     ///
     /// # Errors
     ///
@@ -323,14 +321,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Creates a task on the run queue of the forking CPU or, if that is outside the root domain of
-    /// its group, on a CPU inside. It does not run before [`Self::wake_new`].
+    /// Creates a task on the run queue of the forking CPU or, if that is outside the root domain of its group, on a CPU
+    /// inside. It does not run before [`Self::wake_new`].
     pub fn new_task(&mut self, attrs: &TaskAttrs, on: CpuId) -> TaskId {
         self.make_task(attrs, on, false)
     }
 
-    /// Creates a thread of the kernel that is bound to the CPU of its affinity. Cpusets do not
-    /// affect it.
+    /// Creates a thread of the kernel that is bound to the CPU of its affinity. Cpusets do not affect it.
     pub fn new_kthread(&mut self, attrs: &TaskAttrs, on: CpuId) -> TaskId {
         self.make_task(attrs, on, true)
     }
@@ -399,8 +396,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         id
     }
 
-    /// The scheduler's tick on `cpu`. Returns true if it raises the balancing softirq. Then call
-    /// [`Self::balance`] when the interrupt returns, before [`Self::schedule`].
+    /// The scheduler's tick on `cpu`. Returns true if it raises the balancing softirq. Then call [`Self::balance`] when
+    /// the interrupt returns, before [`Self::schedule`].
     #[must_use]
     pub fn tick(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;
@@ -427,8 +424,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         due
     }
 
-    /// A timer of [`Host::arm`] expired on `on`: its own CPU ([`Timer::cpu`]), or the one that
-    /// armed it.
+    /// A timer of [`Host::arm`] expired on `on`: its own CPU ([`Timer::cpu`]), or the one that armed it.
     pub fn timer(&mut self, timer: Timer, on: CpuId) {
         debug_assert!(timer.cpu().is_none_or(|cpu| cpu == on), "{timer:?} fires on CPU {on}");
         match timer {
@@ -505,8 +501,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         balancing.nohz_idle(cpu);
     }
 
-    /// Notes that an idle CPU entered a state with this exit latency, nanoseconds, or (`None`) left
-    /// it (`idle_set_state`).
+    /// Notes that an idle CPU entered a state with this exit latency, nanoseconds, or (`None`) left it
+    /// (`idle_set_state`).
     pub fn set_idle_state(&mut self, cpu: CpuId, exit_latency_ns: Option<u64>) {
         self.shared.idleness(cpu).set_exit_latency(exit_latency_ns);
     }
@@ -541,9 +537,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         loadavg::tick_restarted(&mut rq, self.shared, self.now);
     }
 
-    /// Returns the number of switches away from tasks of each group and its descendants, by group
-    /// id, including switches to idle. Empty without
-    /// [`group_switches`](crate::config::Config::group_switches).
+    /// Returns the number of switches away from tasks of each group and its descendants, by group id, including
+    /// switches to idle. Empty without [`group_switches`](crate::config::Config::group_switches).
     pub fn group_switches(&mut self) -> Vec<u64> {
         if !self.shared.config.group_switches {
             return Vec::new();
@@ -584,8 +579,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Updates the accounts of `cpu`'s running task, which reads its own CPU clock. The slice may
-    /// end.
+    /// Updates the accounts of `cpu`'s running task, which reads its own CPU clock. The slice may end.
     pub fn update_curr(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);

@@ -26,11 +26,11 @@ pub struct NextTask {
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// `__schedule`: switches `cpu` from the running task, for the reason `prev_state`, to the
-    /// next. Balances before the CPU runs something less urgent or becomes idle.
+    /// `__schedule`: switches `cpu` from the running task, for the reason `prev_state`, to the next. Balances before
+    /// the CPU runs something less urgent or becomes idle.
     ///
-    /// Only the CPU itself calls this. Once the previous task has left the CPU, another CPU may run
-    /// it while this call still balances. So never call this on that task's own stack.
+    /// Only the CPU itself calls this. Once the previous task has left the CPU, another CPU may run it while this call
+    /// still balances. So never call this on that task's own stack.
     #[inline(always)]
     #[allow(clippy::inline_always)] // a host calls it in one place, at every switch
     pub fn schedule(&mut self, cpu: CpuId, prev_state: PrevState) -> NextTask {
@@ -77,12 +77,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
         if !stopper {
             (next, kind) = class::pick(&mut rq, shared, above);
-            // Repeats if the pulled tasks may not run: throttled or delayed. Not if the policy has
-            // a task and does not name it (`Fault::PickedNobody`).
+            // Repeats if the pulled tasks may not run: throttled or delayed. Not if the policy has a task and does not
+            // name it (`Fault::PickedNobody`).
             let mut looks = rq.nr_ordinary() == 0;
             while looks && next.is_none() && may_look_newly_idle(&mut rq, shared, self.now) {
-                // Balancing unlocks the run queue, so `prev` must be off the CPU first: a wakeup
-                // elsewhere may move it. The balancer publishes that.
+                // Balancing unlocks the run queue, so `prev` must be off the CPU first: a wakeup elsewhere may move it.
+                // The balancer publishes that.
                 left |= let_go(&mut rq, shared, self.now);
                 drop(rq);
                 let mut balancing = Balancing { rqs: self.rqs, shared, host: self.host, now: self.now };
@@ -155,9 +155,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         NextTask { prev, next: running, migrated }
     }
 
-    /// Pulls deadline and real-time tasks from overloaded CPUs, in classes from the previous task's
-    /// down until one has a task (`prev_balance`). So after a deadline task or the stopper, no
-    /// real-time task is pulled if a deadline task is next.
+    /// Pulls deadline and real-time tasks from overloaded CPUs, in classes from the previous task's down until one has
+    /// a task (`prev_balance`). So after a deadline task or the stopper, no real-time task is pulled if a deadline task
+    /// is next.
     #[cold]
     fn pull_higher(&mut self, cpu: CpuId, dl: bool, rt: bool, was_rt: bool) {
         if dl {
@@ -168,8 +168,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// The running task yields (`sched_yield`); the host then calls [`Self::schedule`] with
-    /// [`PrevState::Yielded`].
+    /// The running task yields (`sched_yield`); the host then calls [`Self::schedule`] with [`PrevState::Yielded`].
     pub fn yield_task(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);
@@ -221,8 +220,7 @@ fn forget<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     shared.forget(task.id);
 }
 
-/// Whether tasks of other CPUs may precede those here, after a real-time or deadline task or
-/// (`None`) the stopper.
+/// Whether tasks of other CPUs may precede those here, after a real-time or deadline task or (`None`) the stopper.
 #[cold]
 fn needs_pull<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, prev: Option<u32>) -> bool {
     /// The stopper's, above all.
@@ -237,8 +235,7 @@ fn needs_pull<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, prev: Option<u32>) -> b
     }
 }
 
-/// Puts `prev` before the run queue is unlocked and the next task is known. Returns whether there
-/// was one.
+/// Puts `prev` before the run queue is unlocked and the next task is known. Returns whether there was one.
 #[inline(never)]
 fn let_go<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> bool {
     let prev = rq.curr;

@@ -19,8 +19,7 @@ use crate::uclamp;
 pub enum Waker {
     /// The task running on that CPU.
     Task,
-    /// The task running on that CPU, which is about to sleep, so that the woken one may use the CPU
-    /// (`WF_SYNC`).
+    /// The task running on that CPU, which is about to sleep, so that the woken one may use the CPU (`WF_SYNC`).
     TaskSync,
     /// An interrupt handler; the interrupted task is not involved.
     Irq,
@@ -43,8 +42,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.wake_from(task, on, Wake::fork(), TaskState::New, None);
     }
 
-    /// Wakes a new task on its CPU, as one that was runnable before the host began. Only its
-    /// affinity can change the CPU.
+    /// Wakes a new task on its CPU, as one that was runnable before the host began. Only its affinity can change the
+    /// CPU.
     pub fn wake_new_in_place(&mut self, task: TaskId) {
         if let Place::On(cpu, _) = self.shared.place(task) {
             self.wake_from(task, cpu, Wake::fork(), TaskState::New, Some(cpu));
@@ -61,16 +60,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Wakes a task from code on `on`. Returns false, and forgets the wakeup, if the task does not
-    /// sleep or has ended.
+    /// Wakes a task from code on `on`. Returns false, and forgets the wakeup, if the task does not sleep or has ended.
     ///
-    /// A task sleeps only after [`Self::schedule`] has taken it off its CPU. A host with concurrent
-    /// wakers therefore leaves a token with the task before this call. After `schedule(..,
-    /// PrevState::Sleeping)` it checks for a token, and if there is one, wakes the task.
+    /// A task sleeps only after [`Self::schedule`] has taken it off its CPU. A host with concurrent wakers therefore
+    /// leaves a token with the task before this call. After `schedule(.., PrevState::Sleeping)` it checks for a token,
+    /// and if there is one, wakes the task.
     ///
-    /// A task that changes CPUs is on no run queue for a moment, since the two are locked one after
-    /// the other. Threads that search for it wait meanwhile, so the calling thread must not be
-    /// stopped for long.
+    /// A task that changes CPUs is on no run queue for a moment, since the two are locked one after the other. Threads
+    /// that search for it wait meanwhile, so the calling thread must not be stopped for long.
     pub fn wake(&mut self, task: TaskId, on: CpuId, waker: Waker) -> bool {
         let mut wake = Wake::by(waker);
         let mut rq = self.rqs.rq(on);
@@ -84,8 +81,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.wake_from(task, on, wake, TaskState::Sleeping, None)
     }
 
-    /// Wakes a task in the state `from`, or returns false. Its class chooses a CPU unless `place`
-    /// is given.
+    /// Wakes a task in the state `from`, or returns false. Its class chooses a CPU unless `place` is given.
     fn wake_from(&mut self, task: TaskId, on: CpuId, wake: Wake, from: TaskState, place: Option<CpuId>) -> bool {
         let Some((mut rq, index)) = rq_of!(self, task) else { return false };
         let prev = rq.cpu;
@@ -156,8 +152,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         };
         rq.update_clock(self.now);
         join(&mut rq, self.shared, index, on, why, wake);
-        // 3.2+: wakeups end the measured idle time, but forks and pulls do not. 7.0+: leaving the
-        // idle task ends it, for any reason.
+        // 3.2+: wakeups end the measured idle time, but forks and pulls do not. 7.0+: leaving the idle task ends it,
+        // for any reason.
         let config = &self.shared.config;
         let ends =
             if wake.fork { config.has(Behaviour::IdleEndsAtFork) } else { !config.has(Behaviour::IdleEndsAtSwitch) };
@@ -228,10 +224,9 @@ fn join<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId, wh
     }
 }
 
-/// Keeps the clock after a wakeup from `on` that requests a reschedule, until the switch; the woken
-/// task is charged for that time. Not if the target CPU queues the task itself just before its pick
-/// (`ttwu_queue_cond`), for new tasks, which the parent queues, or for interrupts, which are
-/// charged after the wakeup.
+/// Keeps the clock after a wakeup from `on` that requests a reschedule, until the switch; the woken task is charged for
+/// that time. Not if the target CPU queues the task itself just before its pick (`ttwu_queue_cond`), for new tasks,
+/// which the parent queues, or for interrupts, which are charged after the wakeup.
 #[inline]
 fn keep_clock_of_wakeup<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, on: CpuId, wake: Wake) {
     if wake.fork || !queues_itself(rq, shared, on) {
@@ -239,16 +234,15 @@ fn keep_clock_of_wakeup<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, on: CpuId
     }
 }
 
-/// Whether a CPU itself queues a task woken on `on`: a distant CPU and, 6.0+, one that was idle
-/// (`ttwu_queue_cond`).
+/// Whether a CPU itself queues a task woken on `on`: a distant CPU and, 6.0+, one that was idle (`ttwu_queue_cond`).
 #[inline]
 fn queues_itself<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, on: CpuId) -> bool {
     let idle = || rq.nr_running <= 1 && shared.config.has(Behaviour::QueuesOnIdle);
     rq.cpu != on && (idle() || !shared.domains.share_cache(rq.cpu, on))
 }
 
-/// Returns the recent number of wakee changes of `waker`, including this wakeup. Tasks that wake
-/// many others should spread (`wake_wide`).
+/// Returns the recent number of wakee changes of `waker`, including this wakeup. Tasks that wake many others should
+/// spread (`wake_wide`).
 fn flips_of<P: Policy>(waker: &Task<P>, now: u64, wakee: TaskId) -> u32 {
     let decayed = waker.wakee_flips >> u32::from(halves(waker, now));
     decayed + u32::from(waker.last_wakee != Some(wakee))
@@ -259,8 +253,8 @@ fn halves<P: Policy>(waker: &Task<P>, now: u64) -> bool {
     now > waker.wakee_flip_decay + 1_000_000_000
 }
 
-/// Remembers the wakee of the running task. Called only where a CPU is chosen: not for a delayed
-/// task, or one with one CPU.
+/// Remembers the wakee of the running task. Called only where a CPU is chosen: not for a delayed task, or one with one
+/// CPU.
 fn record_wakee<P: Policy>(rq: &mut Rq<P>, now: u64, wakee: TaskId) {
     let Some(current) = rq.curr else { return };
     let waker = &mut rq.tasks[current];

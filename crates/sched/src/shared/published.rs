@@ -183,8 +183,7 @@ impl Default for Idleness {
     }
 }
 
-/// The cost of a look at one CPU, nanoseconds. The kernel measures it; here the clock stands still
-/// during a search.
+/// The cost of a look at one CPU, nanoseconds. The kernel measures it; here the clock stands still during a search.
 const LOOK_NS: u64 = 20;
 
 impl Idleness {
@@ -206,8 +205,8 @@ impl Idleness {
         self.avg_idle.store(avg_idle, Relaxed);
     }
 
-    /// Returns how many of `span` CPUs a search by this CPU may check: at least four, and as many
-    /// as the average search could in 1/512 of the average idle time (SIS_PROP).
+    /// Returns how many of `span` CPUs a search by this CPU may check: at least four, and as many as the average search
+    /// could in 1/512 of the average idle time (SIS_PROP).
     pub(crate) fn scan_budget(&self, span: u32) -> usize {
         let idle = u64::from(span) * (self.avg_idle.load(Relaxed) / 512);
         let cost = self.avg_scan_cost.load(Relaxed) + 1;

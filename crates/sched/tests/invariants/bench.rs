@@ -242,8 +242,8 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
                     let possible = mask.as_ref().is_none_or(|mask| mask.intersects(&online));
                     let before = self.find(task).affinity.clone();
                     let done = self.with(|s| s.set_affinity(task, mask.clone(), CpuId(0)));
-                    // A deadline task's may be refused for other reasons, as may that of a task
-                    // whose group has none of these CPUs.
+                    // A deadline task's may be refused for other reasons, as may that of a task whose group has none of
+                    // these CPUs.
                     assert_eq!(done == Err(SchedError::Offline), !possible);
                     let after = self.find(task).affinity.clone();
                     match done {

@@ -1,18 +1,15 @@
 //! EEVDF's invariants (ARCHITECTURE.md, always true, 3) on several CPUs with arbitrary changes.
 //!
 //! - The lags on a queue, throttled or not, add up to 0, to rounding.
-//! - A picked task has a lag of at least 0, as has every group above it. (A previous group that has
-//!   used up its limit leaves after the pick, as in the kernel. Then the average changes.)
-//! - A task joins a queue with a bounded lag. Up to 6.18 the bound is the larger of two of its
-//!   slices and a tick. In late 6.18 and 7.0+ it is the longest slice on the queue that it left,
-//!   and a tick.
-//! - Between two changes of a queue of tasks only, a debt does not exceed the task's slice and a
-//!   tick; a higher one does not grow. The running task may end its request first, and owes that
-//!   much more.
+//! - A picked task has a lag of at least 0, as has every group above it. (A previous group that has used up its limit
+//!   leaves after the pick, as in the kernel. Then the average changes.)
+//! - A task joins a queue with a bounded lag. Up to 6.18 the bound is the larger of two of its slices and a tick. In
+//!   late 6.18 and 7.0+ it is the longest slice on the queue that it left, and a tick.
+//! - Between two changes of a queue of tasks only, a debt does not exceed the task's slice and a tick; a higher one
+//!   does not grow. The running task may end its request first, and owes that much more.
 //!
-//! A change (a task joins or leaves; a new weight or slice) moves the average, and may increase
-//! debts. Weights of groups change with every tick, so the last rule does not cover queues with
-//! groups.
+//! A change (a task joins or leaves; a new weight or slice) moves the average, and may increase debts. Weights of
+//! groups change with every tick, so the last rule does not cover queues with groups.
 
 #![allow(dead_code)] // each test binary uses some of it
 
@@ -67,8 +64,7 @@ struct Base {
 /// The lag that a task may have when it joins a queue.
 #[derive(Debug)]
 struct Bounds {
-    /// The default slice with every CPU online, ns: a task may have left its queue before CPUs went
-    /// offline.
+    /// The default slice with every CPU online, ns: a task may have left its queue before CPUs went offline.
     usual_slice_ns: u64,
     tick_ns: u64,
     /// Whether the longest slice of a queue limits lag (late 6.18, 7.0+), and not the task's own.
@@ -79,9 +75,8 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// The highest absolute lag at joining, ns of CPU time. The scheduler limits lag at dequeue,
-    /// when others may join and leave unseen. So the slices of every task that was ever in the
-    /// group or its descendants count.
+    /// The highest absolute lag at joining, ns of CPU time. The scheduler limits lag at dequeue, when others may join
+    /// and leave unseen. So the slices of every task that was ever in the group or its descendants count.
     fn at_joining(&self, standing: &Standing) -> i128 {
         let usual = self.usual_slice_ns.max(standing.slice_ns);
         i128::from(if self.by_longest {
@@ -129,9 +124,9 @@ impl Debts {
         self.bounds.been_in.entry(task).or_default().extend(path.first());
     }
 
-    /// Checks a CPU's debts against those of the last call, with events at one instant between
-    /// them. `anew` starts over, for entities that may have left and returned: throttled groups,
-    /// and tasks with a new affinity, which begin a request.
+    /// Checks a CPU's debts against those of the last call, with events at one instant between them. `anew` starts
+    /// over, for entities that may have left and returned: throttled groups, and tasks with a new affinity, which begin
+    /// a request.
     pub(crate) fn check<P: Policy + 'static>(&mut self, rq: &Rq<P>, anew: bool) {
         let Some(queues) = queues(rq) else { return };
         self.queues.retain(|(cpu, queue), _| *cpu != rq.cpu || queues.contains_key(queue));

@@ -73,8 +73,8 @@ fn random<P: Policy<Tunables = Knobs> + 'static>(cpus: u32, name: &str, parents:
                     bench.obey();
                 }
             }
-            // 6.12 does not scale the rest of a request with the weight of a dequeued task: a
-            // heavier one then owes more than a slice.
+            // 6.12 does not scale the rest of a request with the weight of a dequeued task: a heavier one then owes
+            // more than a slice.
             Step::Nice { task: byte, nice } => {
                 if let Some(task) = task(byte).filter(|_| name != "6.12") {
                     bench.requeues(task);

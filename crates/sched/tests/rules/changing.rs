@@ -1,5 +1,4 @@
-//! What follows when a task's attributes change: reschedules, and the state of a task with a
-//! delayed dequeue.
+//! What follows when a task's attributes change: reschedules, and the state of a task with a delayed dequeue.
 
 use std::sync::Arc;
 
@@ -14,8 +13,7 @@ use vruntime_sched::{CpuMask, Limit, Rq, SchedAttr, SchedPolicy, Scheduler, Task
 
 use crate::bench::{CPU, MS, Machine, Wish};
 
-/// Whether a change of the first of `count` tasks, which runs, or of the second requests a
-/// reschedule.
+/// Whether a change of the first of `count` tasks, which runs, or of the second requests a reschedule.
 fn asks<P: Policy<Tunables = Knobs>>(name: &str, count: usize, whose: usize, what: What) -> bool {
     let mut machine = Machine::<P>::new(name);
     let (tasks, group) = (machine.fork(count), machine.group);
@@ -36,8 +34,8 @@ enum What {
     Group,
 }
 
-/// `prio_changed_fair`: only a running task of lower weight than before is rescheduled, if there is
-/// another. Groups are treated alike.
+/// `prio_changed_fair`: only a running task of lower weight than before is rescheduled, if there is another. Groups are
+/// treated alike.
 #[test]
 fn only_who_is_worth_less_is_rescheduled() {
     let asks = |name, count, whose, what| {
@@ -111,8 +109,8 @@ fn a_change_is_no_way_around_a_limit() {
     }
 }
 
-/// `sched_setscheduler` with unchanged values does not dequeue, and begins no request. 6.12+: it
-/// resets a requested slice, unless the slice is given, too.
+/// `sched_setscheduler` with unchanged values does not dequeue, and begins no request. 6.12+: it resets a requested
+/// slice, unless the slice is given, too.
 #[test]
 fn to_be_given_what_one_has_is_nothing() {
     let unchanged = |name: &str, attr: SchedAttr| {
@@ -132,8 +130,7 @@ fn to_be_given_what_one_has_is_nothing() {
     assert!(!unchanged("6.12", usual) && unchanged("6.12", SchedAttr { slice: Some(3 * MS), ..nice }));
 }
 
-/// A task with a delayed dequeue stays queued in another group, and with another nice value, but
-/// not in another class.
+/// A task with a delayed dequeue stays queued in another group, and with another nice value, but not in another class.
 #[test]
 fn who_is_delayed_stays_queued() {
     for name in ["6.12", "6.18", "7.1"] {
@@ -198,8 +195,7 @@ fn a_real_time_task_is_last_in_another_group() {
     assert_ne!(machine.schedule(PrevState::Preempted), Some(runs));
 }
 
-/// Up to 6.11 (here: 6.6) a task that wakes beside a deadline task looks for another CPU; since
-/// then it is pushed.
+/// Up to 6.11 (here: 6.6) a task that wakes beside a deadline task looks for another CPU; since then it is pushed.
 #[test]
 fn a_real_time_task_wakes_beside_a_deadline_task() {
     for (name, cause) in [("6.1", MigrateCause::Wakeup), ("6.6", MigrateCause::Wakeup), ("6.12", MigrateCause::RtPush)]
@@ -224,8 +220,8 @@ fn wakes_beside<P: Policy<Tunables = Knobs>>(name: &str) -> Vec<MigrateCause> {
     machine.wish.moved.iter().map(|&(_, cause)| cause).collect()
 }
 
-/// `do_set_cpus_allowed`: a task leaves its queue for a moment, and in 6.6 begins a new request.
-/// Unchanged CPUs do nothing.
+/// `do_set_cpus_allowed`: a task leaves its queue for a moment, and in 6.6 begins a new request. Unchanged CPUs do
+/// nothing.
 #[test]
 fn other_cpus_are_another_request() {
     for (name, anew) in [("6.6", true), ("6.12", false)] {
@@ -266,8 +262,7 @@ fn other_cpus_are_another_slice() {
     assert!(changed > left, "{changed} {left}");
 }
 
-/// `tg_set_cfs_bandwidth` charges no task: runtime since the last update counts against the new
-/// limit.
+/// `tg_set_cfs_bandwidth` charges no task: runtime since the last update counts against the new limit.
 #[test]
 fn a_new_limit_is_charged_for_what_ran_before_it() {
     let mut machine = Machine::<Eevdf>::new("6.12");
@@ -305,9 +300,8 @@ fn averages_decay_in_a_higher_class() {
     assert!(before > 40 && (before / 5..before / 3).contains(&after), "{before} {after}");
 }
 
-/// A group runs beside an equally heavy task of the root, and gets a slightly different weight.
-/// Returns the group's lag before and after, of its weight, and whether its further running
-/// requests a reschedule.
+/// A group runs beside an equally heavy task of the root, and gets a slightly different weight. Returns the group's lag
+/// before and after, of its weight, and whether its further running requests a reschedule.
 fn reweighted(name: &str, ran: u64) -> (i128, i128, bool) {
     let mut machine = Machine::<Eevdf>::new(name);
     let group = machine.group;
@@ -327,11 +321,10 @@ fn reweighted(name: &str, ran: u64) -> (i128, i128, bool) {
     (before, after, machine.asks(|s| s.update_curr(CPU)))
 }
 
-/// 6.18's `reweight_entity` enqueues the running entity on a queue that it has not left. If it
-/// weighs as much as all others, it is a quarter further from the average than before (read in
-/// 6.18.15 and in the instructions of a 6.18.44). 7.1 keeps its place relative to the average.
-/// 6.18.15 also writes the lag where the end of the protection is kept; in 6.12 a changed deadline
-/// ends the protection.
+/// 6.18's `reweight_entity` enqueues the running entity on a queue that it has not left. If it weighs as much as all
+/// others, it is a quarter further from the average than before (read in 6.18.15 and in the instructions of a 6.18.44).
+/// 7.1 keeps its place relative to the average. 6.18.15 also writes the lag where the end of the protection is kept; in
+/// 6.12 a changed deadline ends the protection.
 #[test]
 fn in_6_18_a_change_of_weight_takes_who_runs_further_from_the_average() {
     for (name, times, unprotected) in
@@ -345,8 +338,8 @@ fn in_6_18_a_change_of_weight_takes_who_runs_further_from_the_average() {
     }
 }
 
-/// Another nice value protects the running task anew in 6.18.15 (`set_next_entity`), and ends its
-/// protection in late 6.18.
+/// Another nice value protects the running task anew in 6.18.15 (`set_next_entity`), and ends its protection in late
+/// 6.18.
 #[test]
 fn protection_after_a_change_is_a_matter_of_the_release() {
     for (name, asks) in [("6.18", false), ("6.18.44", true)] {
@@ -359,8 +352,8 @@ fn protection_after_a_change_is_a_matter_of_the_release() {
     }
 }
 
-/// 6.18 lets a task of a throttled group run until it returns to user mode. When it has left, the
-/// next task of the group follows at once, as after a sleep (`dequeue_entities`).
+/// 6.18 lets a task of a throttled group run until it returns to user mode. When it has left, the next task of the
+/// group follows at once, as after a sleep (`dequeue_entities`).
 #[test]
 fn who_is_held_back_draws_its_group_after_it() {
     let mut machine = Machine::<Eevdf>::new("6.18");

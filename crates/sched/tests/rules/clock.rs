@@ -6,8 +6,7 @@ use vruntime_sched::event::PrevState;
 
 use crate::bench::{CPU, MS, Machine};
 
-/// The charges of waker and woken task, us, with 50 us from the wakeup to the switch and 30 us to
-/// the next update.
+/// The charges of waker and woken task, us, with 50 us from the wakeup to the switch and 30 us to the next update.
 fn charged(kernel: &str, waker: Waker) -> [u64; 2] {
     let mut machine = Machine::<Cfs>::new(kernel);
     let tasks = machine.fork(2);
@@ -24,8 +23,7 @@ fn charged(kernel: &str, waker: Waker) -> [u64; 2] {
     [0, 1].map(|task| (after[task] - before[task]) / 1000)
 }
 
-/// `rq_clock_skip_update`: the switch after a wakeup uses the wakeup's clock, except for
-/// interrupts, which continue.
+/// `rq_clock_skip_update`: the switch after a wakeup uses the wakeup's clock, except for interrupts, which continue.
 #[test]
 fn who_preempts_is_charged_from_the_wakeup_on() {
     for kernel in ["3.10", "6.1"] {

@@ -18,8 +18,8 @@ fn until_runs(machine: &mut Machine<Eevdf>, task: TaskId) {
     }
 }
 
-/// NEXT_BUDDY, 6.19+ (here: 7.0): a waker about to sleep keeps the CPU until then. Before, the
-/// woken task is picked at once.
+/// NEXT_BUDDY, 6.19+ (here: 7.0): a waker about to sleep keeps the CPU until then. Before, the woken task is picked at
+/// once.
 #[test]
 fn with_next_buddy_a_waker_that_is_about_to_sleep_is_left_alone() {
     for (name, keeps) in [("6.18", false), ("7.0", true), ("7.1", true)] {
@@ -37,8 +37,8 @@ fn with_next_buddy_a_waker_that_is_about_to_sleep_is_left_alone() {
     }
 }
 
-/// A task with a debt of 1 ms sleeps with a delayed dequeue. Another task ahead of the average
-/// leaves, so the average falls, and the debt would be 1.5 ms. In 7.1 it stays.
+/// A task with a debt of 1 ms sleeps with a delayed dequeue. Another task ahead of the average leaves, so the average
+/// falls, and the debt would be 1.5 ms. In 7.1 it stays.
 #[test]
 fn who_sleeps_adds_nothing_to_its_debt_in_7_1() {
     for (name, owes) in [("7.0", 3 * MS / 2), ("7.1", MS)] {
@@ -60,8 +60,8 @@ fn who_sleeps_adds_nothing_to_its_debt_in_7_1() {
     }
 }
 
-/// The limit of a lag at dequeue is the larger of two own slices and a tick. Late 6.18 and 7.0+:
-/// the longest slice on the queue, and a tick. Without a tick for 60 ms both tasks exceed it.
+/// The limit of a lag at dequeue is the larger of two own slices and a tick. Late 6.18 and 7.0+: the longest slice on
+/// the queue, and a tick. Without a tick for 60 ms both tasks exceed it.
 #[test]
 fn a_lag_is_limited_by_the_longest_slice_of_the_queue_in_7_0() {
     let own = [("6.12", 6 * MS), ("6.18", 6 * MS), ("6.18.44", 14 * MS), ("7.0", 14 * MS), ("7.1", 14 * MS)];
@@ -97,8 +97,8 @@ fn a_lag_is_limited_by_the_longest_slice_of_the_queue_in_7_0() {
     }
 }
 
-/// 7.1: the timer follows the deadline, and a new task's first is half a slice away. Before, with
-/// HRTICK, it is a whole slice.
+/// 7.1: the timer follows the deadline, and a new task's first is half a slice away. Before, with HRTICK, it is a whole
+/// slice.
 #[test]
 fn the_timer_of_a_slice_goes_by_the_deadline_in_7_1() {
     const SLICE: u64 = 700_000;

@@ -53,8 +53,8 @@ struct Asking<'a, P: Policy> {
     now: u64,
 }
 
-/// Finds the CPU of `domain` from which `dst`, of the group `own`, should pull, and the load to
-/// pull. Also returns whether any CPU has several tasks. Ignores `excluded` CPUs.
+/// Finds the CPU of `domain` from which `dst`, of the group `own`, should pull, and the load to pull. Also returns
+/// whether any CPU has several tasks. Ignores `excluded` CPUs.
 pub(in crate::balance) fn find<P: Policy>(
     shared: &Shared<P>,
     domain: &Domain,
@@ -269,8 +269,8 @@ fn amount((typed, by_util): (bool, bool), this: &Group, busiest: &Group, mean: u
     if amount < per_task { bump(this, busiest, per_task).unwrap_or(amount) } else { amount }
 }
 
-/// For an imbalance below a task's load: moves one task if the groups differ that much, or if this
-/// uses more of the CPUs' power (`fix_small_imbalance`).
+/// For an imbalance below a task's load: moves one task if the groups differ that much, or if this uses more of the
+/// CPUs' power (`fix_small_imbalance`).
 fn bump(this: &Group, busiest: &Group, per_task: u64) -> Option<u64> {
     let here = this.load_per_task;
     // Lighter tasks here: one task of the busiest outweighs them.

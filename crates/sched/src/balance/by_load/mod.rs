@@ -1,11 +1,9 @@
-//! The balancer of 3.10 to 3.18 (mainline: from group scheduling to the rewrite of 5.5), which
-//! compares loads.
+//! The balancer of 3.10 to 3.18 (mainline: from group scheduling to the rewrite of 5.5), which compares loads.
 //!
-//! The load of a CPU is its queued weight (3.10), or the average of its runnable part
-//! (`runnable_load_avg`, 3.11+), with averages over ticks ([`cpu_load`](super::cpu_load)). The
-//! balancer compares load relative to power, and relieves the busiest group down to the mean. If
-//! that is less than a task, it moves one task if this uses more of the CPUs' power. Kernels
-//! differ:
+//! The load of a CPU is its queued weight (3.10), or the average of its runnable part (`runnable_load_avg`, 3.11+),
+//! with averages over ticks ([`cpu_load`](super::cpu_load)). The balancer compares load relative to power, and relieves
+//! the busiest group down to the mean. If that is less than a task, it moves one task if this uses more of the CPUs'
+//! power. Kernels differ:
 //!
 //! | | groups that may be the busiest | an idle CPU leaves a group alone if |
 //! |---|---|---|
@@ -14,9 +12,8 @@
 //! | 3.17 | overloaded before uneven before any other with load | the same, which hardly ever is so now |
 //! | 3.18 | the same | it is not overloaded, and has at least as many idle CPUs but one |
 //!
-//! In 3.17, an idle CPU therefore finds a busier group whenever a task runs elsewhere. The stopper
-//! pushes that running task, and its old CPU does the same in turn ("Fix spurious active
-//! migration").
+//! In 3.17, an idle CPU therefore finds a busier group whenever a task runs elsewhere. The stopper pushes that running
+//! task, and its old CPU does the same in turn ("Fix spurious active migration").
 //!
 //! `pull` has the same steps as later kernels.
 
@@ -40,8 +37,7 @@ const SCALE: u64 = 1024;
 /// The power of a core's threads together (`smt_gain`).
 const SMT_GAIN: u64 = 1178;
 
-/// The index of the load average for balancing (`busy_idx`, `idle_idx`, `newidle_idx`); 0 is the
-/// present load.
+/// The index of the load average for balancing (`busy_idx`, `idle_idx`, `newidle_idx`); 0 is the present load.
 fn load_idx(domain: &Domain, kind: BalanceKind) -> usize {
     match (kind, domain.level) {
         (BalanceKind::NewIdle, _) | (_, Level::Smt) | (BalanceKind::Idle, Level::Cluster | Level::Mc) => 0,
@@ -71,8 +67,8 @@ fn power<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> u64 {
     own.max(1)
 }
 
-/// Whether to kick an idle CPU for a CPU with a single task (`nohz_kick_needed`). Up to 3.12: if
-/// both threads of its core are busy. 3.13+: if its cache has more CPUs than one, and several busy.
+/// Whether to kick an idle CPU for a CPU with a single task (`nohz_kick_needed`). Up to 3.12: if both threads of its
+/// core are busy. 3.13+: if its cache has more CPUs than one, and several busy.
 pub(super) fn kick_for_one<P: Policy>(cpu: CpuId, shared: &Shared<P>) -> bool {
     if !shared.config.has(Behaviour::KicksForCache) {
         return super::early::shares_core(shared, cpu);

@@ -36,8 +36,8 @@ pub(crate) fn select_cpu_exec<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, tas
     find_idlest(rq, shared, task, on)
 }
 
-/// Whether waker and wakee are a master and one of many workers, which should spread (`wake_wide`).
-/// 4.3+: either may be the master.
+/// Whether waker and wakee are a master and one of many workers, which should spread (`wake_wide`). 4.3+: either may be
+/// the master.
 fn wake_wide<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, on: CpuId, wake: Wake) -> bool {
     let factor = shared.domains.llc_size(on);
     let wakee = rq.tasks[task].wakee_flips;
@@ -76,8 +76,8 @@ fn wake_affine<P: Policy>(
     balanced || (here <= load && here + target_load(shared, prev, 0, now) <= per_task)
 }
 
-/// An idle CPU in the cache of `target`: itself, the previous CPU, or the first CPU of an idle
-/// core, searching larger levels first.
+/// An idle CPU in the cache of `target`: itself, the previous CPU, or the first CPU of an idle core, searching larger
+/// levels first.
 fn select_idle_sibling<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, target: CpuId) -> CpuId {
     let prev = rq.cpu;
     let domains: &Domains = &shared.domains;
@@ -104,8 +104,7 @@ fn select_idle_sibling<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, tar
     target
 }
 
-/// From the highest domain of `on` down, enters the group with the least load for its power and its
-/// idlest CPU.
+/// From the highest domain of `on` down, enters the group with the least load for its power and its idlest CPU.
 pub(crate) fn find_idlest<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, on: CpuId) -> CpuId {
     let domains: &Domains = &shared.domains;
     let now = rq.clock.now();
@@ -133,8 +132,8 @@ pub(crate) fn find_idlest<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, 
     cpu
 }
 
-/// The idlest CPU of a group by load (`find_idlest_cpu`). 3.18+: of idle CPUs that in the
-/// shallowest state, then that idle for the shortest time.
+/// The idlest CPU of a group by load (`find_idlest_cpu`). 3.18+: of idle CPUs that in the shallowest state, then that
+/// idle for the shortest time.
 fn idlest_cpu<P: Policy>(
     shared: &Shared<P>,
     group: &SchedGroup,

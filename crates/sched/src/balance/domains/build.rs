@@ -16,14 +16,13 @@ use crate::ids::CpuId;
 use crate::kernels::Behaviours;
 use crate::topology::{CpuPlace, Topology};
 
-/// The node distance beyond which only the balancer moves tasks, not fork, exec or wakeup
-/// (`node_reclaim_distance`). AMD's machines have 32 in 5.4+, which is not modelled.
+/// The node distance beyond which only the balancer moves tasks, not fork, exec or wakeup (`node_reclaim_distance`).
+/// AMD's machines have 32 in 5.4+, which is not modelled.
 const RECLAIM_DISTANCE: u32 = 30;
 
 type Span<'a> = Box<dyn Fn(CpuId) -> CpuMask + 'a>;
 
-/// The levels, lowest first, each with the span of any CPU. `lost` omits those of several NUMA
-/// nodes.
+/// The levels, lowest first, each with the span of any CPU. `lost` omits those of several NUMA nodes.
 pub(super) fn levels(topology: &Topology, lost: bool) -> Vec<(Level, Span<'_>)> {
     let by = |same: fn(&CpuPlace) -> u32| -> Span<'_> { Box::new(move |cpu| topology.sharing(cpu, same)) };
     let mut levels: Vec<(Level, Span<'_>)> = alloc::vec![
@@ -147,8 +146,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Returns each CPU's last-level cache, numbered from 0, and the number of CPUs of each. Root
-/// domains do not share caches; offline and isolated CPUs have their own.
+/// Returns each CPU's last-level cache, numbered from 0, and the number of CPUs of each. Root domains do not share
+/// caches; offline and isolated CPUs have their own.
 pub(super) fn last_level_caches(topology: &Topology, roots: &Roots) -> (Vec<u32>, Vec<u32>) {
     let mut numbers: BTreeMap<(u32, Root, Option<CpuId>), u32> = BTreeMap::new();
     let mut sizes: Vec<u32> = Vec::new();
@@ -194,8 +193,8 @@ fn domain(
     all: &[Domain],
     capacities: usize,
 ) -> Domain {
-    // The groups are the spans of the level below, starting with the CPU's own. In overlapping
-    // spans (NUMA rings) a CPU is in the first group that has it.
+    // The groups are the spans of the level below, starting with the CPU's own. In overlapping spans (NUMA rings) a CPU
+    // is in the first group that has it.
     let mut groups: Vec<SchedGroup> = Vec::new();
     let mut covered = CpuMask::with_capacity(topology.nr_cpus());
     let here = if capacities > 1 { different_capacities(topology, span) } else { 1 };
@@ -248,9 +247,8 @@ fn overlap(span: &CpuMask, all: &[Domain], child: impl Fn(CpuId) -> Option<u32>)
     sum as usize > span.count()
 }
 
-/// Builds the groups of a NUMA level whose lower spans overlap (`build_overlap_sched_groups`): the
-/// CPU's own span, then the span of the next CPU in none, and so on. A group keeps its whole span,
-/// so a CPU can be in several.
+/// Builds the groups of a NUMA level whose lower spans overlap (`build_overlap_sched_groups`): the CPU's own span, then
+/// the span of the next CPU in none, and so on. A group keeps its whole span, so a CPU can be in several.
 fn overlapping(
     topology: &Topology,
     span: &CpuMask,
@@ -281,8 +279,8 @@ fn overlapping(
     groups
 }
 
-/// Sets the tolerated imbalance between almost empty NUMA nodes: an eighth of a node with one
-/// last-level cache, else one task for each cache; higher levels in proportion.
+/// Sets the tolerated imbalance between almost empty NUMA nodes: an eighth of a node with one last-level cache, else
+/// one task for each cache; higher levels in proportion.
 pub(super) fn tolerate(topology: &Topology, roots: &Roots, all: &mut [Domain], chains: &[Vec<u32>]) {
     for (cpu, chain) in chains.iter().enumerate() {
         let place = topology.place(CpuId(cpu as u32));

@@ -61,8 +61,8 @@ fn groups_of_a_numa_ring_overlap_as_its_nodes_see_it() {
         }
         assert_eq!(domains.describe(cpu).last().unwrap().1, 8);
     }
-    // Each node sees two groups: itself with its neighbours, and the opposite node with the same
-    // two. The node itself and the opposite one balance.
+    // Each node sees two groups: itself with its neighbours, and the opposite node with the same two. The node itself
+    // and the opposite one balance.
     let view = |cpu: u32| -> Vec<(Vec<u32>, Vec<u32>)> {
         let numbers = |cpus: &[CpuId]| cpus.iter().map(|cpu| cpu.0).collect();
         let (_, top) = domains.of(CpuId(cpu)).next_back().unwrap();

@@ -12,8 +12,8 @@ use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::shared::Shared;
 
-/// The power of a group (`cpu_power`). A second thread adds a tenth to a core. 2.6.17+: the CPUs of
-/// a core or package count as one, so that each gets one task first.
+/// The power of a group (`cpu_power`). A second thread adds a tenth to a core. 2.6.17+: the CPUs of a core or package
+/// count as one, so that each gets one task first.
 pub(super) fn power<P: Policy>(shared: &Shared<P>, domain: &Domain, group: &SchedGroup) -> u64 {
     let count = |same: fn(&crate::topology::CpuPlace) -> u32| {
         let mut ids: Vec<u32> = group.cpus.iter().map(|&cpu| same(shared.topology.place(cpu))).collect();
@@ -105,8 +105,8 @@ pub(super) fn find_busiest_group<P: Policy>(
     Some((busiest.index, amount))
 }
 
-/// For an imbalance below a task's load: moves one task if the difference is two tasks, or if this
-/// uses more of the CPUs' power.
+/// For an imbalance below a task's load: moves one task if the difference is two tasks, or if this uses more of the
+/// CPUs' power.
 fn bump(this: &Group, busiest: &Group, per_task: u64, counts_heads: bool) -> Option<u64> {
     let (mut here, mut tasks) = (SCALE, 2);
     if !counts_heads && let Some(mean) = this.present.checked_div(this.nr_running) {

@@ -1,22 +1,19 @@
 //! The balancer of kernels before group balancing, 2.6.15 to 2.6.23.
 //!
-//! The load of a CPU is its queued weight (2.6.15: 1024 for each task; 2.6.18+: the tasks' weights,
-//! smpnice). At each tick the averages `cpu_load[1]` and `cpu_load[2]` move by a half and a quarter
-//! of the difference. The reason for balancing decides which one is used. For CPUs to pull from,
-//! the balancer takes the lower of average and present load, for its own CPU the higher, so that it
-//! pulls only lasting differences.
+//! The load of a CPU is its queued weight (2.6.15: 1024 for each task; 2.6.18+: the tasks' weights, smpnice). At each
+//! tick the averages `cpu_load[1]` and `cpu_load[2]` move by a half and a quarter of the difference. The reason for
+//! balancing decides which one is used. For CPUs to pull from, the balancer takes the lower of average and present
+//! load, for its own CPU the higher, so that it pulls only lasting differences.
 //!
-//! The busiest group has the highest load for its power, if that is `imbalance_pct` above the own
-//! group's. Neither group passes the mean by the moves. If that is less than a task, one task moves
-//! if this lets more CPUs work. Tasks are taken in [`Policy::pull_order`], too large ones only if
-//! they would be the most urgent on the new CPU.
+//! The busiest group has the highest load for its power, if that is `imbalance_pct` above the own group's. Neither
+//! group passes the mean by the moves. If that is less than a task, one task moves if this lets more CPUs work. Tasks
+//! are taken in [`Policy::pull_order`], too large ones only if they would be the most urgent on the new CPU.
 //!
-//! A wakeup takes the waker's CPU if that is not busier than the previous one, or an idle SMT
-//! sibling of it. It searches no further. A new task starts on its parent's CPU (or on an idler
-//! NUMA node).
+//! A wakeup takes the waker's CPU if that is not busier than the previous one, or an idle SMT sibling of it. It
+//! searches no further. A new task starts on its parent's CPU (or on an idler NUMA node).
 //!
-//! The levels are the machine's, with the numbers of SIBLING (SMT), NODE (NUMA), or else CPU. Idle
-//! CPUs have no tick here, so busy CPUs kick them. Power-saving balance is not modelled.
+//! The levels are the machine's, with the numbers of SIBLING (SMT), NODE (NUMA), or else CPU. Idle CPUs have no tick
+//! here, so busy CPUs kick them. Power-saving balance is not modelled.
 
 mod busiest;
 mod placement;
@@ -41,8 +38,8 @@ struct Params {
     min_interval: u64,
     max_interval: u64,
     busy_factor: u64,
-    /// The index of the load average for busy, idle and newly-idle balancing, wakeup, and fork and
-    /// exec; 0 is the present load.
+    /// The index of the load average for busy, idle and newly-idle balancing, wakeup, and fork and exec; 0 is the
+    /// present load.
     busy_idx: usize,
     idle_idx: usize,
     newidle_idx: usize,
@@ -51,8 +48,8 @@ struct Params {
     newidle: bool,
     /// Whether a wakeup looks for an idle CPU here.
     wake_idle: bool,
-    /// Whether a wakeup may take the waker's CPU if the task is cache-cold there (WAKE_AFFINE), or
-    /// to spread load (WAKE_BALANCE).
+    /// Whether a wakeup may take the waker's CPU if the task is cache-cold there (WAKE_AFFINE), or to spread load
+    /// (WAKE_BALANCE).
     wake_affine: bool,
     /// Whether a new task may start on another CPU.
     fork: bool,

@@ -85,8 +85,8 @@ pub(crate) fn select_cpu_exec<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, tas
     spread(rq, shared, task, on, |_| true)
 }
 
-/// `sched_balance_self`: from the highest domain of `on` that `takes_part` down, enters the idlest
-/// group and its idlest CPU.
+/// `sched_balance_self`: from the highest domain of `on` that `takes_part` down, enters the idlest group and its idlest
+/// CPU.
 fn spread<P: Policy>(
     rq: &Rq<P>,
     shared: &Shared<P>,

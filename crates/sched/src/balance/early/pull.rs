@@ -202,8 +202,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         pulled
     }
 
-    /// Handles a failed move despite an imbalance: after several, the stopper of `src` pushes its
-    /// running task. Returns whether the interval grows.
+    /// Handles a failed move despite an imbalance: after several, the stopper of `src` pushes its running task. Returns
+    /// whether the interval grows.
     fn early_failed(&mut self, dst: CpuId, position: usize, params: &Params, src: CpuId) -> bool {
         let mut rq = self.rqs.rq(dst);
         let state: &mut DomainState = &mut rq.balance.domains[position];

@@ -30,8 +30,8 @@ fn shared_of(kernel: &str, capacities: &[u32], apart: usize, isolated: &[u32]) -
     Shared::new(topology, config)
 }
 
-/// `nr_busy_cpus` starts with all CPUs of a cache, and an isolated one never reports idleness: one
-/// busy CPU looks like two.
+/// `nr_busy_cpus` starts with all CPUs of a cache, and an isolated one never reports idleness: one busy CPU looks like
+/// two.
 #[test]
 fn an_isolated_cpu_counts_as_busy_for_good() {
     for (isolated, kicks) in [(&[][..], false), (&[3], true), (&[2, 3], true)] {
@@ -43,8 +43,7 @@ fn an_isolated_cpu_counts_as_busy_for_good() {
     }
 }
 
-/// The first CPU of the heaviest such task is relieved, unless this CPU is no bigger and the task
-/// is alone.
+/// The first CPU of the heaviest such task is relieved, unless this CPU is no bigger and the task is alone.
 #[test]
 fn of_tasks_that_do_not_fit_the_first_of_the_heaviest_is_taken() {
     let shared = shared(&[256, 256, 512, 512, 1024], 1, &[]);
@@ -139,8 +138,8 @@ fn a_cpu_whose_tasks_are_all_tied_to_it_is_left_out() {
     assert_eq!(machine.rqs[1].nr_running, 3);
 }
 
-/// If affinity prevents balance at a level, the level above (`sgc->imbalance`) moves a task though
-/// no group has too much, until the lower level is balanced.
+/// If affinity prevents balance at a level, the level above (`sgc->imbalance`) moves a task though no group has too
+/// much, until the lower level is balanced.
 #[test]
 fn the_level_above_helps_where_affinity_is_in_the_way() {
     let mut machine = Machine::new(shared(&[1024; 4], 2, &[]));
@@ -175,8 +174,8 @@ fn who_runs_is_pushed_after_some_failures() {
     assert_eq!((rqs[0].nr_running, rqs[0].balance.domains[0].nr_balance_failed), (1, 0));
 }
 
-/// The stopper moves the first movable task, even a delayed one. 6.18 otherwise leaves delayed
-/// tasks except in moves of load, which the stopper's moves count as.
+/// The stopper moves the first movable task, even a delayed one. 6.18 otherwise leaves delayed tasks except in moves of
+/// load, which the stopper's moves count as.
 #[test]
 fn the_stopper_moves_who_sleeps_delayed() {
     for kernel in ["6.12", "6.18"] {
@@ -214,8 +213,7 @@ fn the_stopper_leaves_who_is_not_eligible_until_a_look_has_failed() {
     }
 }
 
-/// The first idle CPU balances for a group; 6.6+: the first on an idle core, if any. Without idle
-/// CPUs, the first CPU.
+/// The first idle CPU balances for a group; 6.6+: the first on an idle core, if any. Without idle CPUs, the first CPU.
 #[test]
 fn the_first_cpu_on_an_idle_core_balances_for_its_group() {
     let balances = |name: &str, busy: &[u32]| -> Vec<u32> {

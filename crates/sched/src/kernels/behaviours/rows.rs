@@ -6,8 +6,8 @@ const fn some(text: &'static str) -> Option<&'static str> {
     if text.is_empty() { None } else { Some(text) }
 }
 
-/// Makes the enum and the table of rows: variant, name, area, since..until, certainty, description
-/// and, optionally, the switch of a real kernel.
+/// Makes the enum and the table of rows: variant, name, area, since..until, certainty, description and, optionally, the
+/// switch of a real kernel.
 macro_rules! behaviours {
     ($($variant:ident $name:ident: $area:ident $since:literal..$until:literal $certainty:ident
         $what:literal $(by $switch:literal)?;)*) => {
