@@ -80,8 +80,8 @@ pub struct Calibration {
     pub migrations: Vec<MigrationCost>,
     /// Costs of leaving idleness, by idle time, where they exceed those of shorter times.
     pub idle_exits: Vec<IdleExit>,
-    /// Lateness with this process's slack (`PR_GET_TIMERSLACK`), if any, and the shortest. Empty if sleeps did not
-    /// return.
+    /// Lateness with this process's slack (`PR_GET_TIMERSLACK`), which it may lack, and the shortest. Empty if sleeps
+    /// did not return.
     pub timer_slacks: Vec<TimerSlack>,
     /// Stalls of the CPUs, if there were any.
     pub stalls: Option<Stalls>,

@@ -64,7 +64,7 @@ pub enum Error {
     Io {
         /// The failed action.
         what: String,
-        /// The file, if any.
+        /// The file.
         path: Option<PathBuf>,
         /// The kernel's error.
         cause: std::io::Error,

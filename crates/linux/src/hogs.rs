@@ -108,7 +108,7 @@ pub(crate) fn take_all(workload: &Workload, machine: &Machine) -> Option<Takers>
 
 /// Whether the demand can be distributed so that all of `cpus` are too busy for other tasks.
 ///
-/// A maximum flow by shortest paths, one CPU at a time. Missing work comes from tasks that may run there, or from
+/// A maximum flow by shortest paths, one CPU at a time. Missing work is taken from tasks that may run there, or from
 /// others that are replaced elsewhere.
 fn covered(wanted: &BTreeMap<&BTreeSet<u32>, u64>, cpus: &BTreeSet<u32>) -> bool {
     let wanted: Vec<(&BTreeSet<u32>, u64)> = wanted.iter().map(|(&cpus, &wants)| (cpus, wants)).collect();

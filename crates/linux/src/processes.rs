@@ -52,7 +52,7 @@ impl Child {
             if dies.is_err() || getppid() != Some(parent) {
                 return 1;
             }
-            // Ctrl-C goes to the parent only, which stops all.
+            // Only the parent gets Ctrl-C, and stops all.
             let _own_group = rustix::process::setpgid(None, None);
             let report = as_child(shared, tasks).unwrap_or_else(|cause| Report {
                 refused: Some(cause.raw_os_error().unwrap_or(0)),

@@ -43,7 +43,7 @@ pub(crate) fn gap() -> u64 {
     })
 }
 
-/// Measures readings of the clock. Returns a note for the user, if any.
+/// Measures readings of the clock. Returns a note for the user if they are slow.
 pub(crate) fn prepare() -> Option<String> {
     let gap = gap();
     (gap > GAP_NS).then(|| {
@@ -53,7 +53,7 @@ pub(crate) fn prepare() -> Option<String> {
 }
 
 /// Computes for `ns` by the monotonic clock, without gaps in which something else ran. Returns false if the time `end`,
-/// which may change meanwhile (Ctrl-C), comes first.
+/// which may change meanwhile (Ctrl-C), is earlier.
 ///
 /// The thread's CPU clock is a system call that updates the scheduler's accounts. A thread at the end of its slice
 /// would be preempted there, not at the next tick, and switch more often.

@@ -5,9 +5,10 @@
 //! the two overlap.
 //!
 //! A *partition* takes its CPUs from its parent. They are a root domain (`root`), or in no scheduling domain
-//! (`isolated`). A partition is valid if its parent is one (the root group always is), no sibling requests its CPUs, it
-//! has CPUs, and its parent's tasks keep some. An invalid partition is an ordinary member, and states the reason.
-//! Remote partitions (`cpuset.cpus.exclusive` below groups that are no partitions, 6.7+) are not modelled.
+//! (`isolated`). A partition is valid if its parent is one (the root group always is), and no sibling requests its
+//! CPUs. It must have CPUs, and leave some for its parent's tasks. An invalid partition is an ordinary member, and
+//! states the reason. Remote partitions (`cpuset.cpus.exclusive` below groups that are no partitions, 6.7+) are not
+//! modelled.
 //!
 //! Kernels differ:
 //!
@@ -283,8 +284,7 @@ impl Cpusets {
         self.owner(group).map_or(&self.root_effective, |set| &set.effective)
     }
 
-    /// Returns the CPUs of a task of `group` with the affinity `asked`, and whether `asked` still counts: not if none
-    /// of its CPUs is the group's.
+    /// Returns the CPUs of a task of `group` with the affinity `asked`, and whether `asked` has any of the group's.
     pub(crate) fn allowed(&self, group: GroupId, asked: &Affinity) -> (Affinity, bool) {
         let base = self.base(group);
         let Some(asked) = asked else { return (base, true) };

@@ -31,15 +31,15 @@ pub enum Feature {
     WakeupPreemption,
     /// `HRTICK`.
     Hrtick,
-    /// Scale load by the capacity that interrupts and real-time tasks leave.
+    /// `NONTASK_CAPACITY`.
     NontaskCapacity,
-    /// `NONTASK_CAPACITY` up to 3.15.
+    /// `NONTASK_POWER`.
     NontaskPower,
     /// `TTWU_QUEUE`.
     TtwuQueue,
     /// `SIS_UTIL`.
     SisUtil,
-    /// The balancer moves a minimum of load even for a small imbalance.
+    /// `LB_MIN`.
     LbMin,
     /// `ATTACH_AGE_LOAD`.
     AttachAgeLoad,

@@ -39,7 +39,7 @@ impl Timer {
 /// The machine around the scheduler, and its only output.
 ///
 /// A verb calls these methods at any point, mostly with run queues locked, on the thread of its caller. A method must
-/// not call the scheduler, lock a run queue, or wait for a thread that does: it notes what to do after the verb. With
+/// not call the scheduler, lock a run queue, or wait for a thread that does. It notes what to do after the verb. With
 /// [`Callers::Many`](crate::config::Callers::Many), each thread has a `Host`, or they share state behind it.
 pub trait Host {
     /// `cpu` must call [`schedule`](crate::Scheduler::schedule) as soon as it can; its `need_resched` is set. For a CPU

@@ -125,7 +125,7 @@ pub fn check_sums<P: Policy>(shared: &Shared<P>) -> Result<(), String> {
     Ok(())
 }
 
-/// Dequeues ordinary tasks one by one, as if each ended when picked, and returns the first violation of the policy's
+/// Dequeues ordinary tasks one by one, as if each ended when picked. Returns the first violation of the policy's
 /// contract, such as a task that is never picked. For the end of a run: the run queue is unusable afterwards.
 pub fn drain<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<Fault> {
     while rq.nr_ordinary() > 0 {

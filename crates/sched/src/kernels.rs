@@ -159,7 +159,7 @@ fn unknown(kind: &'static str, name: &str, known: Vec<&'static str>) -> UnknownN
     UnknownName { kind, name: name.into(), nearest, known: known.into(), of: None, neighbours: None }
 }
 
-/// Returns the candidate most similar to `name`, if any is similar: a suggestion for a typo.
+/// Returns the candidate most similar to `name`, or None: a suggestion for a typo.
 ///
 /// ```
 /// assert_eq!(vruntime_sched::kernels::nearest("swich_ns", &["switch_ns", "tick_ns"]), Some("switch_ns"));

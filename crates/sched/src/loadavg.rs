@@ -1,9 +1,9 @@
-//! The load averages of 1, 5 and 15 minutes (`loadavg.c`, `/proc/loadavg`): exponential averages of the number of
-//! running, runnable and uninterruptible tasks, sampled every five seconds and a tick.
+//! The load averages of 1, 5 and 15 minutes (`loadavg.c`, `/proc/loadavg`). They average running, runnable and
+//! uninterruptible tasks exponentially, with a sample every five seconds and a tick.
 //!
 //! At its first tick after a sample is due, each CPU adds the change of its own number. Ten ticks later, the first CPU
-//! with a tick takes the sample. A CPU whose tick stops adds its change earlier to one of two baskets: to that of the
-//! next sample if the present one is due. If all CPUs slept, missed samples are made up with the present number of
+//! with a tick takes the sample. A CPU whose tick stops adds its change earlier to one of two baskets. If a sample is
+//! due, this is the basket of the next one. If all CPUs slept, missed samples are made up with the present number of
 //! tasks.
 //!
 //! Jiffies count from the start of the host's clock. The first sample is after five seconds and eleven ticks.

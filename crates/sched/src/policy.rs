@@ -89,8 +89,8 @@ pub struct Wake {
 /// The core keeps [`Rq::nr_running`] and the list of movable tasks; a policy keeps its order. It never sees tasks of
 /// higher classes (`class`): the core calls it when none of them may run, and [`Rq::curr_ordinary`] is none while one
 /// runs. A task that moves to a higher class is dequeued. It returns with [`Enqueue::Restore`] or, if asleep and
-/// [`Self::returned_asleep`] is false, with [`Enqueue::WakeupMigrated`]. A task born there comes without
-/// [`Enqueue::New`].
+/// [`Self::returned_asleep`] is false, with [`Enqueue::WakeupMigrated`]. [`Enqueue::New`] is not used for a task born
+/// there.
 pub trait Policy: Sized + Debug + 'static {
     /// The type of its tunables.
     type Tunables: Tunables;

@@ -1,7 +1,7 @@
 //! Tunables, in memory or compiled in.
 //!
-//! The scheduler reads them through the type parameter [`Tunables`]: [`Knobs`] stores them in memory, so that a run can
-//! set them, and methods that return constants cost nothing ([`Defaults`]).
+//! The scheduler reads them through the type parameter [`Tunables`]. [`Knobs`] stores them in memory, so that a run can
+//! set them. Methods that return constants cost nothing ([`Defaults`]).
 
 use core::fmt::Debug;
 

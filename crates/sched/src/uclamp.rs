@@ -122,7 +122,7 @@ impl TaskUclamp {
         Ok(())
     }
 
-    /// The clamps that are counted now, if any.
+    /// The clamps that are counted now.
     fn active(self) -> Option<Clamps> {
         (self.active.min != NOTHING).then_some(self.active)
     }
@@ -325,13 +325,13 @@ fn discount<P: Policy>(rq: &mut Rq<P>, index: u32) {
     }
 }
 
-/// Counts a queued task anew after a change.
+/// Counts a queued task again after a change.
 pub(crate) fn refresh<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     dec(rq, index);
     inc(rq, shared, rq.tasks[index].kind(), index);
 }
 
-/// Counts the tasks here anew after a change of their group's clamps.
+/// Counts the tasks here again after a change of their group's clamps.
 pub(crate) fn update_active<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let active = |(index, task): (u32, &Task<P>)| task.uclamp.active().map(|_| index);
     let indices: alloc::vec::Vec<u32> = rq.tasks.iter().filter_map(active).collect();

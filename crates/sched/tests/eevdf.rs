@@ -1,5 +1,5 @@
-//! EEVDF's invariants (ARCHITECTURE.md, always true, 3): lags of a queue add up to 0, a picked entity has none below 0,
-//! and lags are bounded by a few slices.
+//! EEVDF's invariants (ARCHITECTURE.md, always true, 3). Lags of a queue add up to 0, a picked entity has none below 0,
+//! and a few slices bound all.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The O(1) scheduler's promises: the best active priority runs, arrays are swapped exactly when the active one is
-//! empty, slices follow from nice, and interactive tasks stay active until the expired array starves.
+//! The O(1) scheduler's promises. The best active priority runs, and arrays are swapped exactly when the active one is
+//! empty. Slices follow from nice. Interactive tasks stay active until the expired array starves.
 
 use std::collections::BTreeMap;
 

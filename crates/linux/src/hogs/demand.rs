@@ -203,7 +203,7 @@ impl Everything {
         for this in &mut self.loops {
             for (&token, &count) in this.round.wants.iter().filter(|&(_, &count)| count > 0) {
                 let there = self.once.get(&token).copied().unwrap_or(0);
-                // So many at once are long work.
+                // All these at once are long work.
                 if (there / count).saturating_mul(this.round.busy) > LONG_NS {
                     continue;
                 }

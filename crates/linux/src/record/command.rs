@@ -23,7 +23,7 @@ pub struct CommandEnded {
     pub pid: i32,
     /// Its exit status, if it exited.
     pub code: Option<i32>,
-    /// The signal that ended it, if any.
+    /// The signal that ended it.
     pub signal: Option<i32>,
 }
 

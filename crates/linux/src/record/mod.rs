@@ -214,7 +214,7 @@ pub fn record(options: &RecordOptions, stop: &dyn Fn() -> bool) -> Result<Record
         stats: stats.iter().map(|stats| stats.text.clone().into_bytes()).collect(),
         recording: Recording::default(),
     };
-    // The instance's files are closed; it goes before the wait for the command.
+    // The instance's files are closed; it is removed before the wait for the command.
     drop(instance);
     drop(watchdog);
     let command = running.map(|running| running.end(&mut notes));
@@ -313,8 +313,8 @@ fn moved(from: &mut File, to: &mut File) -> io::Result<u64> {
     }
 }
 
-/// Returns the size of each CPU's buffer: more than two seconds of 50,000 events a second, at most a 32nd of the free
-/// memory in total.
+/// Returns the size of each CPU's buffer: for more than two seconds of 50,000 events a second. All have at most a 32nd
+/// of the free memory.
 fn buffer(cpus: u32) -> u64 {
     const MOST: u64 = 8 << 20;
     const LEAST: u64 = 256 << 10;

@@ -207,7 +207,7 @@ fn of_stat(stat: &str) -> Option<TaskState> {
     let state = fields.next()?.chars().next()?;
     let ppid = fields.next()?.parse().ok()?;
     let fields: Vec<&str> = fields.collect();
-    // Fields 19, 40 and 41 of proc(5); field 5 comes next.
+    // Fields 19, 40 and 41 of proc(5); field 5 is next.
     let number = |field: usize| fields.get(field - 5).and_then(|field| field.parse::<i64>().ok());
     let nice = number(19).unwrap_or(0) as i32;
     let rt_priority = number(40).unwrap_or(0) as u32;

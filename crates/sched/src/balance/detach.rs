@@ -43,7 +43,7 @@ pub(super) fn detach_tasks<P: Policy>(
     let most = shared.config.tunables.nr_migrate().min(from.nr_running);
     let mut moved = Vec::new();
     let mut looked = 0;
-    // The start of the walk: a task that cannot move goes to the other end.
+    // The start of the walk: a task that cannot move is put at the other end.
     let mut left = from.nr_ordinary();
     while let Some(index) = from.oldest() {
         if env.imbalance.amount == 0 || left == 0 {

@@ -210,7 +210,7 @@ pub(crate) struct Domain {
     pub(crate) far: bool,
     /// Number of tasks in a group up to which a difference of two between NUMA nodes is ignored (`imb_numa_nr`).
     pub(crate) imb_numa_nr: u32,
-    /// Number of online CPUs of its span that are isolated or in other root domains.
+    /// Number of online CPUs of its level that are isolated or in other root domains.
     pub(crate) cut_off: u32,
 }
 

@@ -141,7 +141,7 @@ impl DomainState {
     }
 
     /// Counts a due newly-idle balance. `success` is 0 if it was omitted or pulled nothing. 7.1+ (`rate`, NI_RATE): a
-    /// CPU that becomes idle less than 128 times a second always balances; at 2048 times, its chance is a 16th above
+    /// CPU that becomes idle less than 128 times a second always balances. At 2048 times, its chance is a 16th above
     /// its success rate.
     pub(crate) fn newidle_tried(&mut self, success: u32, now: u64, rate: Option<bool>) {
         self.newidle_calls += 1;
@@ -160,12 +160,12 @@ impl DomainState {
     }
 }
 
-/// Returns a state for each domain of a CPU, and for each that it could have with more CPUs online, for code that works
-/// in a domain during a rebuild.
+/// Returns a state for each domain that a CPU could have with more CPUs online, for code that works in a domain during
+/// a rebuild.
 fn states<P: Policy>(shared: &Shared<P>, cpu: CpuId, now: u64) -> Vec<DomainState> {
     // An idle machine, as before every recording, has backed off to the longest intervals. On a real 6.18 of two CPUs,
     // the first balances of busy CPUs came 60 ms after the last of idle ones (4 ms times 16, less a tick), not 28.
-    // Older balancers were not observed. Domains built later start anew (`sd_init`).
+    // Older balancers were not observed. Domains built later start again (`sd_init`).
     let begins = now == 0;
     let idled = begins && shared.config.has(Behaviour::ByType);
     let jiffies = time(shared, now);

@@ -96,7 +96,7 @@ pub struct BehaviourRow {
     pub area: Area,
     /// The release that introduced it. `None`: only single kernels have it.
     pub since: Option<&'static str>,
-    /// The first release without it, if any.
+    /// The first release without it. `None`: every later one has it.
     pub until: Option<&'static str>,
     /// How the two releases are known.
     pub certainty: Certainty,

@@ -69,8 +69,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     ///
     /// # Errors
     ///
-    /// Nothing changes, if: under SCHED_DEADLINE, the kernel refuses the parameters, bandwidth is lacking, or affinity
-    /// excludes a CPU; under SCHED_FIFO and SCHED_RR, the group may have no real-time tasks.
+    /// Under SCHED_DEADLINE: if the kernel refuses the parameters, bandwidth is lacking, or affinity excludes a CPU.
+    /// Under SCHED_FIFO and SCHED_RR: if the group may have no real-time tasks. Then nothing changes.
     pub fn set_scheduler(&mut self, task: TaskId, attr: SchedAttr) -> Result<(), SchedError> {
         let wanted = if attr.policy == SchedPolicy::Deadline {
             Some(attr.deadline.checked(self.shared.dl.periods).map_err(SchedError::Params)?)
@@ -213,8 +213,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     ///
     /// # Errors
     ///
-    /// Nothing changes, if the group has no CPUs for the task or may not have a real-time task, or a deadline task
-    /// would have no room in its new root domain.
+    /// If the group has no CPUs for the task, or may have no real-time tasks, or the new root domain lacks bandwidth
+    /// for a deadline task. Then nothing changes.
     pub fn move_group(&mut self, task: TaskId, group: GroupId) -> Result<(), SchedError> {
         if self.shared.config.rt_group_sched
             && let Some((rq, index)) = rq_of!(self, task)
@@ -307,8 +307,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     ///
     /// # Errors
     ///
-    /// Nothing changes, if none of the CPUs is online or in the group, or a deadline task would lack CPUs of the root
-    /// domain.
+    /// If none of the CPUs is online or in the group, or a deadline task would lack CPUs of the root domain. Then
+    /// nothing changes.
     pub fn set_affinity(&mut self, task: TaskId, affinity: Affinity, on: CpuId) -> Result<(), SchedError> {
         if is_lost(self.shared, &affinity) {
             return Err(SchedError::Offline);

@@ -98,7 +98,7 @@ pub(super) fn stay_in_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index
 
 /// Moves a task, which has left the ordinary class, to another class.
 pub(super) fn change_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, new: ClassKind, was: Was) {
-    // POSIX: a lowered task goes to the head.
+    // POSIX: a lowered task is put at the head.
     let end = if was.kind == ClassKind::Deadline { rt::End::Head } else { rt::End::Tail };
     match was.kind {
         ClassKind::Fair => {

@@ -26,8 +26,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     ///
     /// # Errors
     ///
-    /// Nothing changes for the root group, for an unknown CPU, for an empty set if there are tasks, or if a valid
-    /// `root` partition would lack bandwidth for its deadline tasks.
+    /// For the root group, an unknown CPU, or an empty set if there are tasks; and if a valid `root` partition would
+    /// lack bandwidth for deadline tasks. Then nothing changes.
     pub fn set_group_cpus(&mut self, group: GroupId, cpus: Option<&CpuMask>) -> Result<(), CpusetError> {
         let shared = self.shared;
         let nr_cpus = shared.nr_cpus();
@@ -79,7 +79,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     ///
     /// # Errors
     ///
-    /// Nothing changes for the root group, or an unknown CPU.
+    /// For the root group, or an unknown CPU. Then nothing changes.
     pub fn create_cpusets(
         &mut self,
         files: &[(GroupId, Option<CpuMask>, Option<Partition>)],

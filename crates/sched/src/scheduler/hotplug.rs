@@ -1,7 +1,7 @@
 //! CPUs that go offline and online (`sched_cpu_deactivate`, `sched_cpu_activate`), and the new CPUs of their tasks.
 //!
-//! From [`Scheduler::cpu_down`] on, no task is placed on the CPU: it is in no scheduling domain, publishes that it is
-//! not idle, and tasks on their way choose again. Waiting tasks move at once, the running one through the stopper,
+//! From [`Scheduler::cpu_down`] on, no task is placed on the CPU. It is in no scheduling domain and publishes that it
+//! is not idle, and moving tasks choose again. Waiting tasks move at once, the running one through the stopper,
 //! sleeping ones when they wake.
 
 use core::fmt;
@@ -98,7 +98,7 @@ pub(super) fn allowed_cpu<P: Policy>(shared: &Shared<P>, affinity: &Affinity, ch
     }
 }
 
-/// Returns the new CPU of a task after a change of affinity by code on `on`: the next allowed one after the last
+/// Returns the new CPU of a task after a change of affinity by code on `on`. It is the next allowed one after the last
 /// choice, so that tasks spread. Before 5.7: the first (`dest_cpu` of `__set_cpus_allowed_ptr`).
 pub(super) fn choose_dest<P: Policy>(shared: &Shared<P>, affinity: &Affinity, on: CpuId) -> u32 {
     let mut all = (0..shared.nr_cpus() as u32).map(CpuId).filter(|&cpu| may_run(shared, affinity, cpu));

@@ -76,7 +76,7 @@ enum Again {
 
 /// 6.12+: arms the timer when a task is switched in (`set_next_task_fair`), or another one is enqueued. So a task
 /// picked again at the end of its slice runs until a tick or wakeup. 7.1+: an enqueue does not change an armed timer
-/// (`hrtick_update`), and the timer of an earlier task stays armed beside a lone task, until the CPU idles.
+/// (`hrtick_update`). The timer of an earlier task stays armed beside a lone task, until the CPU idles.
 #[inline(never)]
 fn arm_hrtick<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H, again: Again) {
     let features = shared.config.features;
@@ -321,8 +321,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Creates a task on the run queue of the forking CPU or, if that is outside the root domain of its group, on a CPU
-    /// inside. It does not run before [`Self::wake_new`].
+    /// Creates a task on the forking CPU or, if that is outside the root domain of its group, on a CPU inside. It does
+    /// not run before [`Self::wake_new`].
     pub fn new_task(&mut self, attrs: &TaskAttrs, on: CpuId) -> TaskId {
         self.make_task(attrs, on, false)
     }

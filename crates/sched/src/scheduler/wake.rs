@@ -225,8 +225,8 @@ fn join<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId, wh
 }
 
 /// Keeps the clock after a wakeup from `on` that requests a reschedule, until the switch; the woken task is charged for
-/// that time. Not if the target CPU queues the task itself just before its pick (`ttwu_queue_cond`), for new tasks,
-/// which the parent queues, or for interrupts, which are charged after the wakeup.
+/// that time. Exceptions are tasks that the target CPU enqueues itself just before its pick (`ttwu_queue_cond`), and
+/// new tasks. Interrupts are charged after their wakeups.
 #[inline]
 fn keep_clock_of_wakeup<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, on: CpuId, wake: Wake) {
     if wake.fork || !queues_itself(rq, shared, on) {

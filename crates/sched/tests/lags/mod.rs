@@ -5,7 +5,7 @@
 //!   leaves after the pick, as in the kernel. Then the average changes.)
 //! - A task joins a queue with a bounded lag. Up to 6.18 the bound is the larger of two of its slices and a tick. In
 //!   late 6.18 and 7.0+ it is the longest slice on the queue that it left, and a tick.
-//! - Between two changes of a queue of tasks only, a debt does not exceed the task's slice and a tick; a higher one
+//! - Between two changes of a queue of tasks only, a debt does not exceed the task's slice and a tick. A higher one
 //!   does not grow. The running task may end its request first, and owes that much more.
 //!
 //! A change (a task joins or leaves; a new weight or slice) moves the average, and may increase debts. Weights of

@@ -1,4 +1,4 @@
-//! CPU limits on a small machine with a clock (ARCHITECTURE.md, always true, 5): no group exceeds its limit, whatever
+//! CPU limits on a small machine with a clock (ARCHITECTURE.md, always true, 5). No group exceeds its limit, whatever
 //! changes, and a group that wants its limit gets it. Also checks EEVDF's invariants (`lags`).
 
 mod bench;

@@ -168,7 +168,7 @@ fn deadline() -> SchedAttr {
     SchedAttr { policy: SchedPolicy::Deadline, deadline: DlAttrs::new(10 * MS, 100 * MS), ..SchedAttr::default() }
 }
 
-/// POSIX: a lowered task goes to the head of its list. From deadline to real-time is lowered.
+/// POSIX: a lowered task is put at the head of its list. From deadline to real-time is lowered.
 #[test]
 fn from_deadline_to_real_time_is_down() {
     let mut machine = Machine::<Eevdf>::new("6.12");
@@ -322,9 +322,9 @@ fn reweighted(name: &str, ran: u64) -> (i128, i128, bool) {
 }
 
 /// 6.18's `reweight_entity` enqueues the running entity on a queue that it has not left. If it weighs as much as all
-/// others, it is a quarter further from the average than before (read in 6.18.15 and in the instructions of a 6.18.44).
-/// 7.1 keeps its place relative to the average. 6.18.15 also writes the lag where the end of the protection is kept; in
-/// 6.12 a changed deadline ends the protection.
+/// others, it is a quarter further from the average than before. (Read in 6.18.15, and in the instructions of a
+/// 6.18.44.) 7.1 keeps its place relative to the average. 6.18.15 also writes the lag where the end of the protection
+/// is kept; in 6.12 a changed deadline ends the protection.
 #[test]
 fn in_6_18_a_change_of_weight_takes_who_runs_further_from_the_average() {
     for (name, times, unprotected) in
@@ -338,7 +338,7 @@ fn in_6_18_a_change_of_weight_takes_who_runs_further_from_the_average() {
     }
 }
 
-/// Another nice value protects the running task anew in 6.18.15 (`set_next_entity`), and ends its protection in late
+/// Another nice value protects the running task again in 6.18.15 (`set_next_entity`), and ends its protection in late
 /// 6.18.
 #[test]
 fn protection_after_a_change_is_a_matter_of_the_release() {

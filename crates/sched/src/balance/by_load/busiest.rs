@@ -269,8 +269,8 @@ fn amount((typed, by_util): (bool, bool), this: &Group, busiest: &Group, mean: u
     if amount < per_task { bump(this, busiest, per_task).unwrap_or(amount) } else { amount }
 }
 
-/// For an imbalance below a task's load: moves one task if the groups differ that much, or if this uses more of the
-/// CPUs' power (`fix_small_imbalance`).
+/// `fix_small_imbalance`, for less than a task's load: moves one task if the groups differ that much, or if this uses
+/// more of the CPUs' power.
 fn bump(this: &Group, busiest: &Group, per_task: u64) -> Option<u64> {
     let here = this.load_per_task;
     // Lighter tasks here: one task of the busiest outweighs them.

@@ -247,8 +247,8 @@ fn overlap(span: &CpuMask, all: &[Domain], child: impl Fn(CpuId) -> Option<u32>)
     sum as usize > span.count()
 }
 
-/// Builds the groups of a NUMA level whose lower spans overlap (`build_overlap_sched_groups`): the CPU's own span, then
-/// the span of the next CPU in none, and so on. A group keeps its whole span, so a CPU can be in several.
+/// Builds the groups of a NUMA level whose lower spans overlap (`build_overlap_sched_groups`). They are the CPU's own
+/// span, the span of the next CPU in none, and so on. A group keeps its whole span, so a CPU can be in several.
 fn overlapping(
     topology: &Topology,
     span: &CpuMask,
@@ -280,7 +280,7 @@ fn overlapping(
 }
 
 /// Sets the tolerated imbalance between almost empty NUMA nodes: an eighth of a node with one last-level cache, else
-/// one task for each cache; higher levels in proportion.
+/// one task for each cache. Higher levels have it in proportion.
 pub(super) fn tolerate(topology: &Topology, roots: &Roots, all: &mut [Domain], chains: &[Vec<u32>]) {
     for (cpu, chain) in chains.iter().enumerate() {
         let place = topology.place(CpuId(cpu as u32));

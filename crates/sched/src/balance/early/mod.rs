@@ -3,7 +3,7 @@
 //! The load of a CPU is its queued weight (2.6.15: 1024 for each task; 2.6.18+: the tasks' weights, smpnice). At each
 //! tick the averages `cpu_load[1]` and `cpu_load[2]` move by a half and a quarter of the difference. The reason for
 //! balancing decides which one is used. For CPUs to pull from, the balancer takes the lower of average and present
-//! load, for its own CPU the higher, so that it pulls only lasting differences.
+//! load, for its own CPU the higher. So it pulls only lasting differences.
 //!
 //! The busiest group has the highest load for its power, if that is `imbalance_pct` above the own group's. Neither
 //! group passes the mean by the moves. If that is less than a task, one task moves if this lets more CPUs work. Tasks

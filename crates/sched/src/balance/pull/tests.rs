@@ -138,8 +138,8 @@ fn a_cpu_whose_tasks_are_all_tied_to_it_is_left_out() {
     assert_eq!(machine.rqs[1].nr_running, 3);
 }
 
-/// If affinity prevents balance at a level, the level above (`sgc->imbalance`) moves a task though no group has too
-/// much, until the lower level is balanced.
+/// If affinity prevents balance at a level, the level above (`sgc->imbalance`) moves a task, until the lower level is
+/// balanced.
 #[test]
 fn the_level_above_helps_where_affinity_is_in_the_way() {
     let mut machine = Machine::new(shared(&[1024; 4], 2, &[]));
@@ -213,7 +213,7 @@ fn the_stopper_leaves_who_is_not_eligible_until_a_look_has_failed() {
     }
 }
 
-/// The first idle CPU balances for a group; 6.6+: the first on an idle core, if any. Without idle CPUs, the first CPU.
+/// The first idle CPU balances for a group; 6.6+: preferably on an idle core. Without idle CPUs, the first CPU.
 #[test]
 fn the_first_cpu_on_an_idle_core_balances_for_its_group() {
     let balances = |name: &str, busy: &[u32]| -> Vec<u32> {
