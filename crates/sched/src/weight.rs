@@ -1,7 +1,7 @@
 //! Weights: nice values and cgroup weights as shares of a CPU.
 //!
-//! As on 64-bit kernels, an internal weight has ten more bits than the user's number (nice 0: 1024 << 10). So many CPUs
-//! can divide a group's weight without loss.
+//! As on 64-bit kernels, an internal weight has ten more bits than the user's number (nice 0: 1024 << 10). So a group's
+//! weight can be divided over many CPUs without loss.
 
 /// Weight of nice 0 in the user's scale.
 pub const NICE_0_WEIGHT: u64 = 1024;

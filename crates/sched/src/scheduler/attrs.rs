@@ -213,8 +213,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     ///
     /// # Errors
     ///
-    /// If the group has no CPUs for the task, or may have no real-time tasks, or the new root domain lacks bandwidth
-    /// for a deadline task. Then nothing changes.
+    /// If the group has no CPUs for the task or may have no real-time tasks, or its root domain lacks bandwidth. Then
+    /// nothing changes.
     pub fn move_group(&mut self, task: TaskId, group: GroupId) -> Result<(), SchedError> {
         if self.shared.config.rt_group_sched
             && let Some((rq, index)) = rq_of!(self, task)

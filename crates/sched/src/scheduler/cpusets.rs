@@ -26,7 +26,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     ///
     /// # Errors
     ///
-    /// For the root group, an unknown CPU, or an empty set if there are tasks; and if a valid `root` partition would
+    /// For the root group, an unknown CPU, or an empty set if there are tasks. Also if a valid `root` partition would
     /// lack bandwidth for deadline tasks. Then nothing changes.
     pub fn set_group_cpus(&mut self, group: GroupId, cpus: Option<&CpuMask>) -> Result<(), CpusetError> {
         let shared = self.shared;

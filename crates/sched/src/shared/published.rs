@@ -205,8 +205,8 @@ impl Idleness {
         self.avg_idle.store(avg_idle, Relaxed);
     }
 
-    /// Returns how many of `span` CPUs a search by this CPU may check (SIS_PROP): at least four, or as many as it could
-    /// in 1/512 of the average idle time.
+    /// Returns how many of `span` CPUs a search by this CPU may check (SIS_PROP). This takes 1/512 of the average idle
+    /// time, or is four CPUs.
     pub(crate) fn scan_budget(&self, span: u32) -> usize {
         let idle = u64::from(span) * (self.avg_idle.load(Relaxed) / 512);
         let cost = self.avg_scan_cost.load(Relaxed) + 1;

@@ -79,9 +79,9 @@ pub(crate) struct Bench<P: Policy> {
     slices: BTreeMap<TaskId, Option<u64>>,
     asleep: BTreeSet<TaskId>,
     debts: Debts,
-    /// CPUs where a group may have left and returned with its throttled task since the last check, or a task with a new
-    /// affinity or weight. `Wishes::moved` has tasks that moved twice: ticks of all CPUs coincide, so one CPU may pull
-    /// what the next pulls back.
+    /// CPUs where, since the last check, a throttled group may have left and returned, or a task with a new affinity or
+    /// weight. `Wishes::moved` has tasks that moved twice: ticks of all CPUs coincide, so one CPU may pull what the
+    /// next pulls back.
     came_and_went: BTreeSet<CpuId>,
 }
 
