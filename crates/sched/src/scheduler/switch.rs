@@ -29,8 +29,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// `__schedule`: switches `cpu` from the running task, for the reason `prev_state`, to the next. Balances before
     /// the CPU runs something less urgent or becomes idle.
     ///
-    /// Only the CPU itself calls this. Once the previous task has left the CPU, another CPU may run it while this call
-    /// still balances. So never call this on that task's own stack.
+    /// Only the CPU itself calls this, one call at a time. Once the previous task has left the CPU, another CPU may run
+    /// it while this call still balances. So never call this on that task's own stack.
     #[inline(always)]
     #[allow(clippy::inline_always)] // a host calls it in one place, at every switch
     pub fn schedule(&mut self, cpu: CpuId, prev_state: PrevState) -> NextTask {
