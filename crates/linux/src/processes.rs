@@ -2,8 +2,8 @@
 //! that waits, and reports results through a pipe.
 //!
 //! The forks precede the first thread of the run. Processes share earlier mappings ([`crate::common`],
-//! [`crate::objects`]) and inherit pipes and sockets. They start in the parent's cgroups, which the parent creates. The
-//! kernel kills them with the parent.
+//! [`crate::objects`]) and inherit pipes and sockets. They start in the cgroup of the parent, which creates all
+//! cgroups. The kernel kills them with the parent.
 
 mod report;
 
