@@ -1,3 +1,4 @@
+//! Checks before a run.
 
 use std::path::Path;
 

@@ -1,3 +1,4 @@
+//! The recorded events.
 
 use std::fs::{self, File};
 use std::io::{self, Read};

@@ -15,8 +15,5 @@ pub(crate) enum Push {
     /// The running task may no longer run here.
     Affinity,
     /// Moves a task at exec.
-    Exec {
-        task: TaskId,
-        to: CpuId,
-    },
+    Exec { task: TaskId, to: CpuId },
 }

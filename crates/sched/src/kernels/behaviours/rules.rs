@@ -1,3 +1,4 @@
+//! Valid combinations of behaviours.
 
 use core::fmt;
 
