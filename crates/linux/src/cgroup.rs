@@ -4,8 +4,8 @@
 //! the next run. In v2, threads can be in different groups only in a threaded subtree: this process moves into the
 //! parent, its root. In v1 only the calling thread moves, and new threads start in the group of their creator.
 //!
-//! A v1 kernel with CONFIG_RT_GROUP_SCHED limits the real-time tasks of each group; a new group's limit is 0.
-//! A workload with such limits (`rt`) gets them. Otherwise each group gets an equal part of its parent's runtime.
+//! A v1 kernel with CONFIG_RT_GROUP_SCHED limits the real-time tasks of each group; a new group's limit is 0. A
+//! workload with such limits (`rt`) gets them. Otherwise each group gets an equal part of its parent's runtime.
 
 use std::fs;
 use std::io;

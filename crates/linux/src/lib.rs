@@ -1,7 +1,7 @@
 //! Runs a workload as real threads, in real cgroups, under this machine's kernel.
 //!
-//! [`run`] creates a thread for every task of a [`Workload`](vruntime_workload::program::Workload), in processes if the
-//! workload has these. It measures CPU time, run delay, switches and migrations from `/proc`, and the lateness of
+//! [`run()`] creates a thread for every task of a [`Workload`](vruntime_workload::program::Workload), in processes if
+//! the workload has these. It measures CPU time, run delay, switches and migrations from `/proc`, and the lateness of
 //! sleeps. The comparison shows how accurate the simulator is on this machine.
 //!
 //! ```
@@ -64,7 +64,8 @@ pub use record::{
 };
 pub use run::{Options, run};
 
-/// Removes cgroups and tracing instances of killed runs, and returns them. [`run`] and [`calibrate`] begin with this.
+/// Removes cgroups and tracing instances of killed runs, and returns them. [`run()`] and [`calibrate()`] begin with
+/// this.
 fn clean() -> Vec<String> {
     let mut notes = Vec::new();
     cgroup::clean(&mut notes);

@@ -484,6 +484,7 @@ impl Features {
         Self(bits)
     }
 
+    /// All features of both sets.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)

@@ -15,7 +15,7 @@ use crate::tunables::Tunables;
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     /// Sets or removes a group's CPU limit: `cpu.max` and `cpu.max.burst`. It takes effect at once, with a whole quota
-    /// and without debt. Policies without [`Policy::LIMITS`](crate::Policy::LIMITS) ignore it.
+    /// and without debt. Policies without [`Policy::LIMITS`] ignore it.
     ///
     /// # Errors
     ///

@@ -204,6 +204,7 @@ pub struct Task<P: Policy> {
     pub(crate) wakeups: Wakeups,
     /// When `wakee_flips` was last halved, nanoseconds.
     pub wakee_flip_decay: u64,
+    /// The policy's own state.
     pub class: P::Task,
     /// State of the deadline class, for its tasks and boosted ones only.
     pub(crate) dl: Option<Box<DlEntity>>,

@@ -44,6 +44,7 @@ pub enum TopologyError {
     Empty,
     /// A capacity is not in 1..=1024.
     Capacity {
+        /// The CPU.
         cpu: CpuId,
         /// The value.
         capacity: u32,

@@ -68,7 +68,7 @@ pub struct DomainView<'a> {
 /// What a group's numbers are sums of.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
-    /// Whole last-level caches of consecutive numbers, by their [sums](sums).
+    /// Whole last-level caches of consecutive numbers, by their [sums](super::sums).
     Caches(Range<u32>),
     /// CPUs of consecutive numbers, by their published values.
     Cpus(Range<u32>),

@@ -1,9 +1,9 @@
 //! The balancer of 3.10 to 3.18 (mainline: from group scheduling to the rewrite of 5.5), which compares loads.
 //!
 //! The load of a CPU is its queued weight (3.10), or the average of its runnable part (`runnable_load_avg`, 3.11+),
-//! with averages over ticks ([`cpu_load`](super::cpu_load)). The balancer compares load relative to power, and relieves
-//! the busiest group down to the mean. If that is less than a task, it moves one task if this uses more of the CPUs'
-//! power. Kernels differ:
+//! with averages over ticks ([`cpu_load`]). The balancer compares load relative to power, and relieves the busiest
+//! group down to the mean. If that is less than a task, it moves one task if this uses more of the CPUs' power. Kernels
+//! differ:
 //!
 //! | | groups that may be the busiest | an idle CPU leaves a group alone if |
 //! |---|---|---|
