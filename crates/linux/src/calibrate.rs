@@ -1,8 +1,7 @@
 //! Measures the costs that the simulator charges: switches, wakeups, interrupts, ticks, migrations.
 //!
-//! Each figure is the mean of the lower nine tenths of many rounds, or their median, with pinned threads. Rare other
-//! work of the machine therefore has no effect. Costs that cannot be measured separately are divided by a rule, which
-//! is stated where it is applied.
+//! Each figure is the mean of the lower nine tenths of many rounds, or their median, without rare other work. Costs
+//! that cannot be measured separately are divided by a rule stated where it is applied.
 
 mod kthreads;
 mod probes;
@@ -16,119 +15,114 @@ use crate::host::{self, Host};
 use crate::others::Look;
 use kthreads::Account;
 
-/// One cost: its name in the simulator, nanoseconds, and how it was found.
+/// One cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeasuredCost {
-    /// As `--set` takes it.
+    /// The simulator's name, as in `--set`.
     pub name: &'static str,
     /// Nanoseconds.
     pub ns: u64,
-    /// In a few words.
+    /// How it was measured, for display.
     pub how: &'static str,
 }
 
-/// What a migration costs a task with a working set of that size.
+/// The cost of a migration for a working set of this size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MigrationCost {
     /// Bytes.
     pub bytes: usize,
-    /// Nanoseconds that reading it takes on another CPU than the last time, beyond reading it again.
+    /// Extra time to read it on another CPU than its last reader's, nanoseconds.
     pub extra_ns: u64,
-    /// Nanoseconds that reading it again takes.
+    /// Time to read it again, nanoseconds.
     pub again_ns: u64,
 }
 
-/// What leaving idleness takes after a while.
+/// The cost of leaving a long idle time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleExit {
-    /// The least idle time of a CPU, nanoseconds.
+    /// The least idle time, nanoseconds.
     pub after_ns: u64,
-    /// Nanoseconds beyond the cost `idle_exit_ns`.
+    /// Nanoseconds beyond `idle_exit_ns`.
     pub extra_ns: u64,
 }
 
-/// Stalls of computing threads without a preemption: the host of a virtual machine ran something else, or an interrupt
-/// took that long.
+/// Stalls of computing threads without a preemption, by long interrupts or because the host of a virtual machine ran
+/// something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stalls {
-    /// How often, at least once.
+    /// Number of stalls, at least 1.
     pub count: u64,
-    /// Nanoseconds that all of them took.
+    /// Their sum, nanoseconds.
     pub total_ns: u64,
-    /// For how long CPUs were watched, one nanosecond on each counted.
+    /// Observed time, summed over CPUs, nanoseconds.
     pub watched_ns: u64,
 }
 
-/// How late sleeps return with a timer slack, on a CPU that has something to do meanwhile.
+/// Lateness of sleeps with a timer slack, on a busy CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimerSlack {
-    /// Nanoseconds.
+    /// The slack, nanoseconds.
     pub ns: u64,
-    /// Nanoseconds: a tenth is below.
+    /// The lowest tenth, nanoseconds.
     pub least_late_ns: u64,
-    /// Nanoseconds: the mean of the lower nine tenths.
+    /// The mean of the lower nine tenths, nanoseconds.
     pub mean_late_ns: u64,
 }
 
-/// A machine as the simulator wants it.
+/// A machine, in the simulator's terms.
 #[derive(Clone, Debug, Default)]
 pub struct Calibration {
-    /// What the kernel tells.
+    /// What the kernel reports.
     pub host: Host,
-    /// What was measured.
+    /// The measured costs.
     pub costs: Vec<MeasuredCost>,
-    /// What migrations cost, from small working sets to large ones; empty with one CPU.
+    /// Costs of migrations, from small working sets to large; empty with one CPU.
     pub migrations: Vec<MigrationCost>,
-    /// What leaving idleness takes beyond the cost `idle_exit_ns`, from short times to long ones; only where it takes
-    /// longer than after a shorter time.
+    /// Costs of leaving idleness, by idle time, where they exceed those of shorter times.
     pub idle_exits: Vec<IdleExit>,
-    /// This process's own slack (`PR_GET_TIMERSLACK`), and the shortest there is; empty if sleeps did not return, the
-    /// first missing if it has none.
+    /// Lateness with this process's slack (`PR_GET_TIMERSLACK`), which it may lack, and the shortest. Empty if sleeps
+    /// did not return.
     pub timer_slacks: Vec<TimerSlack>,
-    /// How the CPUs stood still; none: they did not.
+    /// Stalls of the CPUs, if there were any.
     pub stalls: Option<Stalls>,
-    /// What the machine did while nothing was measured, from what took most CPU time on; none: the kernel keeps no
-    /// accounts of tasks.
+    /// Other tasks without load, by CPU time, highest first. None if the kernel keeps no accounts.
     pub residents: Option<Vec<Resident>>,
     /// What could not be measured, and why.
     pub notes: Vec<String>,
 }
 
-/// Sizes of working sets, from what any cache of a core holds to what few do.
+/// From the smallest cache of a core to more than most caches.
 const WORKING_SETS: [usize; 6] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
-/// Sleeps after which it is measured how late an idle CPU is, nanoseconds.
+/// Sleeps after which an idle CPU's lateness is measured, nanoseconds.
 const IDLE_FOR: [u64; 6] = [100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000];
-/// Differences below this are noise, nanoseconds.
+/// Smaller differences are noise, nanoseconds.
 const IDLE_NOISE: u64 = 2000;
-/// What is sent through a socket, as hackbench does, bytes.
+/// A message through a socket, as hackbench's, bytes.
 const MESSAGE: usize = 100;
-/// Sockets of a crowd, as many as a sender of hackbench writes to, and messages in each: three quarters of what it
-/// holds.
+/// Sockets of a crowd, as a sender of hackbench has. Each is filled to three quarters.
 const SOCKETS: usize = 20;
 const UNREAD: usize = 200;
-/// The one that the simulator's cost stands for.
+/// The working set of the simulator's cost.
 const SIMULATED_SET: usize = 64 << 10;
 
-/// Rounds between two threads of one CPU where it is done several times.
+/// Rounds between two threads of a CPU, where the measurement is repeated.
 const NEIGHBOURS: usize = 1500;
 
-/// For how long a CPU that computes is watched for stalls.
+/// How long computing CPUs are observed for stalls.
 const SPIN: Duration = Duration::from_millis(2500);
-/// The least length of a stall, in lengths of a tick's interrupt, and in nanoseconds.
+/// The least length of a stall, in tick costs and in nanoseconds.
 const STALL_TICKS: u64 = 4;
 const STALL_LEAST: u64 = 100_000;
-/// How long it is watched what the machine does besides.
+/// How long other tasks are observed.
 const WATCH: Duration = Duration::from_secs(5);
-/// A machine is not idle if others take more of a CPU meanwhile: daemons of one take a few percent.
+/// CPUs of other tasks above which a machine is not idle; daemons take a few percent.
 const BUSY: f64 = 0.1;
-/// The interval of calls of `stop`.
 const ASK: Duration = Duration::from_secs(1);
 
-/// Measures for about fifteen seconds (14.4 to 15.5 on two busy CPUs). Calls `stop` between the measurements, and ends
-/// if it returns true.
+/// Measures for about 15 seconds. Calls `stop` between measurements, and ends if it returns true.
 ///
 /// # Errors
-/// When the kernel does not let threads or pipes be made, or when it is to stop.
+/// If the kernel refuses threads or pipes, or `stop` returns true.
 pub fn calibrate(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> {
     let host = host::describe();
     let cpus = Cpus::take();
@@ -147,8 +141,8 @@ pub fn calibrate(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> {
     Ok(Calibration { host, costs, migrations, idle_exits, timer_slacks, stalls, residents, notes })
 }
 
-/// Measures what matters most with an eighth of the rounds: half a second. Migrations are those of one working set.
-/// Stalls, deep idle states and what else the machine does are left out.
+/// Measures for half a second, with an eighth of the rounds and one working set, without stalls, idle states and other
+/// tasks.
 ///
 /// # Errors
 /// As [`calibrate`].
@@ -168,14 +162,14 @@ pub fn calibrate_briefly(stop: &dyn Fn() -> bool) -> Result<Calibration, Error> 
     Ok(Calibration { host, costs, migrations, timer_slacks, notes, ..Calibration::default() })
 }
 
-/// Time of a message to a thread of the same CPU and the switch to it, nanoseconds, and how many there were.
+/// The time of a message to a thread of the same CPU including the switch, nanoseconds, and the number of messages.
 pub(crate) fn message_to_a_neighbour() -> Result<(u64, u64), Error> {
     let cpus = Cpus::take();
     let (ns, rounds) = probes::ring_for(&[cpus.first; 2], NEIGHBOURS)?;
     Ok((ns, 2 * rounds as u64))
 }
 
-/// The CPUs that are measured on. The calling thread may go where it could before when this is dropped.
+/// The CPUs to measure on. Dropping it restores the affinity of the calling thread.
 struct Cpus {
     all: Vec<usize>,
     first: usize,
@@ -198,7 +192,7 @@ impl Drop for Cpus {
     }
 }
 
-/// What a wakeup on one CPU is made of, nanoseconds.
+/// The parts of a wakeup on one CPU, nanoseconds.
 #[derive(Clone, Copy)]
 struct Path {
     syscall: u64,
@@ -208,7 +202,7 @@ struct Path {
 }
 
 impl Path {
-    /// From the wakeup's end to the woken thread's first instruction.
+    /// From the end of the wakeup to the woken thread's first instruction.
     fn woken(self) -> u64 {
         self.wakeup + self.switch + self.back
     }
@@ -263,11 +257,11 @@ impl<'a> Measuring<'a> {
             probes::crowded(&sockets, MESSAGE, UNREAD).saturating_sub(socket) / 2,
             "the same with 200 messages in each of 20 sockets, beyond one message in one socket",
         );
-        // The way back cannot be seen by itself: two thirds of the way in, as in the simulator's own profiles.
+        // The way back cannot be measured: two thirds of the way in, as in the simulator's profiles.
         let back = syscall * 2 / 3;
         self.cost("syscall_return_ns", back, "two thirds of syscall_ns, by assumption");
         self.go_on()?;
-        // What a message to the same CPU takes beyond the calls is wakeup and switch; their sum is what counts.
+        // A message to the same CPU costs, beyond the calls, wakeup and switch; only their sum matters.
         let to_thread = probes::ring(&[cpu; 2])?;
         let rest = to_thread.saturating_sub(2 * syscall + back);
         self.go_on()?;
@@ -344,7 +338,7 @@ impl<'a> Measuring<'a> {
         }
     }
 
-    /// Ticks and sleeps on a busy CPU: how late those return on average.
+    /// Measures ticks and sleeps on a busy CPU. Returns the mean lateness of sleeps.
     fn timers(&mut self, cpu: usize, hz: u32, path: Path) -> Result<Option<u64>, Error> {
         let tick = probes::tick(cpu, hz);
         match tick {
@@ -373,7 +367,7 @@ impl<'a> Measuring<'a> {
             sleep.own.saturating_sub(path.syscall + path.switch + path.back),
             "cost of a sleep on the sleeper's CPU clock, beyond call, switch and return",
         );
-        // The interrupt, which wakes the sleeper, and the switch back.
+        // The interrupt with the wakeup, and the switch back.
         let timer = sleep.other.saturating_sub(path.switch);
         self.cost("timer_ns", timer, "cost for the thread that has the CPU meanwhile, less a switch");
         self.cost(
@@ -386,7 +380,7 @@ impl<'a> Measuring<'a> {
         Ok(Some(sleep.mean_late))
     }
 
-    /// Sleeps on an idle CPU, which return later than on a busy one: by `idle_exit_ns`, and more the longer they were.
+    /// Measures sleeps on an idle CPU, which are later than on a busy one by `idle_exit_ns`, or more.
     fn idle_exits(&mut self, cpu: usize, busy: u64) -> Result<(), Error> {
         let Some(shallow) = self.costs.iter().find(|cost| cost.name == "idle_exit_ns").map(|cost| cost.ns) else {
             return Ok(());
@@ -403,7 +397,6 @@ impl<'a> Measuring<'a> {
         Ok(())
     }
 
-    /// Watches CPUs that compute.
     fn stalls(&self, cpus: &Cpus) -> Result<Option<Stalls>, Error> {
         let tick = self.costs.iter().find(|cost| cost.name == "tick_ns").map_or(0, |cost| cost.ns);
         let watched: Vec<usize> = [Some(cpus.first), cpus.other].into_iter().flatten().collect();
@@ -412,7 +405,7 @@ impl<'a> Measuring<'a> {
         Ok(found)
     }
 
-    /// Watches what runs while this process sleeps.
+    /// Observes other tasks while this process sleeps.
     fn besides(&mut self) -> Result<Option<Vec<Resident>>, Error> {
         let before = Look::now();
         let begun = Instant::now();
@@ -459,7 +452,7 @@ impl<'a> Measuring<'a> {
     }
 }
 
-/// Returns a note on a machine on which other tasks used this much of a CPU (1.0: one CPU) during the measurement.
+/// Returns a note if other tasks used too much CPU (1.0: one CPU) during the measurement.
 fn too_busy(taken: f64) -> Option<String> {
     (taken > BUSY).then(|| {
         format!(
@@ -485,7 +478,7 @@ mod tests {
     fn costs_are_those_of_a_machine() {
         let calibration = calibrate(&|| false).expect("threads and pipes can be made");
         let of = |name: &str| calibration.costs.iter().find(|cost| cost.name == name).map(|cost| cost.ns);
-        // Bounds that hold on anything from a workstation to an emulator that shares its CPU with a compiler.
+        // Bounds for anything from a workstation to an emulator that shares its CPU with a compiler.
         for name in ["syscall_ns", "wakeup_ns", "fork_ns", "mem_ns_per_kib"] {
             let ns = of(name).unwrap_or_else(|| panic!("{name}: {calibration:?}"));
             assert!(ns < 100_000_000, "{name} {ns}");
@@ -496,7 +489,7 @@ mod tests {
             assert_eq!(migrations.iter().map(|cost| cost.bytes).collect::<Vec<_>>(), WORKING_SETS);
             let simulated = migrations.iter().find(|cost| cost.bytes == SIMULATED_SET).map(|cost| cost.extra_ns);
             assert_eq!(simulated, of("migration_ns"));
-            // Reading a thousand times as much takes longer, whatever else goes on.
+            // Reading a thousand times as much takes longer even on a busy machine.
             assert!(migrations[5].again_ns > migrations[0].again_ns, "{migrations:?}");
         } else {
             skip::skip("one CPU: there are no migrations to measure");

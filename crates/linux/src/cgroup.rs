@@ -1,13 +1,11 @@
 //! The workload's groups as cgroups of this machine: v2 or v1, whichever has a usable `cpu` controller.
 //!
-//! All cgroups are below one parent, which has the name of this process and stands for the workload's root. It is
-//! removed at the end. The next run removes the remainders of a killed run. In v2, threads can be in different groups
-//! only in a threaded subtree: the parent becomes its root, and this process moves there. In v1 the calling thread
-//! moves, and new threads start in the group of their creator.
+//! One parent, which stands for the workload's root, has all cgroups. It is removed at the end, or for a killed run by
+//! the next run. In v2, threads can be in different groups only in a threaded subtree: this process moves into the
+//! parent, its root. In v1 only the calling thread moves, and new threads start in the group of their creator.
 //!
-//! A v1 kernel with CONFIG_RT_GROUP_SCHED limits the real-time tasks of each group, and a new group has a limit of 0. A
-//! workload with limits of its own (`rt`) gets them. For any other workload, each group gets an equal part of its
-//! parent's runtime, since it expects a kernel without such limits.
+//! A v1 kernel with CONFIG_RT_GROUP_SCHED limits the real-time tasks of each group; a new group's limit is 0. A
+//! workload with such limits (`rt`) gets them. Otherwise each group gets an equal part of its parent's runtime.
 
 use std::fs;
 use std::io;
@@ -21,24 +19,23 @@ use crate::measured::GroupMeasured;
 
 const PREFIX: &str = "vruntime-";
 
-/// Returns `vruntime-PID-STARTTIME-NUMBER`: a pid alone may have been reused, and one process may run several
-/// workloads.
+/// Returns `vruntime-PID-STARTTIME-NUMBER`: pids are reused, and a process may run several workloads.
 pub(crate) fn own_name() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let (pid, number) = (std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
     format!("{PREFIX}{pid}-{}-{number}", start_time(pid).unwrap_or(0))
 }
 
-/// Returns the start of a process, clock ticks since boot. None if it does not exist, or is a zombie.
+/// The start of a process, clock ticks since boot. None if it does not exist, or is a zombie.
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in brackets, may contain anything; its state comes next, and the start is the 20th field after it.
+    // The name, in brackets, may contain anything. Then come the state and, 20th, the start.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     fields.nth(18)?.parse().ok().filter(|_| !matches!(state, "Z" | "X"))
 }
 
-/// Whether `name` is what a process left behind that is no more.
+/// Whether `name` is from a process that has ended.
 pub(crate) fn is_stale(name: &str) -> bool {
     let Some(rest) = name.strip_prefix(PREFIX) else { return false };
     let mut numbers = rest.splitn(3, '-').map(|part| part.parse::<u64>().ok());
@@ -54,17 +51,17 @@ enum Version {
     V2,
 }
 
-/// The cgroups of one run. Removed when dropped.
+/// The cgroups of one run, removed on drop.
 #[derive(Debug)]
 pub(crate) struct Cgroups {
     version: Version,
-    /// Where this process was before.
+    /// This process's cgroup before.
     home: PathBuf,
-    /// By the workload's groups; the first is the parent of all.
+    /// By the workload's groups; the first is the parent.
     folders: Vec<PathBuf>,
 }
 
-/// Mount point and this process's path of the hierarchy with the `cpu` controller.
+/// Mount point, and this process's path in the hierarchy with `cpu`.
 fn hierarchy() -> Option<(Version, PathBuf, String)> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -102,7 +99,7 @@ fn write(path: PathBuf, text: &str) -> Result<(), Error> {
 }
 
 impl Cgroups {
-    /// Makes a cgroup of every group; `realtime` is whether the workload has real-time tasks.
+    /// Creates the cgroups; `realtime`: the workload has real-time tasks.
     pub(crate) fn new(groups: &[Group], realtime: bool, notes: &mut Vec<String>) -> Result<Self, Error> {
         let Some((version, mount, own)) = hierarchy() else {
             let cause =
@@ -110,7 +107,7 @@ impl Cgroups {
             return Err(Error::Io { what: "no groups".to_owned(), path: None, cause });
         };
         let home = mount.join(own.trim_start_matches('/'));
-        // v2 wants no processes beside the groups but in the root; v1 does not mind.
+        // v2 allows no processes beside groups, except in the root.
         let base = if version == Version::V2 { mount } else { home.clone() };
         let parent = base.join(own_name());
         let mut this = Self { version, home, folders: Vec::new() };
@@ -125,8 +122,7 @@ impl Cgroups {
             if version == Version::V2 {
                 this.prepare_v2(index, group, groups, &base)?;
             } else if index == 0 {
-                // Threads that are in no group are beside the groups, as in the workload, and not wherever this process
-                // was.
+                // Threads without a group are beside the groups, as in the workload.
                 write(folder.join("tasks"), "0")?;
             }
             if index > 0 {
@@ -139,15 +135,14 @@ impl Cgroups {
         Ok(this)
     }
 
-    /// Lets real-time tasks into the groups, where the kernel keeps account of them by group; what it refuses becomes a
-    /// note.
+    /// Sets real-time runtimes where the kernel has them by group. A refusal becomes a note.
     fn limit_realtime(&self, groups: &[Group], base: &Path, notes: &mut Vec<String>) {
         const RUNTIME: &str = "cpu.rt_runtime_us";
         const PERIOD: &str = "cpu.rt_period_us";
         let read = |folder: &Path| fs::read_to_string(folder.join(RUNTIME)).ok()?.trim().parse::<i64>().ok();
         let Some(all) = read(base) else { return };
         let told = groups.iter().any(|group| group.rt.is_some());
-        // The period of all is that of the machine, a second, unless the workload says another.
+        // The default period is the machine's, a second.
         let mut runtimes = vec![all; groups.len()];
         for (index, group) in groups.iter().enumerate() {
             let folder = &self.folders[index];
@@ -177,7 +172,7 @@ impl Cgroups {
         }
     }
 
-    /// Makes a v2 cgroup part of the threaded subtree, with the `cpu` controller.
+    /// Adds a v2 cgroup to the threaded subtree, with the `cpu` controller.
     fn prepare_v2(&self, index: usize, group: &Group, groups: &[Group], base: &Path) -> Result<(), Error> {
         let folder = &self.folders[index];
         if index == 0 {
@@ -204,7 +199,7 @@ impl Cgroups {
             let percent = |clamp: u32| format!("{:.2}", f64::from(clamp) * 100.0 / 1024.0);
             let min = write(folder.join("cpu.uclamp.min"), &percent(clamps.min));
             if let Err(error) = min.and_then(|()| write(folder.join("cpu.uclamp.max"), &percent(clamps.max))) {
-                // A kernel without them has no such files: weights and limits hold all the same.
+                // A kernel without clamps lacks the files; weights and limits still hold.
                 notes.push(format!("the utilisation clamps of {} are left out: {error}", group.path));
             }
         }
@@ -242,7 +237,6 @@ impl Cgroups {
         }
     }
 
-    /// Changes a group while it runs.
     pub(crate) fn change(&self, index: usize, to: &GroupChange) -> Result<(), Error> {
         if let Some(idle) = to.idle {
             self.set_idle(index, idle)?;
@@ -256,13 +250,11 @@ impl Cgroups {
         Ok(())
     }
 
-    /// Puts a thread of this process into a group.
     pub(crate) fn enter(&self, index: usize, tid: u32) -> Result<(), Error> {
         let file = if self.version == Version::V2 { "cgroup.threads" } else { "tasks" };
         write(self.folders[index].join(file), &tid.to_string())
     }
 
-    /// What the limits have done.
     pub(crate) fn measure(&self, groups: &[Group]) -> Vec<GroupMeasured> {
         let measure = |(folder, group): (&PathBuf, &Group)| {
             let text = fs::read_to_string(folder.join("cpu.stat")).unwrap_or_default();
@@ -272,17 +264,17 @@ impl Cgroups {
     }
 }
 
-/// For how long a group may be busy with threads that have ended, milliseconds.
+/// Longest wait for ended threads to leave a group, milliseconds.
 const LEAVING_MS: u32 = 200;
 
 impl Drop for Cgroups {
     fn drop(&mut self) {
         let (file, id) = if self.version == Version::V2 { ("cgroup.procs", "0") } else { ("tasks", "0") };
-        // Only the thread that made them may be in one still; a group with a thread in it cannot be removed, and the
-        // next run will.
+        // Only the creating thread may still be inside. A group with a thread cannot be removed, but the next run does
+        // it.
         let _back = fs::write(self.home.join(file), id);
         for folder in self.folders.iter().rev() {
-            // A thread that was joined may not have left yet: of 72 runs one left its group behind.
+            // A joined thread may not have left yet.
             for _ in 0..LEAVING_MS {
                 match fs::remove_dir(folder) {
                     Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
@@ -295,7 +287,7 @@ impl Drop for Cgroups {
     }
 }
 
-/// Reads `cpu.stat`, of either version.
+/// Parses `cpu.stat` of either version.
 fn parse_stat(text: &str) -> GroupMeasured {
     let field = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -312,7 +304,7 @@ fn parse_stat(text: &str) -> GroupMeasured {
     }
 }
 
-/// Removes what killed runs have left.
+/// Removes the cgroups of killed runs.
 pub(crate) fn clean(notes: &mut Vec<String>) {
     let Some((version, mount, own)) = hierarchy() else { return };
     let base = if version == Version::V2 { mount } else { mount.join(own.trim_start_matches('/')) };
@@ -325,7 +317,6 @@ pub(crate) fn clean(notes: &mut Vec<String>) {
     }
 }
 
-/// Removes a cgroup and those below it.
 fn remove(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)?.flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

@@ -1,4 +1,4 @@
-//! What cannot be run, and what had better not be.
+//! Checks before a run.
 
 use std::path::Path;
 
@@ -8,7 +8,6 @@ use vruntime_workload::{Severity, SourceMap};
 use crate::error::Error;
 use crate::hogs::{self, Machine, Takers};
 
-/// What a program cannot ask the kernel for.
 fn impossible(op: &Op) -> Option<&'static str> {
     match op {
         Op::WaitEvent { .. } | Op::WakeUp { .. } => Some("a wait queue of the kernel"),
@@ -23,7 +22,7 @@ fn impossible(op: &Op) -> Option<&'static str> {
     }
 }
 
-/// Looks the workload over before anything is begun.
+/// Checks the workload before the run.
 pub(crate) fn check(workload: &Workload, duration: Option<u64>, force: bool) -> Result<(), Error> {
     for task in &workload.tasks {
         let ops = task.phases.iter().flat_map(|phase| &phase.ops);
@@ -54,7 +53,7 @@ pub(crate) fn check(workload: &Workload, duration: Option<u64>, force: bool) -> 
     }
 }
 
-/// CPUs this process may run on.
+/// Number of CPUs that this process may use.
 pub(crate) fn online() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }

@@ -1,58 +1,57 @@
-//! Why a workload was not run.
+//! Why a workload did not run.
 
 use std::path::PathBuf;
 
 use rustix::io::Errno;
 
-/// The reason why a workload was not run. The text includes the kernel's error, which is therefore not a
-/// [source](std::error::Error::source): a printed chain would repeat it. [`help`](Self::help) says how to fix it.
+/// Why a workload did not run. The text includes the kernel's error, which is therefore no
+/// [source](std::error::Error::source). [`help`](Self::help) says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It contradicts itself: it refers to what is not there, for example.
+    /// It contradicts itself.
     #[error("{}", .0.message())]
     Workload(vruntime_workload::Error),
-    /// It has an operation that no program can ask the kernel for.
+    /// It has an operation that no kernel provides.
     #[error("task `{task}` has {what}, which a real kernel does not offer to programs")]
     Impossible {
-        /// The task whose program has it.
+        /// The task with the operation.
         task: String,
-        /// What it is.
+        /// The operation.
         what: &'static str,
     },
-    /// Real-time tasks that do not rest would have every CPU, and the kernel's real-time throttling is off.
+    /// Real-time tasks that never sleep would monopolize every CPU, without real-time throttling.
     #[error(
         "{} would monopolize {}, and this kernel does not throttle them (sched_rt_runtime_us is off; 6.12+: fair_server is off on at least one CPU)",
         who_go(*hogs),
         all_of(*cpus)
     )]
     Hangs {
-        /// How many there are.
+        /// Their number.
         hogs: usize,
-        /// How many CPUs there are.
+        /// Number of CPUs.
         cpus: usize,
     },
-    /// Real-time tasks that may rest, each of them, want all CPUs between them, and the kernel's real-time throttling
-    /// is off.
+    /// Real-time tasks that sleep would together monopolize all CPUs, without real-time throttling.
     #[error(
         "{tasks} real-time tasks want {percent} % of a CPU in total and would leave less than 5 % of {}, and this kernel does not throttle \
          them (sched_rt_runtime_us is off; 6.12+: fair_server is off on at least one CPU)",
         all_of(*cpus)
     )]
     Crowds {
-        /// How many there are.
+        /// Their number.
         tasks: usize,
-        /// What they want between them, percent of a CPU.
+        /// Their demand, percent of a CPU.
         percent: u64,
-        /// How many CPUs there are.
+        /// Number of CPUs.
         cpus: usize,
     },
-    /// It neither ends by itself nor has a duration.
+    /// It has neither an end nor a duration.
     #[error("the workload never ends")]
     Endless,
-    /// More tasks than this begin with the run, each of them a thread.
+    /// Too many tasks begin with the run; each is a thread.
     #[error("{wanted} threads would begin, the most is {limit}")]
     TooMany {
-        /// How many begin.
+        /// Their number.
         wanted: usize,
         /// The limit.
         limit: usize,
@@ -60,27 +59,27 @@ pub enum Error {
     /// It was asked to stop.
     #[error("interrupted")]
     Interrupted,
-    /// The kernel refused something without which nothing can be run.
+    /// The kernel refused something essential.
     #[error("{what}{}: {cause}", path.as_ref().map(|path| format!(" ({})", path.display())).unwrap_or_default())]
     Io {
-        /// What was being done.
+        /// The failed action.
         what: String,
-        /// To which file, if it was one.
+        /// The file.
         path: Option<PathBuf>,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: std::io::Error,
     },
-    /// The kernel refused one of the threads or processes.
+    /// The kernel refused a thread or process.
     #[error("{what}: {cause}")]
     Fork {
-        /// What was being made.
+        /// The refused object.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: std::io::Error,
     },
 }
 
-/// Which limits are in the way where the kernel refuses a thread or a process with EAGAIN; none of other refusals.
+/// The limits that may cause EAGAIN for a thread or process; None for other errors.
 pub(crate) fn limits_of_threads(cause: &std::io::Error) -> Option<&'static str> {
     (Errno::from_io_error(cause) == Some(Errno::AGAIN)).then_some(
         "the limit of threads is reached: raise the user's limit (ulimit -u), pids.max of this process's cgroup or of an ancestor, or the \
@@ -101,7 +100,7 @@ fn all_of(cpus: usize) -> String {
 }
 
 impl Error {
-    /// What the user can do about it, if anything is known that helps.
+    /// Returns what the user can do, if known.
     pub fn help(&self) -> Option<&str> {
         match self {
             Self::Workload(error) => error.help(),

@@ -1,4 +1,4 @@
-//! A recording of the scheduler's events by the kernel itself, in a tracing instance of its own.
+//! The kernel's recording of scheduler events, in a tracing instance of its own.
 
 use std::fs;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use vruntime_workload::cgroups::{COMMAND as CGROUPS_COMMAND, Cgroups};
 
 use crate::cgroup::{is_stale, own_name};
 
-/// The events that a replay wants.
+/// The events for a replay.
 const EVENTS: [&str; 7] = [
     "sched_switch",
     "sched_waking",
@@ -19,19 +19,18 @@ const EVENTS: [&str; 7] = [
     "sched_process_fork",
     "sched_process_exit",
 ];
-/// Optional events that a kernel may lack: moves to other groups; and charged times, which show when a throttled task
-/// got a CPU if switches from the idle task are not recorded.
+/// Optional events: moves to other groups; and charged times, which show when a throttled task got a CPU if switches
+/// from idle are not recorded.
 const MORE_EVENTS: [&str; 2] = ["cgroup/cgroup_attach_task", "sched/sched_stat_runtime"];
-/// Of each CPU: at some 100 bytes an event, a few hundred thousand events.
+/// For each CPU: at 100 bytes, a few hundred thousand events.
 const BUFFER_KIB: &str = "32768";
 
-/// A running recording. Its instance is removed when it is dropped.
+/// A running recording; dropping it removes its instance.
 #[derive(Debug)]
 struct Recording {
     instance: PathBuf,
 }
 
-/// Where tracefs is mounted.
 fn tracefs() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     let mounted = mounts.lines().find_map(|line| {
@@ -43,7 +42,6 @@ fn tracefs() -> Option<PathBuf> {
 }
 
 impl Recording {
-    /// Begins to record.
     fn start() -> io::Result<Self> {
         let none = || {
             io::Error::new(
@@ -68,7 +66,7 @@ impl Recording {
         Ok(this)
     }
 
-    /// Ends it and leaves the text in `path`, which names the kernel as `perf script --header` does.
+    /// Ends it, and writes the text to `path`, with the kernel's release as in `perf script --header`.
     fn finish(self, path: &Path, release: &str) -> io::Result<()> {
         fs::write(self.instance.join("tracing_on"), "0")?;
         let mut text = fs::File::open(self.instance.join("trace"))?;
@@ -83,12 +81,12 @@ impl Recording {
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        // Should it fail, the next run tries again.
+        // If this fails, the next run repeats it.
         let _removed = fs::remove_dir(&self.instance);
     }
 }
 
-/// The kernel's recording of a run, if requested and possible, and the groups of threads.
+/// The recording of a run, if requested and possible, and the groups of threads.
 #[derive(Debug)]
 pub(crate) struct Recorded {
     recording: Option<(Recording, PathBuf)>,
@@ -96,7 +94,7 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// Begins to record, for a trace in `path` if there is to be one. `groups`: whether there are any.
+    /// Starts to record if there is a `path`. `groups`: whether there are any.
     pub(crate) fn begin(path: Option<&Path>, groups: bool, notes: &mut Vec<String>) -> Self {
         let groups_file = path.filter(|_| groups).and_then(|path| {
             let told = |error| notes.push(format!("a replay of the trace will not know the groups: {error}"));
@@ -109,7 +107,7 @@ impl Recorded {
         Self { recording, groups_file }
     }
 
-    /// Ends it: where the trace is, and where the groups are.
+    /// Ends it. Returns the files of trace and groups.
     pub(crate) fn finish(self, kernel: &str, notes: &mut Vec<String>) -> (Option<PathBuf>, Option<PathBuf>) {
         let trace = self.recording.and_then(|(recording, path)| {
             let told = |error| notes.push(format!("the trace could not be written: {error}"));
@@ -120,18 +118,17 @@ impl Recorded {
     }
 }
 
-/// Has the machine write down which thread is in which group, and what the groups have: no event says it, and a replay
-/// wants it. It is left beside the trace.
+/// Records threads' groups and groups' files beside the trace: no event has them, and a replay needs them.
 fn write_groups(trace: &Path) -> io::Result<PathBuf> {
     let path = trace.with_file_name("cgroups.txt");
-    // What another run has left is not to be taken for this one's.
+    // A file of an earlier run must not count as this one's.
     if let Err(error) = fs::remove_file(&path)
         && error.kind() != io::ErrorKind::NotFound
     {
         return Err(error);
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Threads that end meanwhile are none of its business, nor is its exit status ours.
+    // Ignores threads that end meanwhile, and the exit status.
     let mut shell = Command::new("sh");
     shell.current_dir(folder).args(["-c", CGROUPS_COMMAND]).stdin(Stdio::null()).stdout(Stdio::null());
     shell.stderr(Stdio::null()).status()?;
@@ -140,7 +137,7 @@ fn write_groups(trace: &Path) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Removes the remainders of killed runs: an instance records until then.
+/// Removes instances of killed runs, which would record for ever.
 pub(crate) fn clean(notes: &mut Vec<String>) {
     let Some(Ok(entries)) = tracefs().map(|tracefs| fs::read_dir(tracefs.join("instances"))) else { return };
     for entry in entries.flatten() {

@@ -4,13 +4,11 @@
 //! counts as dangerous:
 //!
 //! * A loop is walked through twice. A task that does not sleep in the second round never sleeps.
-//! * Only sleep counts as rest. A timer does not sleep if its task is late, and a lock may be free.
-//! * A wait for another task counts as rest unless that task may never rest: two tasks that exchange messages for ever
-//!   leave no time to others.
-//! * A task's CPUs are all that it may have at any time. Cpusets of groups do not count, since `vruntime real` creates
-//!   none.
+//! * A timer does not sleep if its task is late, and a lock may be free.
+//! * A wait for another task counts as sleep, unless that task may never sleep (two tasks that exchange messages).
+//! * A task's CPUs are all that it may ever have. Cpusets of groups do not count, since `vruntime real` creates none.
 //!
-//! Tasks that sleep can still monopolize all CPUs in total: [`demand`] adds up their demand.
+//! Tasks that sleep can still monopolize all CPUs in total ([`demand`]).
 
 mod demand;
 mod tasks;
@@ -27,19 +25,16 @@ use vruntime_workload::program::Workload;
 use crate::sys;
 use tasks::Tasks;
 
-/// What a set of hogs needs to know of the machine.
+/// The relevant state of the machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
-    /// CPUs that are online.
     pub(crate) online: BTreeSet<u32>,
-    /// Those that threads of this process begin on.
+    /// CPUs on which threads of this process begin.
     pub(crate) allowed: BTreeSet<u32>,
-    /// Whether threads of this process begin as real-time tasks.
     pub(crate) real_time: bool,
 }
 
 impl Machine {
-    /// This one.
     pub(crate) fn this() -> Self {
         let set = sched_getaffinity(None).unwrap_or_default();
         let allowed: BTreeSet<u32> =
@@ -50,7 +45,7 @@ impl Machine {
     }
 }
 
-/// The CPUs of a list such as `0-3,8`.
+/// Parses a list such as `0-3,8`.
 fn cpus_of(list: &str) -> Option<BTreeSet<u32>> {
     let mut cpus = BTreeSet::new();
     for part in list.split(',') {
@@ -60,13 +55,13 @@ fn cpus_of(list: &str) -> Option<BTreeSet<u32>> {
     Some(cpus)
 }
 
-/// Whether the kernel limits real-time tasks: by throttling, or by a server for other tasks on every online CPU
-/// (6.12+). `root` is the folder of the file systems.
+/// Whether the kernel limits real-time tasks, by throttling or by a fair server on every online CPU (6.12+). `root` is
+/// the folder of the file systems.
 pub(crate) fn throttled(root: &Path, online: &BTreeSet<u32>) -> bool {
     let number = |path: &str| fs::read_to_string(root.join(path)).ok().and_then(|text| text.trim().parse::<i64>().ok());
     let server = |cpu: &u32| number(&format!("sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime"));
     let mut servers = online.iter().filter_map(server).peekable();
-    // Where there are servers nothing else keeps real-time tasks back, whatever the limit says.
+    // With servers nothing else limits real-time tasks.
     if servers.peek().is_some() {
         return servers.all(|runtime| runtime > 0);
     }
@@ -75,22 +70,20 @@ pub(crate) fn throttled(root: &Path, online: &BTreeSet<u32>) -> bool {
     (0..period).contains(&runtime)
 }
 
-/// The tasks that would monopolize every CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takers {
-    /// This number of real-time tasks that never sleep.
+    /// Number of real-time tasks that never sleep.
     Hogs(usize),
-    /// This number of real-time tasks with this total demand, percent of a CPU.
+    /// Number of real-time tasks, and their total demand in percent of a CPU.
     Together { tasks: usize, percent: u64 },
 }
 
-/// Returns the real-time tasks that can have all online CPUs for long. A hog that is forked repeatedly counts once for
-/// each CPU.
+/// Returns the real-time tasks that can monopolize all online CPUs. A hog forked repeatedly counts once for each CPU.
 pub(crate) fn take_all(workload: &Workload, machine: &Machine) -> Option<Takers> {
     let tasks = Tasks::of(workload, machine);
     let instances = tasks.instances(machine.online.len() as u64);
     let hogs = tasks.hogs();
-    // What is wanted of which CPUs; who may run on the same is interchangeable.
+    // Demand by set of allowed CPUs.
     let mut alike: BTreeMap<&BTreeSet<u32>, u64> = BTreeMap::new();
     for &task in &hogs {
         *alike.entry(&tasks.cpus[task]).or_default() += demand::MOST * instances[task];
@@ -103,7 +96,7 @@ pub(crate) fn take_all(workload: &Workload, machine: &Machine) -> Option<Takers>
     let instances = tasks.instances(crate::run::MAX_THREADS as u64);
     let wants = demand::wants(&tasks, &instances, &hogs);
     for (task, &wants) in wants.iter().enumerate().filter(|&(_, &wants)| wants > 0) {
-        // More than all there are nobody can have.
+        // Demand cannot exceed the machine.
         let wants = wants.min(demand::WHOLE * machine.online.len() as u64);
         count += instances[task];
         wanted += wants;
@@ -115,17 +108,17 @@ pub(crate) fn take_all(workload: &Workload, machine: &Machine) -> Option<Takers>
 
 /// Whether the demand can be distributed so that all of `cpus` are too busy for other tasks.
 ///
-/// Ford and Fulkerson's maximum flow, by shortest paths, one CPU at a time: the missing work of a CPU comes from tasks
-/// that may run there, or from others that are replaced elsewhere.
+/// A maximum flow by shortest paths, one CPU at a time. Missing work is taken from tasks that may run there, or from
+/// others that are replaced elsewhere.
 fn covered(wanted: &BTreeMap<&BTreeSet<u32>, u64>, cpus: &BTreeSet<u32>) -> bool {
     let wanted: Vec<(&BTreeSet<u32>, u64)> = wanted.iter().map(|(&cpus, &wants)| (cpus, wants)).collect();
     let mut left: Vec<u64> = wanted.iter().map(|&(_, wants)| wants).collect();
-    // What of each is where.
+    // The work of each set on each CPU.
     let mut placed: Vec<BTreeMap<u32, u64>> = vec![BTreeMap::new(); wanted.len()];
     for &cpu in cpus {
         let mut lacking = demand::MOST;
         while lacking > 0 {
-            // From whom it may come: itself, or by the CPU that it leaves to another.
+            // For each set, the CPU that it leaves; None for the source.
             let mut through: Vec<Option<u32>> = vec![None; wanted.len()];
             let mut from: BTreeMap<u32, Option<usize>> = BTreeMap::from([(cpu, None)]);
             let mut look = VecDeque::from([cpu]);
@@ -149,7 +142,7 @@ fn covered(wanted: &BTreeMap<&BTreeSet<u32>, u64>, cpus: &BTreeSet<u32>) -> bool
                 }
             }
             let Some(source) = source else { return false };
-            // The way back to `cpu`: each gives way where the one before comes.
+            // The path back to `cpu`.
             let mut way = Vec::new();
             let mut amount = lacking.min(left[source]);
             let mut this = source;

@@ -1,4 +1,4 @@
-//! What the kernel tells of the machine and of itself.
+//! What the kernel reports of the machine and itself.
 
 mod preempt;
 
@@ -15,34 +15,32 @@ use crate::record::Mounted;
 pub struct Host {
     /// The kernel's release.
     pub kernel: String,
-    /// As `--machine` takes it: hwloc's words.
+    /// The topology, as for `--machine`, in hwloc's words.
     pub topology: String,
     /// Capacity of each CPU, if they differ.
     pub capacities: Vec<u32>,
     /// Ticks a second.
     pub hz: u32,
-    /// `none`, `voluntary`, `full` or `lazy`; none if the kernel does not tell.
+    /// `none`, `voluntary`, `full` or `lazy`, if known.
     pub preempt: Option<String>,
-    /// Where it says so, or why it is not known.
+    /// The source of `preempt`, or why it is not known.
     pub preempt_from: String,
     /// Whether autogroup is on.
     pub autogroup: bool,
-    /// What its first CPU calls itself; none where the kernel does not tell.
+    /// Name of the first CPU, if known.
     pub processor: Option<String>,
-    /// Whether its CPUs are QEMU's software emulation, where what is not plain computation takes 10 to 50 times as
-    /// long.
+    /// Whether QEMU emulates the CPUs, with 10 to 50 times the cost for all but plain computation.
     pub emulated: bool,
-    /// Whether its CPUs are those of a virtual machine.
+    /// Whether this is a virtual machine.
     pub virtual_machine: bool,
-    /// Scheduler features as `/sys/kernel/debug/sched/features` has them; empty if it may not be read.
+    /// Features as in `/sys/kernel/debug/sched/features`; empty if unreadable.
     pub features: Vec<String>,
-    /// Tunables beside them.
+    /// Tunables of the same folder.
     pub tunables: Vec<(String, u64)>,
-    /// What the description leaves out.
+    /// What the description omits.
     pub notes: Vec<String>,
 }
 
-/// Where a CPU is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     package: u32,
@@ -64,43 +62,42 @@ fn first_of(list: &str) -> Option<u32> {
     list.split([',', '-']).next()?.trim().parse().ok()
 }
 
-/// Whether QEMU emulates the CPUs: their name says so, unless QEMU is configured to name a real one.
+/// Whether QEMU emulates the CPUs, by their name, which QEMU can be configured to hide.
 fn is_emulated(cpuinfo: &str) -> bool {
     let mut models = cpuinfo.lines().filter(|line| line.starts_with("model name"));
     models.any(|model| model.contains("QEMU TCG") || model.contains("QEMU Virtual CPU"))
 }
 
-/// A hypervisor sets a flag of CPUs.
+/// Checks the CPU flag of hypervisors.
 fn is_virtual(cpuinfo: &str) -> bool {
     let flags = cpuinfo.lines().find(|line| line.starts_with("flags")).and_then(|line| line.split_once(':'));
     flags.is_some_and(|(_, flags)| flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
-/// The model's name.
 fn processor(cpuinfo: &str) -> Option<String> {
     let (_, name) = cpuinfo.lines().find(|line| line.starts_with("model name"))?.split_once(':')?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// Today's date, UTC: `2026-11-23`.
+/// Today's date in UTC, such as `2026-11-23`.
 pub fn today() -> String {
     chrono::Utc::now().date_naive().to_string()
 }
 
-/// Describes this machine: the CPUs this process may use.
+/// Describes this machine with the CPUs that this process may use.
 pub fn describe() -> Host {
     let allowed = sched_getaffinity(None).unwrap_or_default();
     let cpus: Vec<u32> = (0..CpuSet::MAX_CPU as u32).filter(|&cpu| allowed.is_set(cpu as usize)).collect();
     describe_cpus(&cpus)
 }
 
-/// Describes this machine with all CPUs that are online, whichever this process may use.
+/// Describes this machine with all online CPUs.
 pub fn describe_all() -> Host {
     let online = read("/sys/devices/system/cpu/online").as_deref().and_then(ranges);
     online.map_or_else(describe, |cpus| describe_cpus(&cpus))
 }
 
-/// `0-3,6`.
+/// Parses `0-3,6`.
 fn ranges(list: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     for range in list.split(',') {
@@ -111,7 +108,7 @@ fn ranges(list: &str) -> Option<Vec<u32>> {
 }
 
 fn describe_cpus(cpus: &[u32]) -> Host {
-    // Where debugfs is not mounted, one is that nobody else sees, if this process may.
+    // If debugfs is not mounted, a private mount, if allowed.
     let debugfs = Mounted::find("debugfs").ok();
     let chosen = debugfs.as_ref().and_then(|mounted| fs::read_to_string(mounted.path.join("sched/preempt")).ok());
     let preempt = match chosen.as_deref().and_then(preempt::chosen) {
@@ -146,7 +143,7 @@ fn describe_cpus(cpus: &[u32]) -> Host {
     }
     let debug = debugfs.as_ref().map_or(Path::new("/sys/kernel/debug"), |mounted| &mounted.path).join("sched");
     let debug = debug.display();
-    // Up to 5.12, the file is not in a folder: sched_features.
+    // Up to 5.12 the file is `sched_features`.
     let features = fs::read_to_string(format!("{debug}/features"));
     match features.or_else(|error| fs::read_to_string(format!("{debug}_features")).map_err(|_| error)) {
         Ok(features) => {
@@ -177,7 +174,7 @@ fn place(cpu: u32) -> Place {
     let of = |file: &str| format!("/sys/devices/system/cpu/cpu{cpu}/{file}");
     let package = number(&of("topology/physical_package_id")).unwrap_or(0);
     let core = read(&of("topology/thread_siblings_list")).and_then(|list| first_of(&list)).unwrap_or(cpu);
-    // The last cache that there is.
+    // The highest cache level.
     let llc = (0..5).rev().find_map(|index| {
         let kind = read(&of(&format!("cache/index{index}/type")))?;
         (kind == "Unified").then(|| read(&of(&format!("cache/index{index}/shared_cpu_list")))).flatten()
@@ -189,9 +186,9 @@ fn place(cpu: u32) -> Place {
     Place { package, node: node.unwrap_or(0), llc, core }
 }
 
-/// hwloc's words for CPUs at these places, if all parts of a kind are alike.
+/// hwloc's words for these places, if all parts of a kind are equal.
 fn words(places: &[Place]) -> Option<String> {
-    // How many different parts there are within each part of the level above, if it is the same number in all.
+    // The number of parts within each part of the level above, if equal everywhere.
     let arity = |above: &dyn Fn(&Place) -> Vec<u32>, part: &dyn Fn(&Place, usize) -> u32| -> Option<usize> {
         let mut parts: BTreeMap<Vec<u32>, std::collections::BTreeSet<u32>> = BTreeMap::new();
         for (index, place) in places.iter().enumerate() {
@@ -221,8 +218,7 @@ fn hz() -> u32 {
     u32::try_from(1_000_000_000_u64.checked_div(ns).unwrap_or(250)).unwrap_or(250)
 }
 
-/// Why `features` and `tunables` are missing, and what helps: as far as debugfs is what it takes, whether it is there
-/// and this is root.
+/// Why `features` and `tunables` are missing, and what helps.
 fn without_debugfs(root: &Path, is_root: bool, error: &io::Error) -> String {
     let mounts = fs::read_to_string(root.join("proc/mounts")).unwrap_or_default();
     let mounted = mounts.lines().any(|line| {
@@ -286,7 +282,7 @@ mod tests {
             without_debugfs(root.path(), is_root, &io::Error::from(kind))
         };
         let mounted = "sysfs /sys sysfs rw 0 0\nnone /sys/kernel/debug debugfs rw,relatime 0 0\n";
-        // Tracefs below it, and something else of that name, are none.
+        // Tracefs below it, and another file system with that name, do not count.
         let not = "tracefs /sys/kernel/debug/tracing tracefs rw 0 0\nnone /mnt/debug debugfs rw 0 0\n";
         for (mounts, is_root, kind, expected, never) in [
             (not, true, NotFound, "not mounted: mount -t debugfs", "as root"),

@@ -1,9 +1,8 @@
-//! Runs a workload as real threads, in real cgroups, under this machine's own kernel.
+//! Runs a workload as real threads, in real cgroups, under this machine's kernel.
 //!
-//! [`run`] takes the [`Workload`](vruntime_workload::program::Workload) of the simulated machine. It makes a thread of
-//! every task, in processes of their own if the workload has these. It measures CPU time, run delay, switches and
-//! migrations from `/proc`, and the delay of sleeps. The comparison shows how accurate the simulator is on this
-//! machine.
+//! [`run()`] creates a thread for every task of a [`Workload`](vruntime_workload::program::Workload), in processes if
+//! the workload has these. It measures CPU time, run delay, switches and migrations from `/proc`, and the lateness of
+//! sleeps. The comparison shows how accurate the simulator is on this machine.
 //!
 //! ```
 //! use vruntime_linux::{Options, run};
@@ -19,14 +18,14 @@
 //! ```
 //!
 //! Work is computation without system calls, in a loop that reads the monotonic clock in user space. Gaps in which
-//! something else ran do not count. The loop does not read the thread's CPU clock, since that updates the kernel's
-//! accounts like a tick, and changes the scheduling.
+//! something else ran do not count. The thread's CPU clock would update the kernel's accounts like a tick, and so
+//! change the scheduling.
 //!
-//! What the kernel rejects (without root: real-time policies, negative nice values, cgroups) is left out, and
+//! Parts that the kernel refuses (without root: real-time policies, negative nice values, cgroups) are omitted, and
 //! [`Measured::notes`] says so. A workload that could hang the machine is rejected ([`Error::Hangs`]), unless
 //! [`Options::force`] is set.
 #![cfg(target_os = "linux")]
-// What comes from a user ends in an error, never in a panic; what cannot happen says why where it stands.
+// A user's mistake is an error, never a panic; a panic states why it cannot happen.
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)
@@ -65,8 +64,8 @@ pub use record::{
 };
 pub use run::{Options, run};
 
-/// Removes the cgroups and tracing instances that killed runs have left: what was removed. [`run`] and [`calibrate`]
-/// begin with it.
+/// Removes cgroups and tracing instances of killed runs, and returns them. [`run()`] and [`calibrate()`] begin with
+/// this.
 fn clean() -> Vec<String> {
     let mut notes = Vec::new();
     cgroup::clean(&mut notes);

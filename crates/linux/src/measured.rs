@@ -1,46 +1,45 @@
-//! What the kernel gave.
+//! The results of a run.
 
 use vruntime_trace::LoopTimes;
 use vruntime_workload::resident::Resident;
 
-/// What came out of a run. Times are nanoseconds.
+/// Results of a run. Times are nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// From the common start to the end.
     pub elapsed_ns: u64,
-    /// In the order of their starts: the workload's own first, then those that were forked.
+    /// The workload's own tasks in the order of their starts, then forked ones.
     pub tasks: Vec<TaskMeasured>,
-    /// Those of the workload, in its order.
+    /// The workload's groups, in its order.
     pub groups: Vec<GroupMeasured>,
     /// The kernel's release, such as `6.12.48`.
     pub kernel: String,
-    /// CPUs this process may run on.
+    /// CPUs that this process may use.
     pub cpus: usize,
-    /// Other tasks that this machine ran meanwhile, including this program's waiting thread, ordered by CPU time. None
-    /// without accounts of tasks (schedstats).
+    /// Other tasks on this machine, including this program's waiting thread, by CPU time. None without accounts of
+    /// tasks (schedstats).
     pub others: Option<Vec<Resident>>,
-    /// The mean number of CPUs that were neither idle nor used by known tasks: time of tasks that ended meanwhile, of
-    /// interrupts, and of a host. None if the kernel does not report idle time (`/proc/stat`).
+    /// The mean number of CPUs neither idle nor used by known tasks: tasks that ended, interrupts, a host. None without
+    /// idle time (`/proc/stat`).
     pub unseen: Option<f64>,
-    /// What was left out, and why; what was cleaned up.
+    /// What was omitted, and why; what was cleaned up.
     pub notes: Vec<String>,
-    /// It was stopped before its end.
+    /// Whether it was stopped early.
     pub interrupted: bool,
-    /// The ftrace text, if one was asked for and could be recorded.
+    /// The ftrace text, if requested and recorded.
     pub trace: Option<std::path::PathBuf>,
-    /// What the machine said of the groups when the trace began, as a replay reads it (`--cgroups`), if the workload
-    /// has any.
+    /// The state of the groups at the start of the trace, for a replay (`--cgroups`), if the workload has any.
     pub groups_file: Option<std::path::PathBuf>,
 }
 
-/// One task.
+/// A task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskMeasured {
-    /// Its name; a forked instance carries a number.
+    /// Its name, with a number for a forked instance.
     pub name: String,
     /// Index in the workload's tasks.
     pub template: usize,
-    /// Index in the workload's groups, the last it was put into.
+    /// Index of its last group in the workload's groups.
     pub group: usize,
     /// Its thread id.
     pub tid: u32,
@@ -50,46 +49,46 @@ pub struct TaskMeasured {
     pub nice: i32,
     /// Its real-time priority at the end.
     pub rt_priority: u32,
-    /// It came to its program's end.
+    /// Whether its program ended.
     pub ended: bool,
-    /// From its start to its end, or to that of the run.
+    /// From its start to its end or the run's.
     pub life_ns: u64,
-    /// On a CPU, by the thread's own CPU clock.
+    /// CPU time.
     pub cpu_ns: u64,
-    /// Runnable but not running (`/proc/PID/task/TID/schedstat`). None if the kernel keeps no such accounts, and for a
-    /// forked task: see [`Self::migrations`].
+    /// Time runnable but not running (`/proc/PID/task/TID/schedstat`). None without such accounts, or if
+    /// [`Self::migrations`] is.
     pub run_delay_ns: Option<u64>,
-    /// `ru_nvcsw` of the thread, until its program or the run was at its end: its exit is none.
+    /// `ru_nvcsw` at the end of its program or the run; its exit does not count.
     pub voluntary: u64,
     /// `ru_nivcsw`.
     pub involuntary: u64,
-    /// `se.nr_migrations` of `/proc/PID/task/TID/sched`. None without that file, and for a forked task: it would have
-    /// to read `/proc` at its end, which takes longer than short tasks (2 ms under emulation, 50 us on this machine).
+    /// `se.nr_migrations` of `/proc/PID/task/TID/sched`. None without that file, and for a forked task, for which
+    /// reading `/proc` at its end takes too long.
     pub migrations: Option<u64>,
     /// Completed loops of its phases.
     pub loops: u64,
-    /// CPU work those loops asked for.
+    /// CPU work of those loops.
     pub loop_work_ns: u64,
-    /// How late each timed sleep returned.
+    /// Lateness of each timed sleep.
     pub late_ns: Vec<u64>,
-    /// How long each loop took.
+    /// Duration of each loop.
     pub loop_ns: Vec<u64>,
-    /// Each loop as rt-app logs it, if that was asked for.
+    /// rt-app's log of each loop, if requested.
     pub logged: Vec<LoopMeasured>,
 }
 
-/// A loop as rt-app logs it. Nanoseconds.
+/// A loop in rt-app's log. Nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoopMeasured {
-    /// When it ended, from the common start.
+    /// Its end, after the common start.
     pub ended: u64,
-    /// How long it took.
+    /// Its duration.
     pub duration: u64,
-    /// The rest of it.
+    /// Its other times.
     pub times: LoopTimes,
 }
 
-/// One task group.
+/// A task group.
 #[derive(Clone, Debug, Default)]
 pub struct GroupMeasured {
     /// Its path in the workload.

@@ -1,5 +1,5 @@
-//! What tasks synchronise with, on the kernel's futexes and pipes, so that each wait and wakeup is the system call a
-//! program's would be. Every wait ends when the run does ([`Objects::stop`]).
+//! The workload's synchronisation objects, on futexes and pipes: each wait and wakeup is the system call of a real
+//! program. Every wait ends with the run ([`Objects::stop`]).
 
 use std::io;
 use std::num::NonZeroU32;
@@ -12,11 +12,9 @@ use vruntime_workload::program::{Channel, Spin, Workload};
 
 use crate::sys;
 
-/// The run is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stopped;
 
-/// All objects of a workload, by its indices.
 #[derive(Debug)]
 pub(crate) struct Objects {
     pub(crate) mutexes: Vec<Mutex>,
@@ -25,16 +23,16 @@ pub(crate) struct Objects {
     pub(crate) semaphores: Vec<Semaphore>,
     pub(crate) pipes: Vec<Pipe>,
     pub(crate) spins: Vec<SpinWord>,
-    /// The next beat of each timer, once it has one; 0 before.
+    /// The next beat of each timer, or 0.
     pub(crate) timers: &'static [AtomicU64],
 }
 
 impl Objects {
-    /// Makes them, in memory that forked processes share. `across`: they will.
+    /// Creates the objects, in memory that forked processes share if `across`.
     pub(crate) fn new(workload: &Workload, across: bool) -> io::Result<Self> {
         let (mutexes, conditions) = (workload.mutexes.len(), workload.conditions.len());
         let (barriers, semaphores) = (workload.barriers.len(), workload.semaphores.len());
-        // A barrier has five words, a condition, a semaphore and a spin word two.
+        // Words: barriers five; conditions, semaphores and spin words two.
         let count = mutexes + 2 * conditions + 5 * barriers + 2 * semaphores + 2 * workload.spins.len();
         let (words, timers) = sys::shared_words(count, workload.timers.len())?;
         let mut words = Words { words: words.iter(), flags: if across { Flags::empty() } else { Flags::PRIVATE } };
@@ -57,7 +55,7 @@ impl Objects {
         })
     }
 
-    /// Ends every wait. `stop` is set already. Called until no task waits.
+    /// Ends every wait. Called until no task waits, with `stop` set.
     pub(crate) fn stop(&self) {
         let locks = self.mutexes.iter().chain(self.barriers.iter().map(|barrier| &barrier.lock));
         for mutex in locks.filter(|mutex| !mutex.inherits) {
@@ -76,13 +74,13 @@ impl Objects {
     }
 }
 
-/// What tasks spin at, in two words. A lock and a flag have the numbers of posted and of taken events. A barrier has
-/// the number of tasks that have arrived, and how often all had arrived.
+/// Two words to spin at. A lock or flag counts posted and taken events; a barrier counts arrived tasks and its
+/// completions.
 #[derive(Debug)]
 pub(crate) struct SpinWord {
     posted: Word,
     taken: Word,
-    /// Whether a waiter draws a number, and waits for the event with that number.
+    /// Whether a waiter takes a number, and waits for the event with that number.
     fair: bool,
     parties: u32,
 }
@@ -98,7 +96,7 @@ impl SpinWord {
         self.posted.fetch_add(events, Ordering::SeqCst);
     }
 
-    /// Takes an event, and spins until there is one. `over`: the run is.
+    /// Takes an event, and spins until there is one. `over`: whether the run is.
     pub(crate) fn wait(&self, over: impl Fn() -> bool) -> Result<(), Stopped> {
         if self.fair {
             let number = self.taken.fetch_add(1, Ordering::SeqCst);
@@ -116,7 +114,6 @@ impl SpinWord {
         )
     }
 
-    /// Meets the others.
     pub(crate) fn meet(&self, over: impl Fn() -> bool) -> Result<(), Stopped> {
         let round = self.taken.load(Ordering::SeqCst);
         if self.posted.fetch_add(1, Ordering::SeqCst) + 1 >= self.parties {
@@ -128,7 +125,7 @@ impl SpinWord {
     }
 }
 
-/// Spins until `done`, and looks now and then whether the run is over.
+/// Spins until `done`, and checks regularly whether the run is over.
 fn spin_until(done: impl Fn() -> bool, over: impl Fn() -> bool) -> Result<(), Stopped> {
     const LOOKS: u32 = 1 << 10;
     loop {
@@ -144,7 +141,6 @@ fn spin_until(done: impl Fn() -> bool, over: impl Fn() -> bool) -> Result<(), St
     }
 }
 
-/// Words that are not in use yet.
 struct Words {
     words: std::slice::Iter<'static, AtomicU32>,
     flags: Flags,
@@ -157,11 +153,10 @@ impl Words {
     }
 }
 
-/// A word to wait on: a futex.
+/// A futex.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Word {
     word: &'static AtomicU32,
-    /// Whether only this process has it.
     flags: Flags,
 }
 
@@ -174,45 +169,41 @@ impl std::ops::Deref for Word {
 }
 
 impl Word {
-    /// One that forked processes share.
     pub(crate) fn shared(word: &'static AtomicU32) -> Self {
         Self { word, flags: Flags::empty() }
     }
 
-    /// Sleeps while it is `value`.
     pub(crate) fn wait(&self, value: u32) {
         self.wait_for(value, None);
     }
 
-    /// The same, for at most this time.
     pub(crate) fn wait_for(&self, value: u32, most: Option<&rustix::time::Timespec>) {
-        // An error means that it is not any more, or a signal, or that time is up: the caller looks again in any case.
+        // On an error (changed word, signal, timeout) the caller checks again.
         let _looks_again = futex::wait(self.word, self.flags, value, most);
     }
 
-    /// The same, until that time of the monotonic clock at most, nanoseconds.
+    /// Waits until `at` of the monotonic clock at most, nanoseconds.
     pub(crate) fn wait_until(&self, value: u32, at: u64) {
         let at = crate::work::timespec(at);
-        // As in `wait_for`, the caller looks again.
+        // As in `wait_for`, the caller checks again.
         let _looks_again = futex::wait_bitset(self.word, self.flags, value, Some(&at), NonZeroU32::MAX);
     }
 
     pub(crate) fn wake(&self, nr: u32) {
-        // The kernel counts in an int. Waking fails only for a word that is not there.
+        // The kernel counts in an int. Waking fails only for a missing word.
         let _woken = futex::wake(self.word, self.flags, nr.min(i32::MAX as u32));
     }
 }
 
-/// Whether the run is over.
 pub(crate) fn is_over(stop: &AtomicU32) -> bool {
     stop.load(Ordering::SeqCst) != 0
 }
 
-/// A mutex: locked and unlocked in user mode while no task waits, as glibc's.
+/// A mutex; without waiters locked and unlocked in user mode, as glibc's.
 #[derive(Debug)]
 pub(crate) struct Mutex {
-    /// Plain: 0 free, 1 taken, 2 taken and waited for. With priority inheritance: the owner's thread id, as the kernel
-    /// wants it.
+    /// Plain: 0 free, 1 taken, 2 taken with waiters. Priority inheritance: the owner's thread id, as the kernel
+    /// requires.
     word: Word,
     inherits: bool,
 }
@@ -222,14 +213,14 @@ impl Mutex {
         Ok(Self { word: words.next()?, inherits })
     }
 
-    /// Takes it; even if the run is over, the caller has it then and must give it back.
+    /// Takes it. Even if the run is over, the caller has it and must unlock it.
     pub(crate) fn lock(&self, tid: u32, stop: &AtomicU32) -> Result<(), Stopped> {
         let mine = if self.inherits { tid } else { 1 };
         if self.word.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed).is_ok() {
             return Ok(());
         }
         if self.inherits {
-            // Its owner gives it back at the end of the run, too.
+            // Its owner unlocks it at the end of the run, too.
             while let Err(error) = futex::lock_pi(&self.word, self.word.flags, None) {
                 if error != rustix::io::Errno::INTR && error != rustix::io::Errno::AGAIN {
                     return Err(Stopped);
@@ -249,7 +240,7 @@ impl Mutex {
     pub(crate) fn unlock(&self, tid: u32) {
         if self.inherits {
             if self.word.compare_exchange(tid, 0, Ordering::Release, Ordering::Relaxed).is_err() {
-                // Not the owner: the program gives back what it has not got, which changes nothing.
+                // Not the owner: this unlock of the program changes nothing.
                 let _not_mine = futex::unlock_pi(&self.word, self.word.flags);
             }
         } else if self.word.swap(0, Ordering::Release) == 2 {
@@ -258,7 +249,6 @@ impl Mutex {
     }
 }
 
-/// A condition variable.
 #[derive(Debug)]
 pub(crate) struct Condition {
     sequence: Word,
@@ -270,7 +260,7 @@ impl Condition {
         Ok(Self { sequence: words.next()?, waiters: words.next()? })
     }
 
-    /// Waits for a signal, `mutex` being given back meanwhile.
+    /// Waits for a signal, with `mutex` unlocked.
     pub(crate) fn wait(&self, mutex: &Mutex, tid: u32, stop: &AtomicU32) -> Result<(), Stopped> {
         let sequence = self.sequence.load(Ordering::SeqCst);
         self.waiters.fetch_add(1, Ordering::SeqCst);
@@ -298,7 +288,7 @@ impl Condition {
     }
 }
 
-/// A barrier, made of a mutex and a condition, as rt-app's.
+/// A barrier of a mutex and a condition, as rt-app's.
 #[derive(Debug)]
 pub(crate) struct Barrier {
     parties: u32,
@@ -334,7 +324,6 @@ impl Barrier {
     }
 }
 
-/// A counting semaphore.
 #[derive(Debug)]
 pub(crate) struct Semaphore {
     count: Word,
@@ -355,7 +344,7 @@ impl Semaphore {
         }
     }
 
-    /// Decrements it if it is above 0. Returns whether it was.
+    /// Decrements it if it is above 0, and returns whether it was.
     pub(crate) fn try_wait(&self) -> bool {
         let take = |count: u32| count.checked_sub(1);
         self.count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok()
@@ -376,7 +365,6 @@ impl Semaphore {
     }
 }
 
-/// A pipe of the kernel, or a stream socket.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     reader: OwnedFd,
@@ -388,13 +376,11 @@ impl Pipe {
         match pipe.kind {
             Channel::Pipe => Self::new(pipe.capacity),
             Channel::Packets => Self::with(rustix::pipe::PipeFlags::DIRECT, pipe.capacity),
-            // What one holds is the kernel's affair: the model has it from there.
+            // The kernel decides its capacity; the model copies that.
             Channel::Socket => Self::socket(),
         }
     }
 
-    /// A pair of connected stream sockets, as `socketpair` makes them: what is written to one end is read from the
-    /// other.
     pub(crate) fn socket() -> io::Result<Self> {
         let (reader, writer) = UnixStream::pair()?;
         Ok(Self { reader: reader.into(), writer: writer.into() })
@@ -406,12 +392,11 @@ impl Pipe {
 
     fn with(flags: rustix::pipe::PipeFlags, capacity: u32) -> io::Result<Self> {
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC | flags)?;
-        // The kernel has at least a page; a pipe that holds more than was asked for blocks its writers later.
+        // The kernel has at least a page; a bigger pipe blocks its writers later.
         rustix::pipe::fcntl_setpipe_size(&writer, capacity as usize)?;
         Ok(Self { reader, writer })
     }
 
-    /// Writes all of `bytes`.
     pub(crate) fn write(&self, bytes: &[u8], stop: &AtomicU32) -> Result<(), Stopped> {
         let mut bytes = bytes;
         while !bytes.is_empty() {
@@ -424,7 +409,6 @@ impl Pipe {
         Ok(())
     }
 
-    /// Fills `bytes`.
     pub(crate) fn read(&self, bytes: &mut [u8], stop: &AtomicU32) -> Result<(), Stopped> {
         let mut filled = 0;
         while filled < bytes.len() {
@@ -437,11 +421,11 @@ impl Pipe {
         Ok(())
     }
 
-    /// Makes all waiters find data to read, and room to write.
+    /// Ends all waits for data or room.
     fn stop(&self) {
         let nonblocking = rustix::fs::OFlags::NONBLOCK;
         for end in [&self.reader, &self.writer] {
-            // From now on nobody waits; those who do already are woken below. Neither can fail on a pipe of ours.
+            // No task waits from now on; earlier waiters are woken below. Neither call can fail on our pipe.
             let _set = rustix::fs::fcntl_setfl(end, nonblocking);
         }
         let mut drained = [0; 4096];

@@ -1,8 +1,8 @@
-//! The CPU time of all tasks outside of the workload, from the kernel's own accounts.
+//! The CPU time of all tasks outside of the workload.
 //!
-//! `/proc/PID/task/TID/schedstat` has the CPU time of a thread and the number of its turns. Two readings give the
-//! difference. A turn counts as a wakeup, since preemptions cannot be distinguished. SCHED_DEADLINE tasks are left out,
-//! and the accounts of ended tasks are gone. Both are the time of `/proc/stat` that no other account explains.
+//! `/proc/PID/task/TID/schedstat` has the CPU time of a thread and the number of its turns. A turn counts as a wakeup,
+//! since preemptions cannot be distinguished. SCHED_DEADLINE tasks are omitted, and ended tasks have no account. Both
+//! are the time of `/proc/stat` that no other account explains.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,20 +14,17 @@ use vruntime_workload::resident::{Resident, average};
 use crate::hogs::Machine;
 use crate::{sys, work};
 
-/// The accounts of all tasks at one time.
 #[derive(Debug)]
 pub(crate) struct Look {
     at: u64,
-    /// The account of each thread, and the time of its reading: on a busy machine, reading all takes long.
+    /// Each thread's account and the time of its reading, since reading all takes long on a busy machine.
     seen: BTreeMap<i32, (u64, Schedstat)>,
-    /// The idle time of all CPUs together, nanoseconds.
+    /// Idle time of all CPUs together, nanoseconds.
     idle: Option<u64>,
-    /// The number of online CPUs.
     online: BTreeSet<u32>,
 }
 
 impl Look {
-    /// Reads the present accounts.
     pub(crate) fn now() -> Self {
         let mut seen = BTreeMap::new();
         each_task(|task| {
@@ -35,22 +32,22 @@ impl Look {
                 seen.insert(task.tid, (work::now(), account));
             }
         });
-        // What looking takes is not of what comes between two looks.
+        // Exclude the cost of reading.
         seen.extend(this_thread().map(|(this, account)| (this, (work::now(), account))));
         let online = Machine::this().online;
         Self { at: work::now(), seen, idle: idle(), online }
     }
 
-    /// Returns the tasks that have run since, without the tasks that are `ours` (process, thread).
+    /// Returns the tasks that ran since, without those that are `ours` (process, thread).
     pub(crate) fn since(&self, ours: &dyn Fn(i32, i32) -> bool) -> Others {
-        // What the CPUs were idle comes between the two times, whatever else has a CPU meanwhile.
+        // Idle time is read outermost on both sides.
         let idle = idle().zip(self.idle).map(|(now, before)| now.saturating_sub(before));
         let elapsed = work::now().saturating_sub(self.at).max(1);
         let busy = idle.map(|idle| self.online.len() as f64 - idle as f64 / elapsed as f64);
         Others { residents: self.residents(ours), busy, elapsed }
     }
 
-    /// Returns the tasks with CPU time. None without accounts (schedstats): then even this thread has no CPU time.
+    /// Returns the tasks with CPU time; None without accounts (schedstats), when even this thread has no CPU time.
     fn residents(&self, ours: &dyn Fn(i32, i32) -> bool) -> Option<Vec<Resident>> {
         let (this, own) = this_thread().filter(|(_, account)| account.pcount > 0)?;
         let asked = work::now();
@@ -62,13 +59,13 @@ impl Look {
                 found.extend(self.of(task, &account, at));
             }
         });
-        // Workers of one CPU's pool stand in for each other, and look alike.
+        // Workers of one CPU's pool are interchangeable.
         let mut found = average(&[found]);
         found.sort_by(|a, b| b.taken().total_cmp(&a.taken()).then_with(|| a.name.cmp(&b.name)));
         Some(found)
     }
 
-    /// Returns the work of a task since the earlier reading. `now` is its account at the time `at`. None without work.
+    /// Returns a task's work since the earlier reading; `now` is its account at `at`.
     fn of(&self, task: &Task, now: &Schedstat, at: u64) -> Option<Resident> {
         let seen = self.seen.get(&task.tid);
         let (from, ran, times) = seen.map_or((self.at, 0, 0), |(at, seen)| (*at, seen.sum_exec_runtime, seen.pcount));
@@ -87,7 +84,7 @@ impl Look {
             sys::SCHED_RR => Policy::RoundRobin { priority },
             _ => return None,
         };
-        // The thread that migrates others is the stop class's, which is simulated with what it is called for.
+        // The migration threads are of the stop class, which is simulated.
         if stat.comm.starts_with("migration/") {
             return None;
         }
@@ -109,26 +106,24 @@ impl Look {
     }
 }
 
-/// The tasks that ran between two readings.
 #[derive(Debug)]
 pub(crate) struct Others {
-    /// The tasks of the second reading. None without accounts.
+    /// None without accounts.
     pub(crate) residents: Option<Vec<Resident>>,
-    /// The mean number of CPUs that were not idle.
     busy: Option<f64>,
     elapsed: u64,
 }
 
 impl Others {
-    /// Returns the time of CPUs that was neither idle nor of the residents or of `known` nanoseconds, in CPUs: time of
-    /// tasks that ended meanwhile, of interrupts, and of a host. None if the kernel does not report idle time.
+    /// Returns the CPUs that were neither idle nor used by the residents or for `known` nanoseconds: by tasks that
+    /// ended, interrupts, or a host. None without idle time.
     pub(crate) fn unseen(&self, known: u64) -> Option<f64> {
         let residents: f64 = self.residents.iter().flatten().map(Resident::taken).sum();
         Some((self.busy? - residents - known as f64 / self.elapsed as f64).max(0.0))
     }
 }
 
-/// Returns the calling thread's id and account. Reading its CPU clock first brings the account up to date.
+/// Returns the calling thread's id and account, updated by reading its CPU clock.
 fn this_thread() -> Option<(i32, Schedstat)> {
     let this = rustix::thread::gettid().as_raw_nonzero().get();
     let _now = work::cpu_time();
@@ -136,19 +131,19 @@ fn this_thread() -> Option<(i32, Schedstat)> {
     Some((this, account.ok()?))
 }
 
-/// Returns the idle time of all CPUs since the boot, nanoseconds, to 10 ms.
+/// Idle time of all CPUs since boot, nanoseconds, to 10 ms.
 fn idle() -> Option<u64> {
     let total = KernelStats::current().ok()?.total;
     let idle = total.idle_duration() + total.iowait_duration().unwrap_or_default();
     u64::try_from(idle.as_nanos()).ok()
 }
 
-/// Returns a name without a kworker's last work: `kworker/0:1-events` belongs to the pool `kworker/0`.
+/// Removes a kworker's last work: `kworker/0:1-events` is of the pool `kworker/0`.
 fn pool(name: &str) -> &str {
     if name.starts_with("kworker/") { name.split(':').next().unwrap_or(name) } else { name }
 }
 
-/// Visits every thread. Threads that end meanwhile are left out.
+/// Visits every thread that does not end meanwhile.
 fn each_task(mut visit: impl FnMut(&Task)) {
     let processes = all_processes().into_iter().flatten().flatten();
     for process in processes {
@@ -172,13 +167,12 @@ mod tests {
         assert_eq!(pool("a:b"), "a:b");
     }
 
-    /// A unique name of a thread: the whole machine is examined, and another process may run these tests at the same
-    /// time.
+    /// A unique name, since other processes may run these tests.
     fn own_name(word: &str) -> String {
         format!("{word}-{}", std::process::id())
     }
 
-    /// A thread that wakes every 5 ms to compute for 1 ms is seen as that, and is not if it is ours.
+    /// A thread that wakes every 5 ms for 1 ms of work is seen, unless it is ours.
     #[test]
     fn what_another_thread_did_is_seen() {
         const ROUNDS: u64 = 40;
@@ -211,11 +205,11 @@ mod tests {
         };
         let found =
             seen.iter().find(|resident| resident.name == own_name("other")).unwrap_or_else(|| panic!("{seen:?}"));
-        // It sleeps 5 ms at least; what it works is cut where something else preempts it. A sleep that is over before
-        // the thread has left the CPU is none, so that half of the rounds are asked for.
+        // It sleeps at least 5 ms, and preemption cuts its work. A sleep that ends before the thread leaves the CPU is
+        // none, so half of the rounds suffice.
         let longest = elapsed / (ROUNDS / 2);
         assert!(found.work <= 5_000_000 && (100_000..=longest).contains(&found.period), "{found:?} of {elapsed}");
-        // It was born with this thread's, which is not 0 under `nice`.
+        // Inherited from this thread; not 0 under `nice`.
         let nice = rustix::process::getpriority_process(None).unwrap() as i8;
         assert_eq!(found.policy, Policy::Other { nice, slice: None });
         assert!(!not_ours.unwrap().iter().any(|resident| resident.name == own_name("other")));
@@ -236,8 +230,7 @@ mod tests {
         assert_eq!(Others { busy: None, ..others }.unseen(0), None);
     }
 
-    /// A thread that computes and ends between the looks is nobody's, and has been there all the same. How much of it
-    /// is left when the residents are subtracted is not asked: the accounts are read a little earlier and later.
+    /// Not checked after subtracting residents: their accounts are read at slightly different times.
     #[test]
     fn what_ended_meanwhile_is_not_forgotten() {
         const WORKED_NS: u64 = 200_000_000;
@@ -247,7 +240,7 @@ mod tests {
             rustix::thread::gettid().as_raw_nonzero().get()
         };
         let tid = std::thread::Builder::new().name(own_name("gone")).spawn(body).unwrap().join().unwrap();
-        // A thread that was joined is listed until it has left the CPU for the last time.
+        // A joined thread is listed until it has left the CPU for good.
         while std::path::Path::new(&format!("/proc/self/task/{tid}")).exists() {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -257,7 +250,7 @@ mod tests {
             return;
         };
         assert!(!seen.residents.iter().flatten().any(|resident| resident.name == own_name("gone")));
-        // Idle time is told to 10 ms, of each look.
+        // Idle time has a resolution of 10 ms in each reading.
         let took = busy * seen.elapsed as f64;
         assert!(took >= WORKED_NS as f64 / 2.0, "{took} of {}", seen.elapsed);
     }

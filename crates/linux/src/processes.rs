@@ -1,9 +1,9 @@
-//! Tasks that are processes of their own. Each process is forked from this one, has a thread for each of its tasks and
-//! one that waits, and reports its results through a pipe.
+//! Tasks in processes of their own. Each process is forked from this one, has a thread for each of its tasks and one
+//! that waits, and reports results through a pipe.
 //!
-//! Processes are forked before the first thread of the run starts. They share memory that is mapped before
-//! ([`crate::common`], [`crate::objects`]) and inherit pipes and sockets. The parent creates the cgroups, and they
-//! start in the parent's. If the parent is killed, the kernel kills them, too.
+//! The forks precede the first thread of the run. Processes share earlier mappings ([`crate::common`],
+//! [`crate::objects`]) and inherit pipes and sockets. They start in the cgroup of the parent, which creates all
+//! cgroups. The kernel kills them with the parent.
 
 mod report;
 
@@ -22,19 +22,17 @@ use crate::measured::TaskMeasured;
 use crate::run::{Shared, as_child};
 use crate::sys;
 
-/// What a process has to say in the end.
+/// A process's results.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Report {
-    /// Of the tasks that were begun.
     pub(crate) begun: Vec<TaskMeasured>,
-    /// Of those that were forked.
     pub(crate) forked: Vec<TaskMeasured>,
     pub(crate) notes: Vec<String>,
-    /// The error number with which the kernel refused one of its threads: then it did nothing.
+    /// The error number of a refused thread; then nothing ran.
     pub(crate) refused: Option<i32>,
 }
 
-/// A forked process. It is killed when this is dropped, unless it has ended.
+/// A forked process, killed on drop.
 #[derive(Debug)]
 pub(crate) struct Child {
     pid: Option<Pid>,
@@ -42,20 +40,19 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Forks a process for these tasks, which gets them ready.
+    /// Forks a process and gets its tasks ready.
     pub(crate) fn begin(shared: &Arc<Shared>, tasks: &[usize]) -> Result<Self, Error> {
         let failed = |cause| Error::Io { what: "cannot make a process".to_owned(), path: None, cause };
         let (report, to_parent) =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         let parent = rustix::process::getpid();
         let child = sys::fork(|| {
-            // A parent that is gone already does not see the signal off.
+            // The signal does not cover a parent that has already ended.
             let dies = set_parent_process_death_signal(Some(Signal::KILL));
             if dies.is_err() || getppid() != Some(parent) {
                 return 1;
             }
-            // Ctrl-C is the parent's, who then stops all. In the parent's group it would be told as often as there are
-            // processes.
+            // Only the parent gets Ctrl-C, and stops all.
             let _own_group = rustix::process::setpgid(None, None);
             let report = as_child(shared, tasks).unwrap_or_else(|cause| Report {
                 refused: Some(cause.raw_os_error().unwrap_or(0)),
@@ -67,19 +64,17 @@ impl Child {
         Ok(Self { pid: Pid::from_raw(child), report })
     }
 
-    /// Its process id; none if it has ended.
     pub(crate) fn pid(&self) -> Option<i32> {
         self.pid.map(|pid| pid.as_raw_nonzero().get())
     }
 
-    /// Whether any has ended. One call, as long as none has.
+    /// Whether any process has ended, by one call while none has.
     pub(crate) fn any_is_gone(children: &mut [Self]) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let none = children.is_empty() || matches!(waitid(WaitId::All, options), Ok(None));
         !none && children.iter_mut().any(Self::is_gone)
     }
 
-    /// Why one has ended before it began.
     pub(crate) fn why_gone(children: Vec<Self>) -> Error {
         let gone = children.into_iter().filter(|child| child.pid.is_none());
         let refused = gone.filter_map(Self::report).find_map(|report| report.refused);
@@ -93,10 +88,9 @@ impl Child {
         Error::Io { what: "a process could not be made ready".to_owned(), path: None, cause }
     }
 
-    /// Whether it has ended.
     fn is_gone(&mut self) -> bool {
         let Some(pid) = self.pid else { return true };
-        // That it still runs is no status; an error says that it is nobody's child any more.
+        // None: still running; an error: no longer our child.
         if matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(None)) {
             return false;
         }
@@ -104,7 +98,7 @@ impl Child {
         true
     }
 
-    /// What it has to say, once the run is over.
+    /// Its results, after the run.
     fn report(mut self) -> Option<Report> {
         let mut bytes = Vec::new();
         let read = self.report.try_clone().map(File::from).and_then(|mut pipe| pipe.read_to_end(&mut bytes));
@@ -125,7 +119,7 @@ impl Drop for Child {
     }
 }
 
-/// What all processes have to say: the tasks that were begun, and those that were forked.
+/// Collects the results of all processes: initial tasks, and forked ones.
 pub(crate) fn gather(children: Vec<Child>, notes: &mut Vec<String>) -> (Vec<TaskMeasured>, Vec<TaskMeasured>) {
     let (mut begun, mut forked) = (Vec::new(), Vec::new());
     for child in children {

@@ -1,4 +1,4 @@
-//! One thread: a task's program, operation by operation.
+//! A thread that executes a task's program.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,11 +16,10 @@ use crate::run::Shared;
 use crate::sys::{self, SchedAttr};
 use crate::work;
 
-/// rt-app's default buffer for memory operations, bytes.
 const BUFFER: usize = 4 << 20;
-/// A sleep that is longer, nanoseconds, ends early if the run does.
+/// A longer sleep ends with the run, nanoseconds.
 const LONG_SLEEP_NS: u64 = 200_000_000;
-/// Memory accesses after which a task looks whether the run is over.
+/// Memory accesses between checks for the end of the run.
 const MEMRUN_LOOK: u64 = 1 << 20;
 
 /// A task that runs.
@@ -28,13 +27,11 @@ pub(crate) struct Running {
     shared: Arc<Shared>,
     pub(crate) measured: TaskMeasured,
     tid: u32,
-    /// Mutexes it has.
     held: Vec<usize>,
     buffers: BTreeMap<String, Vec<u8>>,
     message: Vec<u8>,
-    /// When its running loop began.
     loop_began: u64,
-    /// What there is to log of that.
+    /// The log of the present loop.
     this_loop: LoopTimes,
 }
 
@@ -47,7 +44,6 @@ impl Running {
         Self { shared, measured, tid, held, buffers, message, loop_began: 0, this_loop }
     }
 
-    /// Runs the program to its end, or to that of the run.
     pub(crate) fn run(&mut self) {
         let shared = self.shared.clone();
         let task = &shared.workload.tasks[self.measured.template];
@@ -64,7 +60,7 @@ impl Running {
         self.release();
     }
 
-    /// Gives back what others may wait for.
+    /// Releases what others may wait for.
     fn release(&mut self) {
         for mutex in std::mem::take(&mut self.held) {
             self.shared.objects.mutexes[mutex].unlock(self.tid);
@@ -99,7 +95,6 @@ impl Running {
         Ok(())
     }
 
-    /// One operation.
     fn op(&mut self, op: &Op) -> Result<(), Stopped> {
         let shared = self.shared.clone();
         let (objects, stop) = (&shared.objects, shared.common.stop());
@@ -133,7 +128,7 @@ impl Running {
                     let due = next(beat);
                     Some(if due <= now && mode == TimerMode::Relative { now } else { due })
                 });
-                // It was updated: the closure never refuses.
+                // The closure never refuses.
                 let due = next(beat.unwrap_or(0));
                 let slack = due as i64 - now as i64;
                 self.this_loop.period = self.this_loop.period.saturating_add(period);
@@ -163,8 +158,7 @@ impl Running {
                 objects.conditions[condition].signal();
                 objects.conditions[condition].wait(&objects.mutexes[mutex], self.tid, stop)?;
             }
-            // The mutex is held over what is done, as in rt-app: a task that is about to wait with it cannot miss the
-            // wakeup.
+            // The mutex is held, as in rt-app, so that a task about to wait cannot miss the wakeup.
             Op::Suspend { condition, mutex } => {
                 self.holding(mutex, |mutex, tid| objects.conditions[condition].wait(mutex, tid, stop))?;
             }
@@ -200,7 +194,7 @@ impl Running {
                 shared.note("exec: threads go on in the same program; a real one would be another process".to_owned());
             }
             Op::Fork(template) => shared.fork(template),
-            // `check` has refused these.
+            // `check` has rejected these.
             Op::PoolRun { .. }
             | Op::PoolHelp { .. }
             | Op::PoolSleep { .. }
@@ -217,18 +211,17 @@ impl Running {
         Ok(())
     }
 
-    /// Does something with a mutex held.
     fn holding(&mut self, mutex: usize, act: impl FnOnce(&Mutex, u32) -> Result<(), Stopped>) -> Result<(), Stopped> {
         let shared = self.shared.clone();
         let mutex = &shared.objects.mutexes[mutex];
         mutex.lock(self.tid, shared.common.stop())?;
-        // Stopped, it has not got it back.
+        // If stopped, the mutex is not held again.
         act(mutex, self.tid)?;
         mutex.unlock(self.tid);
         Ok(())
     }
 
-    /// Since `began` it has done `work` of the work that was asked for.
+    /// Counts `work` of `asked` nanoseconds, done since `began`.
     fn worked(&mut self, began: u64, asked: u64, work: u64) {
         let this = &mut self.this_loop;
         this.asked = this.asked.saturating_add(asked);
@@ -236,11 +229,11 @@ impl Running {
         this.run += work::now() - began;
     }
 
-    /// Sleeps until `due`, as far as the run lasts. `timed`: how late it returns counts.
+    /// Sleeps until `due`, at most until the end of the run. `timed`: records its lateness.
     fn sleep_until(&mut self, due: u64, timed: bool) -> Result<(), Stopped> {
         let until = due.min(self.shared.end());
         if until.saturating_sub(work::now()) > LONG_SLEEP_NS {
-            // The same timer with the same slack, but the end of the run wakes the thread.
+            // The same timer and slack, but the end of the run wakes the thread.
             self.shared.common.sleep_until(until);
         } else {
             let until = work::timespec(until);
@@ -259,7 +252,7 @@ impl Running {
         Ok(())
     }
 
-    /// Writes `bytes` of memory, round and round in a buffer.
+    /// Writes `bytes` of memory, cyclically in a buffer.
     fn touch(&mut self, buffer: &str, bytes: u64, value: u8) -> Result<(), Stopped> {
         let shared = self.shared.clone();
         let buffer = self.buffers.entry(buffer.to_owned()).or_insert_with(|| vec![0; BUFFER]);
@@ -299,7 +292,7 @@ impl Running {
         Ok(())
     }
 
-    /// Notes that an operation was left out.
+    /// Notes that an operation was omitted.
     fn not_written(&self, error: &io::Error) {
         self.shared.note(format!("writing to /dev/null was left out: {error}"));
     }
@@ -329,7 +322,6 @@ impl Running {
         Ok(())
     }
 
-    /// Gives the thread the attributes that are named.
     pub(crate) fn apply(&mut self, settings: &Settings) {
         if let Some(group) = settings.group {
             self.measured.group = group;
@@ -337,7 +329,7 @@ impl Running {
         apply(&self.shared, self.tid, &self.measured.name, settings);
     }
 
-    /// What it is in the end.
+    /// Notes its final attributes.
     pub(crate) fn note_attributes(&mut self) {
         if let Ok(attr) = sys::attr() {
             (self.measured.policy, self.measured.nice, self.measured.rt_priority) =
@@ -346,7 +338,7 @@ impl Running {
     }
 }
 
-/// Gives a thread the attributes that are named; the kernel's refusals become notes.
+/// Sets attributes of a thread; refusals become notes.
 pub(crate) fn apply(shared: &Shared, tid: u32, name: &str, settings: &Settings) {
     if let Some(policy) = settings.policy
         && let Err(error) = sys::set_attr(tid, attr_of(policy))
@@ -398,7 +390,6 @@ fn begins(left: &mut Repeat) -> bool {
     }
 }
 
-/// A policy as the kernel takes it.
 pub(crate) fn attr_of(policy: Policy) -> SchedAttr {
     let none = SchedAttr::default();
     match policy {
@@ -411,7 +402,7 @@ pub(crate) fn attr_of(policy: Policy) -> SchedAttr {
         Policy::Idle => SchedAttr { policy: sys::SCHED_IDLE, ..none },
         Policy::Fifo { priority } => SchedAttr { policy: sys::SCHED_FIFO, priority: u32::from(priority), ..none },
         Policy::RoundRobin { priority } => SchedAttr { policy: sys::SCHED_RR, priority: u32::from(priority), ..none },
-        // Nobody catches the signal of overruns, so it is not asked for.
+        // Nothing handles the signal of overruns, so it is not requested.
         Policy::Deadline { runtime, deadline, period, reclaim, overrun: _ } => {
             let flags = if reclaim { sys::FLAG_RECLAIM } else { 0 };
             SchedAttr { policy: sys::SCHED_DEADLINE, flags, runtime, deadline, period, ..none }

@@ -1,4 +1,4 @@
-//! A run: all threads made ready, begun at one instant, ended at one, and measured.
+//! A run: all threads are created, begin at one instant, end at one, and are measured.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,56 +23,53 @@ use crate::processes::{self, Child};
 use crate::program::{self, Running};
 use crate::{stat, sys, work};
 
-/// From when all are ready to when they begin, nanoseconds: long enough for each to look at its counters and go to
-/// sleep; and so much more for each thread.
+/// Time from ready to start, in total and for each thread, nanoseconds: threads read their counters and go to sleep.
 const LEAD_NS: u64 = 20_000_000;
 const LEAD_EACH_NS: u64 = 200_000;
-/// The same if there are real-time tasks. The period of real-time bandwidth begins when the first of them is queued,
-/// which is when it is made one, and lasts a second: begun shortly before the start it would end in the middle of what
-/// it lets nobody have but fair tasks.
+/// [`LEAD_NS`] with real-time tasks. A period of real-time bandwidth (1 s) begins when the first is created, and must
+/// not end during the throttling that the run measures.
 const LEAD_REAL_TIME_NS: u64 = 300_000_000;
-/// How often it is looked whether all are ready to begin.
+/// How often to check whether all threads are ready.
 const LOOK: Duration = Duration::from_millis(100);
-/// How often it is looked whether somebody wants the run to stop: that takes a CPU from the workload's tasks. A signal
-/// (Ctrl-C) ends the wait at once, and whoever handles it has so long to say so.
+/// How often to call `stopped`, which takes CPU time from the workload, and how long a signal handler (Ctrl-C) has to
+/// report a signal.
 const LOOK_DURING: Duration = Duration::from_secs(1);
 const HANDLING: Duration = Duration::from_millis(10);
-/// Threads beyond this are refused.
+/// The most threads.
 pub(crate) const MAX_THREADS: usize = 30_000;
-/// Tasks that are processes of their own are threads of one if there are more than this.
+/// With more processes, their tasks become threads of one.
 const MAX_PROCESSES: usize = 4000;
-/// What a thread needs: the programs are loops.
+/// Bytes; the programs are loops.
 pub(crate) const STACK: usize = 256 << 10;
 
 /// How to run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// When to stop, nanoseconds after the start; none: as the workload says.
+    /// When to stop, nanoseconds after the start; None: as the workload says.
     pub duration: Option<u64>,
-    /// Leave what the kernel recorded (ftrace text) there.
+    /// Where to keep the kernel's recording (ftrace text).
     pub trace: Option<PathBuf>,
-    /// Begin even what may hang the machine.
+    /// Run workloads that may hang the machine, too.
     pub force: bool,
-    /// Timer slack of the threads, nanoseconds; none: the kernel's default, 50 us.
+    /// Timer slack of the threads, nanoseconds; None: the kernel's default, 50 us.
     pub timer_slack_ns: Option<u64>,
-    /// Threads of one process, whatever the workload says of processes.
+    /// Create all tasks as threads of one process.
     pub threads: bool,
-    /// Keep each loop as rt-app logs it ([`TaskMeasured::logged`]).
+    /// Keep rt-app's log of each loop ([`TaskMeasured::logged`]).
     pub log_loops: bool,
 }
 
-/// What all threads share.
 pub(crate) struct Shared {
     pub(crate) workload: Workload,
     timer_slack_ns: Option<u64>,
-    /// Tasks are threads of one process, whatever the workload says.
+    /// See [`Options::threads`].
     threads_only: bool,
     pub(crate) log_loops: bool,
     pub(crate) objects: Objects,
     pub(crate) cgroups: Option<Cgroups>,
-    /// What other processes see, too.
+    /// The part that other processes see, too.
     pub(crate) common: Common,
-    /// Programs of this process that have not come to their end.
+    /// Unfinished programs of this process.
     live: AtomicUsize,
     threads: Mutex<Vec<JoinHandle<()>>>,
     measured: Mutex<Vec<TaskMeasured>>,
@@ -80,7 +77,7 @@ pub(crate) struct Shared {
     gate: Gate,
 }
 
-/// Where threads wait for the start, and after their end until they have been measured.
+/// Where threads wait for the start, and after their end for the measurement.
 #[derive(Default)]
 struct Gate {
     state: Mutex<GateState>,
@@ -113,7 +110,7 @@ impl Gate {
 }
 
 impl Shared {
-    /// For so many tasks that begin with the run; `across` processes, or in this one.
+    /// For `begun` initial tasks, in `across` processes or in this one.
     fn new(
         workload: &Workload,
         options: &Options,
@@ -142,34 +139,31 @@ impl Shared {
         })
     }
 
-    /// The common start, monotonic nanoseconds.
+    /// Monotonic nanoseconds.
     pub(crate) fn start(&self) -> u64 {
         self.common.start()
     }
 
-    /// The end, monotonic nanoseconds.
     pub(crate) fn end(&self) -> u64 {
         self.common.end()
     }
 
-    /// Whether the run is over.
     pub(crate) fn over(&self) -> bool {
         self.common.over()
     }
 
-    /// Gives the calling thread its timer slack. A refusal would be the kernel's of a call it has always had.
+    /// Sets the timer slack of the calling thread; this call cannot fail.
     fn set_slack(&self) {
         if let Some(ns) = self.timer_slack_ns.and_then(std::num::NonZeroU64::new) {
             let _set = rustix::thread::set_current_timer_slack(Some(ns));
         }
     }
 
-    /// Tells the user something, once.
+    /// Adds a note, once.
     pub(crate) fn note(&self, note: String) {
         locked(&self.notes).insert(note);
     }
 
-    /// A running task starts another.
     pub(crate) fn fork(self: &Arc<Self>, template: usize) {
         let count = self.common.forked[template].fetch_add(1, Ordering::Relaxed);
         let task = &self.workload.tasks[template];
@@ -210,13 +204,13 @@ impl Shared {
         }
     }
 
-    /// A program has come to its end; with the last the run is over.
+    /// A program has ended. The last one ends the run.
     fn one_less(&self) {
         self.live.fetch_sub(1, Ordering::SeqCst);
         self.common.one_less();
     }
 
-    /// One of the workload's own tasks, from its making to its end.
+    /// Runs an initial task from creation to end.
     fn task(self: &Arc<Self>, template: usize) {
         let task = &self.workload.tasks[template];
         let mut this = Running::new(self.clone(), template, task.name.clone());
@@ -233,24 +227,23 @@ impl Shared {
                 rustix::thread::clock_nanosleep_absolute(rustix::time::ClockId::Monotonic, &work::timespec(born));
             this.run();
         }
-        // What it does from here on is not the workload's: it waits for locks, and wakes whenever another comes to its
-        // end.
+        // From here on it waits for locks and wakes at the ends of others, which the workload does not include.
         stat::read_at_end(&mut this.measured);
         this.measured.life_ns = work::now().min(self.end()).saturating_sub(born);
         this.note_attributes();
         let mut measured = std::mem::take(&mut this.measured);
         measured.cpu_ns = measured.cpu_ns.saturating_sub(before.cpu_ns);
-        // Between `before` and the start it slept once.
+        // It slept once between `before` and the start.
         measured.voluntary = measured.voluntary.saturating_sub(before.voluntary + 1);
         measured.involuntary = measured.involuntary.saturating_sub(before.involuntary);
-        // Until the thread has been looked at: what was before.
+        // The values before the run, until the thread is measured.
         (measured.run_delay_ns, measured.migrations) = (before.run_delay_ns, before.migrations);
         self.one_less();
         self.gate.change(|gate| gate.parked.push(measured));
         self.gate.wait(|gate| gate.leave);
     }
 
-    /// Reads what only `/proc` says of a parked thread, which carries what that was before.
+    /// Reads what only `/proc` has of a parked thread. `task` has the values before the run.
     fn measure(task: &TaskMeasured) -> TaskMeasured {
         let mut now = task.clone();
         let since = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before.unwrap_or(0)));
@@ -262,7 +255,6 @@ impl Shared {
         TaskMeasured { run_delay_ns, migrations: since(now.migrations, task.migrations), ..task.clone() }
     }
 
-    /// Does what somebody outside changes.
     fn change(&self, change: &Change) {
         match &change.what {
             Changed::Group { group, to } => {
@@ -285,12 +277,11 @@ impl Shared {
     }
 }
 
-/// A thread's name as the kernel keeps it.
+/// A thread's name, cut as the kernel cuts it.
 fn short(name: &str) -> String {
     name.bytes().filter(u8::is_ascii_graphic).take(15).map(char::from).collect()
 }
 
-/// Whether any task is ever SCHED_FIFO or SCHED_RR.
 fn has_realtime(workload: &Workload) -> bool {
     let realtime =
         |settings: &Settings| matches!(settings.policy, Some(Policy::Fifo { .. } | Policy::RoundRobin { .. }));
@@ -305,7 +296,7 @@ fn has_realtime(workload: &Workload) -> bool {
     at_some_time || workload.changes.iter().any(changed)
 }
 
-/// The tasks that are begun, by the processes they are of; none if these would be too many.
+/// The initial tasks by process; none if these would be too many.
 fn processes_of(workload: &Workload, begun: &[usize], notes: &mut Vec<String>) -> Vec<Vec<usize>> {
     let mut shared: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     let mut all = Vec::new();
@@ -323,12 +314,12 @@ fn processes_of(workload: &Workload, begun: &[usize], notes: &mut Vec<String>) -
     all
 }
 
-/// Runs a workload as threads of this process, or of processes of their own where it says so, and measures what the
-/// kernel gives them. `stopped` is asked now and then whether somebody wants it to end.
+/// Runs a workload as threads of this process, or of processes of its own, and measures them. Calls `stopped`
+/// regularly, and ends if it returns true.
 ///
 /// # Errors
-/// What cannot be run ([`Error::Impossible`], [`Error::Endless`], [`Error::TooMany`]), what had better not be
-/// ([`Error::Hangs`]), and what the kernel refuses without which there is nothing to run.
+/// [`Error::Impossible`], [`Error::Endless`], [`Error::TooMany`] for workloads that cannot run; [`Error::Hangs`] for
+/// those that should not; and refusals of the kernel that leave nothing to run.
 pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -> Result<Measured, Error> {
     let duration = options.duration.or(workload.duration);
     check::check(workload, duration, options.force)?;
@@ -347,7 +338,7 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
         shared.note(note);
     }
     let mut children = make_ready(&shared, &begun, if across { &processes } else { &[] })?;
-    // All tasks are where they belong, and wait.
+    // All tasks are in place, and wait.
     let recorded = Recorded::begin(options.trace.as_deref(), shared.cgroups.is_some(), &mut notes);
     let before = Look::now();
     let interrupted = last(&shared, begun.len() as u64, duration, &mut children, stopped);
@@ -372,7 +363,7 @@ pub fn run(workload: &Workload, options: &Options, stopped: &dyn Fn() -> bool) -
     })
 }
 
-/// The groups, where the workload has any use for them and the kernel lets us make them.
+/// The groups, if the workload uses any and the kernel allows them.
 fn cgroups_of(workload: &Workload, notes: &mut Vec<String>) -> Option<Cgroups> {
     if workload.groups.len() <= 1 {
         return None;
@@ -386,7 +377,7 @@ fn cgroups_of(workload: &Workload, notes: &mut Vec<String>) -> Option<Cgroups> {
     }
 }
 
-/// Tells what no kernel can be asked for.
+/// Notes parts of the workload that no kernel supports.
 fn left_out(workload: &Workload, notes: &mut Vec<String>) {
     if !workload.hotplug.is_empty() {
         notes.push("CPUs stay online: hotplug is left out".to_owned());
@@ -399,7 +390,7 @@ fn left_out(workload: &Workload, notes: &mut Vec<String>) {
     }
 }
 
-/// Tells what tasks inherit from this program that the workload does not say.
+/// Notes attributes that tasks inherit from this program.
 fn inherited(workload: &Workload, begun: &[usize], notes: &mut Vec<String>) {
     if let Ok(attr) = sys::attr()
         && begun.iter().any(|&task| workload.tasks[task].settings.policy.is_none())
@@ -417,7 +408,7 @@ fn inherited(workload: &Workload, begun: &[usize], notes: &mut Vec<String>) {
     }
 }
 
-/// Makes all threads, in processes of their own if there are any, and waits until they are ready to begin.
+/// Creates all processes and threads, and waits until they are ready.
 fn make_ready(shared: &Arc<Shared>, begun: &[usize], processes: &[Vec<usize>]) -> Result<Vec<Child>, Error> {
     let mut children = Vec::new();
     let made = if processes.is_empty() {
@@ -439,13 +430,12 @@ fn make_ready(shared: &Arc<Shared>, begun: &[usize], processes: &[Vec<usize>]) -
     }
 }
 
-/// Whether a thread is one of the run's.
 fn is_ours(children: &[Child], process: i32, thread: i32) -> bool {
     let this = std::process::id() as i32;
     if process == this { thread != this } else { children.iter().any(|child| child.pid() == Some(process)) }
 }
 
-/// What tasks and groups came to; lets all threads go, which are this process's if there are no others.
+/// Collects the results of tasks and groups, and ends the threads of this process if there is no other.
 fn gather(
     shared: &Arc<Shared>,
     begun: usize,
@@ -468,7 +458,7 @@ fn gather(
     (tasks, groups)
 }
 
-/// Makes the threads of this process.
+/// Creates the threads of this process.
 pub(crate) fn begin(shared: &Arc<Shared>, begun: &[usize]) -> io::Result<()> {
     for &template in begun {
         let this = shared.clone();
@@ -479,7 +469,7 @@ pub(crate) fn begin(shared: &Arc<Shared>, begun: &[usize]) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until all threads are ready to begin; false if a process has ended before.
+/// Waits until all threads are ready; false if a process ended before.
 fn all_ready(shared: &Shared, count: usize, children: &mut [Child]) -> bool {
     let look = work::timespec(LOOK.as_nanos() as u64);
     loop {
@@ -494,7 +484,7 @@ fn all_ready(shared: &Shared, count: usize, children: &mut [Child]) -> bool {
     }
 }
 
-/// What a child process does: its tasks, and what came of them, those that were begun and those that were forked.
+/// Runs a child process, and returns the results of its initial and forked tasks.
 ///
 /// # Errors
 /// If the kernel refuses one of its threads.
@@ -511,7 +501,7 @@ pub(crate) fn as_child(shared: &Arc<Shared>, tasks: &[usize]) -> io::Result<proc
     Ok(processes::Report { begun: measured, forked, notes, refused: None })
 }
 
-/// Opens the gate, and waits until the run is over. Whether somebody stopped it.
+/// Opens the gate, and waits for the end of the run. Returns whether it was stopped.
 fn last(
     shared: &Arc<Shared>,
     threads: u64,
@@ -556,7 +546,7 @@ fn last(
     interrupted
 }
 
-/// Wakes whoever still waits for something, until all have come to their end.
+/// Wakes waiting threads until all have ended.
 fn wait_until_parked(shared: &Arc<Shared>, count: usize) {
     while locked(&shared.gate.state).parked.len() < count || shared.live.load(Ordering::SeqCst) > 0 {
         shared.objects.stop();
@@ -564,14 +554,14 @@ fn wait_until_parked(shared: &Arc<Shared>, count: usize) {
     }
 }
 
-/// What the threads of this process came to.
+/// The results of the threads of this process.
 fn parked(shared: &Arc<Shared>, count: usize) -> Vec<TaskMeasured> {
     wait_until_parked(shared, count);
     let parked = std::mem::take(&mut locked(&shared.gate.state).parked);
     parked.iter().map(Shared::measure).collect()
 }
 
-/// Lets all threads go, and waits until they are gone.
+/// Releases all threads, and joins them.
 fn end(shared: &Arc<Shared>) {
     shared.common.stop_all();
     shared.common.open_all();
@@ -583,7 +573,7 @@ fn end(shared: &Arc<Shared>) {
         }
         for handle in threads {
             shared.objects.stop();
-            // A thread that panicked has told so on standard error.
+            // A thread that panicked has reported it on standard error.
             let _ended = handle.join();
         }
     }

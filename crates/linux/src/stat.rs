@@ -1,4 +1,4 @@
-//! What the kernel has counted of a thread.
+//! The kernel's counters of a thread.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 
 use crate::measured::TaskMeasured;
 
-/// Fills in what the calling thread can ask for in two system calls, at its end.
+/// Reads the calling thread's counters at its end, by two system calls.
 pub(crate) fn read_at_end(task: &mut TaskMeasured) {
     task.cpu_ns = crate::work::cpu_time();
     if let Some(switches) = own_switches() {
@@ -14,26 +14,25 @@ pub(crate) fn read_at_end(task: &mut TaskMeasured) {
     }
 }
 
-/// How often the calling thread has given its CPU up, and how often it had to. One system call.
+/// Voluntary and involuntary switches of the calling thread, by one system call.
 pub(crate) fn own_switches() -> Option<(u64, u64)> {
     let usage = getrusage(UsageWho::RUSAGE_THREAD).ok()?;
     let count = |switches: i64| u64::try_from(switches).unwrap_or(0);
     Some((count(usage.voluntary_context_switches()), count(usage.involuntary_context_switches())))
 }
 
-/// Fills in what the kernel has counted for the calling thread.
 pub(crate) fn read_own(task: &mut TaskMeasured) {
-    // The files say what was known when the thread was last looked at; this looks at it.
+    // The files are as of the last update, which this is.
     let _now = crate::work::cpu_time();
     read(task.tid, task);
 }
 
-/// Fills in what the kernel has counted for thread `tid` of this process, which sleeps. False if it is gone.
+/// Reads the counters of a sleeping thread. False if it has ended.
 pub(crate) fn read(tid: u32, task: &mut TaskMeasured) -> bool {
     let file = |name: &str| fs::read_to_string(format!("/proc/self/task/{tid}/{name}"));
     let Ok(status) = file("status") else { return false };
     (task.voluntary, task.involuntary) = switches(&status);
-    // Who may not have these files, or has a kernel without them, knows nothing of this; nor of what was known before.
+    // Without these files, or without permission, earlier values are unknown, too.
     let account = file("schedstat").ok().and_then(|text| account(&text));
     task.cpu_ns = account.map_or(task.cpu_ns, |(cpu, _)| cpu);
     task.run_delay_ns = account.map(|(_, waited)| waited);
@@ -60,8 +59,8 @@ fn switches(status: &str) -> (u64, u64) {
     (field("voluntary_ctxt_switches"), field("nonvoluntary_ctxt_switches"))
 }
 
-/// On a CPU and waiting for one, nanoseconds, of `/proc/PID/schedstat`. None if the kernel keeps no such accounts, in
-/// which case it says `0 0 0`: whoever is looked at has had a CPU at least once.
+/// CPU time and run delay of `/proc/PID/schedstat`, nanoseconds. None if the kernel keeps no such account: `0 0 0`,
+/// though the thread has run.
 fn account(schedstat: &str) -> Option<(u64, u64)> {
     let fields: Vec<u64> = schedstat.split_whitespace().map_while(|field| field.parse().ok()).collect();
     let [cpu, waited, turns] = fields[..] else { return None };
@@ -87,7 +86,7 @@ mod tests {
         assert_eq!(account("123 456 7\n"), Some((123, 456)));
     }
 
-    /// A kernel without schedstats has the file, and only zeros in it: they are not measured, and no waits of 0.
+    /// A kernel without schedstats has the file with zeros.
     #[test]
     fn accounts_that_nobody_keeps_are_not_read() {
         for text in ["0 0 0\n", "", "garbage", "1 2"] {
@@ -95,12 +94,11 @@ mod tests {
         }
     }
 
-    /// What `/proc` says of a thread is not less than what the thread asked for itself before, and not more than what
-    /// it asks for afterwards.
+    /// Values of `/proc` are between two readings of the thread itself.
     #[test]
     fn both_ways_agree() {
         std::thread::spawn(|| {
-            // A sleep that is over before its thread has left the CPU is no switch.
+            // A sleep that ends before the thread leaves the CPU is no switch.
             while own_switches().is_some_and(|(voluntary, _)| voluntary < 7) {
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }

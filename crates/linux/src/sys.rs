@@ -1,16 +1,15 @@
-//! The system calls that no safe library has: `sched_setattr` and `sched_getattr`, `fork`, and memory that processes
-//! share.
+//! System calls that no safe library has: `sched_setattr` and `sched_getattr`, `fork`, and shared memory.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// `struct sched_attr`, as of Linux 5.3.
+/// `struct sched_attr` of Linux 5.3.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SchedAttr {
-    /// Filled in by [`set_attr`].
+    /// Set by [`set_attr`].
     pub(crate) size: u32,
     pub(crate) policy: u32,
     pub(crate) flags: u64,
@@ -30,16 +29,16 @@ pub(crate) const SCHED_BATCH: u32 = libc::SCHED_BATCH as u32;
 pub(crate) const SCHED_IDLE: u32 = libc::SCHED_IDLE as u32;
 pub(crate) const SCHED_DEADLINE: u32 = libc::SCHED_DEADLINE as u32;
 
-/// Its children have the usual policy.
+/// Its children do not inherit the policy.
 pub(crate) const FLAG_RESET_ON_FORK: u64 = 0x01;
-/// It may use what other deadline tasks leave of theirs.
+/// It may use unused runtime of other deadline tasks.
 pub(crate) const FLAG_RECLAIM: u64 = 0x02;
-/// Policy and parameters stay as they are: only the utilisation clamps are meant.
+/// Sets only the utilisation clamps.
 pub(crate) const FLAG_KEEP_ALL: u64 = 0x08 | 0x10;
 pub(crate) const FLAG_UTIL_CLAMP_MIN: u64 = 0x20;
 pub(crate) const FLAG_UTIL_CLAMP_MAX: u64 = 0x40;
 
-/// The size without the clamps, which kernels without them insist on.
+/// The size without clamps, which kernels without them require.
 const SIZE_VER0: u32 = 48;
 const SIZE: u32 = size_of::<SchedAttr>() as u32;
 
@@ -47,13 +46,12 @@ const SIZE: u32 = size_of::<SchedAttr>() as u32;
 pub(crate) fn set_attr(tid: u32, attr: SchedAttr) -> io::Result<()> {
     let clamps = attr.flags & (FLAG_UTIL_CLAMP_MIN | FLAG_UTIL_CLAMP_MAX) != 0;
     let attr = SchedAttr { size: if clamps { SIZE } else { SIZE_VER0 }, ..attr };
-    // SAFETY: the kernel reads `size` bytes, which `attr` has, and writes at most its first field back on E2BIG; `attr`
+    // SAFETY: the kernel reads `size` bytes, which `attr` has, and at most writes back its first field on E2BIG. `attr`
     // lives until the call returns.
     let done = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attr, 0) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// `sched_getattr` of the calling thread.
 pub(crate) fn attr() -> io::Result<SchedAttr> {
     attr_of(0)
 }
@@ -61,27 +59,24 @@ pub(crate) fn attr() -> io::Result<SchedAttr> {
 /// `sched_getattr` of a thread; 0 is the calling one.
 pub(crate) fn attr_of(tid: u32) -> io::Result<SchedAttr> {
     let mut attr = SchedAttr::default();
-    // SAFETY: the kernel writes at most the `SIZE` bytes it is told of, which `attr` has; every bit pattern is a valid
-    // `SchedAttr`.
+    // SAFETY: the kernel writes at most `SIZE` bytes, which `attr` has; every bit pattern is a valid `SchedAttr`.
     let done = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attr, SIZE, 0) };
     if done == 0 { Ok(attr) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Allocates words of both sizes, all 0, that forked processes share with this one. They stay allocated until the
-/// process ends: some KiB for each run.
+/// Allocates zeroed words that forked processes share with this one. Some KiB for each run, never freed.
 pub(crate) fn shared_words(u32s: usize, u64s: usize) -> io::Result<(&'static [AtomicU32], &'static [AtomicU64])> {
     let bytes = u64s * size_of::<AtomicU64>() + u32s * size_of::<AtomicU32>();
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-    // SAFETY: a new mapping at an address of the kernel's choice touches nothing that is there.
+    // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
     let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes.max(1), protection, flags, -1, 0) };
     if base == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
     let base = base.cast::<AtomicU64>();
-    // SAFETY: the mapping begins at a page, has `u64s` and then `u32s` words, is zeroed, which is a valid value of
-    // both, and is never unmapped. The two do not overlap, and whoever else writes to them does so through the same
-    // atomics.
+    // SAFETY: the mapping begins at a page, has `u64s` and then `u32s` words without overlap, is zeroed, which is valid
+    // for both, and is never unmapped. All other writers use the same atomics.
     Ok(unsafe {
         let long = std::slice::from_raw_parts(base, u64s);
         (std::slice::from_raw_parts(base.add(u64s).cast::<AtomicU32>(), u32s), long)
@@ -90,12 +85,11 @@ pub(crate) fn shared_words(u32s: usize, u64s: usize) -> io::Result<(&'static [At
 
 /// Forks. The child runs `body` and exits with its result. Returns the child's id.
 ///
-/// The child has only the calling thread. Locks of other threads stay locked there: `body` must not use a lock that
-/// another part of the process may hold at that moment, including standard output's. (glibc's allocator handles its
-/// own.)
+/// The child has only the calling thread, and locks of other threads stay locked. So `body` must not use a lock that
+/// another thread may hold, such as standard output's. (glibc's allocator handles its own.)
 pub(crate) fn fork(body: impl FnOnce() -> i32) -> io::Result<libc::pid_t> {
-    // SAFETY: the child goes on with a copy of this thread's stack and memory, runs `body` under the condition above,
-    // and ends without running destructors or exit handlers of what it has copied.
+    // SAFETY: the child continues on a copy of this thread's stack and memory, runs `body` under the condition above,
+    // and ends without destructors or exit handlers.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {

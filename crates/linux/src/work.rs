@@ -7,29 +7,28 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 const SECOND: u64 = 1_000_000_000;
 /// The longest time between two readings of a user-space clock without a preemption.
 const GAP_NS: u64 = 3_000;
-/// The same if a reading is slow, in readings: the clock is then a system call (no trusted time stamp counter).
+/// As [`GAP_NS`], in readings, if the clock is a system call (no trusted time stamp counter).
 const GAP_LOOKS: u64 = 10;
 
 fn nanoseconds(time: Timespec) -> u64 {
     time.tv_sec as u64 * SECOND + time.tv_nsec as u64
 }
 
-/// `ns` as the kernel takes it.
 pub(crate) fn timespec(ns: u64) -> Timespec {
     Timespec { tv_sec: (ns / SECOND) as i64, tv_nsec: (ns % SECOND) as i64 }
 }
 
-/// The monotonic clock, nanoseconds. Read in user space.
+/// The monotonic clock, nanoseconds, read in user space.
 pub(crate) fn now() -> u64 {
     nanoseconds(clock_gettime(ClockId::Monotonic))
 }
 
-/// CPU time this thread has had. A system call.
+/// CPU time of this thread, nanoseconds, by a system call.
 pub(crate) fn cpu_time() -> u64 {
     nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
 }
 
-/// How long between two looks at the clock may be this thread's own work, nanoseconds.
+/// The longest gap between two readings that counts as own work, nanoseconds.
 pub(crate) fn gap() -> u64 {
     static GAP: OnceLock<u64> = OnceLock::new();
     *GAP.get_or_init(|| {
@@ -44,7 +43,7 @@ pub(crate) fn gap() -> u64 {
     })
 }
 
-/// Finds out how long looks at the clock take. What is to be said about it.
+/// Measures readings of the clock. Returns a note for the user if they are slow.
 pub(crate) fn prepare() -> Option<String> {
     let gap = gap();
     (gap > GAP_NS).then(|| {
@@ -53,24 +52,21 @@ pub(crate) fn prepare() -> Option<String> {
     })
 }
 
-/// Computes for `ns` by the monotonic clock, without gaps in which something else had the CPU. Returns false if the
-/// time `end`, which may change meanwhile (Ctrl-C), comes first.
+/// Computes for `ns` by the monotonic clock, without gaps in which something else ran. Returns false if the time `end`,
+/// which may change meanwhile (Ctrl-C), is earlier.
 ///
-/// The thread's CPU clock is not used: it is a system call that updates the scheduler's accounts, so a thread at the
-/// end of its slice is preempted there and not at the next tick. Under 6.18, hogs that read it every millisecond
-/// switched twice as often.
+/// The thread's CPU clock is a system call that updates the scheduler's accounts. A thread at the end of its slice
+/// would be preempted there, not at the next tick, and switch more often.
 pub(crate) fn compute(ns: u64, end: impl Fn() -> u64) -> bool {
     busy(end, now, |_, done| done < ns).is_some()
 }
 
-/// Computes until the time `until`. Returns how much of that time nothing else had the CPU, or None if the time `end`
-/// came first, as in [`compute`].
+/// Computes until `until`. Returns its own part of that time, or None if `end` came first, as in [`compute`].
 pub(crate) fn compute_until(until: u64, end: impl Fn() -> u64) -> Option<u64> {
     busy(end, now, |at, _| at < until)
 }
 
-/// Reads `clock` as long as `more` agrees, given the time and the work done so far. Returns the work, or None if the
-/// time `end` came first.
+/// Reads `clock` while `more(time, work)` is true. Returns the work, or None if `end` came first.
 fn busy(end: impl Fn() -> u64, mut clock: impl FnMut() -> u64, more: impl Fn(u64, u64) -> bool) -> Option<u64> {
     let gap = gap();
     let (mut last, mut done) = (clock(), 0);
@@ -96,7 +92,7 @@ mod tests {
 
     #[test]
     fn gaps_are_not_work() {
-        // Every look takes 100 ns, and before each tenth look something else had the CPU for a whole gap.
+        // Every reading takes 100 ns, and before each tenth something else ran for a whole gap.
         let (at, looks) = (Cell::new(0), Cell::new(0));
         let clock = || {
             looks.set(looks.get() + 1);
@@ -118,8 +114,8 @@ mod tests {
 
     #[test]
     fn work_is_cpu_time() {
-        // The kernel's account may be lower: it omits interrupts and stolen time that are shorter than a gap. On a busy
-        // host such parts were 1.3 % in each of ten attempts. So this test asks only whether the thread computes.
+        // The kernel's account may be lower, without short interrupts and stolen time, so this checks only that the
+        // thread computes.
         let before = cpu_time();
         assert!(compute(5_000_000, || u64::MAX));
         let took = cpu_time() - before;

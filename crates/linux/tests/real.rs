@@ -1,6 +1,5 @@
-//! Short runs on whatever machine this is: nothing is asserted that a busy machine, or one without root, may not give.
-//! Times have lower bounds; the one upper bound, [`HANGS`], tells a run that does not end from one that a busy machine
-//! holds up.
+//! Short runs on any machine, even busy or without root. Times have lower bounds; the one upper bound, [`HANGS`], finds
+//! runs that do not end.
 #![cfg(target_os = "linux")]
 
 use vruntime_linux::{Error, Measured, Options, run};
@@ -10,8 +9,7 @@ use vruntime_workload::program::{
 };
 
 const MS: u64 = 1_000_000;
-/// What is to end at once, or after a tenth of a second, has not ended if it takes so long. What it waits for would
-/// take longer yet.
+/// A run that should end at once hangs if it takes this long. Its waits would take longer.
 const HANGS: u64 = 10_000 * MS;
 
 fn phase(repeat: Repeat, ops: Vec<Op>) -> Phase {
@@ -34,8 +32,8 @@ fn of(workload: &Workload, duration: Option<u64>) -> Measured {
     run(workload, &Options { duration, ..Options::default() }, &|| false).expect("it runs")
 }
 
-/// Repeats a run with longer times until its outcome, the second value, is what was waited for: on a busy machine a
-/// time may pass while a thread waits for the CPU. The last time is beyond [`HANGS`].
+/// Repeats a run with longer times, up to more than [`HANGS`], until its second value is true. On a busy machine a time
+/// may pass while a thread waits for the CPU.
 fn later(run: impl Fn(u64) -> (Measured, bool)) -> Measured {
     let mut long = 300 * MS;
     loop {
@@ -52,8 +50,7 @@ fn a_program_comes_to_its_end_and_is_measured() {
     let ops = vec![Op::Run { work: 3 * MS }, Op::Sleep { time: 2 * MS }];
     let program = workload(vec![task("t", Repeat::Times(5), ops)]);
     let mut voluntary = Vec::new();
-    // A task that is preempted as it goes to sleep, until its sleep is over, does not sleep. A busy machine does that
-    // to some runs, and not to all.
+    // A task preempted until its sleep is over does not sleep; a busy machine does that to some runs.
     while voluntary.last().is_none_or(|&switches| switches < 5) {
         let measured = of(&program, None);
         let [task] = &measured.tasks[..] else { panic!("one task: {measured:?}") };
@@ -78,7 +75,7 @@ fn hogs_end_with_the_run() {
     for task in &measured.tasks {
         assert!(!task.ended && task.cpu_ns > 0, "{task:?}");
     }
-    // They never sleep; when they have come to their end they do, until all have.
+    // They never sleep before their ends.
     let slept: u64 = measured.tasks.iter().map(|task| task.voluntary).sum();
     assert!(slept <= 1, "{measured:?}");
 }
@@ -91,8 +88,7 @@ fn what_refers_to_nothing_is_refused() {
     assert_eq!(said, "task `a` refers to mutex 0, which does not exist");
 }
 
-/// One `resume`, long after all have suspended themselves: a signal would leave all but one of them asleep until the
-/// run is over.
+/// Long after all are suspended: a signal would wake only one.
 #[test]
 fn a_resume_is_for_all_who_are_suspended() {
     let measured = later(|long| {
@@ -108,12 +104,11 @@ fn a_resume_is_for_all_who_are_suspended() {
     assert!(measured.tasks.iter().all(|task| task.ended), "{measured:?}");
 }
 
-/// Tasks that wait for what never comes, in every way there is.
+/// Tasks that wait in all possible ways for what never happens.
 #[test]
 fn whoever_waits_is_woken_by_the_end() {
     let long = Op::Sleep { time: 60_000 * MS };
-    // Mutexes are taken by their owners, however late a busy machine lets them begin: of each number, a semaphore
-    // tells.
+    // Owners lock their mutexes first, however busy the machine: a semaphore reports it.
     let owner = |name, mutex| once(name, vec![Op::Lock(mutex), Op::SemPost(mutex), long.clone()]);
     let blocked = |name, mutex| once(name, vec![Op::SemWait(mutex), Op::Lock(mutex)]);
     let mut all = workload(vec![
@@ -159,7 +154,7 @@ fn messages_barriers_semaphores_conditions_and_forks_arrive() {
         task("parent", Repeat::Times(3), vec![Op::Fork(6)]),
         Task { start: None, ..once("child", vec![Op::Run { work: MS }, Op::Mem { bytes: 10 }]) },
     ]);
-    // There by a pipe, and back by a socket.
+    // There by a pipe, back by a socket.
     let channel = |(name, kind): (&str, _)| Pipe { name: name.to_owned(), capacity: 65_536, kind };
     all.pipes = [("there", Channel::Pipe), ("back", Channel::Socket)].map(channel).to_vec();
     all.barriers = vec![Barrier { name: "b".to_owned(), parties: 2, locked: true }];
@@ -182,7 +177,7 @@ fn messages_barriers_semaphores_conditions_and_forks_arrive() {
 #[test]
 fn what_the_kernel_refuses_is_told_and_the_rest_runs() {
     let mut odd = once("odd", vec![Op::Run { work: MS }]);
-    // More than a CPU of runtime, and a CPU that is not there: nobody gets these, root or not.
+    // More than a CPU of runtime, and a missing CPU: refused even to root.
     let (runtime, deadline) = (20 * MS, 10 * MS);
     odd.settings.policy = Some(Policy::Deadline { runtime, deadline, period: deadline, reclaim: false, overrun: true });
     odd.settings.cpus = Some(vec![1023]);
@@ -193,8 +188,7 @@ fn what_the_kernel_refuses_is_told_and_the_rest_runs() {
     assert!(measured.notes.iter().any(|note| note.contains("`odd` gets no signals for overruns")));
 }
 
-/// With root and a writable hierarchy the groups are there; without, a note says that they are not. Nothing stays
-/// behind.
+/// With root and a writable hierarchy the groups exist; otherwise a note says that they do not.
 #[test]
 fn groups_are_made_or_told_and_leave_nothing_behind() {
     let mut one = task("one", Repeat::Forever, vec![Op::Run { work: MS }]);
@@ -232,7 +226,7 @@ fn it_stops_when_asked_and_has_what_there_was() {
     let options = Options { duration: Some(60_000 * MS), ..Options::default() };
     let all = workload(vec![sleeper]);
     let measured = later(|long| {
-        // Not to judge by: somebody asks after a while.
+        // A stop after a while.
         let began = std::time::Instant::now();
         let stopped = || began.elapsed() > std::time::Duration::from_nanos(long);
         let measured = run(&all, &options, &stopped).expect("it runs");
@@ -243,7 +237,7 @@ fn it_stops_when_asked_and_has_what_there_was() {
     assert!(measured.tasks[0].loops > 0, "{measured:?}");
 }
 
-/// The same workload, each task a process of its own.
+/// The same workload with one process for each task.
 fn apart(mut workload: Workload) -> Workload {
     workload.tasks.iter_mut().for_each(|task| task.process = None);
     workload
@@ -314,7 +308,7 @@ fn processes_that_wait_are_woken_by_the_end() {
     assert!((50 * MS..HANGS).contains(&measured.elapsed_ns), "{}", measured.elapsed_ns);
 }
 
-/// Processes are of this one's making, and threads of each other where the workload says so.
+/// Processes are children of this one, and have threads where the workload says so.
 #[test]
 fn processes_are_what_the_workload_says() {
     let of_process = |process| Task { process, ..once("t", vec![Op::Sleep { time: 60_000 * MS }]) };
@@ -324,13 +318,13 @@ fn processes_are_what_the_workload_says() {
     let look = || {
         let listed = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let parents = listed.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
-        // The name, in parentheses, is this test's thread's; the parent is the second field behind it.
+        // The name, in parentheses, is this test thread's; the parent is the second field after it.
         let ours = parents.filter(|stat| {
             let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1));
             stat.contains("(processes_are_w)") && parent.is_some_and(|parent| parent == own.to_string())
         });
         children.replace(ours.count());
-        // They run until they have been looked at.
+        // They run until they are checked.
         true
     };
     let run_with = |threads| {
@@ -342,11 +336,10 @@ fn processes_are_what_the_workload_says() {
     assert_eq!((run_with(false), run_with(true)), (3, 0));
 }
 
-/// Changes reach threads of other processes.
 #[test]
 fn processes_are_changed_from_outside() {
     use vruntime_workload::program::{Change, Changed};
-    // A task without a policy begins with the nice value that this thread has, which is not 0 under `nice`.
+    // Tasks without a policy inherit this thread's nice value, not 0 under `nice`.
     let own = rustix::process::getpriority_process(None).expect("everybody may ask");
     let refuses = |measured: &Measured| measured.notes.iter().any(|note| note.contains("the kernel refused nice 7"));
     let measured = later(|long| {
@@ -363,7 +356,7 @@ fn processes_are_changed_from_outside() {
     assert!(!refused || own > 7, "{:?}", measured.notes);
     let changed = if refused { own } else { 7 };
     assert_eq!(measured.tasks.iter().map(|task| task.nice).collect::<Vec<_>>(), [changed, own]);
-    // What is inherited is told.
+    // The notes report inheritance.
     let told = measured.notes.iter().any(|note| note.contains(&format!("was started with nice {own}")));
     assert_eq!(told, own != 0, "{:?}", measured.notes);
 }

@@ -1,13 +1,11 @@
-//! Instructions that the scheduler's primitives take, counted by callgrind: numbers that hold still where times do not.
+//! Instruction counts of the scheduler's primitives, by callgrind.
 //!
-//! `cargo bench -p vruntime-sched --bench instructions` prints the committed counts (`benches/instructions.txt`), those
-//! of this build and the difference; with `-- --save` it writes them down, with `-- --fair-only` it compares with what
-//! they were when the fair class was all there was (`benches/fair-only.txt`). Needs `valgrind`, but neither root nor
-//! nightly.
+//! `cargo bench -p vruntime-sched --bench instructions` prints the counts of this build beside the committed ones
+//! (`benches/instructions.txt`). `-- --save` commits them; `-- --fair-only` compares with those of the fair class alone
+//! (`benches/fair-only.txt`). Needs `valgrind`, but neither root nor nightly.
 //!
-//! The program runs itself once under callgrind. There each primitive is called a number of times through [`measured`],
-//! the only function whose instructions are collected; the end of [`series`] makes callgrind write a file with their
-//! sum. A count is the mean of a series, callees included, rounded down.
+//! The program runs itself under callgrind, which collects instructions only in [`measured`], and writes their sum at
+//! the end of [`series`]. A count is the mean of a series, including callees, rounded down.
 
 #![allow(missing_docs)]
 
@@ -28,33 +26,30 @@ use vruntime_sched::{
     kernel,
 };
 
-/// Calls in a series.
 const CALLS: u64 = 64;
-/// Calls before it, for the averages to settle.
+/// Calls before a series, for the averages to settle.
 const WARM_UP: u64 = 64;
 const CPUS: u32 = 8;
 const HZ: u32 = 250;
 const TICK: u64 = 1_000_000_000 / HZ as u64;
 
-/// What is measured. The CPU is always 0.
+/// The measured calls. The CPU is always 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Primitive {
-    /// `schedule` of a running task whose slice is used up.
+    /// `schedule` of a running task whose slice has ended.
     Pick,
-    /// `wake` of a task that slept for a millisecond, by an interrupt; every other CPU is busy.
+    /// `wake` by an interrupt, after a millisecond of sleep, with all other CPUs busy.
     Wake,
-    /// `tick` of a busy CPU.
     Tick,
-    /// `balance` of a busy CPU among CPUs that are as busy.
+    /// `balance` of a busy CPU among equally busy ones.
     Balance,
-    /// `schedule` of a CPU without work, the others having some: it looks for work and takes it if it may.
+    /// `schedule` of a CPU without work while others have some.
     NewIdle,
 }
 
 const PRIMITIVES: [Primitive; 5] =
     [Primitive::Pick, Primitive::Wake, Primitive::Tick, Primitive::Balance, Primitive::NewIdle];
 const KERNELS: [&str; 2] = ["6.12", "6.1"];
-/// Levels of groups above the tasks.
 const DEPTHS: [u32; 2] = [0, 3];
 const TASKS_PER_CPU: [u32; 3] = [1, 4, 64];
 
@@ -70,7 +65,7 @@ impl Primitive {
     }
 }
 
-/// Everything that is measured, by name, in the order of the series.
+/// Names of all series, in order.
 fn names() -> Vec<String> {
     let mut names = Vec::new();
     for primitive in PRIMITIVES {
@@ -85,22 +80,21 @@ fn names() -> Vec<String> {
     names
 }
 
-/// The window callgrind looks through (`--toggle-collect`).
+/// The function that callgrind collects (`--toggle-collect`).
 #[inline(never)]
 fn measured(call: &mut dyn FnMut()) {
     call();
-    // Keeps the call from becoming a jump, which callgrind would not see return, and the two functions from being one.
+    // Prevents a tail call, which callgrind would not see return, and merging of the two functions.
     black_box("measured");
 }
 
-/// One series; callgrind writes its sum down when this returns (`--dump-after`).
+/// A series; callgrind writes its sum when this returns (`--dump-after`).
 #[inline(never)]
 fn series(run: &mut dyn FnMut()) {
     run();
     black_box("series");
 }
 
-/// A machine on which nothing takes time.
 #[derive(Default)]
 struct Machine;
 
@@ -113,7 +107,6 @@ impl Host for Machine {
     }
 }
 
-/// Eight CPUs, two last-level caches, and their tasks.
 struct Bench<P: Policy<Tunables = Knobs>> {
     shared: Shared<P>,
     rqs: Vec<Rq<P>>,
@@ -152,7 +145,7 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
         Scheduler { rqs: &mut self.rqs, shared: &self.shared, host: &mut self.host, now: self.now }
     }
 
-    /// A task that starts on one of `cpus` and may run anywhere then.
+    /// A task that starts on one of `cpus`, and may run anywhere.
     fn new_task(&mut self, cpus: CpuMask, on: CpuId) {
         let attrs = TaskAttrs { group: self.group, affinity: Some(Arc::new(cpus)), ..TaskAttrs::default() };
         let mut sched = self.sched();
@@ -171,7 +164,6 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
         }
     }
 
-    /// Time passes, with a tick at its end.
     fn pass(&mut self, time: u64) {
         self.now += time;
         for cpu in (0..CPUS).map(CpuId) {
@@ -183,7 +175,6 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
         self.reschedule();
     }
 
-    /// The running task of the CPU sleeps.
     fn sleep(&mut self) -> Option<TaskId> {
         let NextTask { prev, .. } = self.sched().schedule(CPU, PrevState::Sleeping);
         match prev {
@@ -225,7 +216,7 @@ impl<P: Policy<Tunables = Knobs>> Bench<P> {
                 let mut next = Running::Idle;
                 collect(&mut || next = self.sched().schedule(CPU, PrevState::Preempted).next);
                 if next != Running::Idle {
-                    // What was pulled ends, and another task takes its place.
+                    // Another task replaces the pulled one, which ends.
                     let _ = self.sched().schedule(CPU, PrevState::Dead);
                     self.new_task((1..CPUS).map(CpuId).collect(), CpuId(1));
                 }
@@ -243,7 +234,6 @@ fn measure<P: Policy<Tunables = Knobs>>(primitive: Primitive, kernel: &str, dept
     series(&mut || (0..CALLS).for_each(|_| bench.step(primitive, measured)));
 }
 
-/// What runs under callgrind.
 fn measure_all() {
     for primitive in PRIMITIVES {
         for kernel in KERNELS {
@@ -289,7 +279,7 @@ fn part_of(out: &Path, part: usize) -> PathBuf {
     PathBuf::from(format!("{}.{part}", out.display()))
 }
 
-/// The sum of a callgrind file, for each call.
+/// The sum of a callgrind file, divided by the calls.
 fn read_total(path: &Path) -> Result<u64, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     let total = text.lines().find_map(|line| line.strip_prefix("summary:").or(line.strip_prefix("totals:")));
@@ -297,7 +287,6 @@ fn read_total(path: &Path) -> Result<u64, String> {
     total.map(|total| total / CALLS).ok_or_else(|| format!("no sum of instructions in {}", path.display()))
 }
 
-/// The committed counts by name.
 fn committed(path: &Path) -> BTreeMap<String, u64> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let line = |line: &str| {

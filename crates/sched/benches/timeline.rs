@@ -1,9 +1,9 @@
-//! The timeline of a run queue against `BTreeSet`, what a reader would have used: the first entity is taken off and
-//! queued again with a later key, as each context switch does it.
+//! The timeline of a run queue against `BTreeSet`: the first entity leaves and returns with a later key, as in a
+//! context switch.
 //!
-//! `cargo bench -p vruntime-sched --bench timeline` prints nanoseconds for each switch. The names say where the entity
-//! comes back: `near` is a deadline among those queued (mixed slices and weights), `back` is behind all others (equal
-//! slices and weights). `pick_timeline` is EEVDF's switch: who is ahead of the average vruntime is passed over.
+//! `cargo bench -p vruntime-sched --bench timeline` prints nanoseconds for each switch. An entity returns among the
+//! queued ones (`near`: mixed slices and weights) or behind them (`back`: equal ones). `pick_timeline` is EEVDF's
+//! switch, which skips ineligible entities.
 
 #![allow(missing_docs)]
 
@@ -13,25 +13,22 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 use vruntime_sched::class::fair::timeline::{Ticket, Timeline};
 
-/// How many are queued.
+/// Numbers of queued entities.
 const LENGTHS: [u32; 10] = [1, 2, 4, 8, 16, 64, 256, 1024, 4096, 16384];
-/// Context switches in one measured iteration.
 const SWITCHES: usize = 1024;
-/// The mean distance between two keys in the queue.
 const STEP: u64 = 1000;
 
 fn main() {
     divan::main();
 }
 
-/// How much later each entity comes back: the same for both contestants.
+/// The delays of returning entities, equal in both.
 struct Delays {
     table: Vec<u64>,
     at: usize,
 }
 
 impl Delays {
-    /// Uniform over twice the length of the queue.
     fn near(len: u32) -> Self {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let table = (0..65536)
@@ -45,7 +42,6 @@ impl Delays {
         Self { table, at: 0 }
     }
 
-    /// Always the length of the queue.
     fn back(len: u32) -> Self {
         Self { table: vec![STEP * u64::from(len); 65536], at: 0 }
     }
@@ -71,9 +67,7 @@ fn btree_set(bencher: Bencher<'_, '_>, len: u32, mut delays: Delays) {
 
 struct Queue {
     timeline: Timeline,
-    /// The ticket and the vruntime of each entity.
     entities: Vec<(Ticket, u64)>,
-    /// The sum of all vruntimes.
     sum: u64,
     delays: Delays,
 }

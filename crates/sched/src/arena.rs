@@ -1,9 +1,8 @@
-//! Index arenas: storage with stable small handles, reused in a fixed order.
+//! Index arenas: storage with stable small handles.
 
 use alloc::vec::Vec;
 
-/// Values addressed by index. A freed index is the first to be handed out again, so the same calls always give the
-/// same indices.
+/// Values by index. The index freed last is reused first, so the same calls give the same indices.
 #[derive(Debug)]
 pub struct Arena<T> {
     slots: Vec<Option<T>>,
@@ -17,13 +16,13 @@ impl<T> Default for Arena<T> {
 }
 
 impl<T> Arena<T> {
-    /// How many values it holds.
+    /// The number of values.
     #[inline]
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Whether it holds none.
+    /// Whether it is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -41,7 +40,7 @@ impl<T> Arena<T> {
         }
     }
 
-    /// Takes a value out. Panics when there is none: an index is only handed out with a value behind it.
+    /// Removes a value. Panics if there is none.
     #[inline]
     #[track_caller]
     #[expect(clippy::expect_used, reason = "an index is only handed out with a value behind it")]
@@ -51,13 +50,13 @@ impl<T> Arena<T> {
         value
     }
 
-    /// Returns the value at `index`. None if there is none.
+    /// Returns the value at `index`, if there is one.
     #[inline]
     pub fn get(&self, index: u32) -> Option<&T> {
         self.slots.get(index as usize).and_then(Option::as_ref)
     }
 
-    /// Every value with its index, by index.
+    /// All values, by index.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.slots.iter().enumerate().filter_map(|(index, slot)| slot.as_ref().map(|value| (index as u32, value)))
     }

@@ -1,4 +1,4 @@
-//! What a scheduler is made of: a kernel's rules and numbers, and what its host says of the machine.
+//! The settings of a scheduler: a kernel's behaviours and values, and the machine's.
 
 use crate::cpumask::CpuMask;
 use crate::energy::EnergyModel;
@@ -7,70 +7,68 @@ use crate::kernels::{Behaviour, Behaviours, Kernel};
 use crate::topology::Topology;
 use crate::tunables::{Knobs, Tunables};
 
-/// What a CPU that runs a fair task hears of another one that is to preempt it.
+/// How a task preempts a running fair task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Preemption {
-    /// It is interrupted.
+    /// It interrupts the CPU.
     Eager,
-    /// Nothing: it notices when it leaves the kernel next, at the tick if not before (PREEMPT_LAZY, 6.13 on). For tasks
-    /// of higher classes it is interrupted.
+    /// The CPU reschedules when it next leaves the kernel, at the latest at the tick (PREEMPT_LAZY, 6.13+). Tasks of
+    /// higher classes interrupt it.
     Lazy,
 }
 
-/// The callers of a scheduler. The default, `Many`, is right for both.
+/// The callers of a scheduler. `Many` is always correct.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Callers {
-    /// One thread at a time: what several CPUs add to needs no locked additions, each of which costs as much as fifty
-    /// other instructions.
+    /// One thread at a time, so that shared sums need no atomic additions, which cost as much as fifty other
+    /// instructions.
     One,
-    /// As many threads as there are CPUs, perhaps.
+    /// Several threads.
     Many,
 }
 
-/// What a scheduler is made of.
+/// The settings of a scheduler.
 #[derive(Clone, Debug)]
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 pub struct Config<T> {
-    /// The kernel's tunables: slices, granularities, periods.
+    /// The kernel's tunables.
     pub tunables: T,
-    /// The scheduler's features, on or off.
+    /// The features that are on.
     pub features: Features,
-    /// What the kernel does ([`Behaviour`]).
+    /// The kernel's behaviours.
     pub behaviours: Behaviours,
     /// The callers of the scheduler.
     pub callers: Callers,
-    /// The highest cost of a newly-idle balance of one domain, nanoseconds. The kernel measures it
-    /// (`max_newidle_lb_cost`) and skips balancing on CPUs with shorter idle times. Here the clock stands still during
-    /// a call, so the host states the cost on its machine.
+    /// The highest cost of newly-idle balancing a domain, nanoseconds (`max_newidle_lb_cost`): CPUs with shorter idle
+    /// times skip it. The kernel measures it; here the clock stands still during a call.
     pub newidle_cost_ns: u64,
-    /// The initial chance of newly-idle balancing under `NI_RANDOM`, of 1024. Later the chance follows the success
-    /// rate. 512 as after boot; 1024 or more means always.
+    /// The initial chance of newly-idle balancing under `NI_RANDOM`, of 1024: 512 after boot, 1024 or more for always.
+    /// It then follows the success rate.
     pub newidle_ratio: u32,
     /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED).
     pub rt_group_sched: bool,
-    /// Count switches away from the tasks of each group
-    /// ([`Scheduler::group_switches`](crate::Scheduler::group_switches)).
+    /// Whether to count switches by group ([`Scheduler::group_switches`](crate::Scheduler::group_switches)).
     pub group_switches: bool,
-    /// Whether updates of hierarchy levels where nothing changes are deferred ([`fair`](crate::class::fair)). The
-    /// results are equal, in less time. Off only in tests.
+    /// Whether to defer updates of unchanged hierarchy levels ([`fair`](crate::class::fair)), with equal results in
+    /// less time. Off only in tests.
     pub quiet_levels: bool,
-    /// Whether a CPU that runs a fair task is interrupted for another one.
+    /// How a task preempts a running fair task.
     pub preemption: Preemption,
-    /// The start of the periods of real-time bandwidth, nanoseconds after any multiple of the period: on a machine that
-    /// has been up for a while, the timer already runs. `None`: when the first real-time task wakes.
+    /// The start of the periods of real-time bandwidth, nanoseconds after a multiple of the period: the timer of a
+    /// machine that is up already. `None`: they start when the first real-time task wakes.
     pub rt_period_phase_ns: Option<u64>,
-    /// The phase of the periods of limits on fair groups, on a machine that has been up for a while. Up to 6.3: of all
-    /// groups, nanoseconds after any multiple of the period. From 6.4: the seed from which each group's own is drawn.
-    /// `None`: they begin with the run; from 6.4 where the group's number says.
+    /// The phase of the periods of groups' limits on a machine that is up already. Up to 6.3: nanoseconds after a
+    /// multiple of the period, for all groups. 6.4+: a seed for the phase of each group. `None`: periods begin with the
+    /// run; 6.4+: by the group's number.
     pub cfs_period_phase_ns: Option<u64>,
-    /// CPUs that are isolated from the beginning (`isolcpus=domain,...`), not all.
+    /// CPUs isolated at boot (`isolcpus=domain,...`); not all.
     pub isolated: CpuMask,
-    /// What the CPUs take: wakeups go where it costs the least ([`energy`](crate::energy)).
+    /// The model for placement by [`energy`](crate::energy).
     pub energy: Option<EnergyModel>,
 }
 
 impl Config<Knobs> {
-    /// The configuration of `kernel` on `topology` with `hz` ticks a second.
+    /// The settings of `kernel` on `topology` with `hz` ticks a second.
     pub fn new(kernel: &Kernel, topology: &Topology, hz: u32) -> Self {
         Self {
             tunables: kernel.tunables(topology.nr_cpus(), hz),
@@ -90,7 +88,7 @@ impl Config<Knobs> {
         }
     }
 
-    /// The same with other tunables, such as constants ([`Defaults`](crate::tunables::Defaults)).
+    /// Replaces the tunables, for example by constants ([`Defaults`](crate::tunables::Defaults)).
     #[must_use]
     pub fn with_tunables<T: Tunables>(self, tunables: T) -> Config<T> {
         Config {

@@ -1,5 +1,5 @@
-//! What the scheduler knows of frequencies (`cpufreq_schedutil.c`): what a CPU asks for, and how averages are kept
-//! while it runs slower than it can. Choosing a frequency, and how long a change of it takes, is the machine's.
+//! The scheduler's part of frequency scaling (`cpufreq_schedutil.c`): the demand of a CPU, and averages at lower
+//! frequencies. The machine chooses frequencies, and how long changes take.
 
 use crate::host::Host;
 use crate::ids::CpuId;
@@ -10,55 +10,49 @@ use crate::scheduler::Scheduler;
 use crate::shared::Shared;
 use crate::uclamp::{Clamps, SCALE};
 
-/// What a CPU asks of its frequency. All of 1024.
+/// A CPU's demand of frequency, of 1024.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Demand {
-    /// The capacity it wants, a fifth to spare included; may be above what it has.
+    /// The wanted capacity, including a fifth to spare; may exceed `max`.
     pub util: u64,
-    /// The capacity it has at its highest frequency.
+    /// Its capacity at the highest frequency.
     pub max: u64,
-    /// What its deadline tasks were promised: when that grows, the frequency must at once.
+    /// Reserved by deadline tasks. When it grows, the frequency must rise at once.
     pub bw_dl: u64,
-    /// An upper clamp keeps it lower than its utilisation asks for: then the frequency may fall though the CPU is busy
-    /// (`uclamp_rq_is_capped`).
+    /// Whether an upper clamp lowers it, so that the frequency may fall though the CPU is busy (`uclamp_rq_is_capped`).
     pub capped: bool,
 }
 
-/// A quarter more: a CPU at this frequency has a fifth to spare (`map_util_perf`).
+/// Adds a quarter: a CPU at this frequency has a fifth to spare (`map_util_perf`).
 const fn with_headroom(util: u64) -> u64 {
     util + (util >> 2)
 }
 
-/// The frequency at which a CPU that has `max` of `highest` has `util` (`map_util_freq`), in the unit of `highest`.
+/// The frequency at which a CPU of capacity `max` at `highest` provides `util` (`map_util_freq`), in the unit of
+/// `highest`.
 pub fn map_util_freq(util: u64, highest: u32, max: u64) -> u64 {
     u64::from(highest) * util / max.max(1)
 }
 
-/// What of a CPU is used, promised and bounded. All of 1024.
+/// Utilisation, reservations and clamps of a CPU, of 1024.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demands {
-    /// What fair tasks use, or are expected to.
+    /// Utilisation of fair tasks, or their estimate.
     pub(crate) fair: u64,
-    /// What real-time tasks use.
     pub(crate) rt: u64,
-    /// What deadline tasks use.
     pub(crate) dl: u64,
-    /// What deadline tasks were promised.
+    /// Reserved by deadline tasks.
     pub(crate) bw_dl: u64,
-    /// A real-time task is runnable.
     pub(crate) rt_runnable: bool,
-    /// The bounds of the CPU's tasks.
     pub(crate) clamps: Clamps,
 }
 
 impl Demands {
-    /// Returns the capacity that a CPU with capacity `max` requests, with a fifth to spare. `used`: utilisation clamps
-    /// are in use.
-    /// Up to 6.7: clamped utilisation plus reserved deadline bandwidth, plus a quarter of the sum. 6.8+: the quarter
-    /// applies only to utilisation, and not to clamps and reservations.
+    /// Returns the capacity that a CPU of capacity `max` requests, with a fifth to spare. `used`: utilisation clamps
+    /// are in use. Up to 6.7 clamped utilisation plus reservations get a quarter more; 6.8+: only utilisation does.
     pub(crate) fn wanted(&self, headroom_of_use: bool, max: u64, used: bool) -> u64 {
         let Self { fair, rt, dl, bw_dl, clamps, .. } = *self;
-        // Where nobody clamps, real-time tasks get all there is.
+        // Without clamps, real-time tasks get the full capacity.
         let all = !used && self.rt_runnable;
         if headroom_of_use {
             let actual = (fair + rt + dl).min(max);
@@ -74,7 +68,7 @@ impl Demands {
 }
 
 impl<P: Policy> Rq<P> {
-    /// What of this CPU is used, with `fair` for what the fair class uses.
+    /// With `fair` as the fair class's utilisation.
     pub(crate) fn demands(&self, fair: u64) -> Demands {
         const BW_SHIFT: u32 = 20;
         Demands {
@@ -87,8 +81,7 @@ impl<P: Policy> Rq<P> {
         }
     }
 
-    /// What this CPU asks of its frequency (`sugov_get_util`). From 6.5 on tasks that wait count as if they
-    /// ran (`runnable_avg`).
+    /// Returns the demand of this CPU (`sugov_get_util`). 6.5+: waiting tasks count as if they ran (`runnable_avg`).
     pub fn cpufreq_demand(&self, shared: &Shared<P>) -> Demand {
         let published = shared.cpu(self.cpu);
         let max = u64::from(published.capacity());
@@ -103,8 +96,8 @@ impl<P: Policy> Rq<P> {
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// From now on `cpu` runs at `scale` of its highest frequency, 1..=1024 (`arch_scale_freq_capacity`): its averages
-    /// count time by that much less.
+    /// Sets the frequency of `cpu` to `scale` of its highest, 1..=1024 (`arch_scale_freq_capacity`). Averages count
+    /// time accordingly.
     pub fn set_frequency(&mut self, cpu: CpuId, scale: u32) {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);

@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use crate::ids::CpuId;
 use crate::sync::{AtomicU32, AtomicU64};
 
-/// A set of CPUs, a bit each.
+/// A set of CPUs, one bit each.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct CpuMask {
     words: Vec<u64>,
@@ -46,12 +46,12 @@ impl CpuMask {
         self.words.get(cpu.index() / 64).is_some_and(|word| word >> (cpu.0 % 64) & 1 == 1)
     }
 
-    /// How many CPUs are in the set.
+    /// The number of CPUs.
     pub fn count(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|&word| word == 0)
     }
@@ -73,12 +73,12 @@ impl CpuMask {
         self.iter_from(CpuId(0))
     }
 
-    /// Returns the CPUs, ascending from `start` and wrapping around once. The kernel searches in this order, so that
-    /// not every search ends at the lowest CPU.
+    /// Returns the CPUs, ascending from `start`, wrapping once. The kernel searches in this order, so that not every
+    /// search ends at the lowest CPU.
     #[inline]
     pub fn iter_from(&self, start: CpuId) -> impl Iterator<Item = CpuId> + '_ {
         let words = &self.words[..];
-        // What the first word has before `start` comes last.
+        // Bits of the first word before `start` come last.
         let before = !(u64::MAX << (start.0 % 64));
         let index = start.index() / 64;
         match words.get(index) {
@@ -104,14 +104,14 @@ impl CpuMask {
     }
 }
 
-/// The CPUs of some words, beginning anywhere and going round.
+/// The CPUs of a ring of words.
 #[derive(Clone, Debug)]
 struct Cpus<'a> {
     words: &'a [u64],
-    /// The word that is being looked at, and what is left of it.
+    /// The present word, and its remaining bits.
     index: usize,
     rest: u64,
-    /// How many words there are still to come, and which bits of the last one count.
+    /// Number of remaining words, and the valid bits of the last.
     left: usize,
     last: u64,
 }
@@ -142,7 +142,7 @@ impl FromIterator<CpuId> for CpuMask {
     }
 }
 
-/// A set of CPUs that all CPUs may read and change.
+/// A set that all CPUs may read and change.
 #[derive(Debug)]
 pub(crate) struct AtomicCpuMask {
     words: Vec<AtomicU64>,
@@ -150,15 +150,14 @@ pub(crate) struct AtomicCpuMask {
 }
 
 impl AtomicCpuMask {
-    /// The empty set, of a machine of `nr_cpus` CPUs.
     pub(crate) fn new(nr_cpus: usize) -> Self {
         Self { words: (0..nr_cpus.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(), nr: AtomicU32::new(0) }
     }
 
-    /// Adds a CPU; false if it is there already.
+    /// Adds a CPU; false if it is already there.
     pub(crate) fn insert(&self, cpu: CpuId) -> bool {
         let bit = 1 << (cpu.0 % 64);
-        // A look costs less than a change.
+        // Reading costs less than changing.
         let added = !self.contains(cpu) && self.words[cpu.index() / 64].fetch_or(bit, Relaxed) & bit == 0;
         if added {
             self.nr.fetch_add(1, Relaxed);
@@ -182,13 +181,12 @@ impl AtomicCpuMask {
         self.nr.load(Relaxed) == 0
     }
 
-    /// How many CPUs are in the set.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.nr.load(Relaxed) as usize
     }
 
-    /// The CPUs, ascending, from `start` and wrapping around.
+    /// The CPUs, ascending from `start`, wrapping.
     pub(crate) fn iter_from(&self, start: CpuId) -> impl Iterator<Item = CpuId> + '_ {
         let words = self.words.len();
         let begin = start.index() / 64;

@@ -1,20 +1,19 @@
 //! cpusets: the CPUs on which the tasks of a group may run, and partitions of the machine (`cpuset.c`, on cgroup v2).
 //!
-//! A group requests CPUs (`cpuset.cpus`). Its *effective* CPUs are those that are also its parent's and online. If it
-//! requests none, or none of its parent's, it has its parent's. Tasks run on the effective CPUs of their group,
-//! restricted by their own affinity (`sched_setaffinity`) where the two overlap.
+//! A group requests CPUs (`cpuset.cpus`). Its *effective* CPUs are those that its parent has, too, and that are online;
+//! without any, its parent's. Tasks run on the effective CPUs of their group, restricted by their own affinity where
+//! the two overlap.
 //!
-//! A *partition* owns its CPUs: its parent loses them. They are a root domain of their own (`root`), or in no
-//! scheduling domain (`isolated`). A partition is valid while its parent is a partition (the root group always is), no
-//! sibling requests its CPUs, it has CPUs, and its parent's tasks keep some. An invalid partition is an ordinary
-//! member, and states the reason. Remote partitions, which `cpuset.cpus.exclusive` makes (6.7+) below groups that are
-//! no partitions, are not modelled.
+//! A *partition* takes its CPUs from its parent. They are a root domain (`root`), or in no scheduling domain
+//! (`isolated`). A partition is valid if its parent is one (the root group always is), and no sibling requests its
+//! CPUs. It must have CPUs, and leave some for its parent's tasks. An invalid partition is an ordinary member, and
+//! states the reason. Remote partitions (`cpuset.cpus.exclusive` below groups that are no partitions, 6.7+) are not
+//! modelled.
 //!
-//! What kernels do differently:
+//! Kernels differ:
 //!
-//! - 6.1: a task's own affinity is lost whenever the CPUs of its group change. 6.2+: it is remembered.
-//! - 6.7+: a `root` partition of CPUs that were isolated at boot is not valid. Earlier it is valid, but these CPUs stay
-//!   without scheduling domains.
+//! - 6.1: a task loses its own affinity when the CPUs of its group change. 6.2+: it is remembered.
+//! - 6.7+: a `root` partition of CPUs isolated at boot is not valid. Earlier: valid, but without scheduling domains.
 //! - The texts of a partition's fault.
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -29,33 +28,33 @@ use crate::cpumask::CpuMask;
 use crate::ids::{CpuId, GroupId};
 use crate::task::Affinity;
 
-/// How a kernel's cpusets behave: see the [module](self).
+/// How a kernel's cpusets behave ([module](self)).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Rules {
-    /// A task loses the CPUs it asked for when those of its group change (up to 6.1).
+    /// Changed CPUs of a group end the affinity of its tasks (up to 6.1).
     pub forgets: bool,
-    /// There is `cpuset.cpus.exclusive`, and `root` partitions of CPUs isolated at boot are not valid (6.7+).
+    /// `root` partitions of CPUs isolated at boot are not valid (6.7+).
     pub exclusive: bool,
 }
 
 /// `cpuset.cpus.partition`, as written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Partition {
-    /// None of its own.
+    /// No partition.
     #[default]
     Member,
     /// Its CPUs are a root domain.
     Root,
-    /// Its CPUs are isolated: no load is balanced between them.
+    /// Its CPUs are in no scheduling domain.
     Isolated,
 }
 
 impl Partition {
-    /// All, by what is written to the file.
+    /// All, with the text in the file.
     pub const ALL: [(&'static str, Self); 3] =
         [("member", Self::Member), ("root", Self::Root), ("isolated", Self::Isolated)];
 
-    /// What is written to the file.
+    /// The text in the file.
     pub fn name(self) -> &'static str {
         match self {
             Self::Member => "member",
@@ -74,20 +73,20 @@ pub enum Invalid {
     Parent,
     /// Its parent is no partition.
     NoParent,
-    /// A sibling asks for some of its CPUs.
+    /// A sibling requests some of its CPUs.
     NotExclusive,
-    /// Its parent's tasks would be left without a CPU.
+    /// Its parent's tasks would have no CPU left.
     NoCpus,
-    /// It has tasks, and its CPUs are all offline.
+    /// It has tasks, and all its CPUs are offline.
     Hotplug,
-    /// It asks for no CPUs.
+    /// It requests no CPUs.
     Empty,
-    /// Some of its CPUs were isolated at boot (6.12 on).
+    /// Some of its CPUs were isolated at boot (6.12+).
     Housekeeping,
 }
 
 impl Invalid {
-    /// In the words of a kernel.
+    /// The text of a kernel.
     pub fn reason(self, rules: Rules) -> &'static str {
         match self {
             Self::Cpus if !rules.exclusive => "Invalid cpu list in cpuset.cpus",
@@ -104,25 +103,25 @@ impl Invalid {
     }
 }
 
-/// Why a write to a file of a cpuset, or a task, is refused. Its text says how to mend it.
+/// Why a write to a cpuset's file, or a move of a task, is refused. The text says what to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CpusetError {
-    /// The root group has all CPUs, and is a partition; it has no such files.
+    /// The root group has no such files.
     Root,
     /// The machine does not have the CPU (EINVAL).
     NoSuchCpu {
-        /// The CPU that was asked for.
+        /// The requested CPU.
         cpu: CpuId,
-        /// How many CPUs the machine has.
+        /// The machine's number of CPUs.
         nr_cpus: usize,
     },
-    /// The group has tasks, and must have CPUs (ENOSPC).
+    /// The group has tasks, and must keep CPUs (ENOSPC).
     Populated,
-    /// The partition has promised more to SCHED_DEADLINE tasks than the CPUs asked for have (EBUSY).
+    /// The SCHED_DEADLINE tasks of the partition have reserved more than the requested CPUs provide (EBUSY).
     Deadline {
-        /// What is promised, in 2^-20 CPUs.
+        /// Reserved, in 2^-20 CPUs.
         promised: u64,
-        /// What there would be, in 2^-20 CPUs.
+        /// Available, in 2^-20 CPUs.
         cap: u64,
     },
 }
@@ -150,21 +149,21 @@ impl fmt::Display for CpusetError {
 
 impl core::error::Error for CpusetError {}
 
-/// What a group's files say.
+/// The contents of a group's files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CpusetView {
-    /// `cpuset.cpus`; none: empty.
+    /// `cpuset.cpus`; None if empty.
     pub cpus: Option<CpuMask>,
     /// `cpuset.cpus.effective`.
     pub effective: CpuMask,
     /// `cpuset.cpus.partition`, as written.
     pub partition: Partition,
-    /// Why it is not valid, in the kernel's words; none if it is valid, or a member.
+    /// Why the partition is not valid, in the kernel's words.
     pub invalid: Option<&'static str>,
 }
 
 impl CpusetView {
-    /// What reading `cpuset.cpus.partition` gives: `root`, or `root invalid (Parent is not a partition root)`.
+    /// The text of `cpuset.cpus.partition`: `root`, or `root invalid (Parent is not a partition root)`.
     pub fn partition_text(&self) -> alloc::string::String {
         match self.invalid {
             None => self.partition.name().into(),
@@ -192,32 +191,29 @@ impl Cpuset {
     }
 }
 
-/// The groups in which there are tasks.
+/// The groups with tasks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Populated(pub(crate) BTreeSet<u32>);
 
-/// The cpusets of a machine: those groups to which anything was written, and the root's. Groups are known by number,
-/// parents have smaller ones than their children.
+/// The cpusets of the groups to which anything was written, and of the root. Parents have smaller numbers than their
+/// children.
 #[derive(Clone, Debug)]
 pub(crate) struct Cpusets {
     rules: Rules,
     nr_cpus: usize,
-    /// Isolated at boot (`isolcpus=domain`).
     isolated: CpuMask,
     online: CpuMask,
     sets: BTreeMap<u32, Cpuset>,
-    /// The parent of every group.
     parents: Vec<u32>,
-    /// Where tasks of the root group may run that ask for nothing; none: anywhere.
+    /// CPUs of tasks of the root group without an affinity; None: all.
     root: Affinity,
-    /// CPUs that no partition has.
+    /// CPUs of no partition.
     root_effective: CpuMask,
 }
 
 const ROOT: u32 = 0;
 
 impl Cpusets {
-    /// Of a machine whose CPUs are all online.
     pub(crate) fn new(rules: Rules, nr_cpus: usize, isolated: CpuMask) -> Self {
         let online = CpuMask::all(nr_cpus);
         let mut this = Self {
@@ -238,7 +234,7 @@ impl Cpusets {
         self.rules
     }
 
-    /// Whether there is anything but the root group with all CPUs.
+    /// Whether anything but the root group with all CPUs exists.
     pub(crate) fn in_use(&self) -> bool {
         !self.sets.is_empty() || !self.isolated.is_empty()
     }
@@ -249,7 +245,7 @@ impl Cpusets {
         left
     }
 
-    /// The same CPUs, in as many words as every other set has.
+    /// The same CPUs, in as many words as every other set.
     fn fit(&self, cpus: &CpuMask) -> CpuMask {
         self.without(cpus, &CpuMask::new())
     }
@@ -263,7 +259,7 @@ impl Cpusets {
         depth
     }
 
-    /// The group whose CPUs a group has: itself, or the nearest above it that was written to. None is the root.
+    /// The nearest group, from `group` up, that was written to. None is the root.
     fn owner(&self, group: u32) -> Option<&Cpuset> {
         let mut at = group;
         while at != ROOT {
@@ -275,8 +271,7 @@ impl Cpusets {
         None
     }
 
-    /// The effective CPUs of a group, or if it has none, of the nearest above it that has (`guarantee_online_cpus`);
-    /// none: all.
+    /// The effective CPUs of the nearest group, from `group` up, that has any (`guarantee_online_cpus`). None: all.
     fn base(&self, group: GroupId) -> Affinity {
         let mut set = self.owner(group.0);
         while let Some(empty) = set.filter(|set| set.effective.is_empty()) {
@@ -285,17 +280,15 @@ impl Cpusets {
         set.map_or_else(|| self.root.clone(), |set| Some(Arc::clone(&set.effective)))
     }
 
-    /// The CPUs that a group may give its tasks.
     fn effective(&self, group: u32) -> &CpuMask {
         self.owner(group).map_or(&self.root_effective, |set| &set.effective)
     }
 
-    /// Returns the CPUs of a task of `group` with the affinity `asked`, and the affinity that remains: none of its own
-    /// if none of its CPUs is the group's.
+    /// Returns the CPUs of a task of `group` with the affinity `asked`, and whether `asked` has any of the group's.
     pub(crate) fn allowed(&self, group: GroupId, asked: &Affinity) -> (Affinity, bool) {
         let base = self.base(group);
         let Some(asked) = asked else { return (base, true) };
-        // Nobody is kept by force from CPUs that were isolated at boot.
+        // An affinity may include CPUs that were isolated at boot.
         let root = self.owner(group.0).is_none();
         let possible = match &base {
             None if asked.intersects(&self.online) => return (Some(Arc::clone(asked)), true),
@@ -313,22 +306,19 @@ impl Cpusets {
         }
     }
 
-    /// Whether a group has no CPU for a task.
     pub(crate) fn is_empty(&self, group: GroupId) -> bool {
         self.effective(group.0).is_empty()
     }
 
-    /// Whether two groups have a CPU in common.
     pub(crate) fn intersect(&self, a: GroupId, b: GroupId) -> bool {
         self.effective(a.0).intersects(self.effective(b.0))
     }
 
-    /// Whether two groups have different CPUs.
     pub(crate) fn differ(&self, a: GroupId, b: GroupId) -> bool {
         self.effective(a.0) != self.effective(b.0)
     }
 
-    /// What a group's files say; none if nothing was ever written to them.
+    /// The contents of a group's files; None if nothing was written to them.
     pub(crate) fn view(&self, group: GroupId) -> Option<CpusetView> {
         if group == GroupId::ROOT {
             let effective = self.root_effective.clone();
@@ -343,13 +333,13 @@ impl Cpusets {
         })
     }
 
-    /// The CPUs of a valid `root` partition, which is a root domain.
+    /// The CPUs of a valid `root` partition.
     pub(crate) fn domain_of(&self, group: GroupId) -> Option<&CpuMask> {
         let set = self.sets.get(&group.0)?;
         (set.is_partition() && set.partition == Partition::Root).then_some(&*set.effective)
     }
 
-    /// Whether there are tasks in a group or below.
+    /// Whether a group or its descendants have tasks.
     pub(crate) fn is_populated(&self, group: GroupId, populated: &Populated) -> bool {
         populated.0.iter().any(|&with| self.is_within(with, group.0))
     }
@@ -364,7 +354,6 @@ impl Cpusets {
         true
     }
 
-    /// There is a new group.
     pub(crate) fn add_group(&mut self, group: GroupId, parent: GroupId) {
         if group.index() >= self.parents.len() {
             self.parents.resize(group.index() + 1, ROOT);
@@ -372,12 +361,11 @@ impl Cpusets {
         self.parents[group.index()] = parent.0;
     }
 
-    /// The effective CPUs of a group.
     pub(crate) fn view_effective(&self, group: GroupId) -> CpuMask {
         self.effective(group.0).clone()
     }
 
-    /// Where the tasks of each group run, and where they may, for comparison.
+    /// For each group, where its tasks run by default, and where they may run; for comparison.
     pub(crate) fn bases(&self) -> Vec<(Affinity, Affinity)> {
         let root = Some(Arc::new(self.root_possible()));
         let of = |group: u32| {
@@ -388,13 +376,12 @@ impl Cpusets {
         (0..self.parents.len().max(1) as u32).map(of).collect()
     }
 
-    /// A write to `cpuset.cpus`.
     pub(crate) fn write_cpus(&mut self, group: GroupId, cpus: Option<&CpuMask>, populated: &Populated) {
         let cpus = cpus.filter(|cpus| !cpus.is_empty());
         let parent = self.enter(group.0).parent;
         let mut looked_at: BTreeSet<u32> = [group.0].into();
         if let Some(cpus) = cpus {
-            // Whoever asks for CPUs of a partition beside it ends that, and is none itself.
+            // A request for a sibling partition's CPUs ends that partition, and makes this group none.
             let exclusive = self.sets[&group.0].is_partition();
             let siblings = || self.sets.iter().filter(|&(&id, set)| id != group.0 && set.parent == parent);
             let conflict = |set: &Cpuset| set.asks_for(cpus) && (exclusive || set.is_partition());
@@ -414,8 +401,8 @@ impl Cpusets {
         self.update(&looked_at, populated);
     }
 
-    /// Writes to the files of several groups: first all `cpuset.cpus`, then all `cpuset.cpus.partition`, each in order.
-    /// The effects are computed once. They equal those of single writes if there are no tasks and partitions before.
+    /// Writes to the files of several groups: first every `cpuset.cpus`, then every `cpuset.cpus.partition`. Computes
+    /// the effects once, with the result of single writes if no tasks and partitions existed before.
     pub(crate) fn write_all(&mut self, files: &[(GroupId, Option<CpuMask>, Option<Partition>)], populated: &Populated) {
         for (group, cpus, partition) in files.iter().filter(|file| file.1.is_some() || file.2.is_some()) {
             let set = self.enter(group.0);
@@ -430,7 +417,6 @@ impl Cpusets {
         self.update(&all, populated);
     }
 
-    /// A write to `cpuset.cpus.partition`.
     pub(crate) fn write_partition(&mut self, group: GroupId, partition: Partition, populated: &Populated) {
         let set = self.enter(group.0);
         set.partition = partition;
@@ -440,7 +426,6 @@ impl Cpusets {
         self.update(&[group.0].into(), populated);
     }
 
-    /// CPUs have come or gone.
     pub(crate) fn set_online(&mut self, online: CpuMask, populated: &Populated) {
         self.online = online;
         let all = self.sets.keys().copied().collect();
@@ -458,10 +443,10 @@ impl Cpusets {
         })
     }
 
-    /// Computes all effects of the writes. Checks the partitions `looked_at` and all below them again. Others stay
-    /// unchanged, unless their parents change.
+    /// Computes the effects of writes. Checks the partitions `looked_at` and all below them; others only if their
+    /// parents change.
     fn update(&mut self, looked_at: &BTreeSet<u32>, populated: &Populated) {
-        // What each partition has not given away; and, with CPUs that are offline, what it was given.
+        // What each partition has left, and what it was given, including offline CPUs.
         let mut left: BTreeMap<u32, CpuMask> = [(ROOT, self.online.clone())].into();
         let mut given: BTreeMap<u32, CpuMask> = [(ROOT, CpuMask::all(self.nr_cpus))].into();
         let mut root = CpuMask::all(self.nr_cpus);
@@ -476,7 +461,7 @@ impl Cpusets {
             true
         };
         let asked = self.asked();
-        // Above before below; and who has his CPUs already before who may get some.
+        // Parents first; among siblings, partitions that already have CPUs first.
         let mut in_turn: Vec<(u32, bool, u32)> = ids.iter().map(|&id| (self.depth(id), anew(id), id)).collect();
         in_turn.sort_unstable();
         for (_, anew, id) in in_turn {
@@ -506,7 +491,7 @@ impl Cpusets {
         }
         self.root_effective = left.remove(&ROOT).unwrap_or_default();
         let tasks = self.without(&root, &self.isolated);
-        // Rather an isolated CPU than none.
+        // Prefer an isolated CPU to none.
         let tasks = if tasks.intersects(&self.online) { tasks } else { root };
         self.root = (tasks.count() < self.nr_cpus).then(|| Arc::new(tasks));
         for id in ids {
@@ -525,7 +510,7 @@ impl Cpusets {
         }
     }
 
-    /// Of each CPU, below each group that any partition is in, how many of its children ask for it.
+    /// For each CPU, below each group with a partition, the number of children that request it.
     fn asked(&self) -> BTreeMap<u32, Vec<u32>> {
         let partitions = self.sets.values().filter(|set| set.partition != Partition::Member);
         let mut asked: BTreeMap<u32, Vec<u32>> = partitions.map(|set| (set.parent, vec![0; self.nr_cpus])).collect();
@@ -539,7 +524,6 @@ impl Cpusets {
         asked
     }
 
-    /// What a partition's parent lacks.
     fn parent_fault(&self, set: &Cpuset) -> Option<Invalid> {
         if set.parent == ROOT {
             return None;
@@ -551,8 +535,7 @@ impl Cpusets {
         }
     }
 
-    /// What keeps a partition, whose parent is one, from being valid. The parent was `given` CPUs, of which these are
-    /// `left`. [Asked](Self::asked) for are these.
+    /// Returns why a partition with a valid parent is not valid. The parent was `given` CPUs, of which `left` remain.
     fn fault(
         &self,
         id: u32,
@@ -564,7 +547,7 @@ impl Cpusets {
     ) -> Option<Invalid> {
         let Some(cpus) = &set.cpus else { return Some(Invalid::Empty) };
         let counts = asked.get(&set.parent).map_or(&[][..], Vec::as_slice);
-        // One of them is itself.
+        // The count includes the partition.
         if cpus.iter().any(|cpu| counts.get(cpu.index()).is_some_and(|&count| count > 1)) {
             return Some(Invalid::NotExclusive);
         }
@@ -582,9 +565,9 @@ impl Cpusets {
         (takes_all && self.needs_cpus(set.parent, id, populated)).then_some(Invalid::NoCpus)
     }
 
-    /// Whether a partition has tasks of its own, or below it in groups that are none, but for `child`.
+    /// Whether a partition has tasks, in itself or in descendants that are no partitions, outside `child`.
     fn needs_cpus(&self, partition: u32, child: u32, populated: &Populated) -> bool {
-        // The root group has tasks always: the kernel's own.
+        // The root group always has the kernel's own tasks.
         partition == ROOT
             || populated.0.iter().any(|&with| {
                 let mut at = with;
@@ -598,7 +581,6 @@ impl Cpusets {
             })
     }
 
-    /// Where tasks of the root group may run that ask for CPUs.
     fn root_possible(&self) -> CpuMask {
         let mut possible = CpuMask::all(self.nr_cpus);
         for set in self.sets.values().filter(|set| set.parent == ROOT && set.is_partition()) {
@@ -609,7 +591,7 @@ impl Cpusets {
         possible
     }
 
-    /// The root domains that partitions make.
+    /// The root domains of partitions.
     pub(crate) fn roots(&self) -> Roots {
         let mut roots: Vec<Root> = (0..self.nr_cpus).map(|_| Root::Offline).collect();
         let mut put = |cpus: &CpuMask, root: Root| {
@@ -626,7 +608,7 @@ impl Cpusets {
                 _ => put(&set.effective, Root::Isolated),
             }
         }
-        // The same CPUs have the same numbers, whatever the groups.
+        // Equal CPUs get equal numbers, whatever the groups.
         domains.sort_unstable_by_key(|cpus| cpus.first());
         for (number, cpus) in (1..).zip(domains) {
             put(cpus, Root::Domain(number));

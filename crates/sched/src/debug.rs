@@ -1,6 +1,6 @@
-//! What the scheduler holds at one instant, for people to look at (`debug.c`): the numbers of
-//! `/sys/kernel/debug/sched/debug` and `/proc/PID/sched`, under the kernel's names. Looking changes nothing: accounts
-//! are as of the last time their run queue was worked on, as they are in the kernel's files.
+//! The scheduler's state at one instant (`debug.c`): the numbers of `/sys/kernel/debug/sched/debug` and
+//! `/proc/PID/sched`, under the kernel's names. As in the kernel's files, accounts are as of the last update of their
+//! run queue.
 //!
 //! Times are nanoseconds.
 
@@ -23,7 +23,7 @@ pub use crate::task::{Migrations, TaskState, Wakeups};
 use crate::tunables::Tunables;
 use crate::uclamp;
 
-/// Which names the kernel's files have for what is there.
+/// Whose names the kernel's files use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Names {
     /// Before groups, up to 2.6.23.
@@ -57,20 +57,19 @@ impl Names {
 /// All CPUs at one instant.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Snapshot {
-    /// When.
+    /// The time.
     pub at: u64,
-    /// From one tick to the next.
+    /// The period of the tick.
     pub tick_ns: u64,
-    /// Whose names they have.
+    /// The names of its values.
     pub names: Names,
-    /// `base_slice_ns`; CFS: its minimal granularity.
+    /// `base_slice_ns`; CFS: the minimal granularity.
     pub base_slice_ns: u64,
     /// CFS: `latency_ns`, `wakeup_granularity_ns` and `idle_min_granularity_ns`.
     pub cfs_ns: [u64; 3],
-    /// The version of `/proc/schedstat` that the kernel has: 12 in 2.6.15, 14 in 2.6.22, 15 to 6.6, 16 in 6.12, 17 in
-    /// 6.18.
+    /// The version of `/proc/schedstat`: 12 in 2.6.15, 14 in 2.6.22, 15 to 6.6, 16 in 6.12, 17 in 6.18.
     pub schedstat_version: u32,
-    /// The kernel schedules real-time tasks by groups (`CONFIG_RT_GROUP_SCHED`).
+    /// Real-time scheduling of groups (`CONFIG_RT_GROUP_SCHED`).
     pub rt_groups: bool,
     /// By CPU.
     pub cpus: Vec<CpuDebug>,
@@ -83,49 +82,48 @@ pub struct CpuDebug {
     pub cpu: CpuId,
     /// The running task.
     pub curr: Running,
-    /// Tasks queued, of every class.
+    /// Queued tasks of every class.
     pub nr_running: u32,
-    /// Uninterruptible sleeps begun here less those ended here: only the sum over the CPUs means something.
+    /// Uninterruptible sleeps begun here less those ended here; meaningful only as a sum over the CPUs.
     pub nr_uninterruptible: i64,
-    /// When it balances next.
+    /// The next balance.
     pub next_balance_jiffies: u64,
-    /// `rq_clock`, nanoseconds.
+    /// `rq_clock`.
     pub clock: u64,
-    /// How long it is idle on average, nanoseconds.
+    /// Average idle time.
     pub avg_idle: u64,
-    /// The most that balancing before idleness has taken, decaying, nanoseconds.
+    /// The highest cost of newly-idle balancing, decaying.
     pub max_idle_balance_cost: u64,
-    /// Its queues of the fair class: a group's each, the root's first.
+    /// The queues of the fair class: one of each group, the root's first.
     pub cfs: Vec<CfsDebug>,
     /// Its real-time class.
     pub rt: RtDebug,
-    /// With real-time scheduling of groups: that of each group that has had such tasks here, but for the root's.
+    /// With real-time scheduling of groups: those of all groups but the root that have had such tasks here.
     pub rt_groups: Vec<(GroupId, RtDebug)>,
-    /// Tasks of the deadline class that are queued.
+    /// Queued tasks of the deadline class.
     pub dl_nr_running: u32,
-    /// What its root domain may promise of each CPU to deadline tasks and servers, in 2^-20 CPUs; none: there is no
-    /// limit.
+    /// Bandwidth of each CPU of its root domain for deadline tasks and servers, in 2^-20 CPUs; None: no limit.
     pub dl_bw: Option<u64>,
-    /// What that domain has promised on all its CPUs, likewise.
+    /// Bandwidth reserved on all CPUs of that domain, in 2^-20 CPUs.
     pub dl_total_bw: u64,
-    /// Whether it is online. The kernel shows nothing of a CPU that is not; but tasks may sleep there.
+    /// Whether it is online. The kernel shows no offline CPUs, but tasks may sleep there.
     pub online: bool,
-    /// The tasks that are here, asleep or not, by id.
+    /// The tasks that are here, by id.
     pub tasks: Vec<TaskDebug>,
-    /// Its scheduling domains, the lowest first: name and CPUs.
+    /// Its scheduling domains, lowest first: name and CPUs.
     pub domains: Vec<(&'static str, CpuMask)>,
 }
 
 /// The real-time class of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RtDebug {
-    /// Tasks, the running one included.
+    /// Number of tasks, including the running one.
     pub nr_running: u32,
-    /// Whether the class has used up what it may have.
+    /// Whether the class is throttled.
     pub throttled: bool,
-    /// What it has had in this period, nanoseconds.
+    /// Runtime used in this period.
     pub time: u64,
-    /// What it may have in a period, nanoseconds.
+    /// Runtime of a period.
     pub runtime: u64,
 }
 
@@ -138,13 +136,13 @@ pub struct AvgDebug {
     pub runnable_sum: u64,
     /// See `load_sum`.
     pub util_sum: u64,
-    /// Of the weight.
+    /// In the scale of weights.
     pub load_avg: u64,
-    /// Of 1024 for each runnable task.
+    /// 1024 for each runnable task.
     pub runnable_avg: u64,
     /// Of 1024.
     pub util_avg: u64,
-    /// On the PELT clock, nanoseconds; 0 of what has not been on a queue yet.
+    /// On the PELT clock; 0 if it was never queued.
     pub last_update_time: u64,
     /// Of 1024.
     pub util_est: u64,
@@ -153,67 +151,67 @@ pub struct AvgDebug {
 /// A scheduling entity of the fair class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EntityDebug {
-    /// When its account was brought up to date, nanoseconds.
+    /// The last update of its account.
     pub exec_start: u64,
-    /// Virtual time it has had, nanoseconds at nice 0; wraps around.
+    /// Virtual time, at nice 0; wraps.
     pub vruntime: i64,
     /// Virtual deadline, as `vruntime` (EEVDF).
     pub deadline: i64,
-    /// What it wants to run at a time, nanoseconds (EEVDF).
+    /// The length of its requests (EEVDF).
     pub slice: u64,
-    /// The slice is its own wish.
+    /// Whether the task requested this slice.
     pub custom_slice: bool,
-    /// CPU time it has had, nanoseconds.
+    /// CPU time.
     pub sum_exec_runtime: u64,
     /// `load.weight`: nice 0 = 1048576.
     pub weight: u64,
-    /// It is owed time, or owes none (EEVDF).
+    /// Whether its lag is not negative (EEVDF).
     pub eligible: bool,
-    /// Asleep but still queued (delayed dequeue).
+    /// Whether it sleeps with a delayed dequeue.
     pub delayed: bool,
     /// Its averages.
     pub avg: AvgDebug,
 }
 
-/// One group's queue on one CPU (`cfs_rq`).
+/// A group's queue on a CPU (`cfs_rq`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CfsDebug {
-    /// Whose.
+    /// The group.
     pub group: GroupId,
-    /// Deadline of the first entity in the tree, and the least vruntime there.
+    /// Deadline of the first entity in the tree, and the least vruntime in it.
     pub left: Option<(i64, i64)>,
     /// vruntime of the last entity in the tree.
     pub right_vruntime: Option<i64>,
-    /// The queue's virtual time (`min_vruntime`). CFS: the least queued vruntime, which never falls. 6.12 and 6.18: the
-    /// average instead (`zero_vruntime`, which follows it).
+    /// The queue's virtual time (`min_vruntime`). CFS: the least queued vruntime, which never falls. 6.12 and 6.18:
+    /// `zero_vruntime`, which follows the average.
     pub min_vruntime: i64,
-    /// The weighted average; CFS keeps none and shows `min_vruntime`.
+    /// The weighted average; CFS: `min_vruntime`.
     pub avg_vruntime: i64,
-    /// Entities queued, the running one included.
+    /// Queued entities, including the running one.
     pub nr_queued: u32,
-    /// Tasks runnable in it and below.
+    /// Runnable tasks, in all levels.
     pub h_nr_runnable: u32,
-    /// Those, and those whose dequeue is delayed.
+    /// `h_nr_runnable` and the tasks with a delayed dequeue.
     pub h_nr_queued: u32,
-    /// Those that are SCHED_IDLE or in an idle group.
+    /// Tasks among `h_nr_queued` that are SCHED_IDLE or in an idle group.
     pub h_nr_idle: u32,
-    /// Entities of its own that are.
+    /// Idle entities of its own.
     pub nr_idle: u32,
     /// Sum of the weights of its entities.
     pub load: u64,
     /// Its averages.
     pub avg: AvgDebug,
-    /// Load, utilisation and runnable averages of tasks that left, still to be taken off.
+    /// Averages (load, utilisation, runnable) of tasks that left, still to be subtracted.
     pub removed: [u64; 3],
-    /// What it adds to the group's load average.
+    /// Its part of the group's load average.
     pub tg_load_avg_contrib: u64,
     /// The group's load average over all CPUs.
     pub tg_load_avg: u64,
-    /// Its own limit is used up.
+    /// Whether its own limit throttles it.
     pub throttled: bool,
-    /// How many limits, its own and those above, are used up.
+    /// Number of limits, of its own and of ancestors, that throttle it.
     pub throttle_count: u32,
-    /// The group's entity on its parent's queue; the root has none.
+    /// The group's entity on its parent's queue; None for the root.
     pub se: Option<EntityDebug>,
 }
 
@@ -222,30 +220,29 @@ pub struct CfsDebug {
 pub struct TaskDebug {
     /// The task.
     pub id: TaskId,
-    /// Where in its life.
+    /// Its state.
     pub state: TaskState,
-    /// Its sleep is uninterruptible.
+    /// Whether its sleep is uninterruptible.
     pub blocked: bool,
     /// Its policy.
     pub policy: SchedPolicy,
-    /// The kernel's `prio`: -1 for deadline tasks, 0 to 98 for real-time tasks, 120 + nice for others; up to 2.6.22
-    /// with the bonus for sleep.
+    /// The kernel's `prio` ([`SchedPolicy::prio`]); up to 2.6.22 with the bonus for sleep.
     pub prio: i16,
     /// Its group.
     pub group: GroupId,
-    /// The utilisation clamps it asks for, lower and upper; then those that hold for it. Of 1024.
+    /// Requested clamps, lower and upper, then effective ones, of 1024.
     pub uclamp: [u16; 4],
-    /// What the fair class keeps of it; CPU time and when it was charged last are of whatever class.
+    /// State in the fair class; CPU time and the time of its last update are of any class.
     pub se: Option<EntityDebug>,
-    /// What balancers did not move it for.
+    /// Why balancers did not move it.
     pub migrations: Migrations,
-    /// How its wakeups were.
+    /// Counters of its wakeups.
     pub wakeups: Wakeups,
-    /// A deadline task's: what is left of its runtime, which may be less than nothing, and when its deadline is.
+    /// Of a deadline task: remaining runtime, maybe negative, and deadline.
     pub dl: Option<(i64, u64)>,
 }
 
-/// What the fair class keeps of a task, with the time it has had in the classes above.
+/// The state in the fair class, with the CPU time of higher classes.
 fn entity<P: Policy>(rq: &Rq<P>, index: u32) -> Option<EntityDebug> {
     let task = &rq.tasks[index];
     let charged = match task.kind() {

@@ -1,9 +1,9 @@
-//! The energy model of a machine (`energy_model.c`): the power of its CPUs at each frequency, and published values with
-//! which a wakeup finds the CPU of the least energy ([`class::fair`](crate::class::fair), `find_energy_efficient_cpu`).
+//! The energy model of a machine (`energy_model.c`), with which a wakeup finds the CPU of least energy
+//! ([`class::fair`](crate::class::fair), `find_energy_efficient_cpu`).
 //!
-//! Energy matters under these conditions (`sched_energy_enabled`): the kernel is 6.1 or later, there is a model, CPUs
-//! have different capacities and one thread each, and `sched_energy_aware` is 1. The kernel also requires the governor
-//! `schedutil`, since it predicts the frequency of a CPU. Here the description of the machine has to choose it.
+//! Energy is considered (`sched_energy_enabled`) in 6.1+ with a model, CPUs of different capacities and one thread
+//! each, and `sched_energy_aware` 1. The kernel also requires the governor `schedutil`, whose frequencies it predicts;
+//! here the machine's description must choose it.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -19,59 +19,59 @@ use crate::topology::Topology;
 use crate::tunables::Tunables;
 use crate::uclamp::Clamps;
 
-/// A frequency, and what a CPU takes at it (`em_perf_state`).
+/// A frequency and its power (`em_perf_state`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PerfState {
     /// Kilohertz.
     pub khz: u32,
-    /// What one busy CPU takes, microwatts.
+    /// Power of one busy CPU, microwatts.
     pub power_uw: u64,
 }
 
-/// CPUs that share a clock and are alike (`perf_domain`).
+/// Equal CPUs that share a clock (`perf_domain`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PerfDomain {
-    /// Which, all of one capacity.
+    /// The CPUs, all of one capacity.
     pub cpus: Vec<u32>,
-    /// Their frequencies, ascending; at the highest they have their capacity.
+    /// Ascending frequencies; the CPUs have their capacity at the highest.
     pub states: Vec<PerfState>,
 }
 
-/// What the CPUs of a machine take.
+/// The power of a machine's CPUs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EnergyModel {
-    /// Each CPU is in one.
+    /// The domains; each CPU is in exactly one.
     pub domains: Vec<PerfDomain>,
 }
 
-/// Why an energy model makes no sense.
+/// Why an energy model is invalid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum EnergyError {
     /// The machine has no such CPU.
     NoSuchCpu {
         /// The number given.
         cpu: u32,
-        /// How many there are.
+        /// The number of CPUs.
         cpus: usize,
     },
     /// A CPU is in two domains, or in none.
     NotOnce {
-        /// That CPU.
+        /// The CPU.
         cpu: u32,
     },
     /// CPUs of one domain have different capacities.
     Unlike {
-        /// One.
+        /// A CPU.
         one: u32,
-        /// One that is bigger or smaller.
+        /// A CPU of another capacity.
         other: u32,
     },
-    /// Frequencies do not ascend, or are 0, or there are none.
+    /// Frequencies are missing, 0, or not ascending.
     Frequencies {
         /// CPUs of the domain.
         cpus: Vec<u32>,
     },
-    /// Nothing is taken at a frequency, or less than at a lower one.
+    /// The power at a frequency is 0, or less than at a lower one.
     Power {
         /// The frequency, kilohertz.
         khz: u32,
@@ -103,11 +103,11 @@ impl fmt::Display for EnergyError {
 impl core::error::Error for EnergyError {}
 
 impl EnergyModel {
-    /// Whether it makes sense on a machine.
+    /// Checks the model against a machine.
     ///
     /// # Errors
     ///
-    /// When a CPU is not in exactly one domain, CPUs of a domain are not alike, or frequencies or power do not ascend.
+    /// If a CPU is not in exactly one domain, a domain has different CPUs, or frequencies or power do not ascend.
     pub fn check(&self, topology: &Topology) -> Result<(), EnergyError> {
         let cpus = topology.nr_cpus();
         let mut seen = alloc::vec![false; cpus];
@@ -140,18 +140,17 @@ impl EnergyModel {
     }
 }
 
-/// A domain of the model, on this machine.
 #[derive(Debug)]
 pub(crate) struct Domain {
     pub(crate) cpus: Vec<CpuId>,
-    /// Of each of its CPUs.
+    /// Of each CPU.
     pub(crate) capacity: u32,
     states: Vec<PerfState>,
 }
 
 impl Domain {
-    /// What the CPUs take that are busy for `busy` together, of 1024 for a CPU of 1024, while one of them wants
-    /// `wanted` (`em_cpu_energy`). In microwatts.
+    /// The power of CPUs with the total utilisation `busy`, of 1024 for a CPU of 1024, while one CPU requests `wanted`
+    /// (`em_cpu_energy`), microwatts.
     pub(crate) fn energy(&self, wanted: u64, busy: u64) -> u64 {
         let (Some(highest), capacity) = (self.states.last(), u64::from(self.capacity)) else { return 0 };
         let khz = cpufreq::map_util_freq(wanted, highest.khz, capacity);
@@ -162,7 +161,7 @@ impl Domain {
     }
 }
 
-/// What a CPU tells of how much of it is used.
+/// The published utilisation of a CPU.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Usage {
@@ -171,13 +170,13 @@ pub(crate) struct Usage {
     rt: AtomicU64,
     dl: AtomicU64,
     bw_dl: AtomicU64,
-    /// The lower in the upper half.
+    /// Lower clamp in the upper half.
     clamps: AtomicU32,
     rt_runnable: AtomicBool,
 }
 
 impl Usage {
-    /// Tells it. `fair` are the average and the estimate of the fair class.
+    /// Publishes. `fair` are average and estimate of the fair class.
     pub(crate) fn set(&self, fair: (u64, u64), demands: &Demands) {
         self.util_avg.store(fair.0, Relaxed);
         self.util_est.store(fair.1, Relaxed);
@@ -201,7 +200,6 @@ impl Usage {
         Clamps { min: (clamps >> 16) as u16, max: clamps as u16 }
     }
 
-    /// With `fair` for what the fair class uses.
     pub(crate) fn demands(&self, fair: u64) -> Demands {
         Demands {
             fair,
@@ -214,20 +212,18 @@ impl Usage {
     }
 }
 
-/// The state of energy-aware scheduling.
 #[derive(Debug)]
 pub(crate) struct Energy {
-    /// The domains, those of higher CPU numbers first, as in the kernel.
+    /// Descending by CPU number, as in the kernel.
     pub(crate) domains: Vec<Domain>,
     cpus: Vec<Usage>,
-    /// Set if a CPU has less than a fifth of spare capacity (`rd->overutilized`): load is balanced, and wakeups ignore
-    /// energy.
+    /// Whether a CPU has less than a fifth of spare capacity (`rd->overutilized`): then load is balanced, and wakeups
+    /// ignore energy.
     pub(crate) overutilized: RootFlags,
 }
 
 impl Energy {
-    /// The state of a machine. None if energy is not considered. Parts of the model that do not fit the machine are
-    /// left out: see [`EnergyModel::check`].
+    /// None if energy is not considered. Omits parts of the model that do not fit the machine ([`EnergyModel::check`]).
     pub(crate) fn new<T: Tunables>(topology: &Topology, config: &Config<T>) -> Option<Self> {
         let model = config.energy.as_ref()?;
         let places = topology.cpus();
@@ -250,7 +246,6 @@ impl Energy {
         Some(Self { domains, cpus, overutilized: RootFlags::default() })
     }
 
-    /// What a CPU tells.
     pub(crate) fn of(&self, cpu: CpuId) -> &Usage {
         &self.cpus[cpu.index()]
     }
@@ -284,13 +279,13 @@ mod tests {
         assert_eq!(check(model(&[&[0, 1]], &[(5, 3), (6, 2)])), Err(EnergyError::Power { khz: 6 }));
     }
 
-    /// Half a CPU's work at half its speed keeps it busy all the time.
+    /// Half a CPU's work at half speed keeps it always busy.
     #[test]
     fn energy_is_power_times_the_time_that_the_work_takes() {
         let states = vec![PerfState { khz: 500, power_uw: 100 }, PerfState { khz: 1000, power_uw: 300 }];
         let domain = Domain { cpus: vec![CpuId(0)], capacity: 400, states };
         assert_eq!(domain.energy(200, 200), 100);
-        // Above half of it it runs at full speed, half of the time.
+        // Above half of its capacity it runs at full speed, half of the time.
         assert_eq!(domain.energy(201, 200), 150);
         assert_eq!(domain.energy(9999, 400), 300);
         assert_eq!(domain.energy(0, 0), 0);

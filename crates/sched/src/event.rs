@@ -1,7 +1,6 @@
-//! The events a scheduler emits: its tracepoints, and the vocabulary of every trace in this project.
+//! The events that a scheduler emits, as in every trace of this project.
 //!
-//! Names and fields follow the kernel's tracepoints (`sched_switch`, `sched_waking`, ...). An event is small and
-//! `Copy`; the CPU it happened on and the time, in nanoseconds, travel beside it (see `vruntime_trace::Sink`).
+//! Names and fields follow the kernel's tracepoints. CPU and time accompany an event (`vruntime_trace::Sink`).
 
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::task::SchedPolicy;
@@ -9,13 +8,13 @@ use crate::task::SchedPolicy;
 /// Why a task left the CPU: `prev_state` of `sched_switch`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PrevState {
-    /// Still runnable: preempted, or its slice ended (`R+`). An involuntary switch.
+    /// Runnable: preempted, or its slice ended (`R+`). Involuntary.
     Preempted,
-    /// Still runnable: it called `sched_yield` (`R`). The kernel counts it as involuntary: the task did not sleep.
+    /// Runnable: it called `sched_yield` (`R`). Involuntary for the kernel.
     Yielded,
-    /// Asleep until woken (`S`). A voluntary switch.
+    /// Asleep until woken (`S`). Voluntary.
     Sleeping,
-    /// Asleep and not interruptible: waiting for I/O or a lock held in the kernel (`D`). A voluntary switch.
+    /// Asleep uninterruptibly, for I/O or a lock of the kernel (`D`). Voluntary.
     Blocked,
     /// Gone (`X`).
     Dead,
@@ -36,23 +35,23 @@ pub enum MigrateCause {
     NewIdle,
     /// Pulled for an idle CPU whose tick is stopped.
     NohzIdle,
-    /// Pushed by the stopper: the balancer had to move a running task.
+    /// Pushed by the stopper for the balancer, while running.
     Active,
-    /// Its affinity no longer allowed the CPU it was on.
+    /// Its affinity no longer allows its CPU.
     Affinity,
     /// Its CPU went offline.
     Hotplug,
-    /// Pushed by a CPU that has more real-time tasks than it can run.
+    /// Pushed by a CPU with surplus real-time tasks.
     RtPush,
-    /// Pulled by a CPU about to run something less urgent.
+    /// Pulled by a CPU about to run a less urgent task.
     RtPull,
-    /// Pushed by a CPU that has more deadline tasks than it can run.
+    /// Pushed by a CPU with surplus deadline tasks.
     DlPush,
     /// Pulled by a CPU whose deadline task left.
     DlPull,
 }
 
-/// Which task runs: a user's, or one of the CPU's own.
+/// Which task runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Running {
     /// The idle task (`swapper/N`).
@@ -79,13 +78,13 @@ impl Running {
 pub enum BalanceKind {
     /// Busy, at its interval.
     Busy,
-    /// Idle, at its interval (or on behalf of a tickless CPU).
+    /// Idle, at its interval, or for a tickless CPU.
     Idle,
     /// About to go idle.
     NewIdle,
 }
 
-/// What kept a CPU from the work of its tasks.
+/// What took CPU time from the tasks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum OverheadKind {
     /// Switching from one task to another.
@@ -105,25 +104,25 @@ pub enum OverheadKind {
 /// What happened to a deadline task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeadlineEvent {
-    /// It has used up its runtime, or yielded, and waits for its next period.
+    /// Its runtime is used up, or it yielded; it waits for its next period.
     Throttle,
-    /// Its next period has begun: it has a new runtime and a later deadline.
+    /// Its next period began, with a new runtime and a later deadline.
     Replenish,
-    /// Its runtime is used up, and it requested a signal (SCHED_FLAG_DL_OVERRUN: the kernel sends SIGXCPU).
+    /// Its runtime is used up, and it requested SIGXCPU (SCHED_FLAG_DL_OVERRUN).
     Overrun,
-    /// It has ended a job, by sleeping, yielding or exiting, this many nanoseconds after the job's deadline.
+    /// It ended a job after the job's deadline, by sleeping, yielding or exiting.
     Miss {
-        /// Nanoseconds.
+        /// By how much, nanoseconds.
         late: u64,
     },
 }
 
-/// Something that happened. `cpu` is the CPU the event was recorded on, unless the variant names another.
+/// An event. `cpu` is the CPU that recorded it, unless the variant names another.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Event {
-    /// `sched_process_fork`: `child` exists from now on.
+    /// `sched_process_fork`.
     Fork {
-        /// The parent. None for the initial tasks of a workload.
+        /// None for the initial tasks of a workload.
         parent: Option<TaskId>,
         /// The new task.
         child: TaskId,
@@ -133,14 +132,14 @@ pub enum Event {
         /// The task that ends.
         task: TaskId,
     },
-    /// `sched_waking`: the running task of `cpu`, or an interrupt, wakes `task`. The target CPU is not chosen yet.
+    /// `sched_waking`: the running task of `cpu`, or an interrupt, wakes `task`, before a CPU is chosen.
     Waking {
         /// The woken task.
         task: TaskId,
-        /// It is the doing of an interrupt's handler, not of the running task that it hit.
+        /// Whether an interrupt handler is the waker.
         irq: bool,
     },
-    /// `sched_wakeup`: `task` is on the run queue of `target`. From here on it waits to run.
+    /// `sched_wakeup`: `task` is on the run queue of `target`, and waits to run.
     Wakeup {
         /// The woken task.
         task: TaskId,
@@ -158,7 +157,7 @@ pub enum Event {
     Switch {
         /// The task that leaves the CPU.
         prev: Running,
-        /// Why; meaningless when `prev` is not a task.
+        /// Why; meaningless unless `prev` is a task.
         prev_state: PrevState,
         /// The task that gets the CPU.
         next: Running,
@@ -190,8 +189,8 @@ pub enum Event {
         /// 1..=99 under SCHED_FIFO and SCHED_RR, else 0.
         rt_priority: u8,
     },
-    /// `sched_pi_setprio`: a task inherits the priority of a waiter, or loses it. The kernel's `prio`: -1 for
-    /// SCHED_DEADLINE and tasks that inherit a deadline; 0 to 98 for real-time tasks; 120 + nice for the fair class.
+    /// `sched_pi_setprio`: a task inherits or loses the priority of a waiter. The values are the kernel's `prio`
+    /// ([`SchedPolicy::prio`]).
     PiSetprio {
         /// The task.
         task: TaskId,
@@ -204,7 +203,7 @@ pub enum Event {
     Deadline {
         /// The task.
         task: TaskId,
-        /// What.
+        /// What happened.
         what: DeadlineEvent,
     },
     /// `cgroup_attach_task`: a task moved to another group.
@@ -214,7 +213,7 @@ pub enum Event {
         /// Its new group.
         group: GroupId,
     },
-    /// A group has used up its CPU limit: it is throttled on this CPU.
+    /// The CPU limit throttles a group on this CPU.
     Throttle {
         /// The group.
         group: GroupId,
@@ -223,25 +222,24 @@ pub enum Event {
     Unthrottle {
         /// The group.
         group: GroupId,
-        /// For how long its throttling counts, nanoseconds.
+        /// How long the kernel counts it as throttled, nanoseconds.
         ns: u64,
     },
-    /// Periods of a group's CPU limit ended, and its timer noticed on this CPU.
+    /// Periods of a group's CPU limit ended; its timer ran on this CPU.
     BandwidthPeriod {
         /// The group.
         group: GroupId,
-        /// How many; 1 unless the timer came very late.
+        /// Number of periods; above 1 only if the timer was very late.
         periods: u32,
-        /// Some CPU waited for run time (`nr_throttled`).
+        /// Whether a CPU waited for run time (`nr_throttled`).
         throttled: bool,
         /// CPU time used beyond the quota, nanoseconds (`burst_usec`).
         burst: u64,
     },
-    /// The real-time tasks of a group, and of groups below it, have used up their runtime on this CPU
-    /// (`sched_rt_runtime_us`, `cpu.rt_runtime_us`). None of them runs, except with inherited priority. For the root
-    /// group: all real-time tasks. The kernel has no tracepoint for it.
+    /// The real-time tasks of a group and its descendants are throttled on this CPU (`sched_rt_runtime_us`,
+    /// `cpu.rt_runtime_us`), except those with inherited priority. The kernel has no tracepoint for this.
     RtThrottle {
-        /// The group.
+        /// The group; the root for all real-time tasks.
         group: GroupId,
     },
     /// The real-time tasks of a group may run again on this CPU.
@@ -249,25 +247,24 @@ pub enum Event {
         /// The group.
         group: GroupId,
     },
-    /// `cpu_frequency`: this CPU runs at another frequency from now on.
+    /// `cpu_frequency`: the frequency of this CPU changed.
     CpuFrequency {
         /// Kilohertz.
         khz: u32,
     },
-    /// A CPU of a root domain has less than a fifth of its capacity free, or all have it again (Android's
-    /// `sched_overutilized`). Until then wakeups ignore energy, and load is balanced.
+    /// A root domain becomes overutilized (a CPU has less than a fifth of its capacity free), or ceases to be
+    /// (Android's `sched_overutilized`). Then wakeups ignore energy, and load is balanced.
     Overutilized {
         /// The first CPU of the root domain.
         root: CpuId,
-        /// Whether one has not.
+        /// Whether it is overutilized.
         on: bool,
     },
-    /// The event's CPU goes offline (`cpuhp`: below `CPUHP_AP_ACTIVE`): no task joins it from now on, and its tasks are
-    /// about to be moved.
+    /// The event's CPU goes offline (`cpuhp`: below `CPUHP_AP_ACTIVE`), and its tasks are about to move.
     CpuDown,
-    /// A CPU, that of the event, is online.
+    /// The event's CPU is online.
     CpuUp,
-    /// No CPU that `task` may run on is online: from now on it may run on any ("no longer affine to cpu").
+    /// All CPUs in the affinity of `task` are offline: it may run on any ("no longer affine to cpu").
     AffinityLost {
         /// The task.
         task: TaskId,
@@ -280,26 +277,26 @@ pub enum Event {
         level: u8,
         /// The busiest CPU found, if there was an imbalance.
         busiest: Option<CpuId>,
-        /// How many tasks came over.
+        /// Number of tasks moved.
         pulled: u32,
-        /// Whether the domain counts as balanced (`lb_balanced`): there was no imbalance, another CPU is responsible,
-        /// or affinity forbids every move.
+        /// Whether the domain counts as balanced (`lb_balanced`): no imbalance, another CPU's duty, or affinity forbids
+        /// every move.
         balanced: bool,
     },
-    /// A CPU about to pull tasks from `of` has computed what every group weighs there (3.10: `update_h_load`).
+    /// 3.10: a CPU about to pull from `of` computed the loads of all groups there (`update_h_load`).
     HLoad {
-        /// The CPU tasks are to be pulled from.
+        /// The CPU to pull from.
         of: CpuId,
-        /// How many groups were visited: all there are.
+        /// Number of groups, all visited.
         groups: u32,
-        /// Those of them without a task there.
+        /// Number of groups without a task there.
         idle: u32,
     },
-    /// The CPU spent `ns` on something other than its tasks' work. The running task is charged for the time.
+    /// The CPU spent time on overhead, charged to the running task.
     Overhead {
-        /// On what.
+        /// The kind of overhead.
         kind: OverheadKind,
-        /// For how long, nanoseconds.
+        /// Duration, nanoseconds.
         ns: u64,
     },
     /// `task` completed one loop of its program (one row in rt-app's log).
@@ -308,14 +305,14 @@ pub enum Event {
         task: TaskId,
         /// Nanoseconds since the loop began.
         duration: u64,
-        /// Nanoseconds of its own CPU work (`run`, `runtime`) asked for by the loop.
+        /// CPU work (`run`, `runtime`) that the loop asked for, nanoseconds.
         work: u64,
     },
-    /// A timed sleep of `task` returned to it: it runs its own code again.
+    /// `task` runs its own code again after a timed sleep.
     SleepReturn {
         /// The task.
         task: TaskId,
-        /// Nanoseconds between the time the sleep was due and now: timer, wakeup and wait for the CPU.
+        /// Time since the sleep was due, nanoseconds: timer, wakeup and wait for the CPU.
         late: u64,
     },
 }

@@ -1,141 +1,137 @@
 //! Scheduler features, by their kernel names.
 
-/// A switch in the scheduler's behaviour, as in `/sys/kernel/debug/sched/features`.
+/// A feature, as in `/sys/kernel/debug/sched/features`. [`FEATURES`] has descriptions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Feature {
-    /// EEVDF: a task that sleeps keeps its lag, and gets it back at wakeup.
+    /// `PLACE_LAG`.
     PlaceLag,
-    /// EEVDF: a task that begins gets half a slice for its first deadline.
+    /// `PLACE_DEADLINE_INITIAL`.
     PlaceDeadlineInitial,
-    /// EEVDF (6.12): a task that moves to another run queue keeps the rest of its deadline.
+    /// `PLACE_REL_DEADLINE`.
     PlaceRelDeadline,
-    /// EEVDF: wakeups do not preempt the running task before its slice is used up (6.6, 6.12: its lag turned into 0
-    /// point; 6.18: the shortest slice waiting).
+    /// EEVDF: wakeups do not preempt the running task before its slice ends (6.6, 6.12: its 0-lag point; 6.18: the
+    /// shortest waiting slice).
     RunToParity,
-    /// EEVDF (6.12): a task with a shorter slice may preempt in spite of `RUN_TO_PARITY`.
+    /// `PREEMPT_SHORT`.
     PreemptShort,
-    /// Prefer to run the task woken last.
+    /// `NEXT_BUDDY`.
     NextBuddy,
-    /// EEVDF (6.12): honour the next buddy when it is eligible.
+    /// `PICK_BUDDY`.
     PickBuddy,
-    /// CFS: after a wakeup preemption prefer to go back to the preempted task.
+    /// `LAST_BUDDY`.
     LastBuddy,
-    /// Buddies are cache-hot: the balancer leaves them where they are.
+    /// `CACHE_HOT_BUDDY`.
     CacheHotBuddy,
-    /// EEVDF (6.12): a task that sleeps with negative lag stays queued until it is picked.
+    /// `DELAY_DEQUEUE`.
     DelayDequeue,
-    /// EEVDF (6.12): a delayed task that is dequeued or woken loses its positive lag.
+    /// `DELAY_ZERO`.
     DelayZero,
-    /// A waking task may preempt the running one.
+    /// `WAKEUP_PREEMPTION`.
     WakeupPreemption,
-    /// End slices by a high-resolution timer instead of the tick.
+    /// `HRTICK`.
     Hrtick,
-    /// Scale load by what interrupts and real-time tasks leave of the CPU.
+    /// `NONTASK_CAPACITY`.
     NontaskCapacity,
-    /// The same up to 3.15.
+    /// `NONTASK_POWER`.
     NontaskPower,
-    /// Remote wakeups are queued and done by the target CPU.
+    /// `TTWU_QUEUE`.
     TtwuQueue,
-    /// Bound the search for an idle CPU by the cache domain's utilisation.
+    /// `SIS_UTIL`.
     SisUtil,
-    /// The balancer moves at least a minimum of load, even for a small imbalance.
+    /// `LB_MIN`.
     LbMin,
-    /// Load of a task that attaches is aged to now.
+    /// `ATTACH_AGE_LOAD`.
     AttachAgeLoad,
-    /// Wake-affine: prefer the waking CPU when it is idle.
+    /// `WA_IDLE`.
     WaIdle,
-    /// Wake-affine: compare the loads of the waking and the previous CPU.
+    /// `WA_WEIGHT`.
     WaWeight,
-    /// Wake-affine: give the comparison a bias by the domain's imbalance percentage.
+    /// `WA_BIAS`.
     WaBias,
-    /// Estimate a task's utilisation from what it was when it last went to sleep.
+    /// `UTIL_EST`.
     UtilEst,
-    /// That estimate rises at once with what was used, and is smoothed only on its way down (6.8 on: always).
+    /// `UTIL_EST_FASTUP`.
     UtilEstFastup,
-    /// Bound the search for an idle CPU by the average idle time and the cost of the search.
+    /// `SIS_PROP`.
     SisProp,
-    /// Have a CPU with real-time tasks to spare asked by an interrupt to push them, instead of pulling them.
+    /// `RT_PUSH_IPI`.
     RtPushIpi,
-    /// With HRTICK: the periodic tick looks at the slice, too.
+    /// `DOUBLE_TICK`.
     DoubleTick,
-    /// Tell of two updates of a run queue's clock under one lock.
+    /// `WARN_DOUBLE_CLOCK`.
     WarnDoubleClock,
-    /// Tell of a task that has asked to be preempted for too long.
+    /// `LATENCY_WARN`.
     LatencyWarn,
-    /// Ask the architecture for the capacity of CPUs, up to 3.15.
+    /// `ARCH_POWER`.
     ArchPower,
-    /// The same from 3.16 on.
+    /// `ARCH_CAPACITY`.
     ArchCapacity,
-    /// Build scheduling groups as if nodes overlapped.
+    /// `FORCE_SD_OVERLAP`.
     ForceSdOverlap,
-    /// CFS: a sleeper gets half a latency period of credit instead of a whole one.
+    /// `GENTLE_FAIR_SLEEPERS`.
     GentleFairSleepers,
-    /// CFS: a new task starts one slice behind (first CFS: half a granularity in debt).
+    /// CFS: a new task starts one slice behind (first CFS: half a granularity).
     StartDebit,
-    /// CFS: compute the scheduling period from the whole hierarchy's tasks.
+    /// `ALT_PERIOD`.
     AltPeriod,
-    /// CFS: a slice is never shorter than the minimal granularity.
+    /// `BASE_SLICE`.
     BaseSlice,
-    /// Newly-idle balancing is tried with its own success rate.
+    /// `NI_RANDOM`.
     NiRandom,
-    /// End the runtime of deadline tasks by a high-resolution timer instead of the tick.
+    /// `HRTICK_DL`.
     HrtickDl,
-    /// A CPU whose real-time tasks have used up their runtime borrows from others, under kernels that throttle (6.1,
-    /// 6.6; with real-time scheduling of groups all). On up to 3.18; off since 5.10.
+    /// A CPU whose real-time tasks have used up their runtime borrows from others, if the kernel throttles (6.1, 6.6;
+    /// all with RT_GROUP_SCHED). On up to 3.18; off since 5.10.
     RtRuntimeShare,
-    /// First CFS: a sleeper gets credit for the time it could have run.
+    /// `FAIR_SLEEPERS`.
     FairSleepers,
-    /// First CFS: that is reckoned as if it had run meanwhile.
+    /// `SLEEPER_AVG`.
     SleeperAvg,
-    /// First CFS: by the run queue's average load instead of what it is at the wakeup.
+    /// `SLEEPER_LOAD_AVG`.
     SleeperLoadAvg,
-    /// First CFS: a new task is given no credit for its first wait.
+    /// `SKIP_INITIAL`.
     SkipInitial,
-    /// First CFS: a CPU's average loads are of what its tasks ran since the last tick.
+    /// `PRECISE_CPU_LOAD`.
     PreciseCpuLoad,
-    /// 3.10 to 3.18: the balancer takes the lower of present and average load for CPUs to pull from, the higher for the
-    /// pulling CPU.
+    /// `LB_BIAS`.
     LbBias,
-    /// NUMA balancing.
+    /// `NUMA`.
     Numa,
-    /// NUMA balancing scans the memory of machines of one node, too.
+    /// `NUMA_FORCE`.
     NumaForce,
-    /// The balancer would rather move tasks to nodes where they use more memory.
+    /// `NUMA_FAVOUR_HIGHER`.
     NumaFavourHigher,
-    /// The balancer leaves tasks where they use more memory.
+    /// `NUMA_RESIST_LOWER`.
     NumaResistLower,
-    /// A CPU that seldom becomes idle balances each time (7.1).
+    /// `NI_RATE`.
     NiRate,
-    /// Keep the sums of a queue's average coarser once they overflow (7.1).
+    /// `PARANOID_AVG`.
     ParanoidAvg,
-    /// CPU resource controller: a class with less than its guarantee is hungry only if its tasks wait.
+    /// `CPU_RC_HUNGRY`.
     CpuRcHungry,
-    /// CPU resource controller: timeslices are scaled.
+    /// `CPU_RC_SCALING`.
     CpuRcScaling,
-    /// CPU resource controller: tasks of starving classes go back to the active array.
+    /// `CPU_RC_REQUEUE`.
     CpuRcRequeue,
-    /// CPU resource controller: loads are counted by ticks, not taken when slices end.
+    /// `CPU_RC_TICK`.
     CpuRcTick,
-    /// CPU resource controller: waiting tasks are checked, and not only tasks that run at last.
+    /// `CPU_RC_WAITING`.
     CpuRcWaiting,
-    /// Ours, in no kernel on offer: the balancer compares groups by their average load alone ("A Decade of Wasted
-    /// Cores", 3.1).
+    /// `OLD_GROUP_AVG`.
     OldGroupAvg,
-    /// Ours, in no kernel on offer: overlapping groups of NUMA nodes are those of the first CPU, for all (the same,
-    /// 3.2).
+    /// `OLD_NUMA_GROUPS`.
     OldNumaGroups,
-    /// Ours, in no kernel on offer: a wakeup looks for a CPU in the waker's node only (the same, 3.3).
+    /// `OLD_WAKE_NODE`.
     OldWakeNode,
-    /// In no supported kernel: a rebuild of the domains, after a CPU went offline or online, leaves out those of
-    /// several NUMA nodes (the same, 3.4).
+    /// `OLD_LOST_DOMAINS`.
     OldLostDomains,
 }
 
-/// What there is to say of a feature.
+/// Description of a feature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FeatureRow {
-    /// The feature the row is of.
+    /// The described feature.
     pub feature: Feature,
     /// Its kernel name.
     pub name: &'static str,
@@ -148,11 +144,11 @@ pub struct FeatureRow {
 /// Which kernels have a feature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Of {
-    /// The releases from the first on, up to the second, which no longer has it.
+    /// All releases from the first up to, but excluding, the second.
     Releases(&'static str, Option<&'static str>),
-    /// One kernel on offer.
+    /// One supported kernel.
     Kernel(&'static str),
-    /// None: the feature is vruntime's own.
+    /// None; it is vruntime's own.
     Vruntime,
 }
 
@@ -438,7 +434,7 @@ impl Feature {
         FEATURES.iter().find(|row| row.feature == self).map_or("", |row| row.name)
     }
 
-    /// Returns why the feature has no effect here, for users who switch it. None if it has one.
+    /// Returns why the feature has no effect here; None if it has one.
     ///
     /// ```
     /// use vruntime_sched::features::Feature;
@@ -477,7 +473,7 @@ impl Feature {
 pub struct Features(u64);
 
 impl Features {
-    /// The set of these.
+    /// The set of the given features.
     pub const fn of(features: &[Feature]) -> Self {
         let mut bits = 0;
         let mut index = 0;
@@ -488,7 +484,7 @@ impl Features {
         Self(bits)
     }
 
-    /// All of both sets.
+    /// All features of both sets.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)

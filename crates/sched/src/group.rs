@@ -1,5 +1,4 @@
-//! Task groups: what all CPUs share of them. What a CPU keeps of a group, only where its tasks have been, is in the
-//! fair class.
+//! Task groups: the state that all CPUs share. The fair class has the state on each CPU.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -15,16 +14,16 @@ use crate::ids::GroupId;
 use crate::sync::{AtomicBool, AtomicI64, AtomicU64};
 use crate::uclamp::GroupUclamp;
 
-/// What a new group weighs in its parent.
+/// The weight of a new group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GroupWeight {
-    /// `cpu.weight`, 1..=10000; the kernel's default is 100.
+    /// `cpu.weight`, 1..=10000; the default is 100.
     Weight(u32),
-    /// `cpu.idle`: weighs as little as a SCHED_IDLE task, and every other task preempts it.
+    /// `cpu.idle`: the weight of a SCHED_IDLE task; every other task preempts it.
     Idle,
 }
 
-/// Why a group's weight or limit, or whether it is idle, is not changed. Its text says how to mend it.
+/// Why a group does not change. The text says what to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GroupError {
     /// The root group has no such files.
@@ -44,22 +43,21 @@ impl fmt::Display for GroupError {
 
 impl core::error::Error for GroupError {}
 
-/// A task group, as all CPUs see it.
+/// A task group.
 #[derive(Debug)]
 pub struct TaskGroup {
-    /// The group it is in. The root is its own parent.
+    /// Its parent. The root is its own parent.
     pub parent: GroupId,
-    /// Levels below the root; the root is 0.
+    /// Levels below the root.
     pub depth: u32,
     shares: AtomicU64,
     idle: AtomicBool,
     load_avg: AtomicI64,
     pub(crate) uclamp: GroupUclamp,
-    /// What its real-time tasks may have.
     pub(crate) rt: GroupRt,
-    /// What the CPU resource controller keeps of it: of the root and the groups below it, under kernels that have one.
+    /// State of the CPU resource controller, for the root and the groups below it, under its kernel.
     pub(crate) cpu_rc: Option<Box<Class>>,
-    /// The run time its CPUs draw on; made when it gets its first limit.
+    /// The runtime pool of its limit, created with the first limit.
     pool: OnceBox<Mutex<Pool>>,
 }
 
@@ -85,7 +83,7 @@ impl TaskGroup {
         }
     }
 
-    /// The weight all its CPUs share between them, in the scheduler's scale.
+    /// Its weight, in the scheduler's scale.
     #[inline]
     pub fn shares(&self) -> u64 {
         self.shares.load(Relaxed)
@@ -105,7 +103,7 @@ impl TaskGroup {
         self.idle.store(idle, Relaxed);
     }
 
-    /// Sum over the CPUs of its load average there: the denominator when its weight is split.
+    /// Sum of its load averages on all CPUs, by which its weight is divided.
     #[inline]
     pub fn load_avg(&self) -> u64 {
         self.load_avg.load(Relaxed).max(0) as u64
@@ -116,12 +114,12 @@ impl TaskGroup {
         self.load_avg.fetch_add(delta, Relaxed);
     }
 
-    /// `cpu.max` and `cpu.max.burst`; none: no limit.
+    /// `cpu.max` and `cpu.max.burst`, if limited.
     pub fn limit(&self) -> Option<Limit> {
         self.pool().and_then(|pool| pool.lock().limit())
     }
 
-    /// What its limit has done so far: `cpu.stat`.
+    /// Its `cpu.stat`.
     pub fn bandwidth_stat(&self) -> BandwidthStat {
         self.pool().map(|pool| pool.lock().stat).unwrap_or_default()
     }
@@ -131,7 +129,7 @@ impl TaskGroup {
         self.pool.get()
     }
 
-    /// Its pool, made if need be for `id`, which it is, with that phase of its periods.
+    /// Its pool, created if missing with this `id` and phase of periods.
     pub(crate) fn pool_or_new(&self, apart: bool, id: GroupId, phase: Option<u64>) -> &Mutex<Pool> {
         self.pool.get_or_init(|| Box::new(Mutex::new(bandwidth::new_pool(apart, id, phase))))
     }

@@ -1,19 +1,19 @@
-//! What the scheduler calls out to.
+//! What the scheduler calls.
 
 use crate::cpumask::CpuMask;
 use crate::event::Event;
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::policy::Fault;
 
-/// A high-resolution timer of the scheduler: what it is for, and whose it is. There is one of each, armed or not.
+/// A high-resolution timer of the scheduler, by purpose and owner.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Timer {
-    /// The end of the slice that runs on a CPU. It fires on that CPU.
+    /// The end of a slice; expires on its CPU.
     Hrtick(CpuId),
-    /// The first timer of a CPU's deadline tasks: a new period, a 0-lag time. It fires on that CPU.
+    /// A CPU's first deadline timer (new period, 0-lag time); expires on its CPU.
     Deadline(CpuId),
-    /// Not a timer, but an interrupt from one CPU to another that requests a push of real-time tasks (feature
-    /// RT_PUSH_IPI). It arrives as soon as possible.
+    /// Not a timer, but an interrupt between CPUs that requests a push of real-time tasks (feature RT_PUSH_IPI). It
+    /// arrives at once.
     RtPush(CpuId),
     /// The end of the machine's period of real-time bandwidth (`sched_rt_period_us`).
     RtPeriod,
@@ -21,12 +21,12 @@ pub enum Timer {
     RtGroupPeriod(GroupId),
     /// The end of a group's period of CPU bandwidth (`cpu.max`).
     GroupPeriod(GroupId),
-    /// A while after a group's CPUs returned runtime they did not use: it is handed to those that ran out of theirs.
+    /// Distributes runtime that a group's CPUs returned unused, after a delay.
     GroupSlack(GroupId),
 }
 
 impl Timer {
-    /// The CPU a timer belongs to, on which alone it may fire; others fire on the CPU that armed them.
+    /// The only CPU on which the timer may expire. Without one it expires on the CPU that armed it.
     #[inline]
     pub const fn cpu(self) -> Option<CpuId> {
         match self {
@@ -38,31 +38,29 @@ impl Timer {
 
 /// The machine around the scheduler, and its only output.
 ///
-/// A verb calls these methods at any point, mostly while run queues are locked, on the thread of its caller. A method
-/// must not call the scheduler, lock a run queue, or wait for a thread that does. It notes what to do, and the host
-/// does it when the verb has returned. With [`Config::callers`](crate::config::Config::callers)
-/// [`Many`](crate::config::Callers::Many), verbs of several threads run at once: each has a `Host` of its own, or they
-/// share state behind it.
+/// A verb calls these methods at any point, mostly with run queues locked, on the thread of its caller. A method must
+/// not call the scheduler, lock a run queue, or wait for a thread that does. It notes what to do after the verb. With
+/// [`Callers::Many`](crate::config::Callers::Many), each thread has a `Host`, or they share state behind it.
 pub trait Host {
-    /// `cpu` must call [`schedule`](crate::Scheduler::schedule) as soon as it can; its `need_resched` is set. When
-    /// `cpu` is not the one executing, this is a reschedule interrupt on its way.
+    /// `cpu` must call [`schedule`](crate::Scheduler::schedule) as soon as it can; its `need_resched` is set. For a CPU
+    /// other than the calling one this is a reschedule interrupt.
     fn resched(&mut self, cpu: CpuId);
 
-    /// An idle CPU whose tick is stopped must run [`nohz_balance`](crate::Scheduler::nohz_balance) soon.
+    /// An idle, tickless CPU must soon run [`nohz_balance`](crate::Scheduler::nohz_balance).
     fn kick_nohz(&mut self, cpu: CpuId);
 
-    /// [`timer`](crate::Scheduler::timer) must be called for `timer` at `at`, nanoseconds; `None` cancels. Replaces any
-    /// earlier wish for the same timer. A time that has passed already means at once.
+    /// [`timer`](crate::Scheduler::timer) must be called for `timer` at `at`, nanoseconds, or at once if that is past.
+    /// `None` cancels. Replaces an earlier call for the same timer.
     fn arm(&mut self, timer: Timer, at: Option<u64>);
 
-    /// Restricts `task` to these CPUs from `at` on, nanoseconds; `None`: all. Not called for new tasks.
+    /// Restricts `task` to these CPUs (`None`: all) from `at` on, nanoseconds. Not called for new tasks.
     fn affinity(&mut self, _at: u64, _task: TaskId, _cpus: Option<&CpuMask>) {}
 
     /// Reports a violation of the policy's contract on `cpu`. The scheduler continues without the task, or with an idle
-    /// CPU. A host that tries out a policy should stop here.
+    /// CPU. A host that tests a policy should stop here.
     fn policy_fault(&mut self, _cpu: CpuId, _fault: Fault) {}
 
-    /// Something happened on `cpu` at `at`, nanoseconds.
+    /// An event on `cpu` at `at`, nanoseconds.
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event);
 }
 

@@ -1,4 +1,4 @@
-//! Names for things: plain indices with a type each, so that a CPU is never taken for a task.
+//! Indices with a type each.
 
 use core::fmt;
 
@@ -9,7 +9,7 @@ macro_rules! id {
         pub struct $name(pub u32);
 
         impl $name {
-            /// The id as an index into a table.
+            /// The index into a table.
             #[inline]
             pub const fn index(self) -> usize {
                 self.0 as usize
@@ -29,15 +29,15 @@ id! {
     CpuId
 }
 id! {
-    /// A task, for its whole life and wherever it lives. Counted from 0 in order of creation, never reused.
+    /// A task, counted from 0 in order of creation, never reused.
     TaskId
 }
 id! {
-    /// A task group (cgroup). [`GroupId::ROOT`] is the root; the others count up in order of creation.
+    /// A task group (cgroup), counted in order of creation from [`GroupId::ROOT`].
     GroupId
 }
 
 impl GroupId {
-    /// The root task group: every task that is in no other.
+    /// The root task group.
     pub const ROOT: Self = Self(0);
 }

@@ -1,4 +1,4 @@
-//! What always holds between two calls: for tests and debug builds.
+//! Invariants between two calls, for tests and debug builds.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -13,12 +13,12 @@ use crate::policy::{Dequeue, Fault, Policy};
 use crate::rq::{Notice, Rq};
 use crate::shared::Shared;
 
-/// Checks that the reserved bandwidth of each root domain equals the sum over its tasks, on any run queue, departed
-/// tasks before their 0-lag times, and the fair servers of its CPUs.
+/// Checks that each root domain's reserved bandwidth equals the sum over its tasks, departed tasks before their 0-lag
+/// times, and fair servers.
 ///
 /// # Errors
 ///
-/// When it is not.
+/// If it does not.
 pub fn check_bandwidth<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>) -> Result<(), String> {
     let mut promised: BTreeMap<Root, u64> = BTreeMap::new();
     let mut add = |root: Root, bw: u64| *promised.entry(root).or_default() += bw;
@@ -48,17 +48,16 @@ pub fn check_bandwidth<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>) -> Result<(
     Ok(())
 }
 
-/// Checks one run queue: counts, sums, and equality of published and kept values. Takes time in proportion to its
-/// tasks.
+/// Checks the counts, sums and published values of a run queue, in time proportional to its tasks.
 ///
 /// # Errors
 ///
-/// The first thing that does not hold, in words.
+/// The first violation, in words.
 pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
     let of = |kind: ClassKind| rq.tasks.iter().filter(move |(_, task)| task.on_rq && task.kind() == kind);
     let ordinary = of(ClassKind::Fair).count() as u32;
     let held = of(ClassKind::Fair).filter(|(index, _)| P::throttled(rq, shared, *index)).count() as u32;
-    // That they are all there is the class's to check.
+    // The class checks that all are there.
     let urgent = if rq.rt.throttled() { 0 } else { rq.rt.nr_running() };
     let deadline =
         of(ClassKind::Deadline).filter(|(_, task)| task.dl.as_ref().is_none_or(|se| se.queued())).count() as u32;
@@ -95,14 +94,12 @@ pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
     match (rq.running, rq.curr) {
         (Running::Task(id), Some(index)) if rq.tasks[index].id == id => {}
         (Running::Idle | Running::Stopper, None) => {}
-        // `schedule` let go of the run queue to look for work elsewhere: whoever ran has left the CPU, nobody follows
-        // yet.
+        // `schedule` unlocked the run queue to balance: no task has the CPU.
         (Running::Task(_), None) if rq.newidle => {}
         (running, curr) => return Err(format!("CPU {}: {running:?} runs, but curr is {curr:?}", rq.cpu)),
     }
     let published = shared.cpu(rq.cpu);
-    // Whether tasks are queued there is not asked: `cpu_down` lets go of the run queue between marking it and moving
-    // them.
+    // Tasks may still be queued: `cpu_down` unlocks between marking it and moving them.
     if !rq.online && published.is_idle() {
         return Err(format!("CPU {}: it is offline, but offers itself as idle", rq.cpu));
     }
@@ -112,12 +109,12 @@ pub fn check<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Result<(), String> {
     P::check(rq)
 }
 
-/// Checks what is added up of the CPUs of each last-level cache against what each of them publishes, while no call is
-/// under way. Nothing is added up on small machines.
+/// Checks the sums of last-level caches against the CPUs' published values, while no call is under way. Small machines
+/// have no sums.
 ///
 /// # Errors
 ///
-/// The first cache whose sums are wrong.
+/// The first wrong cache.
 pub fn check_sums<P: Policy>(shared: &Shared<P>) -> Result<(), String> {
     for (llc, (known, cpus)) in shared.sums.iter().enumerate() {
         let sums = cpus.map(|cpu| Sums::of(shared.cpu(cpu))).fold(Sums::default(), Sums::and);
@@ -128,9 +125,8 @@ pub fn check_sums<P: Policy>(shared: &Shared<P>) -> Result<(), String> {
     Ok(())
 }
 
-/// Dequeues the ordinary tasks of a run queue one by one, as if each ended when the policy picks it. Returns the first
-/// violation of the policy's contract, such as a task that is never picked. For the end of a run: the run queue cannot
-/// be used afterwards.
+/// Dequeues ordinary tasks one by one, as if each ended when picked. Returns the first violation of the policy's
+/// contract, such as a task that is never picked. For the end of a run: the run queue is unusable afterwards.
 pub fn drain<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> Option<Fault> {
     while rq.nr_ordinary() > 0 {
         let Some(next) = class::pick_ordinary(rq, shared) else { break };

@@ -1,25 +1,22 @@
 //! Jiffies: the count of ticks, which is the balancer's clock (`tick-sched.c`).
 //!
-//! One CPU advances the count (`tick_do_timer_cpu`) as its own tick begins, and all CPUs read it. A CPU whose tick is
-//! some microseconds earlier therefore still reads the old count, and finds nothing due. The CPU gives up this duty
-//! when its tick stops, and the next CPU with a tick takes it. A CPU that leaves idle updates the count, since no CPU
-//! may have done so.
+//! One CPU advances the count (`tick_do_timer_cpu`) as its tick begins. A CPU whose tick is slightly earlier reads the
+//! old count, and finds nothing due. When the keeper's tick stops, the next CPU with a tick takes over. A CPU that
+//! leaves idle updates the count, since no CPU may have ticked.
 
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::ids::CpuId;
 use crate::sync::{AtomicU32, AtomicU64};
 
-/// No CPU keeps the count, because none ticks.
 const NOBODY: u32 = u32::MAX;
 
-/// The count, and the CPU that keeps it.
 #[derive(Debug)]
 pub(crate) struct Jiffies {
     count: AtomicU64,
-    /// The time of the next increment, nanoseconds. 0 before the first call.
+    /// Time of the next increment, nanoseconds; 0 before the first call.
     next: AtomicU64,
-    /// The time of jiffy 1, nanoseconds. The count then rises with every tick.
+    /// Time of jiffy 1, nanoseconds.
     first: AtomicU64,
     keeper: AtomicU32,
 }
@@ -34,18 +31,16 @@ impl Jiffies {
         }
     }
 
-    /// See [`Shared::set_first_tick`](crate::Shared::set_first_tick).
     pub(crate) fn set_first(&self, at: u64) {
         self.first.store(at, Relaxed);
     }
 
-    /// Returns the count as last updated.
+    /// The count at its last update.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         self.count.load(Relaxed)
     }
 
-    /// The tick of `cpu` begins.
     #[inline]
     pub(crate) fn tick(&self, cpu: CpuId, now: u64, tick_ns: u64) {
         let keeper = self.keeper.load(Relaxed);
@@ -56,15 +51,13 @@ impl Jiffies {
         }
     }
 
-    /// The tick of `cpu` stops.
     pub(crate) fn leave(&self, cpu: CpuId) {
-        // An exchange costs as much as fifty other instructions, and mostly it is somebody else.
+        // Reading first avoids most exchanges, which cost as much as fifty other instructions.
         if self.keeper.load(Relaxed) == cpu.0 {
             let _ = self.keeper.compare_exchange(cpu.0, NOBODY, Relaxed, Relaxed);
         }
     }
 
-    /// Brings the count up to date.
     #[inline]
     pub(crate) fn update(&self, now: u64, tick_ns: u64) {
         if now >= self.next.load(Relaxed) {

@@ -1,7 +1,6 @@
-//! The kernels on offer: one row each, saying what it is made of, what changed and why.
+//! The supported kernels: a policy, features, tunables and the balancer's behaviour, one row each.
 //!
-//! Users choose a kernel by its number. A kernel is a policy, its features, its tunables and its balancer's behaviour;
-//! every feature and tunable can then be overridden by its kernel name.
+//! Users choose a kernel by its number, and may override every feature and tunable by its kernel name.
 
 pub mod behaviours;
 mod differences;
@@ -27,12 +26,12 @@ pub use settings::SettingError;
 use table::KERNELS;
 pub use versions::{Neighbours, series};
 
-/// Which answer to "who runs next" a kernel gives.
+/// The policies of kernels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PolicyKind {
-    /// The O(1) scheduler: priority arrays and a guess at who is interactive.
+    /// The O(1) scheduler: priority arrays, and an estimate of interactivity.
     O1,
-    /// The first Completely Fair Scheduler: who has waited most for what is his runs.
+    /// The first Completely Fair Scheduler: the task that waited most for its share runs.
     Cfs2007,
     /// Completely Fair Scheduler: least vruntime first.
     Cfs,
@@ -40,37 +39,37 @@ pub enum PolicyKind {
     Eevdf,
 }
 
-/// Milliseconds in nanoseconds.
+/// A millisecond in nanoseconds.
 const MS: u64 = 1_000_000;
 
 /// One kernel: a row of the table.
 #[derive(Debug)]
 pub struct KernelRow {
-    /// What users call it.
+    /// The name for users.
     pub name: &'static str,
-    /// The release of mainline whose [behaviours] it has.
+    /// The mainline release whose [behaviours] it has.
     pub release: &'static str,
-    /// What the names of its releases (`uname -r`) contain, if a distribution made it; else empty.
+    /// Of a distribution's kernel: part of the names of its releases (`uname -r`); else empty.
     pub vendor: &'static str,
-    /// Who runs next.
+    /// Its policy.
     pub policy: PolicyKind,
-    /// What is switched on.
+    /// The features that are on.
     pub features: Features,
-    /// Features that it has beside those of its release.
+    /// Features beside those of its release.
     pub extra: &'static [Feature],
-    /// Features of its release that it has not.
+    /// Features of its release that it lacks.
     pub lacks: &'static [Feature],
-    /// Behaviours that it has beside those of its release.
+    /// Behaviours beside those of its release.
     pub plus: &'static [Behaviour],
-    /// Behaviours of its release that it has not.
+    /// Behaviours of its release that it lacks.
     pub minus: &'static [Behaviour],
     /// Slice (EEVDF) or minimal granularity (CFS) before scaling by the number of CPUs, ns.
     pub base_slice_ns: u64,
-    /// A task that ran less than this ago is cache-hot, ns.
+    /// How long after running a task is cache-hot, ns.
     pub migration_cost_ns: u64,
-    /// The parts that were not compared with that kernel. Empty if all were.
+    /// The parts that were not compared with that kernel; empty if all were.
     pub unverified: &'static str,
-    /// What changed, and why.
+    /// What changed from the kernel before, and why.
     pub change: &'static str,
 }
 
@@ -102,21 +101,20 @@ impl KernelRow {
     }
 }
 
-/// A kernel ready to be used: a row of the table with its tunables scaled to a machine.
+/// A kernel whose features, behaviours and tunables can be changed.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// What users call it.
+    /// The name for users.
     pub name: &'static str,
-    /// Who runs next.
+    /// Its policy.
     pub policy: PolicyKind,
-    /// What is switched on.
+    /// The features that are on.
     pub features: Features,
-    /// What it does.
+    /// Its behaviours.
     pub behaviours: Behaviours,
-    /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED, `rt_group_sched=`): off, as distributions build their
-    /// kernels.
+    /// Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED, `rt_group_sched=`); off, as in distributions' kernels.
     pub rt_group_sched: bool,
-    /// Count switches away from the tasks of each group: off.
+    /// Whether to count switches away from the tasks of each group; off.
     pub group_switches: bool,
     base_slice_ns: u64,
     migration_cost_ns: u64,
@@ -124,20 +122,20 @@ pub struct Kernel {
     forced: Vec<(Behaviour, bool)>,
 }
 
-/// A name that nothing has.
+/// An unknown name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownName {
-    /// What kind of thing was looked for: "kernel", "feature", "tunable".
+    /// Its kind: "kernel", "feature", "tunable".
     pub kind: &'static str,
-    /// The name given.
+    /// The given name.
     pub name: Box<str>,
-    /// The nearest right one.
+    /// The most similar known name.
     pub nearest: Option<&'static str>,
-    /// All right ones; of a feature or a tunable those of the kernel in question.
+    /// All known names; features and tunables are those of the kernel `of`.
     pub known: Box<[&'static str]>,
-    /// That kernel.
+    /// The kernel, for a feature or tunable.
     pub of: Option<&'static str>,
-    /// Of a kernel by its version: those on offer that are next to it.
+    /// For a kernel's version: the supported versions around it.
     pub neighbours: Option<Neighbours>,
 }
 
@@ -161,11 +159,10 @@ fn unknown(kind: &'static str, name: &str, known: Vec<&'static str>) -> UnknownN
     UnknownName { kind, name: name.into(), nearest, known: known.into(), of: None, neighbours: None }
 }
 
-/// The candidate most like `name`, unless none is alike: what to offer when a name was mistyped.
+/// Returns the candidate most similar to `name`, or None: a suggestion for a typo.
 ///
 /// ```
 /// assert_eq!(vruntime_sched::kernels::nearest("swich_ns", &["switch_ns", "tick_ns"]), Some("switch_ns"));
-/// assert_eq!(vruntime_sched::kernels::nearest("xyzzy", &["switch_ns", "tick_ns"]), None);
 /// ```
 pub fn nearest<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let alike = candidates.iter().map(|candidate| (distance(name, candidate), *candidate));
@@ -175,7 +172,7 @@ pub fn nearest<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
         .map(|(_, candidate)| candidate)
 }
 
-/// Edits between two names, case ignored (Levenshtein).
+/// Levenshtein distance, ignoring case.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<u8> = b.bytes().map(|byte| byte.to_ascii_lowercase()).collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -191,21 +188,20 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// The kernels on offer, oldest first.
+/// The supported kernels, oldest first.
 pub fn kernels() -> &'static [KernelRow] {
     KERNELS
 }
 
-/// The kernel users call `name`.
+/// Returns the kernel called `name`.
 ///
 /// # Errors
 ///
-/// When none has that name; the error holds the nearest one that exists.
+/// If no kernel has that name; the error holds the nearest one.
 ///
 /// ```
 /// assert_eq!(vruntime_sched::kernel("6.12").unwrap().name, "6.12");
 /// assert_eq!(vruntime_sched::kernel("6.13").unwrap_err().nearest, Some("6.12"));
-/// assert_eq!(vruntime_sched::kernel("5.10").unwrap().name, "5.10");
 /// ```
 pub fn kernel(name: &str) -> Result<Kernel, UnknownName> {
     let row = KERNELS.iter().find(|row| row.name == name).ok_or_else(|| {
@@ -230,25 +226,24 @@ pub fn kernel(name: &str) -> Result<Kernel, UnknownName> {
     })
 }
 
-/// Whether a kernel on offer has a feature, on or off.
+/// Whether a kernel has a feature, on or off.
 pub fn has_feature(kernel: &str, feature: Feature) -> bool {
     KERNELS.iter().find(|row| row.name == kernel).is_some_and(|row| row.has_feature(feature))
 }
 
-/// Returns the first and the last of the kernels on offer that have a feature.
+/// Returns the first and last kernels with a feature.
 pub fn with_feature(feature: Feature) -> Option<(&'static str, &'static str)> {
     let mut having = KERNELS.iter().filter(|row| row.has_feature(feature)).map(|row| row.name);
     let first = having.next()?;
     Some((first, having.next_back().unwrap_or(first)))
 }
 
-/// What a negative number stands for that the kernel accepts for a tunable: -1 for no limit of real-time bandwidth, any
-/// for the default slice of SCHED_RR. `None`: it accepts none.
+/// Returns what a negative value of a tunable stands for: -1 for no limit of real-time bandwidth, any for the default
+/// slice of SCHED_RR. `None`: the kernel rejects it.
 ///
 /// ```
 /// use vruntime_sched::kernels::negative;
 /// assert_eq!(negative("sched_rt_runtime_us", -1), Some(u64::MAX));
-/// assert_eq!(negative("kernel.sched_rt_runtime_us", -1), Some(u64::MAX));
 /// assert_eq!(negative("base_slice_ns", -1), None);
 /// ```
 pub fn negative(name: &str, value: i64) -> Option<u64> {
@@ -259,7 +254,7 @@ pub fn negative(name: &str, value: i64) -> Option<u64> {
     }
 }
 
-/// Returns a feature's or behaviour's name without what switches it, and whether that switches it on.
+/// Splits a switch into the name of a feature or behaviour, and whether it is switched on.
 ///
 /// ```
 /// use vruntime_sched::kernels::bare_feature;
@@ -271,7 +266,7 @@ pub fn bare_feature(name: &str) -> (&str, bool) {
     off.map_or((name.strip_prefix('+').unwrap_or(name), true), |bare| (bare, false))
 }
 
-/// The slice of SCHED_RR that `ms` stand for: whole ticks, rounded up (`msecs_to_jiffies`); 0 is the default.
+/// Returns the slice of SCHED_RR for `ms` in whole ticks, rounded up (`msecs_to_jiffies`); 0 is the default.
 fn rr_timeslice(ms: u64, hz: u32) -> u64 {
     let hz = u64::from(hz.max(1));
     match ms {
@@ -280,7 +275,7 @@ fn rr_timeslice(ms: u64, hz: u32) -> u64 {
     }
 }
 
-/// Names of the tunables that can be set, with what they are.
+/// The tunables that can be set, with descriptions.
 pub const TUNABLES: &[(&str, &str)] = &[
     ("base_slice_ns", "EEVDF: slice of a task that asks for none"),
     ("latency_ns", "CFS: period in which every runnable task runs once"),
@@ -317,12 +312,12 @@ pub const TUNABLES: &[(&str, &str)] = &[
 ];
 
 impl Kernel {
-    /// Overrides a tunable by its kernel name, that of its sysctl or of its file in debugfs; the value is used as it
-    /// is, not scaled by the number of CPUs. What the kernel would say to it, [`takes`](Self::takes) tells.
+    /// Sets a tunable by the name of its sysctl or file in debugfs. The value is not scaled by the number of CPUs.
+    /// [`takes`](Self::takes) says whether the kernel would accept it.
     ///
     /// # Errors
     ///
-    /// When no tunable has that name.
+    /// If no tunable has that name.
     pub fn set(&mut self, name: &str, value: u64) -> Result<(), UnknownName> {
         let name = self.tunable_name(name);
         if !TUNABLES.iter().any(|(known, _)| *known == name) {
@@ -332,12 +327,12 @@ impl Kernel {
         Ok(())
     }
 
-    /// Switches a feature or a [behaviour](behaviours) by its name: on, perhaps with a `+` before it, or off with `NO_`
-    /// or `-`. What behaviours need of each other, [`check`](Self::check) tells.
+    /// Switches a feature or a [behaviour](behaviours) by its name: on, with an optional `+`, or off with `NO_` or `-`.
+    /// [`check`](Self::check) checks what behaviours need of each other.
     ///
     /// # Errors
     ///
-    /// When neither a feature nor a behaviour has that name.
+    /// If neither a feature nor a behaviour has that name.
     ///
     /// ```
     /// use vruntime_sched::kernels::Behaviour;
@@ -345,7 +340,6 @@ impl Kernel {
     /// kernel.feature("+TASK_THROTTLE").unwrap();
     /// kernel.feature("-DELAY_DEQUEUE").unwrap();
     /// assert!(kernel.behaviours.has(Behaviour::TaskThrottle) && kernel.check().is_ok());
-    /// assert_eq!(kernel.feature("+TASK_THROTLE").unwrap_err().nearest, Some("TASK_THROTTLE"));
     /// ```
     pub fn feature(&mut self, name: &str) -> Result<(), UnknownName> {
         let (bare, on) = bare_feature(name);
@@ -364,8 +358,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Adds a behaviour, or removes it. With [`Behaviour::Eevdf`] the policy changes, and the features that belong to
-    /// it.
+    /// Adds or removes a behaviour. [`Behaviour::Eevdf`] changes the policy and its features, too.
     pub fn force(&mut self, behaviour: Behaviour, on: bool) {
         self.behaviours.set(behaviour, on);
         self.forced.retain(|(other, _)| *other != behaviour);
@@ -381,16 +374,16 @@ impl Kernel {
         }
     }
 
-    /// Returns the behaviours that were added or removed by hand.
+    /// Returns the behaviours added or removed by hand.
     pub fn forced(&self) -> &[(Behaviour, bool)] {
         &self.forced
     }
 
-    /// Checks the behaviours that were added or removed by hand.
+    /// Checks the behaviours added or removed by hand.
     ///
     /// # Errors
     ///
-    /// When the kernel's policy has nothing to do with one of them, or they contradict each other.
+    /// If one does not concern the kernel's policy, or two contradict each other.
     pub fn check(&self) -> Result<(), Impossible> {
         if self.forced.is_empty() {
             return Ok(());
@@ -403,7 +396,7 @@ impl Kernel {
         self.behaviours.check(self.policy)
     }
 
-    /// What is neither among its `own` names nor among those of `all` kernels: of equally near ones its own is meant.
+    /// The error for an unknown name. Among equally near names it prefers the kernel's `own`.
     fn unknown(
         &self,
         kind: &'static str,
@@ -415,9 +408,9 @@ impl Kernel {
         UnknownName { known: own.into(), of: Some(self.name), ..unknown(kind, name, candidates) }
     }
 
-    /// Its tunables on a machine of `cpus` CPUs whose tick comes `hz` times a second.
+    /// Returns the tunables on a machine of `cpus` CPUs with `hz` ticks a second.
     pub fn tunables(&self, cpus: usize, hz: u32) -> Knobs {
-        // The O(1) scheduler's numbers are the same on all machines.
+        // The O(1) scheduler's values do not scale.
         let factor = if self.policy == PolicyKind::O1 { 1 } else { scaling(cpus) };
         let mut knobs = Knobs {
             base_slice_ns: self.base_slice_ns * factor,

@@ -1,21 +1,20 @@
-//! The Linux CPU scheduler as a library: classes, task groups, load balancing and statistics, with the behaviour of
-//! `kernel/sched`, written in safe Rust.
+//! The Linux CPU scheduler (`kernel/sched`) as a library in safe Rust: classes, task groups, load balancing,
+//! statistics.
 //!
-//! # Who owns what
+//! # Ownership
 //!
-//! An [`Rq`] owns everything about one CPU and its tasks. A task moves between run queues by value. The values that
-//! other CPUs may read without a lock are atomics in [`Shared`]. The verbs (wake, schedule, tick, balance, ...) are
-//! methods of [`Scheduler`], a view borrowed for one call, which reaches run queues through [`Rqs`]: a plain `Vec` in
-//! a simulator, one lock for each CPU in a threaded host.
+//! An [`Rq`] owns everything about one CPU and its tasks, which move between run queues by value. [`Shared`] has, as
+//! atomics, the values that other CPUs may read without a lock. The verbs (wake, schedule, tick, balance, ...) are
+//! methods of [`Scheduler`], a view borrowed for one call. It reaches run queues through [`Rqs`]: a plain `Vec` in a
+//! simulator, one lock for each CPU in a threaded host.
 //!
-//! # What a host gives and gets
+//! # Hosts
 //!
-//! The host calls the scheduler with the time and the event. The scheduler calls the host through [`Host`]: reschedule
-//! that CPU, arm that timer, here is an [event](event::Event). It has no other input or output: no clock, no thread,
-//! no I/O, no randomness.
+//! The host calls the scheduler with the time and the event. The scheduler calls the host through
+//! [`Host`]: reschedule that CPU, arm that timer, here is an [event](event::Event). It uses no
+//! clock, thread, I/O or randomness.
 //!
-//! An example of a host with one CPU: two tasks that never sleep, for four seconds of ticks. `vruntime-sim` is a
-//! complete host.
+//! A host with one CPU and two tasks that never sleep (`vruntime-sim` is a complete host):
 //!
 //! ```
 //! use vruntime_sched::class::fair::Eevdf;
@@ -65,11 +64,11 @@
 //!
 //! # A policy of your own
 //!
-//! [`Policy`] is the trait of the fair class, with at least nine methods. [`policy`] lists the data it can use. The
-//! documentation of `vruntime_sim::run_policy` has a complete policy as its example. `docs/policy.md` is the guide.
+//! [`Policy`] is the trait of the fair class; [`policy`] lists the data it can use. `vruntime_sim::run_policy` has a
+//! complete example, and `docs/policy.md` is the guide.
 #![no_std]
 #![forbid(unsafe_code)]
-// What a host may get wrong ends in an error; what cannot happen says why where it stands.
+// A host's mistake is an error; a panic states why it cannot happen.
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)

@@ -14,16 +14,12 @@ use crate::scheduler::{Scheduler, finish_verb};
 use crate::tunables::Tunables;
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Sets or removes a group's CPU limit: `cpu.max` and `cpu.max.burst`. It takes effect at once: the group begins
-    /// with a whole quota and without debt.
-    ///
-    /// A custom policy that does not support limits ignores them.
-    ///
-    /// A policy of one's own that knows nothing of limits goes on without.
+    /// Sets or removes a group's CPU limit: `cpu.max` and `cpu.max.burst`. It takes effect at once, with a whole quota
+    /// and without debt. Policies without [`Policy::LIMITS`] ignore it.
     ///
     /// # Errors
     ///
-    /// The root has none.
+    /// If the group is the root.
     pub fn set_group_bandwidth(&mut self, group: GroupId, limit: Option<Limit>) -> Result<(), GroupError> {
         let shared = self.shared;
         if group == GroupId::ROOT {
@@ -78,7 +74,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Hands what is in a group's pool out to the CPUs that wait for it, in the order in which they came.
+    /// Distributes a group's pool to the waiting CPUs, in the order of their arrival.
     fn distribute(&mut self, group: GroupId) {
         let Some(pool) = self.shared.group(group).pool() else { return };
         let waiting: Vec<CpuId> = pool.lock().waiting().to_vec();
@@ -93,9 +89,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Returns the running task of `cpu` to user mode. Hosts call it when
-    /// [`Rq::notify_resume`](crate::Rq::notify_resume) is set, after a pending reschedule. 6.18+: tasks of a throttled
-    /// group stop here, by a request to reschedule.
+    /// Returns the running task of `cpu` to user mode. Hosts call this when
+    /// [`Rq::notify_resume`](crate::Rq::notify_resume) is set, after a pending reschedule. 6.18+: a task of a throttled
+    /// group stops here, by a reschedule.
     pub fn return_to_user(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);

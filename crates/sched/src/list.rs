@@ -1,10 +1,10 @@
-//! Lists through the tasks of a run queue: a task is on one at a time, and leaves it without a search.
+//! Lists of a run queue's tasks: a task is on one at a time, and leaves it without a search.
 
 use crate::arena::Arena;
 use crate::policy::Policy;
 use crate::task::{NIL, Task};
 
-/// The ends of a list of tasks, linked through [`Task::before`] and [`Task::after`].
+/// Ends of a list, linked through [`Task::before`] and [`Task::after`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TaskList {
     first: u32,
@@ -71,7 +71,6 @@ impl TaskList {
         }
     }
 
-    /// First to last.
     pub(crate) fn iter<P: Policy>(self, tasks: &Arena<Task<P>>) -> impl Iterator<Item = u32> + '_ {
         core::iter::successors(self.first(), |&index| {
             let after = tasks[index].after;

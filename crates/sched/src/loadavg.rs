@@ -1,13 +1,12 @@
-//! The load average of 1, 5 and 15 minutes (`loadavg.c`, `/proc/loadavg`): exponential averages of the number of
-//! running, runnable and uninterruptible tasks, with a sample every five seconds and a tick.
+//! The load averages of 1, 5 and 15 minutes (`loadavg.c`, `/proc/loadavg`). They average running, runnable and
+//! uninterruptible tasks exponentially, with a sample every five seconds and a tick.
 //!
-//! No CPU counts all tasks of a large machine at one instant. At its first tick after a sample is due, each CPU adds
-//! the change of its own number. Ten ticks later, the first CPU with a tick adds a sample. A CPU whose tick stops adds
-//! its change earlier, to one of two baskets: that of the next sample if the present one is due already. If all CPUs
-//! slept, missed samples are added later with the present number of tasks.
+//! At its first tick after a sample is due, each CPU adds the change of its own number. Ten ticks later, the first CPU
+//! with a tick takes the sample. A CPU whose tick stops adds its change earlier to one of two baskets. If a sample is
+//! due, this is the basket of the next one. If all CPUs slept, missed samples are made up with the present number of
+//! tasks.
 //!
-//! Jiffies count from the start of the host's clock, as from a boot. The first sample is after five seconds and eleven
-//! ticks.
+//! Jiffies count from the start of the host's clock. The first sample is after five seconds and eleven ticks.
 
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
@@ -22,19 +21,18 @@ use crate::tunables::Tunables;
 const SHIFT: u32 = 11;
 /// 1.0 (`FIXED_1`).
 const ONE: u64 = 1 << SHIFT;
-/// What is left of an average after a sample, of `ONE`: e^(-5 s / 1, 5 and 15 minutes) (`EXP_1`, `EXP_5`, `EXP_15`).
+/// The part of an average left after a sample, of `ONE`: e^(-5 s / 1, 5 and 15 minutes) (`EXP_1`, `EXP_5`, `EXP_15`).
 const EXP: [u64; 3] = [1884, 2014, 2037];
-/// Ticks the CPUs have to tell their numbers in before the sample is made.
+/// Ticks from due until the sample, for the CPUs' contributions.
 const GRACE: u64 = 10;
-/// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
 
-/// Load averages of 1, 5 and 15 minutes in the kernel's fixed point: 2048 is one task.
+/// Load averages of 1, 5 and 15 minutes; 2048 is one task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LoadAvg(pub [u64; 3]);
 
 impl LoadAvg {
-    /// Hundredths of a task, rounded as `/proc/loadavg` does.
+    /// Hundredths of a task, rounded as in `/proc/loadavg`.
     pub fn hundredths(self) -> [u64; 3] {
         self.0.map(|load| {
             let rounded = load + ONE / 200;
@@ -42,7 +40,6 @@ impl LoadAvg {
         })
     }
 
-    /// One sample of `active` tasks, after `n - 1` others of as many.
     fn sample(&mut self, active: u64, n: u64) {
         for (load, exp) in self.0.iter_mut().zip(EXP) {
             *load = calc_load(*load, exp, active, n);
@@ -61,16 +58,16 @@ impl fmt::Display for LoadAvg {
     }
 }
 
-/// An average after `n` samples of `active` (`calc_load_n`), all in the kernel's fixed point: 2048 is 1. `exp` is what
-/// one sample leaves of the average. Pressure (PSI) is averaged by it, too.
+/// An average after `n` samples of `active` (`calc_load_n`), in fixed point: 2048 is 1. `exp` is the part that one
+/// sample leaves. Pressure (PSI) uses this, too.
 pub fn calc_load(load: u64, exp: u64, active: u64, n: u64) -> u64 {
     let exp = power(exp, n);
-    // Rounded up while it rises and down while it falls, so that it reaches whole numbers.
+    // Rounded up while it rises and down while it falls, to reach whole numbers.
     let up = if active >= load { ONE - 1 } else { 0 };
     (load * exp + active * (ONE - exp) + up) / ONE
 }
 
-/// `base` to the power of `n`, both base and result in fixed point, each product rounded to nearest.
+/// `base` to the power of `n` in fixed point, each product rounded to nearest.
 fn power(mut base: u64, mut n: u64) -> u64 {
     let times = |a: u64, b: u64| (a * b + ONE / 2) >> SHIFT;
     let mut result = ONE;
@@ -84,19 +81,18 @@ fn power(mut base: u64, mut n: u64) -> u64 {
     result
 }
 
-/// Nanoseconds from one sample to the next: five seconds and a tick (`LOAD_FREQ`).
+/// Nanoseconds between samples: five seconds and a tick (`LOAD_FREQ`).
 fn interval(tick_ns: u64) -> u64 {
     (5 * (SECOND / tick_ns) + 1) * tick_ns
 }
 
-/// The contributions of the CPUs.
 #[derive(Debug)]
 pub(crate) struct Shares {
-    /// Tasks that all CPUs have added (`calc_load_tasks`).
+    /// The sum of contributions (`calc_load_tasks`).
     tasks: AtomicI64,
     /// Changes of CPUs whose tick stopped (`calc_load_nohz`).
     baskets: [AtomicI64; 2],
-    /// Which basket belongs to the sample that is due next; the other one is for the one after it.
+    /// The basket of the next sample due; the other is for the sample after it.
     basket: AtomicU32,
     /// When the next sample is due, nanoseconds, whole ticks (`calc_load_update`).
     due: AtomicU64,
@@ -115,13 +111,11 @@ impl Shares {
         }
     }
 
-    /// The averages as they are.
     pub(crate) fn averages(&self) -> LoadAvg {
         LoadAvg([0, 1, 2].map(|index: usize| self.averages[index].load(Relaxed)))
     }
 
-    /// Time has come to `now`: makes the sample that is due, if the CPUs have had the time to tell
-    /// (`calc_global_load`).
+    /// Takes a sample that was due long enough before `now` (`calc_global_load`).
     #[inline]
     fn advance(&self, now: u64, tick_ns: u64) {
         let due = self.due.load(Relaxed);
@@ -133,11 +127,11 @@ impl Shares {
     #[cold]
     fn make_sample(&self, due: u64, now: u64, tick_ns: u64) {
         let interval = interval(tick_ns);
-        // Every CPU slept: samples were missed.
+        // Every CPU slept, and samples were missed.
         let missed = now.saturating_sub(due).saturating_sub(GRACE * tick_ns) / interval;
         let next = due.saturating_add((1 + missed).saturating_mul(interval));
         if self.due.compare_exchange(due, next, Relaxed, Relaxed).is_err() {
-            // Another CPU makes it.
+            // Another CPU takes it.
             return;
         }
         let told = self.baskets[self.basket.load(Relaxed) as usize & 1].swap(0, Relaxed);
@@ -155,15 +149,13 @@ impl Shares {
     }
 }
 
-/// What a CPU keeps for it.
 #[derive(Debug)]
 pub(crate) struct RqLoad {
-    /// Tasks that went to sleep here uninterruptibly less those woken here from such a sleep: only the sum over all
-    /// CPUs means something.
+    /// Tasks that began an uninterruptible sleep here, less those woken here; meaningful only as a sum over the CPUs.
     pub(crate) nr_uninterruptible: i64,
     /// The CPU's last contribution (`calc_load_active`).
     told: i64,
-    /// When it shall tell next, nanoseconds.
+    /// When the next contribution is due, nanoseconds.
     pub(crate) due: u64,
 }
 
@@ -172,14 +164,12 @@ impl RqLoad {
         Self { nr_uninterruptible: 0, told: 0, due: interval(tick_ns) }
     }
 
-    /// Returns the change since the last contribution.
     fn fold(&mut self, nr_running: u32) -> i64 {
         let active = i64::from(nr_running) + self.nr_uninterruptible;
         active - core::mem::replace(&mut self.told, active)
     }
 }
 
-/// The tick of a CPU.
 #[inline]
 pub(crate) fn tick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) {
     let tick_ns = shared.config.tunables.tick_ns();
@@ -197,15 +187,15 @@ pub(crate) fn tick_stopped<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u
     let change = rq.load.fold(rq.nr_running);
     if change != 0 {
         let shares = &shared.loadavg;
-        // Once the sample is due some have told already, and their ticks will come no more before it is made.
+        // Of a sample already due, other CPUs may have contributed, and will not again.
         let late = u32::from(now >= shares.due.load(Relaxed));
         let basket = shares.basket.load(Relaxed).wrapping_add(late);
         shares.baskets[basket as usize & 1].fetch_add(change, Relaxed);
     }
 }
 
-/// Restarts the tick of a CPU (`calc_load_nohz_stop`). Its change was added when the tick stopped, so a sample that is
-/// due already needs nothing of it.
+/// Restarts the tick of a CPU (`calc_load_nohz_stop`). Its change was added at the stop, so a sample already due needs
+/// none.
 #[inline]
 pub(crate) fn tick_restarted<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) {
     let tick_ns = shared.config.tunables.tick_ns();
@@ -216,7 +206,7 @@ pub(crate) fn tick_restarted<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now:
     }
 }
 
-/// The averages as a program that runs now would read them.
+/// The averages that a program would read now.
 pub(crate) fn read<P: Policy>(shared: &Shared<P>, now: u64) -> LoadAvg {
     shared.loadavg.advance(now, shared.config.tunables.tick_ns());
     shared.loadavg.averages()
@@ -231,11 +221,11 @@ mod tests {
     #[test]
     fn prints_as_the_kernel_does() {
         assert_eq!(LoadAvg([0, 2048, 3072]).to_string(), "0.00 1.00 1.50");
-        // 0.999 is 1.00; what follows the point is cut off after rounding at the second place.
+        // 0.999 prints as 1.00; the rest after rounding at the second place is cut off.
         assert_eq!(LoadAvg([2046, 2037, 20 * 2048 + 41]).to_string(), "1.00 0.99 20.02");
     }
 
-    /// The classical curve: after a minute of one task 1 - 1/e, in the limit 1.00.
+    /// 1 - 1/e after a minute of one task, and 1.00 in the limit.
     #[test]
     fn one_task_makes_one_in_the_end() {
         let mut load = LoadAvg::default();
@@ -253,7 +243,7 @@ mod tests {
         assert_eq!(load, LoadAvg([0; 3]));
     }
 
-    /// Worked by hand: 2048 * 1884 / 2048 is 1884, and so on.
+    /// Computed by hand: 2048 * 1884 / 2048 is 1884, and so on.
     #[test]
     fn the_fixed_point_is_the_kernels() {
         let mut load = LoadAvg([2048, 2048, 2048]);
@@ -273,7 +263,7 @@ mod tests {
         at_once.sample(0, 100);
         (0..100).for_each(|_| one_by_one.sample(0, 1));
         for (a, b) in at_once.0.into_iter().zip(one_by_one.0) {
-            // One by one it is rounded down a hundred times, by less than one each.
+            // Single steps round down a hundred times, by less than one each.
             assert!(a >= b && a - b < 100, "{at_once:?} {one_by_one:?}");
         }
     }
@@ -295,7 +285,7 @@ mod tests {
         assert_eq!(shares.averages(), expected);
     }
 
-    /// What a CPU tells as its tick stops enters the sample to come, or the one after it once that one is due.
+    /// A change at a tick's stop enters the next sample, or, once that is due, the one after.
     #[test]
     fn a_stopped_tick_tells_in_time() {
         let tick_ns = 1_000_000;

@@ -1,8 +1,8 @@
-//! What CPUs share, model-checked: loom runs each test in every order that the memory model allows.
+//! Shared state, model-checked by loom in every order that the memory model allows:
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p vruntime-sched --lib --release loom_model`
 //!
-//! The checked code is the scheduler's own, with the first chunk of tables shrunk to two entries.
+//! This is the scheduler's own code, with the first chunk of tables shrunk to two entries.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -16,7 +16,7 @@ use crate::ids::{CpuId, GroupId, TaskId};
 use crate::shared::{Locations, Place};
 use crate::uclamp::{Clamps, GroupUclamp};
 
-/// One run queue's arena, reduced to the task at its only index, and whether it was woken.
+/// A run queue's arena of one index, and whether the task was woken.
 type Slot = Mutex<Option<(TaskId, u32)>>;
 
 const TASK: TaskId = TaskId(0);
@@ -27,14 +27,13 @@ struct Machine {
 }
 
 impl Machine {
-    /// Task 0 sleeps on CPU 0.
     fn new() -> Arc<Self> {
         let machine = Self { places: Locations::new(), cpus: [Mutex::new(Some((TASK, 0))), Mutex::new(None)] };
         machine.places.set(TASK, Some((CpuId(0), 0)));
         Arc::new(machine)
     }
 
-    /// As `Scheduler`'s `rq_of!`: takes the run queue the task is on, and finds it there.
+    /// As `Scheduler`'s `rq_of!`.
     fn rq_of(&self) -> Option<(CpuId, MutexGuard<'_, Option<(TaskId, u32)>>)> {
         loop {
             match self.places.place(TASK) {
@@ -51,7 +50,7 @@ impl Machine {
         }
     }
 
-    /// Takes the task to the other CPU, in flight between the two locks.
+    /// Moves the task, in flight between the two locks.
     fn migrate(&self) {
         let Some((cpu, mut rq)) = self.rq_of() else { return };
         let task = rq.take();
@@ -71,7 +70,6 @@ impl Machine {
         true
     }
 
-    /// The task ends, wherever it is.
     fn end(&self) {
         let Some((_, mut rq)) = self.rq_of() else { return };
         *rq = None;
@@ -127,7 +125,7 @@ fn a_group_s_load_is_the_sum_of_what_cpus_add() {
         let other = group.clone();
         let cpu = thread::spawn(move || {
             other.add_load_avg(700);
-            // A CPU never sees less than what it added itself and nobody has taken off.
+            // A CPU sees at least its own additions that no other has removed.
             assert!(other.load_avg() >= 700);
             other.add_load_avg(-200);
         });

@@ -26,78 +26,70 @@ use crate::uclamp::RqUclamp;
 /// A message for the host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Notice {
-    /// A timer is to be armed, or cancelled.
     Arm(Timer, Option<u64>),
-    /// Something happened.
     Event(Event),
-    /// The policy has not kept a promise.
     Fault(Fault),
 }
 
 /// One CPU.
-//
-// In this order in memory, and within it a cache line for each paragraph: what every verb reads comes first, and what
-// only tasks of the higher classes need last, so that a large machine's run queues share the caches. The alignment
-// keeps one run queue's lines from another's.
+// In memory order, one cache line per paragraph: what every verb reads is first, what only higher classes need is last.
+// So the run queues of a large machine share caches. The alignment separates the lines of two run queues.
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Rq<P: Policy> {
-    /// The CPU whose run queue this is.
+    /// Its CPU.
     pub cpu: CpuId,
-    /// Queued tasks of every class, including the running one, but without throttled tasks of any class.
+    /// Number of queued tasks of every class, including the running one and without throttled ones.
     pub nr_running: u32,
-    /// The running task, if it is one of the policy's.
+    /// The running task, if it is the policy's.
     pub curr_ordinary: Option<u32>,
-    /// The running task, of whatever class.
+    /// The running task, of any class.
     pub curr: Option<u32>,
     pub(crate) running: Running,
     /// Its clocks.
     pub clock: Clock,
     pub(crate) need_resched: bool,
-    /// Preemption is lazy.
     lazy: bool,
-    /// The reschedule that is pending is a lazy one.
+    /// Whether the pending reschedule is lazy.
     pub(crate) resched_lazily: bool,
-    /// Set if the next `schedule` does not update the clock.
+    /// Whether the next `schedule` skips the update of the clock.
     pub(crate) keeps_clock: bool,
-    /// Whether this kernel keeps the clock between a wakeup and its switch: since 2.6.37 (here: 3.10).
+    /// Whether this kernel keeps the clock between a wakeup and its switch (2.6.37+).
     may_keep_clock: bool,
-    /// The policy wants to know when the running task returns to user mode.
+    /// Whether the policy wants a call when the running task returns to user mode.
     pub(crate) notify_resume: bool,
-    /// Set if `schedule` has unlocked it to balance: the previous task is off the CPU, the next is not chosen.
+    /// Set while `schedule` has unlocked the run queue to balance: the previous task is put, the next not picked.
     pub(crate) newidle: bool,
-    /// Something of the running task was changed: it is put back on the CPU, which is no choice of it.
+    /// The running task is set again after an attribute change; this is not a new pick.
     pub(crate) restoring: bool,
-    /// The timer that ends slices (HRTICK) is running.
+    /// Whether the timer that ends slices (HRTICK) is running.
     pub(crate) hrtick: bool,
-    /// Set if a real-time or deadline task, or a fair server, is or has been here. Otherwise `rt` and `dl` are not
-    /// checked.
+    /// Set once a real-time or deadline task, or a fair server, was here. Until then nothing reads `rt` and `dl`.
     pub(crate) higher: bool,
-    /// There is something in `uclamp`.
+    /// Whether `uclamp` has any clamps.
     pub(crate) clamped: bool,
-    /// Set if the CPU is online. Otherwise no task joins it, and its running task is about to be pushed away.
     pub(crate) online: bool,
 
-    /// Its tasks: running, queued, and those that sleep here.
+    /// Its tasks: running, queued and sleeping.
     pub tasks: Arena<Task<P>>,
-    /// Work for the stopper, which precedes everything while this is set.
+    /// Work for the stopper, which then precedes all tasks.
     pub(crate) push: Option<crate::balance::active::Push>,
 
     /// The policy's own state.
     pub class: P::Rq,
 
-    /// Messages for the host, sent when this run queue is unlocked.
+    /// Messages for the host, sent at the unlock.
     pub(crate) outbox: Vec<Notice>,
     pub(crate) load: RqLoad,
     /// See [`Self::listed`].
     movable: TaskList,
-    /// The clamps of its tasks. Created with the first task that has any.
+    /// The clamps of its tasks, created for the first task that has any.
     pub(crate) uclamp: Option<Box<RqUclamp>>,
 
     pub(crate) balance: RqBalance,
 
-    /// Switches away from the tasks of each group, without those below it, by its id.
+    /// Switches away from tasks of each group itself, by group id.
     group_switches: Vec<u64>,
     /// Its real-time tasks.
     pub rt: RtRq,
@@ -146,37 +138,36 @@ impl<P: Policy> Rq<P> {
         (0..shared.nr_cpus() as u32).map(|cpu| Self::new(shared, CpuId(cpu))).collect()
     }
 
-    /// Asks for the running task to be rescheduled as soon as possible.
+    /// Requests a reschedule as soon as possible.
     #[inline]
     pub fn resched(&mut self) {
         self.need_resched = true;
         self.resched_lazily = false;
     }
 
-    /// As [`Self::resched`], but with lazy preemption ([`Config::preemption`](crate::config::Config::preemption)) the
-    /// CPU is not interrupted, and reschedules when it next leaves the kernel (`resched_curr_lazy`). For an ordinary
-    /// task that another one preempts.
+    /// As [`Self::resched`], for preemption among ordinary tasks. With lazy
+    /// [`preemption`](crate::config::Config::preemption) the CPU reschedules when it next leaves the kernel
+    /// (`resched_curr_lazy`).
     #[inline]
     pub fn resched_lazy(&mut self) {
         self.resched_lazily = self.lazy && (self.resched_lazily || !self.need_resched);
         self.need_resched = true;
     }
 
-    /// Whether a reschedule was asked for.
+    /// Whether a reschedule is pending.
     #[inline]
     pub fn need_resched(&self) -> bool {
         self.need_resched
     }
 
-    /// Whether a reschedule that is not lazy is requested (`test_tsk_need_resched`), so that a pick is near in any
-    /// case. Callers continue if preemption is lazy.
+    /// Whether a reschedule that is not lazy is pending (`test_tsk_need_resched`).
     #[inline]
     pub(crate) fn resched_is_due(&self) -> bool {
         self.need_resched && !self.resched_lazily
     }
 
-    /// Whether [`Scheduler::return_to_user`](crate::Scheduler::return_to_user) is to be called when the running task
-    /// next returns to user mode, or at once if it is there (`TIF_NOTIFY_RESUME`).
+    /// Whether the host must call [`Scheduler::return_to_user`](crate::Scheduler::return_to_user) when the running task
+    /// is next in user mode (`TIF_NOTIFY_RESUME`).
     #[inline]
     pub fn notify_resume(&self) -> bool {
         self.notify_resume
@@ -188,14 +179,14 @@ impl<P: Policy> Rq<P> {
         self.online
     }
 
-    /// Returns the running task of the CPU.
+    /// Returns the running task.
     #[inline]
     pub fn running(&self) -> Running {
         self.running
     }
 
-    /// Returns the kernel's `prio` of the running task. The idle task's is that of nice 0, the stopper's that of the
-    /// most urgent real-time task. None while the CPU is between two tasks.
+    /// Returns the kernel's `prio` of the running task: nice 0 for the idle task, the most urgent for the stopper. None
+    /// between two tasks.
     pub(crate) fn prio_of_running(&self) -> Option<i16> {
         match (self.curr, self.running) {
             (Some(current), _) => Some(self.tasks[current].prio()),
@@ -211,15 +202,14 @@ impl<P: Policy> Rq<P> {
         self.clock.update(now, idle);
     }
 
-    /// Keeps the clock until the switch that follows an enqueue with preemption. The next task is charged for the time
-    /// until then (`rq_clock_skip_update`).
+    /// Keeps the clock until the switch that follows a preempting enqueue (`rq_clock_skip_update`). The next task is
+    /// charged for that time.
     #[inline]
     pub(crate) fn keep_clock(&mut self) {
-        // Between two tasks, too: the end of the switch forgets it.
+        // Also between two tasks: the end of the switch resets it.
         self.keeps_clock |= self.may_keep_clock && self.resched_is_due();
     }
 
-    /// The clock of a `schedule`.
     #[inline]
     pub(crate) fn switch_clock(&mut self, now: u64) {
         if core::mem::take(&mut self.keeps_clock) {
@@ -229,10 +219,10 @@ impl<P: Policy> Rq<P> {
         }
     }
 
-    /// Tells the other CPUs how things stand here.
+    /// Publishes the state of this run queue to the other CPUs.
     #[inline(never)]
     pub(crate) fn publish(&self, shared: &Shared<P>) {
-        // What more there is to tell is apart, so that most CPUs keep nothing over a call.
+        // A function of its own, so that most CPUs save no registers over a call.
         if shared.tells_more() {
             self.publish_more(shared);
         } else if self.uses_dl() {
@@ -242,14 +232,13 @@ impl<P: Policy> Rq<P> {
         }
     }
 
-    /// What every CPU tells.
     #[inline]
     fn publish_own(&self, shared: &Shared<P>) {
         shared.cpu(self.cpu).publish_core(self.nr_running, self.running == Running::Idle && self.online);
         P::publish(self, shared);
     }
 
-    /// As [`Self::publish`], with what it has to tell of deadline tasks.
+    /// Publishes what deadline tasks need, too.
     #[inline(never)]
     fn publish_dl(&self, shared: &Shared<P>) {
         self.publish_own(shared);
@@ -264,7 +253,7 @@ impl<P: Policy> Rq<P> {
         }
     }
 
-    /// As [`Self::publish`], on a machine that keeps sums over its CPUs, or considers energy.
+    /// Publishes on a machine that keeps sums over its CPUs, or considers energy.
     #[inline(never)]
     fn publish_more(&self, shared: &Shared<P>) {
         let this = shared.cpu(self.cpu);
@@ -279,13 +268,13 @@ impl<P: Policy> Rq<P> {
         }
     }
 
-    /// Whether there is, or has been, anything of the deadline class.
+    /// Whether there is, or was, anything of the deadline class.
     #[inline]
     pub(crate) fn uses_dl(&self) -> bool {
         self.higher && self.dl.in_use()
     }
 
-    /// A policy calls this when a task whose dequeue it had delayed has left at last.
+    /// Completes the delayed dequeue of a task. The policy calls this.
     pub fn finish_delayed(&mut self, task: u32) {
         if !self.tasks[task].on_rq {
             return self.fault(Fault::FinishedTwice { task: self.tasks[task].id });
@@ -299,7 +288,6 @@ impl<P: Policy> Rq<P> {
         self.leave(task);
     }
 
-    /// An ordinary task is off its queue.
     #[inline]
     pub(crate) fn leave(&mut self, task: u32) {
         self.tasks[task].on_rq = false;
@@ -307,7 +295,7 @@ impl<P: Policy> Rq<P> {
         self.nr_running -= 1;
     }
 
-    /// A switch away from a task of `group`: counted, if anything is.
+    /// Counts a switch away from a task of `group`, if [`group_switches`](crate::config::Config::group_switches) is on.
     #[inline]
     pub(crate) fn count_switch(&mut self, shared: &Shared<P>, group: GroupId) {
         if shared.config.group_switches {
@@ -325,32 +313,30 @@ impl<P: Policy> Rq<P> {
         self.group_switches[group] = 1;
     }
 
-    /// What [`Self::count_switch`] has counted here, by group.
     pub(crate) fn group_switches(&self) -> &[u64] {
         &self.group_switches
     }
 
-    /// Arms a timer for `at`, nanoseconds, or cancels it (`None`), when this run queue is unlocked, in the order of the
-    /// calls ([`Host::arm`](crate::Host::arm)). The core handles all timers
-    /// ([`Scheduler::timer`](crate::Scheduler::timer)), and a policy has no kind of its own. A policy that wants timed
-    /// slices implements [`Policy::slice_left`].
+    /// Arms a timer for `at`, nanoseconds, or cancels it (`None`). The host gets the calls in order at the unlock
+    /// ([`Host::arm`](crate::Host::arm)), and the core handles all timers
+    /// ([`Scheduler::timer`](crate::Scheduler::timer)). For timed slices, see [`Policy::slice_left`].
     pub fn arm(&mut self, timer: Timer, at: Option<u64>) {
         self.outbox.push(Notice::Arm(timer, at));
     }
 
-    /// Sends an event to the host, with the time of the run queue's clock, when this run queue is unlocked, in the
-    /// order of the calls ([`Host::event`](crate::Host::event)).
+    /// Sends an event with the run queue's time to the host, in order at the unlock
+    /// ([`Host::event`](crate::Host::event)).
     pub fn event(&mut self, event: Event) {
         self.outbox.push(Notice::Event(event));
     }
 
-    /// Reports a violation of the policy's contract to the host when this run queue is unlocked.
+    /// Reports a violation of the policy's contract to the host.
     #[cold]
     pub(crate) fn fault(&mut self, fault: Fault) {
         self.outbox.push(Notice::Fault(fault));
     }
 
-    /// Puts a task at the recently-run end of the list of movable tasks.
+    /// Adds a task at the tail of the list of movable tasks.
     pub(crate) fn list(&mut self, index: u32) {
         self.movable.push_back(&mut self.tasks, index);
     }
@@ -359,7 +345,7 @@ impl<P: Policy> Rq<P> {
         self.movable.remove(&mut self.tasks, index);
     }
 
-    /// Moves a listed task to the recently-run end.
+    /// Moves a listed task to the tail.
     #[inline]
     pub(crate) fn relist(&mut self, index: u32) {
         if self.movable.last() != Some(index) {
@@ -368,26 +354,23 @@ impl<P: Policy> Rq<P> {
         }
     }
 
-    /// The queued task that ran longest ago.
     #[inline]
     pub(crate) fn oldest(&self) -> Option<u32> {
         self.movable.first()
     }
 
-    /// The one that ran longest ago but for `index` and those before it.
     pub(crate) fn listed_after(&self, index: u32) -> Option<u32> {
         let after = self.tasks[index].after;
         (after != NIL).then_some(after)
     }
 
-    /// Returns the policy's queued tasks, including throttled ones and the running one, in the order in which the
-    /// balancer tries to move them: the task that ran longest ago first. Tasks move to the tail when enqueued, when
-    /// switched in, and when the balancer fails to move them.
+    /// Returns the policy's queued tasks, including throttled ones and the running one, longest ago run first, as the
+    /// balancer moves them. Tasks move to the tail when enqueued, switched in, or not movable.
     pub fn listed(&self) -> impl Iterator<Item = u32> + '_ {
         self.movable.iter(&self.tasks)
     }
 
-    /// Returns the number of queued tasks of the ordinary class, including the running one, without throttled ones.
+    /// Like [`Self::nr_running`], of ordinary tasks.
     #[inline]
     pub fn nr_ordinary(&self) -> u32 {
         if !self.higher {
@@ -397,7 +380,6 @@ impl<P: Policy> Rq<P> {
         self.nr_running - realtime - self.dl.nr_running()
     }
 
-    /// Takes a task away, to be put on another run queue or dropped.
     pub(crate) fn take(&mut self, shared: &Shared<P>, index: u32) -> Task<P> {
         if self.tasks[index].dl.is_some() || self.tasks[index].dl_kept.is_some() {
             deadline::detach(self, index);
@@ -407,7 +389,6 @@ impl<P: Policy> Rq<P> {
         task
     }
 
-    /// Gives a home to a task that was taken from another run queue, or is new.
     pub(crate) fn adopt(&mut self, shared: &Shared<P>, task: Task<P>) -> u32 {
         let id = task.id;
         let index = self.tasks.insert(task);
@@ -418,7 +399,6 @@ impl<P: Policy> Rq<P> {
         index
     }
 
-    /// The index of a task, if it is here.
     #[inline]
     pub(crate) fn find(&self, shared: &Shared<P>, task: TaskId) -> Option<u32> {
         let (cpu, index) = shared.locate(task)?;
@@ -426,25 +406,22 @@ impl<P: Policy> Rq<P> {
     }
 }
 
-/// A host's access to run queues: directly, as in a `Vec<Rq<P>>`, or through a lock for each, as `Locks` in
-/// `tests/threads.rs` of this crate.
+/// A host's access to run queues: directly, as in a `Vec<Rq<P>>`, or through a lock each, as in `tests/threads.rs`.
 ///
-/// A run queue is locked while its guard exists. A verb of [`Scheduler`](crate::Scheduler) locks one at a time, or two
-/// by [`Self::pair`], and none while it holds any. So locks need not be recursive. No run queue is locked when a verb
-/// is called, or after it has returned.
+/// A run queue is locked while its guard exists. A verb of [`Scheduler`](crate::Scheduler) locks one run queue at a
+/// time, or two by [`Self::pair`] while it holds none; so locks need not be recursive. Before and after a verb, none is
+/// locked.
 pub trait Rqs<P: Policy> {
-    /// A run queue held for use.
+    /// A locked run queue.
     type Guard<'a>: DerefMut<Target = Rq<P>>
     where
         Self: 'a;
 
-    /// Takes one run queue, and waits until it is free.
+    /// Locks a run queue, waiting until it is free.
     fn rq(&mut self, cpu: CpuId) -> Self::Guard<'_>;
 
-    /// Locks two different run queues, and returns that of `a`, then that of `b`.
-    ///
-    /// Another thread may request the same pair in reverse. Lock them in one fixed order, such as by CPU number,
-    /// whatever the order of the arguments.
+    /// Locks two different run queues; returns that of `a`, then that of `b`. Another thread may request the reverse:
+    /// lock in a fixed order, such as by CPU number.
     fn pair(&mut self, a: CpuId, b: CpuId) -> (Self::Guard<'_>, Self::Guard<'_>);
 }
 

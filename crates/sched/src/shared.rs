@@ -1,9 +1,7 @@
 //! Published state that all CPUs may read without a lock, as atomics.
 //!
-//! Loads and stores are relaxed. The values are hints for choosing a CPU or dividing a group's weight, and each is
-//! meaningful alone. Code that acts on a value locks the run queue first and checks again. This includes the CPU of a
-//! task ([`Shared::locate`]): only the holder of the run queue that the task leaves or joins writes it, so a reader may
-//! see an old value, and must find the task on the locked run queue.
+//! Loads and stores are relaxed: the values are hints, and each is meaningful alone. Code that acts on a value, such as
+//! [`Shared::locate`], locks the run queue and checks again.
 
 mod locations;
 mod published;
@@ -45,12 +43,11 @@ pub(crate) use locations::{Locations, Place, Table};
 pub(crate) use published::Idleness;
 pub use published::{FairStats, Published};
 
-/// A flag of each root domain.
 #[derive(Debug)]
 pub(crate) struct RootFlags {
-    /// If there is but one.
+    /// Of a single root domain.
     whole: AtomicBool,
-    /// If there are several.
+    /// Of each of several.
     each: Table<AtomicBool>,
 }
 
@@ -60,14 +57,14 @@ impl Default for RootFlags {
     }
 }
 
-/// What a change of cpusets, or of the CPUs that are online, has changed.
+/// Effects of a change of cpusets or online CPUs.
 #[derive(Debug)]
 pub(crate) struct CpusetChange {
-    /// The groups whose tasks may run elsewhere than before.
+    /// Groups whose tasks may run elsewhere than before.
     pub(crate) groups: BTreeSet<u32>,
-    /// The CPUs whose scheduling domains are other ones.
+    /// CPUs whose scheduling domains changed.
     pub(crate) rebuilt: CpuMask,
-    /// The CPUs that are in another root domain, or one of another number.
+    /// CPUs whose root domain, or its number, changed.
     pub(crate) crossed: CpuMask,
     /// There are, or were, several root domains.
     pub(crate) split: bool,
@@ -76,19 +73,18 @@ pub(crate) struct CpusetChange {
 /// Everything the CPUs share.
 #[derive(Debug)]
 pub struct Shared<P: Policy> {
-    /// What the scheduler is made of.
+    /// The settings.
     pub config: Config<P::Tunables>,
-    /// What the machine looks like.
+    /// The machine.
     pub topology: Topology,
-    /// Between which CPUs load is balanced.
+    /// The scheduling domains.
     pub domains: DomainSets,
-    /// CPUs that are not online.
     offline: AtomicCpuMask,
-    /// The CPUs of groups. No run queue is locked while this is.
+    /// The CPUs of groups. Its holder locks no run queue.
     cpusets: Mutex<Cpusets>,
-    /// There are cpusets, or isolated CPUs.
+    /// Whether there are, or were, cpusets or isolated CPUs.
     cpusets_used: AtomicBool,
-    /// There is more than one root domain.
+    /// Whether there are several root domains.
     split: AtomicBool,
     pub(crate) nohz: Nohz,
     pub(crate) jiffies: Jiffies,
@@ -96,16 +92,16 @@ pub struct Shared<P: Policy> {
     pub(crate) dl: DlShared,
     pub(crate) loadavg: loadavg::Shares,
     pub(crate) sums: CacheSums,
-    /// The load averages of the CPUs; kernels before groups have them.
+    /// Kernels before groups: the load averages of the CPUs.
     pub(crate) cpu_loads: Option<CpuLoads>,
     max_capacity: u32,
-    /// On some CPU a class above the fair one takes some of the time.
+    /// Whether classes above the fair one take time of some CPU.
     pressed: AtomicBool,
     overloaded: RootFlags,
     energy: Option<Box<Energy>>,
-    /// A CPU tells more than its own figures: there is energy, or there are sums.
+    /// Whether a CPU publishes more than its own figures, because of energy or sums.
     tells_more: bool,
-    /// Set if a utilisation clamp was requested (`sched_uclamp_used`).
+    /// Whether a utilisation clamp was requested (`sched_uclamp_used`).
     uclamp_used: AtomicBool,
     cpus: Vec<Published>,
     idle: Vec<Idleness>,
@@ -113,12 +109,12 @@ pub struct Shared<P: Policy> {
     nr_tasks: AtomicU32,
     groups: Table<OnceBox<TaskGroup>>,
     nr_groups: AtomicU32,
-    /// How often a group's load or weight has changed, on any CPU.
+    /// Counts changes of groups' loads and weights on all CPUs.
     group_loads: AtomicU32,
 }
 
 impl<P: Policy> Shared<P> {
-    /// The shared state of a machine without tasks.
+    /// The state of a machine without tasks.
     pub fn new(topology: Topology, config: Config<P::Tunables>) -> Self {
         let rules =
             Rules { forgets: config.has(Behaviour::CpusetForgets), exclusive: config.has(Behaviour::ExclusiveCpusets) };
@@ -165,19 +161,17 @@ impl<P: Policy> Shared<P> {
         shared
     }
 
-    /// When the first tick of the machine is due, nanoseconds, if not at 0: jiffies are counted from there, a tick
-    /// each.
+    /// Sets the time of the first tick, nanoseconds (default 0), from which jiffies count.
     pub fn set_first_tick(&self, at_ns: u64) {
         self.jiffies.set_first(at_ns);
     }
 
-    /// How idle a CPU is, if it is.
     #[inline]
     pub(crate) fn idleness(&self, cpu: CpuId) -> &Idleness {
         &self.idle[cpu.index()]
     }
 
-    /// What CPUs of consecutive numbers publish.
+    /// The published state of consecutive CPUs.
     #[inline]
     pub(crate) fn cpus(&self, run: &core::ops::Range<u32>) -> &[Published] {
         &self.cpus[run.start as usize..run.end as usize]
@@ -189,7 +183,7 @@ impl<P: Policy> Shared<P> {
         self.offline.is_empty()
     }
 
-    /// Whether a CPU of this machine is online (`cpu_active`).
+    /// Whether a CPU is online (`cpu_active`).
     #[inline]
     pub fn is_online(&self, cpu: CpuId) -> bool {
         self.all_online() || !self.offline.contains(cpu)
@@ -229,7 +223,7 @@ impl<P: Policy> Shared<P> {
             (cpusets.roots(), cpusets.in_use())
         };
         if used {
-            // For good: tasks may remember what they asked for.
+            // Permanent: tasks may remember their affinities.
             self.cpusets_used.store(true, Relaxed);
         }
         let old = self.domains.roots();
@@ -256,32 +250,28 @@ impl<P: Policy> Shared<P> {
         change
     }
 
-    /// Reads the cpusets. `ask` must not lock a run queue, and the caller must hold none that a writer of cpusets waits
-    /// for.
+    /// Reads the cpusets. `ask` must not lock a run queue, nor the caller hold one that a writer of cpusets waits for.
     pub(crate) fn cpusets<T>(&self, ask: impl FnOnce(&Cpusets) -> T) -> T {
         ask(&self.cpusets.lock())
     }
 
-    /// Whether there are, or have been, cpusets or isolated CPUs: else all tasks may run everywhere, but for what they
-    /// asked for.
     #[inline]
     pub(crate) fn cpusets_used(&self) -> bool {
         self.cpusets_used.load(Relaxed)
     }
 
-    /// What the cpuset files of a group say; none if nothing was ever written to them.
+    /// The cpuset files of a group; None if nothing was written to them.
     pub fn cpuset(&self, group: GroupId) -> Option<CpusetView> {
         self.cpusets(|cpusets| cpusets.view(group))
     }
 
-    /// `cpuset.cpus.effective` of a group, whether it has such files or only its parent's CPUs. It may be empty:
-    /// partitions below have all.
+    /// `cpuset.cpus.effective` of any group. Empty if partitions below have all.
     pub fn cpus_effective(&self, group: GroupId) -> CpuMask {
         self.cpusets(|cpusets| cpusets.view_effective(group))
     }
 
-    /// Returns the CPUs of a task of `group` with the affinity `asked`, and whether they are within it: if it has no
-    /// CPU of the group, the task may use all of the group's.
+    /// Returns the CPUs of a task of `group` with the affinity `asked`, and whether they overlap. If not, the task may
+    /// use all of the group's.
     pub fn cpus_allowed(&self, group: GroupId, asked: &Affinity) -> (Affinity, bool) {
         if !self.cpusets_used() {
             return (asked.clone(), true);
@@ -289,36 +279,33 @@ impl<P: Policy> Shared<P> {
         self.cpusets(|cpusets| cpusets.allowed(group, asked))
     }
 
-    /// Whether there is more than one root domain.
     #[inline]
     pub(crate) fn is_split(&self) -> bool {
         self.split.load(Relaxed)
     }
 
-    /// Whether two CPUs are in one root domain.
     #[inline]
     pub(crate) fn same_root(&self, a: CpuId, b: CpuId) -> bool {
         !self.is_split() || self.domains.roots().of(a) == self.domains.roots().of(b)
     }
 
-    /// A CPU's root domain.
     #[inline]
     pub(crate) fn root(&self, cpu: CpuId) -> Root {
         if self.is_split() { self.domains.roots().of(cpu) } else { Root::default() }
     }
 
-    /// The CPUs of a root domain that are online.
+    /// The online CPUs of a root domain.
     pub(crate) fn root_span(&self, root: Root) -> CpuMask {
         if self.is_split() { self.domains.roots().span(root) } else { self.online() }
     }
 
-    /// Whether a CPU is isolated: balancing ignores it.
+    /// Whether balancing ignores a CPU.
     #[inline]
     pub fn is_isolated(&self, cpu: CpuId) -> bool {
         self.is_split() && self.domains.roots().of(cpu) == Root::Isolated
     }
 
-    /// Every root domain's CPUs: first those that have scheduling domains, then the isolated ones (which may be none).
+    /// Every root domain with scheduling domains, and the isolated CPUs (maybe none).
     pub fn root_domains(&self) -> (Vec<CpuMask>, CpuMask) {
         let roots = self.domains.roots();
         let mut found: Vec<Root> = roots.iter().map(|(_, root)| root).collect();
@@ -328,7 +315,7 @@ impl<P: Policy> Shared<P> {
         (balanced.map(|root| roots.span(root)).collect(), roots.span(Root::Isolated))
     }
 
-    /// How many CPUs there are, online or not.
+    /// The number of CPUs, online or not.
     #[inline]
     pub fn nr_cpus(&self) -> usize {
         self.cpus.len()
@@ -340,7 +327,7 @@ impl<P: Policy> Shared<P> {
         &self.cpus[cpu.index()]
     }
 
-    /// Some CPU of the root domain of `cpu` has more than one task: there may be something to pull.
+    /// Whether a CPU of the root domain of `cpu` has more than one task.
     #[inline]
     pub(crate) fn overloaded(&self, cpu: CpuId) -> bool {
         self.flag(&self.overloaded, cpu).load(Relaxed)
@@ -354,7 +341,6 @@ impl<P: Policy> Shared<P> {
         }
     }
 
-    /// That of the root domain of `cpu`.
     #[inline]
     pub(crate) fn flag<'a>(&self, flags: &'a RootFlags, cpu: CpuId) -> &'a AtomicBool {
         if self.is_split() { self.flag_of(flags, cpu) } else { &flags.whole }
@@ -368,26 +354,23 @@ impl<P: Policy> Shared<P> {
         }
     }
 
-    /// Whether tasks that wake go where they cost the least ([`energy`](crate::energy)), somewhere on the machine and
-    /// as long as no CPU is full.
+    /// Whether wakeups anywhere prefer CPUs of low [`energy`](crate::energy), while no CPU is full.
     pub fn looks_at_energy(&self) -> bool {
         let mut cpus = (0..self.nr_cpus() as u32).map(CpuId);
         self.energy.is_some() && cpus.any(|cpu| self.domains.asym_domain(cpu).is_some())
     }
 
-    /// Whether a CPU tells more than its own figures.
     #[inline]
     pub(crate) fn tells_more(&self) -> bool {
         self.tells_more
     }
 
-    /// Returns the state of energy-aware scheduling, if energy is considered.
+    /// The state of energy-aware scheduling, if energy is considered.
     #[inline]
     pub(crate) fn energy(&self) -> Option<&Energy> {
         self.energy.as_deref()
     }
 
-    /// Whether a utilisation clamp was requested.
     #[inline]
     pub(crate) fn uclamp_used(&self) -> bool {
         self.uclamp_used.load(Relaxed)
@@ -397,19 +380,18 @@ impl<P: Policy> Shared<P> {
         self.uclamp_used.store(true, Relaxed);
     }
 
-    /// A CPU's computing power, of 1024.
+    /// A CPU's capacity, of 1024.
     #[inline]
     pub fn capacity(&self, cpu: CpuId) -> u32 {
         self.cpu(cpu).capacity()
     }
 
-    /// The biggest CPU's computing power.
     #[inline]
     pub(crate) fn max_capacity(&self) -> u32 {
         self.max_capacity
     }
 
-    /// That of the biggest CPU in the root domain of `cpu` (`rd->max_cpu_capacity`).
+    /// The biggest capacity in the root domain of `cpu` (`rd->max_cpu_capacity`).
     pub(crate) fn root_max_capacity(&self, cpu: CpuId) -> u32 {
         if !self.is_split() {
             return self.max_capacity;
@@ -417,29 +399,27 @@ impl<P: Policy> Shared<P> {
         self.root_span(self.root(cpu)).iter().map(|cpu| self.capacity(cpu)).max().unwrap_or(self.max_capacity)
     }
 
-    /// The capacity of the biggest CPU a task of that affinity may run on.
     pub(crate) fn max_allowed_capacity(&self, affinity: &Affinity) -> u32 {
         let Some(mask) = affinity else { return self.max_capacity };
         let allowed = mask.iter().filter(|cpu| cpu.index() < self.nr_cpus());
         allowed.map(|cpu| self.capacity(cpu)).max().unwrap_or(self.max_capacity)
     }
 
-    /// Whether any CPU has less for the fair class than all it has.
+    /// Whether any CPU has less than its full capacity for the fair class.
     #[inline]
     pub(crate) fn pressed(&self) -> bool {
         self.pressed.load(Relaxed)
     }
 
-    /// What is left of a CPU for the fair class, of 1024.
     pub(crate) fn set_capacity_of(&self, cpu: CpuId, left: u32) {
         if self.cpu(cpu).set_capacity_of(left) {
             self.pressed.store(true, Relaxed);
         }
     }
 
-    /// A new group inside `parent` with `shares` in the scheduler's scale.
+    /// Creates a group inside `parent` with `shares` in the scheduler's scale.
     pub(crate) fn new_group(&self, parent: GroupId, shares: u64, idle: bool) -> GroupId {
-        // One after the other, so that there is a group behind every id below `nr_groups`.
+        // One at a time, so that every id below `nr_groups` has a group.
         let mut cpusets = self.cpusets.lock();
         let id = GroupId(self.nr_groups.load(Relaxed));
         let (depth, uclamp) = if id == GroupId::ROOT {
@@ -449,55 +429,54 @@ impl<P: Policy> Shared<P> {
             (parent.depth + 1, parent.uclamp.child())
         };
         let class = (depth <= 1 && o1::cpu_rc_is_on(self.config.features)).then(|| {
-            // What is guaranteed to nobody is the root's.
+            // The root has all that is not guaranteed.
             let guarantee = if depth == 0 { 100 } else { 0 };
             Box::new(o1::Class::new(self.nr_cpus(), guarantee, self.config.tunables.cpu_rc().tsfactor_max))
         });
         let group = TaskGroup::new(parent, depth, shares, idle, uclamp, class);
         cpusets.add_group(id, parent);
-        // Nobody else has this id: the cell is empty.
+        // The id is new, so the cell is empty.
         let _ = self.groups.entry(id.0, OnceBox::new).set(Box::new(group));
         self.nr_groups.store(id.0 + 1, Release);
         id
     }
 
-    /// A task group. Panics on an id this scheduler never gave out.
+    /// A task group. Panics on an unknown id.
     #[inline]
     #[expect(clippy::expect_used, reason = "ids are given out with a group behind them, and groups stay")]
     pub fn group(&self, id: GroupId) -> &TaskGroup {
         self.groups.get(id.0).and_then(OnceBox::get).expect("a group id comes from new_group of this scheduler")
     }
 
-    /// A CPU's part of a group's load average has changed by `delta`. What [`Self::group_loads`] was before.
+    /// Returns the previous [`Self::group_loads`].
     #[inline]
     pub(crate) fn add_group_load(&self, id: GroupId, delta: i64) -> u32 {
         self.group(id).add_load_avg(delta);
         self.group_loads.fetch_add(1, Relaxed)
     }
 
-    /// A group gets another weight, in the scheduler's scale.
     pub(crate) fn set_group_shares(&self, id: GroupId, shares: u64) {
         self.group(id).set_shares(shares);
         self.group_loads.fetch_add(1, Relaxed);
     }
 
-    /// How often a group's load or weight has changed, on any CPU, wrapping around: if it is what it was, they are.
+    /// Counts changes of groups' loads and weights, wrapping: if it is unchanged, so are they.
     #[inline]
     pub(crate) fn group_loads(&self) -> u32 {
         self.group_loads.load(Relaxed)
     }
 
-    /// How many groups there are, the root included.
+    /// The number of groups, including the root.
     pub fn nr_groups(&self) -> usize {
         self.nr_groups.load(Acquire) as usize
     }
 
-    /// The groups there are, the root first.
+    /// All groups, the root first.
     pub(crate) fn group_ids(&self) -> impl Iterator<Item = GroupId> + Clone + use<P> {
         (0..self.nr_groups() as u32).map(GroupId)
     }
 
-    /// How many tasks there have been.
+    /// The number of tasks created.
     pub(crate) fn nr_tasks(&self) -> u32 {
         self.nr_tasks.load(Relaxed)
     }
@@ -506,8 +485,8 @@ impl<P: Policy> Shared<P> {
         TaskId(self.nr_tasks.fetch_add(1, Relaxed))
     }
 
-    /// The CPU on whose run queue a task lies and its index there, a moment ago. `None` while it moves, and when it has
-    /// ended.
+    /// The run queue of a task and its index there; both may be outdated. `None` while the task moves, and after its
+    /// end.
     #[inline]
     pub fn locate(&self, task: TaskId) -> Option<(CpuId, u32)> {
         match self.place(task) {
@@ -526,7 +505,6 @@ impl<P: Policy> Shared<P> {
         self.tasks.set(task, place);
     }
 
-    /// A task has ended.
     pub(crate) fn forget(&self, task: TaskId) {
         self.tasks.forget(task);
     }

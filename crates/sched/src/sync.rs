@@ -1,12 +1,10 @@
-//! Where atomics come from: the processor, or under `cfg(loom)` the model checker, which tries every order
-//! (`loom_model.rs`).
+//! Atomics of the processor or, under `cfg(loom)`, of the model checker (`loom_model.rs`).
 
 #[cfg(not(loom))]
 pub(crate) use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64};
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64};
 
-/// To be called in a loop that waits for another CPU.
 #[inline]
 pub(crate) fn spin() {
     #[cfg(not(loom))]

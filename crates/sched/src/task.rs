@@ -1,4 +1,4 @@
-//! A task as the core of the scheduler sees it; what its class keeps about it is in `class`.
+//! A task, as the core sees it; what its class keeps is in `class`.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -17,20 +17,20 @@ pub enum SchedPolicy {
     /// SCHED_OTHER, called SCHED_NORMAL in the kernel.
     #[default]
     Normal,
-    /// SCHED_BATCH: as normal, but does not preempt at wakeup.
+    /// SCHED_BATCH: as normal, but its wakeups do not preempt.
     Batch,
-    /// SCHED_IDLE: a weight of 3. All other fair tasks preempt it.
+    /// SCHED_IDLE: a weight of 3; all other fair tasks preempt it.
     Idle,
     /// SCHED_FIFO: runs until it sleeps, yields or a more urgent task preempts it.
     Fifo,
-    /// SCHED_RR: as SCHED_FIFO, but takes turns with its equals.
+    /// SCHED_RR: as SCHED_FIFO, but takes turns at its priority.
     RoundRobin,
     /// SCHED_DEADLINE: a runtime in every period, earliest deadline first.
     Deadline,
 }
 
 impl SchedPolicy {
-    /// Its name, as sched(7) has it.
+    /// The name, as in sched(7).
     pub const fn name(self) -> &'static str {
         match self {
             Self::Normal => "SCHED_OTHER",
@@ -42,8 +42,8 @@ impl SchedPolicy {
         }
     }
 
-    /// Returns the kernel's `prio` of a task of this policy, where lower is more urgent: -1 under SCHED_DEADLINE,
-    /// 0..=98 with a real-time priority (99..=1), else 100..=139 by its nice value (120 is nice 0).
+    /// Returns the kernel's `prio`, lower being more urgent: -1 under SCHED_DEADLINE and for inherited deadlines,
+    /// 0..=98 for real-time priorities 99..=1, else 120 + nice.
     pub const fn prio(self, nice: i8, rt_priority: u8) -> i16 {
         match self {
             Self::Deadline => -1,
@@ -59,12 +59,12 @@ impl SchedPolicy {
     }
 }
 
-/// What a task is lent by the most urgent of those that wait for something it holds (priority inheritance).
+/// Priority inheritance: what the most urgent waiter for a task's lock lends the task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Boost {
-    /// A real-time priority, 1..=99, 99 the most urgent.
+    /// A real-time priority, 1..=99.
     Rt(u8),
-    /// The parameters of a deadline task.
+    /// Deadline parameters.
     Deadline {
         /// Runtime, period and deadline of the donor.
         donor: Donor,
@@ -73,12 +73,10 @@ pub enum Boost {
     },
 }
 
-/// As a task keeps what it was lent: a deadline task's parameters are with the rest that the deadline class keeps.
+/// A [`Boost`] as the task keeps it; the deadline class keeps the parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lent {
-    /// See [`Boost::Rt`].
     Rt(u8),
-    /// See [`Boost::Deadline`].
     Deadline,
 }
 
@@ -92,7 +90,6 @@ impl From<Boost> for Lent {
 }
 
 impl Lent {
-    /// The real-time priority it makes.
     #[inline]
     pub(crate) const fn rt_priority(self) -> u8 {
         match self {
@@ -105,18 +102,17 @@ impl Lent {
 /// CPUs a task may run on; `None` for all.
 pub type Affinity = Option<Arc<CpuMask>>;
 
-/// What a new task is.
+/// Attributes of a new task.
 #[derive(Clone, Debug, Default)]
 pub struct TaskAttrs {
-    /// Its policy. A SCHED_DEADLINE task needs admission, so it starts as SCHED_OTHER until
-    /// [`set_scheduler`](crate::Scheduler::set_scheduler). So does a real-time task in a group without real-time
-    /// runtime.
+    /// A SCHED_DEADLINE task, or a real-time task in a group without real-time runtime, starts as SCHED_OTHER until
+    /// [`set_scheduler`](crate::Scheduler::set_scheduler).
     pub policy: SchedPolicy,
     /// -20..=19.
     pub nice: i8,
-    /// 1..=99, 99 the most urgent; means something only to SCHED_FIFO and SCHED_RR.
+    /// 1..=99, 99 the most urgent; only for SCHED_FIFO and SCHED_RR.
     pub rt_priority: u8,
-    /// A slice of its own, nanoseconds, 100 us to 100 ms (6.12 on; others ignore it).
+    /// Requested slice, nanoseconds, 100 us to 100 ms (6.12+; others ignore it).
     pub slice: Option<u64>,
     /// Its task group.
     pub group: GroupId,
@@ -124,54 +120,53 @@ pub struct TaskAttrs {
     pub affinity: Affinity,
 }
 
-/// Where a task is in its life.
+/// State of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TaskState {
-    /// Forked and not yet woken for the first time.
+    /// Forked, and not woken yet.
     New,
     /// Running or waiting to run.
     Runnable,
-    /// Waiting for something else than a CPU.
+    /// Waiting for something other than a CPU.
     Sleeping,
 }
 
-/// Counters of failed and successful checks whether the task may be moved (`can_migrate_task`), as in
-/// `/proc/PID/sched`.
+/// Counters of `can_migrate_task`, as in `/proc/PID/sched`: why the task was not moved, or was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Migrations {
-    /// It may not run there (`nr_failed_migrations_affine`).
+    /// Its affinity excludes the CPU (`nr_failed_migrations_affine`).
     pub affine: u32,
     /// It was running (`nr_failed_migrations_running`).
     pub running: u32,
     /// Its cache was warm (`nr_failed_migrations_hot`).
     pub hot: u32,
-    /// Its cache was warm, but too much had failed before (`nr_forced_migrations`).
+    /// Its cache was warm, but too many attempts had failed (`nr_forced_migrations`).
     pub forced: u32,
 }
 
-/// How its wakeups were: counters of `/proc/PID/sched`.
+/// Counters of wakeups, as in `/proc/PID/sched`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wakeups {
     /// Its waker was about to sleep (`nr_wakeups_sync`).
     pub sync: u32,
-    /// The waker's CPU and its own last one were compared (`nr_wakeups_affine_attempts`).
+    /// The waking and previous CPUs were compared (`nr_wakeups_affine_attempts`).
     pub affine_attempts: u32,
-    /// The waker's won (`nr_wakeups_affine`).
+    /// The waking CPU won (`nr_wakeups_affine`).
     pub affine: u32,
 }
 
-/// A task. Lives in the arena of one run queue and moves between run queues by value.
+/// A task. It is in the arena of one run queue, and moves between run queues by value.
 //
-// In this order in memory: the first paragraph, 64 bytes, is what switches and wakeups look at.
+// In memory order: switches and wakeups read the first paragraph of 64 bytes.
 #[derive(Debug)]
 #[repr(C)]
 #[allow(clippy::struct_excessive_bools)] // each is a bit the kernel has, and they are independent
 pub struct Task<P: Policy> {
-    /// Its number, the same wherever it lies.
+    /// Its number, the same on every run queue.
     pub id: TaskId,
-    /// Its task group.
+    /// Its group.
     pub group: GroupId,
-    /// Where in its life.
+    /// Its state.
     pub state: TaskState,
     /// Its policy.
     pub policy: SchedPolicy,
@@ -179,59 +174,54 @@ pub struct Task<P: Policy> {
     pub nice: i8,
     /// 1..=99 under SCHED_FIFO and SCHED_RR, else 0.
     pub rt_priority: u8,
-    /// The class that follows from the policy and what it was lent.
+    /// The class of its policy or boost.
     pub(crate) kind: ClassKind,
-    /// Whether it is on the run queue: runnable, or asleep with its dequeue delayed.
+    /// Set if queued: runnable, or asleep with its dequeue delayed.
     pub on_rq: bool,
     /// It sleeps uninterruptibly, which counts as load (`sched_contributes_to_load`).
     pub(crate) blocked: bool,
-    /// Ran last on another CPU than the one whose run queue it is on.
+    /// It last ran on another CPU than that of its run queue.
     pub migrated: bool,
-    /// What it was lent.
     pub(crate) lent: Option<Lent>,
-    /// It came back to the ordinary class asleep: at its wakeup it has to be given a place as if it came from another
-    /// CPU.
+    /// It returned to the ordinary class asleep. Its wakeup places it as if it came from another CPU.
     pub(crate) rejoins: bool,
-    /// A thread of the kernel's that belongs to its CPU (`kthread_is_per_cpu`): cpusets are not for it.
+    /// A kernel thread bound to its CPU (`kthread_is_per_cpu`): cpusets do not affect it.
     pub(crate) per_cpu: bool,
-    /// The CPU it used before the last one: worth a look when it wakes (`recent_used_cpu`).
+    /// The CPU before its last one, a candidate at wakeup (`recent_used_cpu`).
     pub recent_used_cpu: CpuId,
-    /// Neighbours on the list it is on: the run queue's of movable tasks, or that of its real-time priority.
+    /// Neighbours on its list: of the run queue's movable tasks, or of its real-time priority.
     pub(crate) before: u32,
     pub(crate) after: u32,
-    /// When it last ran, by the clock of its CPU, nanoseconds: is its cache still hot?
+    /// When it last ran, by the clock of its CPU, nanoseconds.
     pub last_ran: u64,
     /// CPUs it may run on (`cpus_mask`).
     pub affinity: Affinity,
-    /// The task that it woke last; with the number of recent changes and the last halving of that number (`wake_wide`).
+    /// The task it woke last (`wake_wide`).
     pub last_wakee: Option<TaskId>,
-    /// See `last_wakee`.
+    /// Number of recent changes of `last_wakee`.
     pub wakee_flips: u32,
 
     pub(crate) wakeups: Wakeups,
-    /// See `last_wakee`. Nanoseconds.
+    /// When `wakee_flips` was last halved, nanoseconds.
     pub wakee_flip_decay: u64,
-    /// What its class keeps.
+    /// The policy's own state.
     pub class: P::Task,
-    /// What the deadline class keeps: for its tasks, boosted ones included, and for no others.
+    /// State of the deadline class, for its tasks and boosted ones only.
     pub(crate) dl: Option<Box<DlEntity>>,
-    /// What it says about the CPU it needs.
+    /// Its utilisation clamps.
     pub(crate) uclamp: TaskUclamp,
-    /// The CPU to move to after a change of affinity; `NIL` if none is pending.
+    /// The CPU to move to after a change of affinity, or `NIL`.
     pub(crate) dest: u32,
-    /// CPUs it asked for (`user_cpus_ptr`), which are other ones if its cpuset does not have all of them.
+    /// The requested affinity (`user_cpus_ptr`); `affinity` differs if the cpuset lacks CPUs of it.
     pub(crate) asked: Affinity,
-    /// What the real-time class keeps.
     pub(crate) rt: RtTask,
-    /// CPU time it has had in the classes above the ordinary one, nanoseconds.
+    /// CPU time in classes above the ordinary one, nanoseconds.
     pub(crate) ran_above: u64,
-    /// When it left the ordinary class, on the PELT clock, nanoseconds; 0 if it has come back since, or was never in
-    /// it.
+    /// When it left the ordinary class, on the PELT clock in nanoseconds; 0 if it is there.
     pub(crate) went_above: u64,
-    /// What balancers did not move it for.
     pub(crate) migrations: Migrations,
-    /// Its state in the deadline class while it is in another class: runtime and deadline for its return, and until its
-    /// 0-lag time the reserved bandwidth.
+    /// Deadline state while it is in another class: runtime and deadline for its return, and until its 0-lag time the
+    /// reserved bandwidth.
     pub(crate) dl_kept: Option<Box<DlEntity>>,
 }
 
@@ -245,13 +235,13 @@ impl<P: Policy> Task<P> {
         self.affinity.as_ref().is_none_or(|mask| mask.contains(cpu))
     }
 
-    /// What the deadline class keeps of it: runtime, deadline, whether it is throttled. None in other classes.
+    /// Its state in the deadline class: runtime, deadline, throttling. None in other classes.
     #[inline]
     pub fn deadline(&self) -> Option<&DlEntity> {
         self.dl.as_deref()
     }
 
-    /// How many of the machine's `nr_cpus` it may run on.
+    /// The number of CPUs, of `nr_cpus`, it may run on.
     #[inline]
     pub fn nr_cpus_allowed(&self, nr_cpus: usize) -> usize {
         self.affinity.as_ref().map_or(nr_cpus, |mask| mask.count())

@@ -1,5 +1,5 @@
-//! What a machine looks like: where each CPU sits. The scheduling domains are built from this in
-//! [`balance::domains`](crate::balance::domains).
+//! The machine: the place of each CPU, from which [`balance::domains`](crate::balance::domains) builds the scheduling
+//! domains.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -7,13 +7,12 @@ use core::fmt;
 use crate::cpumask::CpuMask;
 use crate::ids::CpuId;
 
-/// The place of a CPU. Ids are unique in the machine: CPUs with equal `core` are siblings, CPUs with equal `llc` share
-/// the last-level cache, and so on.
+/// The place of a CPU. Ids are unique in the machine; CPUs with equal ids share that part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CpuPlace {
     /// Physical core.
     pub core: u32,
-    /// Cluster: cores that share a mid-level cache. Equal to `core` where the machine has none.
+    /// Cores that share a mid-level cache; equal to `core` if there is none.
     pub cluster: u32,
     /// Last-level cache.
     pub llc: u32,
@@ -21,7 +20,7 @@ pub struct CpuPlace {
     pub package: u32,
     /// NUMA node.
     pub node: u32,
-    /// Computing power at the highest frequency, 1..=1024, where 1024 is the machine's fastest CPU.
+    /// Capacity at the highest frequency, 1..=1024; the fastest CPU has 1024.
     pub capacity: u32,
 }
 
@@ -34,29 +33,28 @@ pub const REMOTE_DISTANCE: u32 = 20;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Topology {
     cpus: Vec<CpuPlace>,
-    /// `distance[a][b]`, by node id.
+    /// By node ids.
     distance: Vec<Vec<u32>>,
 }
 
-/// Why a topology makes no sense.
+/// Why a topology is invalid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TopologyError {
     /// There is no CPU.
     Empty,
     /// A capacity is not in 1..=1024.
     Capacity {
-        /// Of this CPU.
+        /// The CPU.
         cpu: CpuId,
-        /// The value found.
+        /// The value.
         capacity: u32,
     },
-    /// CPUs of one core (or cluster) are in different caches, packages or nodes.
+    /// CPUs of a core or cluster are in different caches, packages or nodes.
     Torn {
-        /// A CPU that disagrees with another of its core or cluster.
+        /// A CPU that differs from another of its core or cluster.
         cpu: CpuId,
     },
-    /// The distance table is not square, or smaller than the number of nodes, or a node is farther from itself than
-    /// from another.
+    /// The distance table is not square or too small, or a node is farther from itself than from another.
     Distance,
 }
 
@@ -78,17 +76,17 @@ impl fmt::Display for TopologyError {
 impl core::error::Error for TopologyError {}
 
 impl Topology {
-    /// `cpus` equal CPUs that share one last-level cache.
+    /// `cpus` equal CPUs with one last-level cache.
     pub fn flat(cpus: usize) -> Self {
         let place = |core| CpuPlace { core, cluster: core, llc: 0, package: 0, node: 0, capacity: 1024 };
         Self { cpus: (0..cpus.max(1) as u32).map(place).collect(), distance: alloc::vec![alloc::vec![LOCAL_DISTANCE]] }
     }
 
-    /// A machine from the place of each CPU, and the distances between nodes (`None`: 10 to itself, 20 to others).
+    /// A machine from the place of each CPU and the node distances (`None`: 10 to itself, 20 to others).
     ///
     /// # Errors
     ///
-    /// When the description contradicts itself.
+    /// If the description contradicts itself.
     pub fn new(cpus: Vec<CpuPlace>, distance: Option<Vec<Vec<u32>>>) -> Result<Self, TopologyError> {
         if cpus.is_empty() {
             return Err(TopologyError::Empty);
@@ -99,7 +97,7 @@ impl Topology {
                 return Err(TopologyError::Capacity { cpu, capacity: place.capacity });
             }
         }
-        // Each level nests in the next: look at the first CPU of a core (cluster, ...) and compare.
+        // Each level nests in the next: compare with the first CPU of a core, cluster, ...
         let nests = |inner: fn(&CpuPlace) -> u32, outer: fn(&CpuPlace) -> u32| {
             let mut seen = alloc::collections::BTreeMap::new();
             cpus.iter().position(|place| *seen.entry(inner(place)).or_insert(outer(place)) != outer(place))
@@ -122,17 +120,17 @@ impl Topology {
         Ok(Self { cpus, distance })
     }
 
-    /// How many CPUs.
+    /// The number of CPUs.
     pub fn nr_cpus(&self) -> usize {
         self.cpus.len()
     }
 
-    /// Where each CPU sits, by id.
+    /// The places, by CPU.
     pub fn cpus(&self) -> &[CpuPlace] {
         &self.cpus
     }
 
-    /// Where a CPU sits.
+    /// The place of a CPU.
     pub fn place(&self, cpu: CpuId) -> &CpuPlace {
         &self.cpus[cpu.index()]
     }
@@ -142,7 +140,7 @@ impl Topology {
         self.distance[a as usize][b as usize]
     }
 
-    /// Every distance that occurs between nodes that have CPUs, ascending.
+    /// All distances between nodes with CPUs, ascending.
     pub fn distances(&self) -> Vec<u32> {
         let nodes: alloc::collections::BTreeSet<u32> = self.cpus.iter().map(|place| place.node).collect();
         let mut all: Vec<u32> =
@@ -152,13 +150,13 @@ impl Topology {
         all
     }
 
-    /// The CPUs for which `same` is equal to that of `cpu`.
+    /// The CPUs whose `same` equals that of `cpu`.
     pub fn sharing(&self, cpu: CpuId, same: impl Fn(&CpuPlace) -> u32) -> CpuMask {
         let key = same(self.place(cpu));
         self.mask(|place| same(place) == key)
     }
 
-    /// The CPUs that `keep` says yes to.
+    /// The CPUs whose place fulfils `keep`.
     pub fn mask(&self, keep: impl Fn(&CpuPlace) -> bool) -> CpuMask {
         let mut mask = CpuMask::with_capacity(self.cpus.len());
         for (index, place) in self.cpus.iter().enumerate() {

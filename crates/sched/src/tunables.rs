@@ -1,7 +1,7 @@
-//! Tunables: numbers that shape the scheduler, in memory or compiled in.
+//! Tunables, in memory or compiled in.
 //!
-//! The scheduler reads them through the trait [`Tunables`], a type parameter. [`Knobs`] stores them in memory, so that
-//! a run can set them. A type whose methods return constants has no cost ([`Defaults`]).
+//! The scheduler reads them through the type parameter [`Tunables`]. [`Knobs`] stores them in memory, so that a run can
+//! set them. Methods that return constants cost nothing ([`Defaults`]).
 
 use core::fmt::Debug;
 
@@ -10,30 +10,30 @@ use crate::class::deadline::DlTunables;
 use crate::class::o1::CpuRcTunables;
 use crate::uclamp::UclampTunables;
 
-/// Numbers that shape the scheduler. Times are nanoseconds.
+/// Tunables. Times are nanoseconds.
 pub trait Tunables: Clone + Debug + Send + Sync + 'static {
-    /// EEVDF: the slice of a task that asks for none. CFS: `min_granularity_ns`.
+    /// EEVDF: the slice of a task without a request. CFS: `min_granularity_ns`.
     fn base_slice_ns(&self) -> u64;
     /// CFS: the period in which every runnable task runs once (`latency_ns`).
     fn latency_ns(&self) -> u64;
-    /// CFS: a waking task preempts only if it is this much behind (`wakeup_granularity_ns`).
+    /// CFS: how far behind a waking task must be to preempt (`wakeup_granularity_ns`).
     fn wakeup_granularity_ns(&self) -> u64;
     /// CFS: granularity of SCHED_IDLE entities (`idle_min_granularity_ns`).
     #[inline]
     fn idle_min_granularity_ns(&self) -> u64 {
         750_000
     }
-    /// A task that ran less than this ago is cache-hot.
+    /// How long a task is cache-hot after running.
     #[inline]
     fn migration_cost_ns(&self) -> u64 {
         500_000
     }
-    /// The most tasks a balancing pass looks at (`nr_migrate`).
+    /// The most tasks that a balancing pass checks (`nr_migrate`).
     #[inline]
     fn nr_migrate(&self) -> u32 {
         32
     }
-    /// Nanoseconds between two ticks.
+    /// Time between two ticks.
     fn tick_ns(&self) -> u64;
     /// The slice of a SCHED_RR task (`sched_rr_timeslice_ms`).
     fn rr_timeslice_ns(&self) -> u64 {
@@ -43,7 +43,7 @@ pub trait Tunables: Clone + Debug + Send + Sync + 'static {
     fn rt_period_ns(&self) -> u64 {
         1_000_000_000
     }
-    /// What real-time tasks may have of each CPU in a period (`sched_rt_runtime_us`); all of it, or more: no limit.
+    /// Runtime of real-time tasks on each CPU in a period (`sched_rt_runtime_us`); the period or more means no limit.
     fn rt_runtime_ns(&self) -> u64 {
         950_000_000
     }
@@ -51,7 +51,7 @@ pub trait Tunables: Clone + Debug + Send + Sync + 'static {
     fn deadline(&self) -> DlTunables {
         DlTunables::default()
     }
-    /// How much run time a CPU draws at a time from a group that has a limit (`sched_cfs_bandwidth_slice_us`).
+    /// Runtime that a CPU draws at a time from a group's limit (`sched_cfs_bandwidth_slice_us`).
     #[inline]
     fn cfs_bandwidth_slice_ns(&self) -> u64 {
         5_000_000
@@ -71,7 +71,7 @@ pub trait Tunables: Clone + Debug + Send + Sync + 'static {
     fn cpu_rc(&self) -> CpuRcTunables {
         CpuRcTunables::default()
     }
-    /// Whether wakeups look at energy where there is a model of it (`sched_energy_aware`).
+    /// Whether wakeups consider energy, with a model (`sched_energy_aware`).
     #[inline]
     fn energy_aware(&self) -> bool {
         true
@@ -182,7 +182,7 @@ impl Tunables for Knobs {
     }
 }
 
-/// The values of 6.12 on eight CPUs or more at HZ=250, compiled in.
+/// The values of 6.12 on at least eight CPUs at HZ=250, compiled in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Defaults;
 
@@ -205,8 +205,7 @@ impl Tunables for Defaults {
     }
 }
 
-/// How much the kernel stretches its granularities on a machine of `cpus` CPUs (`tunable_scaling` = logarithmic):
-/// 1 + floor(log2(min(cpus, 8))).
+/// The factor of granularities on `cpus` CPUs (`tunable_scaling` = logarithmic): 1 + floor(log2(min(cpus, 8))).
 pub fn scaling(cpus: usize) -> u64 {
     1 + u64::from(cpus.clamp(1, 8).ilog2())
 }

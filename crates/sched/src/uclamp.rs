@@ -1,12 +1,11 @@
-//! Utilisation clamping (uclamp): statements of a task or its group on the CPU capacity it needs, independent of its
-//! history.
+//! Utilisation clamping (uclamp): requests of a task or group for CPU capacity, independent of its history.
 //!
-//! `util_min` requests a CPU, and a frequency, of at least this capacity. `util_max` states that no more is needed. A
+//! `util_min` requests a CPU and a frequency of at least this capacity; `util_max` states that no more is needed. A
 //! task's effective clamp is its request within the bounds of its group and of the system. A CPU's clamp is the maximum
 //! over its runnable tasks ([`Rq::clamps`]). Clamps change where a task fits (`class::fair::capacity`, `class::rt`) and
-//! the CPU's frequency, and never its share of time.
+//! the CPU's frequency, never shares of time.
 //!
-//! As in the kernel, nothing is counted before the first request for a clamp (`sched_uclamp_used`).
+//! As in the kernel, nothing is counted before the first request (`sched_uclamp_used`).
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -21,15 +20,15 @@ use crate::sync::AtomicU64;
 use crate::task::Task;
 use crate::tunables::Tunables;
 
-/// The greatest utilisation.
+/// The highest utilisation.
 pub const SCALE: u16 = 1024;
 
-/// Bounds of utilisation, each 0..=1024. The lower one may be above the upper, which then holds.
+/// Bounds of utilisation, each 0..=1024. If they cross, the upper one applies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Clamps {
-    /// At least.
+    /// Lower bound.
     pub min: u16,
-    /// At most.
+    /// Upper bound.
     pub max: u16,
 }
 
@@ -37,19 +36,19 @@ impl Clamps {
     /// No bounds.
     pub const NONE: Self = Self { min: 0, max: SCALE };
 
-    /// A utilisation brought into the bounds.
+    /// Clamps a utilisation.
     #[inline]
     pub fn apply(self, util: u64) -> u64 {
         util.max(u64::from(self.min)).min(u64::from(self.max))
     }
 }
 
-/// The system's own bounds.
+/// The system's bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UclampTunables {
-    /// What tasks may have as lower and as upper bound at most (`sched_util_clamp_min`, `sched_util_clamp_max`).
+    /// The highest clamps of tasks (`sched_util_clamp_min`, `sched_util_clamp_max`).
     pub system: Clamps,
-    /// The lower bound of real-time tasks that ask for none (`sched_util_clamp_min_rt_default`).
+    /// The lower clamp of real-time tasks without a request (`sched_util_clamp_min_rt_default`).
     pub min_rt_default: u16,
 }
 
@@ -89,7 +88,7 @@ impl fmt::Display for UclampError {
 
 impl core::error::Error for UclampError {}
 
-/// What a task keeps. [`NOTHING`] stands for what is not there: this travels with every task.
+/// The state of a task. [`NOTHING`] stands for none, since this moves with every task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TaskUclamp {
     min: u16,
@@ -106,7 +105,7 @@ impl Default for TaskUclamp {
 }
 
 impl TaskUclamp {
-    /// Takes on what the task asks for; `None` leaves a bound as it was.
+    /// Sets requests; `None` keeps one.
     pub(crate) fn request(&mut self, min: Option<u32>, max: Option<u32>) -> Result<(), UclampError> {
         let bound = |value: Option<u32>, was: u16| match value {
             None => Ok(was),
@@ -123,23 +122,21 @@ impl TaskUclamp {
         Ok(())
     }
 
-    /// The clamps it is counted with; none if it is not.
+    /// The clamps that are counted now.
     fn active(self) -> Option<Clamps> {
         (self.active.min != NOTHING).then_some(self.active)
     }
 }
 
-/// What a group keeps: what was asked for, and what holds after its parents have had their say.
+/// A group's requested and effective clamps.
 #[derive(Debug)]
 pub(crate) struct GroupUclamp(AtomicU64);
 
 impl GroupUclamp {
-    /// The root's: what the system allows.
     pub(crate) fn root(system: Clamps) -> Self {
         Self(AtomicU64::new(Self::pack(system, system)))
     }
 
-    /// A new group's, which asks for nothing.
     pub(crate) fn child(&self) -> Self {
         let child = Self(AtomicU64::new(Self::pack(Clamps::NONE, Clamps::NONE)));
         child.inherit(self.holds());
@@ -160,7 +157,7 @@ impl GroupUclamp {
         self.get().0
     }
 
-    /// What holds for its tasks: requests are brought in between.
+    /// The effective clamps, which bound requests of its tasks.
     fn holds(&self) -> Clamps {
         self.get().1
     }
@@ -169,7 +166,7 @@ impl GroupUclamp {
         self.0.store(Self::pack(asked, self.holds()), Relaxed);
     }
 
-    /// A group may have no more, of either bound, than its parent; and its lower bound is never above its upper.
+    /// Limits both bounds to those of the parent, and the lower one to the upper.
     fn inherit(&self, parent: Clamps) {
         let asked = self.asked();
         let max = asked.max.min(parent.max);
@@ -178,7 +175,7 @@ impl GroupUclamp {
     }
 }
 
-/// Tells every group what its parents leave of its clamps (`cpu_util_update_eff`).
+/// Updates the effective clamps of every group (`cpu_util_update_eff`).
 pub(crate) fn update_groups<P: Policy>(shared: &Shared<P>) {
     for id in shared.group_ids().skip(1) {
         // Parents have lower numbers than their children.
@@ -187,12 +184,12 @@ pub(crate) fn update_groups<P: Policy>(shared: &Shared<P>) {
     }
 }
 
-/// The clamps that hold for a task (`uclamp_eff_value`): those it was queued with, or would be.
+/// The effective clamps of a task (`uclamp_eff_value`): those of its enqueue, or the present ones.
 pub(crate) fn effective<P: Policy>(shared: &Shared<P>, task: &Task<P>) -> Clamps {
     task.uclamp.active().unwrap_or_else(|| restricted(shared, task))
 }
 
-/// What a task asks for (`uclamp_req`); what it says nothing about is the default.
+/// The requests of a task (`uclamp_req`), with defaults for what it does not request.
 pub(crate) fn requested<P: Policy>(shared: &Shared<P>, task: &Task<P>) -> Clamps {
     let asked = |value: u16, otherwise| if value == NOTHING { otherwise } else { value };
     let default = if task.policy.is_rt() { shared.config.tunables.uclamp().min_rt_default } else { 0 };
@@ -202,7 +199,7 @@ pub(crate) fn requested<P: Policy>(shared: &Shared<P>, task: &Task<P>) -> Clamps
 fn restricted<P: Policy>(shared: &Shared<P>, task: &Task<P>) -> Clamps {
     let tunables = shared.config.tunables.uclamp();
     let Clamps { mut min, mut max } = requested(shared, task);
-    // The root has no say: its tasks are bound by the system's limits alone.
+    // Only the system's limits bound tasks of the root.
     if task.group != GroupId::ROOT {
         let group = shared.group(task.group).uclamp.holds();
         (min, max) = (min.clamp(group.min, group.max), max.clamp(group.min, group.max));
@@ -210,7 +207,6 @@ fn restricted<P: Policy>(shared: &Shared<P>, task: &Task<P>) -> Clamps {
     Clamps { min: min.min(tunables.system.min), max: max.min(tunables.system.max) }
 }
 
-/// The number of ranges of values.
 const BUCKETS: usize = 20;
 const BUCKET: u16 = (SCALE + BUCKETS as u16 / 2) / BUCKETS as u16;
 
@@ -221,7 +217,7 @@ struct Bucket {
 }
 
 /// One bound of a CPU: the maximum over its runnable tasks. Tasks of similar values share a bucket, which keeps its
-/// maximum until it is empty. A CPU may therefore be boosted a little too long, but no search is needed.
+/// maximum until it is empty. So a CPU may be boosted a little too long, but nothing is searched.
 #[derive(Clone, Debug)]
 struct Aggregate {
     buckets: [Bucket; BUCKETS],
@@ -255,18 +251,18 @@ impl Aggregate {
             return false;
         }
         let highest = self.buckets.iter().rev().find(|bucket| bucket.tasks > 0);
-        // What is kept of an upper bound is the last task's, not what its bucket remembers.
+        // The last task's upper bound is kept, not its bucket's.
         self.value = highest.map_or(value, |bucket| bucket.value);
         highest.is_none()
     }
 }
 
-/// The clamps of a CPU.
 #[derive(Clone, Debug)]
 pub(crate) struct RqUclamp {
     min: Aggregate,
     max: Aggregate,
-    /// Set if no task is runnable: the last upper bound is kept, so that utilisation decays without a higher frequency.
+    /// Set if no task is runnable. The last upper bound is kept, so that decaying utilisation does not raise the
+    /// frequency.
     idle: bool,
 }
 
@@ -295,7 +291,6 @@ impl RqUclamp {
     }
 }
 
-/// A task of class `kind` joins the queue.
 #[inline]
 pub(crate) fn inc<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32) {
     if shared.uclamp_used() && kind != ClassKind::Deadline {
@@ -314,7 +309,7 @@ fn count<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     rq.uclamp.get_or_insert_with(|| Box::new(RqUclamp::new())).inc(clamps);
 }
 
-/// A task leaves the queue, or, though it stays there, the number of the runnable.
+/// A task leaves the queue, or stays there but is not runnable.
 #[inline]
 pub(crate) fn dec<P: Policy>(rq: &mut Rq<P>, index: u32) {
     if rq.clamped {
@@ -330,13 +325,13 @@ fn discount<P: Policy>(rq: &mut Rq<P>, index: u32) {
     }
 }
 
-/// Something of a queued task has changed: its clamps may have.
+/// Counts a queued task again after a change.
 pub(crate) fn refresh<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     dec(rq, index);
     inc(rq, shared, rq.tasks[index].kind(), index);
 }
 
-/// The clamps of a group have changed: those of the tasks here follow.
+/// Counts the tasks here again after a change of their group's clamps.
 pub(crate) fn update_active<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let active = |(index, task): (u32, &Task<P>)| task.uclamp.active().map(|_| index);
     let indices: alloc::vec::Vec<u32> = rq.tasks.iter().filter_map(active).collect();
@@ -347,13 +342,13 @@ pub(crate) fn update_active<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
 }
 
 impl<P: Policy> Rq<P> {
-    /// The clamps of this CPU: of both bounds the greatest of its runnable tasks.
+    /// The clamps of this CPU: for both bounds the maximum of its runnable tasks.
     pub fn clamps(&self) -> Clamps {
         self.uclamp.as_ref().map_or(Clamps::NONE, |uclamp| uclamp.clamps())
     }
 }
 
-/// What is counted is what there is. For tests: slow.
+/// Checks the counts. For tests: slow.
 pub(crate) fn check<P: Policy>(rq: &Rq<P>) -> Result<(), alloc::string::String> {
     let Some(uclamp) = &rq.uclamp else { return Ok(()) };
     let active: alloc::vec::Vec<Clamps> = rq.tasks.iter().filter_map(|(_, task)| task.uclamp.active()).collect();
@@ -396,7 +391,7 @@ mod tests {
         assert_eq!(rq.clamps(), clamps(0, 200));
         rq.inc(clamps(0, 700));
         assert_eq!(rq.clamps(), clamps(0, 700));
-        // The cap of whoever was last, even if the bucket remembers another's.
+        // The cap of the last task, even if its bucket has another.
         rq.inc(clamps(0, 690));
         rq.dec(clamps(0, 700));
         assert_eq!(rq.clamps(), clamps(0, 700));
@@ -406,7 +401,7 @@ mod tests {
 
     #[test]
     fn a_bucket_remembers_its_greatest_until_it_is_empty() {
-        // 20 buckets of 51, the last of which goes on to 1024.
+        // 20 buckets of 51; the last one extends to 1024.
         assert_eq!(BUCKET, 51);
         let mut aggregate = Aggregate::new(0);
         aggregate.inc(310);

@@ -1,23 +1,23 @@
-//! Weights: the translation of nice values and cgroup weights to shares of a CPU.
+//! Weights: nice values and cgroup weights as shares of a CPU.
 //!
-//! As on 64-bit kernels, an internal weight has ten more bits than the user's number (nice 0 is 1024 outside, 1024 <<
-//! 10 inside). So a group's weight can be divided over many CPUs without loss.
+//! As on 64-bit kernels, an internal weight has ten more bits than the user's number (nice 0: 1024 << 10). So a group's
+//! weight can be divided over many CPUs without loss.
 
-/// Weight of nice 0 as users see it.
+/// Weight of nice 0 in the user's scale.
 pub const NICE_0_WEIGHT: u64 = 1024;
-/// Extra bits of resolution inside.
+/// Extra bits of the scheduler's scale.
 pub const SHIFT: u32 = 10;
-/// Weight of nice 0 as the scheduler holds it.
+/// Weight of nice 0 in the scheduler's scale.
 pub const NICE_0_LOAD: u64 = NICE_0_WEIGHT << SHIFT;
 /// Weight of a SCHED_IDLE task or an idle group, in the user's scale.
 pub const IDLE_WEIGHT: u64 = 3;
-/// The least weight a group's entity can have on a CPU, in the scheduler's scale.
+/// The least weight of a group's entity on a CPU, in the scheduler's scale.
 pub const MIN_SHARES: u64 = 2;
-/// The greatest `cpu.shares`, in the scheduler's scale.
+/// The highest `cpu.shares`, in the scheduler's scale.
 pub const MAX_SHARES: u64 = 1 << (18 + SHIFT);
 
-/// Weights of nice -20..=19. Each step is a factor of about 1.25, or about 10 % of a CPU between two tasks (documented
-/// in `Documentation/scheduler/sched-nice-design.rst`; the values are ABI, visible in /proc).
+/// Weights of nice -20..=19, in steps of about 1.25, or 10 % of a CPU between two tasks
+/// (`Documentation/scheduler/sched-nice-design.rst`). They are ABI, visible in /proc.
 const NICE_TO_WEIGHT: [u32; 40] = [
     88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904, 3906, 3121, 2501,
     1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
@@ -29,20 +29,19 @@ pub fn of_nice(nice: i8) -> u64 {
     u64::from(NICE_TO_WEIGHT[(nice.clamp(-20, 19) + 20) as usize]) << SHIFT
 }
 
-/// The scheduler's shares of a cgroup v2 `cpu.weight`, 1..=10000 (100 is 1024 shares, rounded to nearest as the
-/// kernel does).
+/// The scheduler's shares of a `cpu.weight` of cgroup v2, 1..=10000 (100 is 1024 shares, rounded to nearest).
 pub fn of_cgroup(weight: u32) -> u64 {
     let shares = (u64::from(weight.clamp(1, 10_000)) * NICE_0_WEIGHT + 50) / 100;
     (shares << SHIFT).clamp(MIN_SHARES << SHIFT, MAX_SHARES)
 }
 
-/// Scales a weight down to the user's resolution; what is left is at least 2, so that it can divide.
+/// Scales a weight down to the user's scale, to at least 2, for use as a divisor.
 #[inline]
 pub fn down(weight: u64) -> u64 {
     if weight == 0 { 0 } else { (weight >> SHIFT).max(2) }
 }
 
-/// Virtual time that `delta` nanoseconds are worth at `weight`: `delta` x 1024 / weight.
+/// The virtual time of `delta` nanoseconds at `weight`: `delta` x 1024 / weight.
 #[inline]
 pub fn to_virtual(delta: u64, weight: u64) -> u64 {
     if weight == NICE_0_LOAD {
@@ -51,7 +50,7 @@ pub fn to_virtual(delta: u64, weight: u64) -> u64 {
     scale(delta, NICE_0_WEIGHT, down(weight).max(1))
 }
 
-/// Returns the nanoseconds of real time for this virtual time at `weight`.
+/// The real time of a virtual time at `weight`, nanoseconds.
 #[inline]
 pub fn to_real(virtual_ns: u64, weight: u64) -> u64 {
     scale(virtual_ns, down(weight), NICE_0_WEIGHT)

@@ -1,4 +1,4 @@
-//! cpusets and root domains: what a group has, when a partition is valid, what is admitted where, and who moves.
+//! cpusets and root domains: effective CPUs, valid partitions, admission, moves of tasks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -172,7 +172,7 @@ fn a_member_has_what_its_parent_has_of_what_it_asks_for() {
     machine.cpus(a, &[2, 3, 4, 5]);
     machine.cpus(b, &[0, 4, 5, 6]);
     assert_eq!((machine.effective(a), machine.effective(b)), (vec![2, 3, 4, 5], vec![4, 5]));
-    // Nothing of what it asks for: all that the parent has.
+    // It requests none of its parent's CPUs, so it has all.
     machine.cpus(b, &[0, 1]);
     assert_eq!(machine.effective(b), [2, 3, 4, 5]);
     let (one, other) =
@@ -194,7 +194,7 @@ fn partitions_are_valid_under_the_kernels_conditions() {
     machine.cpus(a, &[0, 1, 2, 3]);
     assert_eq!(machine.text(a), "root");
     assert_eq!((machine.effective(a), machine.effective(ROOT)), (vec![0, 1, 2, 3], vec![4, 5, 6, 7]));
-    // Below a partition, and taking its CPUs from that.
+    // Below a partition, and taking its CPUs.
     machine.cpus(below, &[2, 3, 4]);
     assert_eq!(machine.partition(below, Partition::Isolated), "isolated");
     assert_eq!((machine.effective(a), machine.effective(below)), (vec![0, 1], vec![2, 3]));
@@ -202,7 +202,7 @@ fn partitions_are_valid_under_the_kernels_conditions() {
     // Below a member.
     machine.cpus(deep, &[6]);
     assert_eq!(machine.partition(deep, Partition::Root), "root invalid (Parent is not a partition root)");
-    // What a sibling asks for.
+    // A sibling requests these.
     machine.cpus(b, &[4, 5]);
     assert_eq!(machine.partition(b, Partition::Root), "root");
     machine.cpus(b, &[3, 4, 5]);
@@ -210,16 +210,16 @@ fn partitions_are_valid_under_the_kernels_conditions() {
     assert_eq!((machine.text(a), machine.text(b)), (text.into(), text.into()));
     assert_eq!(machine.text(below), "isolated invalid (Parent is an invalid partition root)");
     assert_eq!(machine.shared.root_domains().0, [mask(&[0, 1, 2, 3, 4, 5, 6, 7])]);
-    // Who was hit stays invalid until he is written to; then what is below comes back, too.
+    // The partition stays invalid until it is written; then those below are valid again, too.
     machine.cpus(b, &[4, 5]);
     assert_eq!((machine.text(a), machine.text(b)), (text.into(), "root".into()));
     machine.cpus(a, &[0, 1, 2, 3]);
     assert_eq!((machine.text(a), machine.text(below)), ("root".into(), "isolated".into()));
-    // All of the machine is too much.
+    // All CPUs of the machine are too many.
     machine.partition(b, Partition::Member);
     machine.cpus(b, &[4, 5, 6, 7]);
     assert_eq!(machine.partition(b, Partition::Root), "root invalid (Parent unable to distribute cpu downstream)");
-    // The words of old.
+    // The texts of old kernels.
     let mut machine = Machine::new("6.1", 2, &[]);
     let a = machine.group(ROOT);
     assert_eq!(machine.partition(a, Partition::Root), "root invalid (cpuset.cpus is empty)");
@@ -245,7 +245,7 @@ fn hotplug_takes_from_partitions_and_gives_back() {
         machine.sched().cpu_up(CpuId(cpu)).unwrap();
         machine.obey();
     }
-    // What it asked for is remembered.
+    // Its own affinity is remembered.
     assert_eq!((machine.text(a), machine.allowed(task)), ("root".into(), Some(vec![3])));
     assert_eq!(machine.place(task), 3);
 }
@@ -266,7 +266,7 @@ fn what_a_task_asked_for_is_forgotten_by_6_1_only() {
 
 #[test]
 fn each_root_domain_admits_up_to_its_own_cpus() {
-    // No fair servers: the sums are those of the tasks.
+    // Without fair servers, the sums are those of the tasks.
     let mut machine = Machine::new("6.6", 8, &[]);
     let a = machine.group(ROOT);
     machine.cpus(a, &[6, 7]);
@@ -293,15 +293,15 @@ fn each_root_domain_admits_up_to_its_own_cpus() {
     let sum = "1.800 CPUs are taken and 0.300 more (runtime 30000000 ns every 100000000 ns) make 2.100, above the cap of \
                1.900, which is sched_rt_runtime_us/sched_rt_period_us = 950000/1000000 of 2 CPU(s)";
     assert!(text.contains(sum), "{text}");
-    // It cannot shrink: 1.8 do not fit on one.
+    // It cannot shrink: 1.8 do not fit on one CPU.
     let error = machine.sched().set_group_cpus(a, Some(&mask(&[7]))).unwrap_err();
     let bw = to_ratio(100 * MS, 30 * MS);
     assert_eq!(error, CpusetError::Deadline { promised: 6 * bw, cap: to_ratio(1000, 950) });
     assert!(error.to_string().contains("of the partition have reserved 1.800 CPUs"), "{error}");
-    // Nor may its CPUs go.
+    // Nor may its CPUs go offline.
     let refused = HotplugError::Deadline { cpu: CpuId(7), promised: 6 * bw, cap: to_ratio(1000, 950) };
     assert_eq!(machine.sched().cpu_down(CpuId(7)), Err(refused));
-    // As a member it gives back what it had, and what its tasks were promised goes with them.
+    // As a member it returns its CPUs with the bandwidth of its tasks.
     machine.partition(a, Partition::Member);
     let task = machine.task(SchedPolicy::Normal, ROOT, None);
     let text = machine.deadline(task, 90 * MS, 100 * MS).unwrap_err().to_string();
@@ -316,15 +316,15 @@ fn deadline_tasks_need_all_of_their_root_domain_and_room_where_they_go() {
     machine.partition(a, Partition::Root);
     let task = machine.task(SchedPolicy::Normal, a, None);
     machine.deadline(task, 60 * MS, 100 * MS).unwrap();
-    // All CPUs of its partition are not all of the machine, and need not be.
+    // It must have all CPUs of its partition, not of the machine.
     assert_eq!(machine.allowed(task), Some(vec![2, 3]));
     let refused = machine.sched().set_affinity(task, Some(Arc::new(mask(&[2]))), CpuId(0));
     assert_eq!(refused, Err(SchedError::Affinity { allowed: 1, cpus: 2 }));
-    // In a group that has part of a root domain nobody is admitted.
+    // A group with part of a root domain admits no task.
     machine.cpus(b, &[0]);
     let other = machine.task(SchedPolicy::Normal, b, None);
     assert_eq!(machine.deadline(other, MS, 100 * MS), Err(SchedError::Affinity { allowed: 1, cpus: 2 }));
-    // The root has two CPUs: three such tasks fit, the fourth does not come in.
+    // The root has two CPUs: three such tasks fit, the fourth does not.
     let mut others = vec![];
     for _ in 0..3 {
         let other = machine.task(SchedPolicy::Normal, ROOT, None);
@@ -362,7 +362,7 @@ fn nobody_balances_across_root_domains() {
     machine.partition(a, Partition::Member);
     machine.tick(50);
     assert!(machine.rqs.iter().all(|rq| rq.running() != Running::Idle));
-    // And is there again: nobody stays.
+    // Again a partition: no other task stays.
     machine.partition(a, Partition::Root);
     for cpu in [2, 3] {
         assert_eq!(machine.rqs[cpu].running(), Running::Idle);
@@ -381,20 +381,20 @@ fn isolated_cpus_are_for_those_who_ask_and_nobody_balances_them() {
     assert!(machine.rqs[2].nr_running + machine.rqs[3].nr_running == 0);
     let pinned: Vec<TaskId> = (0..3).map(|_| machine.task(SchedPolicy::Normal, ROOT, Some(&[2, 3]))).collect();
     machine.tick(100);
-    // Where they were put they stay, one beside the other, and the next CPU idles.
+    // They stay side by side, with the next CPU idle.
     let places: Vec<u32> = pinned.iter().map(|&task| machine.place(task)).collect();
     assert_eq!(places, [2, 2, 2]);
     assert_eq!(machine.rqs[3].running(), Running::Idle);
-    // But real-time tasks are pushed, for the isolated CPUs are one root domain.
+    // Real-time tasks are pushed: isolated CPUs are one root domain.
     let urgent: Vec<TaskId> = (0..2).map(|_| machine.task(SchedPolicy::Fifo, ROOT, Some(&[2, 3]))).collect();
     let mut places: Vec<u32> = urgent.iter().map(|&task| machine.place(task)).collect();
     places.sort_unstable();
     assert_eq!(places, [2, 3]);
-    // Somebody has to keep house.
+    // One CPU must keep house.
     machine.sched().cpu_down(CpuId(1)).unwrap();
     machine.obey();
     assert_eq!(machine.sched().cpu_down(CpuId(0)), Err(HotplugError::LastHousekeeping(CpuId(0))));
-    // From 6.12 on such CPUs may be isolated by a partition, and no more.
+    // 6.12+: a partition of such CPUs can only be isolated.
     machine.sched().cpu_up(CpuId(1)).unwrap();
     machine.obey();
     let a = machine.group(ROOT);
@@ -417,7 +417,7 @@ fn a_group_whose_cpus_were_all_given_away_takes_no_task() {
     machine.cpus(a, &[2, 3]);
     machine.partition(a, Partition::Root);
     machine.cpus(b, &[2, 3]);
-    // Nobody is in it.
+    // No task is in it.
     assert_eq!(machine.partition(b, Partition::Root), "root");
     assert!(machine.effective(a).is_empty());
     let task = machine.task(SchedPolicy::Normal, ROOT, None);
@@ -430,7 +430,7 @@ fn a_group_whose_cpus_were_all_given_away_takes_no_task() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Setting all cpusets up at once is as setting them up one after another.
+    /// `create_cpusets` equals single writes.
     #[test]
     fn all_at_once_is_as_one_after_another(
         name in prop::sample::select(vec!["6.1", "6.6", "6.12"]),
@@ -440,7 +440,7 @@ proptest! {
         let mut machines = [0, 1].map(|_| Machine::new(name, 8, &isolated));
         let mut groups = vec![GroupId::ROOT];
         for (parent, ..) in &files {
-            // Most are children of the root, where there is something to share.
+            // Mostly children of the root, which has CPUs to share.
             let parent = if *parent < 150 { GroupId::ROOT } else { groups[*parent as usize % groups.len()] };
             let [one, other] = machines.each_mut().map(|machine| machine.group(parent));
             prop_assert_eq!(one, other);

@@ -1,5 +1,5 @@
-//! What EEVDF promises (ARCHITECTURE.md, always true, 3): what the entities of a queue are owed adds up to nothing,
-//! whoever is picked is owed time, and nobody is owed more than a few slices.
+//! EEVDF's invariants (ARCHITECTURE.md, always true, 3). Lags of a queue add up to 0, a picked entity has none below 0,
+//! and a few slices bound all.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,6 @@ use vruntime_sched::{GroupWeight, Host, Rq, Scheduler, Shared, TaskAttrs, Timer,
 
 const CPU: CpuId = CpuId(0);
 
-/// Remembers that a reschedule was asked for.
 #[derive(Default)]
 struct Wish(bool);
 
@@ -67,7 +66,7 @@ impl Machine {
         self.obey();
     }
 
-    /// The running task gives way; whoever follows must be owed time, at every level.
+    /// Schedules, and checks that the next task is eligible at every level.
     fn schedule(&mut self, state: PrevState) {
         let next = self.with(|s, _| s.schedule(CPU, state));
         if next.next == Running::Idle {
@@ -87,7 +86,6 @@ impl Machine {
         }
     }
 
-    /// Time passes, with a tick every tick.
     fn pass(&mut self, mut ns: u64) {
         let tick = self.shared.config.tunables.tick_ns();
         while ns > 0 {
@@ -117,8 +115,8 @@ impl Machine {
         }
     }
 
-    /// Nobody owes more CPU time than a slice of his own and a tick: a request ends at a tick, up to one late. And
-    /// nobody is owed more than `most` says, which is told the longest slice and the tick.
+    /// A debt is at most the own slice and a tick, since requests end at ticks. A positive lag is at most `most(longest
+    /// slice, tick)`.
     fn check_bound(&self, most: impl Fn(u64, u64) -> u64) {
         let all = standings(&self.rqs[0]);
         let tick = self.shared.config.tunables.tick_ns();
@@ -201,8 +199,8 @@ proptest! {
         }
     }
 
-    /// Where requests end at ticks only, each of the others may have run up to a tick too long: what one is owed grows
-    /// with their number (EEVDF's own bound supposes that requests end when they are used up).
+    /// With requests that end at ticks, each other entity may run a tick too long, so positive lags grow with their
+    /// number.
     #[test]
     fn with_ticks_nobody_owes_more_than_a_slice_and_a_tick(
         name in names(),
@@ -221,7 +219,8 @@ proptest! {
         }
     }
 
-    /// Where they end within 50 us, nobody is owed more than the longest slice and that for each of the others.
+    /// With requests that end within 50 us, a positive lag is at most the longest slice, and 50 us for each other
+    /// entity.
     #[test]
     fn without_ticks_nobody_is_owed_more_than_the_longest_slice(
         name in names(),

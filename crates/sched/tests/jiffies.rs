@@ -1,4 +1,4 @@
-//! When a busy CPU balances: by jiffies, which one CPU counts.
+//! When a busy CPU balances, in jiffies.
 
 use std::sync::Arc;
 
@@ -12,10 +12,9 @@ use vruntime_sched::{CpuMask, Host, Rq, Scheduler, Shared, TaskAttrs, Timer, Top
 type Order = Fair<EevdfOrder, Defaults>;
 
 const TICK_NS: u64 = 4_000_000;
-/// From the beginning of a tick to the softirq.
+/// From the start of a tick to the softirq.
 const SOFTIRQ_NS: u64 = 12_000;
 
-/// Nobody listens.
 struct Deaf;
 
 impl Host for Deaf {
@@ -25,7 +24,7 @@ impl Host for Deaf {
     fn event(&mut self, _at: u64, _cpu: CpuId, _event: &Event) {}
 }
 
-/// After how many ticks each of two busy CPUs balances again, if its ticks come so late.
+/// The ticks between balances of two busy CPUs, whose ticks are late.
 fn gaps(kernel_name: &str, lateness: impl Fn(u64) -> [u64; 2]) -> [Vec<u64>; 2] {
     let topology = Topology::flat(2);
     let config = Config::new(&kernel(kernel_name).unwrap(), &topology, 250).with_tunables(Defaults);
@@ -60,19 +59,19 @@ fn gaps(kernel_name: &str, lateness: impl Fn(u64) -> [u64; 2]) -> [Vec<u64>; 2] 
             balanced[cpu.index()].push(tick);
         }
     }
-    // The first time nothing is due yet but the look itself.
+    // At first only the initial balance is due.
     balanced.map(|ticks| ticks[1..].windows(2).map(|pair| pair[1] - pair[0]).collect())
 }
 
-/// Watched on a real 6.18: 15 ticks on the CPU that keeps the count; on the other 15 or 16.
+/// As on a real 6.18: 15 ticks on the CPU that keeps the count; on the other 15 or 16.
 #[test]
 fn a_busy_cpu_balances_every_15_or_16_ticks() {
-    // A CPU that ticks before the count is advanced finds nothing due: that takes until its next tick.
+    // A CPU that ticks before the count rises finds nothing due until its next tick.
     for kernel in ["6.6", "6.12", "6.18", "7.1"] {
         let early = gaps(kernel, |tick| if tick == 1 { [1_000, 2_000] } else { [3_000, 1_000] });
         assert!(early[0].len() > 10 && early[0].iter().all(|&gap| gap == 15), "{kernel}: {early:?}");
         assert!(early[1].len() > 10 && early[1].iter().all(|&gap| gap == 16), "{kernel}: {early:?}");
-        // However late ticks come, it is their number that counts.
+        // Only the number of ticks counts, however late they are.
         let late = gaps(kernel, |tick| [tick % 7 * 1_000, 7_000 + tick % 5 * 1_000]);
         assert!(late.iter().flatten().all(|&gap| gap == 15), "{kernel}: {late:?}");
     }

@@ -1,6 +1,5 @@
-//! What the O(1) scheduler promised: within the active array the best priority always runs, the arrays change places
-//! when the active one is empty and not before, slices follow from nice, and interactive tasks go back to the active
-//! array until those in the expired one starve, which bounds how long anybody waits.
+//! The O(1) scheduler's promises. The best active priority runs, and arrays are swapped exactly when the active one is
+//! empty. Slices follow from nice. Interactive tasks stay active until the expired array starves.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +14,6 @@ use vruntime_sched::{Host, Rq, Scheduler, Shared, TaskAttrs, Timer, Topology, Wa
 
 const CPU: CpuId = CpuId(0);
 
-/// Remembers that a reschedule was asked for.
 #[derive(Default)]
 struct Wish(bool);
 
@@ -28,7 +26,7 @@ impl Host for Wish {
     fn event(&mut self, _at: u64, _cpu: CpuId, _event: &Event) {}
 }
 
-/// What the documents of that time say, for a number of ticks a second.
+/// The documented rules, for a number of ticks a second.
 #[derive(Clone, Copy)]
 struct Rules {
     hz: u64,
@@ -41,51 +39,50 @@ impl Rules {
         (ms * self.hz / 1000).max(1)
     }
 
-    /// A slice is 20 ms for each level below 140 at negative nice values, 5 ms at others, in ticks (a slice of 400 or
-    /// 100 ms is rounded, then divided), and never less than 5 ms.
+    /// A slice in ticks: 20 ms per level below 140 at negative nice values, 5 ms at others, at least 5 ms. (A slice of
+    /// 400 or 100 ms is rounded, then divided.)
     fn slice(self, static_prio: u8) -> u64 {
         let whole = self.ticks(100) * if static_prio < 120 { 4 } else { 1 };
         (whole * u64::from(140 - static_prio) / 20).max(self.ticks(5))
     }
 
-    /// A task is interactive that is so many levels above its nice value: a quarter of that, and 2.
+    /// A task is interactive from a quarter of its nice value, plus 2, levels above it.
     fn is_interactive(self, task: &O1Standing) -> bool {
         let nice = i32::from(task.static_prio) - 120;
         let quarter = if self.since_2_6_17 { nice.div_euclid(4) } else { nice / 4 };
         i32::from(task.static_prio) - i32::from(task.prio) >= quarter + 2
     }
 
-    /// The expired array starves when its first task has waited for more than so many ticks: a second for each task
-    /// that can run.
+    /// The longest wait in the expired array before it starves, ticks: a second for each runnable task.
     fn starvation_limit(self, nr_running: u64) -> u64 {
         self.ticks(100) * 10 * nr_running
     }
 }
 
-/// How often what has happened.
+/// Counts of events.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     swaps: u32,
-    /// Slices that ended, and led to the expired array, or back to the active one.
+    /// Slices after which the task expired, or stayed active.
     expired: u32,
     reinserted: u32,
-    /// Interactive tasks that were not reinserted, as the expired array starved.
+    /// Interactive tasks that starvation sent to the expired array.
     held_back: u32,
 }
 
-/// One CPU, and what its expired array should be like.
+/// A CPU, and the expected state of its expired array.
 struct Machine {
     rqs: Vec<Rq<O1>>,
     shared: Shared<O1>,
     wish: Wish,
     now: u64,
     tasks: Vec<TaskId>,
-    /// What was left of the slices of those that sleep, ticks.
+    /// The remaining slices of sleeping tasks, ticks.
     slept_with: BTreeMap<TaskId, u32>,
     rules: Rules,
-    /// The tick in which the first slice ended since the arrays changed places.
+    /// The tick of the first ended slice since the arrays were swapped.
     first_expiry: Option<u64>,
-    /// The best static priority of those that expired since.
+    /// The best static priority of tasks that expired since.
     best_expired: u8,
     seen: Seen,
 }
@@ -130,8 +127,7 @@ impl Machine {
         self.standings().into_iter().find(|standing| standing.task == task)
     }
 
-    /// The CPU gives itself to the first task of the best level of the active array; the arrays have changed places if,
-    /// and only if, there was nobody in that.
+    /// The first task of the best active level must run. The arrays are swapped exactly if the active one was empty.
     fn schedule(&mut self, state: PrevState) {
         let mut before = self.standings();
         let prev = self.running();
@@ -167,8 +163,7 @@ impl Machine {
         }
     }
 
-    /// The slice of a running task has just ended: a new one, and the array that its interactivity and the others'
-    /// starvation say.
+    /// After a slice, a task has a new one, in the array that interactivity and starvation require.
     fn check_expiry(&mut self, old: &O1Standing, nr_running: u64) {
         let new = self.standing(old.task).unwrap();
         assert_eq!(u64::from(new.time_slice), self.rules.slice(old.static_prio), "{new:?}");
@@ -189,14 +184,14 @@ impl Machine {
         assert!(self.wish.0, "somebody else may run now");
     }
 
-    /// A tick takes one from the slice of the running task, and from nobody else's.
+    /// A tick takes one from the slice of the running task only.
     fn tick(&mut self) {
         let before = self.standings();
         let running = self.running();
         let _balance = self.with(|s| s.tick(CPU));
         let nr_running = before.len() as u64;
         for old in before {
-            // One that has yielded and runs on is not charged.
+            // A task that yielded and continues is not charged.
             let charged = Some(old.task) == running && !old.expired;
             if charged && old.time_slice == 1 {
                 self.check_expiry(&old, nr_running);
@@ -220,7 +215,7 @@ impl Machine {
         }
     }
 
-    /// A new task has half of what was left of its parent's slice, rounded up, and takes nothing from anybody else.
+    /// A new task takes half of its parent's remaining slice, rounded up, and changes no other.
     fn fork(&mut self, nice: i8) {
         let parent = self.running().and_then(|parent| self.standing(parent));
         let before = self.standings();
@@ -247,7 +242,7 @@ impl Machine {
         self.obey();
     }
 
-    /// Whoever wakes is in the active array, with the slice that he had.
+    /// A woken task is in the active array, with its old slice.
     fn wake(&mut self, task: TaskId) {
         if self.with(|s| s.wake(task, CPU, Waker::Irq)) {
             let woken = self.standing(task).unwrap();
@@ -289,7 +284,7 @@ fn hz() -> impl Strategy<Value = u32> {
     prop::sample::select(vec![100, 250, 1000])
 }
 
-/// A task that computes for so many ticks and then sleeps for so many; a hog if it never sleeps.
+/// Ticks of work, then of sleep; 0 ticks of sleep for a hog.
 #[derive(Clone, Copy, Debug)]
 struct Habit {
     nice: i8,
@@ -297,7 +292,7 @@ struct Habit {
     sleep: u32,
 }
 
-/// Runs tasks of these habits for so many ticks. The longest that any was runnable and did not run, in ticks, by task.
+/// Runs tasks for `ticks`. Returns the longest wait of each while runnable, in ticks.
 fn live(machine: &mut Machine, habits: &[Habit], ticks: u32) -> Vec<u64> {
     for habit in habits {
         machine.fork(habit.nice);
@@ -316,7 +311,7 @@ fn live(machine: &mut Machine, habits: &[Habit], ticks: u32) -> Vec<u64> {
         if let Some(task) = running {
             worked[task] += 1;
             let Habit { work, sleep, .. } = habits[task];
-            // It may have been preempted just now: then it sleeps when it runs again.
+            // If it was just preempted, it sleeps when it runs again.
             if sleep > 0 && worked[task] >= work && machine.running() == Some(machine.tasks[task]) {
                 worked[task] = 0;
                 wakes.insert(task, tick + sleep);
@@ -333,10 +328,9 @@ fn live(machine: &mut Machine, habits: &[Habit], ticks: u32) -> Vec<u64> {
     longest
 }
 
-/// The longest wait. In the expired array: until the first who expired has waited for the limit, and then until all
-/// others have used up the slices they have, for nobody comes back into the active array with a new one. In the active
-/// array: until the first slice ends, at the latest when all are used up, and then the same again. And a tick for each
-/// of the four, as they begin between ticks.
+/// The longest wait, in four parts of one more tick each. In the expired array: the limit of the first expired task,
+/// then the slices of all others. In the active array: until the first slice ends, at most all, and then the former
+/// again.
 fn bound(rules: Rules, habits: &[Habit]) -> u64 {
     let slices: u64 = habits.iter().map(|habit| rules.slice((120 + i16::from(habit.nice)) as u8)).sum();
     2 * (rules.starvation_limit(habits.len() as u64) + slices) + slices + 4
@@ -393,7 +387,6 @@ proptest! {
     }
 }
 
-/// Interactive tasks that want more than there is leave nothing to a hog until he starves, and then he has his turn.
 #[test]
 fn interactive_tasks_starve_a_hog_up_to_the_limit_and_no_longer() {
     for name in ["2.6.15", "2.6.22"] {
@@ -402,14 +395,14 @@ fn interactive_tasks_starve_a_hog_up_to_the_limit_and_no_longer() {
         habits.push(Habit { nice: 0, work: 1, sleep: 0 });
         let longest = live(&mut machine, &habits, 12_000);
         let most = bound(machine.rules, &habits);
-        // Nearly all of them can run all the time, and the limit grows with each.
+        // Nearly all of them can run all the time, and each raises the limit.
         let (hog, limit) = (longest[14], machine.rules.starvation_limit(habits.len() as u64));
         assert!((limit..=most).contains(&hog), "{name}: {hog} ticks, the limit is {limit}, {most} at most");
         assert!(machine.seen.reinserted > 100 && machine.seen.held_back > 0, "{name}: {:?}", machine.seen);
     }
 }
 
-/// 800 ms at nice -20, 420 at -1, 100 at 0 and 5 at 19: the table of `kernel/sched.c`, as a hog uses it up.
+/// 800 ms at nice -20, 420 at -1, 100 at 0 and 5 at 19: the table of `kernel/sched.c`, as a hog uses it.
 #[test]
 fn a_hog_runs_for_the_slice_of_its_nice_value() {
     for (nice, ms) in [(-20, 800), (-10, 600), (-1, 420), (0, 100), (10, 50), (19, 5)] {

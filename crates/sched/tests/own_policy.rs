@@ -1,5 +1,4 @@
-//! A policy from outside the crate: what the core promises it, which is the order of [`Rq::listed`], and what it may
-//! call.
+//! A policy outside the crate: the order of [`Rq::listed`], and the calls it may make.
 
 use std::collections::VecDeque;
 
@@ -11,11 +10,11 @@ use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{Host, Policy, Rq, SchedAttr, SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology};
 use vruntime_sched::{invariants, kernel};
 
-/// Everybody in turn, until he yields.
+/// Tasks in turn, until they yield.
 #[derive(Debug)]
 struct Turns;
 
-/// Who waits on a CPU, the next in front; and the CPU's clamps as the policy found them each time somebody joined.
+/// Waiting tasks of a CPU, and its clamps at each enqueue.
 #[derive(Debug, Default)]
 struct Line {
     waits: VecDeque<u32>,
@@ -55,7 +54,7 @@ impl Policy for Turns {
         rq.class.waits.retain(|&other| Some(other) != next);
     }
 
-    /// Whoever waits is told of, and its slice is timed: what every policy may do.
+    /// Any policy may send events and time slices.
     fn tick(rq: &mut Rq<Self>, _shared: &Shared<Self>, task: u32) {
         let (at, id) = (rq.clock.now(), rq.tasks[task].id);
         rq.resched_lazy();
@@ -99,12 +98,11 @@ const MS: u64 = 1_000_000;
 const FIRST: CpuId = CpuId(0);
 
 impl Machine {
-    /// Two CPUs, and so many tasks that have had a turn each on the first.
+    /// Two CPUs, and `tasks` tasks that have each run on the first.
     fn new(tasks: usize) -> Self {
         Self::of("6.12", tasks)
     }
 
-    /// The same under another kernel.
     fn of(kernel_name: &str, tasks: usize) -> Self {
         let topology = Topology::flat(2);
         let mut config = Config::new(&kernel(kernel_name).unwrap(), &topology, 250);
@@ -132,7 +130,6 @@ impl Machine {
         done
     }
 
-    /// A while later whoever runs yields.
     fn turn(&mut self) {
         self.now += 4 * MS;
         self.verb(|scheduler| {
@@ -140,7 +137,7 @@ impl Machine {
         });
     }
 
-    /// The first CPU's tasks, who ran longest ago first, and who runs.
+    /// The first CPU's tasks in listed order, and the running one.
     fn order(&self) -> (Vec<TaskId>, TaskId) {
         let rq = &self.rqs[0];
         let id = |task: u32| rq.tasks[task].id;
@@ -161,7 +158,7 @@ fn the_list_begins_with_who_ran_longest_ago() {
     assert_eq!(machine.order(), (ids([2, 3, 0, 1]), TaskId(1)));
 }
 
-/// A class above has the CPU in between, or the running task's attributes change: whoever is back on it has run last.
+/// After a higher class, or a change of its attributes, the running task is last.
 #[test]
 fn the_list_follows_switches_from_and_to_other_classes() {
     let mut machine = Machine::new(4);
@@ -183,7 +180,7 @@ fn an_idle_cpu_pulls_who_ran_longest_ago() {
     }
     assert_eq!(machine.order(), (ids([1, 2, 3, 0]), TaskId(0)));
     let second = CpuId(1);
-    // Not every time: how often it looks hangs on dice (`NI_RANDOM`).
+    // Not every time: it depends on random numbers (`NI_RANDOM`).
     let mut look = || machine.verb(|scheduler| scheduler.schedule(second, PrevState::Preempted)).next.task();
     assert_eq!((0..20).find_map(|_| look()), Some(TaskId(1)));
 }
@@ -199,8 +196,8 @@ fn what_a_policy_has_to_say_is_heard() {
     assert!(machine.ears.events.contains(&Event::Waking { task: TaskId(1), irq: false }), "{:?}", machine.ears.events);
 }
 
-/// A task that joins is counted with its clamps before the policy is asked to queue it, so that a policy that looks at
-/// the CPU's utilisation sees them; but in 6.12 afterwards (`enqueue_task`).
+/// A task's clamps count before its enqueue, so that a policy sees them in the CPU's utilisation; in 6.12 after it
+/// (`enqueue_task`).
 #[test]
 fn clamps_count_before_the_policy_queues_a_task() {
     for (kernel, seen) in [("6.1", (100, 600)), ("6.12", (0, 1024)), ("6.18", (100, 600))] {
@@ -215,8 +212,8 @@ fn clamps_count_before_the_policy_queues_a_task() {
     }
 }
 
-/// A lazy reschedule that is pending (`TIF_NEED_RESCHED_LAZY`) does not keep a class above from asking for one at once:
-/// a task that was to give way lazily is a real-time one now, and makes room for its equal, which is tied to the CPU.
+/// A pending lazy reschedule (`TIF_NEED_RESCHED_LAZY`) does not prevent an urgent one. A task that was to be preempted
+/// lazily becomes real-time, and makes room for an equal pinned here.
 #[test]
 fn a_lazy_reschedule_is_not_one_that_is_due() {
     let mut machine = Machine::of("6.18", 0);
@@ -248,7 +245,7 @@ fn a_lazy_reschedule_is_not_one_that_is_due() {
     assert_eq!(machine.rqs[0].running().task(), Some(tied));
 }
 
-/// A lazy reschedule that is still pending at the next tick is due then (`sched_tick`).
+/// `sched_tick`.
 #[test]
 fn a_lazy_reschedule_is_due_at_the_tick() {
     let mut machine = Machine::of("6.18", 1);

@@ -1,5 +1,5 @@
-//! A threaded host: one lock a CPU, one thread a CPU, every verb of the scheduler at once. Nothing is lost, nothing is
-//! in two places, and what must hold of a run queue holds whenever its lock is free.
+//! A threaded host with one lock and one thread for each CPU, and every verb at once. No task is lost or duplicated,
+//! and invariants hold whenever a lock is free.
 
 mod generator;
 #[path = "../../../tests/seed.rs"]
@@ -29,7 +29,7 @@ use vruntime_sched::{
 
 const CPUS: usize = 4;
 const CALLS: u32 = 100_000;
-/// So many tasks live at most: few enough for CPUs to run dry, many enough to crowd.
+/// The most live tasks: few enough for idle CPUs, many enough to crowd.
 const TASKS: usize = 24;
 
 const POLICIES: [SchedPolicy; 6] = [
@@ -41,7 +41,6 @@ const POLICIES: [SchedPolicy; 6] = [
     SchedPolicy::Deadline,
 ];
 
-/// One lock a CPU.
 struct Locks<'l, P: Policy>(&'l [Mutex<Rq<P>>]);
 
 impl<P: Policy> Rqs<P> for Locks<'_, P> {
@@ -54,7 +53,7 @@ impl<P: Policy> Rqs<P> for Locks<'_, P> {
         self.0[cpu.index()].lock().unwrap()
     }
 
-    /// In the order of the CPUs, so that two threads never wait for each other.
+    /// In the order of the CPUs, so that threads cannot deadlock.
     fn pair(&mut self, a: CpuId, b: CpuId) -> (MutexGuard<'_, Rq<P>>, MutexGuard<'_, Rq<P>>) {
         assert_ne!(a, b);
         if a < b {
@@ -67,7 +66,7 @@ impl<P: Policy> Rqs<P> for Locks<'_, P> {
     }
 }
 
-/// What is asked of a CPU, from any thread.
+/// Requests to a CPU, from any thread.
 #[derive(Default)]
 struct Mailbox {
     resched: AtomicBool,
@@ -82,21 +81,20 @@ struct World<P: Policy> {
     alive: Mutex<Vec<TaskId>>,
     groups: Vec<GroupId>,
     pulls: AtomicU64,
-    /// When which timer goes off.
+    /// When each timer expires.
     timers: Mutex<BTreeMap<Timer, u64>>,
     throttled: AtomicU64,
-    /// How often a CPU came or went.
+    /// Number of hotplug operations.
     plugged: AtomicU64,
-    /// How often there were several root domains afterwards.
+    /// How often these left several root domains.
     partitioned: AtomicU64,
-    /// Tasks that went to another CPU as they called exec.
+    /// Tasks that changed CPUs at exec.
     execs: AtomicU64,
-    /// How often a group got a real-time limit, and ran into it.
+    /// Number of real-time limits of groups, and of throttlings by them.
     rt_limits: AtomicU64,
     rt_throttled: AtomicU64,
 }
 
-/// One CPU's connection to the others.
 struct Wires<'w, P: Policy>(&'w World<P>);
 
 impl<P: Policy> Host for Wires<'_, P> {
@@ -174,15 +172,14 @@ impl<P: Policy<Tunables = Knobs>> World<P> {
     }
 }
 
-/// One CPU: a thread of its own calls for it, and for nobody else.
+/// A CPU, for which only its own thread calls.
 struct Cpu<'w, P: Policy> {
     world: &'w World<P>,
     id: CpuId,
     random: Generator,
-    /// Who has this CPU; only its own thread changes that.
+    /// The running task, written by its own thread only.
     running: Running,
-    /// Cpusets change, too: groups may then be left with one CPU, where real-time tasks keep the others from ever
-    /// running into a limit.
+    /// Whether cpusets change. They may leave groups one CPU, where real-time tasks hide other limits.
     partitions: bool,
 }
 
@@ -217,12 +214,12 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
         }
     }
 
-    /// A timer that is due goes off on whatever CPU comes to look.
+    /// Expires due timers, on any CPU that checks.
     fn fire_timers(&mut self) {
         let now = self.world.clock.load(Ordering::Relaxed);
         let due = {
             let mut timers = self.world.timers.lock().unwrap();
-            // A CPU's own timers go off on that CPU, the others anywhere.
+            // A CPU's own timers expire on it, others anywhere.
             let here = |timer: &Timer| timer.cpu().is_none_or(|cpu| cpu == self.id);
             let due = timers.iter().find(|(timer, at)| **at <= now && here(timer)).map(|(timer, _)| *timer);
             due.inspect(|timer| {
@@ -251,7 +248,7 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
     fn step(&mut self) {
         let (world, cpu) = (self.world, self.id);
         if !world.shared.is_online(cpu) && self.running == Running::Idle {
-            // Nothing but what was asked of it before it went.
+            // Only requests from before it went offline.
             self.read_mail();
             return;
         }
@@ -274,7 +271,7 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
                 let task = world.with(|s| s.new_task(&attrs, cpu));
                 alive.push(task);
                 drop(alive);
-                // Others may already change it, or try to wake it, and must not run it before this.
+                // Others may change or try to wake it, but not run it before this.
                 world.with(|s| s.wake_new(task, cpu));
             }
             4..14 => {
@@ -306,7 +303,7 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
                 }
             }
             33 if cpu == CpuId(0) => {
-                // One at a time, and by one that stays.
+                // One at a time, by a CPU that stays.
                 let other = CpuId(self.random.below(CPUS as u64 - 1) as u32 + 1);
                 let plugged = world.with(|s| match s.cpu_down(other) {
                     Err(HotplugError::Offline(_)) => s.cpu_up(other),
@@ -318,7 +315,7 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
                 world.plugged.fetch_add(1, Ordering::Relaxed);
             }
             34 if cpu == CpuId(0) && self.partitions => {
-                // He who takes CPUs up and down also writes to cpusets: one at a time.
+                // The thread of hotplug also writes cpusets, one at a time.
                 let group = world.groups[self.random.below(3) as usize + 1];
                 let mask = self.some_mask();
                 let (_, partition) = Partition::ALL[self.random.below(3) as usize];
@@ -365,12 +362,12 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
                 world.with(|s| s.set_group_uclamp(group, min, max)).unwrap();
             }
             44 if cpu == CpuId(0) => {
-                // One at a time, too: what a group may have hangs on what the others have.
+                // One at a time, since limits of groups depend on each other.
                 let runtime = Some(self.random.below(4_000_000));
                 let limit = RtLimit { runtime, period: 10_000_000 + self.random.below(30_000_000) };
                 let group = world.groups[self.random.below(3) as usize + 1];
                 let done = world.with(|s| s.set_group_rt(group, limit));
-                // Nothing is too little for one with tasks, and some is more than those above have.
+                // Too little for tasks, or more than the parents have, is refused.
                 let off = matches!(done, Err(RtLimitError::Off));
                 assert_eq!(off, !world.shared.config.rt_group_sched);
                 assert!(off || matches!(done, Ok(()) | Err(RtLimitError::Sum { .. } | RtLimitError::Busy)), "{done:?}");
@@ -388,11 +385,11 @@ impl<P: Policy<Tunables = Knobs>> Cpu<'_, P> {
                         let deadline = DlAttrs::new(200_000 + 10_000 * number, 4_000_000);
                         let policy = POLICIES[number as usize % POLICIES.len()];
                         let set = s.set_scheduler(task, SchedAttr { policy, deadline, ..SchedAttr::default() });
-                        // Nor where a group may have no real-time tasks.
+                        // Or the group may have no real-time tasks.
                         let no_runtime = matches!(set, Err(SchedError::NoRtRuntime { .. })) && policy.is_rt();
                         assert!(set.is_ok() || policy == SchedPolicy::Deadline || no_runtime, "{set:?}");
                     }
-                    // Nor where partitions have taken a group all its CPUs.
+                    // Or partitions have all CPUs of the group.
                     38 => drop(s.move_group(task, group)),
                     // A deadline task's may be refused.
                     _ => drop(s.set_affinity(task, mask, cpu)),
@@ -434,12 +431,12 @@ fn drive_under<P: Policy<Tunables = Knobs>>(kernel: Kernel, seed: u64) {
     } else {
         assert!(throttled > 100, "groups run into their limits: {throttled} times");
     }
-    // Whoever waits for run time may run now.
+    // Tasks that wait for run time may run now.
     for &group in &world.groups {
         let set = world.with(|s| s.set_group_bandwidth(group, None));
         assert_eq!(set.is_ok(), group != GroupId::ROOT);
     }
-    // What was asked of a CPU after its last step is still to be done; a call for one CPU may ask another.
+    // Requests after a CPU's last step remain, and handling one may cause others.
     for round in 0.. {
         assert!(round < 1000, "reschedules without end");
         for cpu in (0..CPUS as u32).map(CpuId) {
@@ -456,7 +453,7 @@ fn drive_under<P: Policy<Tunables = Knobs>>(kernel: Kernel, seed: u64) {
         world.check(cpu);
         let rq = world.rqs[cpu.index()].lock().unwrap();
         found.extend(rq.tasks.iter().map(|(_, task)| task.id));
-        // A throttled deadline task waits for its replenishment, not for the CPU.
+        // A throttled deadline task waits for its replenishment.
         let may_run = |index: u32, task: &Task<P>| match task.kind() {
             ClassKind::Rt => !rq.rt.holds_back(index),
             ClassKind::Deadline => !task.deadline().is_some_and(|se| se.throttled),
@@ -525,7 +522,6 @@ fn nothing_is_lost_under_the_kernels_before_groups() {
     }
 }
 
-/// With real-time scheduling of groups.
 #[test]
 fn nothing_is_lost_where_groups_have_real_time_limits() {
     for seed in 0..2 {
@@ -541,7 +537,7 @@ fn nothing_is_lost_where_groups_have_real_time_limits() {
     }
 }
 
-/// That this compiles is the test.
+/// Compiling is the test.
 #[test]
 fn state_may_be_shared_between_threads() {
     fn send<T: Send>() {}
@@ -553,7 +549,7 @@ fn state_may_be_shared_between_threads() {
     send::<Shared<Eevdf>>();
 }
 
-/// Who goes through all groups while others are made finds a group behind every id.
+/// A loop over all groups finds a group behind every id while others are created.
 #[test]
 fn groups_are_made_while_others_go_through_them() {
     let world = World::<Eevdf>::new(kernel("6.12").unwrap());

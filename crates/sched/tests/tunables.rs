@@ -1,4 +1,4 @@
-//! Tunables compiled in and tunables in memory are the same scheduler: the same calls give the same events.
+//! Compiled-in and in-memory tunables give the same events.
 
 mod generator;
 #[path = "../../../tests/seed.rs"]
@@ -16,7 +16,6 @@ use vruntime_sched::{
     GroupWeight, Host, Policy, Rq, SchedPolicy, Scheduler, Shared, TaskAttrs, Timer, Topology, Waker, kernel,
 };
 
-/// [`Defaults`], as values.
 fn knobs() -> Knobs {
     Knobs {
         base_slice_ns: Defaults.base_slice_ns(),
@@ -38,7 +37,7 @@ fn knobs() -> Knobs {
     }
 }
 
-/// Keeps every event, and what it is asked for until it is done.
+/// Keeps every event, and pending requests.
 #[derive(Default)]
 struct Recorder {
     events: Vec<(u64, CpuId, Event)>,
@@ -59,7 +58,7 @@ impl Host for Recorder {
     }
 }
 
-/// Four CPUs, and the calls that the numbers of `seed`, counted from that of the tests, stand for.
+/// Four CPUs, with random calls from `seed`.
 fn events_of<P: Policy>(name: &str, tunables: P::Tunables, seed: u64) -> Vec<(u64, CpuId, Event)> {
     let topology = Topology::flat(4);
     let config = Config::new(&kernel(name).unwrap(), &topology, 250).with_tunables(tunables);
@@ -104,7 +103,7 @@ fn events_of<P: Policy>(name: &str, tunables: P::Tunables, seed: u64) -> Vec<(u6
                 }
             }
         }
-        // What was asked for is done before the next call.
+        // Requests are served before the next call.
         loop {
             let (resched, kick) = (scheduler.host.resched.pop(), scheduler.host.kicks.pop());
             match (resched, kick) {

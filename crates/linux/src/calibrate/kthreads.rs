@@ -1,21 +1,18 @@
-//! What the kernel's thread of grace periods (RCU) took while the machine was measured, by its own account.
+//! CPU time of the kernel's RCU grace-period thread during the measurement.
 
 use std::fs;
 
-/// Flag of `/proc/PID/stat`: a thread of the kernel (`PF_KTHREAD`).
 const KTHREAD: u64 = 0x0020_0000;
 
-/// The account of `rcu_preempt`, or `rcu_sched`, at one time.
+/// The account of `rcu_preempt` or `rcu_sched`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Account {
-    /// Nanoseconds on CPUs.
     ran: u64,
-    /// How often it has had one.
     times: u64,
 }
 
 impl Account {
-    /// Reads the present state. None without such a thread, or without its accounts (schedstats).
+    /// None without such a thread, or its account (schedstats).
     pub(super) fn read() -> Option<Self> {
         for entry in fs::read_dir("/proc").ok()?.flatten() {
             let read = |name: &str| fs::read_to_string(entry.path().join(name)).ok();
@@ -27,13 +24,12 @@ impl Account {
         None
     }
 
-    /// What it took on average since `before`, each time that it had a CPU; nothing if it had none.
+    /// Mean time of a turn since `before`, if there was any.
     pub(super) fn each_ns(self, before: Self) -> Option<u64> {
         self.ran.saturating_sub(before.ran).checked_div(self.times.saturating_sub(before.times))
     }
 }
 
-/// The name and the flags in the text of `/proc/PID/stat`.
 fn name_and_flags(stat: &str) -> Option<(String, u64)> {
     let (head, rest) = stat.rsplit_once(") ")?;
     let (_, name) = head.split_once('(')?;
@@ -41,7 +37,6 @@ fn name_and_flags(stat: &str) -> Option<(String, u64)> {
     Some((name.to_owned(), rest.split(' ').nth(6)?.parse().ok()?))
 }
 
-/// Nanoseconds on CPUs and the number of turns in the text of `/proc/PID/schedstat`.
 fn account(schedstat: &str) -> Option<Account> {
     let mut fields = schedstat.split_whitespace().map(|field| field.parse().ok());
     let (ran, _waited, times) = (fields.next()??, fields.next()?, fields.next()??);

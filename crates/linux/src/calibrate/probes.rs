@@ -1,7 +1,7 @@
-//! The measurements: pinned threads, created for each measurement, and many equal rounds.
+//! The measurements: pinned threads, created for each, and many equal rounds.
 //!
-//! No measurement waits for an event that may never happen. None takes longer than [`BUDGET`] and the last turns of its
-//! threads. A busy machine has fewer rounds.
+//! None waits for an event that may never happen. Each ends after about [`BUDGET`], with fewer rounds on a busy
+//! machine.
 
 use std::cell::Cell;
 use std::io;
@@ -24,31 +24,28 @@ use crate::stat::own_switches;
 use crate::sys::{self, SchedAttr};
 use crate::work;
 
-/// Rounds of a measurement.
 const ROUNDS: usize = 4000;
-/// Of those that fill sockets.
+/// Rounds that fill sockets.
 const CROWDS: usize = 50;
-/// Of those that sleep in each.
+/// Sleeps of each round.
 const SLEEPS: usize = 400;
-/// Threads that are made, and how far apart.
+/// Threads to create, and their distance.
 const FORKS: usize = 200;
 const BETWEEN_FORKS: Duration = Duration::from_millis(2);
-/// What a measurement may take, nanoseconds.
+/// Nanoseconds.
 const BUDGET: u64 = 1_000_000_000;
-/// The same for one size of a working set.
+/// Of one size of a working set, nanoseconds.
 const MIGRATION_BUDGET: u64 = 500_000_000;
-/// A wakeup that was not answered by then never will be, however busy the machine is, nanoseconds.
+/// When an unanswered wakeup counts as lost, nanoseconds.
 const LOST: u64 = 30_000_000_000;
 
-/// A brief measurement divides the rounds by the first number, and the budget by the second.
+/// A brief measurement divides the rounds and the budget by these.
 const BRIEF: (usize, u64) = (8, 16);
 
 thread_local! {
-    /// Whether this thread measures briefly.
     static BRIEFLY: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Measures with an eighth of the rounds.
 pub(super) fn briefly<T>(measure: impl FnOnce() -> T) -> T {
     BRIEFLY.set(true);
     let found = measure();
@@ -56,12 +53,10 @@ pub(super) fn briefly<T>(measure: impl FnOnce() -> T) -> T {
     found
 }
 
-/// The rounds of a measurement, and its budget, nanoseconds.
 fn effort(rounds: usize, budget: u64) -> (usize, u64) {
     if BRIEFLY.get() { ((rounds / BRIEF.0).max(1), budget / BRIEF.1) } else { (rounds, budget) }
 }
 
-/// The CPUs this process may use.
 pub(super) fn allowed() -> Vec<usize> {
     let set = sched_getaffinity(None).unwrap_or_default();
     (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
@@ -76,7 +71,7 @@ pub(super) fn unpin(cpus: &[usize]) {
     for &cpu in cpus {
         set.set(cpu);
     }
-    // Among the CPUs allowed: only their going offline makes this fail, and then the figures are those of another CPU.
+    // Fails only if the CPU went offline; then the figures are those of another CPU.
     let _pinned = sched_setaffinity(None, &set);
 }
 
@@ -85,32 +80,29 @@ fn median(mut values: Vec<u64>) -> u64 {
     values.get(values.len() / 2).copied().unwrap_or(0)
 }
 
-/// The lower nine tenths, in order, and one at least: the rest was hit by something else. Briefly: the lower quarter.
+/// The lower nine tenths in order (brief: the lower quarter), but at least one value.
 fn lower(mut values: Vec<u64>) -> Vec<u64> {
     values.sort_unstable();
-    // A brief measurement is made before a recording, when the machine may be busy.
+    // A brief measurement precedes a recording, when the machine may be busy.
     let kept = if BRIEFLY.get() { values.len() / 4 } else { values.len() * 9 / 10 };
     values.truncate(kept.max(1));
     values
 }
 
-/// What one takes in the long run: the mean of the lower nine tenths. A median would leave out that some take longer,
-/// as wakeups of a virtual CPU do that the host has put to sleep.
+/// The mean of the lower nine tenths. A median would ignore occasional slow rounds, as of virtual CPUs that slept.
 fn typical(values: Vec<u64>) -> u64 {
     mean(&lower(values))
 }
 
-/// 0 of none.
 fn mean(values: &[u64]) -> u64 {
     values.iter().sum::<u64>().checked_div(values.len() as u64).unwrap_or(0)
 }
 
-/// What `rounds` rounds gave, or those the budget has room for: one at least.
+/// Results of `rounds` rounds, or as many as the budget allows, but at least one.
 fn sample(rounds: usize, once: impl FnMut() -> Option<u64>) -> Vec<u64> {
     sample_within(BUDGET, rounds, once)
 }
 
-/// The same with a budget of its own, nanoseconds.
 fn sample_within(budget: u64, rounds: usize, mut once: impl FnMut() -> Option<u64>) -> Vec<u64> {
     let (rounds, budget) = effort(rounds, budget);
     let until = work::now() + budget;
@@ -124,7 +116,7 @@ fn sample_within(budget: u64, rounds: usize, mut once: impl FnMut() -> Option<u6
     got
 }
 
-/// A pipe, or a socket, both ends of which are ours.
+/// A pipe or socket with both ends.
 #[derive(Debug)]
 pub(super) struct Pipe(crate::objects::Pipe);
 
@@ -134,14 +126,13 @@ impl Pipe {
         made.map(Self).map_err(|cause| Error::Io { what: "cannot make a pipe".to_owned(), path: None, cause })
     }
 
-    /// The same of a stream socket.
     pub(super) fn socket() -> Result<Self, Error> {
         let made = crate::objects::Pipe::socket();
         made.map(Self).map_err(|cause| Error::Io { what: "cannot make a socket".to_owned(), path: None, cause })
     }
 
     fn write(&self, message: &[u8]) {
-        // Nobody stops these; an error of a pipe of ours would be one of the kernel's.
+        // Nothing stops these; an error would be the kernel's.
         let _wrote = self.0.write(message, &AtomicU32::new(0));
     }
 
@@ -149,7 +140,7 @@ impl Pipe {
         let _read = self.0.read(message, &AtomicU32::new(0));
     }
 
-    /// Time of writing and reading a message by oneself.
+    /// Time to write and read a message in one thread.
     pub(super) fn to_myself(&self, bytes: usize) -> u64 {
         let mut message = vec![0; bytes];
         typical(sample(ROUNDS, || {
@@ -161,7 +152,7 @@ impl Pipe {
     }
 }
 
-/// Time of a message of `bytes` in each of `pipes` that has `count` of them in it: written and read by oneself.
+/// As [`Pipe::to_myself`], with `count` messages in each of `pipes`.
 pub(super) fn crowded(pipes: &[Pipe], bytes: usize, count: usize) -> u64 {
     let mut message = vec![0; bytes];
     typical(sample(CROWDS, || {
@@ -175,22 +166,19 @@ pub(super) fn crowded(pipes: &[Pipe], bytes: usize, count: usize) -> u64 {
     }))
 }
 
-/// Another thread, if the kernel makes one.
 fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
     thread::Builder::new().spawn(body)
 }
 
-/// The kernel refuses a thread that is measured with.
 fn refused(cause: io::Error) -> Error {
     Error::Fork { what: "cannot make a thread to measure with", cause }
 }
 
-/// Runs `measure` while the process has another thread, which sleeps. Only then do system calls check which threads may
-/// close their file (130 ns of a message through a pipe on the machine of the 6.18 recordings, 23 November 2026), and
-/// tasks of a workload are never alone.
+/// Runs `measure` while another thread sleeps, since tasks of a workload are never alone either. With a second thread,
+/// system calls check which threads may close their file.
 pub(super) fn beside_a_thread<T>(measure: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     let (go_on, wait) = mpsc::channel::<()>();
-    // It ends with an error, for nothing is ever sent.
+    // Ends with an error, since nothing is sent.
     let other = spawn(move || wait.recv().is_err()).map_err(refused)?;
     let found = measure();
     drop(go_on);
@@ -198,15 +186,15 @@ pub(super) fn beside_a_thread<T>(measure: impl FnOnce() -> Result<T, Error>) -> 
     found
 }
 
-/// Returns the time of a hop of a message round threads, one on each named CPU. A CPU may be named several times.
+/// The time of a hop of a message round threads on `cpus`, which may repeat a CPU.
 pub(super) fn ring(cpus: &[usize]) -> Result<u64, Error> {
-    // What wakes a virtual CPU takes has two speeds or more, one after the other for a while each: as long as the
-    // budget lasts.
+    // The wakeup of a virtual CPU alternates between two or more speeds, each for a while. So this uses the whole
+    // budget.
     let one_cpu = cpus.iter().all(|cpu| *cpu == cpus[0]);
     Ok(ring_for(cpus, if one_cpu { ROUNDS } else { usize::MAX })?.0)
 }
 
-/// The same in `rounds` rounds, or fewer within the budget. Returns the time and the number of rounds.
+/// Returns the number of rounds, too, at most `rounds`.
 pub(super) fn ring_for(cpus: &[usize], rounds: usize) -> Result<(u64, usize), Error> {
     const GO_ON: [u8; 1] = [0];
     const LAST: [u8; 1] = [1];
@@ -241,18 +229,17 @@ pub(super) fn ring_for(cpus: &[usize], rounds: usize) -> Result<(u64, usize), Er
     Ok((typical(times), rounds))
 }
 
-/// Returns the time one way to a process of the same CPU, as [`ring`] of two for a thread. The process is `cat`, which
-/// returns its input. None if there is no such program.
+/// The time one way to the process `cat` on the same CPU. None without that program.
 pub(super) fn ping_pong_process(cpu: usize) -> Option<u64> {
     use std::io::{Read, Write};
     use std::process::{Command, Stdio};
 
-    // What the calling thread may use, a child may, too.
+    // A child inherits the caller's affinity.
     pin(cpu);
     let mut cat =
         Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
     let (mut to, mut from) = (cat.stdin.take()?, cat.stdout.take()?);
-    // One that keeps what it is given would be waited for without end.
+    // A `cat` that keeps its input would be waited for forever.
     let mut byte = [0];
     let ready = |from: &_| poll(&mut [PollFd::new(from, PollFlags::IN)], Some(&work::timespec(BUDGET)));
     let answers =
@@ -266,10 +253,10 @@ pub(super) fn ping_pong_process(cpu: usize) -> Option<u64> {
     (!times.is_empty()).then(|| typical(times))
 }
 
-/// A thread that computes in the idle class: any other task preempts it at once.
+/// A thread that computes under SCHED_IDLE, so that any other task preempts it.
 struct Hog {
     over: Arc<AtomicBool>,
-    /// How long it has had the CPU, nanoseconds: gaps in its looks at the clock are not counted.
+    /// CPU time in nanoseconds, without gaps between its readings of the clock.
     worked: Arc<AtomicU64>,
     tid: u32,
     thread: Option<JoinHandle<()>>,
@@ -299,7 +286,7 @@ impl Hog {
                 }
             })
         };
-        // The calling thread itself, if that one is gone already: nothing is then changed by giving it its own policy.
+        // The calling thread, if the hog is gone: setting its own policy changes nothing.
         let thread = Some(thread.ok()?);
         Some(Self { over, worked, tid: told.recv().unwrap_or(0), thread })
     }
@@ -308,7 +295,7 @@ impl Hog {
 impl Drop for Hog {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        // Beside others who compute, a thread of the idle class would notice that only seconds later.
+        // Beside other computing tasks, a SCHED_IDLE thread would notice only seconds later.
         let _set = sys::set_attr(self.tid, SchedAttr { policy: sys::SCHED_OTHER, ..SchedAttr::default() });
         if let Some(thread) = self.thread.take() {
             let _ended = thread.join();
@@ -316,10 +303,9 @@ impl Drop for Hog {
     }
 }
 
-/// A thread that waits for changes of a word in a loop, and reports its returns.
+/// A thread that waits in a loop for changes of a word, and reports its returns.
 ///
-/// It compares the word with the value of its last answer, and never with one read after a change. So a wakeup before
-/// it sleeps is not lost: it then does not sleep.
+/// It compares the word with its last answer, never with a later value, so early wakeups are not lost.
 struct Waiter {
     word: Arc<AtomicU32>,
     answer: Arc<Answer>,
@@ -327,7 +313,7 @@ struct Waiter {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Which value of the word a [`Waiter`] has seen, and when.
+/// The value of the word that a [`Waiter`] saw, and when.
 #[derive(Default)]
 struct Answer {
     value: AtomicU32,
@@ -340,7 +326,7 @@ impl Waiter {
         Self::with(cpu, || ())
     }
 
-    /// A real-time thread, which every kernel runs at once. None without the permission to create one.
+    /// A real-time thread, which every kernel runs at once. None without permission.
     fn urgent(cpu: usize) -> Option<Self> {
         let (tell, told) = mpsc::channel();
         let this = Self::with(cpu, move || {
@@ -374,7 +360,7 @@ impl Waiter {
         Some(Self { word, answer, over, thread: Some(thread.ok()?) })
     }
 
-    /// Changes the word and wakes it: the new value, and when that began.
+    /// Changes the word and wakes the thread. Returns the new value, and the time before.
     fn wake(&self) -> (u32, u64) {
         let began = work::now();
         let value = self.word.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
@@ -382,8 +368,7 @@ impl Waiter {
         (value, began)
     }
 
-    /// Wakes it and spins until it has answered: how long it took to be back; none if it has not answered after
-    /// [`LOST`].
+    /// Returns the time until the thread answers a wakeup. None after [`LOST`].
     fn round(&self) -> Option<u64> {
         let (value, began) = self.wake();
         while self.answer.value.load(Ordering::SeqCst) != value {
@@ -406,11 +391,11 @@ impl Drop for Waiter {
     }
 }
 
-/// Returns the time to wake one of many threads of another CPU (or the same one) that preempts no task. None if they
-/// never all slept, or the kernel rejects that many.
+/// The time to wake one of many threads of a CPU without preemption. None if they never all slept, or the kernel
+/// refuses them.
 pub(super) fn wakeup(here: usize, there: usize) -> Option<u64> {
     const WAITERS: usize = 32;
-    // An idle CPU would be sent an interrupt.
+    // An idle CPU would need an interrupt.
     let _busy = if here == there { None } else { Some(Hog::new(there)?) };
     pin(here);
     let word = Arc::new(AtomicU32::new(0));
@@ -435,7 +420,7 @@ pub(super) fn wakeup(here: usize, there: usize) -> Option<u64> {
         (work::now() - began, woken)
     };
     let times = sample(SLEEPS, || {
-        // They run while this sleeps, and wait again.
+        // They run during this sleep, and wait again.
         thread::sleep(Duration::from_micros(500));
         let (took, woken) = wake();
         (woken > WAITERS / 2).then(|| took / woken as u64)
@@ -448,9 +433,8 @@ pub(super) fn wakeup(here: usize, there: usize) -> Option<u64> {
     (!times.is_empty()).then(|| typical(times))
 }
 
-/// Returns the time from waking a thread of another CPU, where it preempts a computing one, to its running. With `lazy`
-/// preemption, only real-time threads interrupt the CPU: None without the permission, or if the kernel rejects a
-/// thread.
+/// The time to wake a thread of another CPU that preempts a computing one. With `lazy` preemption this needs real-time
+/// threads; None without permission.
 pub(super) fn wake_busy(here: usize, there: usize, lazy: bool) -> Option<u64> {
     let _hog = Hog::new(there)?;
     pin(here);
@@ -461,31 +445,30 @@ pub(super) fn wake_busy(here: usize, there: usize, lazy: bool) -> Option<u64> {
     })))
 }
 
-/// What a short sleep takes on a CPU that an idle-class thread keeps busy. Nanoseconds.
+/// The cost of a short sleep on a CPU that a SCHED_IDLE thread keeps busy, nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sleep {
-    /// How late it returns: a tenth is below.
+    /// How late it returns: the lowest tenth.
     pub(super) least_late: u64,
     /// The mean of the lower nine tenths.
     pub(super) mean_late: u64,
-    /// What the sleeper is charged for it, by its CPU clock.
+    /// CPU time charged to the sleeper.
     pub(super) own: u64,
-    /// What the other thread loses besides.
+    /// What the other thread loses beyond that.
     pub(super) other: u64,
 }
 
-/// Timer slack of the calling thread, nanoseconds; none of a real-time thread, or if the kernel does not tell.
+/// Timer slack of the calling thread, nanoseconds, if it has one.
 pub(super) fn timer_slack() -> Option<NonZeroU64> {
     rustix::thread::current_timer_slack().ok().and_then(NonZeroU64::new)
 }
 
-/// Measures sleeps with a timer slack, nanoseconds; `tick` is what a tick takes, `hz` how many there are in a second.
-/// None if they do not return, or the kernel refuses a thread.
+/// Measures sleeps. `slack`, and `tick`, the cost of a tick, are nanoseconds. None if the sleeps do not return.
 pub(super) fn sleep(cpu: usize, tick: u64, hz: u32, slack: NonZeroU64) -> Option<Sleep> {
     let hog = Hog::new(cpu)?;
     let before = timer_slack();
     let _slack = rustix::thread::set_current_timer_slack(Some(slack));
-    // Once, so that what it takes for the first time is not counted.
+    // Warm-up: the first time is not counted.
     let once = || {
         let due = work::now() + 500_000;
         let _slept = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &work::timespec(due));
@@ -494,7 +477,7 @@ pub(super) fn sleep(cpu: usize, tick: u64, hz: u32, slack: NonZeroU64) -> Option
     once();
     let (began, own, worked) = (work::now(), work::cpu_time(), hog.worked.load(Ordering::Relaxed));
     let times = sample(SLEEPS, once);
-    // The hog writes down what it has done when it has the CPU: it has it at the end of a sleep.
+    // The hog has recorded its work whenever it has the CPU, as at the end of a sleep.
     let (passed, own) = (work::now() - began, work::cpu_time() - own);
     let worked = hog.worked.load(Ordering::Relaxed) - worked;
     let _before = rustix::thread::set_current_timer_slack(before);
@@ -510,10 +493,9 @@ pub(super) fn sleep(cpu: usize, tick: u64, hz: u32, slack: NonZeroU64) -> Option
     })
 }
 
-/// How late a sleep that long returns on a CPU that has nothing else to do, without slack: the median. None if it never
-/// returns.
+/// The median lateness of a sleep on an idle CPU, without slack. None if a sleep never returns.
 pub(super) fn idle_sleep(cpu: usize, asleep: u64) -> Option<u64> {
-    /// Nanoseconds, and sleeps at most.
+    /// Budget in nanoseconds, and the most sleeps.
     const WITHIN: (u64, usize) = (400_000_000, 200);
     pin(cpu);
     let before = timer_slack();
@@ -527,7 +509,7 @@ pub(super) fn idle_sleep(cpu: usize, asleep: u64) -> Option<u64> {
     (!times.is_empty()).then(|| median(times))
 }
 
-/// What is lost at each tick: the median of the longest gap in each period of the tick.
+/// The cost of a tick: the median of the longest gaps of the tick's periods.
 pub(super) fn tick(cpu: usize, hz: u32) -> Option<u64> {
     const PERIODS: usize = 200;
     pin(cpu);
@@ -544,12 +526,11 @@ pub(super) fn tick(cpu: usize, hz: u32) -> Option<u64> {
         last = now;
     }
     let gap = median(longest).saturating_sub(usual);
-    // Below this it is the loop itself: the CPU has no tick while it runs one thread (NO_HZ_FULL).
+    // Below this it is the loop itself: with one thread the CPU has no tick (NO_HZ_FULL).
     (gap > 200).then_some(gap)
 }
 
-/// Lets a thread compute on each of `cpus` for `spin`, and finds stalls longer than `least` nanoseconds without a
-/// preemption. None if there are none.
+/// Computes on each of `cpus` for `spin`, and returns gaps above `least` nanoseconds without a preemption.
 pub(super) fn stalls(cpus: &[usize], spin: Duration, least: u64) -> Option<Stalls> {
     let watch = |cpu: usize| {
         spawn(move || {
@@ -565,7 +546,7 @@ pub(super) fn stalls(cpus: &[usize], spin: Duration, least: u64) -> Option<Stall
                         count += 1;
                         total_ns += now - last;
                     }
-                    // What asking took is nobody's.
+                    // Do not count the query itself.
                     last = work::now();
                 } else {
                     last = now;
@@ -586,8 +567,7 @@ pub(super) fn stalls(cpus: &[usize], spin: Duration, least: u64) -> Option<Stall
     (all.count > 0).then_some(all)
 }
 
-/// What reading `bytes` takes on another CPU than the one that has read them last, beyond reading them again, and that;
-/// medians.
+/// Medians of reading `bytes`: the extra time on another CPU than their last reader's, and the time of a repetition.
 pub(super) fn migration(one: usize, other: usize, bytes: usize) -> (u64, u64) {
     let buffer = vec![1_u8; bytes];
     let read = || {
@@ -610,8 +590,7 @@ pub(super) fn migration(one: usize, other: usize, bytes: usize) -> (u64, u64) {
     (median(extra), median(again))
 }
 
-/// Returns the median CPU time of creating a thread for a task that has just slept: caches and translations belong to
-/// other tasks. As in a run, stacks of earlier threads are not free yet, so each is new.
+/// The median CPU time to create a thread after a sleep, with cold caches. As in a run, each stack is new.
 pub(super) fn fork() -> u64 {
     let mut made = Vec::with_capacity(FORKS);
     let times = sample(FORKS, || {
@@ -628,7 +607,7 @@ pub(super) fn fork() -> u64 {
     median(times)
 }
 
-/// Nanoseconds for each KiB of memory written in order.
+/// Nanoseconds to write a KiB of memory in order.
 pub(super) fn memory() -> u64 {
     const KIB: u64 = 4096;
     let mut buffer = vec![0_u8; (KIB << 10) as usize];
@@ -647,7 +626,7 @@ pub(super) fn memory() -> u64 {
 mod tests {
     use super::*;
 
-    /// Wakeups that come before the waiter sleeps, as on a machine that gives its threads the CPU late: none is lost.
+    /// Wakes before the waiter sleeps, as on a machine where threads get the CPU late.
     #[test]
     fn no_wakeup_is_lost() {
         let waiter = Waiter::new(allowed()[0]).unwrap();

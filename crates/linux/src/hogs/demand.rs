@@ -1,10 +1,8 @@
 //! The CPU demand of real-time tasks that sleep.
 //!
-//! Each program is divided into loops. Of a round, the computation as a real-time and as an ordinary task, the sleep,
-//! the waits and the posts are known. A loop runs at most as often as its times, its timers and the objects it waits
-//! for allow. Its demand is that rate times its real-time work. Loops of at most [`LONG_NS`] do not count.
-//!
-//! In doubt, the demand is too high: locks count as free, and each waiter gets all posts of an object.
+//! A loop runs at most at the rate that its times, its timers and the objects it waits for allow. Its demand is that
+//! rate times its real-time work. Loops of at most [`LONG_NS`] do not count. In doubt, the demand is too high: locks
+//! count as free, and each waiter gets all posts of an object.
 
 use std::collections::BTreeMap;
 
@@ -12,38 +10,33 @@ use vruntime_workload::program::{Op, Phase, Policy, Repeat, Settings};
 
 use super::tasks::{CALL_NS, LONG_NS, Tasks, is_real_time, takes, times};
 
-/// The largest use of a CPU that leaves enough for other tasks: the default limit of real-time throttling, parts of
+/// The highest demand that leaves enough for other tasks (the default limit of real-time throttling), parts of
 /// [`WHOLE`].
 pub(super) const MOST: u64 = 950_000;
-/// All of a CPU.
 pub(super) const WHOLE: u64 = 1_000_000;
-/// The number of times that the knowledge of a loop is passed on to its waiters. Each time makes it more accurate, and
-/// never too low.
+/// How often knowledge of a loop is passed on to its waiters. More is more accurate, and never too low.
 const ROUNDS: usize = 32;
 
-/// What one task gives another to go on with.
+/// What a task waits for and another one gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Token {
     Condition(usize),
     Semaphore(usize),
     Barrier(usize),
-    /// Bytes to read from a pipe.
     Bytes(usize),
-    /// Room to write to it.
     Room(usize),
-    /// A forked instance of a task.
     Life(usize),
 }
 
-/// One round of a loop. Nanoseconds.
+/// One round of a loop, nanoseconds.
 #[derive(Clone, Debug, Default)]
 struct Round {
-    /// Computes as a real-time task.
+    /// Real-time computation.
     busy: u64,
-    /// Computes as an ordinary one.
+    /// Ordinary computation.
     fair: u64,
     slept: u64,
-    /// The progress of each timer meanwhile.
+    /// Progress of each timer.
     timers: BTreeMap<usize, u64>,
     wants: BTreeMap<Token, u64>,
     gives: BTreeMap<Token, u64>,
@@ -61,13 +54,12 @@ impl Round {
         other.gives.iter().for_each(|(&token, &count)| add(self.gives.entry(token).or_default(), count));
     }
 
-    /// What it takes at least.
     fn least(&self) -> u64 {
         let own = self.busy.saturating_add(self.fair).saturating_add(self.slept);
         self.timers.values().copied().max().unwrap_or(0).max(own)
     }
 
-    /// Whether `times` rounds work for longer than [`LONG_NS`], or take longer without a wait for another task.
+    /// Whether `times` rounds compute for longer than [`LONG_NS`], or take longer without a wait for another task.
     fn lasts(&self, times: u64) -> bool {
         self.least().saturating_mul(times) > LONG_NS
     }
@@ -112,20 +104,19 @@ impl Round {
     }
 }
 
-/// A loop of a task, and what is known of it so far.
 struct Loop {
     task: usize,
     round: Round,
-    /// How many go round at one time.
+    /// Number of simultaneous instances.
     instances: f64,
-    /// Rounds a nanosecond, at most.
+    /// The most rounds a nanosecond.
     rate: f64,
-    /// Ordinary work that has to be done for one round, by itself or by those it waits for, nanoseconds, at least.
+    /// The least ordinary work for a round, by the loop or those it waits for, nanoseconds.
     fair: f64,
 }
 
-/// Returns the CPU demand of each task, for all its `instances` together, parts of [`WHOLE`]. The demand of `hogs` is
-/// not computed: it is unlimited.
+/// Returns the demand of each task with all its `instances`, parts of [`WHOLE`]. Ignores `hogs`, whose demand is
+/// unlimited.
 pub(super) fn wants(tasks: &Tasks<'_>, instances: &[u64], hogs: &[usize]) -> Vec<u64> {
     let mut all = Everything::of(tasks, instances);
     for _ in 0..ROUNDS {
@@ -134,14 +125,13 @@ pub(super) fn wants(tasks: &Tasks<'_>, instances: &[u64], hogs: &[usize]) -> Vec
     let mut wants = vec![0_u64; instances.len()];
     for this in all.loops.iter().filter(|this| !hogs.contains(&this.task)) {
         let busy = this.round.busy as f64;
-        // Who goes on only when ordinary tasks have had their turn leaves them that much, whatever it wants.
+        // A task that waits for ordinary tasks leaves them that much of the CPU.
         let spared = this.fair * MOST as f64 >= (WHOLE - MOST) as f64 * busy;
         if busy <= 0.0 || spared {
             continue;
         }
         let share = busy * this.rate * WHOLE as f64;
-        // An instance has one CPU at a time, and no more of it than counts; forked ones that end soon are not counted
-        // one by one.
+        // An instance has one CPU at a time. Forked ones that end soon are not counted singly.
         let forked = this.round.wants.contains_key(&Token::Life(this.task));
         let most = tasks.bandwidth(this.task).unwrap_or(MOST).min(MOST) as f64;
         let share = if forked { share } else { share.min(most) * this.instances };
@@ -150,10 +140,9 @@ pub(super) fn wants(tasks: &Tasks<'_>, instances: &[u64], hogs: &[usize]) -> Vec
     wants
 }
 
-/// All loops, and what there is of tokens besides.
 struct Everything {
     loops: Vec<Loop>,
-    /// What tasks that are soon over give, and what is there in the beginning.
+    /// Tokens present at the start, and those of tasks that end soon.
     once: BTreeMap<Token, u64>,
 }
 
@@ -183,7 +172,7 @@ impl Everything {
                         *there = there.saturating_add(count);
                     }
                 }
-                // Of a forked task each instance is one round.
+                // Each instance of a forked task is one round.
                 whole.wants.insert(Token::Life(task), 1);
                 let mut this = start(whole, 1.0);
                 this.rate = f64::INFINITY;
@@ -203,7 +192,7 @@ impl Everything {
                 let (rate, fair) = (count * this.rate, this.fair / count);
                 let given =
                     Given { rate: rate * this.instances, slowest: rate, givers: this.instances, fair, most_fair: fair };
-                // It is in one of its loops at a time.
+                // A task is in one of its loops at a time.
                 by_giver.entry((token, this.task)).and_modify(|it| *it = it.or(given)).or_insert(given);
             }
         }
@@ -214,13 +203,13 @@ impl Everything {
         for this in &mut self.loops {
             for (&token, &count) in this.round.wants.iter().filter(|&(_, &count)| count > 0) {
                 let there = self.once.get(&token).copied().unwrap_or(0);
-                // So much at once is work for long.
+                // All these at once are long work.
                 if (there / count).saturating_mul(this.round.busy) > LONG_NS {
                     continue;
                 }
                 let given = given.get(&token).copied().unwrap_or_default();
                 let (rate, fair) = match token {
-                    // All come for each to go on: where there are no more than that, the slowest.
+                    // All must arrive: without surplus, the slowest counts.
                     Token::Barrier(barrier) => {
                         let parties = f64::from(tasks.workload.barriers[barrier].parties.max(1));
                         let all = given.givers <= parties;
@@ -236,21 +225,19 @@ impl Everything {
     }
 }
 
-/// How a token is given.
 #[derive(Clone, Copy, Debug, Default)]
 struct Given {
-    /// The highest rate of all posts together, for each nanosecond.
+    /// The rate of all posts, for each nanosecond.
     rate: f64,
-    /// The lowest rate of one poster.
     slowest: f64,
     givers: f64,
-    /// Ordinary work for one post, nanoseconds: the least and the most.
+    /// Ordinary work for one post, nanoseconds: least and most.
     fair: f64,
     most_fair: f64,
 }
 
 impl Given {
-    /// By either, whichever is more.
+    /// Alternatives: the higher.
     fn or(self, other: Self) -> Self {
         Self {
             rate: self.rate.max(other.rate),
@@ -261,7 +248,7 @@ impl Given {
         }
     }
 
-    /// By both.
+    /// Both together.
     fn and(self, other: Self) -> Self {
         Self {
             rate: self.rate + other.rate,
@@ -273,13 +260,13 @@ impl Given {
     }
 }
 
-/// The loops of a task that may last, and all of its program if that has an end.
+/// The loops of a task that may last, and its whole program if that ends.
 fn rounds(tasks: &Tasks<'_>, index: usize) -> (Vec<Round>, Option<Round>) {
     let task = &tasks.workload.tasks[index];
     let mut state = State { policy: tasks.begins(index), held: 0 };
     let (mut found, mut last) = (Vec::new(), Round::default());
     let mut ends = true;
-    // What phases make of it lasts into the next round.
+    // The state after a round affects the next one.
     for _ in 0..times(task.repeat).min(2) {
         last = Round::default();
         for phase in task.phases.iter() {
@@ -306,10 +293,10 @@ fn rounds(tasks: &Tasks<'_>, index: usize) -> (Vec<Round>, Option<Round>) {
     (found, whole)
 }
 
-/// What a task is on its way through its program.
+/// The state of a task in a walk through its program.
 struct State {
     policy: bool,
-    /// Mutexes it holds with which it may inherit a real-time priority.
+    /// Number of held mutexes that may lend a real-time priority.
     held: u32,
 }
 
@@ -331,7 +318,7 @@ impl State {
     }
 }
 
-/// What a policy keeps for a task, parts of [`WHOLE`]; none if it keeps nothing.
+/// The bandwidth that a policy reserves, parts of [`WHOLE`].
 pub(super) fn reserved(policy: Policy) -> Option<u64> {
     match policy {
         Policy::Deadline { runtime, period, .. } => {
@@ -342,7 +329,6 @@ pub(super) fn reserved(policy: Policy) -> Option<u64> {
     }
 }
 
-/// What settings keep for a task.
 pub(super) fn reserved_by(settings: &Settings) -> Option<u64> {
     settings.policy.and_then(reserved)
 }

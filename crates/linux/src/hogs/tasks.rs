@@ -1,4 +1,4 @@
-//! What tasks may become, and for how long they have a CPU without rest.
+//! What tasks may become, and how long they run without sleep.
 
 use std::collections::BTreeSet;
 
@@ -7,15 +7,14 @@ use vruntime_workload::program::{Changed, Op, Policy, Repeat, Settings, Task, Wo
 use super::Machine;
 use super::demand::{reserved, reserved_by};
 
-/// The longest time on a CPU without sleep, nanoseconds. A task beyond it is a hog.
+/// The longest time on a CPU without sleep, nanoseconds; a hog exceeds it.
 pub(super) const LONG_NS: u64 = 1_000_000_000;
-/// What an operation takes that does nothing else, nanoseconds.
+/// Cost of an operation that does nothing else, nanoseconds.
 pub(super) const CALL_NS: u64 = 1_000;
-/// What reaching a place in memory takes, nanoseconds; a byte of many takes one.
+/// Cost to reach a place in memory, nanoseconds; each byte of many costs one.
 const ACCESS_NS: u64 = 10;
 
-/// Whether a task of that policy may have a CPU for as long as it likes. Without throttling the kernel admits any
-/// deadline task.
+/// Whether tasks of this policy may keep a CPU. Without throttling the kernel admits any deadline task.
 pub(super) fn is_real_time(policy: Policy) -> bool {
     match policy {
         Policy::Fifo { .. } | Policy::RoundRobin { .. } => true,
@@ -26,22 +25,20 @@ pub(super) fn is_real_time(policy: Policy) -> bool {
     }
 }
 
-/// What tasks may become, in [`Workload::tasks`]' order.
 pub(super) struct Tasks<'a> {
     pub(super) workload: &'a Workload,
-    /// The tasks that fork each task.
     forkers: Vec<BTreeSet<usize>>,
     /// Whether it may begin as a real-time task.
     begins: Vec<bool>,
     /// Whether another task makes it a real-time task.
     made: Vec<bool>,
-    /// The same, or a deadline task of whatever bandwidth.
+    /// As `made`, or a deadline task.
     urged: Vec<bool>,
-    /// What its deadline policies keep for it at most, if no policy lets it have more.
+    /// The highest bandwidth of its deadline policies, if it has no other.
     bandwidth: Vec<Option<u64>>,
-    /// The CPUs it may have at any time.
+    /// All CPUs it may ever have.
     pub(super) cpus: Vec<BTreeSet<u32>>,
-    /// Mutexes whose holders may inherit a real-time priority.
+    /// Mutexes that may lend a real-time priority.
     lend: BTreeSet<usize>,
 }
 
@@ -91,27 +88,25 @@ impl<'a> Tasks<'a> {
         this
     }
 
-    /// Whether it may start with a policy above the ordinary ones.
+    /// Whether it may begin above the ordinary class.
     pub(super) fn begins(&self, task: usize) -> bool {
         self.begins[task] || self.workload.tasks[task].settings.policy.and_then(reserved).is_some()
     }
 
-    /// Whether another task may make it urgent.
     pub(super) fn urged(&self, task: usize) -> bool {
         self.urged[task]
     }
 
-    /// Whether the holder of that mutex may inherit the priority of a real-time waiter.
+    /// Whether the holder of a mutex may inherit a real-time priority.
     pub(super) fn lends(&self, mutex: usize) -> bool {
         self.lend.contains(&mutex)
     }
 
-    /// What it has at most where only deadline policies make it urgent, parts of [`super::demand::WHOLE`].
+    /// The highest bandwidth of a task that only deadline policies make urgent, parts of [`super::demand::WHOLE`].
     pub(super) fn bandwidth(&self, task: usize) -> Option<u64> {
         self.bandwidth[task]
     }
 
-    /// Whether it may be a real-time task at any time.
     fn ever(&self, task: usize) -> bool {
         let phases = || self.workload.tasks[task].phases.iter();
         self.begins[task]
@@ -122,7 +117,7 @@ impl<'a> Tasks<'a> {
                 .any(|op| matches!(op, Op::Lock(mutex) if self.lend.contains(mutex)))
     }
 
-    /// Forked threads are as their forkers are, but for what they say themselves.
+    /// Forked threads inherit from their forkers, except what they specify.
     fn inherit(&mut self) {
         let mut changed = true;
         while changed {
@@ -142,8 +137,8 @@ impl<'a> Tasks<'a> {
         }
     }
 
-    /// Marks the holders of mutexes with inheritance that a real-time task wants as real-time tasks, along the whole
-    /// chain.
+    /// Marks holders of priority-inheriting mutexes that a real-time task wants, along the whole chain, as real-time
+    /// tasks.
     fn lend(&mut self) {
         loop {
             let before = self.lend.len();
@@ -160,7 +155,7 @@ impl<'a> Tasks<'a> {
         }
     }
 
-    /// How many there may be of each, `most` at most.
+    /// The number of instances of each task, up to `most`.
     pub(super) fn instances(&self, most: u64) -> Vec<u64> {
         let tasks = &self.workload.tasks;
         let begun: Vec<u64> = tasks.iter().map(|task| u64::from(task.start.is_some()).min(most)).collect();
@@ -184,15 +179,15 @@ impl<'a> Tasks<'a> {
         }
     }
 
-    /// Real-time tasks that go on for long without rest.
+    /// Real-time tasks that run for long without sleep.
     pub(super) fn hogs(&self) -> Vec<usize> {
-        // All are taken for such who never rest, until it is found that they do.
+        // All count as restless until proven otherwise.
         let mut restless: Vec<bool> = (0..self.workload.tasks.len()).map(|task| self.ever(task)).collect();
         loop {
             let wakers = Wakers::of(self.workload, &restless);
             let next: Vec<bool> = (0..restless.len())
                 .map(|task| {
-                    // Who forks without rest has one child after the other at work.
+                    // A restless forker has one child after the other at work.
                     let heirs = || self.forkers[task].iter().any(|&forker| restless[forker]);
                     restless[task] && (self.longest(task, &wakers) > LONG_NS || heirs())
                 })
@@ -204,7 +199,7 @@ impl<'a> Tasks<'a> {
         }
     }
 
-    /// The longest stretch without rest, nanoseconds.
+    /// The longest stretch without sleep, nanoseconds.
     fn longest(&self, index: usize, wakers: &Wakers) -> u64 {
         let task = &self.workload.tasks[index];
         let mut walk = Walk { real_time: self.begins[index], ..Walk::default() };
@@ -238,12 +233,11 @@ pub(super) fn times(repeat: Repeat) -> u64 {
     }
 }
 
-/// What each wait is ended by.
+/// What ends each wait.
 struct Wakers {
-    /// Whether a task that never sleeps wakes its waiters.
+    /// Whether a task that never sleeps wakes the waiters.
     conditions: Vec<bool>,
     semaphores: Vec<bool>,
-    /// Whether one reads it, and writes to it.
     read: Vec<bool>,
     written: Vec<bool>,
     /// Whether none of its tasks ever sleeps.
@@ -281,22 +275,19 @@ impl Wakers {
     }
 }
 
-/// A walk through a program.
 #[derive(Default)]
 struct Walk {
-    /// Whether its policy is a real-time one.
     real_time: bool,
-    /// Mutexes it holds with which it may inherit one.
+    /// Number of held mutexes that may lend a real-time priority.
     held: u32,
-    /// Nanoseconds since the last rest.
+    /// Nanoseconds since the last sleep.
     busy: u64,
-    /// The longest stretch so far.
     longest: u64,
     rests: u64,
 }
 
 impl Walk {
-    /// Walks through a loop twice, which shows the effect of every further round.
+    /// Walks through a loop twice, which shows the effect of all further rounds.
     fn repeated(&mut self, repeat: Repeat, body: &mut dyn FnMut(&mut Self)) {
         let rounds = times(repeat);
         for _ in 0..rounds.min(1) {
@@ -313,12 +304,12 @@ impl Walk {
         }
     }
 
-    /// One operation. `again`: it is in a loop.
+    /// `again`: in a loop.
     fn op(&mut self, op: &Op, real_time: bool, again: bool, wakers: &Wakers) {
         let takes = takes(op);
         let rests = match *op {
             Op::Sleep { time } | Op::Device { time } => time > 0,
-            // The second time it is over.
+            // The second time it is past.
             Op::SleepUntil { .. } => !again,
             Op::Timer { period, .. } => self.busy < period,
             Op::Wait { condition, .. } | Op::Sync { condition, .. } | Op::Suspend { condition, .. } => {
@@ -330,7 +321,7 @@ impl Walk {
             Op::PipeWrite { pipe, .. } => !wakers.read[pipe],
             _ => false,
         };
-        // What is no real-time task gives way to others by itself, if it does anything.
+        // Ordinary tasks yield to others by themselves, if they do anything.
         let rests = rests || !real_time && takes > 0;
         if real_time {
             self.busy = self.busy.saturating_add(takes.max(CALL_NS));
@@ -343,7 +334,6 @@ impl Walk {
     }
 }
 
-/// What an operation computes, nanoseconds.
 pub(super) fn takes(op: &Op) -> u64 {
     match *op {
         Op::Run { work } => work,

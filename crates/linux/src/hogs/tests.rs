@@ -1,4 +1,4 @@
-//! Workloads that would hang a machine, and such that would not.
+//! Workloads that would hang a machine, and others.
 
 use std::io;
 
@@ -10,7 +10,6 @@ fn machine(cpus: u32) -> Machine {
     Machine { online: (0..cpus).collect(), allowed: (0..cpus).collect(), real_time: false }
 }
 
-/// An rt-app file with these tasks.
 fn json(tasks: &str) -> Workload {
     let text = format!("{{ \"tasks\" : {{ {tasks} }} }}");
     rtapp::parse("t.json", text.as_bytes(), &rtapp::Options::default())
@@ -18,7 +17,7 @@ fn json(tasks: &str) -> Workload {
         .workload
 }
 
-/// The same with nothing said of the policy, where rt-app's reader always does.
+/// Without a policy, which rt-app's reader always sets.
 fn unset(mut workload: Workload) -> Workload {
     for task in &mut workload.tasks {
         task.settings.policy = task.settings.policy.filter(|policy| !matches!(policy, Policy::Other { .. }));
@@ -32,7 +31,6 @@ fn toml(text: &str) -> Workload {
     read.unwrap_or_else(|e| panic!("{text}: {e}")).workload
 }
 
-/// Each of two CPUs could be taken.
 #[test]
 fn what_takes_every_cpu_is_found() {
     let hang = [
@@ -146,13 +144,13 @@ fn what_takes_every_cpu_is_found() {
     for (name, workload) in &hang {
         let found = take_all(workload, &machine(2));
         assert!(matches!(found, Some(Takers::Hogs(2..))), "{name}: {found:?} {workload:#?}");
-        // One CPU more is one for the others, unless as many are forked as like.
+        // One more CPU is left for the others, unless more tasks are forked.
         let many = name.contains("over and over") || name.contains("without rest");
         assert_eq!(take_all(workload, &machine(3)).is_some(), many, "{name} on three CPUs");
     }
 }
 
-/// Tasks that rest, each of them, and want two CPUs between them, but not three.
+/// Tasks that sleep, and want two CPUs together, but not three.
 #[test]
 fn what_takes_every_cpu_together_is_found() {
     let crowds = [
@@ -246,14 +244,14 @@ fn what_takes_every_cpu_together_is_found() {
         assert!(wanted.abs_diff(*percent) <= 1, "{name}: {found:?} {workload:#?}");
         assert_eq!(take_all(workload, &machine(3)), None, "{name} on three CPUs");
     }
-    // Each of any number of long ones wants little.
+    // Any number of long ones, each of little demand.
     let many = json(
         r#""a" : {"fork":"h","sleep":10000}, "h" : {"instance":0,"policy":"SCHED_FIFO","loop":-1,"run":100,"sleep":900}"#,
     );
     assert!(matches!(take_all(&many, &machine(64)), Some(Takers::Together { tasks: 30_000, percent: 6400 })));
 }
 
-/// It is the CPUs that count, not what is wanted of all of them.
+/// The demand counts by CPU, not in total.
 #[test]
 fn what_is_wanted_is_dealt_out() {
     let set = |cpus: &[u32]| cpus.iter().copied().collect::<BTreeSet<u32>>();
@@ -337,12 +335,12 @@ fn where_threads_begin_counts() {
     let hogs = json(r#""a" : {"policy":"SCHED_FIFO","instance":2,"run":1000}"#);
     let confined = Machine { allowed: BTreeSet::from([1]), ..machine(2) };
     assert_eq!(take_all(&hogs, &confined), None, "begun under taskset");
-    // CPUs that are not there are refused, and the threads stay where they are.
+    // Missing CPUs are refused, and the threads stay.
     let elsewhere = json(r#""a" : {"policy":"SCHED_FIFO","instance":2,"cpus":[7],"run":1000}"#);
     assert_eq!(take_all(&elsewhere, &machine(2)), Some(Takers::Hogs(2)));
 }
 
-/// A fair task that holds what a real-time one waits for is as urgent as that, if the mutex says so.
+/// A fair task that holds a mutex inherits a real-time waiter's priority, if the mutex says so.
 #[test]
 fn priorities_are_inherited() {
     let holder = |inherits: &str| {

@@ -1,10 +1,10 @@
-//! The preemption model, from wherever the kernel tells of it.
+//! The preemption model.
 
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The model, if it is known, and how; or why not.
+/// The model, if known, and its source, or why it is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) model: Option<String>,
@@ -15,8 +15,8 @@ pub(super) fn found(model: &str, how: impl Into<String>) -> Found {
     Found { model: Some(model.to_owned()), how: how.into() }
 }
 
-/// Finds the preemption model, from the most reliable source on: debugfs, if it can be changed; the version line; the
-/// boot command line; the configuration. `root` is the folder of the file systems.
+/// Finds the preemption model in the most reliable source: debugfs, the version line, the boot command line, the
+/// configuration. `root` is the folder of the file systems.
 pub(super) fn preempt(root: &Path) -> Found {
     let read = |path: &str| fs::read_to_string(root.join(path));
     let debug = read("sys/kernel/debug/sched/preempt");
@@ -29,7 +29,7 @@ pub(super) fn preempt(root: &Path) -> Found {
         return found("full", "the version line has PREEMPT_RT");
     }
     let dynamic = built("PREEMPT_DYNAMIC");
-    // What was written to debugfs since would not be seen below.
+    // Later changes in debugfs are not visible below.
     let unless = if dynamic { ", unless it was changed since" } else { "" };
     let words = read("proc/cmdline").unwrap_or_default();
     let asked = words.split_whitespace().filter_map(|word| word.strip_prefix("preempt=")).next_back();
@@ -54,12 +54,12 @@ pub(super) fn preempt(root: &Path) -> Found {
     Found { model: None, how }
 }
 
-/// The model in parentheses: what `sched/preempt` of debugfs says.
+/// The model in parentheses in debugfs's `sched/preempt`.
 pub(super) fn chosen(text: &str) -> Option<String> {
     text.split_whitespace().find_map(|word| Some(word.strip_prefix('(')?.strip_suffix(')')?.to_owned()))
 }
 
-/// The text of the kernel's configuration, and where it is.
+/// The kernel's configuration, and its path.
 fn configuration(root: &Path, release: &str) -> Option<(String, String)> {
     let packed = |path: &str| -> io::Result<String> {
         let mut text = String::new();
@@ -73,7 +73,6 @@ fn configuration(root: &Path, release: &str) -> Option<(String, String)> {
     paths.into_iter().find_map(|path| Some((fs::read_to_string(root.join(&path)).ok()?, format!("/{path}"))))
 }
 
-/// The model that a configuration chooses.
 fn configured(text: &str) -> Option<&'static str> {
     const MODELS: [(&str, &str); 5] = [
         ("CONFIG_PREEMPT_RT=y", "full"),
@@ -91,7 +90,6 @@ mod tests {
 
     use super::*;
 
-    /// What is found where these files are.
     fn with(files: Files<'_>) -> Found {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {
@@ -149,7 +147,7 @@ mod tests {
         }
     }
 
-    /// A kernel without preemption on its version line may be either of two, and a dynamic one any: no guess.
+    /// Without preemption, the version line may mean two models; of a dynamic kernel, any.
     #[test]
     fn what_is_not_told_stays_unknown() {
         let cases: [(Files<'_>, &str); 5] = [

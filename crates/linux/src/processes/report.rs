@@ -1,4 +1,4 @@
-//! A report as bytes: numbers of eight bytes, and before whatever has a length that.
+//! A report as bytes: numbers of eight bytes, with lengths before variable parts.
 
 use vruntime_trace::LoopTimes;
 
@@ -22,7 +22,7 @@ impl Report {
         out
     }
 
-    /// None of what is cut off.
+    /// None if truncated.
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
         let mut from = Bytes(bytes);
         let begun = from.list(Bytes::task)?;
@@ -49,7 +49,6 @@ fn numbers(out: &mut Vec<u8>, list: &[u64]) {
     }
 }
 
-/// One that may be missing.
 fn option(out: &mut Vec<u8>, value: Option<u64>) {
     numbers(out, value.as_slice());
 }
@@ -96,7 +95,6 @@ fn write_task(out: &mut Vec<u8>, task: &TaskMeasured) {
     }
 }
 
-/// What is yet to be read.
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
@@ -114,7 +112,7 @@ impl Bytes<'_> {
     }
 
     fn list<T>(&mut self, mut one: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
-        // Nothing is made room for that is not there.
+        // Reserves no room for missing data.
         (0..self.number()?).map(|_| one(self)).collect()
     }
 

@@ -1,4 +1,4 @@
-//! The program that is recorded.
+//! The recorded program.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -13,31 +13,29 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use super::RecordError;
 use crate::work;
 
-/// How long a program has to end after SIGTERM.
+/// Time to end after SIGTERM.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandEnded {
-    /// Its process.
+    /// Its process id.
     pub pid: i32,
-    /// Its exit status; none if a signal ended it, or it still runs.
+    /// Its exit status, if it exited.
     pub code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
 }
 
-/// The program while it runs.
 #[derive(Debug)]
 pub(super) struct Running {
     child: Child,
     ended: Option<ExitStatus>,
-    /// Readable when it ends; none where the kernel has no such files (before 5.3).
+    /// Readable when it ends; None before 5.3.
     end: Option<rustix::fd::OwnedFd>,
 }
 
-/// A thread that starts the program on request. The program inherits the thread's policy, whatever that of the calling
-/// thread is then.
+/// A thread that starts the program on request, with the policy that the thread inherited when it was created.
 #[derive(Debug)]
 pub(super) struct Starter {
     thread: Option<JoinHandle<Result<Option<Running>, RecordError>>>,
@@ -53,7 +51,7 @@ impl Starter {
         Ok(Self { thread: Some(thread), go })
     }
 
-    /// Starts it; none if there is nothing to start.
+    /// None if there is no program.
     pub(super) fn start(mut self) -> Result<Option<Running>, RecordError> {
         let _told = self.go.send(());
         let joined = self.thread.take().map(JoinHandle::join);
@@ -79,11 +77,10 @@ impl Running {
         self.ended.is_some()
     }
 
-    /// Waits until it ends, but not longer than that.
     pub(super) fn wait(&self, most: Duration) {
         match &self.end {
             Some(end) => {
-                // A signal that ends the wait early is why it is asked again.
+                // The caller repeats a wait that a signal ends.
                 let timeout = work::timespec(most.as_nanos() as u64);
                 let _woken = poll(&mut [PollFd::new(end, PollFlags::IN)], Some(&timeout));
             }
@@ -91,7 +88,7 @@ impl Running {
         }
     }
 
-    /// Asks it to end if it has not.
+    /// Asks it to end, if it has not.
     pub(super) fn end(mut self, notes: &mut Vec<String>) -> CommandEnded {
         if !self.has_ended() {
             let _asked = kill_process(Pid::from_child(&self.child), Signal::TERM);

@@ -1,27 +1,26 @@
-//! What it costs a task that an event is recorded.
+//! The cost of recording an event.
 
 use super::tracefs::Instance;
 use crate::calibrate::message_to_a_neighbour;
 use crate::error::Error;
 
-/// What recording an event takes.
+/// The cost of recording an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventCost {
     /// Nanoseconds.
     pub ns: u64,
-    /// Events of a message from a thread to another on its CPU, in thousandths.
+    /// Events of a message between threads of a CPU, in thousandths.
     pub events_permille: u64,
-    /// Nanoseconds of such a message without a recording.
+    /// Nanoseconds of a message without recording.
     pub without_ns: u64,
-    /// Nanoseconds of such a message with a recording.
+    /// Nanoseconds of a message with recording.
     pub with_ns: u64,
 }
 
-/// How often it is measured with and without.
 const ROUNDS: usize = 4;
 
-/// Sends messages between two threads of one CPU, with and without the events in turn. The least of each counts: what
-/// else the machine does can only add to it. `enable` switches the events. None if no event came.
+/// Sends messages between two threads of a CPU, alternately with and without events (`enable`). The least of each
+/// counts, since other work only adds. None if no event came.
 pub(super) fn measure(instance: &Instance, cpus: u32, enable: &dyn Fn(bool)) -> Result<Option<EventCost>, Error> {
     let seen =
         || (0..cpus).map(|cpu| instance.stats(cpu)).map(|stats| stats.entries + stats.read + stats.lost).sum::<u64>();

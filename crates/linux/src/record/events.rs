@@ -1,4 +1,4 @@
-//! Which events are recorded.
+//! The recorded events.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -8,7 +8,7 @@ use vruntime_trace::recording::Formats;
 
 use super::tracefs::Instance;
 
-/// An event, and whether a recording is of use without it.
+/// An event, and whether a recording requires it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Event {
     /// `SYSTEM/NAME`.
@@ -24,7 +24,7 @@ const fn wanted(name: &'static str) -> Event {
     Event { name, needed: false }
 }
 
-/// Everything a replay uses. Their flags say in which context a wakeup came: of a task, a softirq, an interrupt.
+/// Everything a replay uses. Flags have the context of a wakeup: task, softirq, interrupt.
 const EVENTS: [Event; 18] = [
     needed("sched/sched_switch"),
     needed("sched/sched_waking"),
@@ -35,17 +35,17 @@ const EVENTS: [Event; 18] = [
     needed("sched/sched_process_exit"),
     wanted("sched/sched_process_exec"),
     wanted("sched/sched_process_free"),
-    // What tasks are charged: when ticks came, and when a throttled task came.
+    // Charges: they show ticks, and enqueues of throttled tasks.
     wanted("sched/sched_stat_runtime"),
     wanted("sched/sched_pi_setprio"),
-    // Tells a thread of its parent's process from a new process.
+    // Distinguishes threads from processes.
     wanted("task/task_newtask"),
     wanted("task/task_rename"),
     wanted("cgroup/cgroup_attach_task"),
     wanted("power/cpu_frequency"),
     wanted("cpuhp/cpuhp_enter"),
     wanted("cpuhp/cpuhp_exit"),
-    // A switch after it, in state R, is no preemption.
+    // A following switch in state R is no preemption.
     wanted("syscalls/sys_enter_sched_yield"),
 ];
 
@@ -59,7 +59,6 @@ pub(super) fn choose(instance: &Instance, notes: &mut Vec<String>) -> Vec<Event>
     there
 }
 
-/// Switches them on or off.
 pub(super) fn enable(instance: &Instance, events: &[Event], on: bool) -> io::Result<()> {
     let value = if on { "1" } else { "0" };
     for event in events {
@@ -71,7 +70,7 @@ pub(super) fn enable(instance: &Instance, events: &[Event], on: bool) -> io::Res
     Ok(())
 }
 
-/// How pages and events look.
+/// The formats of pages and events.
 pub(super) fn formats(instance: &Instance, events: &[Event]) -> io::Result<Formats> {
     let read = |file: &str| whole(&instance.path.join("events").join(file));
     let mut systems: Vec<(String, Vec<Vec<u8>>)> = Vec::new();
@@ -95,8 +94,8 @@ pub(super) fn formats(instance: &Instance, events: &[Event]) -> io::Result<Forma
     Ok(Formats { header_page: read("header_page")?, header_event: read("header_event")?, ftrace, systems })
 }
 
-/// A file of tracefs. The kernel gives `header_page` and `header_event` to the first read only, so that it has to be
-/// large enough.
+/// Reads a file of tracefs. The kernel gives `header_page` and `header_event` to the first read only, so the buffer
+/// must be large enough.
 fn whole(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let (mut text, mut piece) = (Vec::new(), vec![0; 64 << 10]);

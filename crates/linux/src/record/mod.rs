@@ -1,8 +1,7 @@
-//! Recording this machine: the scheduler's events, and what the machine says of itself, its groups and its tasks.
+//! Records this machine: the scheduler's events, and snapshots of the machine, its groups and its tasks.
 //!
-//! The kernel records into a tracing instance of our own (`instances/vruntime-...`), whose buffers threads empty into
-//! nameless files. What is left at the end is one `trace.dat`, with a
-//! [section](vruntime_trace::recording::Recording) that has the rest.
+//! The kernel records into a tracing instance of our own (`instances/vruntime-...`). Threads empty its buffers into
+//! nameless files. The result is one `trace.dat`, with a [section](vruntime_trace::recording::Recording) for the rest.
 
 mod command;
 mod cost;
@@ -35,22 +34,22 @@ use crate::cgroup::own_name;
 use crate::error::Error;
 use crate::work;
 
-/// What is recorded, and for how long.
+/// What to record, and for how long.
 #[derive(Clone, Debug, Default)]
 pub struct RecordOptions {
-    /// The longest time; none: until the command ends, or until it is to stop.
+    /// The longest time; None: until the command ends, or `stop`.
     pub duration: Option<Duration>,
-    /// A program and its arguments, which are recorded until it ends; empty: only what runs anyway.
+    /// A program and its arguments, to record until it ends; empty for none.
     pub command: Vec<OsString>,
-    /// The number of bytes of events at which the recording ends.
+    /// The size of events at which the recording ends.
     pub max_bytes: u64,
-    /// Where files without a name can be made: on the file system that the recording will be on.
+    /// A folder for nameless files, on the file system of the recording.
     pub folder: PathBuf,
-    /// Whether to measure what an event costs: about a fifth of a second.
+    /// Whether to measure the cost of an event, which takes a fifth of a second.
     pub measure_cost: bool,
 }
 
-/// Why a machine was not recorded. [`help`](Self::help) says how to mend it.
+/// Why recording failed. [`help`](Self::help) says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// Tracefs cannot be used.
@@ -66,24 +65,24 @@ pub enum RecordError {
     Command {
         /// Its name.
         command: String,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// Something else failed.
     #[error("{what}: {cause}")]
     Io {
-        /// What was being done.
+        /// The failed action.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
-    /// What measures the cost of an event failed.
+    /// The cost of an event could not be measured.
     #[error(transparent)]
     Measuring(#[from] Error),
 }
 
 impl RecordError {
-    /// What the user can do about it.
+    /// Returns what the user can do.
     pub fn help(&self) -> Option<&str> {
         match self {
             Self::NoTracefs { missing, .. } => Some(missing),
@@ -101,51 +100,50 @@ pub enum Stopped {
     Duration,
     /// The command ended.
     Command,
-    /// It was asked to stop.
+    /// `stop` returned true.
     Asked,
-    /// It had as many bytes as it may have.
+    /// It reached its size.
     Size,
-    /// The files could not be written to.
+    /// Writing a file failed.
     Failed,
 }
 
-/// A recording that has ended: what is known of it. Its pages are in files without names until
-/// [`write`](Self::write).
+/// A finished recording. Its pages are in nameless files until [`write`](Self::write).
 #[derive(Debug)]
 pub struct Recorded {
     /// Why it ended.
     pub stopped: Stopped,
-    /// How the command ended, if there was one.
+    /// How the command ended, if there is one.
     pub command: Option<CommandEnded>,
-    /// When it began, nanoseconds of CLOCK_MONOTONIC, which the events have, too.
+    /// The start, nanoseconds of CLOCK_MONOTONIC, the clock of the events.
     pub began_ns: u64,
-    /// When it ended.
+    /// The end, nanoseconds.
     pub ended_ns: u64,
-    /// Events in the files.
+    /// Number of recorded events.
     pub events: u64,
-    /// Events that the kernel could not keep.
+    /// Number of events that the kernel lost.
     pub lost: u64,
-    /// CPUs that the kernel may have.
+    /// Number of possible CPUs.
     pub cpus: u32,
-    /// The bytes of each CPU's buffer.
+    /// Size of each CPU's buffer.
     pub buffer_bytes: u64,
-    /// The names of the events that were recorded, `SYSTEM/NAME`.
+    /// Names of the recorded events, `SYSTEM/NAME`.
     pub event_names: Vec<String>,
-    /// What an event costs, if that was measured.
+    /// The cost of an event, if measured.
     pub cost: Option<EventCost>,
-    /// This process's threads that recorded, and the watchdog.
+    /// This process's recording threads, and the watchdog.
     pub recorder: Vec<i32>,
     /// The machine before the first event.
     pub before: Snapshot,
-    /// The machine after the last.
+    /// The machine after the last event.
     pub after: Snapshot,
-    /// What there is to know.
+    /// Notes for the user.
     pub notes: Vec<String>,
     file: TraceDatFile,
     pages: Vec<Pages>,
 }
 
-/// Checks whether this process may record, before anything else is done.
+/// Checks whether this process may record.
 ///
 /// # Errors
 /// If the kernel's events cannot be recorded.
@@ -157,7 +155,7 @@ pub fn may_record() -> Result<(), RecordError> {
     may.map_err(|error| no_tracefs(&error.into()))
 }
 
-/// Records. Calls `stop` ten times a second, and ends if it returns true. The recording is kept.
+/// Records. Calls `stop` ten times a second, and ends if it returns true, keeping the recording.
 ///
 /// # Errors
 /// If the kernel's events cannot be recorded, or the command cannot be started.
@@ -165,7 +163,7 @@ pub fn record(options: &RecordOptions, stop: &dyn Fn() -> bool) -> Result<Record
     let mut notes = crate::clean();
     let tracefs = Mounted::find("tracefs").map_err(|error| no_tracefs(&error))?;
     let path = tracefs.path.join("instances").join(own_name());
-    // Before there is anything to remove.
+    // Before there is anything to clean up.
     let watchdog = Watchdog::start(&path).map_err(io_error("cannot start the process that cleans up"))?;
     let instance = Instance::make(path).map_err(|error| no_tracefs(&error))?;
     let refused = |error: io::Error| no_tracefs(&error);
@@ -185,10 +183,10 @@ pub fn record(options: &RecordOptions, stop: &dyn Fn() -> bool) -> Result<Record
         .map_err(io_error(&format!("cannot keep events in {}", options.folder.display())))?;
     let mut recorder = readers.tids().to_vec();
     recorder.extend([std::process::id() as i32, watchdog.pid()]);
-    // The command has the priority of this thread as it is now.
+    // The command inherits this thread's present priority.
     let starter = Starter::new(&options.command).map_err(io_error("cannot make a thread"))?;
     let urgent = Urgent::take();
-    // What has come meanwhile; whatever comes from now on has an event.
+    // Adds tasks created meanwhile; later ones have an event.
     before.complete();
     instance.write("tracing_on", "1").map_err(refused)?;
     let began_ns = work::now();
@@ -216,7 +214,7 @@ pub fn record(options: &RecordOptions, stop: &dyn Fn() -> bool) -> Result<Record
         stats: stats.iter().map(|stats| stats.text.clone().into_bytes()).collect(),
         recording: Recording::default(),
     };
-    // The files of the instance are closed; nothing is left of it before the command is waited for.
+    // The instance's files are closed; it is removed before the wait for the command.
     drop(instance);
     drop(watchdog);
     let command = running.map(|running| running.end(&mut notes));
@@ -240,7 +238,6 @@ pub fn record(options: &RecordOptions, stop: &dyn Fn() -> bool) -> Result<Record
     })
 }
 
-/// Waits for what ends the recording.
 fn wait(
     options: &RecordOptions,
     stop: &dyn Fn() -> bool,
@@ -276,12 +273,12 @@ fn wait(
 }
 
 impl Recorded {
-    /// Bytes of events.
+    /// The size of the events.
     pub fn bytes(&self) -> u64 {
         self.pages.iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// Writes the file, with a section. Returns its size.
+    /// Writes the file with a section, and returns its size.
     ///
     /// # Errors
     /// If writing fails.
@@ -298,8 +295,7 @@ impl Recorded {
     }
 }
 
-/// Moves the content of a file to the end of another in pieces. Copied pieces are freed at once, so the data never
-/// exists twice.
+/// Appends a file to another in pieces, freeing copied pieces at once, so that the data never exists twice.
 fn moved(from: &mut File, to: &mut File) -> io::Result<u64> {
     use rustix::fs::{FallocateFlags, fallocate};
 
@@ -311,14 +307,14 @@ fn moved(from: &mut File, to: &mut File) -> io::Result<u64> {
         if copied == 0 {
             return Ok(at);
         }
-        // Where the file system cannot do it, there are two copies for a moment.
+        // A file system without this has two copies for a moment.
         let _given_back = fallocate(&*from, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, copied);
         at += copied;
     }
 }
 
-/// Returns the bytes of each CPU's buffer: for more than two seconds of 50,000 events a second, and at most a 32nd of
-/// the free memory in total.
+/// Returns the size of each CPU's buffer: for more than two seconds of 50,000 events a second. All have at most a 32nd
+/// of the free memory.
 fn buffer(cpus: u32) -> u64 {
     const MOST: u64 = 8 << 20;
     const LEAST: u64 = 256 << 10;
@@ -328,22 +324,21 @@ fn buffer(cpus: u32) -> u64 {
     (free / 32 / u64::from(cpus.max(1))).clamp(LEAST, MOST)
 }
 
-/// Measures what an event costs, and empties the buffers.
 fn cost(instance: &Instance, cpus: u32, chosen: &[events::Event]) -> Result<Option<EventCost>, RecordError> {
     let refused = |error: io::Error| no_tracefs(&error);
     instance.write("tracing_on", "1").map_err(refused)?;
     let enable = |on| {
-        // A round in which it failed has no events, or some too many: the least of several counts.
+        // A failed round has no events, or extra ones, so the least count is taken.
         let _enabled = events::enable(instance, chosen, on);
     };
     let cost = cost::measure(instance, cpus, &enable);
     instance.write("tracing_on", "0").map_err(refused)?;
-    // What is written empties the buffers.
+    // Any write empties the buffers.
     instance.write("trace", "").map_err(refused)?;
     Ok(cost?)
 }
 
-/// Names of threads: what the kernel has kept, and what the snapshots have; a line each.
+/// Names of threads from the kernel and the snapshots, one a line.
 fn names(tracefs: &Path, before: &Snapshot, after: &Snapshot) -> Vec<u8> {
     let kept = fs::read(tracefs.join("saved_cmdlines")).unwrap_or_default();
     let mut names = std::collections::BTreeMap::new();
@@ -377,7 +372,6 @@ fn io_error(what: &str) -> impl FnOnce(io::Error) -> RecordError {
     move |cause| RecordError::Io { what, cause }
 }
 
-/// Why tracefs cannot be used, and what is missing.
 fn no_tracefs(error: &io::Error) -> RecordError {
     let root = rustix::process::geteuid().is_root();
     let missing = match error.kind() {

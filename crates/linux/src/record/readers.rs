@@ -1,7 +1,7 @@
-//! Threads that take the pages out of the kernel's buffers and into files.
+//! Threads that move the kernel's trace buffers into files.
 //!
-//! A thread has several CPUs and looks after them ten times a second. It moves whole pages by splice, which copies
-//! nothing on the way from the buffer. So it neither wakes for each event nor leaves half-empty pages in the file.
+//! A thread serves several CPUs ten times a second, and moves whole pages by splice without copying. So it neither
+//! wakes for each event nor leaves half-empty pages in the file.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -17,34 +17,27 @@ use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
 use super::tracefs::Instance;
 use super::urgent::Urgent;
 
-/// CPUs of one thread.
 const CPUS: usize = 8;
-/// How often a thread looks after its CPUs.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
-/// Pages that are moved at once, at most.
+/// The most pages of one move.
 const AT_ONCE: usize = 16;
 
-/// The pages of one CPU.
 struct Cpu {
     pages: File,
     file: File,
     bytes: u64,
 }
 
-/// What all threads share.
 #[derive(Debug, Default)]
 struct Shared {
     over: AtomicBool,
-    /// Bytes in all files.
     bytes: AtomicU64,
-    /// A file could not be written to.
     failed: AtomicBool,
 }
 
-/// The file with a CPU's pages, and how many bytes are in it.
+/// The file of a CPU's pages, and its bytes.
 pub(super) type Pages = (File, u64);
 
-/// The running threads.
 #[derive(Debug)]
 pub(super) struct Readers {
     shared: Arc<Shared>,
@@ -53,7 +46,7 @@ pub(super) struct Readers {
 }
 
 impl Readers {
-    /// Starts to read the buffers of an instance into nameless files in `folder`.
+    /// Starts to read an instance's buffers into nameless files in `folder`.
     pub(super) fn start(instance: &Instance, cpus: u32, page: u32, folder: &Path) -> io::Result<Self> {
         let mut all = Vec::new();
         for cpu in 0..cpus {
@@ -80,23 +73,20 @@ impl Readers {
         Ok(this)
     }
 
-    /// The threads' ids.
     pub(super) fn tids(&self) -> &[i32] {
         &self.tids
     }
 
-    /// Bytes read so far.
     pub(super) fn bytes(&self) -> u64 {
         self.shared.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether one of them has ended because of an error.
+    /// Whether a thread has ended with an error.
     pub(super) fn failed(&self) -> bool {
         self.shared.failed.load(Ordering::Relaxed)
     }
 
-    /// Reads the rest and ends: the file of each CPU, and how much is in it. Whatever could be read is there, also if
-    /// it is not all.
+    /// Reads the rest, and returns each CPU's file and size, even if incomplete.
     pub(super) fn finish(mut self) -> (Vec<Pages>, Option<io::Error>) {
         let (mut files, mut failed) = (Vec::new(), None);
         self.shared.over.store(true, Ordering::Relaxed);
@@ -118,20 +108,20 @@ impl Drop for Readers {
         for thread in &self.threads {
             thread.thread().unpark();
         }
-        // The instance cannot be removed before its files are closed.
+        // The instance can be removed only after its files are closed.
         for thread in std::mem::take(&mut self.threads) {
             let _ended = thread.join();
         }
     }
 }
 
-/// A file without a name, which is gone with the process however that ends.
+/// A nameless file, which ends with the process.
 fn scratch(folder: &Path) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags, open};
 
     match open(folder, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR) {
         Ok(file) => Ok(file.into()),
-        // Some file systems have no such files: one is made, and its name removed at once.
+        // Some file systems have none; then a file is created and unlinked.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
             let path = folder.join(format!(".{}", crate::cgroup::own_name()));
             let file = File::options().read(true).write(true).create_new(true).open(&path)?;
@@ -142,11 +132,11 @@ fn scratch(folder: &Path) -> io::Result<File> {
     }
 }
 
-/// A thread: what it has read of each of its CPUs.
+/// A thread's body; returns the pages of its CPUs.
 fn read(mut cpus: Vec<Cpu>, page: usize, shared: &Shared) -> io::Result<Vec<Pages>> {
     let (from, to) = pipe_with(PipeFlags::CLOEXEC)?;
     loop {
-        // Asked before, so that what comes meanwhile is read below.
+        // Read first, so that later events are read below.
         let over = shared.over.load(Ordering::Relaxed);
         for cpu in &mut cpus {
             loop {
@@ -180,13 +170,13 @@ fn read(mut cpus: Vec<Cpu>, page: usize, shared: &Shared) -> io::Result<Vec<Page
 }
 
 impl Cpu {
-    /// Reads what is left: pages that are not full.
+    /// Reads the last pages, which are not full.
     fn rest(&mut self, page: &mut [u8]) -> io::Result<()> {
         loop {
             match self.pages.read(page) {
                 Ok(0) => return Ok(()),
                 Ok(read) => {
-                    // The kernel gives whole pages. Should it not, pages stay where they belong.
+                    // Pads a short read, so that pages stay aligned.
                     page[read..].fill(0);
                     self.file.write_all(page)?;
                     self.bytes += page.len() as u64;

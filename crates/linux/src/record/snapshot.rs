@@ -1,7 +1,6 @@
-//! What the machine says of its tasks and groups at one moment.
+//! A snapshot of the machine's tasks and groups.
 //!
-//! Groups, affinities and autogroups are lines `FILE:CONTENT`, as the command of `docs/replay.md` writes them, so that
-//! one reader has both.
+//! Groups, affinities and autogroups are lines `FILE:CONTENT`, as from the command of `docs/replay.md`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,19 +9,18 @@ use std::path::Path;
 
 use crate::{sys, work};
 
-/// Where cgroups are mounted.
 const CGROUPS: &str = "/sys/fs/cgroup";
-/// Groups below groups, at most: the kernel's own limit is that of a path's length.
+/// The most nested groups; the kernel limits only the length of paths.
 const DEPTH: usize = 64;
-/// The longest file of a group that is taken.
+/// The longest file of a group, bytes.
 const LONGEST: usize = 64 << 10;
 
-/// The machine at one moment.
+/// A snapshot of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// When it was begun, nanoseconds of CLOCK_MONOTONIC, which is also the clock of the events.
+    /// The start, nanoseconds of CLOCK_MONOTONIC, the clock of the events.
     pub at_ns: u64,
-    /// How long it took, nanoseconds.
+    /// Duration, nanoseconds.
     pub took_ns: u64,
     /// Groups, memberships, affinities and autogroups: lines `FILE:CONTENT`.
     pub cgroups: String,
@@ -30,7 +28,7 @@ pub struct Snapshot {
     pub tasks: Vec<TaskState>,
 }
 
-/// A thread at that moment.
+/// A thread in a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskState {
     /// Its process.
@@ -45,30 +43,29 @@ pub struct TaskState {
     pub state: char,
     /// `other`, `batch`, `idle`, `fifo`, `rr`, `deadline` or `ext`.
     pub policy: &'static str,
-    /// Nice value.
+    /// The nice value.
     pub nice: i32,
-    /// Real-time priority, 1..=99; 0 of others.
+    /// Real-time priority, 1..=99, or 0.
     pub rt_priority: u32,
-    /// The slice that the task asked for, nanoseconds (6.12+); of deadline tasks the runtime; 0: none.
+    /// Requested slice (6.12+), or a deadline task's runtime, nanoseconds; 0: none.
     pub slice_ns: u64,
     /// Deadline and period of deadline tasks, nanoseconds.
     pub deadline_ns: u64,
     /// See `deadline_ns`.
     pub period_ns: u64,
-    /// Utilisation clamps, 0..=1024, where the kernel has them.
+    /// Utilisation clamps, 0..=1024, if the kernel has them.
     pub uclamp: Option<(u32, u32)>,
-    /// Whether children of the task do not have its policy.
+    /// Whether children do not inherit its policy.
     pub reset_on_fork: bool,
-    /// CPU time so far, nanoseconds; none where the kernel keeps no such account.
+    /// CPU time, nanoseconds; None if the kernel keeps no such account.
     pub cpu_ns: Option<u64>,
-    /// When the task last ran, nanoseconds of CLOCK_MONOTONIC: of a task asleep, about since when. It is wrong by what
-    /// the hypervisor has stolen from this CPU more than from the task's. None where the kernel does not say it
-    /// (/proc/PID/sched).
+    /// When the task last ran, nanoseconds of CLOCK_MONOTONIC; of a sleeping task about the start of its sleep. Stolen
+    /// time that differs between this CPU and the task's makes it wrong. None without /proc/PID/sched.
     pub ran_ns: Option<u64>,
 }
 
 impl Snapshot {
-    /// Asks the machine.
+    /// Takes a snapshot.
     pub fn take() -> Self {
         let began = work::now();
         let mut this = Self { at_ns: began, ..Self::default() };
@@ -97,7 +94,7 @@ impl Snapshot {
         this
     }
 
-    /// Adds threads that have come since it was taken.
+    /// Adds threads created since.
     pub(super) fn complete(&mut self) {
         let known: std::collections::BTreeSet<i32> = self.tasks.iter().map(|task| task.tid).collect();
         let clock = SchedClock::read();
@@ -110,12 +107,12 @@ impl Snapshot {
         }
     }
 
-    /// Names of threads, by their ids.
+    /// Returns names of threads, by id.
     pub fn names(&self) -> impl Iterator<Item = (i32, &str)> {
         self.tasks.iter().map(|task| (task.tid, task.comm.as_str()))
     }
 
-    /// A thread that may have ended meanwhile: then nothing is known of it.
+    /// Adds a thread, unless it has ended.
     fn thread(&mut self, pid: i32, tid: i32, clock: Option<SchedClock>) {
         let folder = format!("/proc/{pid}/task/{tid}");
         let Some(mut task) = fs::read_to_string(format!("{folder}/stat")).ok().and_then(|stat| of_stat(&stat)) else {
@@ -164,7 +161,7 @@ impl TaskState {
     }
 }
 
-/// The clock of `/proc/PID/sched`, and how far CLOCK_MONOTONIC is before it, nanoseconds.
+/// The offset of CLOCK_MONOTONIC from the clock of `/proc/PID/sched`, nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct SchedClock {
     ahead: i64,
@@ -173,13 +170,13 @@ struct SchedClock {
 impl SchedClock {
     const TRIES: u32 = 8;
 
-    /// The calling task runs now, so that its own time of having run last is about now. The shortest way to ask counts:
-    /// a thread that is preempted between the two clocks finds them further apart.
+    /// The calling task runs now, so its own last-run time is about now. The shortest of several reads counts, since a
+    /// preemption between the two clocks adds to the offset.
     fn read() -> Option<Self> {
         let tid = rustix::thread::gettid().as_raw_nonzero().get();
         let folder = format!("/proc/self/task/{tid}");
         let once = || {
-            // To be charged brings the time up to date.
+            // Updates the account.
             let _charged = work::cpu_time();
             let ran = exec_start(&fs::read_to_string(format!("{folder}/sched")).ok()?)?;
             Some(work::now() as i64 - ran as i64)
@@ -188,21 +185,21 @@ impl SchedClock {
         Some(Self { ahead })
     }
 
-    /// When the thread whose `/proc/PID/sched` this is ran last. None of one that never ran.
+    /// The last run, from a thread's `/proc/PID/sched`; None if it never ran.
     fn last_ran(self, text: &str) -> Option<u64> {
         let ran = exec_start(text).filter(|&ran| ran > 0)?;
         u64::try_from(ran as i64 + self.ahead).ok()
     }
 }
 
-/// `se.exec_start : 494356.879130` of `/proc/PID/sched`, nanoseconds.
+/// Parses `se.exec_start : 494356.879130` of `/proc/PID/sched`, nanoseconds.
 fn exec_start(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("se.exec_start"))?;
     let (ms, fraction) = line.split_once(':')?.1.trim().split_once('.')?;
     Some(ms.parse::<u64>().ok()?.checked_mul(1_000_000)? + fraction.parse::<u64>().ok()?)
 }
 
-/// Parses the needed parts of `/proc/PID/task/TID/stat`.
+/// Parses `/proc/PID/task/TID/stat`.
 fn of_stat(stat: &str) -> Option<TaskState> {
     let (head, rest) = stat.rsplit_once(')')?;
     let (_, comm) = head.split_once('(')?;
@@ -210,7 +207,7 @@ fn of_stat(stat: &str) -> Option<TaskState> {
     let state = fields.next()?.chars().next()?;
     let ppid = fields.next()?.parse().ok()?;
     let fields: Vec<&str> = fields.collect();
-    // The 19th, 40th and 41st of proc(5); the 5th comes next.
+    // Fields 19, 40 and 41 of proc(5); field 5 is next.
     let number = |field: usize| fields.get(field - 5).and_then(|field| field.parse::<i64>().ok());
     let nice = number(19).unwrap_or(0) as i32;
     let rt_priority = number(40).unwrap_or(0) as u32;
@@ -226,32 +223,30 @@ fn of_stat(stat: &str) -> Option<TaskState> {
     Some(TaskState { comm: comm.to_owned(), state, ppid, nice, rt_priority, policy, ..TaskState::default() })
 }
 
-/// Whether a line of `/proc/PID/cgroup` is of a hierarchy that schedules: v1's with `cpu`, or v2's.
+/// Whether a line of `/proc/PID/cgroup` is of v1's `cpu`, or of v2.
 fn schedules(line: &str) -> bool {
     let mut fields = line.splitn(3, ':');
     let (number, controllers) = (fields.next(), fields.next().unwrap_or_default());
     number == Some("0") || controllers.split(',').any(|name| name == "cpu")
 }
 
-/// The names in a folder that are numbers.
 fn numbers(folder: &Path) -> Vec<i32> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// A file of one line.
 fn line_of(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().next()?;
     (!line.is_empty()).then(|| line.to_owned())
 }
 
-/// The files of a group and of those below it that say what it weighs, what it may use and what it has used.
+/// Adds the `cpu` and `cpuset` files of a group and its descendants.
 fn groups(folder: &Path, depth: usize, lines: &mut String) {
     let (mut files, mut below) = (BTreeMap::new(), Vec::new());
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let (name, path) = (entry.file_name(), entry.path());
-        // Links lead to the same groups once more: /sys/fs/cgroup/cpu to cpu,cpuacct.
+        // Links lead to the same groups: /sys/fs/cgroup/cpu to cpu,cpuacct.
         let Ok(kind) = entry.file_type() else { continue };
         if kind.is_dir() {
             below.push(path);
@@ -260,7 +255,7 @@ fn groups(folder: &Path, depth: usize, lines: &mut String) {
         }
     }
     for path in files.values() {
-        // What cannot be read, as files that are only written to, says nothing.
+        // Ignore unreadable files, such as write-only ones.
         let Some(text) = fs::read_to_string(path).ok().filter(|text| text.len() <= LONGEST) else { continue };
         for line in text.lines().filter(|line| !line.is_empty()) {
             let _ = writeln!(lines, "{}:{line}", path.display());
@@ -274,7 +269,6 @@ fn groups(folder: &Path, depth: usize, lines: &mut String) {
     }
 }
 
-/// Files of the controllers `cpu` and `cpuset`.
 fn is_of_cpu(name: &str) -> bool {
     (name.starts_with("cpu.") || name.starts_with("cpuset.")) && !name.ends_with(".pressure")
 }
@@ -294,8 +288,8 @@ mod tests {
         assert!(taken.cgroups.contains(&line), "{line}");
     }
 
-    /// The kernel's clock excludes the time that the hypervisor stole from that CPU, so that the times of two CPUs
-    /// cannot be compared on a real machine. What is compared here is one sleeper with itself.
+    /// Compares one sleeper with itself only: the kernel's clock excludes stolen time, so times of two CPUs are not
+    /// comparable.
     #[test]
     fn sleepers_do_not_run() {
         let (tell, told) = std::sync::mpsc::channel();

@@ -1,4 +1,4 @@
-//! Tracefs and debugfs: existing mounts, or private mounts that no other process sees.
+//! Tracefs and debugfs: existing mounts, or private ones.
 
 use std::fs::{self, File};
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
-/// A file system of the kernel's. A mount of our own ends with this value, or with the process.
+/// A file system of the kernel. An own mount ends with this value, or the process.
 #[derive(Debug)]
 pub(crate) struct Mounted {
     pub(crate) path: PathBuf,
@@ -15,7 +15,7 @@ pub(crate) struct Mounted {
 }
 
 impl Mounted {
-    /// The file system of this kind: where it is mounted, else a mount without a place in the tree of files.
+    /// An existing mount of this kind, else a detached mount.
     pub(crate) fn find(kind: &str) -> io::Result<Self> {
         let mounts = fs::read_to_string("/proc/self/mounts")?;
         if let Some(path) = mounted(&mounts, kind) {
@@ -28,7 +28,7 @@ impl Mounted {
     }
 }
 
-/// Where a file system of that kind is mounted, by the lines of `/proc/self/mounts`.
+/// Finds a mount in the lines of `/proc/self/mounts`.
 fn mounted(mounts: &str, kind: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let mut fields = line.split(' ').skip(1);
@@ -38,7 +38,7 @@ fn mounted(mounts: &str, kind: &str) -> Option<PathBuf> {
     })
 }
 
-/// A tracing instance of our own. It is removed when this is dropped.
+/// A tracing instance, removed on drop.
 #[derive(Debug)]
 pub(super) struct Instance {
     pub(super) path: PathBuf,
@@ -63,13 +63,12 @@ impl Instance {
         self.path.join(file).exists()
     }
 
-    /// What the kernel has counted of a CPU's buffer.
     pub(super) fn stats(&self, cpu: u32) -> Stats {
         let text = self.read(&format!("per_cpu/cpu{cpu}/stats")).unwrap_or_default();
         Stats::parse(text)
     }
 
-    /// A CPU's pages, for a reader that does not wait.
+    /// A CPU's pages, without blocking.
     pub(super) fn pages(&self, cpu: u32) -> io::Result<File> {
         use std::os::unix::fs::OpenOptionsExt;
 
@@ -81,7 +80,7 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // Should it fail, the watchdog tries again, and so does the next recording.
+        // If this fails, the watchdog and the next recording repeat it.
         let _stopped = self.write("tracing_on", "0");
         let _removed = fs::remove_dir(&self.path);
     }
@@ -92,9 +91,8 @@ impl Drop for Instance {
 pub(super) struct Stats {
     /// Events in the buffer.
     pub(super) entries: u64,
-    /// Events that were read.
     pub(super) read: u64,
-    /// Events that were lost: written over, or dropped.
+    /// Overwritten or dropped events.
     pub(super) lost: u64,
     pub(super) text: String,
 }
@@ -110,7 +108,7 @@ impl Stats {
     }
 }
 
-/// The bytes of a page, by `events/header_page`.
+/// The size of a page, from `events/header_page`.
 pub(super) fn page_size(header_page: &str) -> Option<u32> {
     let line = header_page.lines().find(|line| line.contains(" data;"))?;
     let value = |key: &str| -> Option<u32> {
@@ -120,14 +118,13 @@ pub(super) fn page_size(header_page: &str) -> Option<u32> {
     value("offset:")?.checked_add(value("size:")?).filter(|size| size.is_power_of_two())
 }
 
-/// CPUs that are recorded: up to the last that is online. A kernel may be made for many more than the machine has.
+/// Recorded CPUs: up to the last online one, of many more possible ones.
 pub(super) fn cpus(instance: &Path) -> u32 {
     let may_be = (0..1 << 16).take_while(|cpu| instance.join(format!("per_cpu/cpu{cpu}")).is_dir()).count() as u32;
     let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     last_of(&online).map_or(may_be, |last| may_be.min(last.saturating_add(1)))
 }
 
-/// The last CPU of a list such as `0-3,6`.
 fn last_of(list: &str) -> Option<u32> {
     list.trim().rsplit([',', '-']).next()?.parse().ok()
 }

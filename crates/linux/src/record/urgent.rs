@@ -1,10 +1,8 @@
-//! Raises the priority of recording threads. On a busy machine, an ordinary thread would run too late, and events would
-//! be lost.
+//! Raises the priority of recording threads, which would otherwise run too late on a busy machine, and lose events.
 
 use crate::sys::{self, SchedAttr};
 
-/// The calling thread has a real-time policy, or the least nice value where the kernel refuses that, until this is
-/// dropped.
+/// Until dropped, the calling thread has a real-time policy or, if refused, the lowest nice value.
 #[derive(Debug)]
 pub(super) struct Urgent {
     before: Option<SchedAttr>,
@@ -13,7 +11,7 @@ pub(super) struct Urgent {
 impl Urgent {
     pub(super) fn take() -> Self {
         let before = sys::attr().ok();
-        // Threads and processes that are made meanwhile do not have it.
+        // Threads and processes created meanwhile do not inherit it.
         let flags = sys::FLAG_RESET_ON_FORK;
         let first = SchedAttr { policy: sys::SCHED_FIFO, priority: 1, flags, ..SchedAttr::default() };
         let second = SchedAttr { policy: sys::SCHED_OTHER, nice: -20, flags, ..SchedAttr::default() };
@@ -25,7 +23,7 @@ impl Urgent {
 impl Drop for Urgent {
     fn drop(&mut self) {
         if let Some(before) = self.before {
-            // Of ordinary tasks the kernel tells the usual slice, too, which would count as asked for.
+            // The kernel reports the default slice of ordinary tasks, too, which would count as a request.
             let runtime = if before.policy == sys::SCHED_DEADLINE { before.runtime } else { 0 };
             let _refused = sys::set_attr(0, SchedAttr { runtime, ..before });
         }

@@ -1,4 +1,4 @@
-//! A process that removes the tracing instance if this process died without doing so, for example after SIGKILL.
+//! A process that removes the tracing instance if this one dies without doing so, as by SIGKILL.
 
 use std::fs;
 use std::io;
@@ -12,26 +12,26 @@ use rustix::process::{
 
 use crate::sys;
 
-/// How often the watchdog looks, where the kernel does not say when a process ends.
+/// Polling interval, without notification of a process's end.
 const LOOK: Duration = Duration::from_millis(100);
-/// How often it tries to remove the instance, which is in use until the kernel has closed the files of the dead.
+/// Attempts to remove the instance, which is in use until the kernel has closed the files.
 const TRIES: u32 = 300;
 const BETWEEN: Duration = Duration::from_millis(20);
 
-/// The watching process. It ends when this is dropped.
+/// The watching process, ended on drop.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     child: Pid,
 }
 
 impl Watchdog {
-    /// Begins to watch this process, before the instance is made.
+    /// Watches this process, before the instance exists.
     pub(super) fn start(instance: &Path) -> io::Result<Self> {
         let parent = getpid();
-        // A kernel before 5.3 has none.
+        // Before 5.3 there is none.
         let ended = pidfd_open(parent, PidfdFlags::empty()).ok();
         let child = sys::fork(|| {
-            // Ctrl-C is of the foreground's processes, and this one has to outlive them.
+            // Ctrl-C ends foreground processes; this one must outlive them.
             let _own = setsid();
             let _named = rustix::thread::set_name(c"vruntime-dog");
             match &ended {
@@ -54,7 +54,6 @@ impl Watchdog {
         Ok(Self { child })
     }
 
-    /// Its process.
     pub(super) fn pid(&self) -> i32 {
         self.child.as_raw_nonzero().get()
     }

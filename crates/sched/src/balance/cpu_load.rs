@@ -1,4 +1,4 @@
-//! The load of a CPU, and its averages over ticks, which balancers up to 3.18 look at.
+//! The load of a CPU and its averages over ticks, for balancers up to 3.18.
 
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -10,26 +10,24 @@ use crate::shared::Shared;
 use crate::sync::AtomicU64;
 use crate::tunables::Tunables;
 
-/// A CPU's `cpu_load[]`, in 1024ths of a nice-0 task, as of a tick.
+/// A CPU's `cpu_load[]` at a tick, in 1024ths of a nice-0 task.
 #[derive(Debug, Default)]
 struct Averages {
     load: [AtomicU64; 3],
     tick: AtomicU64,
 }
 
-/// The averages of all CPUs. Only the holder of a CPU's run queue writes its averages.
+/// The averages of all CPUs, each written only by the holder of its run queue.
 #[derive(Debug)]
 pub(crate) struct CpuLoads(Vec<Averages>);
 
-/// The average number `index` after a tick with the load `new`.
 fn step(index: usize, old: u64, new: u64) -> u64 {
     let scale = 1 << index;
-    // Rounded up when it rises, or it would never get there.
+    // Rounded up when it rises, to reach the load.
     let round = if new > old { scale - 1 } else { 0 };
     (old * (scale - 1) + new + round) / scale
 }
 
-/// Returns the average after `ticks` ticks of idleness.
 fn decayed(index: usize, mut load: u64, ticks: u64) -> u64 {
     for _ in 0..ticks {
         if load == 0 {
@@ -45,7 +43,7 @@ impl CpuLoads {
         Self((0..cpus).map(|_| Averages::default()).collect())
     }
 
-    /// The tick of a CPU. In those it had no tick it was idle.
+    /// The tick of a CPU; the ticks it missed count as idle.
     pub(crate) fn update<P: Policy>(&self, rq: &Rq<P>, shared: &Shared<P>, now: u64) {
         let this = &self.0[rq.cpu.index()];
         let tick = now / shared.config.tunables.tick_ns().max(1);
@@ -56,7 +54,7 @@ impl CpuLoads {
         }
     }
 
-    /// The average of that index, from 1 on: `cpu_load[index - 1]`.
+    /// `cpu_load[index - 1]`.
     pub(crate) fn average<P: Policy>(&self, shared: &Shared<P>, cpu: CpuId, index: usize, now: u64) -> u64 {
         let this = &self.0[cpu.index()];
         let load = this.load[index - 1].load(Relaxed);
@@ -68,7 +66,7 @@ impl CpuLoads {
     }
 }
 
-/// A low guess at the load of a CPU, for one that may be pulled from.
+/// A low estimate, for a CPU to pull from.
 pub(super) fn source_load<P: Policy>(shared: &Shared<P>, cpu: CpuId, index: usize, now: u64) -> u64 {
     let present = shared.cpu(cpu).load();
     match &shared.cpu_loads {
@@ -77,7 +75,7 @@ pub(super) fn source_load<P: Policy>(shared: &Shared<P>, cpu: CpuId, index: usiz
     }
 }
 
-/// A high guess at the load of a CPU, for one that tasks may come to.
+/// A high estimate, for a CPU to move tasks to.
 pub(super) fn target_load<P: Policy>(shared: &Shared<P>, cpu: CpuId, index: usize, now: u64) -> u64 {
     let present = shared.cpu(cpu).load();
     match &shared.cpu_loads {
@@ -95,7 +93,7 @@ mod tests {
         assert_eq!(step(0, 0, 1024), 1024);
         assert_eq!(step(1, 0, 1024), 512);
         assert_eq!(step(2, 0, 1024), 256);
-        // Rising ends at the load, falling at nothing.
+        // Rises to the load, falls to 0.
         assert_eq!((0..40).fold(0, |load, _| step(2, load, 1024)), 1024);
         assert_eq!(decayed(2, 1024, 4), 324);
         assert_eq!(decayed(2, 1024, 1_000_000), 0);

@@ -1,4 +1,4 @@
-//! Which tasks may be taken off a CPU, and taking them.
+//! Which tasks may leave a CPU, and their detachment.
 
 use alloc::vec::Vec;
 
@@ -16,7 +16,7 @@ use crate::shared::Shared;
 use crate::task::{SchedPolicy, Task, TaskState};
 use crate::tunables::Tunables;
 
-/// One attempt to pull.
+/// An attempt to pull.
 pub(super) struct Env<'d> {
     pub(super) domain: &'d Domain,
     pub(super) position: usize,
@@ -26,15 +26,14 @@ pub(super) struct Env<'d> {
     pub(super) imbalance: Imbalance,
     pub(super) all_pinned: bool,
     pub(super) some_pinned: bool,
-    /// Another CPU of our group that a pinned task could go to.
+    /// Another CPU of our group for a pinned task.
     pub(super) new_dst: Option<CpuId>,
-    /// Those to which it was tried already, ours included.
+    /// The CPUs tried so far, including ours.
     pub(super) tried: CpuMask,
     pub(super) failed: u32,
 }
 
-/// Takes tasks off `from`, the one that ran longest ago first, until the imbalance is gone or enough have been looked
-/// at.
+/// Detaches tasks, longest ago run first, until the imbalance is gone or enough were checked.
 pub(super) fn detach_tasks<P: Policy>(
     from: &mut Rq<P>,
     shared: &Shared<P>,
@@ -44,13 +43,13 @@ pub(super) fn detach_tasks<P: Policy>(
     let most = shared.config.tunables.nr_migrate().min(from.nr_running);
     let mut moved = Vec::new();
     let mut looked = 0;
-    // Where the walk began: a task that cannot move goes to the other end of the list.
+    // The start of the walk: a task that cannot move is put at the other end.
     let mut left = from.nr_ordinary();
     while let Some(index) = from.oldest() {
         if env.imbalance.amount == 0 || left == 0 {
             break;
         }
-        // Never take the last one.
+        // Leave the last task.
         if env.kind != BalanceKind::Busy && from.nr_running <= 1 {
             break;
         }
@@ -64,7 +63,7 @@ pub(super) fn detach_tasks<P: Policy>(
             continue;
         }
         moved.push(detach_task(from, shared, index));
-        // A CPU without work is in a hurry.
+        // A newly idle CPU is in a hurry.
         if env.kind == BalanceKind::NewIdle {
             break;
         }
@@ -72,7 +71,7 @@ pub(super) fn detach_tasks<P: Policy>(
     moved
 }
 
-/// The first that may go, however far it is down the list, whose order stays.
+/// Detaches the first movable task, without reordering the list.
 pub(super) fn detach_one<P: Policy>(
     from: &mut Rq<P>,
     shared: &Shared<P>,
@@ -92,8 +91,7 @@ pub(super) fn detach_one<P: Policy>(
 /// `can_migrate_task`.
 fn may_migrate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'_>, to: &Rq<P>, index: u32) -> bool {
     let task = &rq.tasks[index];
-    // Asleep, its dequeue delayed: moving it moves load, and nothing else. That is looked at since 6.14, though not by
-    // the stopper, which says nothing of what it moves: to it that is load.
+    // 6.14+: a task with a delayed dequeue moves only for load. The stopper's moves count as that.
     let delayed = task.state == TaskState::Sleeping;
     if delayed && !shared.config.has(Behaviour::DelayedCounts) && env.imbalance.migration != MigrationType::Load {
         return false;
@@ -105,7 +103,7 @@ fn may_migrate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'_>,
         return false;
     }
     let task = &rq.tasks[index];
-    // The kernel's own thread of a CPU is where it has to be.
+    // Per-CPU kernel threads stay.
     if task.per_cpu && shared.config.has(Behaviour::KthreadsStay) {
         return false;
     }
@@ -140,7 +138,6 @@ fn may_migrate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'_>,
     forced || !hot
 }
 
-/// Whether a task's cache is still warm where it is.
 fn is_hot<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, env: &Env<'_>, to: &Rq<P>, index: u32) -> bool {
     let task = &rq.tasks[index];
     if task.policy == SchedPolicy::Idle
@@ -155,7 +152,7 @@ fn is_hot<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, env: &Env<'_>, to: &Rq<P>, 
     task.last_ran != 0 && since < shared.config.tunables.migration_cost_ns()
 }
 
-/// Whether moving the task does not overshoot; takes it off the imbalance. With each failure the bound is relaxed.
+/// Whether the move does not overshoot; if so, subtracts it. Each failure relaxes the bound.
 fn fits_imbalance<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, env: &mut Env<'_>, index: u32) -> bool {
     let relaxed = |value: u64| value >> env.failed.min(63);
     match env.imbalance.migration {

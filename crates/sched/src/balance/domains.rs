@@ -1,4 +1,4 @@
-//! Scheduling domains: the levels of a machine at which load is balanced, and the groups balanced between.
+//! Scheduling domains: the levels of a machine at which load is balanced, and their groups.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -22,10 +22,10 @@ use crate::policy::Policy;
 use crate::shared::Shared;
 use crate::topology::Topology;
 
-/// What the CPUs of a domain have in common.
+/// What the CPUs of a domain share.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {
-    /// One core's threads.
+    /// A core.
     Smt,
     /// A mid-level cache.
     Cluster,
@@ -38,7 +38,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// The kernel's name for it.
+    /// The kernel's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Smt => "SMT",
@@ -50,63 +50,60 @@ impl Level {
     }
 }
 
-/// A scheduling domain as an observer sees it.
+/// A scheduling domain for display.
 #[derive(Clone, Debug)]
 pub struct DomainView<'a> {
-    /// What its CPUs have in common.
+    /// Its level.
     pub level: Level,
     /// Its CPUs.
     pub span: &'a CpuMask,
-    /// The CPUs that balance here: fewer than `span` where NUMA nodes each have their own view.
+    /// The CPUs that balance here: fewer than `span` where each NUMA node has its own view.
     pub members: CpuMask,
-    /// The groups balanced between.
+    /// Its groups.
     pub groups: Vec<&'a CpuMask>,
-    /// The longest time between two balancing passes of an idle CPU, nanoseconds (`max_interval`).
+    /// The longest balancing interval of an idle CPU, nanoseconds (`max_interval`).
     pub interval_ns: u64,
 }
 
-/// What a group's numbers are added up from.
+/// What a group's numbers are sums of.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
-    /// Last-level caches of consecutive numbers all of whose CPUs are in the group, by their [sums](sums).
+    /// Whole last-level caches of consecutive numbers, by their [sums](super::sums).
     Caches(Range<u32>),
-    /// CPUs of consecutive numbers, each by what it publishes.
+    /// CPUs of consecutive numbers, by their published values.
     Cpus(Range<u32>),
 }
 
 /// CPUs that are balanced as one.
 //
-// In this order in memory: what every look at a group reads comes first, in one cache line.
+// In memory order: the first cache line has what every look at a group reads.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct SchedGroup {
-    /// The first of its parts, mostly the only one.
+    /// The first part, usually the only one.
     pub(crate) part: Part,
-    /// How many CPUs.
+    /// Number of CPUs.
     pub(crate) weight: u32,
-    /// The other parts.
     pub(crate) more_parts: Box<[Part]>,
-    /// Sum of the CPUs' capacities.
     pub(crate) capacity: u64,
-    /// `imbalance`, if the group is in several domains.
+    /// `imbalance` of a group in several domains.
     shared_imbalance: Option<Arc<AtomicBool>>,
-    /// Load could not be moved for the affinity of tasks here: the level above should help.
+    /// Affinity prevented a move: the level above should help.
     imbalance: AtomicBool,
-    /// It is a core of several CPUs (`SD_SHARE_CPUCAPACITY`).
+    /// Whether it is a core of several CPUs (`SD_SHARE_CPUCAPACITY`).
     pub(crate) smt: bool,
-    /// Balancing spreads its tasks over its siblings (`SD_PREFER_SIBLING`).
+    /// Whether balancing spreads its tasks over siblings (`SD_PREFER_SIBLING`).
     pub(crate) prefers_sibling: bool,
-    /// How many cores.
+    /// Number of cores.
     pub(crate) cores: u32,
     pub(crate) cpus: Vec<CpuId>,
-    /// The CPUs that balance for it, if not all: those to which the group is their own (`group_balance_mask`).
+    /// The CPUs whose own group this is, and which balance for it, if not all (`group_balance_mask`).
     balancers: Option<Vec<CpuId>>,
     pub(crate) mask: CpuMask,
     pub(crate) min_capacity: u64,
     pub(crate) max_capacity: u64,
 }
 
-/// Ascending numbers as runs of consecutive ones.
 fn runs(numbers: &[u32]) -> impl Iterator<Item = Range<u32>> {
     let consecutive = numbers.chunk_by(|a, b| a + 1 == *b);
     consecutive.map(|run| run[0]..run[0] + run.len() as u32)
@@ -137,26 +134,25 @@ impl SchedGroup {
         group
     }
 
-    /// Its numbers are added up from those of `caches` and `cpus`, both ascending.
+    /// Sets parts from ascending `caches` and `cpus`.
     fn set_parts(&mut self, caches: &[u32], cpus: &[u32]) {
         let mut parts = runs(caches).map(Part::Caches).chain(runs(cpus).map(Part::Cpus));
         self.part = parts.next().unwrap_or(Part::Cpus(0..0));
         self.more_parts = parts.collect();
     }
 
-    /// Load could not be moved for the affinity of tasks here: the level above should help.
     #[inline]
     pub(crate) fn imbalance(&self) -> &AtomicBool {
         self.shared_imbalance.as_deref().unwrap_or(&self.imbalance)
     }
 
-    /// The CPUs that balance for the group. Where groups overlap, a CPU balances only for the one built around it.
+    /// The CPUs that balance for the group. Overlapping groups have only those around which they were built.
     #[inline]
     pub(crate) fn balancers(&self) -> &[CpuId] {
         self.balancers.as_deref().unwrap_or(&self.cpus)
     }
 
-    /// Has the sums of caches used instead of their CPUs. `llc` has each CPU's cache, `llc_size` each cache's CPUs.
+    /// Uses sums of caches instead of CPUs. `llc` has each CPU's cache, `llc_size` each cache's number of CPUs.
     fn use_sums(&mut self, llc: &[u32], llc_size: &[u32]) {
         let mut here: BTreeMap<u32, u32> = BTreeMap::new();
         for cpu in &self.cpus {
@@ -169,7 +165,7 @@ impl SchedGroup {
         self.set_parts(&caches, &others);
     }
 
-    /// What the classes above the fair one leave of the CPUs' capacities.
+    /// Sum of the capacities that higher classes leave.
     #[inline]
     pub(crate) fn capacity_of<P: Policy>(&self, shared: &Shared<P>) -> u64 {
         if !shared.pressed() {
@@ -178,7 +174,7 @@ impl SchedGroup {
         self.cpus.iter().map(|&cpu| u64::from(shared.cpu(cpu).capacity_of())).sum()
     }
 
-    /// The least and the most that is left of one of the CPUs.
+    /// Lowest and highest capacity that higher classes leave of a CPU.
     pub(crate) fn capacity_range<P: Policy>(&self, shared: &Shared<P>) -> (u64, u64) {
         if !shared.pressed() {
             return (self.min_capacity, self.max_capacity);
@@ -188,7 +184,7 @@ impl SchedGroup {
     }
 }
 
-/// A level of one or more CPUs' hierarchy.
+/// A level of the hierarchy of one or more CPUs.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools)] // independent flags, as the kernel's SD_* bits
 pub(crate) struct Domain {
@@ -197,41 +193,37 @@ pub(crate) struct Domain {
     pub(crate) weight: u32,
     pub(crate) groups: Vec<SchedGroup>,
     pub(crate) imbalance_pct: u64,
-    /// Nanoseconds between two balancing passes of an idle CPU.
+    /// Shortest balancing interval of an idle CPU, nanoseconds.
     pub(crate) min_interval: u64,
-    /// The same, at most.
     pub(crate) max_interval: u64,
     /// The factor by which a busy CPU balances less often.
     pub(crate) busy_factor: u64,
     pub(crate) cache_nice_tries: u32,
-    /// The CPUs share a last-level cache.
     pub(crate) share_llc: bool,
-    /// Its CPUs are of different capacities.
+    /// Whether its CPUs differ in capacity.
     pub(crate) asym_capacity: bool,
-    /// It has CPUs of every capacity there is.
+    /// Whether it has CPUs of every capacity of the machine.
     pub(crate) asym_capacity_full: bool,
-    /// Only one CPU of the machine balances here at a time.
+    /// Whether only one CPU of the machine balances here at a time.
     pub(crate) serialize: bool,
-    /// Its nodes are farther from each other than `RECLAIM_DISTANCE`.
+    /// Whether its nodes are farther apart than `RECLAIM_DISTANCE`.
     pub(crate) far: bool,
-    /// The number of tasks in a group up to which a difference of two between NUMA nodes is ignored (`imb_numa_nr`).
+    /// Number of tasks in a group up to which a difference of two between NUMA nodes is ignored (`imb_numa_nr`).
     pub(crate) imb_numa_nr: u32,
-    /// How many CPUs of its level are online there but in other root domains, or isolated.
+    /// Number of online CPUs of its level that are isolated or in other root domains.
     pub(crate) cut_off: u32,
 }
 
-/// Every domain of the machine, and each CPU's own from the lowest up.
+/// All domains, and the chain of each CPU from the lowest up.
 #[derive(Debug)]
 pub struct Domains {
-    /// What they were built for.
     roots: Roots,
-    /// Domains of several NUMA nodes are left out (`OLD_LOST_DOMAINS`).
+    /// Whether domains of several NUMA nodes are missing (`OLD_LOST_DOMAINS`).
     lost: bool,
-    /// What the CPUs of each last-level cache share.
     pub(crate) llcs: Vec<LlcShared>,
     all: Vec<Domain>,
     chains: Vec<Vec<u32>>,
-    /// For each entry of `chains` the index of the group the CPU is in.
+    /// For each entry of `chains` the index of the CPU's group.
     own_groups: Vec<Vec<u32>>,
     llc: Vec<u32>,
     llc_domain: Vec<Option<u32>>,
@@ -240,19 +232,18 @@ pub struct Domains {
     asym: bool,
 }
 
-/// How many domains a CPU of a machine can have at most, whichever CPUs are online.
+/// The most domains that a CPU can have, whichever CPUs are online.
 pub(crate) fn most_levels(topology: &Topology) -> usize {
     4 + topology.distances().len().saturating_sub(1)
 }
 
 impl Domains {
-    /// The domains of a machine all of whose CPUs are online.
+    /// The domains with all CPUs online.
     pub fn new(topology: &Topology, behaviours: Behaviours, features: Features) -> Self {
         Self::of_roots(topology, behaviours, features, Roots::whole(topology.nr_cpus()), false)
     }
 
-    /// The domains of the CPUs that are there, within each root domain; `lost`: those of several NUMA nodes are left
-    /// out.
+    /// The domains of online CPUs by root domain. `lost` omits those of several NUMA nodes.
     pub(crate) fn of_roots(
         topology: &Topology,
         behaviours: Behaviours,
@@ -286,17 +277,15 @@ impl Domains {
         }
     }
 
-    /// What they were built for.
     pub(crate) fn roots(&self) -> &Roots {
         &self.roots
     }
 
-    /// Whether they were built for that.
     pub(crate) fn is_of(&self, roots: &Roots, lost: bool) -> bool {
         self.roots == *roots && self.lost == lost
     }
 
-    /// Forgets what balancing has noted, as if they had just been built.
+    /// Resets what balancing has noted.
     pub(crate) fn renew(&self) {
         for group in self.all.iter().flat_map(|domain| &domain.groups) {
             group.imbalance().store(false, Relaxed);
@@ -307,21 +296,20 @@ impl Domains {
         }
     }
 
-    /// Sets the state of a machine that has been up and idle for a while: the search for an idle CPU is not limited.
-    /// Domains that are built later start with 0, as after a boot.
+    /// Does not limit searches for an idle CPU, as on a machine that was idle. Later domains start with 0, as after a
+    /// boot.
     pub(crate) fn has_been_idle(&self) {
         for (llc, &size) in self.llcs.iter().zip(&self.llc_size) {
             llc.nr_idle_scan.store(size, Relaxed);
         }
     }
 
-    /// Which last-level cache a CPU has, counted from 0.
+    /// The number of a CPU's last-level cache, from 0.
     #[inline]
     pub(crate) fn llc(&self, cpu: CpuId) -> usize {
         self.llc[cpu.index()] as usize
     }
 
-    /// How many CPUs share the cache of `cpu`.
     #[inline]
     pub(crate) fn llc_size(&self, cpu: CpuId) -> u32 {
         self.llc_size[self.llc(cpu)]
@@ -332,54 +320,52 @@ impl Domains {
         self.llc[a.index()] == self.llc[b.index()]
     }
 
-    /// The highest domain of a CPU whose members share a cache.
+    /// The highest domain of a CPU that shares a cache.
     #[inline]
     pub(crate) fn llc_domain(&self, cpu: CpuId) -> Option<&Domain> {
         self.llc_domain[cpu.index()].map(|id| &self.all[id as usize])
     }
 
-    /// Whether cores have several threads.
     #[inline]
     pub(crate) fn smt(&self) -> bool {
         self.smt
     }
 
-    /// Whether CPUs are of different capacities.
+    /// Whether CPUs differ in capacity.
     #[inline]
     pub(crate) fn asym(&self) -> bool {
         self.asym
     }
 
-    /// The lowest domain of a CPU that has CPUs of every capacity of the machine (`sd_asym_cpucapacity`).
+    /// The lowest domain of a CPU with every capacity of the machine (`sd_asym_cpucapacity`).
     pub(crate) fn asym_domain(&self, cpu: CpuId) -> Option<&Domain> {
         self.of(cpu).map(|(_, domain)| domain).find(|domain| domain.asym_capacity_full)
     }
 
-    /// A CPU's domains with their ids, from the lowest up.
+    /// A CPU's domains with their ids, lowest first.
     #[inline]
     pub(crate) fn of(&self, cpu: CpuId) -> impl DoubleEndedIterator<Item = (u32, &Domain)> + Clone {
         self.chains[cpu.index()].iter().map(|&id| (id, &self.all[id as usize]))
     }
 
-    /// Those within which a task is placed that wakes, forks or execs, from the lowest up.
+    /// The domains in which wakeup, fork and exec place a task, lowest first.
     #[inline]
     pub(crate) fn near(&self, cpu: CpuId) -> impl DoubleEndedIterator<Item = &Domain> {
         self.of(cpu).map(|(_, domain)| domain).filter(|domain| !domain.far)
     }
 
-    /// The domain of a CPU at a position in its hierarchy.
     #[inline]
     pub(crate) fn at(&self, cpu: CpuId, position: usize) -> Option<&Domain> {
         self.chains[cpu.index()].get(position).map(|&id| &self.all[id as usize])
     }
 
-    /// The index of the group a CPU is in, in its domain at a position in its hierarchy.
+    /// The index of a CPU's group in its domain at `position`.
     #[inline]
     pub(crate) fn own_group(&self, cpu: CpuId, position: usize) -> Option<usize> {
         self.own_groups[cpu.index()].get(position).map(|&group| group as usize)
     }
 
-    /// The threads of a CPU's core, itself included; none without SMT.
+    /// The threads of a CPU's core, including itself; None without SMT.
     #[inline]
     pub(crate) fn smt_siblings(&self, cpu: CpuId) -> Option<&CpuMask> {
         let &id = self.chains[cpu.index()].first()?;
@@ -387,14 +373,14 @@ impl Domains {
         (domain.level == Level::Smt).then_some(&domain.span)
     }
 
-    /// The CPUs that share a cache with `cpu` below the last-level one, if the machine has such clusters.
+    /// The CPUs of the cluster below the last-level cache, if there are clusters.
     #[inline]
     pub(crate) fn cluster(&self, cpu: CpuId) -> Option<&CpuMask> {
         let cluster = self.of(cpu).map(|(_, domain)| domain).find(|domain| domain.level == Level::Cluster);
         cluster.map(|domain| &domain.span)
     }
 
-    /// Every domain of the machine, those of a lower level first.
+    /// All domains, lower levels first.
     pub fn views(&self) -> impl Iterator<Item = DomainView<'_>> {
         let mut members = alloc::vec![CpuMask::with_capacity(self.chains.len()); self.all.len()];
         for (cpu, chain) in self.chains.iter().enumerate() {
@@ -411,7 +397,7 @@ impl Domains {
         })
     }
 
-    /// Names and sizes of a CPU's domains, from the lowest up, as people print them.
+    /// Names and sizes of a CPU's domains, lowest first, for display.
     pub fn describe(&self, cpu: CpuId) -> Vec<(Level, u32)> {
         self.of(cpu).map(|(_, domain)| (domain.level, domain.weight)).collect()
     }

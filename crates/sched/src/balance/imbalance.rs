@@ -1,11 +1,10 @@
-//! How much to move, and in what unit.
+//! How much to move, and in which unit.
 
 use super::domains::Domain;
 use super::stats::{DomainStats, GroupStats, GroupType};
 use crate::event::BalanceKind;
 use crate::kernels::{Behaviour, Behaviours};
 
-/// What is counted when tasks are moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum MigrationType {
     Load,
@@ -14,7 +13,6 @@ pub(crate) enum MigrationType {
     Misfit,
 }
 
-/// What is to be moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Imbalance {
     pub(crate) migration: MigrationType,
@@ -25,9 +23,10 @@ const fn tasks(amount: u64) -> Imbalance {
     Imbalance { migration: MigrationType::Task, amount }
 }
 
-/// Tasks that the busier of two groups has more than its part, twice over.
+/// Twice the number of tasks by which the busier group exceeds its part.
 ///
-/// Since 6.6 groups of different numbers of cores are compared in proportion, and an idle group may take one of two.
+/// 6.6+: groups with different numbers of cores are compared in proportion, and an idle group may take one of two
+/// tasks.
 fn sibling_imbalance(
     behaviours: &Behaviours,
     kind: BalanceKind,
@@ -51,7 +50,7 @@ fn sibling_imbalance(
     if imbalance <= 1 && here == 0 && there > 1 { 2 } else { imbalance }
 }
 
-/// Whether tasks are to be spread over groups: up to 6.1 the group that balances decides, since then the busiest one.
+/// Whether to spread tasks over groups, as (up to 6.1) the balancing group or (later) the busiest one prefers.
 fn prefers_sibling(behaviours: &Behaviours, local: &GroupStats<'_>, busiest: &GroupStats<'_>) -> bool {
     if behaviours.has(Behaviour::SiblingOfBusiest) {
         busiest.group.prefers_sibling
@@ -60,7 +59,7 @@ fn prefers_sibling(behaviours: &Behaviours, local: &GroupStats<'_>, busiest: &Gr
     }
 }
 
-/// Whether anything should be moved, and how much (`find_busiest_group`).
+/// Whether and how much to move (`find_busiest_group`).
 pub(crate) fn find(
     stats: &DomainStats<'_>,
     domain: &Domain,
@@ -92,7 +91,7 @@ pub(crate) fn find(
             if kind == BalanceKind::Busy {
                 return None;
             }
-            // A CPU with a core of its own may pull from one that shares its core.
+            // A CPU with its own core may pull from one that shares its core.
             let separates = busiest.kind == GroupType::SmtBalance && local.group.smt != busiest.group.smt;
             let settled =
                 (busiest.group.weight > 1 && local.idle_cpus <= busiest.idle_cpus + 1) || busiest.h_nr_running == 1;
@@ -105,8 +104,8 @@ pub(crate) fn find(
     (imbalance.amount > 0).then_some(imbalance)
 }
 
-/// Finds the imbalance by load alone, as kernels before 5.5 partly did, and ignores idle CPUs. One task of great weight
-/// makes its group look as busy as a group of CPUs with several light tasks (`OLD_GROUP_AVG`).
+/// By load alone, as partly before 5.5, ignoring idle CPUs: one heavy task makes its group look as busy as several
+/// light tasks (`OLD_GROUP_AVG`).
 fn find_by_average(
     local: &GroupStats<'_>,
     busiest: &GroupStats<'_>,
@@ -118,7 +117,7 @@ fn find_by_average(
     if here >= there || here >= average {
         return None;
     }
-    // A busy CPU wants to see a difference worth the move.
+    // A busy CPU requires a difference worth the move.
     if kind == BalanceKind::Busy && 100 * there <= domain.imbalance_pct * here {
         return None;
     }
@@ -127,8 +126,8 @@ fn find_by_average(
     (amount > 0).then_some(Imbalance { migration: MigrationType::Load, amount })
 }
 
-/// Whether a difference between NUMA nodes, twice the amount to move, is ignored: a pair of communicating tasks should
-/// stay on its node while there is room.
+/// Whether NUMA nodes may differ by this, twice the amount to move, so that a communicating pair stays on its node
+/// while there is room.
 fn numa_allows(
     behaviours: &Behaviours,
     domain: &Domain,
@@ -160,13 +159,13 @@ fn calculate(
         }
         // A lone task beside real-time ones.
         GroupType::Misfit => return Imbalance { migration: MigrationType::Load, amount: busiest.misfit },
-        // One fewer on that core. Or, where affinity will limit it, whatever can move should.
+        // One task less on that core. With affinity, whatever can move.
         GroupType::SmtBalance | GroupType::Imbalanced => return tasks(1),
         _ => {}
     }
     if local.kind == GroupType::HasSpare {
         if busiest.kind > GroupType::FullyBusy && !domain.share_llc {
-            // Fill up what is free here, but no more.
+            // Fill up the spare capacity here.
             let amount = local.capacity.max(local.util) - local.util;
             if kind != BalanceKind::Busy && amount == 0 {
                 return tasks(1);
@@ -181,16 +180,15 @@ fn calculate(
         let stays = domain.serialize && numa_allows(behaviours, domain, local, busiest, difference);
         return tasks(if stays { 0 } else { difference >> 1 });
     }
-    // Here is no room either: even the load out.
+    // No room here either: even the load out.
     let here =
         if local.kind == GroupType::Overloaded { local.avg_load } else { local.load * 1024 / local.capacity.max(1) };
     if here >= busiest.avg_load || here >= average {
         return tasks(0);
     }
     let to = (average - here) * local.capacity;
-    // The busiest may be below the average (a CPU of one heavy task raises that, and cannot be relieved). The kernel's
-    // unsigned difference then wraps around and sets no bound: it goes on rotating tasks among the CPUs that share the
-    // rest, which is what keeps their shares fair. So do we.
+    // The busiest may be below the average, which a CPU with one heavy task raises. As in the kernel, the unsigned
+    // difference then wraps and sets no bound, which keeps tasks rotating and their shares fair.
     let from = match busiest.avg_load.checked_sub(average) {
         Some(excess) => excess * busiest.capacity,
         None => u64::MAX,
@@ -206,7 +204,7 @@ mod tests {
     use crate::ids::CpuId;
     use crate::topology::{CpuPlace, Topology};
 
-    /// One package of eight cores and one of two, each with a cache of its own.
+    /// A package of eight cores and one of two, each with its own cache.
     fn machine() -> Domains {
         let place = |core: u32| {
             let package = u32::from(core >= 8);
@@ -224,8 +222,7 @@ mod tests {
         GroupStats { load: u64::from(tasks) * 1024, ..GroupStats::example(group, kind, tasks) }
     }
 
-    /// Since 6.6 groups of different numbers of cores are to have tasks in proportion; an idle one takes one of two in
-    /// any case. Before, as many.
+    /// 6.6+: in proportion to cores, but an idle group takes one of two. Before: equal numbers.
     #[test]
     fn bigger_groups_have_more_tasks() {
         let domains = machine();
@@ -237,7 +234,7 @@ mod tests {
         };
         let (big, small) = (|tasks| (0, tasks), |tasks| (9, tasks));
         let idle = |cpu, there| difference("6.12", BalanceKind::Idle, cpu, there);
-        // Two to eight is what they should have; half of what is told is moved, so that 1 is nothing.
+        // Two to eight is proportionate; half of the result moves, so 1 is nothing.
         assert_eq!([idle(big(8), 2), idle(small(2), 8), idle(small(1), 4)], [1; 3]);
         assert_eq!([idle(big(3), 2), idle(small(0), 8), idle(small(0), 3)], [3, 4, 2]);
         assert_eq!([idle(small(0), 2), idle(small(0), 1), idle(small(0), 0)], [2, 1, 0]);
@@ -245,7 +242,7 @@ mod tests {
         assert_eq!(difference("6.1", BalanceKind::Busy, small(1), 4), 3);
     }
 
-    /// What is to be moved from one group to another, where only these two are.
+    /// The imbalance between only these two groups.
     fn found(domain: &Domain, kind: BalanceKind, local: GroupStats<'_>, busiest: GroupStats<'_>) -> Option<Imbalance> {
         let seen = DomainStats {
             local,
@@ -259,7 +256,7 @@ mod tests {
     }
 
     /// Between caches, a group with room takes tasks from a full group, and utilisation only from an overloaded one. A
-    /// single ordinary task stays.
+    /// lone ordinary task stays.
     #[test]
     fn who_has_room_takes_tasks_or_utilisation() {
         let domains = machine();
@@ -275,8 +272,7 @@ mod tests {
         assert_eq!(found(domain, BalanceKind::Busy, used, crowded), None);
     }
 
-    /// `adjust_numa_imbalance`: a pair of tasks stays on its node of 32 CPUs, an eighth of which are to be filled
-    /// first; a third does not.
+    /// `adjust_numa_imbalance`: an eighth of a node of 32 CPUs is filled first. So a pair stays, a third task does not.
     #[test]
     fn a_pair_stays_on_its_node_while_there_is_room() {
         let place = |cpu: u32| {

@@ -29,20 +29,19 @@ pub(crate) use pull::{Balancing, nohz_kick};
 pub use sets::DomainSets;
 pub(crate) use when::{may_look_newly_idle, rebalance_domains};
 
-/// Returns what the balancer tells the time by, at `now`: jiffies. Before groups (`early`) nanoseconds, of which it
-/// counts whole ticks.
+/// Returns the balancer's time at `now`: jiffies. Before groups (`early`): nanoseconds, in whole ticks.
 #[inline]
 pub(crate) fn time<P: Policy>(shared: &Shared<P>, now: u64) -> u64 {
     if shared.config.has(Behaviour::Early) { now } else { shared.jiffies.now() }
 }
 
-/// What the CPUs of a last-level cache share.
+/// State shared by the CPUs of a last-level cache.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct LlcShared {
-    /// There may be a core all of whose threads are idle.
+    /// Whether a core may have only idle threads.
     pub(crate) has_idle_cores: AtomicBool,
-    /// How many CPUs a search for an idle one may look at.
+    /// The most CPUs that a search for an idle one checks.
     pub(crate) nr_idle_scan: AtomicU32,
 }
 
@@ -52,8 +51,8 @@ impl LlcShared {
     }
 }
 
-/// Notes that `cpu` becomes idle. If the other threads of its core are idle, searches in its cache look for idle cores,
-/// until one has found none (`__update_idle_core`).
+/// Notes that `cpu` becomes idle. If its core is, searches look for idle cores until one finds none
+/// (`__update_idle_core`).
 #[inline]
 pub(crate) fn update_idle_core<P: Policy>(shared: &Shared<P>, cpu: CpuId) {
     let domains = &shared.domains;
@@ -69,7 +68,6 @@ pub(crate) fn update_idle_core<P: Policy>(shared: &Shared<P>, cpu: CpuId) {
     }
 }
 
-/// Whether the other threads of a CPU's core are idle (`is_core_idle`).
 #[inline]
 pub(crate) fn siblings_are_idle<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> bool {
     let core = shared.domains.smt_siblings(cpu);
@@ -79,30 +77,27 @@ pub(crate) fn siblings_are_idle<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> bo
 /// A CPU's state in one of its domains.
 #[derive(Clone, Debug)]
 pub(crate) struct DomainState {
-    /// When it balanced there last, [jiffies](time).
+    /// The last balance, [jiffies](time).
     pub(crate) last_balance: u64,
-    /// Nanoseconds until the next time, while idle.
+    /// Interval while idle, nanoseconds.
     pub(crate) interval: u64,
     pub(crate) nr_balance_failed: u32,
-    /// The most a newly-idle balance here has taken, decaying, nanoseconds.
+    /// The highest cost of a newly-idle balance here, decaying, nanoseconds.
     pub(crate) max_newidle_lb_cost: u64,
     pub(crate) last_decay: u64,
-    /// How often newly-idle balancing was tried and helped; and its chance, of 1024 (6.18's `NI_RANDOM`).
+    /// Tries and successes of newly-idle balancing, and its chance of 1024 (6.18's `NI_RANDOM`).
     pub(crate) newidle_calls: u32,
     pub(crate) newidle_success: u32,
     pub(crate) newidle_ratio: u32,
-    /// When that was reckoned last.
+    /// The last update of the chance.
     pub(crate) newidle_stamp: u64,
 }
 
 impl DomainState {
-    /// The state of a domain made at `now`, in the jiffy `jiffies`, whose CPUs balance each `interval`. Newly-idle
-    /// balancing is tried `ratio` of 1024 times.
-    ///
-    /// Later the ratio follows the success rate, with a delay of 512 tries (`crates/sim/COSTS.md` has the values of a
-    /// real machine).
+    /// The state of a domain created at `now`, in the jiffy `jiffies`. `ratio`, the initial chance of newly-idle
+    /// balancing of 1024, later follows the success rate with a delay of 512 tries.
     fn new(interval: u64, now: u64, jiffies: u64, ratio: u32) -> Self {
-        // Always is always.
+        // 1024 or more means always; the cap keeps the arithmetic in range.
         let ratio = ratio.min(1 << 16);
         Self {
             last_balance: jiffies,
@@ -117,8 +112,7 @@ impl DomainState {
         }
     }
 
-    /// Doubles the interval after a balance without result, up to the domain's longest, or to the longest interval for
-    /// `pinned` tasks.
+    /// Doubles the interval, up to the domain's longest, or for `pinned` tasks to 512 ms.
     pub(crate) fn back_off(&mut self, domain: &domains::Domain, pinned: bool) {
         /// Nanoseconds.
         const MAX_PINNED_INTERVAL: u64 = 512_000_000;
@@ -127,7 +121,6 @@ impl DomainState {
         }
     }
 
-    /// A newly-idle balance took `cost`.
     pub(crate) fn charge_newidle(&mut self, cost: u64, now: u64) {
         if cost > self.max_newidle_lb_cost {
             self.max_newidle_lb_cost = cost;
@@ -137,7 +130,7 @@ impl DomainState {
         }
     }
 
-    /// The highest cost is forgotten slowly: by about 1 % a second. Whether that was due.
+    /// Lets the highest cost decay by about 1 % a second. Returns whether that was due.
     pub(crate) fn decay_newidle(&mut self, now: u64) -> bool {
         let due = now > self.last_decay + 1_000_000_000;
         if due {
@@ -147,15 +140,14 @@ impl DomainState {
         due
     }
 
-    /// Counts a due newly-idle balance. `success` is 0 if it was left out or pulled nothing. 7.1+ (`rate`): a CPU that
-    /// becomes idle less than 128 times a second always balances; at 2048 times, its chance is a 16th more than its
-    /// success rate (NI_RATE).
+    /// Counts a due newly-idle balance. `success` is 0 if it was omitted or pulled nothing. 7.1+ (`rate`, NI_RATE): a
+    /// CPU that becomes idle less than 128 times a second always balances. At 2048 times, its chance is a 16th above
+    /// its success rate.
     pub(crate) fn newidle_tried(&mut self, success: u32, now: u64, rate: Option<bool>) {
         self.newidle_calls += 1;
         self.newidle_success += success;
         if self.newidle_calls >= 1024 {
-            // Few tries that all help count for more than there were: up to several times 1024 (seen on a real 6.18:
-            // 2048).
+            // A few successful tries count for more, up to several times 1024 (seen on a real 6.18: 2048).
             self.newidle_ratio = self.newidle_success;
             if let Some(rate) = rate {
                 let seldom = if rate { now.wrapping_sub(self.newidle_stamp) >> 22 } else { 0 };
@@ -168,13 +160,12 @@ impl DomainState {
     }
 }
 
-/// Returns a state for each domain of a CPU, and for each domain that it could have with more CPUs online. Code that
-/// works in a domain during a rebuild finds the state at its position.
+/// Returns a state for each domain that a CPU could have with more CPUs online, for code that works in a domain during
+/// a rebuild.
 fn states<P: Policy>(shared: &Shared<P>, cpu: CpuId, now: u64) -> Vec<DomainState> {
-    // A machine that has been idle for a while, as before every recording, has found nothing to do so often that its
-    // intervals are the longest there are: on a real 6.18 of two CPUs the first balances of busy CPUs came 60 ms after
-    // the last of idle ones (4 ms, times 16, less a tick), not 28. Of older balancers nobody has watched it. Domains
-    // that are built anew later begin anew (`sd_init`).
+    // An idle machine, as before every recording, has backed off to the longest intervals. On a real 6.18 of two CPUs,
+    // the first balances of busy CPUs came 60 ms after the last of idle ones (4 ms times 16, less a tick), not 28.
+    // Older balancers were not observed. Domains built later start again (`sd_init`).
     let begins = now == 0;
     let idled = begins && shared.config.has(Behaviour::ByType);
     let jiffies = time(shared, now);
@@ -187,28 +178,28 @@ fn states<P: Policy>(shared: &Shared<P>, cpu: CpuId, now: u64) -> Vec<DomainStat
     states
 }
 
-/// A CPU's own state of balancing. Times are nanoseconds but where it says otherwise.
+/// A CPU's state of balancing. Times are nanoseconds unless noted.
 #[derive(Debug)]
 #[repr(C)] // the dice do not fit the cache line of the others
 pub(crate) struct RqBalance {
     pub(crate) domains: Vec<DomainState>,
-    /// When the first of its domains is due, [jiffies](time).
+    /// When its first domain is due, [jiffies](time).
     pub(crate) next_balance: u64,
-    /// How long it is idle on average, at most twice what balancing takes.
+    /// Average idle time, at most twice the cost of balancing.
     pub(crate) avg_idle: u64,
     pub(crate) idle_stamp: u64,
     pub(crate) max_idle_balance_cost: u64,
     pub(crate) active_balance: bool,
     pub(crate) tick_stopped: bool,
-    /// Its averages may not have come to nothing since it went idle (`rq->has_blocked_load`).
+    /// Whether blocked averages may still decay (`rq->has_blocked_load`).
     pub(crate) has_blocked: bool,
     dice: u64,
 }
 
-/// The initial chance of a newly-idle balance in a new domain, of 1024: every second time (`sd_init`).
+/// The initial chance of newly-idle balancing, of 1024 (`sd_init`).
 pub(crate) const NEWIDLE_RATIO: u32 = 512;
 
-/// Before any was measured.
+/// The initial value.
 const MIGRATION_COST_NS: u64 = 500_000;
 
 impl RqBalance {
@@ -226,12 +217,11 @@ impl RqBalance {
         }
     }
 
-    /// Resets the state after a rebuild of the domains at `now`.
     pub(crate) fn rebuilt<P: Policy>(&mut self, shared: &Shared<P>, cpu: CpuId, now: u64) {
         self.domains = states(shared, cpu, now);
     }
 
-    /// The CPU is there again, and idle, since `now`, which is in the jiffy `jiffies`.
+    /// The CPU is online, and idle since `now`, in the jiffy `jiffies`.
     pub(crate) fn online(&mut self, now: u64, jiffies: u64) {
         self.next_balance = jiffies;
         self.avg_idle = 2 * MIGRATION_COST_NS;
@@ -241,8 +231,7 @@ impl RqBalance {
         self.tick_stopped = false;
     }
 
-    /// The next number of this CPU's own fixed sequence (xorshift64*): the kernel throws dice here (NI_RANDOM), we must
-    /// come out alike in every run.
+    /// The next number of this CPU's fixed sequence (xorshift64*), for the kernel's random numbers (NI_RANDOM).
     pub(crate) fn dice(&mut self) -> u16 {
         self.dice ^= self.dice >> 12;
         self.dice ^= self.dice << 25;
@@ -250,7 +239,6 @@ impl RqBalance {
         (self.dice.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 48) as u16
     }
 
-    /// The CPU was idle from `idle_stamp` until now.
     pub(crate) fn idle_ended(&mut self, now: u64) {
         if self.idle_stamp == 0 {
             return;
@@ -272,13 +260,12 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Four CPUs of one cache: their domain's intervals are 4 to 8 ms.
+    /// Four CPUs of one cache, with intervals of 4 to 8 ms.
     fn shared(name: &str) -> Shared<Eevdf> {
         let topology = Topology::flat(4);
         Shared::new(topology.clone(), Config::new(&crate::kernel(name).unwrap(), &topology, 250))
     }
 
-    /// The intervals of a machine that has been idle are the longest; those of rebuilt domains are as after a boot.
     #[test]
     fn domains_that_are_built_anew_begin_with_the_shortest_interval() {
         let shared = shared("6.12");
@@ -292,7 +279,6 @@ mod tests {
         assert_eq!(balance.domains[0].newidle_ratio, NEWIDLE_RATIO);
     }
 
-    /// Without work, the interval doubles up to the domain's longest, and up to 512 ms if all tasks are pinned.
     #[test]
     fn intervals_double_up_to_the_longest() {
         let shared = shared("6.12");
@@ -306,8 +292,7 @@ mod tests {
         assert_eq!([2, 6, 7, 8].map(|times| after(times, true) / MS), [16, 256, 512, 512]);
     }
 
-    /// The highest cost of newly-idle balancing is kept while it is reached at least once a second, and then falls by
-    /// 3/256 a second.
+    /// The cost is kept while it is reached once a second, then falls by 3/256 a second.
     #[test]
     fn the_highest_cost_of_a_look_fades() {
         const S: u64 = 1_000 * MS;
@@ -320,7 +305,7 @@ mod tests {
         assert_eq!(state.max_newidle_lb_cost, 25_300);
     }
 
-    /// The mean of idle times moves by an eighth of the difference, and is at most twice what a look may cost.
+    /// The mean moves by an eighth of the difference, and is at most twice the cost of balancing.
     #[test]
     fn idle_times_are_averaged() {
         let shared = shared("6.12");
@@ -335,8 +320,7 @@ mod tests {
         assert_eq!(balance.avg_idle, 1_000_000, "it has not been idle since");
     }
 
-    /// As read in a real 6.18: the chance follows after 512 tries, and what helps by luck while it is low counts for
-    /// many.
+    /// As on a real 6.18: the chance follows after 512 tries, and a success at a low chance counts for many.
     #[test]
     fn newly_idle_balancing_follows_what_has_helped() {
         let mut state = DomainState::new(1_000_000, 0, 0, 200);
@@ -352,7 +336,6 @@ mod tests {
         assert_eq!(lucky.newidle_ratio, 2048);
     }
 
-    /// 7.1+: a CPU that becomes idle less than 128 times a second always balances, whatever the success.
     #[test]
     fn who_seldom_goes_idle_always_looks_since_7_1() {
         const S: u64 = 1 << 30;

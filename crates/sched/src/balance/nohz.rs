@@ -1,4 +1,4 @@
-//! Idle CPUs whose tick is stopped cannot balance for themselves: a busy CPU kicks one of them to do it for all.
+//! Tickless idle CPUs cannot balance for themselves: a busy CPU kicks one of them to do it for all.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -10,19 +10,19 @@ use crate::sync::{AtomicBool, AtomicU64};
 #[derive(Debug)]
 pub(crate) struct Nohz {
     cpus: AtomicCpuMask,
-    /// Earliest time one of them should balance, [jiffies](super::time).
+    /// When the first of them is due, [jiffies](super::time).
     pub(crate) next_balance: AtomicU64,
-    /// Set if a CPU has joined since `next_balance` was computed and may be due earlier (`nohz.needs_update`).
+    /// A CPU joined after `next_balance` was computed (`nohz.needs_update`).
     pub(crate) needs_update: AtomicBool,
-    /// Set if the kicked CPU shall compute `next_balance` (`NOHZ_NEXT_KICK`).
+    /// The kicked CPU computes `next_balance` (`NOHZ_NEXT_KICK`).
     pub(crate) update: AtomicBool,
-    /// Set if the kicked CPU shall balance (`NOHZ_BALANCE_KICK`).
+    /// The kicked CPU balances (`NOHZ_BALANCE_KICK`).
     pub(crate) balance: AtomicBool,
-    /// Set if the kicked CPU shall update the averages of idle CPUs (`NOHZ_STATS_KICK`).
+    /// The kicked CPU updates the averages of idle CPUs (`NOHZ_STATS_KICK`).
     pub(crate) stats: AtomicBool,
-    /// Some idle CPU's averages may not have come to nothing yet (`nohz.has_blocked`).
+    /// An idle CPU may have averages above 0 (`nohz.has_blocked`).
     has_blocked: AtomicBool,
-    /// When they shall be brought up to date, jiffies (`nohz.next_blocked`).
+    /// The next update of averages, jiffies (`nohz.next_blocked`).
     next_blocked: AtomicU64,
 }
 
@@ -40,23 +40,23 @@ impl Nohz {
         }
     }
 
-    /// When averages of idle CPUs are to be brought up to date, jiffies; none if all have come to nothing.
+    /// The next update of averages, jiffies; None if all are 0.
     #[inline]
     pub(crate) fn blocked_due(&self) -> Option<u64> {
         self.has_blocked.load(Relaxed).then(|| self.next_blocked.load(Relaxed))
     }
 
-    /// Begins an update of the averages. A CPU that becomes idle meanwhile requests another.
+    /// Begins an update of averages. A CPU that becomes idle meanwhile requests another.
     pub(crate) fn begin_blocked(&self) {
         self.has_blocked.store(false, Relaxed);
     }
 
-    /// It was not done for all.
+    /// The update was not completed.
     pub(crate) fn blocked_is_left(&self) {
         self.has_blocked.store(true, Relaxed);
     }
 
-    /// That has been done, and shall be again at `next`, jiffies, if (`left`) some have not come to nothing.
+    /// The update is complete. `left`: some averages are not 0, and are due again at `next`, jiffies.
     pub(crate) fn end_blocked(&self, next: u64, left: bool) {
         self.next_blocked.store(next, Relaxed);
         if left {
@@ -75,7 +75,7 @@ impl Nohz {
         self.cpus.remove(cpu);
     }
 
-    /// Whether that CPU's tick has stopped, and not come again since.
+    /// Whether the CPU's tick is stopped.
     pub(crate) fn contains(&self, cpu: CpuId) -> bool {
         self.cpus.contains(cpu)
     }
@@ -84,7 +84,7 @@ impl Nohz {
         self.cpus.is_empty()
     }
 
-    /// The CPUs, ascending, from `start` and wrapping around.
+    /// The CPUs, ascending from `start`, wrapping.
     pub(crate) fn iter_from(&self, start: CpuId) -> impl Iterator<Item = CpuId> + '_ {
         self.cpus.iter_from(start)
     }

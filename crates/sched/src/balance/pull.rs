@@ -1,4 +1,4 @@
-//! Balancing a domain: find the busiest group, its busiest CPU, and pull from there.
+//! Balancing a domain: find the busiest group and its busiest CPU, and pull from there.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -23,7 +23,6 @@ use crate::tunables::Tunables;
 #[cfg(test)]
 mod tests;
 
-/// The balancer at work.
 pub(crate) struct Balancing<'a, P: Policy, R: Rqs<P>, H: Host> {
     pub(crate) rqs: &'a mut R,
     pub(crate) shared: &'a Shared<P>,
@@ -31,26 +30,25 @@ pub(crate) struct Balancing<'a, P: Policy, R: Rqs<P>, H: Host> {
     pub(crate) now: u64,
 }
 
-/// What came of balancing a domain.
 pub(super) struct Outcome {
     pub(super) pulled: u32,
-    /// Whether this CPU is the one to balance further up.
+    /// Whether this CPU balances the level above, too.
     pub(super) go_on: bool,
 }
 
-/// A CPU looks for work in one of its domains.
+/// A CPU's visit to one of its domains.
 #[derive(Clone, Copy)]
 struct Visit<'d> {
     dst: CpuId,
     kind: BalanceKind,
     domain: &'d Domain,
-    /// How far up the CPU's hierarchy the domain is.
+    /// Index in the CPU's hierarchy.
     position: usize,
-    /// The index of the domain's group that the CPU is in.
+    /// Index of the CPU's group.
     here: usize,
-    /// The domain below. None at the lowest level.
+    /// None at the lowest level.
     below: Option<&'d Domain>,
-    /// The group of the domain above that the CPU is in; none at the top.
+    /// The CPU's group in the domain above; None at the top.
     above: Option<&'d SchedGroup>,
 }
 
@@ -68,29 +66,27 @@ impl<'d> Visit<'d> {
         })
     }
 
-    /// The group of the domain that the CPU is in.
     fn own(&self) -> &'d SchedGroup {
         &self.domain.groups[self.here]
     }
 }
 
-/// The reason to leave a domain unchanged.
 #[derive(Clone, Copy, Default)]
 struct Balanced {
-    /// Set if all tasks of the last busiest CPU were pinned elsewhere.
+    /// Set if affinity pins all tasks of the last busiest CPU.
     all_pinned: bool,
-    /// All there is is a task that does not fit its CPU.
+    /// Set if the only imbalance is a task that does not fit its CPU.
     misfit: bool,
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
-    /// Whether it is up to this CPU to balance the domain.
+    /// Whether this CPU is the one to balance the domain.
     fn should_balance(&self, visit: Visit<'_>) -> bool {
         let Visit { dst, domain, .. } = visit;
         if visit.kind == BalanceKind::NewIdle {
             return self.shared.cpu(dst).nr_running() == 0;
         }
-        // The first idle CPU; of those with SMT rather one on an idle core (since 6.6). Without any, the first CPU.
+        // The first idle CPU; 6.6+: with SMT preferably on an idle core. Without any, the first CPU.
         let idle = |cpu: &CpuId| self.shared.cpu(*cpu).is_idle();
         let mut first_idle = None;
         for cpu in visit.own().balancers().iter().copied().filter(idle) {
@@ -116,15 +112,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             return Outcome { pulled: 0, go_on: false };
         };
         if !self.should_balance(visit) {
-            // To whoever is not the one to balance this is a balanced domain. By the kernel's text it also takes the
-            // parent group's `imbalance` back. Then tasks that may run on two nodes two hops apart stay on one of eight
-            // for seconds (scenarios/wasted-cores/group-construction.toml), which nobody has seen a real machine do or
-            // not do: here it does not.
+            // For other CPUs this domain is balanced. The kernel's source also clears the parent group's `imbalance`
+            // here. Then tasks that may run on two nodes two hops apart stay on one of eight for seconds
+            // (scenarios/wasted-cores/group-construction.toml). No recording shows that, so this is omitted.
             self.look_less_often(visit, Balanced::default());
             self.tell(visit, None, 0, true);
             return Outcome { pulled: 0, go_on: false };
         }
-        // CPUs from which affinity lets nobody come.
+        // CPUs whose tasks affinity pins.
         let mut excluded = CpuMask::new();
         let mut pulled = 0;
         let mut busiest_seen = None;
@@ -138,7 +133,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 pulled = self.pull_for_group(visit, &mut env, busiest);
                 balanced.all_pinned = env.all_pinned;
                 if env.all_pinned {
-                    // Look again without it, as long as there is anybody outside our own group.
+                    // Try again without it, if there are CPUs outside our group.
                     excluded.insert(busiest);
                     let own = &visit.own().mask;
                     if visit.domain.span.iter().any(|cpu| !excluded.contains(cpu) && !own.contains(cpu)) {
@@ -168,7 +163,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         self.host.event(self.now, visit.dst, &event);
     }
 
-    /// The CPU to pull from, of those that are not excluded, and how much; none if the domain is balanced.
+    /// The CPU to pull from, and how much; None if the domain is balanced.
     fn find_work(&mut self, visit: Visit<'_>, excluded: &CpuMask) -> Option<(CpuId, Imbalance)> {
         let Visit { dst, kind, domain, .. } = visit;
         let (shared, top) = (self.shared, visit.above.is_none());
@@ -198,7 +193,6 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         Some((busiest, imbalance))
     }
 
-    /// An attempt to pull.
     fn env<'d>(&mut self, visit: Visit<'d>, imbalance: Imbalance) -> Env<'d> {
         let Visit { dst, kind, domain, position, .. } = visit;
         let cause = match kind {
@@ -213,7 +207,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             kind,
             cause,
             imbalance,
-            // Since 5.8 a lone task counts, too, until one is found that may come.
+            // 5.8+: a lone task counts, too, until one is found that may move.
             all_pinned: self.shared.config.has(Behaviour::ByType),
             some_pinned: false,
             new_dst: None,
@@ -222,12 +216,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         }
     }
 
-    /// Pulls from `busiest`, and a task that may not come here to another CPU of our group; how many.
+    /// Pulls from `busiest`, also to another CPU of our group if affinity requires it. Returns the number of tasks.
     fn pull_for_group(&mut self, visit: Visit<'_>, env: &mut Env<'_>, busiest: CpuId) -> u32 {
         env.all_pinned = true;
         self.update_h_load(busiest, visit.dst);
         let mut pulled = self.pull(env, busiest);
-        // Once around.
+        // One round.
         while let Some(other) = env.new_dst.take()
             && env.imbalance.amount > 0
         {
@@ -236,7 +230,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             pulled += self.pull(env, busiest);
         }
         env.dst = visit.dst;
-        // What could not move for affinity is a matter for the level above.
+        // Tasks that affinity prevented from moving concern the level above.
         if let Some(above) = visit.above
             && env.some_pinned
             && env.imbalance.amount > 0
@@ -246,7 +240,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         pulled
     }
 
-    /// Notes that a domain is balanced: it is checked less often.
+    /// Notes that a domain is balanced: lengthens its interval.
     fn found_balanced(&mut self, visit: Visit<'_>, balanced: Balanced) {
         if !balanced.all_pinned
             && let Some(above) = visit.above
@@ -260,7 +254,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let config = &self.shared.config;
         let state = &mut self.rqs.rq(visit.dst).balance.domains[visit.position];
         state.nr_balance_failed = 0;
-        // Since 6.10 a task that does not fit is no sign of a busy machine.
+        // 6.10+: a task that does not fit does not mean a busy machine.
         let backs_off = (config.has(Behaviour::NewidleBacksOff) || visit.kind != BalanceKind::NewIdle)
             && !(balanced.misfit && config.has(Behaviour::MisfitWaits));
         if backs_off {
@@ -268,7 +262,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         }
     }
 
-    /// Before tasks are pulled from `busiest`, 3.10 computes what all groups weigh there.
+    /// 3.10: computes the loads of all groups on `busiest` before pulling.
     fn update_h_load(&mut self, busiest: CpuId, dst: CpuId) {
         if !self.shared.config.has(Behaviour::HLoadOfAll) {
             return;
@@ -282,13 +276,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         }
     }
 
-    /// Nothing could be pulled though there is an imbalance: after some failures push the running task.
+    /// Pulling failed despite an imbalance: pushes the running task after some failures.
     fn push_or_wait(&mut self, env: &Env<'_>, busiest: CpuId) {
         let shared = self.shared;
         let mut rq = self.rqs.rq(env.dst);
         let state = &mut rq.balance.domains[env.position];
         let misfit = env.imbalance.migration == MigrationType::Misfit;
-        // Since 6.10 a task that does not fit is not counted: others need not become more mobile for it.
+        // 6.10+: a task that does not fit is not counted, since other tasks need not become more mobile for it.
         let counts = env.kind != BalanceKind::NewIdle && !(misfit && shared.config.has(Behaviour::MisfitWaits));
         if counts {
             state.nr_balance_failed += 1;
@@ -298,7 +292,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             && state.nr_balance_failed > env.domain.cache_nice_tries + 2;
         let left = |cpu| u64::from(shared.cpu(cpu).capacity_of());
         let (here, there) = (left(env.dst), left(busiest));
-        // A lone task on a CPU that real-time tasks leave much less of than of this idle one.
+        // A lone task on a CPU with much less left for it than this idle one.
         let lone_on_slow = shared.config.has(Behaviour::LeavesReduced)
             && env.kind != BalanceKind::Busy
             && shared.cpu(busiest).h_nr_running() == 1
@@ -310,7 +304,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             return;
         }
         if resets {
-            // The stopper was kicked: the count starts anew, a little below where it kicks again.
+            // The count restarts a little below the next kick of the stopper.
             state.nr_balance_failed = env.domain.cache_nice_tries + 1;
             if state.interval < env.domain.max_interval {
                 state.interval *= 2;
@@ -332,13 +326,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             if may_move {
                 state.interval = env.domain.min_interval;
             } else if counts {
-                // Who runs there is tied to that CPU, as who waits may be.
+                // The running task is pinned, as waiting ones may be.
                 state.back_off(env.domain, env.all_pinned);
             }
         }
     }
 
-    /// Moves tasks from `src` to `env.dst` until the imbalance is gone; how many.
+    /// Moves tasks from `src` to `env.dst` until the imbalance is gone. Returns their number.
     fn pull(&mut self, env: &mut Env<'_>, src: CpuId) -> u32 {
         if src == env.dst {
             return 0;
@@ -346,7 +340,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         let shared = self.shared;
         let (mut from, mut to) = self.rqs.pair(src, env.dst);
         if !to.online {
-            // It went while this was decided.
+            // It went offline meanwhile.
             return 0;
         }
         from.update_clock(self.now);
@@ -357,7 +351,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         };
         let count = moved.len() as u32;
         let now = self.now;
-        // Since they are detached first and attached then (3.18), whoever was found last comes first.
+        // 3.18+: all are detached, then attached in reverse order.
         if shared.config.has(Behaviour::AttachesInReverse) {
             moved.reverse();
         }
@@ -369,7 +363,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         }
         finish_verb(&mut from, shared, self.host);
         if count > 0 {
-            // A CPU that pulls for itself is about to pick: nothing to tell it.
+            // A newly idle CPU is about to pick anyway.
             if env.kind == BalanceKind::NewIdle {
                 to.publish(shared);
             } else {
@@ -379,7 +373,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         count
     }
 
-    /// The stopper of `src` pushes one task to `to` (`active_load_balance_cpu_stop`).
+    /// Pushes one task from `src` to `to`, by the stopper (`active_load_balance_cpu_stop`).
     pub(crate) fn push(&mut self, src: CpuId, to: CpuId, position: u8) {
         let shared = self.shared;
         if shared.config.has(Behaviour::Early) {
@@ -411,7 +405,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
     }
 }
 
-/// The CPU of `group` from which to pull.
+/// Returns the CPU of `group` to pull from.
 fn busiest_queue<P: Policy>(
     shared: &Shared<P>,
     domain: &Domain,
@@ -436,7 +430,7 @@ fn busiest_queue<P: Policy>(
         }
         let (value, per) = match imbalance.migration {
             MigrationType::Load => {
-                // Too big a task to take, unless its CPU has little left for it.
+                // Too big a task, unless its CPU has little capacity left.
                 if lone && load > imbalance.amount && !is_reduced(published, domain.imbalance_pct) {
                     continue;
                 }
@@ -446,12 +440,12 @@ fn busiest_queue<P: Policy>(
                 if lone {
                     continue;
                 }
-                // Since 6.5 a CPU that has just become crowded counts as full (`cpu_util_cfs_boost`).
+                // 6.5+: a crowded CPU counts as full (`cpu_util_cfs_boost`).
                 let boost = if shared.config.has(Behaviour::BoostsRunnable) { published.runnable() } else { 0 };
                 (published.util().max(boost).min(u64::from(published.capacity())), 1)
             }
             MigrationType::Task => (u64::from(h_nr_running), 1),
-            // The biggest of them.
+            // The biggest one.
             MigrationType::Misfit => match published.misfit_task_load() {
                 0 => continue,
                 misfit => (misfit, 1),
@@ -465,19 +459,19 @@ fn busiest_queue<P: Policy>(
     best.map(|(cpu, _, _)| cpu)
 }
 
-/// A fair task shares this CPU with real-time ones that leave it little.
+/// Whether real-time tasks leave little capacity to a fair task here.
 fn squeezed_here<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> bool {
     let this = shared.cpu(rq.cpu);
     let lowest = shared.domains.of(rq.cpu).next();
     this.h_nr_running() >= 1 && lowest.is_some_and(|(_, domain)| is_reduced(this, domain.imbalance_pct))
 }
 
-/// Whether an idle CPU could do something about a CPU that has one task.
+/// Whether an idle CPU could help a CPU with one task.
 fn kick_for_one<P: Policy>(cpu: CpuId, shared: &Shared<P>) -> bool {
     if shared.config.behaviours.by_load() {
         return by_load::kick_for_one(cpu, shared);
     }
-    // Where CPUs differ it matters only whether the task has a big enough one.
+    // With different capacities: only if the task does not fit.
     if shared.domains.asym()
         && let Some(domain) = shared.domains.asym_domain(cpu)
     {
@@ -487,9 +481,8 @@ fn kick_for_one<P: Policy>(cpu: CpuId, shared: &Shared<P>) -> bool {
                 || this.capacity() < shared.root_max_capacity(cpu)
                 || is_reduced(this, domain.imbalance_pct));
     }
-    // More than one CPU of this cache is busy (`nr_busy_cpus`, which counts those that tick, and begins with all of the
-    // cache, so that those of other root domains count for good): another cache, or a core with fewer busy threads,
-    // could take some.
+    // Several busy CPUs in this cache: another cache, or a core with fewer busy threads, could help. (`nr_busy_cpus`
+    // counts CPUs with a tick, and starts with all of the cache. So CPUs of other root domains always count.)
     let llc = shared.domains.llc_domain(cpu);
     llc.is_some_and(|llc| {
         let busy = llc.span.iter().filter(|&cpu| !shared.nohz.contains(cpu)).count();
@@ -497,7 +490,7 @@ fn kick_for_one<P: Policy>(cpu: CpuId, shared: &Shared<P>) -> bool {
     })
 }
 
-/// The tick looks whether an idle CPU should be woken to balance for all (`nohz_balancer_kick`).
+/// At a tick: selects an idle CPU to balance for all (`nohz_balancer_kick`).
 pub(crate) fn nohz_kick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> Option<CpuId> {
     if let Some(loads) = &shared.cpu_loads {
         loads.update(rq, shared, now);
@@ -518,14 +511,14 @@ pub(crate) fn nohz_kick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64)
             || (shared.pressed() && squeezed_here(rq, shared))
             || kick_for_one(rq.cpu, shared)
             || (early && super::early::shares_core(shared, rq.cpu)));
-    // Kernels before 4.17 have the averages of idle CPUs brought up to date only when these balance.
+    // Before 4.17 only balancing updates the averages of idle CPUs.
     let stats =
         shared.config.has(Behaviour::NohzStats) && (wanted || shared.nohz.blocked_due().is_some_and(|due| time > due));
     let update = shared.nohz.needs_update.load(Relaxed);
     if !wanted && !stats && !update {
         return None;
     }
-    // Nobody else asks for it in this jiffy, though no idle CPU may be found (`kick_ilb`).
+    // Once a jiffy, even if no idle CPU is found (`kick_ilb`).
     if wanted && !early {
         shared.nohz.next_balance.store(time + 1, Relaxed);
     }

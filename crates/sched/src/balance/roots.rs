@@ -1,8 +1,7 @@
 //! Root domains: sets of CPUs that share tasks.
 //!
-//! Balancing of every class stays inside a root domain: scheduling domains, push and pull of real-time and deadline
-//! tasks, and reserved deadline bandwidth. Partitions of [cpusets](crate::cpuset) create root domains. Without
-//! partitions there is one.
+//! All balancing stays inside a root domain: scheduling domains, push and pull of real-time and deadline tasks, and
+//! reserved deadline bandwidth. Partitions of [cpusets](crate::cpuset) create root domains; otherwise there is one.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -10,16 +9,13 @@ use alloc::vec::Vec;
 use crate::cpumask::CpuMask;
 use crate::ids::CpuId;
 
-/// The root domain of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Root {
-    /// None: it is offline.
     Offline,
-    /// The default one (`def_root_domain`), of all CPUs that are isolated: they have no scheduling domains, so load is
-    /// not balanced. Real-time and deadline tasks, of which scheduling domains know nothing, are pushed and pulled
-    /// between them all the same.
+    /// All isolated CPUs (`def_root_domain`), without scheduling domains. Only real-time and deadline tasks are pushed
+    /// and pulled between them.
     Isolated,
-    /// One with scheduling domains, counted from 0, which is what is left of the machine by all others.
+    /// With scheduling domains; 0 has the CPUs that no other one has.
     Domain(u32),
 }
 
@@ -29,7 +25,7 @@ impl Default for Root {
     }
 }
 
-/// That of each CPU.
+/// By CPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Roots(Vec<Root>);
 
@@ -40,7 +36,6 @@ impl FromIterator<Root> for Roots {
 }
 
 impl Roots {
-    /// One of all CPUs.
     pub(crate) fn whole(nr_cpus: usize) -> Self {
         (0..nr_cpus).map(|_| Root::default()).collect()
     }
@@ -54,22 +49,19 @@ impl Roots {
         (0u32..).map(CpuId).zip(self.0.iter().copied())
     }
 
-    /// Whether all CPUs are online and in one.
     pub(crate) fn is_whole(&self) -> bool {
         self.0.iter().all(|&root| root == Root::default())
     }
 
-    /// Whether there is more than one, or CPUs that are isolated.
+    /// Whether there are several, or isolated CPUs.
     pub(crate) fn is_split(&self) -> bool {
         self.0.iter().any(|&root| root != Root::default() && root != Root::Offline)
     }
 
-    /// The CPUs of one.
     pub(crate) fn span(&self, root: Root) -> CpuMask {
         self.iter().filter(|&(_, other)| other == root).map(|(cpu, _)| cpu).collect()
     }
 
-    /// The CPUs of each.
     pub(crate) fn spans(&self) -> BTreeMap<Root, CpuMask> {
         let mut spans: BTreeMap<Root, CpuMask> = BTreeMap::new();
         for (cpu, root) in self.iter() {
@@ -78,7 +70,7 @@ impl Roots {
         spans
     }
 
-    /// What is balanced with a CPU: its root domain's CPUs, unless it is isolated.
+    /// The CPUs balanced with a CPU: its root domain, unless it is isolated.
     pub(crate) fn balanced_with(&self, cpu: CpuId) -> CpuMask {
         match self.of(cpu) {
             root @ Root::Domain(_) => self.span(root),

@@ -1,4 +1,4 @@
-//! The machine's scheduling domains. They are rebuilt when a CPU goes offline or online, while all CPUs read them.
+//! The machine's scheduling domains, which all CPUs read while hotplug rebuilds them.
 
 use alloc::boxed::Box;
 use core::ops::Deref;
@@ -14,17 +14,15 @@ use crate::shared::Table;
 use crate::sync::AtomicU32;
 use crate::topology::Topology;
 
-/// The present scheduling domains; it dereferences to them.
-/// Readers may continue with an older set, so none is dropped. A set is reused when the same CPUs are online again, so
-/// there are at most as many sets as different sets of online CPUs. While only the first set was needed, reading costs
-/// one predictable branch.
+/// The present scheduling domains, by dereferencing. Readers may use an older set, so none is dropped. A set is reused
+/// when the same CPUs are online again. Without rebuilds, reading costs one predictable branch.
 #[derive(Debug)]
 pub struct DomainSets {
     first: Domains,
-    /// Those after the first, from 1 on.
+    /// Sets after the first, from 1 on.
     later: Table<OnceBox<Domains>>,
     nr_later: AtomicU32,
-    /// Which is in force; 0 is the first.
+    /// The present set; 0 is the first.
     current: AtomicU32,
     most_levels: usize,
 }
@@ -42,19 +40,19 @@ impl DomainSets {
         }
     }
 
-    /// How many domains a CPU can have at most.
+    /// The most domains of a CPU.
     pub(crate) fn most_levels(&self) -> usize {
         self.most_levels
     }
 
-    /// Puts the domains for `roots` in force. One caller at a time.
+    /// Activates the domains for `roots`. One caller at a time.
     pub(crate) fn rebuild(&self, topology: &Topology, behaviours: Behaviours, features: Features, roots: Roots) {
         let nr = self.nr_later.load(Relaxed);
         let lost = features.has(Feature::OldLostDomains);
         let known = (0..=nr).find(|&set| self.get(set).is_of(&roots, lost));
         let set = known.unwrap_or_else(|| {
             let made = Domains::of_roots(topology, behaviours, features, roots, lost);
-            // Nobody else adds one: the cell is empty.
+            // Only this caller adds sets, so the cell is empty.
             let _ = self.later.entry(nr + 1, OnceBox::new).set(Box::new(made));
             self.nr_later.store(nr + 1, Relaxed);
             nr + 1
@@ -69,8 +67,7 @@ impl DomainSets {
 
     #[cold]
     fn later(&self, set: u32) -> &Domains {
-        // Another CPU may see which is in force before it sees the set itself: then the first, which is a hint like all
-        // here.
+        // Another CPU may see the number before the set: then the first, since these are hints.
         self.later.get(set).and_then(OnceBox::get).unwrap_or(&self.first)
     }
 }

@@ -1,4 +1,4 @@
-//! What the balancer knows of the groups of a domain.
+//! Statistics of the groups of a domain.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -14,24 +14,19 @@ use crate::kernels::{Behaviour, Behaviours};
 use crate::policy::Policy;
 use crate::shared::{Published, Shared};
 
-/// How pressed a group is; a later variant has the better claim to be relieved.
+/// How pressed a group is, in ascending order (`group_type`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum GroupType {
-    /// It could take more.
     HasSpare,
-    /// Just full: tasks do not compete.
+    /// Full, but tasks do not compete.
     FullyBusy,
-    /// A task is too big for its CPU.
     Misfit,
-    /// A core several of whose CPUs are in use, as an idle CPU that balances sees it (from 6.6 on).
+    /// 6.6+: a core with several busy CPUs, seen from an idle CPU.
     SmtBalance,
-    /// Affinity kept a lower level from balancing.
     Imbalanced,
-    /// Its tasks get less than they could use.
     Overloaded,
 }
 
-/// Sums over the CPUs of a group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupStats<'a> {
     pub(crate) group: &'a SchedGroup,
@@ -60,7 +55,7 @@ impl<'a> GroupStats<'a> {
         stats
     }
 
-    /// Of what was counted of a group, which is not classified yet.
+    /// The sums of a group, not classified yet.
     #[inline]
     pub(crate) fn of_sums<P: Policy>(shared: &Shared<P>, group: &'a SchedGroup, sums: Sums) -> Self {
         Self {
@@ -86,12 +81,11 @@ impl<'a> GroupStats<'a> {
         }
     }
 
-    /// Of 1024.
     pub(crate) fn load_per_capacity(&self) -> u64 {
         self.load * 1024 / self.capacity.max(1)
     }
 
-    /// Takes the greatest load of a task that is too big for its CPU here into account. An idle CPU has none.
+    /// Notes the highest load of a task that does not fit its CPU here. An idle CPU has none.
     fn find_misfit<P: Policy>(&mut self, shared: &Shared<P>, domain: &Domain, excluded: &CpuMask) {
         let counted = self.group.cpus.iter().filter(|&&cpu| !excluded.contains(cpu)).map(|&cpu| shared.cpu(cpu));
         let loads = counted.filter(|cpu| !cpu.is_idle()).map(Published::misfit_task_load);
@@ -120,7 +114,6 @@ impl<'a> GroupStats<'a> {
         if has_capacity { GroupType::HasSpare } else { GroupType::FullyBusy }
     }
 
-    /// Whether this group should rather be relieved than `busiest`.
     fn busier_than(&self, busiest: &Self, behaviours: &Behaviours) -> bool {
         if self.kind != busiest.kind {
             return self.kind > busiest.kind;
@@ -132,15 +125,15 @@ impl<'a> GroupStats<'a> {
         match self.kind {
             GroupType::Overloaded => self.avg_load > busiest.avg_load,
             GroupType::Imbalanced => false,
-            // Up to 6.1 the last of those that are alike.
+            // Up to 6.1 the last of equals.
             GroupType::Misfit if !behaviours.has(Behaviour::MisfitFirst) => self.misfit >= busiest.misfit,
             GroupType::Misfit => self.misfit > busiest.misfit,
             GroupType::SmtBalance if self.idle_cpus != 0 || busiest.idle_cpus != 0 => has_less_room(),
-            // Up to 6.1 the first of such groups, since then the last, or the first that is a core of several CPUs.
+            // Up to 6.1 the first of equals, since then the last, or the first core of several CPUs.
             GroupType::SmtBalance | GroupType::FullyBusy => {
                 behaviours.has(Behaviour::FullyBusySmt) && !busiest.group.smt
             }
-            // Rather a CPU with a core of its own than a core one of whose CPUs is in use: that would be idle after.
+            // Prefer a CPU with its own core to a core with one busy CPU, which would become idle.
             GroupType::HasSpare if behaviours.has(Behaviour::SpareCore) && self.group.smt != busiest.group.smt => {
                 !self.group.smt || self.h_nr_running > 1
             }
@@ -149,19 +142,19 @@ impl<'a> GroupStats<'a> {
     }
 }
 
-/// A domain as one of its CPUs sees it.
+/// A domain as seen by one of its CPUs.
 pub(crate) struct DomainStats<'a> {
     pub(crate) local: GroupStats<'a>,
     pub(crate) busiest: Option<GroupStats<'a>>,
     pub(crate) total_load: u64,
     pub(crate) total_capacity: u64,
     pub(crate) overloaded_cpu: bool,
-    /// Groups are compared by their average load alone (`OLD_GROUP_AVG`).
+    /// Whether groups are compared by average load alone (`OLD_GROUP_AVG`).
     pub(crate) by_average: bool,
 }
 
 impl<'a> DomainStats<'a> {
-    /// `here` is the index of the group that `cpu` is in. CPUs in `excluded` count as empty: nothing can be pulled from
+    /// `here` is the index of the group of `cpu`. CPUs in `excluded` count as empty, since nothing can be pulled from
     /// them.
     pub(crate) fn of<P: Policy>(
         shared: &Shared<P>,
@@ -232,24 +225,23 @@ impl<'a> DomainStats<'a> {
 }
 
 impl DomainStats<'_> {
-    /// Whether the busiest group is that of a task that is too big for its CPU.
     pub(crate) fn finds_misfit(&self) -> bool {
         self.busiest.as_ref().is_some_and(|busiest| busiest.kind == GroupType::Misfit)
     }
 
-    /// Where CPUs differ: whether `cpu` cannot, or should not, relieve a group that is as pressed as `found` says.
+    /// With different capacities: whether `cpu` cannot, or should not, relieve `found`.
     fn beyond_help<P: Policy>(&self, shared: &Shared<P>, found: &GroupStats<'_>, cpu: CpuId) -> bool {
         let own = u64::from(shared.cpu(cpu).capacity_of());
         let (least, most) = found.group.capacity_range(shared);
         let spares = shared.config.has(Behaviour::SparesBigCpus);
         match found.kind {
-            // This CPU is no bigger, or has enough to do, or shares its core with somebody.
+            // This CPU is no bigger, or busy, or shares its core.
             GroupType::Misfit => {
                 !capacity_greater(own, most)
                     || self.local.kind != GroupType::HasSpare
                     || (spares && !siblings_are_idle(shared, cpu))
             }
-            // Tasks do not compete there, and here they would be slower.
+            // Tasks do not compete there, and would be slower here.
             GroupType::HasSpare | GroupType::FullyBusy => {
                 (spares || self.compares_with_busiest(found)) && capacity_greater(least, own)
             }
@@ -257,28 +249,26 @@ impl DomainStats<'_> {
         }
     }
 
-    /// Whether a group compares to the busiest so far by the same rule: it is not under more pressure, and both or
-    /// neither have cores of several CPUs.
+    /// Whether a group compares to the busiest by the same rule: it is not more pressed, and both or neither have SMT.
     fn compares_with_busiest(&self, found: &GroupStats<'_>) -> bool {
         let Some(busiest) = &self.busiest else { return found.kind == GroupType::HasSpare };
         found.kind == busiest.kind && (found.kind != GroupType::HasSpare || found.group.smt == busiest.group.smt)
     }
 }
 
-/// Whether classes above the fair one leave noticeably less of a CPU than it has (`check_cpu_capacity`).
+/// Whether higher classes noticeably reduce a CPU (`check_cpu_capacity`).
 pub(crate) fn is_reduced(cpu: &Published, imbalance_pct: u64) -> bool {
     u64::from(cpu.capacity_of()) * imbalance_pct < u64::from(cpu.capacity()) * 100
 }
 
-/// The greatest load of a lone fair task that shares its CPU with real-time ones, and would be better off on an idle
-/// one.
+/// The highest load of a lone fair task beside real-time ones, which an idle CPU would serve better.
 fn squeezed<P: Policy>(shared: &Shared<P>, group: &SchedGroup, domain: &Domain) -> u64 {
     let cpus = group.cpus.iter().map(|&cpu| shared.cpu(cpu));
     let lone = cpus.filter(|cpu| cpu.h_nr_running() == 1 && is_reduced(cpu, domain.imbalance_pct));
     lone.map(|cpu| cpu.load().max(1)).max().unwrap_or(0)
 }
 
-/// Updates the depth of the search for an idle CPU in this cache: deep if the cache is little used, 0 if it is full.
+/// Sets how many CPUs a search for an idle one checks: many if the cache is little used, 0 if it is full.
 fn update_idle_scan<P: Policy>(shared: &Shared<P>, domain: &Domain, cpu: CpuId, sum_util: u64) {
     let weight = u64::from(domain.weight);
     let mean = sum_util / weight;
@@ -290,7 +280,6 @@ fn update_idle_scan<P: Policy>(shared: &Shared<P>, domain: &Domain, cpu: CpuId, 
 
 #[cfg(test)]
 impl<'a> GroupStats<'a> {
-    /// Statistics of a group with `nr_running` tasks, at most one on each CPU, without utilisation.
     pub(crate) fn example(group: &'a SchedGroup, kind: GroupType, nr_running: u32) -> Self {
         Self {
             group,
@@ -318,7 +307,7 @@ mod tests {
     use crate::features::Features;
     use crate::topology::{CpuPlace, Topology};
 
-    /// A core of two threads and two of one, in one cache.
+    /// A core of two threads and two single-threaded ones, in one cache.
     fn machine() -> Domains {
         let place = |core| CpuPlace { core, cluster: core, llc: 0, package: 0, node: 0, capacity: 1024 };
         let topology = Topology::new([0, 0, 1, 2].map(place).to_vec(), None).unwrap();
@@ -343,21 +332,21 @@ mod tests {
                 .busier_than(&GroupStats::example(than, kind, nr_running), &Behaviours::at(release))
         };
         let (full, spare) = (GroupType::FullyBusy, GroupType::HasSpare);
-        // Of full ones the first up to 6.1, then the last, but that a core of two threads is not replaced.
+        // Of full groups the first up to 6.1, then the last; but a core of two threads is not replaced.
         assert!(!busier(other, single, full, 1, "6.1") && busier(other, single, full, 1, "6.6"));
         assert!(busier(pair, single, full, 2, "6.6") && !busier(single, pair, full, 2, "6.6"));
         // Otherwise the first of equals.
         for kind in [spare, GroupType::Imbalanced, GroupType::Overloaded] {
             assert!(!busier(other, single, kind, 1, "6.1") && !busier(other, single, kind, 1, "6.6"));
         }
-        // A core of two threads is left alone if one task is all it has.
+        // A core of two threads with one task is left alone.
         assert!(busier(single, pair, spare, 1, "6.6") && !busier(pair, single, spare, 1, "6.6"));
         assert!(busier(pair, single, spare, 2, "6.6"));
-        // To 6.1 they are groups as all others: this one has one idle CPU more.
+        // Up to 6.1 such groups are not special: this one has one more idle CPU.
         assert!(!busier(pair, single, spare, 1, "6.1"));
     }
 
-    /// Of tasks that do not fit the heaviest, and of equals the last up to 6.1, the first since then.
+    /// Of equals the last up to 6.1, the first since then.
     #[test]
     fn of_groups_with_tasks_that_do_not_fit_the_heaviest_is_the_busiest() {
         let domains = machine();
@@ -372,7 +361,7 @@ mod tests {
         }
     }
 
-    /// `group_classify`: a group of one is overloaded by a second task, if there is more to do than it can.
+    /// A group of one CPU is overloaded by a second task with more work than fits.
     #[test]
     fn groups_are_told_apart_at_their_limits() {
         let domains = machine();
@@ -392,7 +381,6 @@ mod tests {
         );
     }
 
-    /// A CPU of 1024 and two of 512, in one cache.
     fn big_and_small(kernel: &str) -> Shared<Eevdf> {
         let place = |(core, capacity)| CpuPlace { core, cluster: core, llc: 0, package: 0, node: 0, capacity };
         let topology = Topology::new((0..).zip([1024, 512, 512]).map(place).collect(), None).unwrap();
@@ -400,8 +388,7 @@ mod tests {
         Shared::new(topology, config)
     }
 
-    /// 6.18 compares the capacities of CPUs only for a group under as much pressure as the busiest so far. The first
-    /// full group is taken in any case.
+    /// 6.18 compares capacities only for groups as pressed as the busiest, and always takes the first full group.
     #[test]
     fn a_small_cpu_takes_from_a_full_big_one_in_6_18() {
         for (kernel, first, then) in [("6.12", true, true), ("6.18", false, true)] {
@@ -426,7 +413,6 @@ mod tests {
         }
     }
 
-    /// A task that is too big for its CPU is helped by a thread of a core that is in use in 6.18.
     #[test]
     fn half_a_core_is_big_enough_in_6_18() {
         for (kernel, beyond) in [("6.12", true), ("6.18", false)] {
@@ -454,8 +440,6 @@ mod tests {
         }
     }
 
-    /// Where CPUs differ a CPU takes no task off a bigger one that has room, or is just full; one that is overloaded it
-    /// relieves.
     #[test]
     fn a_small_cpu_relieves_a_bigger_one_only_if_that_is_overloaded() {
         use GroupType::{FullyBusy, HasSpare, Misfit, Overloaded};

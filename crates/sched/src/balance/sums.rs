@@ -1,8 +1,8 @@
 //! Sums over the CPUs of a last-level cache, updated whenever a CPU publishes.
 //!
-//! On a large machine, newly-idle balancing then reads a cache line for each last-level cache instead of one for each
-//! CPU. Each CPU adds the change of its own numbers under its run queue's lock, so the sums are exact whenever no CPU
-//! is publishing. Small machines do not keep sums: reading every CPU costs less than the additions.
+//! On a large machine, newly-idle balancing then reads one cache line for each last-level cache instead of each CPU. A
+//! CPU adds the change of its own numbers under its run queue's lock, so the sums are exact while no CPU publishes.
+//! Small machines keep no sums, since reading every CPU costs less.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -18,13 +18,12 @@ use crate::shared::{Published, Shared};
 use crate::sync::AtomicU64;
 use crate::topology::Topology;
 
-/// The number of CPUs from which sums are kept.
+/// The least number of CPUs for sums.
 const MANY_CPUS: usize = 64;
-/// Nor does it pay where so few of them share a cache.
+/// The least mean number of CPUs of a cache.
 const MANY_IN_LLC: usize = 4;
 
-/// Returns the last-level cache of each CPU, counted from 0, if the machine keeps sums. Includes offline and isolated
-/// CPUs.
+/// Each CPU's last-level cache, from 0, including offline and isolated CPUs; None if the machine keeps no sums.
 pub(crate) fn caches(topology: &Topology) -> Option<Vec<u32>> {
     let mut dense: BTreeMap<u32, u32> = BTreeMap::new();
     for place in topology.cpus() {
@@ -36,17 +35,15 @@ pub(crate) fn caches(topology: &Topology) -> Option<Vec<u32>> {
     kept.then(|| topology.cpus().iter().map(|place| dense[&place.llc]).collect())
 }
 
-/// Those of every last-level cache; none where they are not kept.
+/// The sums of all last-level caches, if kept.
 #[derive(Debug)]
 pub(crate) struct CacheSums {
-    /// The cache of each CPU.
     of: Vec<u32>,
     sums: Vec<LlcSums>,
     callers: Callers,
 }
 
 impl CacheSums {
-    /// Of a machine whose CPUs are all idle.
     pub(crate) fn new(topology: &Topology, callers: Callers) -> Self {
         let of = caches(topology).unwrap_or_default();
         let mut sizes: BTreeMap<u32, u32> = BTreeMap::new();
@@ -56,25 +53,22 @@ impl CacheSums {
         Self { of, sums: sizes.into_values().map(LlcSums::new).collect(), callers }
     }
 
-    /// Whether there are any.
     #[inline]
     pub(crate) fn kept(&self) -> bool {
         !self.sums.is_empty()
     }
 
-    /// A CPU publishes `after` instead of `before`.
+    /// Replaces a CPU's contribution.
     #[inline]
     pub(crate) fn replace(&self, cpu: CpuId, before: Sums, after: Sums) {
         self.sums[self.of[cpu.index()] as usize].replace(before, after, self.callers);
     }
 
-    /// Those of caches of consecutive numbers.
     #[inline]
     fn of_caches(&self, run: &Range<u32>) -> impl Iterator<Item = Sums> {
         self.sums[run.start as usize..run.end as usize].iter().map(LlcSums::get)
     }
 
-    /// Each cache's, with its CPUs.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Sums, impl Iterator<Item = CpuId>)> {
         self.sums.iter().zip(0_u32..).map(|(sums, cache)| {
             let cpus = self.of.iter().zip(0_u32..).filter(move |(of, _)| **of == cache);
@@ -83,17 +77,16 @@ impl CacheSums {
     }
 }
 
-/// Numbers of one or several CPUs that the balancer adds up, two small ones to a word: the fewer words, the fewer
-/// additions.
+/// Numbers of one or several CPUs, two small ones to a word to save additions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Sums {
     pub(crate) load: u64,
     pub(crate) runnable: u64,
     /// Of each CPU at most its capacity.
     pub(crate) util: u64,
-    /// `nr_running` and, in the lower half, `h_nr_running`.
+    /// `nr_running`, and in the lower half `h_nr_running`.
     tasks: u64,
-    /// `idle_cpus` and, in the lower half, `overloaded_cpus`.
+    /// `idle_cpus`, and in the lower half `overloaded_cpus`.
     cpus: u64,
 }
 
@@ -103,7 +96,6 @@ const fn pair(high: u32, low: u32) -> u64 {
 }
 
 impl Sums {
-    /// What one CPU adds.
     #[inline]
     pub(crate) fn of(cpu: &Published) -> Self {
         let nr_running = cpu.nr_running();
@@ -116,8 +108,8 @@ impl Sums {
         }
     }
 
-    /// Returns the contribution of a CPU without its running task, which has this load, this runnable average and
-    /// leaves this utilisation.
+    /// Returns the contribution of a CPU without its running task of this load and runnable average. `util` is the
+    /// remaining utilisation.
     pub(crate) fn without(cpu: &Published, load: u64, runnable: u64, util: u64) -> Self {
         let nr_running = cpu.nr_running().saturating_sub(1);
         Self {
@@ -129,15 +121,13 @@ impl Sums {
         }
     }
 
-    /// Those of some CPUs of a group.
     #[cold]
     pub(crate) fn of_some<P: Policy>(shared: &Shared<P>, group: &SchedGroup, counts: impl Fn(CpuId) -> bool) -> Self {
         let some = group.cpus.iter().filter(|&&cpu| counts(cpu));
         some.map(|&cpu| Self::of(shared.cpu(cpu))).fold(Self::default(), Self::and)
     }
 
-    /// Those of a group. This reads one cache line a CPU, or one a last-level cache where that has been added up
-    /// already.
+    /// Sums a group, reading one cache line for each CPU or, where sums are kept, for each last-level cache.
     #[inline]
     pub(crate) fn of_group<P: Policy>(shared: &Shared<P>, group: &SchedGroup) -> Self {
         let sums = Self::of_part(shared, &group.part);
@@ -191,7 +181,6 @@ impl Sums {
     }
 }
 
-/// The sums of a last-level cache.
 #[derive(Debug)]
 struct LlcSums {
     load: AtomicU64,
@@ -202,14 +191,12 @@ struct LlcSums {
 }
 
 impl LlcSums {
-    /// Sums of `nr_cpus` idle CPUs.
     fn new(nr_cpus: u32) -> Self {
         let zero = || AtomicU64::new(0);
         let cpus = AtomicU64::new(pair(nr_cpus, 0));
         Self { load: zero(), runnable: zero(), util: zero(), tasks: zero(), cpus }
     }
 
-    /// A CPU publishes `after` instead of `before`.
     #[inline]
     fn replace(&self, before: Sums, after: Sums, callers: Callers) {
         let change = |sum: &AtomicU64, before: u64, after: u64| {
@@ -217,7 +204,7 @@ impl LlcSums {
             if callers == Callers::One {
                 sum.store(sum.load(Relaxed).wrapping_add(difference), Relaxed);
             } else if difference != 0 {
-                // Most publish nothing new, and an addition keeps the others from theirs.
+                // Most publish nothing new, and an addition delays other CPUs.
                 sum.fetch_add(difference, Relaxed);
             }
         };
@@ -228,7 +215,6 @@ impl LlcSums {
         change(&self.cpus, before.cpus, after.cpus);
     }
 
-    /// What they are now.
     #[inline]
     fn get(&self) -> Sums {
         Sums {

@@ -1,5 +1,4 @@
-//! The times of balancing: when a CPU becomes idle, at the ticks of each domain, and on behalf of idle CPUs without a
-//! tick.
+//! When to balance: on becoming idle, at the ticks of each domain, and for tickless idle CPUs.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -17,8 +16,8 @@ use crate::rq::{Rq, Rqs};
 use crate::shared::Shared;
 use crate::tunables::Tunables;
 
-/// Returns the jiffies until the next balance of a domain (`get_sd_balance_interval`). Longer for a busy CPU, and one
-/// less, so that levels do not coincide at every multiple.
+/// Returns the jiffies until the next balance of a domain (`get_sd_balance_interval`): longer for a busy CPU, and one
+/// less, so that levels seldom coincide.
 fn interval<P: Policy>(shared: &Shared<P>, state: &DomainState, domain: &Domain, busy: bool) -> u64 {
     let tick = shared.config.tunables.tick_ns();
     let interval = if busy { state.interval * domain.busy_factor } else { state.interval };
@@ -30,11 +29,11 @@ fn interval<P: Policy>(shared: &Shared<P>, state: &DomainState, domain: &Domain,
     jiffies.min(most).max(1)
 }
 
-/// The longest time between two balances of a CPU that becomes idle.
+/// The longest time between two newly-idle balances.
 const NEWIDLE_AT_MOST_NS: u64 = 1_000_000_000;
 
-/// Whether `rq`, which has nothing to run, should balance and release its lock for that. False if no CPU has spare
-/// tasks, or if its average idle time is shorter than a balance.
+/// Whether `rq`, without tasks, should release its lock to balance. False if no CPU has surplus tasks, or the average
+/// idle time is below the cost.
 pub(crate) fn may_look_newly_idle<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> bool {
     if shared.domains.asym() {
         shared.cpu(rq.cpu).set_misfit_task_load(0);
@@ -61,7 +60,7 @@ pub(crate) fn may_look_newly_idle<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>,
     false
 }
 
-/// When a domain should next be balanced by its idle CPU, jiffies.
+/// The next balance of a domain by its idle CPU, jiffies.
 fn next_of<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, position: usize) -> u64 {
     let Some(domain) = shared.domains.at(rq.cpu, position) else { return u64::MAX };
     let state = &rq.balance.domains[position];
@@ -70,7 +69,7 @@ fn next_of<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, position: usize) -> u64 {
 
 impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
     /// Balances for `cpu`, which has no task and [may balance](may_look_newly_idle) (`newidle_balance`). Returns true
-    /// if it pulled a task. The CPU picks again even if the pick then finds none.
+    /// if it pulled a task. The CPU then picks again, even if in vain.
     pub(crate) fn newidle(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;
         let config = &shared.config;
@@ -100,7 +99,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             let mut weight = 1;
             let surely = rate.is_some() && rq.balance.domains[position].newidle_ratio >= 1024;
             if shared.config.features.has(Feature::NiRandom) && !surely {
-                // Try in proportion to how often trying has helped.
+                // With the probability of success.
                 let dice = u32::from(rq.balance.dice()) % 1024;
                 weight = 1 + rq.balance.domains[position].newidle_ratio;
                 if dice > weight {
@@ -129,11 +128,11 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         if came {
             rq.balance.idle_stamp = 0;
         }
-        // Up to 3.14 (here: 3.10) it looks once.
+        // Up to 3.14 (here: 3.10) only once.
         came && config.has(Behaviour::NewidleRetries)
     }
 
-    /// Balances for every idle CPU without a tick whose time has come, and finds out when the next one's will.
+    /// Balances for every tickless idle CPU that is due, and computes the next time.
     pub(crate) fn nohz_idle(&mut self, cpu: CpuId) {
         let shared = self.shared;
         let balance = shared.nohz.balance.swap(false, Relaxed);
@@ -153,7 +152,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             if !shared.cpu(other).is_idle() {
                 continue;
             }
-            // Work arrived here: somebody else will go on.
+            // Work arrived here; another CPU continues.
             if !shared.cpu(cpu).is_idle() {
                 if stats {
                     shared.nohz.blocked_is_left();
@@ -169,7 +168,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             }
             next = next.min(self.rqs.rq(other).balance.next_balance);
         }
-        // Whoever was idle when the kick was sent may have work by now: then nobody said when to kick next.
+        // If all have work by now, no next time is known.
         if next < u64::MAX {
             shared.nohz.next_balance.store(next, Relaxed);
         }
@@ -178,8 +177,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         }
     }
 
-    /// Updates the averages of an idle CPU, which does not do so itself (`update_nohz_stats`). Returns whether they are
-    /// not yet 0.
+    /// Updates the averages of an idle CPU (`update_nohz_stats`). Returns whether they are not yet 0.
     fn update_blocked(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;
         let mut rq = self.rqs.rq(cpu);
@@ -195,15 +193,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         rq.balance.has_blocked
     }
 
-    /// Returns the jiffy of the next update of idle CPUs' averages: after the time in which they halve
-    /// (`LOAD_AVG_PERIOD`).
+    /// The jiffy of the next update of idle CPUs' averages, one half-life later (`LOAD_AVG_PERIOD`).
     fn next_blocked(&self) -> u64 {
         const PERIOD_NS: u64 = 32_000_000;
         self.shared.jiffies.now() + PERIOD_NS.div_ceil(self.shared.config.tunables.tick_ns())
     }
 
-    /// Updates the averages of idle CPUs on behalf of `cpu`, which is about to idle, if the last update is old
-    /// (`nohz_newidle_balance`).
+    /// Updates the averages of idle CPUs if the last update is old; `cpu` is about to idle (`nohz_newidle_balance`).
     pub(crate) fn newidle_stats(&mut self, cpu: CpuId) {
         let shared = self.shared;
         let nohz = &shared.nohz;
@@ -220,7 +216,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
     }
 }
 
-/// Balances every domain of `cpu` whose time has come, from the lowest up.
+/// Balances every due domain of `cpu`, lowest first.
 pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
     balancing: &mut Balancing<'_, P, R, H>,
     cpu: CpuId,
@@ -242,7 +238,7 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
     let domains: &Domains = &shared.domains;
     let count = domains.of(cpu).count();
     let mut go_on = true;
-    // What a newly-idle look costs at most in all domains, and whether that of the last one has faded.
+    // The highest cost of newly-idle balancing over all domains, and whether the last one decayed.
     let (mut max_cost, mut faded) = (0, false);
     for position in 0..count {
         let now = balancing.now;
@@ -253,8 +249,7 @@ pub(crate) fn rebalance_domains<P: Policy, R: Rqs<P>, H: Host>(
         faded = state.decay_newidle(now);
         max_cost += state.max_newidle_lb_cost;
         if !go_on {
-            // Somebody else of its group balances here and above: costs fade all the same, until one is met that is not
-            // due.
+            // Another CPU balances this group here and above. Costs still decay, up to the first that is not due.
             if faded {
                 continue;
             }
@@ -291,8 +286,7 @@ mod tests {
     use crate::config::Config;
     use crate::topology::Topology;
 
-    /// `get_sd_balance_interval` for four CPUs with ticks of 4 ms: a busy CPU waits 16 times as long (32 times up to
-    /// 3.18), less a tick. Waits are between a tick and 100 ms for each CPU.
+    /// Four CPUs with ticks of 4 ms. A busy CPU waits 16 times as long (up to 3.18: 32 times), less a tick.
     #[test]
     fn intervals_are_whole_ticks_between_one_and_a_tenth_of_a_second_a_cpu() {
         fn jiffies<P: Policy<Tunables = crate::tunables::Knobs>>(name: &str, ms: u64, busy: bool) -> u64 {

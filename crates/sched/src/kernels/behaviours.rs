@@ -1,7 +1,7 @@
 //! Behaviours: facts of the scheduler that changed once.
 //!
-//! A kernel is the set of behaviours in force at its release, with additions and removals where the kernel is not the
-//! plain release. The scheduler asks `Config::has` and never compares versions.
+//! A kernel is the set of behaviours of its release, with additions and removals. The scheduler asks `Config::has` and
+//! never compares versions.
 
 mod rows;
 mod rules;
@@ -11,18 +11,18 @@ use core::fmt;
 pub use rows::{BEHAVIOURS, Behaviour};
 pub use rules::Impossible;
 
-/// The part of the scheduler that a behaviour belongs to.
+/// The part of the scheduler that a behaviour concerns.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Area {
     /// The O(1) scheduler.
     O1,
-    /// CFS: the order by vruntime.
+    /// CFS: order by vruntime.
     Cfs,
-    /// EEVDF: the order by virtual deadline.
+    /// EEVDF: order by virtual deadline.
     Eevdf,
-    /// The fair class, whatever its order: load averages, groups, changes of attributes.
+    /// The fair class in any order: load averages, groups, changes of attributes.
     Fair,
-    /// The CPU that a waking or new task gets.
+    /// The CPU of a waking or new task.
     Wakeup,
     /// Load balancing.
     Balance,
@@ -38,7 +38,7 @@ pub enum Area {
     Cpusets,
     /// CPU frequency and energy.
     Frequency,
-    /// What the kernel prints of itself.
+    /// The kernel's output about itself.
     Debug,
 }
 
@@ -66,16 +66,16 @@ impl Area {
 /// How the release of a behaviour is known.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Certainty {
-    /// A recording, or the instructions of a running kernel, show the difference between two kernels.
+    /// Recordings, or instructions of running kernels, show the difference.
     Recorded,
-    /// The difference was read in the texts of a kernel that has the behaviour and of one that has not.
+    /// Read in the source of kernels with and without it.
     Read,
-    /// The release is from the mainline history as remembered. It was not compared with that kernel's text.
+    /// Remembered from the mainline history, and not compared with the kernel's source.
     Remembered,
 }
 
 impl Certainty {
-    /// Returns the word that the tables print.
+    /// The word in the tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Recorded => "recorded",
@@ -85,35 +85,34 @@ impl Certainty {
     }
 }
 
-/// One behaviour: a row of the table.
+/// A row of the table of behaviours.
 #[derive(Clone, Copy, Debug)]
 pub struct BehaviourRow {
     /// The behaviour.
     pub behaviour: Behaviour,
-    /// Its name, as `--feature +NAME` takes it.
+    /// Its name, as in `--feature +NAME`.
     pub name: &'static str,
     /// The part of the scheduler that it belongs to.
     pub area: Area,
-    /// The release that introduced it. `None`: no release did; only single kernels have it.
+    /// The release that introduced it. `None`: only single kernels have it.
     pub since: Option<&'static str>,
-    /// The first release without it. `None`: every later release has it.
+    /// The first release without it. `None`: every later one has it.
     pub until: Option<&'static str>,
     /// How the two releases are known.
     pub certainty: Certainty,
     /// What it does.
     pub what: &'static str,
-    /// What switches it on a real kernel; empty if only another kernel does.
+    /// What switches it on a real kernel; empty if nothing does.
     pub switch: &'static str,
 }
 
 impl BehaviourRow {
-    /// Returns whether the behaviour is in force at a release.
     pub(super) fn is_in(&self, release: [u32; 3]) -> bool {
         let reached = |version: &str| super::versions::version(version).is_some_and(|first| release >= first);
         self.since.is_some_and(reached) && !self.until.is_some_and(reached)
     }
 
-    /// Returns the releases that have it: `6.12 to before 6.17`.
+    /// Returns its releases: `6.12 to before 6.17`.
     pub fn releases(&self) -> impl fmt::Display + use<> {
         struct Releases(Option<&'static str>, Option<&'static str>);
         impl fmt::Display for Releases {
@@ -151,7 +150,7 @@ impl Behaviour {
 pub struct Behaviours([u64; 3]);
 
 impl Behaviours {
-    /// Returns those in force at a release of mainline.
+    /// The behaviours of a mainline release.
     pub(crate) fn at(release: &str) -> Self {
         let mut all = Self::default();
         if let Some(version) = super::versions::version(release) {
@@ -168,7 +167,7 @@ impl Behaviours {
         self.0[behaviour as usize / 64] >> (behaviour as usize % 64) & 1 == 1
     }
 
-    /// Adds a behaviour, or removes it.
+    /// Adds or removes a behaviour.
     pub const fn set(&mut self, behaviour: Behaviour, on: bool) {
         let bit = 1 << (behaviour as usize % 64);
         if on {
@@ -178,19 +177,19 @@ impl Behaviours {
         }
     }
 
-    /// Returns the set with a behaviour added, or removed.
+    /// Returns the set with a behaviour added or removed.
     #[must_use]
     pub const fn with(mut self, behaviour: Behaviour, on: bool) -> Self {
         self.set(behaviour, on);
         self
     }
 
-    /// Returns the rows of its behaviours, in the order of the table.
+    /// Returns its rows, in the order of the table.
     pub fn rows(self) -> impl Iterator<Item = &'static BehaviourRow> {
         BEHAVIOURS.iter().filter(move |row| self.has(row.behaviour))
     }
 
-    /// Whether CPUs are compared by their loads, as between the first CFS with groups and 5.5.
+    /// Whether CPUs are compared by load: from the first CFS with groups until 5.5.
     #[inline]
     pub(crate) const fn by_load(&self) -> bool {
         !self.has(Behaviour::ByType) && !self.has(Behaviour::Early)

@@ -1,4 +1,4 @@
-//! What two kernels differ in, one difference at a time.
+//! Differences of two kernels.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -7,14 +7,14 @@ use alloc::vec::Vec;
 use super::{Behaviour, FEATURES, Impossible, Kernel, Of, PolicyKind, table};
 use crate::features::Feature;
 
-/// One difference of two kernels.
+/// A difference of two kernels.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Difference {
-    /// CFS or EEVDF, with the features that belong to it.
+    /// CFS or EEVDF, with its features.
     Policy,
-    /// One has the behaviour.
+    /// A behaviour of one kernel.
     Behaviour(Behaviour),
-    /// The feature is on in one.
+    /// A feature that is on in one kernel.
     Feature(Feature),
     /// The base slice (EEVDF) or minimal granularity (CFS).
     BaseSlice,
@@ -23,7 +23,7 @@ pub enum Difference {
 }
 
 impl Difference {
-    /// Returns its name: a behaviour's, a feature's or a tunable's.
+    /// Returns its name, as a behaviour, feature or tunable.
     pub fn name(self) -> &'static str {
         match self {
             Self::Policy => Behaviour::Eevdf.name(),
@@ -34,7 +34,7 @@ impl Difference {
         }
     }
 
-    /// Returns the releases that have it; empty for numbers and for features that some releases only switch.
+    /// Returns its releases; empty for numbers and for features that releases only switch.
     pub fn releases(self) -> String {
         match self {
             Self::Policy => Behaviour::Eevdf.row().releases().to_string(),
@@ -48,7 +48,7 @@ impl Difference {
         }
     }
 
-    /// Returns what it does, where the table of behaviours or features says so.
+    /// Returns its description in the table of behaviours or features.
     pub fn what(self) -> &'static str {
         match self {
             Self::Policy => Behaviour::Eevdf.row().what,
@@ -59,7 +59,7 @@ impl Difference {
         }
     }
 
-    /// Returns how a real kernel with the feature or tunable switches it; empty if only another kernel does.
+    /// Returns how a real kernel that has it switches it; empty if only another kernel does.
     pub fn switch(self, on: bool) -> String {
         match self {
             Self::Feature(feature) => {
@@ -78,8 +78,8 @@ impl Difference {
 }
 
 impl Kernel {
-    /// Returns the differences to another kernel, as far as they can make a difference under one of their policies.
-    /// `None`: one is a kernel before groups and the other is not, so that nothing lies between them.
+    /// Returns the differences that matter under one of the two policies. `None` if only one is a kernel before groups:
+    /// then nothing lies between them.
     ///
     /// ```
     /// use vruntime_sched::kernels::{Behaviour, Difference};
@@ -113,8 +113,8 @@ impl Kernel {
         Some(policy.into_iter().chain(behaviours).chain(features).chain(slices).chain(costs).collect())
     }
 
-    /// Returns the kernel with some of its differences to another taken over, and with those that they need: behaviours
-    /// that contradict what they replace are taken over together with it. Returns what was taken over, too.
+    /// Returns the kernel with some differences of another, and with those that they need or contradict. Also returns
+    /// the adopted differences.
     pub fn taking(&self, other: &Self, which: &[Difference]) -> (Self, Vec<Difference>) {
         let mut taken = which.to_vec();
         let mut moved = self.clone();
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
     use crate::kernels::{KERNELS, kernel};
 
-    /// Taking over everything makes one kernel the other, and any single difference leaves a possible kernel.
+    /// Adopting all makes one kernel the other, and any single one leaves a possible kernel.
     #[test]
     fn differences_lead_from_one_kernel_to_another() {
         let new = || KERNELS.iter().filter(|row| matches!(row.policy, PolicyKind::Cfs | PolicyKind::Eevdf));

@@ -1,4 +1,4 @@
-//! What a tunable may be set to, and which kernels have it.
+//! The values of tunables, and the kernels that have them.
 
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -7,10 +7,9 @@ use core::ops::RangeInclusive;
 use super::{Behaviour, Behaviours, KERNELS, Kernel, PolicyKind, TUNABLES, UnknownName, has_feature};
 use crate::features::Feature;
 
-/// A file of debugfs that takes any `u32`.
+/// The range of a debugfs file of `u32`.
 const ANY: RangeInclusive<u64> = 0..=u32::MAX as u64;
 
-/// The tunables of the first CFS.
 const IN_2007: [&str; 7] = [
     "sched_granularity_ns",
     "sched_wakeup_granularity_ns",
@@ -21,7 +20,7 @@ const IN_2007: [&str; 7] = [
     "sched_compat_yield",
 ];
 
-/// What sysctls (`kernel.sched_latency_ns`) are called here: as files of debugfs, which they have been since 5.13.
+/// Sysctls (`kernel.sched_latency_ns`) have the names of their debugfs files since 5.13.
 const SYSCTLS: [(&str, &str); 5] = [
     ("sched_latency_ns", "latency_ns"),
     ("sched_min_granularity_ns", "min_granularity_ns"),
@@ -30,27 +29,27 @@ const SYSCTLS: [(&str, &str); 5] = [
     ("sched_nr_migrate", "nr_migrate"),
 ];
 
-/// Why a tunable is not set.
+/// Why a tunable cannot be set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SettingError {
-    /// Nothing has that name.
+    /// No kernel has it.
     Unknown(UnknownName),
-    /// Another kernel has it.
+    /// Only other kernels have it.
     NotHere {
         /// The tunable.
         name: &'static str,
-        /// The kernel that is to have it.
+        /// The kernel to set it in.
         kernel: &'static str,
-        /// The oldest and the newest kernel on offer that do.
+        /// The first and last supported kernels that have it.
         has: (&'static str, &'static str),
     },
-    /// The kernel refuses such a value.
+    /// The kernel refuses the value.
     OutOfRange {
         /// The tunable.
         name: String,
-        /// What it is to be.
+        /// The value.
         value: u64,
-        /// What it may be.
+        /// The allowed values.
         range: RangeInclusive<u64>,
     },
 }
@@ -74,13 +73,13 @@ impl fmt::Display for SettingError {
 
 impl core::error::Error for SettingError {}
 
-/// What a tunable may be: what its file takes under the kernels that have it, or what the simulation can do with it.
+/// The values that its file, or the simulation, takes.
 fn range(name: &str) -> RangeInclusive<u64> {
     match name {
         "base_slice_ns" | "min_granularity_ns" | "sched_runtime_limit_ns" => 1..=*ANY.end(),
         "sched_rr_timeslice_ms" => 0..=i32::MAX as u64,
         "sched_rt_period_us" => 1..=i32::MAX as u64,
-        // As much as the period, or more, is no limit.
+        // The period or more means no limit.
         "sched_rt_runtime_us" => 0..=u64::MAX,
         "fair_server/runtime" => 0..=(1 << 22) * 1000,
         "fair_server/period" => 100_000..=(1 << 22) * 1000,
@@ -94,17 +93,16 @@ fn range(name: &str) -> RangeInclusive<u64> {
     }
 }
 
-/// Returns whether a kernel on offer is of that release or a later one.
+/// Whether a kernel is of a release or a later one.
 fn is_from(kernel: &str, release: [u32; 3]) -> bool {
     super::versions::version(kernel).is_some_and(|own| own >= release)
 }
 
-/// Whether a tunable means something to a kernel.
 fn has(kernel: &'static str, policy: PolicyKind, behaviours: &Behaviours, name: &str) -> bool {
     match name {
         "migration_cost_ns" | "sched_rr_timeslice_ms" => true,
         _ if name.starts_with("CPU_RC_") => has_feature(kernel, Feature::CpuRcScaling),
-        // Numbers of the O(1) scheduler were compiled in.
+        // The O(1) scheduler's numbers were compiled in.
         _ if policy == PolicyKind::O1 => false,
         _ if IN_2007.contains(&name) => policy == PolicyKind::Cfs2007,
         _ if policy == PolicyKind::Cfs2007 => false,
@@ -122,8 +120,7 @@ fn has(kernel: &'static str, policy: PolicyKind, behaviours: &Behaviours, name: 
 }
 
 impl Kernel {
-    /// The name in [`TUNABLES`] of a tunable under any of its names in this kernel: that of its sysctl, with or without
-    /// `kernel.` before it, or of its file in debugfs.
+    /// The name in [`TUNABLES`] for a tunable's sysctl (with or without `kernel.`) or debugfs file.
     pub(super) fn tunable_name<'n>(&self, name: &'n str) -> &'n str {
         let name = name.strip_prefix("kernel.").unwrap_or(name);
         if self.policy == PolicyKind::Cfs2007 && IN_2007.contains(&name) {
@@ -132,7 +129,7 @@ impl Kernel {
         SYSCTLS.iter().find(|(sysctl, _)| *sysctl == name).map_or(name, |(_, file)| file)
     }
 
-    /// The kernel's tunables, as rows of [`TUNABLES`]: each once, under the name that [`set`](Self::set) has it by.
+    /// Returns the kernel's tunables, as rows of [`TUNABLES`], each once, by its name in [`set`](Self::set).
     ///
     /// ```
     /// let kernel = vruntime_sched::kernel("6.1").unwrap();
@@ -145,7 +142,6 @@ impl Kernel {
         TUNABLES.iter().copied().filter(|(name, _)| has(self.name, self.policy, &self.behaviours, name))
     }
 
-    /// A name that no tunable of any kernel has.
     pub(super) fn unknown_tunable(&self, name: &str) -> UnknownName {
         let own = self.own_tunables().map(|(known, _)| known).collect();
         self.unknown("tunable", name, own, TUNABLES.iter().map(|(known, _)| *known))
@@ -157,12 +153,11 @@ impl Kernel {
         has(self.name, self.policy, &self.behaviours, name)
     }
 
-    /// Whether a tunable can be [set](Self::set) to this: that it has the tunable, and takes the value. What is set all
-    /// the same is brought to the nearest value it takes.
+    /// Checks whether the kernel has a tunable and accepts a value. [`set`](Self::set) clamps other values.
     ///
     /// # Errors
     ///
-    /// No tunable has that name, only other kernels have it, or the value is out of its range.
+    /// If no kernel, or only others, have the tunable, or the value is out of range.
     ///
     /// ```
     /// let kernel = vruntime_sched::kernel("6.12").unwrap();

@@ -1,9 +1,8 @@
-//! The kernels on offer, row by row.
+//! The table of supported kernels.
 
 use super::{Behaviour, KernelRow, MS, PolicyKind};
 use crate::features::{Feature, Features};
 
-/// A row to begin with.
 const ROW: KernelRow = KernelRow {
     name: "",
     release: "",
@@ -20,11 +19,11 @@ const ROW: KernelRow = KernelRow {
     change: "",
 };
 
-/// What was not told apart when these kernels were added: they have it of later kernels.
+/// Behaviours that were not distinguished when these kernels were added.
 const IN_3: &[Behaviour] = &[Behaviour::EmptyKeepsWeight, Behaviour::SmtIgnoresHeat];
 const IN_3_17: &[Behaviour] = &[Behaviour::EmptyKeepsWeight, Behaviour::SmtIgnoresHeat, Behaviour::AnyLoaded];
 
-/// On in every kernel on offer from 6.1 on.
+/// On in all supported kernels from 6.1 on.
 const COMMON: &[Feature] = &[
     Feature::CacheHotBuddy,
     Feature::WakeupPreemption,
@@ -36,11 +35,11 @@ const COMMON: &[Feature] = &[
     Feature::WaWeight,
     Feature::WaBias,
     Feature::UtilEst,
-    // Newer than all of them, but in every stable kernel since late 2025: the recorded 6.1.y and 6.12.y list it.
+    // Newer, but in every stable kernel since late 2025: the recorded 6.1.y and 6.12.y have it.
     Feature::NiRandom,
 ];
 
-/// On in every kernel on offer from 5.4 on: [`COMMON`] without what came later.
+/// On in all supported kernels from 5.4 on.
 const FROM_5_4: &[Feature] = &[
     Feature::CacheHotBuddy,
     Feature::WakeupPreemption,
@@ -53,22 +52,18 @@ const FROM_5_4: &[Feature] = &[
     Feature::UtilEst,
 ];
 
-/// On up to 5.19, which bounds searches for idle CPUs by their cost.
 const UP_TO_5_19: &[Feature] = &[Feature::SisProp, Feature::RtPushIpi];
 
-/// On up to 5.9.
 const UP_TO_5_9: &[Feature] = &[Feature::RtRuntimeShare];
 
-/// On up to 4.19.
 const UP_TO_4_19: &[Feature] = &[Feature::LbBias];
 
-/// On up to 5.12, which knows neither ALT_PERIOD nor BASE_SLICE.
+/// On up to 5.12, which has neither ALT_PERIOD nor BASE_SLICE.
 const CFS_5_5: &[Feature] = &[Feature::GentleFairSleepers, Feature::StartDebit, Feature::LastBuddy];
 
-/// On as in mainline from 6.0 on; stable releases of 6.1 and 6.12 leave RT_PUSH_IPI to PREEMPT_RT.
+/// On in mainline 6.0+; stable releases of 6.1 and 6.12 leave RT_PUSH_IPI to PREEMPT_RT.
 const FROM_6_0: &[Feature] = &[Feature::RtPushIpi, Feature::SisUtil];
 
-/// On up to 6.7, which had UTIL_EST already.
 const UP_TO_6_6: &[Feature] = &[Feature::UtilEstFastup];
 
 const CFS_6_1: &[Feature] =
@@ -88,14 +83,14 @@ const CFS_3_10: &[Feature] = &[
 const UP_TO_3_15: &[Feature] = &[Feature::ArchPower, Feature::NontaskPower];
 const FROM_3_16: &[Feature] = &[Feature::ArchCapacity, Feature::NontaskCapacity, Feature::NumaFavourHigher];
 
-/// Features that come with EEVDF, and those that went with CFS.
+/// Features that come with EEVDF, and those that go with CFS.
 pub(super) const EEVDF: &[Feature] = EEVDF_6_6;
 pub(super) const CFS: &[Feature] = CFS_6_1;
 
 const EEVDF_6_6: &[Feature] = &[Feature::PlaceLag, Feature::PlaceDeadlineInitial, Feature::RunToParity];
 
-/// On in the text of 6.18.15, as in 6.19.14 and 7.0.13. The stable releases of 6.1 and 6.12 that were recorded, and
-/// 7.1, leave it to PREEMPT_RT.
+/// On in the source of 6.18.15, 6.19.14 and 7.0.13. The recorded stable releases of 6.1 and 6.12, and 7.1, leave it to
+/// PREEMPT_RT.
 const EEVDF_6_18: &[Feature] = &[Feature::RtPushIpi];
 
 const FROM_7_1: &[Feature] = &[Feature::Hrtick, Feature::HrtickDl, Feature::NiRate];
@@ -113,7 +108,6 @@ const fn features(lists: &[&[Feature]]) -> Features {
 const EEVDF_6_12: &[Feature] =
     &[Feature::PlaceRelDeadline, Feature::PreemptShort, Feature::PickBuddy, Feature::DelayDequeue, Feature::DelayZero];
 
-/// The kernels on offer, oldest first.
 pub(super) static KERNELS: &[KernelRow] = &[
     KernelRow {
         name: "2.6.15",

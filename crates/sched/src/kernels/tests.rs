@@ -26,7 +26,7 @@ fn behaviours_are_introduced_before_they_are_removed() {
     }
 }
 
-/// A behaviour that all kernels on offer have, or none, could not be told from its opposite.
+/// A behaviour of all kernels, or of none, could not be tested.
 #[test]
 fn each_behaviour_separates_two_kernels() {
     for row in behaviours::BEHAVIOURS.iter().filter(|row| row.since.is_some()) {
@@ -67,7 +67,7 @@ fn impossible_combinations_are_found() {
     assert!(of("6.12", Behaviour::TaskThrottle, true).check(PolicyKind::Eevdf).is_ok());
 }
 
-/// `/sys/kernel/debug/sched/features` as the recorded machines show it.
+/// As `/sys/kernel/debug/sched/features` of the recorded machines.
 #[test]
 fn features_are_those_the_recorded_kernels_print() {
     let eevdf = "PLACE_LAG PLACE_DEADLINE_INITIAL PLACE_REL_DEADLINE RUN_TO_PARITY PREEMPT_SHORT NO_NEXT_BUDDY PICK_BUDDY \
@@ -78,9 +78,9 @@ fn features_are_those_the_recorded_kernels_print() {
                NO_DOUBLE_TICK NONTASK_CAPACITY TTWU_QUEUE NO_SIS_PROP SIS_UTIL NO_WARN_DOUBLE_CLOCK NO_RT_PUSH_IPI \
                NO_RT_RUNTIME_SHARE NO_LB_MIN ATTACH_AGE_LOAD WA_IDLE WA_WEIGHT WA_BIAS UTIL_EST UTIL_EST_FASTUP \
                NO_LATENCY_WARN NI_RANDOM ALT_PERIOD BASE_SLICE";
-    // Nobody could look on the recorded 6.18.15: this is its `features.h`.
+    // From `features.h`; the recorded 6.18.15 was not readable.
     let late = eevdf.replace("NO_DOUBLE_TICK ", "").replace("NO_RT_PUSH_IPI", "RT_PUSH_IPI");
-    // `kernel/sched_features.h`, `sched/features.h` of those releases with CONFIG_NUMA_BALANCING; 2.6.23's are bits of
+    // From `kernel/sched_features.h` and `sched/features.h` with CONFIG_NUMA_BALANCING; 2.6.23 has bits of
     // `sched_features`.
     let first = "FAIR_SLEEPERS SLEEPER_AVG SLEEPER_LOAD_AVG PRECISE_CPU_LOAD START_DEBIT NO_SKIP_INITIAL";
     let common = "GENTLE_FAIR_SLEEPERS START_DEBIT NO_NEXT_BUDDY LAST_BUDDY CACHE_HOT_BUDDY WAKEUP_PREEMPTION NO_HRTICK \
@@ -88,7 +88,7 @@ fn features_are_those_the_recorded_kernels_print() {
     let power = alloc::format!("{common} ARCH_POWER NONTASK_POWER NO_NUMA_FORCE");
     let capacity = alloc::format!("{common} ARCH_CAPACITY NONTASK_CAPACITY NUMA_FAVOUR_HIGHER NO_NUMA_RESIST_LOWER");
     let old = [("2.6.23", first), ("3.10", &power), ("3.12", &power), ("3.17", &capacity), ("3.18", &capacity)];
-    // 7.1.13 of Debian's, booted (26 November 2026).
+    // Debian's 7.1.13, booted.
     let timed = eevdf
         .replace("DELAY_ZERO", "DELAY_ZERO NO_PARANOID_AVG")
         .replace("NO_HRTICK NO_HRTICK_DL NO_DOUBLE_TICK", "HRTICK HRTICK_DL");

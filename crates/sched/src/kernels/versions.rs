@@ -1,4 +1,4 @@
-//! Which kernels on offer are next to one that is not.
+//! The supported kernels around an unsupported version.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -8,19 +8,19 @@ use core::fmt;
 use super::{Behaviour, KERNELS, Kernel, KernelRow};
 use crate::features::Feature;
 
-/// A version's numbers, those left out as 0: `6.12` is `[6, 12, 0]`.
+/// A version, with 0 for missing numbers: `6.12` is `[6, 12, 0]`.
 type Version = [u32; 3];
 
-/// The kernels on offer that are next to a version, below and above.
+/// The supported kernels around a version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Neighbours {
-    /// The newest that is older.
+    /// The newest older one.
     pub below: Option<&'static str>,
-    /// The oldest that is newer.
+    /// The oldest newer one.
     pub above: Option<&'static str>,
 }
 
-/// `6.12`, `v6.12.3`, `6.13-rc1`; nothing if it is no version.
+/// `6.12`, `v6.12.3`, `6.13-rc1`; None for anything else.
 pub(super) fn version(name: &str) -> Option<Version> {
     let name = name.trim().trim_start_matches(['v', 'V']);
     let numbers = name.split(['-', '+']).next().unwrap_or(name);
@@ -43,27 +43,18 @@ impl Kernel {
         self::version(self.name).is_some_and(|own| own >= version)
     }
 
-    /// Makes it the release that calls itself `release` (`uname -r`), where releases of one kernel are known to differ.
+    /// Applies known differences of a release (`uname -r`) to its kernel. Both are of 6.18.44 to 6.18.15, and were
+    /// observed and confirmed in the running kernel's instructions:
     ///
-    /// Known are two differences, both of 6.18.44 to 6.18.15, and both found by watching them and confirmed in the
-    /// running kernel's instructions:
-    ///
-    /// - Which task preempts which ([`Behaviour::ForkWaits`] and others that came with 6.19). A parent beside a hog
-    ///   lost its CPU to none of 187 children that it forked within its slice of 1.4 ms, eligible or not (6.18.15,
-    ///   Debian's, emulated: to 81 of 164). Which release between them changed it is not known.
-    /// - [`Behaviour::VcpuPack`], a cloud's own patch (`sched_vcpu_pack=15` on its command line): a task that
-    ///   may run on several CPUs leaves idle ones alone while one that is in use has *room*: nothing there but at most
-    ///   one runnable fair task, and a utilisation below seven tenths of the capacity, counting what the task would
-    ///   add. One that is forked stays on its parent's CPU, and one that execs on its own, while there is room (bit 8).
-    ///   One that an interrupt wakes on an idle CPU stays there (1). Woken by somebody who is about to sleep it goes to
-    ///   his CPU (2), else to the one it slept on if that is in use, to the waker's, or to the first that is in use,
-    ///   where there is room (4). Otherwise all is as in every kernel. Traced on 2 CPUs, tasks that wake beside
-    ///   another's work while the other CPU is idle: with 30, 45 and 60 % of work on both CPUs it went there 2 of 166,
-    ///   4 of 308 and 1 of 219 times; beside 52 % of work on its own CPU alone 3 of 275 times, beside 65 % and more
-    ///   always. Beside a hog it goes from a moment on: 15 to 20 ms after a fork (which begins with half of a CPU's
-    ///   utilisation), 57, 53 and 47 ms after a long sleep, the task itself using 1, 5 and 20 %: the moment at which
-    ///   the CPU's utilisation comes to seven tenths. It is taken for that of releases that name that cloud's builds
-    ///   (`-fc-`), not for a distribution's or one that names nobody.
+    /// - Preemption ([`Behaviour::ForkWaits`] and others that came with 6.19). The release between 6.18.15 and 6.18.44
+    ///   that changed it is not known.
+    /// - [`Behaviour::VcpuPack`], the patch of a cloud (`sched_vcpu_pack=15` on its command line), applied only to
+    ///   releases with the name of its builds (`-fc-`). A task that may run on several CPUs ignores idle ones while a
+    ///   used CPU has *room*. Room is at most one runnable fair task, and with the new one a utilisation below seven
+    ///   tenths of the capacity. With room, a forked task stays on its parent's CPU, and a task that execs on its own
+    ///   (bit 8). A task that an interrupt wakes on an idle CPU stays there (1). Other wakeups choose the CPU of a
+    ///   waker about to sleep (2). Else they choose, if used and with room, the previous CPU, the waker's, or the first
+    ///   (4).
     ///
     /// ```
     /// use vruntime_sched::kernels::Behaviour;
@@ -90,7 +81,7 @@ impl Kernel {
     }
 }
 
-/// What late releases of 6.18 have of 6.19.
+/// Behaviours of 6.19 in late releases of 6.18.
 const FROM_6_19: &[Behaviour] = &[
     Behaviour::LagByLongest,
     Behaviour::BuddyInPick,
@@ -101,11 +92,10 @@ const FROM_6_19: &[Behaviour] = &[
     Behaviour::ReweightKeeps,
 ];
 
-/// What late releases of 6.18 have no longer.
+/// Behaviours that late releases of 6.18 lack.
 const UP_TO_6_18: &[Behaviour] = &[Behaviour::CountsForbidden, Behaviour::ServerForgets, Behaviour::ServerStays];
 
-/// Returns the name of the kernel that a release (`uname -r`) is of: `6.12` of `6.12.117` and of `6.12+deb13-amd64`,
-/// `5.14-el9` of `5.14.0-427.13.1.el9_4.x86_64`. There may be no such kernel on offer.
+/// Returns the name of a release's kernel (`uname -r`), which may not be supported: `6.12` of `6.12.117`.
 ///
 /// ```
 /// use vruntime_sched::kernels::series;
@@ -124,10 +114,10 @@ pub fn series(release: &str) -> String {
     KERNELS.iter().find(of_vendor).map_or(series, |row| row.name.to_owned())
 }
 
-/// The kernels next to `name`, by their numbers; nothing if it is no version, or on offer.
+/// The kernels around `name`; None if it is no version, or supported.
 pub(super) fn neighbours(name: &str) -> Option<Neighbours> {
     let wanted = version(name)?;
-    // Patched kernels are not what somebody meant who wrote a number.
+    // A plain number does not mean a patched kernel.
     let offered =
         || KERNELS.iter().filter(|row| !row.name.contains('-')).filter_map(|row| Some((version(row.name)?, row.name)));
     if offered().any(|(version, _)| version == wanted) {
@@ -139,7 +129,7 @@ pub(super) fn neighbours(name: &str) -> Option<Neighbours> {
     })
 }
 
-/// Why there is none: "none between 3.18 and 6.1 is on offer".
+/// For example "none between 3.18 and 6.1 is on offer".
 impl fmt::Display for Neighbours {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.below, self.above) {
@@ -152,7 +142,7 @@ impl fmt::Display for Neighbours {
 }
 
 impl Neighbours {
-    /// The nearer one: of the same series before one of another, then by the numbers.
+    /// The nearer one, preferring one of the same series.
     pub(super) fn nearest(self, name: &str) -> Option<&'static str> {
         let wanted = version(name)?;
         let far = |other: &str| {

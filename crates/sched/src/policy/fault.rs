@@ -1,43 +1,43 @@
-//! What a policy can do wrong so that the core notices.
+//! Violations of the policy's contract.
 
 use core::fmt;
 
 use super::Dequeue;
 use crate::ids::{CpuId, TaskId};
 
-/// A promise that a [`Policy`](super::Policy) has not kept. The core makes the best of it and tells the host
+/// A promise that a [`Policy`](super::Policy) broke. The core continues and reports it
 /// ([`Host::policy_fault`](crate::Host::policy_fault)); the simulated machine ends the run with an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// `pick` has answered nobody, though tasks are queued: the CPU would idle, and nothing would ask again.
+    /// `pick` returned None, though tasks are queued: the CPU would idle for ever.
     PickedNobody {
-        /// How many are queued.
+        /// Number of queued tasks.
         queued: u32,
         /// The one that ran longest ago.
         task: TaskId,
     },
-    /// `pick` has answered a task that is not queued there: it sleeps, or is of a class above.
+    /// `pick` returned a task that is asleep or of a higher class.
     PickedUnqueued {
         /// The task.
         task: TaskId,
     },
-    /// `pick` has answered an index at which the run queue has no task.
+    /// `pick` returned an index without a task.
     PickedNoTask {
         /// The index.
         index: u32,
     },
-    /// `select_cpu` or `select_cpu_exec` has answered a CPU that the machine does not have.
+    /// `select_cpu` or `select_cpu_exec` returned a CPU that does not exist.
     SelectedNoCpu {
         /// The task.
         task: TaskId,
-        /// The answer.
+        /// The CPU.
         cpu: CpuId,
     },
-    /// `dequeue` has kept a task that does not go to sleep.
+    /// `dequeue` kept a task that does not sleep.
     Kept {
         /// The task.
         task: TaskId,
-        /// Why it had to leave.
+        /// The reason of the dequeue.
         why: Dequeue,
     },
     /// `finish_delayed` was called for a task that is not queued.
@@ -48,7 +48,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The task it is about; none for an index without one.
+    /// The task; None for an index without one.
     pub fn task(self) -> Option<TaskId> {
         match self {
             Self::PickedNobody { task, .. }
@@ -60,7 +60,7 @@ impl Fault {
         }
     }
 
-    /// How to mend it.
+    /// What to do.
     pub const fn help(self) -> &'static str {
         match self {
             Self::PickedNobody { .. } => {
@@ -78,7 +78,7 @@ impl Fault {
     }
 }
 
-/// What was done wrong, without the task's name and the CPU, which a host knows better how to tell.
+/// Without the task's name and the CPU, which the host adds.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {

@@ -1,4 +1,4 @@
-//! Changes of a task's attributes, wherever it is: policy, priority, nice, group, CPUs.
+//! Changes of a task's attributes: policy, priority, nice, group, CPUs.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -20,7 +20,7 @@ use crate::shared::{Place, Shared};
 use crate::task::{Affinity, Boost, Lent, NIL, SchedPolicy, Task, TaskState};
 use crate::uclamp::{self, Clamps, UclampError};
 
-/// What `sched_setattr` sets: a policy and what belongs to it.
+/// The attributes of `sched_setattr`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SchedAttr {
     /// The policy.
@@ -29,7 +29,7 @@ pub struct SchedAttr {
     pub nice: i8,
     /// 1..=99, 99 the most urgent; for SCHED_FIFO and SCHED_RR.
     pub rt_priority: u8,
-    /// A slice of its own, nanoseconds, 100 us to 100 ms (6.12 on); for SCHED_OTHER and SCHED_BATCH.
+    /// Requested slice, nanoseconds, 100 us to 100 ms (6.12+); for SCHED_OTHER and SCHED_BATCH.
     pub slice: Option<u64>,
     /// Runtime, deadline and period; for SCHED_DEADLINE.
     pub deadline: DlAttrs,
@@ -38,18 +38,17 @@ pub struct SchedAttr {
 /// The origin of a change of affinity.
 #[derive(Clone, Debug)]
 pub(super) enum SetCpus {
-    /// The task itself, or a caller on its behalf.
+    /// The task, or a caller on its behalf.
     User(Affinity),
-    /// The CPUs of its group are other ones; `forget`: what it asked for itself counts no longer.
+    /// The CPUs of its group changed.
     Cpuset {
-        /// See [`Self::Cpuset`].
+        /// Whether the task's own affinity ends.
         forget: bool,
     },
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Changes a task's nice value (clamped to -20..=19), and nothing else (`setpriority`): a slice of its own it
-    /// keeps.
+    /// Sets a task's nice value (clamped to -20..=19) and keeps its requested slice (`setpriority`).
     pub fn set_nice(&mut self, task: TaskId, nice: i8) {
         let nice = nice.clamp(-20, 19);
         let unchanged = rq_of!(self, task).filter(|(rq, index)| rq.tasks[*index].nice == nice).map(|(rq, _)| rq.cpu);
@@ -64,16 +63,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Changes a task's policy with all that belongs to it (`sched_setattr`). Values out of range are brought to the
-    /// nearest end; but SCHED_DEADLINE is a promise, and may be refused. A slice of its own is what SCHED_OTHER and
-    /// SCHED_BATCH give or take; under the other policies the task keeps what it had for later. Of a task that has
-    /// ended nothing is changed.
+    /// Sets a task's policy and its parameters (`sched_setattr`). Values out of range are clamped, except those of
+    /// SCHED_DEADLINE. SCHED_OTHER and SCHED_BATCH set or remove the requested slice; other policies keep it for later.
+    /// Does nothing to a task that has ended.
     ///
     /// # Errors
     ///
-    /// Under SCHED_DEADLINE: parameters that the kernel refuses, more bandwidth than there is, a task that is not
-    /// allowed on all CPUs. Under SCHED_FIFO and SCHED_RR: a group that may have no real-time tasks. Nothing is changed
-    /// then.
+    /// Under SCHED_DEADLINE: if the kernel refuses the parameters, bandwidth is lacking, or affinity excludes a CPU.
+    /// Under SCHED_FIFO and SCHED_RR: if the group may have no real-time tasks. Then nothing changes.
     pub fn set_scheduler(&mut self, task: TaskId, attr: SchedAttr) -> Result<(), SchedError> {
         let wanted = if attr.policy == SchedPolicy::Deadline {
             Some(attr.deadline.checked(self.shared.dl.periods).map_err(SchedError::Params)?)
@@ -95,13 +92,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                         let slice = P::slice(rq, shared, index);
                         this.nice == nice && slice.is_none_or(|slice| attr.slice == Some(slice))
                     }
-                    // Its nice value means nothing, and is not looked at.
+                    // SCHED_IDLE ignores the nice value.
                     SchedPolicy::Idle => true,
                     SchedPolicy::Fifo | SchedPolicy::RoundRobin => this.rt_priority == rt_priority,
                     SchedPolicy::Deadline => wanted.is_some() && this.dl.as_ref().map(|se| se.attrs) == wanted,
                 }
         };
-        // "Not changing anything": it keeps its place and its request.
+        // No change: the task keeps its place and its request.
         let unchanged = rq_of!(self, task).filter(|(rq, index)| changes_nothing(rq, *index));
         if let Some((cpu, nice)) = unchanged.map(|(rq, index)| (rq.cpu, rq.tasks[index].nice)) {
             if !keeps_nice {
@@ -148,10 +145,10 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Sets or removes (`None`) the priority that a task inherits from the most urgent waiter for one of its locks: the
-    /// kernel's `rt_mutex_setprio`. The host knows holders and waiters. A boost below the task's own priority has no
-    /// effect, and nice values are not inherited. Deadlines count as of this moment: a task that inherits nothing now
-    /// may inherit at a later call.
+    /// Sets or removes (`None`) the priority that a task inherits from the most urgent waiter for one of its locks
+    /// (`rt_mutex_setprio`). The host knows holders and waiters. A boost below the task's own priority has no effect,
+    /// and nice values are not inherited. Deadlines are compared at the time of the call, so a later call may have
+    /// another result.
     pub fn set_boost(&mut self, task: TaskId, boost: Option<Boost>) {
         let mut prios = (0, 0);
         if boost.is_some() {
@@ -175,26 +172,25 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Sets a task's utilisation clamps, each 0..=1024 (`sched_setattr` with `sched_util_min`, `sched_util_max`);
-    /// `None` leaves one as it was.
+    /// Sets a task's utilisation clamps, each 0..=1024 (`sched_util_min`, `sched_util_max` of `sched_setattr`). `None`
+    /// keeps a clamp.
     ///
     /// # Errors
     ///
-    /// When a bound is above 1024, or the lower one above the upper.
+    /// If a bound is above 1024, or the lower one above the upper.
     pub fn set_uclamp(&mut self, task: TaskId, min: Option<u32>, max: Option<u32>) -> Result<(), UclampError> {
-        // Refused or not, nobody sees the difference.
+        // Has no visible effect if the request is refused.
         self.shared.use_uclamp();
         let mut set = Ok(());
         let _ = self.change(task, Change::Clamps, |rq, _, index| set = rq.tasks[index].uclamp.request(min, max));
         set
     }
 
-    /// Sets a group's `cpu.uclamp.min` and `cpu.uclamp.max`, each 0..=1024. A lower bound above the upper one is cut to
-    /// it.
+    /// Sets a group's `cpu.uclamp.min` and `cpu.uclamp.max`, each 0..=1024. The upper bound limits the lower.
     ///
     /// # Errors
     ///
-    /// When a bound is above 1024.
+    /// If a bound is above 1024.
     pub fn set_group_uclamp(&mut self, group: GroupId, min: u32, max: u32) -> Result<(), UclampError> {
         let bound = |value: u32| {
             let small = u16::try_from(value).ok().filter(|&value| value <= uclamp::SCALE);
@@ -217,8 +213,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     ///
     /// # Errors
     ///
-    /// If the group may have no real-time tasks, and this is one; if it has no CPUs for it; under SCHED_DEADLINE, if it
-    /// would be in another root domain that has no room for it. Nothing is changed then.
+    /// If the group has no CPUs for the task or may have no real-time tasks, or its root domain lacks bandwidth. Then
+    /// nothing changes.
     pub fn move_group(&mut self, task: TaskId, group: GroupId) -> Result<(), SchedError> {
         if self.shared.config.rt_group_sched
             && let Some((rq, index)) = rq_of!(self, task)
@@ -249,13 +245,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Changes something of a task, wherever it is: if it is in the ordinary class, while it is off its queue. The CPU
-    /// it is on; none if it has ended.
+    /// Changes a task; an ordinary task is off its queue meanwhile. Returns its CPU, or None if it has ended.
     fn change(&mut self, task: TaskId, what: Change, with: impl FnOnce(&mut Rq<P>, &Shared<P>, u32)) -> Option<CpuId> {
         self.change_if(task, what, |_, _, _| Ok(()), with).unwrap_or(None)
     }
 
-    /// As [`Self::change`], if `may` has nothing against it.
+    /// As [`Self::change`], if `may` is true.
     fn change_if(
         &mut self,
         task: TaskId,
@@ -270,7 +265,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         may(&rq, shared, index)?;
         let asleep = rq.tasks[index].state != TaskState::Runnable;
         if rq.tasks[index].on_rq && asleep && what.class(&rq.tasks[index]) != rq.tasks[index].kind {
-            // Its dequeue was delayed: it does not take that along to another class.
+            // A delayed dequeue does not carry over to another class.
             deactivate(&mut rq, shared, index, Dequeue::Delayed);
         }
         let was = Was::of(&rq, index);
@@ -285,7 +280,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 
         let this = &mut rq.tasks[index];
         let new = ClassKind::of(this.policy, this.lent);
-        // Until it has left its old class it is of that.
+        // It is of its old class until it has left that.
         this.kind = was.kind;
         if new == was.kind {
             stay_in_class(&mut rq, shared, index, what, was);
@@ -306,14 +301,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(Some(cpu))
     }
 
-    /// Changes the affinity of a task (`sched_setaffinity`), within the CPUs of its group. A task on another CPU moves:
-    /// at once if it waits, through the stopper if it runs, at its next wakeup if it sleeps. `on` is the calling CPU:
-    /// it distributes the tasks that it sends away over different CPUs (5.7+).
+    /// Sets the affinity of a task (`sched_setaffinity`), within the CPUs of its group. A task on another CPU moves: at
+    /// once if it waits, through the stopper if it runs, at its next wakeup if it sleeps. 5.7+: the calling CPU `on`
+    /// distributes such tasks over different CPUs.
     ///
     /// # Errors
     ///
-    /// If none of them is online, or the group has none of them; under SCHED_DEADLINE, if it does not have all CPUs of
-    /// the root domain. Nothing is changed then.
+    /// If none of the CPUs is online or in the group, or a deadline task would lack CPUs of the root domain. Then
+    /// nothing changes.
     pub fn set_affinity(&mut self, task: TaskId, affinity: Affinity, on: CpuId) -> Result<(), SchedError> {
         if is_lost(self.shared, &affinity) {
             return Err(SchedError::Offline);
@@ -354,8 +349,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let told = affinity.clone();
         rq.update_clock(self.now);
         let was = Was::of(&rq, index);
-        // Since 4.3 an ordinary task whose CPUs change leaves its queue for a moment, which gives whoever runs a new
-        // slice, and one that is queued on 6.6 a new deadline.
+        // 4.3+: an ordinary task leaves its queue for a moment. A running task thus gets a new slice and, in 6.6, a
+        // queued one a new deadline.
         let all = shared.nr_cpus();
         let is_everywhere = |affinity: &Affinity| affinity.as_ref().is_none_or(|mask| mask.count() >= all);
         let requeues = was.kind == ClassKind::Fair
@@ -395,7 +390,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Moves every queued task that may no longer run on `cpu`: because of its affinity, or because the CPU is offline.
+    /// Moves every queued task that may no longer run on `cpu`, because of its affinity or because the CPU is offline.
     pub(super) fn push_forbidden(&mut self, cpu: CpuId) {
         loop {
             let mut rq = self.rqs.rq(cpu);
@@ -406,7 +401,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             });
             let stray = stray.map(|(index, _)| index);
             if !rq.online {
-                // Nor may one stay that sleeps, but whose dequeue was delayed: nobody will pick here, and find it.
+                // Tasks with a delayed dequeue leave, too: no pick here would find them.
                 let delayed = |(index, task): &(u32, &Task<P>)| {
                     task.on_rq && task.state != TaskState::Runnable && rq.curr != Some(*index)
                 };
@@ -417,7 +412,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 finish_verb(&mut rq, self.shared, self.host);
             }
             let Some(index) = stray else {
-                // One that began to run a moment ago is a matter for the stopper, whatever else it was asked to push.
+                // The stopper moves one that has just begun to run, whatever else it was to push.
                 let Some(current) = rq.curr else { return };
                 if lets_stay(&mut rq, self.shared, self.host, self.now, current) {
                     finish_verb(&mut rq, self.shared, self.host);
@@ -445,14 +440,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// A runnable task that was taken from the run queue of `from` joins that of `to`.
+    /// Enqueues a runnable task, taken from the run queue of `from`, on `to`.
     pub(super) fn arrive(&mut self, mut moving: Task<P>, from: CpuId, mut to: CpuId, cause: MigrateCause) {
         if widen(self.shared, self.host, self.now, &mut moving, from) {
             to = allowed_cpu(self.shared, &moving.affinity, to, from);
         }
         let mut rq = self.rqs.rq(to);
         while !rq.online {
-            // It went while the task was on its way.
+            // The CPU went offline while the task moved.
             drop(rq);
             to = allowed_cpu(self.shared, &moving.affinity, from, from);
             rq = self.rqs.rq(to);
@@ -466,15 +461,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 }
 
-/// Takes the bandwidth of a task that wants to be under SCHED_DEADLINE, or to have other parameters there, from its
-/// root domain.
+/// Reserves the bandwidth of new SCHED_DEADLINE parameters in a task's root domain.
 fn admit<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32, attrs: DlAttrs) -> Result<(), SchedError> {
     let this = &rq.tasks[index];
     let root = root_of(shared, &this.affinity, rq.cpu);
     spans_domain(shared, root, &this.affinity)?;
     let kept = this.dl.as_ref().or(this.dl_kept.as_ref());
     let (old, from) = kept.map_or((0, root), |se| (se.bw, se.root));
-    // One that has left the class, and still has its bandwidth, gives that back, but only if there was room for both
+    // A task that has left the class gives back its old bandwidth, but only if there was room for both
     // (`sched_dl_overflow`).
     let exchanges = from == root && this.policy == SchedPolicy::Deadline;
     let has = if exchanges { old } else { 0 };
@@ -485,7 +479,7 @@ fn admit<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32, attrs: DlAttrs) 
     Ok(())
 }
 
-/// Whether a deadline task of this affinity would be allowed on all CPUs of a root domain, as admission asks for.
+/// Whether an affinity includes all CPUs of a root domain, as admission requires.
 fn spans_domain<P: Policy>(shared: &Shared<P>, root: Root, affinity: &Affinity) -> Result<(), SchedError> {
     let Some(mask) = affinity.as_ref().filter(|_| shared.dl.domain(root).cap().is_some()) else { return Ok(()) };
     let span = shared.root_span(root);

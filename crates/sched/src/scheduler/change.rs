@@ -1,5 +1,4 @@
-//! Changes of a task's attributes: the task leaves its class, is changed, returns to it or to another class, and the
-//! scheduler checks whether to reschedule.
+//! Changes of a task's attributes: the task leaves its class, changes, returns to a class, and may cause a reschedule.
 
 use super::{activate, check_preempt};
 use crate::class::{self, ClassKind, deadline, rt};
@@ -10,7 +9,6 @@ use crate::rq::Rq;
 use crate::shared::Shared;
 use crate::task::{Lent, SchedPolicy, Task, TaskState};
 
-/// What is changed of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Change {
     Nice,
@@ -21,7 +19,7 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// The class a task is in then.
+    /// The class of the task afterwards.
     pub(super) fn class<P: Policy>(self, task: &Task<P>) -> ClassKind {
         match self {
             Self::Policy(policy) => ClassKind::of(policy, task.lent),
@@ -31,16 +29,12 @@ impl Change {
     }
 }
 
-/// What a task was before something of it is changed.
+/// The state of a task before a change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Was {
-    /// On its queue.
     pub(super) queued: bool,
-    /// On the CPU.
     pub(super) running: bool,
-    /// Of this class.
     pub(super) kind: ClassKind,
-    /// As urgent as this.
     pub(super) prio: i16,
 }
 
@@ -51,8 +45,8 @@ impl Was {
     }
 }
 
-/// An ordinary task leaves its queue, and then the CPU if it runs, while something of it is changed. In this order: the
-/// dequeueing tells its groups' sums what they weigh, giving the CPU up does not.
+/// Dequeues an ordinary task for a change, and then puts it if it runs. Only dequeuing updates the sums of its groups,
+/// so it is first.
 pub(super) fn save<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     if rq.tasks[index].on_rq {
         P::dequeue(rq, shared, index, Dequeue::Save);
@@ -64,9 +58,9 @@ pub(super) fn save<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     }
 }
 
-/// Puts the task back. If its group has no runtime left and is throttled as its only task returns, the task is
-/// preempted at once, as `set_curr_task_fair` does up to 5.3. Later kernels let it run until something else reschedules
-/// it, a fault that is not repeated here.
+/// Restores the task. If its group is throttled as its only task returns, the task is preempted at once, as in
+/// `set_curr_task_fair` up to 5.3. Later kernels let it run until another reschedule, a fault that is not repeated
+/// here.
 pub(super) fn restore<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, was: Was) {
     if was.queued {
         P::enqueue(rq, shared, index, Enqueue::Restore);
@@ -83,7 +77,7 @@ pub(super) fn restore<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32,
     }
 }
 
-/// A task is back in its class, which an ordinary or a deadline task has left.
+/// Restores a task to its class, after an ordinary or deadline task left it.
 pub(super) fn stay_in_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, what: Change, was: Was) {
     match was.kind {
         ClassKind::Fair => restore(rq, shared, index, was),
@@ -93,7 +87,7 @@ pub(super) fn stay_in_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index
             }
         }
         ClassKind::Rt => {
-            // Another group has no lists of its own, but the task is put on its list anew.
+            // Without real-time groups a group has no lists, but the task is requeued.
             if was.queued && ((what == Change::Group && !rt::has_groups(rq)) || rt::has_moved(rq, shared, index)) {
                 rt::update_curr(rq, shared);
                 rt::reprioritise(rq, shared, index);
@@ -102,9 +96,9 @@ pub(super) fn stay_in_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index
     }
 }
 
-/// Moves a task to another class. It has already left the ordinary class.
+/// Moves a task, which has left the ordinary class, to another class.
 pub(super) fn change_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, new: ClassKind, was: Was) {
-    // POSIX: who is lowered goes before its like.
+    // POSIX: a lowered task is put at the head.
     let end = if was.kind == ClassKind::Deadline { rt::End::Head } else { rt::End::Tail };
     match was.kind {
         ClassKind::Fair => {
@@ -112,7 +106,7 @@ pub(super) fn change_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
                 rq.finish_dequeue(index);
             }
             if !P::leaves_for_above(rq, shared, index) {
-                // As if it went to another CPU, and this one were it.
+                // As a move to another CPU, which is this one.
                 P::detach(rq, shared, index);
                 P::attach(rq, shared, index);
             }
@@ -180,16 +174,16 @@ pub(super) fn change_class<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index:
     }
 }
 
-/// Whether to reschedule after a change of a queued task. A running task with another group or class causes a
-/// reschedule. Otherwise priorities decide. Up to 5.5, a change of group has no further effect, and a better nice value
-/// reschedules the running task.
+/// Requests a reschedule after a change of a queued task, if needed. A running task with another group or class is
+/// rescheduled; otherwise priorities decide. Up to 5.5, a change of group has no further effect, and a better nice
+/// value reschedules the running task.
 pub(super) fn changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, what: Change, was: Was) {
     let this = &rq.tasks[index];
     let (new, prio, running) = (this.kind, this.prio(), rq.curr == Some(index));
     let looks = shared.config.has(Behaviour::PrioChangeLooks);
     match what {
-        // One that a limit held back, and holds no longer, would wait on an idle CPU until something else comes: no
-        // kernel looks there, we do.
+        // A task that is no longer throttled would wait on an idle CPU for the next event. No kernel checks this; we
+        // do.
         Change::Group if rq.running == Running::Idle => rq.resched(),
         Change::Group if running && shared.config.has(Behaviour::GroupMoveReschedules) => rq.resched(),
         Change::Group => {}
@@ -243,7 +237,7 @@ fn class_changed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, was:
     if old == ClassKind::Deadline && new != old && rq.dl.nr_running() == 0 {
         rq.dl.callback = Some(rt::Callback::Pull);
     }
-    // One that leaves the class has nobody come from elsewhere as long as somebody waits here.
+    // While tasks wait here, none is pulled for one that leaves the class.
     let lowered = new == old && running && prio > old_prio;
     let left = new != old && rq.rt.nr_running() == 0;
     if old == ClassKind::Rt && (lowered || left) {

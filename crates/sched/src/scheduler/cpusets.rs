@@ -1,10 +1,8 @@
-//! Writes to the cpuset files of groups and their effects: tasks leave CPUs that they may no longer use, and root
-//! domains are rebuilt (`update_cpumasks_hier`, `rebuild_sched_domains_locked`).
+//! Writes to the cpuset files of groups and their effects (`update_cpumasks_hier`, `rebuild_sched_domains_locked`).
 //!
-//! Tasks of the group get their new CPUs at once. Waiting tasks move, the running one leaves through the stopper, and a
-//! sleeping one moves when it wakes. The bandwidth of deadline tasks moves to their new root domain
-//! (`dl_rebuild_rd_accounting`), even if it exceeds that domain. As in the kernel, it is checked only if a partition
-//! shrinks, a task moves to another group, or a CPU goes offline.
+//! Waiting tasks move at once, the running one through the stopper, and a sleeping one when it wakes. The bandwidth of
+//! deadline tasks moves to their new root domain (`dl_rebuild_rd_accounting`), even beyond its limit. As in the kernel,
+//! only shrinking partitions, tasks that change groups, and CPUs that go offline are checked.
 
 use alloc::boxed::Box;
 
@@ -21,16 +19,15 @@ use crate::rq::Rqs;
 use crate::shared::{CpusetChange, Place};
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Writes a group's `cpuset.cpus`. `None` empties it, so that the group has its parent's CPUs. If the group is a
-    /// partition, or takes CPUs from a sibling partition, root domains change, and partitions may become invalid or
-    /// valid ([`Shared::cpuset`](crate::Shared::cpuset)).
+    /// Writes a group's `cpuset.cpus`; `None` empties it, so that the group has its parent's CPUs. Partitions may
+    /// become valid or invalid ([`Shared::cpuset`](crate::Shared::cpuset)), and root domains change.
     ///
-    /// A host makes one change of cpusets, or of the CPUs that are online, at a time.
+    /// A host makes one change of cpusets or online CPUs at a time.
     ///
     /// # Errors
     ///
-    /// For the root group; for a CPU that the machine does not have; without CPUs if there are tasks; if a valid `root`
-    /// partition would have too few CPUs for what was promised to its deadline tasks. Nothing is changed then.
+    /// For the root group, an unknown CPU, or an empty set if there are tasks. Also if a valid `root` partition would
+    /// lack bandwidth for deadline tasks. Then nothing changes.
     pub fn set_group_cpus(&mut self, group: GroupId, cpus: Option<&CpuMask>) -> Result<(), CpusetError> {
         let shared = self.shared;
         let nr_cpus = shared.nr_cpus();
@@ -61,12 +58,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Writes a group's `cpuset.cpus.partition`. A partition that is not valid is none:
-    /// [`Shared::cpuset`](crate::Shared::cpuset) tells why.
+    /// Writes a group's `cpuset.cpus.partition`. [`Shared::cpuset`](crate::Shared::cpuset) says why a partition is not
+    /// valid.
     ///
     /// # Errors
     ///
-    /// For the root group, which always is one.
+    /// For the root group, which always is a partition.
     pub fn set_group_partition(&mut self, group: GroupId, partition: Partition) -> Result<(), CpusetError> {
         if group == GroupId::ROOT {
             return Err(CpusetError::Root);
@@ -76,13 +73,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Writes to the files of several groups at once: first every `cpuset.cpus` (an empty set empties it), then every
-    /// `cpuset.cpus.partition`, in this order, parents before children. For the setup of a machine: without tasks and
-    /// partitions, the result equals that of single writes, but root domains are built once.
+    /// Writes to the files of several groups: first every `cpuset.cpus` (an empty set empties it), then every
+    /// `cpuset.cpus.partition`, parents before children. Without tasks and partitions, the result equals that of single
+    /// writes, but root domains are built once.
     ///
     /// # Errors
     ///
-    /// For the root group, and for a CPU that the machine does not have. Nothing is changed then.
+    /// For the root group, or an unknown CPU. Then nothing changes.
     pub fn create_cpusets(
         &mut self,
         files: &[(GroupId, Option<CpuMask>, Option<Partition>)],
@@ -109,7 +106,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.roots_rebuilt(&change);
     }
 
-    /// Returns the groups with tasks. Not called while there are no cpusets.
+    /// The groups with tasks. Not called without cpusets.
     pub(super) fn populated(&mut self) -> Populated {
         let mut populated = Populated::default();
         for cpu in (0..self.shared.nr_cpus() as u32).map(CpuId) {
@@ -119,7 +116,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         populated
     }
 
-    /// The tasks of groups whose CPUs have changed learn of it.
+    /// Moves tasks of groups whose CPUs changed.
     pub(super) fn update_cpumasks(&mut self, change: &CpusetChange) {
         if change.groups.is_empty() {
             return;
@@ -130,13 +127,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             let concerned = change.groups.contains(&rq.tasks[index].group.0);
             drop(rq);
             if concerned {
-                // Nobody refuses that. Whoever writes the file is taken to do so on the first CPU.
+                // Cannot fail. The writer of the file is assumed to run on the first CPU.
                 let _ = self.set_cpus(task, SetCpus::Cpuset { forget }, CpuId(0));
             }
         }
     }
 
-    /// Resets the state of CPUs whose root domains, and with them scheduling domains, were rebuilt.
+    /// Resets the state of CPUs with new root and scheduling domains.
     pub(super) fn roots_rebuilt(&mut self, change: &CpusetChange) {
         let shared = self.shared;
         shared.rt.roots_rebuilt();
@@ -150,7 +147,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
             rq.update_clock(self.now);
             if change.crossed.contains(cpu) && rq.online {
-                // It leaves one root domain and joins the other as if it went offline and came back (`rq_attach_root`).
+                // The CPU changes root domains as if it went offline and online (`rq_attach_root`).
                 class::update_curr(&mut rq, shared);
                 rt::rq_offline(&mut rq, shared);
                 rt::rq_online(&rq, shared);
@@ -170,8 +167,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Whether a task may move to a group (`cpuset_can_attach`). What was promised to a deadline task that will be in
-    /// another root domain is that one's promise from now on.
+    /// Whether a task may move to a group (`cpuset_can_attach`). The bandwidth of a deadline task moves to its new root
+    /// domain.
     pub(super) fn may_attach(&mut self, task: TaskId, group: GroupId) -> Result<(), SchedError> {
         let shared = self.shared;
         let Some((mut rq, index)) = rq_of!(self, task) else { return Ok(()) };

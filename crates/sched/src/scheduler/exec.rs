@@ -1,4 +1,4 @@
-//! exec: moves the task to the idlest CPU, since it has no cache to lose at that moment.
+//! exec, when a task has no cache to lose and moves to the idlest CPU.
 
 use super::hotplug::allowed_cpu;
 use super::{Scheduler, finish_verb, take_away};
@@ -12,11 +12,11 @@ use crate::rq::Rqs;
 use crate::task::TaskState;
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// The running task of `cpu` execs (`sched_exec`): it has the least to lose now by going to another CPU, and does
-    /// if one is idler. True if so: the host calls [`Self::schedule`] with
-    /// [`PrevState::Preempted`](crate::event::PrevState) at once, and the stopper, which that picks, moves the task.
+    /// The running task of `cpu` execs (`sched_exec`), and moves if another CPU is idler. Then this returns true, the
+    /// host calls [`Self::schedule`] with [`PrevState::Preempted`](crate::event::PrevState) at once, and the stopper
+    /// moves the task.
     ///
-    /// A stopper that has a task to push already does not push another: then the task stays.
+    /// If the stopper already has a push, the task stays.
     #[must_use]
     pub fn exec(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;

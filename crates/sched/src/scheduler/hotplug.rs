@@ -1,9 +1,8 @@
-//! CPUs that go offline and online (`sched_cpu_deactivate`, `sched_cpu_activate`), and the new CPU of tasks that must
-//! leave.
+//! CPUs that go offline and online (`sched_cpu_deactivate`, `sched_cpu_activate`), and the new CPUs of their tasks.
 //!
-//! From [`Scheduler::cpu_down`] on, no task is placed on the CPU: it is in no scheduling domain, publishes that it is
-//! not idle, and tasks on their way choose again. Waiting tasks move at once, the running one through the stopper. A
-//! sleeping task moves when it wakes.
+//! From [`Scheduler::cpu_down`] on, no task is placed on the CPU. It is in no scheduling domain and publishes that it
+//! is not idle, and moving tasks choose again. Waiting tasks move at once, the running one through the stopper,
+//! sleeping ones when they wake.
 
 use core::fmt;
 
@@ -20,31 +19,31 @@ use crate::rq::{Rq, Rqs};
 use crate::shared::Shared;
 use crate::task::{Affinity, NIL, Task};
 
-/// Why a CPU cannot go, or come.
+/// Why a CPU cannot go offline or online.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HotplugError {
-    /// The machine does not have it.
+    /// The machine has no such CPU.
     NoSuchCpu {
-        /// The CPU that was asked for.
+        /// The requested CPU.
         cpu: CpuId,
-        /// How many CPUs the machine has.
+        /// The number of CPUs.
         nr_cpus: usize,
     },
-    /// It is offline.
+    /// It is offline already.
     Offline(CpuId),
-    /// It is online.
+    /// It is online already.
     Online(CpuId),
-    /// No other is online (`EBUSY`).
+    /// It is the last online CPU (`EBUSY`).
     Last(CpuId),
-    /// All others that are online are isolated (`EBUSY`).
+    /// All other online CPUs are isolated (`EBUSY`).
     LastHousekeeping(CpuId),
-    /// SCHED_DEADLINE tasks were promised more than the other CPUs have (`EBUSY`).
+    /// SCHED_DEADLINE tasks have reserved more than the other CPUs provide (`EBUSY`).
     Deadline {
         /// The CPU.
         cpu: CpuId,
-        /// What is promised to tasks, and from 6.12 on to the fair servers of the other CPUs, in 2^-20 CPUs.
+        /// Reserved by tasks and, 6.12+, the fair servers of the other CPUs, in 2^-20 CPUs.
         promised: u64,
-        /// What the other CPUs may promise, in 2^-20 CPUs.
+        /// The limit of the other CPUs, in 2^-20 CPUs.
         cap: u64,
     },
 }
@@ -77,19 +76,18 @@ impl fmt::Display for HotplugError {
 
 impl core::error::Error for HotplugError {}
 
-/// Whether a task of this affinity may run on a CPU now.
 fn may_run<P: Policy>(shared: &Shared<P>, affinity: &Affinity, cpu: CpuId) -> bool {
     cpu.index() < shared.nr_cpus()
         && shared.is_online(cpu)
         && affinity.as_ref().is_none_or(|affinity| affinity.contains(cpu))
 }
 
-/// None of the CPUs a task may run on is online.
+/// Whether no CPU of the affinity is online.
 pub(super) fn is_lost<P: Policy>(shared: &Shared<P>, affinity: &Affinity) -> bool {
     !shared.all_online() && affinity.as_ref().is_some_and(|mask| !mask.iter().any(|cpu| may_run(shared, affinity, cpu)))
 }
 
-/// `chosen` if the affinity allows it, else `prev`, else a CPU of the node of `prev`, else the first that it allows.
+/// `chosen` if the affinity allows it, else `prev`, else a CPU of the node of `prev`, else the first allowed.
 pub(super) fn allowed_cpu<P: Policy>(shared: &Shared<P>, affinity: &Affinity, chosen: CpuId, prev: CpuId) -> CpuId {
     match affinity {
         _ if !shared.all_online() => fallback(shared, affinity, chosen, prev),
@@ -100,8 +98,8 @@ pub(super) fn allowed_cpu<P: Policy>(shared: &Shared<P>, affinity: &Affinity, ch
     }
 }
 
-/// Returns the new CPU of a task that must leave its CPU, after a change of affinity by code on `on`: the next allowed
-/// one after the last choice, so that tasks spread. Before 5.7: the first (`dest_cpu` of `__set_cpus_allowed_ptr`).
+/// Returns the new CPU of a task after a change of affinity by code on `on`. It is the next allowed one after the last
+/// choice, so that tasks spread. Before 5.7: the first (`dest_cpu` of `__set_cpus_allowed_ptr`).
 pub(super) fn choose_dest<P: Policy>(shared: &Shared<P>, affinity: &Affinity, on: CpuId) -> u32 {
     let mut all = (0..shared.nr_cpus() as u32).map(CpuId).filter(|&cpu| may_run(shared, affinity, cpu));
     let spreads = shared.config.has(Behaviour::AffinitySpreads);
@@ -109,21 +107,20 @@ pub(super) fn choose_dest<P: Policy>(shared: &Shared<P>, affinity: &Affinity, on
     dest.map_or(NIL, |cpu| cpu.0)
 }
 
-/// Returns the new CPU of a task that must leave `cpu`: the one chosen at the change of its affinity, unless it leaves
-/// because the CPU goes offline.
+/// Returns the new CPU of a task that must leave `cpu`: that of [`choose_dest`], unless the CPU goes offline.
 pub(super) fn dest_cpu<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) -> CpuId {
     let leaves = task.dest != NIL && shared.is_online(cpu) && !task.allowed(cpu);
     let chosen = if leaves { CpuId(task.dest) } else { cpu };
     allowed_cpu(shared, &task.affinity, chosen, cpu)
 }
 
-/// Returns the CPU of a new task that `on` forks: `on`, if a CPU of its root domain is allowed.
+/// Returns the CPU of a task forked on `on`: `on`, if a CPU of its root domain is allowed.
 pub(super) fn home<P: Policy>(shared: &Shared<P>, affinity: &Affinity, on: CpuId) -> CpuId {
     let cpus = || (0..shared.nr_cpus() as u32).map(CpuId).filter(|&cpu| may_run(shared, affinity, cpu));
     if cpus().any(|cpu| shared.same_root(cpu, on)) { on } else { cpus().next().unwrap_or(on) }
 }
 
-/// `select_fallback_rq`: if the affinity allows no CPU that is online, any will do.
+/// `select_fallback_rq`: any CPU, if no online one is allowed.
 #[cold]
 fn fallback<P: Policy>(shared: &Shared<P>, affinity: &Affinity, chosen: CpuId, prev: CpuId) -> CpuId {
     let cpus = || (0..shared.nr_cpus() as u32).map(CpuId);
@@ -137,24 +134,18 @@ fn fallback<P: Policy>(shared: &Shared<P>, affinity: &Affinity, chosen: CpuId, p
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Takes a CPU offline. Waiting tasks have moved when this returns. If a task runs there, the CPU is rescheduled
-    /// and its stopper moves the task; the CPU stops when [`Self::schedule`] returns that it is idle, and must not be
-    /// used afterwards. It is in no scheduling domain, and other CPUs' domains are rebuilt without it.
+    /// Takes a CPU offline. Waiting tasks have moved when this returns. If a task runs there, the CPU reschedules and
+    /// its stopper moves the task. The CPU must not be used after [`Self::schedule`] returns that it is idle. It is in
+    /// no scheduling domain, and other CPUs' domains are rebuilt without it.
     ///
     /// As in Linux, a task without another online CPU may run on all from now on, which [`Event::AffinityLost`]
     /// reports.
     ///
-    /// A host takes one CPU offline or online at a time.
-    ///
-    /// A task that may run on no other CPU that is online may run on all of them from now on, as in Linux, and
-    /// [`Event::AffinityLost`] says so.
-    ///
-    /// A host takes one CPU down or up at a time.
+    /// A host changes one CPU at a time.
     ///
     /// # Errors
     ///
-    /// If there is no such CPU, it is offline already, it is the last, or what deadline tasks were promised would not
-    /// fit on the others.
+    /// If there is no such CPU, it is offline already or the last, or the others lack the bandwidth for deadline tasks.
     pub fn cpu_down(&mut self, cpu: CpuId) -> Result<(), HotplugError> {
         let shared = self.shared;
         let nr_cpus = shared.nr_cpus();
@@ -180,7 +171,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let populated = if shared.cpusets_used() { self.populated() } else { Populated::default() };
         let change = shared.set_online(cpu, false, &populated);
         shared.nohz.exit(cpu);
-        // Before anybody is pushed: nobody shall seem lost whose group has other CPUs.
+        // Before tasks are pushed, so that tasks whose group has other CPUs keep their affinity.
         self.update_cpumasks(&change);
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);
@@ -197,9 +188,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 
     /// Takes a CPU online. It is idle and rescheduled, as in Linux after its hotplug thread has finished, and balances
-    /// at once.
-    ///
-    /// A host takes one CPU down or up at a time.
+    /// at once. A host changes one CPU at a time.
     ///
     /// # Errors
     ///
@@ -233,8 +222,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 }
 
-/// A task may run everywhere, or wherever its group may, from now on if it could run nowhere; `cpu` says so. Whether
-/// that was the case.
+/// If a task can run nowhere, lets it run on all CPUs, or on all of its group, and reports it on `cpu`. Returns whether
+/// it did.
 pub(super) fn widen<P: Policy, H: Host>(
     shared: &Shared<P>,
     host: &mut H,
@@ -251,9 +240,8 @@ pub(super) fn widen<P: Policy, H: Host>(
     lost
 }
 
-/// Whether a task that is to leave its CPU may stay after all, because the CPUs it was to go to have all gone
-/// meanwhile. Linux leaves it there with a mask that allows none (`migration_cpu_stop`), and widens that at its next
-/// wakeup; here it is done at once.
+/// Whether a task stays on its CPU because all CPUs that it could move to went offline. Linux leaves it there with an
+/// empty mask (`migration_cpu_stop`) until its next wakeup; here its mask is widened at once.
 pub(super) fn lets_stay<P: Policy, H: Host>(
     rq: &mut Rq<P>,
     shared: &Shared<P>,

@@ -1,5 +1,5 @@
 //! The verbs of the scheduler: wake (`wake`), schedule (`switch`), exec (`exec`), changes of attributes (`attrs`,
-//! `change`). This file has fork, tick, timers, and the common parts of all verbs.
+//! `change`). This file has fork, tick, timers and the common parts.
 
 mod attrs;
 mod change;
@@ -37,25 +37,24 @@ use crate::tunables::Tunables;
 use crate::uclamp::TaskUclamp;
 use crate::weight;
 
-/// The scheduler, borrowed for one call: run queues, shared state, host, and time.
+/// The scheduler, borrowed for one call.
 ///
-/// Every verb locks the run queues that it needs, and has unlocked all when it returns. As many threads as CPUs may
-/// each have a scheduler over the same run queues and [`Shared`]. The obligations of a host are at [`Rqs`], [`Host`],
-/// [`Self::wake`] and [`Self::schedule`]. `Locks` in `tests/threads.rs` of this crate is an example.
+/// Every verb locks the run queues that it needs, and unlocks all. Several threads may each have a scheduler over the
+/// same run queues and [`Shared`] (`tests/threads.rs`). The obligations of a host are at [`Rqs`], [`Host`],
+/// [`Self::wake`] and [`Self::schedule`].
 #[derive(Debug)]
 pub struct Scheduler<'a, P: Policy, R: Rqs<P>, H: Host> {
     /// The run queues.
     pub rqs: &'a mut R,
-    /// What they share.
+    /// The state that they share.
     pub shared: &'a Shared<P>,
-    /// The machine around.
+    /// The machine.
     pub host: &'a mut H,
     /// Now, nanoseconds.
     pub now: u64,
 }
 
-/// Arms the timer for the end of the running task's slice (feature HRTICK). `again`: it continues, and a task has
-/// joined, or it was picked again.
+/// Arms the timer for the end of the running task's slice (feature HRTICK).
 #[inline]
 fn time_slice<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H, again: Again) {
     let features = shared.config.features;
@@ -64,21 +63,20 @@ fn time_slice<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut
     }
 }
 
-/// The reason to check the timer of a slice.
+/// Why to check the timer of a slice.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Again {
-    /// Another task has the CPU.
+    /// Another task was switched in.
     No,
-    /// The running one was picked once more.
+    /// The running task was picked again.
     Picked,
-    /// Another task was woken.
+    /// Another task was enqueued.
     Joined,
 }
 
-/// 6.12+: the timer is armed when a task is switched in (`set_next_task_fair`), and when another task is enqueued. A
-/// task that is picked again at the end of its slice therefore runs until a tick or wakeup. 7.1+: an enqueue does not
-/// change an armed timer (`hrtick_update`), and a timer of an earlier task stays armed beside a task that is alone,
-/// until the CPU idles.
+/// 6.12+: arms the timer when a task is switched in (`set_next_task_fair`), or another one is enqueued. So a task
+/// picked again at the end of its slice runs until a tick or wakeup. 7.1+: an enqueue does not change an armed timer
+/// (`hrtick_update`). The timer of an earlier task stays armed beside a lone task, until the CPU idles.
 #[inline(never)]
 fn arm_hrtick<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H, again: Again) {
     let features = shared.config.features;
@@ -109,7 +107,7 @@ fn arm_hrtick<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut
     host.arm(Timer::Hrtick(rq.cpu), ends);
 }
 
-/// Ends a verb: publishes the changes of a run queue, and passes its requests for a reschedule to the host.
+/// Ends a verb: publishes changes, and passes reschedule requests to the host.
 #[inline(always)]
 #[allow(clippy::inline_always)] // at the end of every verb: a call would cost a third as much as what it does
 pub(crate) fn finish_verb<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H) {
@@ -121,7 +119,7 @@ pub(crate) fn finish_verb<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>
         tell(rq, host);
     }
     if rq.resched_is_due() {
-        // Written only by who holds the run queue.
+        // Only the holder of the run queue writes this.
         let told = &shared.cpu(rq.cpu).need_resched;
         if !told.load(Relaxed) {
             told.store(true, Relaxed);
@@ -130,7 +128,6 @@ pub(crate) fn finish_verb<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>
     }
 }
 
-/// Passes on what classes have to say.
 #[cold]
 fn tell<P: Policy, H: Host>(rq: &mut Rq<P>, host: &mut H) {
     for notice in core::mem::take(&mut rq.outbox) {
@@ -142,13 +139,11 @@ fn tell<P: Policy, H: Host>(rq: &mut Rq<P>, host: &mut H) {
     }
 }
 
-/// Queues a task that is on `rq` but not queued.
 pub(crate) fn activate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, why: Enqueue) {
     let kind = rq.tasks[index].kind;
     activate_as(rq, shared, kind, index, why);
 }
 
-/// As [`activate`], for a task of class `kind`.
 #[inline]
 fn activate_as<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32, why: Enqueue) {
     let before = rq.nr_running;
@@ -161,27 +156,25 @@ fn activate_as<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, i
     }
 }
 
-/// Takes a task off the queue; false if the policy keeps it for a while.
+/// Dequeues a task; false if the policy delays the dequeue.
 pub(crate) fn deactivate<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, why: Dequeue) -> bool {
     let kind = rq.tasks[index].kind;
     class::dequeue(rq, shared, kind, index, why)
 }
 
-/// Takes a queued task off `rq`, for another run queue.
+/// Detaches a queued task from `rq`, for another run queue.
 fn take_away<P: Policy, H: Host>(rq: &mut Rq<P>, shared: &Shared<P>, host: &mut H, index: u32) -> Task<P> {
     let moving = detach_task(rq, shared, index);
     finish_verb(rq, shared, host);
     moving
 }
 
-/// Takes a queued task off `rq`, which is still to be settled, for another run queue. A sleeper whose dequeue was
-/// delayed moves as any other, and waits over there to be picked and to leave.
+/// As [`take_away`], without updating the running task first. Delayed tasks move, too, and leave at the next pick.
 pub(crate) fn detach_task<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) -> Task<P> {
     deactivate(rq, shared, index, Dequeue::Move);
     take_off(rq, shared, index)
 }
 
-/// Takes a task that is not queued off `rq`, for another run queue.
 #[inline]
 fn take_off<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) -> Task<P> {
     P::detach(rq, shared, index);
@@ -191,7 +184,7 @@ fn take_off<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) -> Task<P
     moving
 }
 
-/// Queues a task that was taken off another run queue: its index here.
+/// Enqueues a task detached from another run queue; returns its index here.
 pub(crate) fn attach_task<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, task: Task<P>) -> u32 {
     let index = rq.adopt(shared, task);
     P::attach(rq, shared, index);
@@ -199,40 +192,37 @@ pub(crate) fn attach_task<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, task: T
     index
 }
 
-/// Checks whether a task that joined `rq` preempts the running one.
 pub(crate) fn check_preempt<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, wake: Wake) {
     let kind = rq.tasks[index].kind;
     check_preempt_as(rq, shared, kind, index, wake);
     rq.keep_clock();
 }
 
-/// As [`check_preempt`], for a task of class `kind`.
 #[inline]
 fn check_preempt_as<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32, wake: Wake) {
     match rq.running {
         Running::Idle => rq.resched(),
-        // Without `curr` the CPU is between two tasks: it is about to pick.
+        // Without `curr` the CPU is between two tasks, and about to pick.
         Running::Task(_) => class::wakeup_preempt(rq, shared, kind, index, wake),
         Running::Stopper => {}
     }
 }
 
-/// Has the stopper push the running task, which may no longer run here, away. This precedes an active balance.
+/// Has the stopper push away the running task, before an active balance.
 fn push_running<P: Policy>(rq: &mut Rq<P>) {
     rq.push = Some(Push::Affinity);
     rq.balance.active_balance = false;
     rq.resched();
 }
 
-/// Locks the run queue of a task, and returns it with the task's index there; none if the task has ended. With locks,
-/// the task may move before the lock is taken: then it tries again. (A macro, since a function cannot return a guard
-/// from a loop that drops others.)
+/// Locks the run queue of a task, and returns it with the task's index; None if the task has ended. Repeats if the task
+/// moves first. (A macro, since a function cannot return a guard from a loop.)
 macro_rules! rq_of {
     ($scheduler:ident, $task:expr) => {
         loop {
             match $scheduler.shared.place($task) {
                 Place::Gone => break None,
-                // On its way to another run queue: it will be there in a moment.
+                // On its way to another run queue.
                 Place::InFlight => crate::sync::spin(),
                 Place::On(cpu, _) => {
                     let rq = $scheduler.rqs.rq(cpu);
@@ -248,7 +238,7 @@ macro_rules! rq_of {
 pub(crate) use rq_of;
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Makes a task group inside `parent`.
+    /// Creates a task group inside `parent`.
     pub fn new_group(&mut self, parent: GroupId, weight: GroupWeight) -> GroupId {
         match weight {
             GroupWeight::Weight(weight) => self.shared.new_group(parent, weight::of_cgroup(weight), false),
@@ -256,7 +246,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Makes the autogroup of a session, with the weight of a task of `nice`, -20..=19. Its real-time tasks count as
+    /// Creates the autogroup of a session, with the weight of a task of `nice`, -20..=19. Its real-time tasks count as
     /// the root's.
     pub fn new_autogroup(&mut self, nice: i8) -> GroupId {
         let group = self.shared.new_group(GroupId::ROOT, weight::of_nice(nice), false);
@@ -264,11 +254,11 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         group
     }
 
-    /// Gives a group another cgroup weight (1..=10000).
+    /// Sets a group's cgroup weight (1..=10000).
     ///
     /// # Errors
     ///
-    /// An idle group has none, nor has the root.
+    /// An idle group and the root have no weight.
     pub fn set_group_weight(&mut self, group: GroupId, weight: u32) -> Result<(), GroupError> {
         if self.shared.group(group).idle() {
             return Err(GroupError::Idle);
@@ -281,20 +271,20 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     ///
     /// # Errors
     ///
-    /// If the kernel has no CPU resource controller, if the group is another one, or if it would be more than 100 %
-    /// with the others.
+    /// If the kernel has no CPU resource controller, the group is not directly below the root, or all guarantees exceed
+    /// 100 %.
     pub fn set_group_guarantee(&mut self, group: GroupId, percent: u32) -> Result<(), GuaranteeError> {
         let shared = self.shared;
         let groups = shared.group_ids().map(|id| shared.group(id));
         set_guarantee(groups, shared.group(group), percent)
     }
 
-    /// Makes a group idle, or an ordinary one of weight 100 again, as writing `cpu.idle` does. What it is already it
-    /// stays, weight and all.
+    /// Makes a group idle, or an ordinary one of weight 100 again, as writing `cpu.idle` does. Does nothing, not even
+    /// to the weight, if the group is already in that state.
     ///
     /// # Errors
     ///
-    /// The root is neither.
+    /// If the group is the root.
     pub fn set_group_idle(&mut self, group: GroupId, idle: bool) -> Result<(), GroupError> {
         if group == GroupId::ROOT {
             return Err(GroupError::Root);
@@ -306,12 +296,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.set_group_shares(group, if idle { weight::IDLE_WEIGHT << weight::SHIFT } else { weight::of_cgroup(100) })
     }
 
-    /// Gives a session's autogroup another nice value, -20..=19, as writing `/proc/PID/autogroup` does: it weighs as
-    /// much as a task of that nice value.
+    /// Sets the nice value of a session's autogroup, -20..=19, as writing `/proc/PID/autogroup` does. The autogroup
+    /// then has the weight of a task of that nice value.
     ///
     /// # Errors
     ///
-    /// The root has none.
+    /// If the group is the root.
     pub fn set_group_nice(&mut self, group: GroupId, nice: i8) -> Result<(), GroupError> {
         self.set_group_shares(group, weight::of_nice(nice))
     }
@@ -331,14 +321,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         Ok(())
     }
 
-    /// Creates a task on the run queue of the forking CPU or, if that is outside of the root domain of its group, on a
-    /// CPU inside. It does not run before [`Self::wake_new`].
+    /// Creates a task on the forking CPU or, if that is outside the root domain of its group, on a CPU inside. It does
+    /// not run before [`Self::wake_new`].
     pub fn new_task(&mut self, attrs: &TaskAttrs, on: CpuId) -> TaskId {
         self.make_task(attrs, on, false)
     }
 
-    /// As [`Self::new_task`], of a thread of the kernel's that belongs to the CPU that its affinity names: cpusets are
-    /// not for it.
+    /// Creates a thread of the kernel that is bound to the CPU of its affinity. Cpusets do not affect it.
     pub fn new_kthread(&mut self, attrs: &TaskAttrs, on: CpuId) -> TaskId {
         self.make_task(attrs, on, true)
     }
@@ -401,14 +390,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         P::attach(&mut rq, self.shared, index);
         drop(rq);
         if self.shared.cpusets_used() {
-            // Whoever changed them meanwhile did not find it.
+            // A concurrent cpuset update may have missed this task, which was not yet visible.
             let _ = self.set_cpus(id, attrs::SetCpus::Cpuset { forget: false }, on);
         }
         id
     }
 
-    /// The scheduler's tick on `cpu`. True when it raises the balancing softirq: call [`Self::balance`] when the
-    /// interrupt returns, which is before [`Self::schedule`], whatever the tick has asked for.
+    /// The scheduler's tick on `cpu`. Returns true if it raises the balancing softirq. Then call [`Self::balance`] when
+    /// the interrupt returns, before [`Self::schedule`].
     #[must_use]
     pub fn tick(&mut self, cpu: CpuId) -> bool {
         let shared = self.shared;
@@ -416,7 +405,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);
         if rq.resched_lazily {
-            // It has had the time until now.
+            // It ran until now.
             rq.resched();
         }
         class::tick(&mut rq, shared);
@@ -435,8 +424,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         due
     }
 
-    /// A timer armed through [`Host::arm`] went off, on the CPU `on`: its own ([`Timer::cpu`]), or else the one it was
-    /// armed on.
+    /// A timer of [`Host::arm`] expired on `on`: its own CPU ([`Timer::cpu`]), or the one that armed it.
     pub fn timer(&mut self, timer: Timer, on: CpuId) {
         debug_assert!(timer.cpu().is_none_or(|cpu| cpu == on), "{timer:?} fires on CPU {on}");
         match timer {
@@ -450,7 +438,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// The first timers of `cpu`'s deadline tasks are due.
+    /// The first timers of `cpu`'s deadline tasks expired.
     fn dl_timers(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);
@@ -461,7 +449,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.dl_callback(cpu, callback);
     }
 
-    /// Starts the fair server of every CPU, if the kernel has them, at the first task that is not fair.
+    /// Starts the fair servers, if the kernel has them, at the first task that is not fair.
     pub(super) fn start_servers(&mut self) {
         let shared = self.shared;
         let Some(limits) = shared.dl.server else { return };
@@ -476,21 +464,21 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// The running task's slice is over.
+    /// The slice of the running task ended.
     fn hrtick(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
         rq.hrtick = false;
         rq.update_clock(self.now);
         if rq.curr_ordinary.is_some() {
             class::tick(&mut rq, self.shared);
-            // Lazily, where preemption is, until 7.1 switched the timer on for everybody (`entity_tick`).
+            // Lazily under lazy preemption, until 7.1 enabled the timer for all (`entity_tick`).
             if self.shared.config.has(Behaviour::HrtickOnce) {
                 rq.resched();
             } else {
                 rq.resched_lazy();
             }
         } else if deadline::runtime_ends(&rq).is_some() {
-            // What reclaiming has left of its runtime has a timer of its own.
+            // The runtime left by reclaiming has its own timer.
             class::tick(&mut rq, self.shared);
             time_slice(&mut rq, self.shared, self.host, Again::No);
         }
@@ -505,7 +493,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         balance::rebalance_domains(&mut balancing, cpu, idle);
     }
 
-    /// `cpu`, idle and without a tick, was kicked to balance for all CPUs like it.
+    /// `cpu`, idle and tickless, was kicked to balance for all such CPUs.
     pub fn nohz_balance(&mut self, cpu: CpuId) {
         self.shared.jiffies.update(self.now, self.shared.config.tunables.tick_ns());
         let mut balancing =
@@ -514,7 +502,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 
     /// Notes that an idle CPU entered a state with this exit latency, nanoseconds, or (`None`) left it
-    /// (`idle_set_state`). Tasks without a history are placed on the CPU that wakes up soonest.
+    /// (`idle_set_state`).
     pub fn set_idle_state(&mut self, cpu: CpuId, exit_latency_ns: Option<u64>) {
         self.shared.idleness(cpu).set_exit_latency(exit_latency_ns);
     }
@@ -531,7 +519,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if rq.online {
             rq.balance.tick_stopped = true;
             rq.balance.has_blocked = true;
-            // Nobody balances for one that is isolated.
+            // The nohz balancer ignores isolated CPUs.
             if !self.shared.is_isolated(cpu) {
                 self.shared.nohz.enter(cpu);
             }
@@ -541,7 +529,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.shared.jiffies.leave(cpu);
     }
 
-    /// The host lets a CPU that is no longer idle tick again.
+    /// The host restarted the tick of a CPU that is no longer idle.
     #[inline]
     pub fn tick_restarted(&mut self, cpu: CpuId) {
         self.shared.jiffies.update(self.now, self.shared.config.tunables.tick_ns());
@@ -551,9 +539,6 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 
     /// Returns the number of switches away from tasks of each group and its descendants, by group id, including
     /// switches to idle. Empty without [`group_switches`](crate::config::Config::group_switches).
-    ///
-    /// A switch counts only in the task's own group on that CPU, at any depth. This call sums up over CPUs and the
-    /// tree.
     pub fn group_switches(&mut self) -> Vec<u64> {
         if !self.shared.config.group_switches {
             return Vec::new();
@@ -564,24 +549,24 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
                 *sum += count;
             }
         }
-        // A group is made after the one it is in.
+        // A child has a higher number than its parent.
         for group in (1..counts.len()).rev() {
             counts[self.shared.group(GroupId(group as u32)).parent.index()] += counts[group];
         }
         counts
     }
 
-    /// The load averages, as a program that reads `/proc/loadavg` now would see them.
+    /// Returns the load averages, as `/proc/loadavg` shows them.
     pub fn loadavg(&mut self) -> LoadAvg {
         loadavg::read(self.shared, self.now)
     }
 
-    /// The stopper has the CPU: does what it was woken for. Then the host calls [`Self::schedule`] with
+    /// Does the work that the stopper was woken for. Then the host calls [`Self::schedule`] with
     /// [`PrevState::Sleeping`](crate::event::PrevState::Sleeping).
     pub fn stopper_work(&mut self, cpu: CpuId) {
         let push = self.rqs.rq(cpu).push.take();
         match push {
-            // Whatever else it was asked to do: everybody has to leave.
+            // On an offline CPU every task has to leave.
             Some(_) if !self.shared.is_online(cpu) => self.push_forbidden(cpu),
             Some(Push::Balance { to, position }) => {
                 let mut balancing =
@@ -594,7 +579,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// The running task of `cpu` reads its own CPU clock, which brings its accounts up to date (and may end its slice).
+    /// Updates the accounts of `cpu`'s running task, which reads its own CPU clock. The slice may end.
     pub fn update_curr(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);
@@ -602,7 +587,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         finish_verb(&mut rq, self.shared, self.host);
     }
 
-    /// Whether a reschedule of `cpu` was asked for.
+    /// Whether a reschedule of `cpu` is pending.
     pub fn need_resched(&self, cpu: CpuId) -> bool {
         self.shared.cpu(cpu).need_resched.load(Relaxed)
     }

@@ -13,25 +13,24 @@ use crate::rq::{Rq, Rqs};
 use crate::shared::Shared;
 use crate::task::TaskState;
 
-/// What a CPU does after [`Scheduler::schedule`].
+/// The result of [`Scheduler::schedule`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub struct NextTask {
     /// The previous task.
     pub prev: Running,
-    /// The next task; equal to `prev` if nothing changes.
+    /// The next task, maybe equal to `prev`.
     pub next: Running,
-    /// `next` is a task that ran last on another CPU: its cache is cold here.
+    /// Whether `next` last ran on another CPU, so that its cache is cold.
     pub migrated: bool,
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// `__schedule`: switches `cpu` away from the running task for the reason `prev_state`, and picks the next.
-    /// Balances before the CPU runs something less urgent, or becomes idle.
+    /// `__schedule`: switches `cpu` from the running task, for the reason `prev_state`, to the next. Balances before
+    /// the CPU runs something less urgent or becomes idle.
     ///
-    /// Only the CPU itself calls this, one call at a time. After the previous task has left the CPU, another CPU may
-    /// run it while this call still balances: if it sleeps and is woken, or if it is pulled. So never call this on that
-    /// task's own stack.
+    /// Only the CPU itself calls this, one call at a time. Once the previous task has left the CPU, another CPU may run
+    /// it while this call still balances. So never call this on that task's own stack.
     #[inline(always)]
     #[allow(clippy::inline_always)] // a host calls it in one place, at every switch
     pub fn schedule(&mut self, cpu: CpuId, prev_state: PrevState) -> NextTask {
@@ -43,7 +42,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if let Some(index) = prev_index {
             let kind = if ordinary { ClassKind::Fair } else { rq.tasks[index].kind };
             if !ordinary {
-                // Before anybody is chosen: that may be what throttles its class.
+                // First, since this may throttle the class of the running task.
                 class::update_curr(&mut rq, shared);
             }
             give_way(&mut rq, shared, kind, index, prev_state);
@@ -61,7 +60,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             let pull_rt = above && needs_pull(&rq, shared, prev_index);
             let was_rt = prev_index.is_some_and(|index| rq.tasks[index].kind == ClassKind::Rt);
             if pull_rt && !pull_dl && shared.config.features.has(Feature::RtPushIpi) {
-                // Nobody comes now, and the run queue is not let go of.
+                // No task can join, and the run queue stays locked.
                 if was_rt || rq.dl.is_empty() {
                     rt::ask_for_tasks(shared, self.host, self.now, cpu);
                 }
@@ -78,13 +77,12 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
         if !stopper {
             (next, kind) = class::pick(&mut rq, shared, above);
-            // Again, if what came may not run after all: it is held back, or asleep but for its dequeue. Not if the
-            // policy has somebody and does not say whom (`Fault::PickedNobody`).
+            // Repeats if the pulled tasks may not run: throttled or delayed. Not if the policy has a task and does not
+            // name it (`Fault::PickedNobody`).
             let mut looks = rq.nr_ordinary() == 0;
             while looks && next.is_none() && may_look_newly_idle(&mut rq, shared, self.now) {
-                // Nothing to do here: look elsewhere, and look again at what came meanwhile. The run queue is let go of
-                // for that, so `prev` must be off the CPU first: somebody may wake it and take it to another. The
-                // balancer publishes that.
+                // Balancing unlocks the run queue, so `prev` must be off the CPU first: a wakeup elsewhere may move it.
+                // The balancer publishes that.
                 left |= let_go(&mut rq, shared, self.now);
                 drop(rq);
                 let mut balancing = Balancing { rqs: self.rqs, shared, host: self.host, now: self.now };
@@ -103,13 +101,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
 
         rq.need_resched = false;
         rq.resched_lazily = false;
-        // What was pulled meanwhile runs at once.
+        // A pulled task runs at once.
         rq.keeps_clock = false;
         shared.cpu(cpu).need_resched.store(false, core::sync::atomic::Ordering::Relaxed);
         let curr = rq.curr;
         let running = match next {
             _ if stopper => Running::Stopper,
-            // Whoever has been off the CPU meanwhile is not `curr`.
+            // A task that was off the CPU meanwhile is not `curr`.
             Some(_) if next == curr => prev,
             Some(index) => Running::Task(rq.tasks[index].id),
             None => Running::Idle,
@@ -135,7 +133,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         if running != prev {
             self.host.event(self.now, cpu, &Event::Switch { prev, prev_state, next: running });
         } else if left && prev.task().is_some() {
-            // Woken, by another CPU, before this one had found anything else to do: it went, and it came back.
+            // It was woken by another CPU before this one found other work: it left and came back.
             let idle = Running::Idle;
             self.host.event(self.now, cpu, &Event::Switch { prev, prev_state, next: idle });
             self.host.event(
@@ -157,9 +155,9 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         NextTask { prev, next: running, migrated }
     }
 
-    /// Pulls deadline and real-time tasks from overloaded CPUs. Classes are called from that of the previous task
-    /// downwards, until one has a task (`prev_balance`): after a deadline task, or the stopper, no real-time task is
-    /// pulled if a deadline task is next. `was_rt`: the previous task was real-time.
+    /// Pulls deadline and real-time tasks from overloaded CPUs, in classes from the previous task's down until one has
+    /// a task (`prev_balance`). So after a deadline task or the stopper, no real-time task is pulled if a deadline task
+    /// is next.
     #[cold]
     fn pull_higher(&mut self, cpu: CpuId, dl: bool, rt: bool, was_rt: bool) {
         if dl {
@@ -170,7 +168,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// The running task yields (`sched_yield`); the host calls [`Self::schedule`] with [`PrevState::Yielded`] next.
+    /// The running task yields (`sched_yield`); the host then calls [`Self::schedule`] with [`PrevState::Yielded`].
     pub fn yield_task(&mut self, cpu: CpuId) {
         let mut rq = self.rqs.rq(cpu);
         rq.update_clock(self.now);
@@ -179,7 +177,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 }
 
-/// The running task leaves its queue, unless it would go on.
+/// Takes the running task off its queue, unless it stays runnable.
 #[inline]
 fn give_way<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, index: u32, why: PrevState) {
     match why {
@@ -195,8 +193,7 @@ fn give_way<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, kind: ClassKind, inde
     }
 }
 
-/// Switches to `next`, of class `kind`, which differs from the previous task. Returns whether it last ran on another
-/// CPU.
+/// Switches to another task `next` of class `kind`. Returns whether it last ran on another CPU.
 #[inline(always)]
 #[allow(clippy::inline_always)] // at every switch: a call would cost 1 % of it
 fn hand_over<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: Option<u32>, kind: ClassKind, now: u64) -> bool {
@@ -208,7 +205,6 @@ fn hand_over<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, next: Option<u32>, k
     next.is_some_and(|index| core::mem::replace(&mut rq.tasks[index].migrated, false))
 }
 
-/// A task is off the CPU.
 #[inline]
 fn has_run<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, now: u64) {
     let task = &mut rq.tasks[index];
@@ -217,7 +213,6 @@ fn has_run<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, now: u64) 
     rq.count_switch(shared, group);
 }
 
-/// Drops a task that has ended, and is off the CPU.
 fn forget<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     P::detach(rq, shared, index);
     deadline::leave(rq, shared, index, true);
@@ -225,11 +220,10 @@ fn forget<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     shared.forget(task.id);
 }
 
-/// Whether tasks of other CPUs may precede those here, after a real-time or deadline task or (`None`) the stopper does
-/// not continue.
+/// Whether tasks of other CPUs may precede those here, after a real-time or deadline task or (`None`) the stopper.
 #[cold]
 fn needs_pull<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, prev: Option<u32>) -> bool {
-    /// The stopper's: above all.
+    /// The stopper's, above all.
     const STOPPER_PRIO: i16 = -2;
     match prev {
         None => rt::needs_pull(rq, shared, STOPPER_PRIO),
@@ -241,8 +235,7 @@ fn needs_pull<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, prev: Option<u32>) -> b
     }
 }
 
-/// Puts `prev` before the next task is known, because the run queue is about to be unlocked. Returns whether there was
-/// one.
+/// Puts `prev` before the run queue is unlocked and the next task is known. Returns whether there was one.
 #[inline(never)]
 fn let_go<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, now: u64) -> bool {
     let prev = rq.curr;

@@ -1,4 +1,4 @@
-//! Waking: a CPU for the task, its place in the queue there, and whether it runs at once.
+//! Wakeups: the choice of a CPU, the enqueue there, and the preemption check.
 
 use super::hotplug::{allowed_cpu, widen};
 use super::{Again, Scheduler, activate_as, check_preempt_as, deactivate, finish_verb, rq_of, take_off, time_slice};
@@ -17,21 +17,19 @@ use crate::uclamp;
 /// The waker of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waker {
-    /// The task that runs on that CPU.
+    /// The task running on that CPU.
     Task,
-    /// The same, which is about to sleep: the woken one may as well have its CPU (`WF_SYNC`).
+    /// The task running on that CPU, which is about to sleep, so that the woken one may use the CPU (`WF_SYNC`).
     TaskSync,
-    /// An interrupt handler: the task that it interrupts has nothing to do with the woken one.
+    /// An interrupt handler; the interrupted task is not involved.
     Irq,
 }
 
 impl Wake {
-    /// Of a new task, by its parent.
     fn fork() -> Self {
         Self { fork: true, ..Self::default() }
     }
 
-    /// A wakeup by `waker`, without further details.
     #[inline]
     fn by(waker: Waker) -> Self {
         Self { sync: waker == Waker::TaskSync, irq: waker == Waker::Irq, ..Self::default() }
@@ -39,21 +37,20 @@ impl Wake {
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Lets a new task run for the first time, from code running on `on` (`wake_up_new_task`).
+    /// Wakes a new task for the first time, from code on `on` (`wake_up_new_task`).
     pub fn wake_new(&mut self, task: TaskId, on: CpuId) {
         self.wake_from(task, on, Wake::fork(), TaskState::New, None);
     }
 
-    /// Wakes a new task on its CPU, as one that was runnable before the host began: no CPU is chosen, unless its
-    /// affinity forbids this one.
+    /// Wakes a new task on its CPU, as one that was runnable before the host began. Only its affinity can change the
+    /// CPU.
     pub fn wake_new_in_place(&mut self, task: TaskId) {
         if let Place::On(cpu, _) = self.shared.place(task) {
             self.wake_from(task, cpu, Wake::fork(), TaskState::New, Some(cpu));
         }
     }
 
-    /// Puts a new task to sleep on its CPU, as one that has slept for long: without averages or lag. It joins the queue
-    /// that it wakes on.
+    /// Puts a new task to sleep on its CPU, as after a long sleep: without averages or lag.
     pub fn put_to_sleep(&mut self, task: TaskId) {
         if let Some((mut rq, index)) = rq_of!(self, task)
             && rq.tasks[index].state == TaskState::New
@@ -63,14 +60,13 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Wakes a task from code running on `on`. Returns false if it does not sleep, or has ended: nothing changes, and
-    /// the wakeup is not remembered.
+    /// Wakes a task from code on `on`. Returns false, and forgets the wakeup, if the task does not sleep or has ended.
     ///
-    /// A task sleeps from the moment at which [`Self::schedule`] takes it off its CPU. Before that, it runs and a
-    /// wakeup does not reach it. A host with concurrent wakers therefore leaves a token with the task before this call,
-    /// and checks for one after `schedule(.., PrevState::Sleeping)`: if there is one, it wakes the task.
+    /// A task sleeps only after [`Self::schedule`] has taken it off its CPU. A host with concurrent wakers therefore
+    /// leaves a token with the task before this call. After `schedule(.., PrevState::Sleeping)` it checks for a token,
+    /// and if there is one, wakes the task.
     ///
-    /// If the task changes CPUs, it is on no run queue for a moment: the two are locked one after the other. Threads
+    /// A task that changes CPUs is on no run queue for a moment, since the two are locked one after the other. Threads
     /// that search for it wait meanwhile, so the calling thread must not be stopped for long.
     pub fn wake(&mut self, task: TaskId, on: CpuId, waker: Waker) -> bool {
         let mut wake = Wake::by(waker);
@@ -85,7 +81,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         self.wake_from(task, on, wake, TaskState::Sleeping, None)
     }
 
-    /// Wakes a task in the state `from`, or returns false. Its class chooses a CPU, unless its `place` is known.
+    /// Wakes a task in the state `from`, or returns false. Its class chooses a CPU unless `place` is given.
     fn wake_from(&mut self, task: TaskId, on: CpuId, wake: Wake, from: TaskState, place: Option<CpuId>) -> bool {
         let Some((mut rq, index)) = rq_of!(self, task) else { return false };
         let prev = rq.cpu;
@@ -99,7 +95,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         rq.update_clock(self.now);
 
         if rq.tasks[index].on_rq && !rq.online && rq.curr != Some(index) {
-            // Its dequeue was delayed, and the CPU is going: it has to leave after all.
+            // Its dequeue was delayed, and the CPU goes offline: it leaves now.
             deactivate(&mut rq, self.shared, index, Dequeue::Delayed);
         }
         if rq.tasks[index].on_rq {
@@ -114,7 +110,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             P::forked(&mut rq, self.shared, index);
             finish_verb(&mut rq, self.shared, self.host);
         }
-        // One with a single CPU to run on is not asked about.
+        // The class is not asked if only one CPU is allowed.
         let only = rq.tasks[index].affinity.as_deref().and_then(CpuMask::only);
         let records = !wake.fork
             && kind == ClassKind::Fair
@@ -141,7 +137,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
             }
             let mut rq = self.rqs.rq(target);
             while !rq.online {
-                // It went while the task was on its way.
+                // The CPU went offline while the task moved.
                 drop(rq);
                 target = allowed_cpu(self.shared, &moving.affinity, prev, prev);
                 rq = self.rqs.rq(target);
@@ -156,8 +152,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         };
         rq.update_clock(self.now);
         join(&mut rq, self.shared, index, on, why, wake);
-        // How long CPUs idle is measured by wakeups; what is forked, or pulled, ends nothing (since 3.2). Since 7.0 it
-        // is when a CPU leaves its idle task, for whatever reason.
+        // 3.2+: wakeups end the measured idle time, but forks and pulls do not. 7.0+: leaving the idle task ends it,
+        // for any reason.
         let config = &self.shared.config;
         let ends =
             if wake.fork { config.has(Behaviour::IdleEndsAtFork) } else { !config.has(Behaviour::IdleEndsAtSwitch) };
@@ -186,7 +182,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
     }
 }
 
-/// Wakes a task that never left its queue: its dequeue was delayed.
+/// Wakes a task whose dequeue was delayed.
 #[inline]
 fn wake_delayed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, wake: Wake) {
     rq.tasks[index].blocked = false;
@@ -207,16 +203,16 @@ fn wake_delayed<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, wake:
     }
 }
 
-/// Returns the CPU that the class chooses for a task on `rq`, woken by code on `on`, before its affinity is checked.
+/// Returns the class's choice for a task on `rq`, before the check of its affinity.
 #[inline]
 fn choose_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId, wake: Wake) -> CpuId {
-    // One that is new looks from where it was put.
+    // A new task is placed from the CPU it was created on.
     let from = if wake.fork && !shared.same_root(on, rq.cpu) { rq.cpu } else { on };
     let kind = rq.tasks[index].kind;
     class::select_cpu(rq, shared, kind, index, from, wake)
 }
 
-/// Queues a task that was woken by code on `on`, and looks whether it runs at once.
+/// Enqueues a woken task, and checks whether it preempts.
 #[inline]
 fn join<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId, why: Enqueue, wake: Wake) {
     let kind = rq.tasks[index].kind;
@@ -228,10 +224,9 @@ fn join<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, on: CpuId, wh
     }
 }
 
-/// Keeps the clock after a wakeup by code on `on` that requests a reschedule: it stands still until the switch, and the
-/// woken task is charged for that time. Not if the target CPU queues the task itself, just before it picks
-/// (`ttwu_queue_cond`), and not for new tasks, which the parent queues. An interrupt is charged after its wakeup, and
-/// not to the woken task.
+/// Keeps the clock after a wakeup from `on` that requests a reschedule, until the switch; the woken task is charged for
+/// that time. Exceptions are tasks that the target CPU enqueues itself just before its pick (`ttwu_queue_cond`), and
+/// new tasks. Interrupts are charged after their wakeups.
 #[inline]
 fn keep_clock_of_wakeup<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, on: CpuId, wake: Wake) {
     if wake.fork || !queues_itself(rq, shared, on) {
@@ -239,16 +234,15 @@ fn keep_clock_of_wakeup<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, on: CpuId
     }
 }
 
-/// Whether a CPU itself queues a task that code on `on` has woken: a distant CPU and (6.0+) one that was idle
-/// (`ttwu_queue_cond`).
+/// Whether a CPU itself queues a task woken on `on`: a distant CPU and, 6.0+, one that was idle (`ttwu_queue_cond`).
 #[inline]
 fn queues_itself<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, on: CpuId) -> bool {
     let idle = || rq.nr_running <= 1 && shared.config.has(Behaviour::QueuesOnIdle);
     rq.cpu != on && (idle() || !shared.domains.share_cache(rq.cpu, on))
 }
 
-/// Returns the recent number of changes of the task that `waker` wakes, including this wakeup. Tasks that wake many
-/// others should be spread (`wake_wide`).
+/// Returns the recent number of wakee changes of `waker`, including this wakeup. Tasks that wake many others should
+/// spread (`wake_wide`).
 fn flips_of<P: Policy>(waker: &Task<P>, now: u64, wakee: TaskId) -> u32 {
     let decayed = waker.wakee_flips >> u32::from(halves(waker, now));
     decayed + u32::from(waker.last_wakee != Some(wakee))
@@ -259,8 +253,8 @@ fn halves<P: Policy>(waker: &Task<P>, now: u64) -> bool {
     now > waker.wakee_flip_decay + 1_000_000_000
 }
 
-/// Remembers the task that the running task wakes. Only called where a CPU is chosen: not for a task that never left
-/// its queue, or has one CPU.
+/// Remembers the wakee of the running task. Called only where a CPU is chosen: not for a delayed task, or one with one
+/// CPU.
 fn record_wakee<P: Policy>(rq: &mut Rq<P>, now: u64, wakee: TaskId) {
     let Some(current) = rq.curr else { return };
     let waker = &mut rq.tasks[current];

@@ -1,4 +1,4 @@
-//! Where every task is, and the table that grows while it is read.
+//! The location of every task, in a table that grows while it is read.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use once_cell::race::OnceBox;
 use crate::ids::{CpuId, TaskId};
 use crate::sync::AtomicU64;
 
-/// A table that grows by doubling chunks and never moves what it holds, so that it can be read while it grows.
+/// A table of doubling chunks, which never moves entries, so that it can grow while it is read.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     chunks: [OnceBox<Vec<T>>; 27],
@@ -36,7 +36,7 @@ impl<T> Table<T> {
         self.chunks.get(chunk)?.get()?.get(offset)
     }
 
-    /// Returns an entry. Creates its chunk with `fresh` values at the first access.
+    /// Returns an entry, creating its chunk with `fresh` values if needed.
     pub(crate) fn entry(&self, index: u32, fresh: impl Fn() -> T) -> &T {
         let (chunk, offset) = Self::place(index);
         let chunk = self.chunks[chunk]
@@ -45,23 +45,20 @@ impl<T> Table<T> {
     }
 }
 
-/// A task that is between two run queues.
 const IN_FLIGHT: u64 = u64::MAX;
-/// A task that has ended, or does not exist yet.
+/// Ended, or not created yet.
 const GONE: u64 = u64::MAX - 1;
 
-/// Where a task is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
-    /// On the run queue of a CPU, at this index.
+    /// On a CPU's run queue, at this index.
     On(CpuId, u32),
-    /// Between two run queues.
     InFlight,
-    /// Nowhere: it has ended.
+    /// Ended.
     Gone,
 }
 
-/// Where every task is. Written only under the lock of the run queue that the task leaves or joins.
+/// All locations. Written only under the lock of the run queue that the task leaves or joins.
 #[derive(Debug)]
 pub(crate) struct Locations(Table<AtomicU64>);
 
@@ -70,7 +67,7 @@ impl Locations {
         Self(Table::new())
     }
 
-    /// Where a task was a moment ago.
+    /// The location, which may be outdated.
     #[inline]
     pub(crate) fn place(&self, task: TaskId) -> Place {
         match self.0.get(task.0).map(|place| place.load(Relaxed)) {
@@ -80,14 +77,13 @@ impl Locations {
         }
     }
 
-    /// A task joins a run queue, or (`None`) leaves for another.
+    /// Sets the location; `None` while the task moves.
     #[inline]
     pub(crate) fn set(&self, task: TaskId, place: Option<(CpuId, u32)>) {
         let value = place.map_or(IN_FLIGHT, |(cpu, index)| u64::from(cpu.0) << 32 | u64::from(index));
         self.0.entry(task.0, || AtomicU64::new(GONE)).store(value, Relaxed);
     }
 
-    /// A task has ended.
     pub(crate) fn forget(&self, task: TaskId) {
         self.0.entry(task.0, || AtomicU64::new(GONE)).store(GONE, Relaxed);
     }

@@ -1,10 +1,10 @@
-//! What each CPU publishes about itself.
+//! The values that each CPU publishes.
 
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64};
 
-/// Sums a CPU publishes about its fair class.
+/// Published sums of a CPU's fair class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FairStats {
     /// `cfs_rq.avg.load_avg` of the root.
@@ -13,17 +13,17 @@ pub struct FairStats {
     pub runnable: u64,
     /// `util_avg` of the root.
     pub util: u64,
-    /// Sum of the queued tasks' estimated utilisation.
+    /// Sum of the estimated utilisation of queued tasks.
     pub util_est: u64,
-    /// Runnable tasks in the whole hierarchy.
+    /// Runnable tasks, in all levels.
     pub h_nr_runnable: u32,
-    /// Queued ones: with those whose dequeue is delayed.
+    /// Runnable tasks and those with a delayed dequeue.
     pub h_nr_queued: u32,
-    /// Those of them that are SCHED_IDLE or in an idle group.
+    /// Tasks of `h_nr_queued` that are SCHED_IDLE or in an idle group.
     pub h_nr_idle: u32,
 }
 
-/// What one CPU publishes.
+/// The published values of a CPU.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Published {
@@ -36,23 +36,22 @@ pub struct Published {
     h_nr_idle: AtomicU32,
     idle: AtomicBool,
     pub(crate) need_resched: AtomicBool,
-    /// Whether this kernel's balancer counts tasks whose dequeue is delayed.
     counts_delayed: bool,
-    /// A copy of the topology's capacity, so that sums over CPUs need one cache line for each.
+    /// A copy from the topology: sums over CPUs then need one cache line each.
     capacity: u32,
-    /// What classes above the fair one leave of it.
+    /// The capacity that higher classes leave.
     capacity_of: AtomicU32,
     misfit_task_load: AtomicU64,
 }
 
 impl Published {
-    /// The state of an idle CPU of this capacity, of 1024.
+    /// An idle CPU of this capacity, of 1024.
     pub(super) fn new(capacity: u32, counts_delayed: bool) -> Self {
         let capacity_of = AtomicU32::new(capacity);
         Self { idle: AtomicBool::new(true), counts_delayed, capacity, capacity_of, ..Self::default() }
     }
 
-    /// Sets what is left for the fair class; whether that is news.
+    /// Returns whether the value is new.
     pub(super) fn set_capacity_of(&self, left: u32) -> bool {
         let news = self.capacity_of.load(Relaxed) != left;
         if news {
@@ -61,7 +60,7 @@ impl Published {
         news
     }
 
-    /// Tasks on the run queue, the running one included.
+    /// The number of queued tasks, including the running one.
     #[inline]
     pub fn nr_running(&self) -> u32 {
         self.nr_running.load(Relaxed)
@@ -73,19 +72,19 @@ impl Published {
         self.h_nr_runnable.load(Relaxed)
     }
 
-    /// Tasks of the fair class as the balancer counts them. Under 6.12 those are among them whose dequeue is delayed.
+    /// The tasks that the balancer counts; in 6.12 including those with a delayed dequeue.
     #[inline]
     pub(crate) fn h_nr_running(&self) -> u32 {
         if self.counts_delayed { self.h_nr_queued.load(Relaxed) } else { self.h_nr_runnable() }
     }
 
-    /// Tasks of the fair class that sleep, and whose dequeue is delayed (`cfs_h_nr_delayed`).
+    /// Tasks with a delayed dequeue (`cfs_h_nr_delayed`).
     #[inline]
     pub fn nr_delayed(&self) -> u32 {
         self.h_nr_queued.load(Relaxed).saturating_sub(self.h_nr_runnable())
     }
 
-    /// All its tasks are of the fair class.
+    /// Whether all its tasks are fair.
     #[inline]
     pub fn is_fair(&self) -> bool {
         self.nr_running.load(Relaxed) == self.h_nr_queued.load(Relaxed)
@@ -97,44 +96,44 @@ impl Published {
         self.load.load(Relaxed)
     }
 
-    /// Utilisation of the fair class: the greater of its average and of what its queued tasks are expected to use.
+    /// Utilisation of the fair class: the higher of average and estimate.
     #[inline]
     pub fn util(&self) -> u64 {
         self.util.load(Relaxed)
     }
 
-    /// The idle task runs and nothing waits (`idle_cpu`).
+    /// Whether the idle task runs and no task waits (`idle_cpu`).
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.idle.load(Relaxed)
     }
 
-    /// Nothing but SCHED_IDLE tasks is here (`sched_idle_cpu`).
+    /// Whether it has only SCHED_IDLE tasks (`sched_idle_cpu`).
     #[inline]
     pub fn is_sched_idle(&self) -> bool {
         let nr = self.nr_running.load(Relaxed);
         nr > 0 && nr == self.h_nr_idle.load(Relaxed)
     }
 
-    /// Average number of runnable tasks of the fair class, in the scale of weights.
+    /// Average number of runnable fair tasks, in the scale of weights.
     #[inline]
     pub fn runnable(&self) -> u64 {
         self.runnable.load(Relaxed)
     }
 
-    /// Computing power, of 1024.
+    /// Capacity, of 1024.
     #[inline]
     pub fn capacity(&self) -> u32 {
         self.capacity
     }
 
-    /// Computing power that is left for the fair class, of 1024 (`capacity_of`).
+    /// Capacity left for the fair class, of 1024 (`capacity_of`).
     #[inline]
     pub fn capacity_of(&self) -> u32 {
         self.capacity_of.load(Relaxed)
     }
 
-    /// Load of the running task, if it is too big for this CPU; else 0.
+    /// Load of the running task if it does not fit this CPU, else 0.
     #[inline]
     pub fn misfit_task_load(&self) -> u64 {
         self.misfit_task_load.load(Relaxed)
@@ -163,16 +162,13 @@ impl Published {
     }
 }
 
-/// What is known of an idle CPU.
+/// The state of an idle CPU. Times are nanoseconds.
 #[derive(Debug)]
 pub(crate) struct Idleness {
-    /// Since when it is idle, nanoseconds.
     since: AtomicU64,
-    /// What leaving its idle state takes, nanoseconds.
     exit_latency: AtomicU64,
-    /// How long it idles on average, nanoseconds.
     avg_idle: AtomicU64,
-    /// What its searches for an idle CPU take on average, nanoseconds (`avg_scan_cost`).
+    /// Average cost of its searches for an idle CPU (`avg_scan_cost`).
     avg_scan_cost: AtomicU64,
 }
 
@@ -187,7 +183,7 @@ impl Default for Idleness {
     }
 }
 
-/// What a look at one CPU takes, nanoseconds. The kernel measures it; here the clock stands still during a search.
+/// The cost of a look at one CPU, nanoseconds. The kernel measures it; here the clock stands still during a search.
 const LOOK_NS: u64 = 20;
 
 impl Idleness {
@@ -200,7 +196,7 @@ impl Idleness {
         self.since.store(now, Relaxed);
     }
 
-    /// What leaving its idle state takes; `u64::MAX` if that is not known.
+    /// `u64::MAX` if unknown.
     pub(crate) fn exit_latency(&self) -> u64 {
         self.exit_latency.load(Relaxed)
     }
@@ -209,15 +205,15 @@ impl Idleness {
         self.avg_idle.store(avg_idle, Relaxed);
     }
 
-    /// Returns how many of `span` CPUs a search by this CPU may look at: four, or as many as the average search could
-    /// in 1/512 of the average idle time (SIS_PROP).
+    /// Returns how many of `span` CPUs a search by this CPU may check (SIS_PROP). This takes 1/512 of the average idle
+    /// time, or is four CPUs.
     pub(crate) fn scan_budget(&self, span: u32) -> usize {
         let idle = u64::from(span) * (self.avg_idle.load(Relaxed) / 512);
         let cost = self.avg_scan_cost.load(Relaxed) + 1;
         (idle / cost).max(4) as usize
     }
 
-    /// Records the number of CPUs that a search by this CPU has looked at.
+    /// Records the number of CPUs that a search checked.
     pub(crate) fn scanned(&self, cpus: u64) {
         let (old, cost) = (self.avg_scan_cost.load(Relaxed) as i64, (cpus * LOOK_NS) as i64);
         self.avg_scan_cost.store((old + (cost - old) / 8) as u64, Relaxed);

@@ -1,6 +1,5 @@
-//! A seeded generator of numbers for tests (splitmix64).
+//! A seeded random number generator (splitmix64).
 
-/// The same numbers from the same seed, for ever.
 pub(crate) struct Generator(u64);
 
 impl Generator {
@@ -8,7 +7,6 @@ impl Generator {
         Self(seed)
     }
 
-    /// The next number, below `bound`.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -1,4 +1,4 @@
-//! A scheduler under test: a host that obeys at once, and the calls as it makes them.
+//! A scheduler under test, with a host that obeys at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,16 +18,15 @@ use vruntime_sched::{
 use crate::calls::{Call, mask_of, policy_of, some_of};
 use crate::lags;
 
-/// A host that does at once what it is asked to do.
 #[derive(Default)]
 pub(crate) struct Wishes {
     resched: Vec<CpuId>,
     kicks: Vec<CpuId>,
     timers: BTreeMap<Timer, u64>,
-    /// Who was moved by whom, since it was looked at last.
+    /// Moves since the last check: cause, from, to.
     pub(crate) moves: Vec<(MigrateCause, CpuId, CpuId)>,
     throttled: u64,
-    /// Where tasks may run, if that was told.
+    /// Reported affinities.
     pub(crate) told: BTreeMap<TaskId, Option<CpuMask>>,
 }
 
@@ -56,10 +55,10 @@ impl Host for Wishes {
     }
 }
 
-/// A late release of 6.18, one cloud's.
+/// A late 6.18 of a cloud.
 pub(crate) const LATE: &str = "6.18.44-fc-v657";
 
-/// The kernel on offer of that name, or [`LATE`].
+/// The kernel of that name, or [`LATE`].
 pub(crate) fn release(name: &str) -> Kernel {
     let mut kernel = kernel(if name == LATE { "6.18" } else { name }).unwrap();
     kernel.as_of(name);
@@ -72,10 +71,9 @@ pub(crate) struct Bench<P: Policy> {
     pub(crate) wishes: Wishes,
     pub(crate) now: u64,
     pub(crate) tasks: Vec<TaskId>,
-    /// Tasks that have gone to sleep and have not been woken.
     pub(crate) asleep: BTreeSet<TaskId>,
     pub(crate) groups: Vec<GroupId>,
-    /// There have been deadline tasks.
+    /// Whether there were deadline tasks.
     promised: bool,
 }
 
@@ -88,9 +86,9 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
         Self::with_levels(topology, kernel, isolated, true)
     }
 
-    /// `quiet_levels`: levels at which nothing happens are told later.
+    /// `quiet_levels`: updates are deferred.
     pub(crate) fn with_levels(topology: Topology, mut kernel: Kernel, isolated: u8, quiet_levels: bool) -> Self {
-        // Short enough for real-time tasks to be throttled often.
+        // Short enough to throttle real-time tasks often.
         kernel.set("sched_rt_period_us", 20_000).unwrap();
         kernel.set("sched_rt_runtime_us", 12_000).unwrap();
         let mut config = Config::new(&kernel, &topology, 250);
@@ -118,7 +116,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
         ] {
             let parent = bench.groups[parent];
             let group = bench.with(|scheduler| scheduler.new_group(parent, weight));
-            // Refused where there are no guarantees, and where there is no class.
+            // Refused without guarantees, or without a class.
             let _ = bench.with(|scheduler| scheduler.set_group_guarantee(group, 30));
             bench.groups.push(group);
         }
@@ -129,7 +127,6 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
         call(&mut Scheduler { rqs: &mut self.rqs, shared: &self.shared, host: &mut self.wishes, now: self.now })
     }
 
-    /// A CPU on which code can run.
     fn cpu(&self, byte: u8) -> CpuId {
         let online = self.shared.online();
         online.iter().nth(byte as usize % online.count()).unwrap()
@@ -191,7 +188,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
             }
             Call::Clamp { task, min, max } => {
                 if let Some(task) = self.task(task) {
-                    // What makes no sense is refused.
+                    // Invalid clamps are refused.
                     let _ = self.with(|s| s.set_uclamp(task, min, max));
                 }
             }
@@ -245,7 +242,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
                     let possible = mask.as_ref().is_none_or(|mask| mask.intersects(&online));
                     let before = self.find(task).affinity.clone();
                     let done = self.with(|s| s.set_affinity(task, mask.clone(), CpuId(0)));
-                    // A deadline task's may be refused for another reason, and that of one whose group has none of
+                    // A deadline task's may be refused for other reasons, as may that of a task whose group has none of
                     // these CPUs.
                     assert_eq!(done == Err(SchedError::Offline), !possible);
                     let after = self.find(task).affinity.clone();
@@ -308,7 +305,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
             Call::RtLimit { group, runtime_us, period_us } => {
                 let group = self.groups[group as usize % self.groups.len()];
                 let (runtime, period) = (Some(u64::from(runtime_us) * 1000), u64::from(period_us) * 1000);
-                // Most are more than those above have.
+                // Most exceed the parents'.
                 let _ = self.with(|s| s.set_group_rt(group, RtLimit { runtime, period }));
             }
             Call::User { cpu } => {
@@ -364,8 +361,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
             _ => Ok(()),
         };
         let nr_cpus = self.rqs.len();
-        // What deadline tasks were promised, even if they are gone since, may not fit on the others: then nothing is
-        // changed.
+        // Bandwidth of deadline tasks, even departed ones, may not fit on the others.
         let promised = self.promised;
         let refused = |done: &Result<(), HotplugError>| promised && matches!(done, Err(HotplugError::Deadline { .. }));
         let beyond = CpuId(nr_cpus as u32);
@@ -390,7 +386,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
         }
     }
 
-    /// Time passes, and timers go off when they are due, here on the first CPU.
+    /// Passes time, with all timers on the first CPU.
     fn pass(&mut self, ns: u64) {
         let end = self.now + ns;
         while let Some((&timer, &at)) =
@@ -420,7 +416,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
         }
     }
 
-    /// Whoever is picked among the fair tasks is owed time: see [`lags`].
+    /// A picked fair task is eligible ([`lags`]).
     fn schedule(&mut self, cpu: CpuId, state: PrevState) -> NextTask {
         let throttled = self.wishes.throttled;
         let next = self.with(|s| s.schedule(cpu, state));

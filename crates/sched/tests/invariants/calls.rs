@@ -1,4 +1,4 @@
-//! What a host may ask of a scheduler, at random.
+//! Random calls of a host.
 
 use std::sync::Arc;
 
@@ -80,12 +80,12 @@ pub(crate) fn policy_of(byte: u8) -> SchedPolicy {
     }
 }
 
-/// The CPUs a task may run on: most may run anywhere.
+/// The affinity of a task; mostly all CPUs.
 pub(crate) fn mask_of(byte: u8, nr_cpus: usize) -> Option<Arc<CpuMask>> {
     (byte >= 160).then(|| Arc::new(some_of(byte, nr_cpus)))
 }
 
-/// One CPU or more. Each pattern of five CPUs is that of every 32nd number; the empty one stands for CPU 0.
+/// At least one CPU: bits of a five-CPU pattern, repeated every 32 CPUs; empty stands for CPU 0.
 pub(crate) fn some_of(byte: u8, nr_cpus: usize) -> CpuMask {
     let mut mask: CpuMask =
         (0..nr_cpus as u32).filter(|cpu| ((u32::from(byte) * 37) >> (cpu % 5)) & 1 == 1).map(CpuId).collect();

@@ -1,4 +1,4 @@
-//! What holds after every call.
+//! Invariants after every call.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::bench::Bench;
 use crate::lags;
 
 impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
-    /// Root domains, cpusets and where tasks may run: each follows from what was written.
+    /// Root domains, cpusets and affinities follow from the writes.
     pub(crate) fn check_cpusets(&mut self) {
         let online = self.shared.online();
         let (mut domains, isolated) = self.shared.root_domains();
@@ -23,7 +23,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
             domain.iter().for_each(|cpu| seen.insert(cpu));
         }
         assert_eq!(seen.iter().collect::<Vec<_>>(), online.iter().collect::<Vec<_>>(), "every CPU is in one");
-        // Its scheduling domains are those of a machine that has no other CPUs.
+        // Its scheduling domains are those of a machine with only its CPUs.
         for cpu in (0..self.rqs.len() as u32).map(CpuId) {
             let sizes: Vec<u32> = self.shared.domains.describe(cpu).iter().map(|(_, size)| *size).collect();
             assert!(sizes.is_sorted() && sizes.iter().all(|&size| size > 1));
@@ -45,7 +45,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
             }
             assert!(!balanced || !isolated.contains(from), "{cause:?} from {from}, which is isolated");
         }
-        // The CPUs of partitions are theirs alone.
+        // Partitions own their CPUs.
         let view = |group: &GroupId| self.shared.cpuset(*group).map(|view| (*group, view));
         let views: BTreeMap<GroupId, _> = self.groups.iter().filter_map(view).collect();
         let parent = |group: GroupId| self.shared.group(group).parent;
@@ -82,7 +82,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
                 assert_eq!(view.effective.is_empty(), above.is_empty());
             }
         }
-        // Tasks run where their groups may; what was told is what is.
+        // Tasks run in their groups' CPUs, as reported.
         for rq in &self.rqs {
             for (_, task) in rq.tasks.iter() {
                 let (allowed, _) = self.shared.cpus_allowed(task.group, &None);
@@ -122,7 +122,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
             for (_, task) in rq.tasks.iter().filter(|(_, task)| task.state == TaskState::Runnable) {
                 assert!(task.allowed(rq.cpu), "CPU {}: task {} may not be here", rq.cpu, task.id);
             }
-            // Nothing runnable waits on a CPU that idles, unless a limit holds it back.
+            // No runnable task waits on an idle CPU, unless throttled.
             let may_run = |index: u32, task: &Task<P>| {
                 let throttled = match task.kind() {
                     ClassKind::Deadline => task.deadline().is_some_and(|se| se.throttled),

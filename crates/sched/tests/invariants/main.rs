@@ -1,4 +1,4 @@
-//! Random calls from a host that knows nothing but the rules: the invariants hold after every one, under every kernel.
+//! Invariants hold after every random call, under every kernel.
 
 mod bench;
 mod calls;
@@ -20,7 +20,7 @@ use vruntime_sched::{CpuPlace, Policy, PolicyKind, SchedAttr, SchedPolicy, TaskA
 use bench::{Bench, LATE, release};
 use calls::{Call, call};
 
-/// So many cases; what once failed is kept beside this file and tried first.
+/// Failed cases are kept beside this file and tried first.
 fn config(cases: u32) -> ProptestConfig {
     let kept = FileFailurePersistence::Direct("tests/invariants/regressions.txt");
     ProptestConfig { cases, failure_persistence: Some(Box::new(kept)), ..ProptestConfig::default() }
@@ -44,7 +44,7 @@ fn machines() -> impl Strategy<Value = Topology> {
         .prop_map(move |(cores, threads, llc, big)| place(cores, threads, llc, big && threads == 1))
 }
 
-/// A machine so large that what the CPUs of each cache publish is added up as they do.
+/// A machine that keeps sums of caches.
 fn large_machine() -> Topology {
     let place = |cpu: u32| CpuPlace {
         core: cpu / 2,
@@ -111,8 +111,7 @@ proptest! {
     }
 }
 
-/// It falls asleep throttled, is lent a deadline over the beginning of its next period, and wakes without it: it is
-/// queued.
+/// It sleeps throttled, inherits a deadline over the start of its next period, wakes without it, and is queued.
 #[test]
 fn a_boost_that_ends_before_its_task_wakes_leaves_it_able_to_run() {
     let mut bench = Bench::<Eevdf>::new(
@@ -129,7 +128,7 @@ fn a_boost_that_ends_before_its_task_wakes_leaves_it_able_to_run() {
         s.set_scheduler(task, SchedAttr { policy: SchedPolicy::Deadline, deadline, ..SchedAttr::default() }).unwrap();
     });
     bench.apply(&Call::Pass { us: 500 });
-    // It overruns, and sleeps before anybody looks.
+    // It overruns, and sleeps before an update.
     bench.now += 5_000_000;
     bench.apply(&Call::Block { cpu: 0 });
     bench.apply(&Call::Boost { task: 0, priority: Some(6) });
@@ -143,7 +142,7 @@ fn a_boost_that_ends_before_its_task_wakes_leaves_it_able_to_run() {
 proptest! {
     #![proptest_config(config(2000))]
 
-    /// With real-time scheduling of groups, on CPUs that lend each other runtime or do not.
+    /// On CPUs that lend each other runtime, or do not.
     #[test]
     fn invariants_hold_with_real_time_groups(
         topology in machines(),

@@ -1,4 +1,4 @@
-//! Levels of the hierarchy that are told later what has passed are where they would have been, to the bit.
+//! Deferred updates of hierarchy levels give bit-identical results.
 
 use proptest::prelude::*;
 use vruntime_sched::class::fair::{Cfs, Eevdf};
@@ -9,14 +9,13 @@ use vruntime_sched::{CpuPlace, GroupWeight, Policy, PolicyKind, Topology};
 use crate::bench::{Bench, LATE, release};
 use crate::calls::{Call, call};
 
-/// Groups below one another.
 const DEPTH: usize = 5;
 
-/// Mostly wakeups, sleeps and short times in the deep groups; sometimes anything.
+/// Mostly wakeups, sleeps and short times in the deep groups.
 fn steps() -> impl Strategy<Value = Vec<Call>> {
-    // The bench has six groups; those after are one below the other.
+    // The bench has six groups; later ones are nested.
     let deep = prop_oneof![3 => Just(5 + DEPTH as u8), 2 => 6u8..6 + DEPTH as u8];
-    // SCHED_OTHER, with a slice of its own, SCHED_IDLE, SCHED_BATCH.
+    // SCHED_OTHER, with a requested slice, SCHED_IDLE, SCHED_BATCH.
     let policy = prop_oneof![6 => Just(7u8), 1 => Just(255), 1 => Just(0), 1 => Just(1)];
     let nice = prop_oneof![4 => Just(0i8), 1 => -20i8..20];
     let cpus = prop_oneof![1 => Just(0u8), 1 => any::<u8>()];
@@ -45,7 +44,7 @@ fn machine(cpus: u32) -> Topology {
     Topology::new((0..cpus).map(place).collect(), None).unwrap()
 }
 
-/// One that puts off and one that does not, with the deep groups.
+/// One bench that defers updates, and one that does not.
 fn benches<P: Policy<Tunables = Knobs> + 'static>(cpus: u32, name: &str, weight: u32, feature: &str) -> [Bench<P>; 2] {
     [true, false].map(|quiet| {
         let mut kernel = release(name);
@@ -53,7 +52,7 @@ fn benches<P: Policy<Tunables = Knobs> + 'static>(cpus: u32, name: &str, weight:
         let mut bench = Bench::<P>::with_levels(machine(cpus), kernel, 0, quiet);
         let mut parent = GroupId::ROOT;
         for level in 0..DEPTH {
-            // A weight that is not nice 0's somewhere, or nowhere.
+            // A weight other than nice 0's at one level, or at none.
             let weight = if level == 2 { weight } else { 100 };
             parent = bench.with(|scheduler| scheduler.new_group(parent, GroupWeight::Weight(weight)));
             bench.groups.push(parent);
@@ -71,7 +70,7 @@ fn compare<P: Policy<Tunables = Knobs> + 'static>(mut benches: [Bench<P>; 2], st
             (running, published)
         });
         assert_eq!(seen[0], seen[1], "after step {count}, {step:?}");
-        // Whoever looks at everything has the levels told.
+        // A snapshot flushes deferred updates.
         if count % look == look - 1 {
             #[allow(clippy::redundant_closure_for_method_calls)] // the method is not general enough
             let all = benches.each_mut().map(|bench| bench.with(|s| s.snapshot()));
@@ -83,7 +82,7 @@ fn compare<P: Policy<Tunables = Knobs> + 'static>(mut benches: [Bench<P>; 2], st
     }
 }
 
-/// The first line that differs, with what comes before it.
+/// The first different line, with its context.
 fn difference(quiet: &str, told: &str) -> String {
     let at = quiet.lines().zip(told.lines()).position(|(a, b)| a != b).unwrap_or(0);
     let from = at.saturating_sub(40);
@@ -111,14 +110,14 @@ proptest! {
     }
 }
 
-/// Another CPU begins to run tasks of the group: from then on its weight is split, within the same period of PELT.
+/// A second CPU runs tasks of the group: its weight is split within the same PELT period.
 #[test]
 fn a_group_that_is_no_longer_alone_shares_its_weight_at_once() {
     // By `calls::some_of`: CPU 0, CPU 1.
     let (first, second) = (161, 162);
     let fork = |cpus| Call::Fork { cpu: 0, nice: 0, policy: 7, group: 5 + DEPTH as u8, cpus };
     let mut steps = vec![fork(first), fork(first), fork(first), Call::Pass { us: 20_000 }, Call::Tick { cpu: 0 }];
-    // One or another goes and comes back, and the levels above are not told of each time.
+    // Tasks leave and return, without an update of the levels above each time.
     let wake = |task| Call::Wake { task, cpu: 0, sync: false };
     let come_and_go = [Call::Block { cpu: 0 }, Call::Pass { us: 30 }, wake(0), wake(1), wake(2)];
     for _ in 0..8 {

@@ -1,19 +1,15 @@
-//! EEVDF's promises (ARCHITECTURE.md, always true, 3) on a machine of several CPUs on which anything may change at any
-//! time.
+//! EEVDF's invariants (ARCHITECTURE.md, always true, 3) on several CPUs with arbitrary changes.
 //!
-//! - On every queue of every CPU, throttled or not, what the entities are owed adds up to nothing, to rounding: always.
-//! - Who is picked is owed time, or owes none, and so is every group above him on its queue: at every pick. (Where the
-//!   predecessor's group has used up its limit it leaves its queue after the pick, in the same switch, as in the
-//!   kernel; then the average is another.)
-//! - A task that joins a queue brings along a bounded lag. Up to 6.18 the bound is two of its slices, or a tick if that
-//!   is more. In late releases of 6.18, and from 7.0 on, it is the longest slice on the queue that it left, and a tick.
-//! - Between two changes of a queue that has tasks only (somebody joins or leaves, a weight or a slice is another),
-//!   nobody's debt grows beyond a slice of his own and a tick, and who owed more at the change owes no more than then.
-//!   The one who has the CPU at the change may end his request first, and owes that much more.
+//! - The lags on a queue, throttled or not, add up to 0, to rounding.
+//! - A picked task has a lag of at least 0, as has every group above it. (A previous group that has used up its limit
+//!   leaves after the pick, as in the kernel. Then the average changes.)
+//! - A task joins a queue with a bounded lag. Up to 6.18 the bound is the larger of two of its slices and a tick. In
+//!   late 6.18 and 7.0+ it is the longest slice on the queue that it left, and a tick.
+//! - Between two changes of a queue of tasks only, a debt does not exceed the task's slice and a tick. A higher one
+//!   does not grow. The running task may end its request first, and owes that much more.
 //!
-//! A change itself may make anybody owe more: who joins or leaves with a lag of his own moves the average, and the
-//! others' lags with it. And a group's entity changes its weight with every tick, so of queues with groups the last
-//! rule says nothing.
+//! A change (a task joins or leaves; a new weight or slice) moves the average, and may increase debts. Weights of
+//! groups change with every tick, so the last rule does not cover queues with groups.
 
 #![allow(dead_code)] // each test binary uses some of it
 
@@ -28,7 +24,7 @@ use vruntime_sched::kernels::Behaviour;
 use vruntime_sched::tunables::Knobs;
 use vruntime_sched::{Policy, Rq};
 
-/// How all stand, by queue; nothing under a policy other than EEVDF.
+/// All entities, by queue; None under a policy other than EEVDF.
 fn queues<P: Policy + 'static>(rq: &Rq<P>) -> Option<BTreeMap<GroupId, Vec<Standing>>> {
     let rq = (rq as &dyn Any).downcast_ref::<Rq<Eevdf>>()?;
     let mut queues: BTreeMap<GroupId, Vec<Standing>> = BTreeMap::new();
@@ -38,7 +34,6 @@ fn queues<P: Policy + 'static>(rq: &Rq<P>) -> Option<BTreeMap<GroupId, Vec<Stand
     Some(queues)
 }
 
-/// What is owed on each queue adds up to nothing.
 pub(crate) fn check_sums<P: Policy + 'static>(rq: &Rq<P>) {
     for (queue, all) in queues(rq).into_iter().flatten() {
         let weight: i128 = all.iter().map(|standing| i128::from(standing.weight)).sum();
@@ -48,7 +43,6 @@ pub(crate) fn check_sums<P: Policy + 'static>(rq: &Rq<P>) {
     }
 }
 
-/// Whoever was picked just now is owed time, and so is every group above him.
 pub(crate) fn check_picked<P: Policy + 'static>(rq: &Rq<P>) {
     let Some(queues) = queues(rq) else { return };
     for standing in queues.values().flatten().filter(|standing| standing.running) {
@@ -56,40 +50,33 @@ pub(crate) fn check_picked<P: Policy + 'static>(rq: &Rq<P>) {
     }
 }
 
-/// A task as it was when its queue changed last.
+/// A task at the last change of its queue.
 #[derive(Clone, Debug)]
 struct Base {
     weight: u64,
     slice_ns: u64,
-    /// What it owed then, or when it was first seen off the CPU since, ns of CPU time.
+    /// Its debt then, or when it was first seen off the CPU since, ns of CPU time.
     debt: i128,
-    /// It has had the CPU ever since.
+    /// Whether it has run ever since.
     runs: bool,
 }
 
-/// How much a task may owe, or be owed, when it joins a queue.
+/// The lag that a task may have when it joins a queue.
 #[derive(Debug)]
 struct Bounds {
-    /// The usual slice with every CPU online, ns. With fewer it is shorter, and who comes may have left where it was
-    /// this.
+    /// The default slice with every CPU online, ns: a task may have left its queue before CPUs went offline.
     usual_slice_ns: u64,
     tick_ns: u64,
-    /// Whether a lag is limited by the longest slice of a queue (late releases of 6.18, 7.0 and later), and not by the
-    /// task's own.
+    /// Whether the longest slice of a queue limits lag (late 6.18, 7.0+), and not the task's own.
     by_longest: bool,
-    /// The longest slice that any task has asked for in each group, or below it, ns.
+    /// The longest slice requested in each group or its descendants, ns.
     longest: BTreeMap<GroupId, u64>,
-    /// The groups that each task has been in.
     been_in: BTreeMap<TaskId, BTreeSet<GroupId>>,
 }
 
 impl Bounds {
-    /// The most that a task owes, or is owed, when it joins a queue, ns of CPU time.
-    ///
-    /// The scheduler limits a task's lag when the task leaves a queue. Late kernels limit it to the longest slice on
-    /// that queue, and a tick. The slices on the queue are those of the group's tasks, and of groups below, each of
-    /// which has the shortest slice of its tasks. Some entities may have come and gone within the instant in which the
-    /// task left, unseen. So the bound takes every task that was ever in the group, or below it, to have been there.
+    /// The highest absolute lag at joining, ns of CPU time. The scheduler limits lag at dequeue, when others may join
+    /// and leave unseen. So the slices of every task that was ever in the group or its descendants count.
     fn at_joining(&self, standing: &Standing) -> i128 {
         let usual = self.usual_slice_ns.max(standing.slice_ns);
         i128::from(if self.by_longest {
@@ -102,14 +89,14 @@ impl Bounds {
     }
 }
 
-/// The queues that have tasks only, since each changed last.
+/// Debts on the queues of tasks only, each since its last change.
 #[derive(Debug)]
 pub(crate) struct Debts {
     queues: BTreeMap<(CpuId, GroupId), BTreeMap<TaskId, Base>>,
     bounds: Bounds,
 }
 
-/// What it owes, in CPU time, and how far that is rounded.
+/// The debt in CPU time, and its rounding.
 fn debt(standing: &Standing) -> (i128, i128) {
     let weight = i128::from(standing.weight);
     (-i128::from(standing.lag) * weight / 1024, weight / 1024 + 1)
@@ -128,8 +115,7 @@ impl Debts {
         Self { queues: BTreeMap::new(), bounds }
     }
 
-    /// Notes that a task is in a group from now on. `slice_ns` is what it asked for, `path` the groups from its own up
-    /// to the root.
+    /// Notes a task's requested slice, and the groups from its own to the root.
     pub(crate) fn joins(&mut self, task: TaskId, slice_ns: Option<u64>, path: &[GroupId]) {
         for &group in path {
             let longest = self.bounds.longest.entry(group).or_default();
@@ -138,10 +124,9 @@ impl Debts {
         self.bounds.been_in.entry(task).or_default().extend(path.first());
     }
 
-    /// Checks what has become of a CPU's debts since the last look. Nothing may have happened in between but at one
-    /// instant. All is looked at `anew` if at that instant somebody may have come and gone, or gone and come back: a
-    /// group whose last task a limit held back, whose lag is the others' now; a task with other CPUs, which begins a
-    /// new request.
+    /// Checks a CPU's debts against those of the last call, with events at one instant between them. `anew` starts
+    /// over, for entities that may have left and returned: throttled groups, and tasks with a new affinity, which begin
+    /// a request.
     pub(crate) fn check<P: Policy + 'static>(&mut self, rq: &Rq<P>, anew: bool) {
         let Some(queues) = queues(rq) else { return };
         self.queues.retain(|(cpu, queue), _| *cpu != rq.cpu || queues.contains_key(queue));

@@ -1,4 +1,4 @@
-//! A scheduler under test, with a clock that ticks, and the books of what each group used.
+//! A scheduler under test with a ticking clock, and the usage of each group.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,9 +25,9 @@ pub(crate) struct Wishes {
     timers: BTreeMap<Timer, u64>,
     periods: Vec<GroupId>,
     pub(crate) throttled: u64,
-    /// Where, since the last check.
+    /// CPUs, since the last check.
     throttled_on: BTreeSet<CpuId>,
-    /// From where to where each task was moved, since the last check.
+    /// Moves of each task, since the last check.
     moved: BTreeMap<TaskId, Vec<[CpuId; 2]>>,
 }
 
@@ -57,12 +57,12 @@ impl Host for Wishes {
     }
 }
 
-/// What a group has used, and what it had used when the books were last closed.
+/// A group's usage, and that at the last check.
 #[derive(Clone, Default)]
 struct Usage {
     total: u64,
     at_period: u64,
-    /// Since the limit was last changed: use before it, and periods that ended.
+    /// Usage before the last change of the limit, and periods since.
     at_change: u64,
     periods: u64,
 }
@@ -75,18 +75,18 @@ pub(crate) struct Bench<P: Policy> {
     pub(crate) groups: Vec<GroupId>,
     usage: BTreeMap<GroupId, Usage>,
     pub(crate) group_of: BTreeMap<TaskId, GroupId>,
-    /// What each task asked for, if it did.
+    /// Requested slices.
     slices: BTreeMap<TaskId, Option<u64>>,
     asleep: BTreeSet<TaskId>,
     debts: Debts,
-    /// Where since the last check a group may have come and gone, as its task was kept from running on its way to user
-    /// mode, or a task gone and come back, with other CPUs or another weight. Where tasks were moved twice is in
-    /// `Wishes::moved`: the ticks of all CPUs are at one instant, so that one pulls what the next pulls back.
+    /// CPUs where, since the last check, a throttled group may have left and returned, or a task with a new affinity or
+    /// weight. `Wishes::moved` has tasks that moved twice: ticks of all CPUs coincide, so one CPU may pull what the
+    /// next pulls back.
     came_and_went: BTreeSet<CpuId>,
 }
 
 impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
-    /// `parents` says in which of the groups before it (the root is 0) each group is.
+    /// `parents` has the index of each group's parent (the root is 0).
     pub(crate) fn new(cpus: u32, name: &str, parents: &[usize]) -> Self {
         let topology = Topology::flat(cpus as usize);
         let config = Config::new(&kernel(name).unwrap(), &topology, 250);
@@ -146,7 +146,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
         self.obey();
     }
 
-    /// The group and all above it, up to the root.
+    /// The group and its ancestors.
     fn path(&self, group: GroupId) -> Vec<GroupId> {
         let above = |&group: &GroupId| (group != GroupId::ROOT).then(|| self.shared.group(group).parent);
         std::iter::successors(Some(group), above).collect()
@@ -161,7 +161,6 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
         self.obey();
     }
 
-    /// The task is about to leave its queue and to come back.
     pub(crate) fn requeues(&mut self, task: TaskId) {
         let here = self.rqs.iter().filter(|rq| rq.tasks.iter().any(|(_, it)| it.id == task));
         self.came_and_went.extend(here.map(|rq| rq.cpu));
@@ -178,7 +177,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
         self.obey();
     }
 
-    /// The CPU goes, unless it is the last one, or comes back.
+    /// Toggles a CPU's online state, unless it is the last one.
     pub(crate) fn hotplug(&mut self, cpu: CpuId) {
         let last = self.shared.online().count() == 1;
         if !self.shared.is_online(cpu) {
@@ -227,7 +226,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
         panic!("reschedules without end");
     }
 
-    /// Lets time pass, timers and ticks come, and looks at every period that ends.
+    /// Runs timers and ticks until `end`, and checks every period that ends.
     pub(crate) fn run_until(&mut self, end: u64) {
         while self.now < end {
             let timer = self.wishes.timers.iter().map(|(timer, at)| (*at, *timer)).min();
@@ -266,7 +265,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
         }
     }
 
-    /// Beyond what the pool had, a CPU may use up what was left of its last slice, and run on to the next tick.
+    /// A CPU may also use the rest of its last slice, and run until the next tick.
     pub(crate) fn overrun(&self) -> u64 {
         self.rqs.len() as u64 * (SLICE + TICK)
     }
@@ -280,7 +279,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
             let most = limit.quota_ns() + limit.burst_ns() + overrun;
             assert!(used <= most, "group {group} used {used} ns in a period, {most} at most");
             usage.at_period = usage.total;
-            // And what was too much is paid back: it does not add up.
+            // An overrun is paid back, and does not add up.
             usage.periods += 1;
             let used = usage.total - usage.at_change;
             let most = (usage.periods + 1) * limit.quota_ns() + limit.burst_ns() + overrun;
@@ -297,7 +296,7 @@ impl<P: Policy<Tunables = Knobs> + 'static> Bench<P> {
             invariants::check(rq, &self.shared).unwrap();
             lags::check_sums(rq);
             self.debts.check(rq, anew.contains(&rq.cpu));
-            // An idle CPU has nobody to run.
+            // An idle CPU has no runnable task.
             let waits = rq.tasks.iter().any(|(index, task)| {
                 task.on_rq && !self.asleep.contains(&task.id) && !P::throttled(rq, &self.shared, index)
             });

@@ -1,6 +1,5 @@
-//! CPU limits on a small machine with a clock: no group uses more than its limit lets it (ARCHITECTURE.md, always true,
-//! 5), whatever is nested in what, and however limits, groups, affinities and the CPUs themselves change; and a group
-//! that wants all it may have gets it. And what EEVDF promises (3) meanwhile: see `lags`.
+//! CPU limits on a small machine with a clock (ARCHITECTURE.md, always true, 5). No group exceeds its limit, whatever
+//! changes, and a group that wants its limit gets it. Also checks EEVDF's invariants (`lags`).
 
 mod bench;
 #[path = "../lags/mod.rs"]
@@ -13,14 +12,13 @@ use vruntime_sched::{Limit, PolicyKind, kernel};
 
 use bench::{Bench, MS};
 
-/// Those that have limits.
+/// Kernels with limits.
 pub(crate) const KERNELS: [&str; 9] = ["3.10", "3.12", "3.17", "3.18", "6.1", "6.6", "6.12", "6.18", "7.1"];
 
 fn limit(quota: u64, period: u64) -> Limit {
     Limit::new(quota, period, 0).unwrap()
 }
 
-/// Runs `$body` with `$bench` made for each kernel.
 macro_rules! for_each_kernel {
     ($bench:ident = ($cpus:expr, $parents:expr), $name:ident, $body:block) => {
         for $name in KERNELS {
@@ -37,7 +35,6 @@ macro_rules! for_each_kernel {
     };
 }
 
-/// Within `percent` of what is expected.
 fn close(used: u64, expected: u64, percent: u64) -> bool {
     used.abs_diff(expected) * 100 <= expected * percent
 }
@@ -53,7 +50,7 @@ fn a_group_that_wants_more_gets_its_quota_and_no_more() {
         let start = bench.now;
         bench.run_until(start + 2_000 * MS);
         let stat = bench.stat(1);
-        // The first period may be a short one; it has a whole quota all the same.
+        // The first period may be short, but has a whole quota.
         assert!((19..=20).contains(&stat.nr_periods), "{name}: {stat:?}");
         let (used, quotas) = (bench.used(1), stat.nr_periods * 30 * MS);
         assert!((quotas..=quotas + 30 * MS + bench.overrun()).contains(&used), "{name}: {used} ns, {stat:?}");
@@ -74,7 +71,7 @@ fn a_quota_of_more_than_its_tasks_can_use_changes_nothing() {
     });
 }
 
-/// The parent's limit binds: two children with more than half of it each share it.
+/// The parent's limit binds: each child's exceeds half of it.
 #[test]
 fn nested_quotas_add_up() {
     for_each_kernel!(bench = (4, &[0, 1, 1, 1]), name, {
@@ -91,13 +88,13 @@ fn nested_quotas_add_up() {
         let used = [1, 2, 3, 4].map(|group| bench.used(group));
         assert!(close(used[0], 3_000 * MS, 5), "{name}: {used:?}");
         assert_eq!(used[1] + used[2] + used[3], used[0], "{name}");
-        // The first child has more than its quota allows only by what it may overrun.
+        // The first child exceeds its quota only by the permitted overrun.
         assert!(used[1] <= 600 * MS + bench.overrun(), "{name}: {used:?}");
         assert!(used[2] > used[1] && used[3] > used[1], "{name}: {used:?}");
     });
 }
 
-/// 6.1 counts a CPU's throttled time from when its queue was taken off; all do when a task waits there.
+/// 6.1 counts throttled time from the dequeue; all count it while a task waits.
 #[test]
 fn throttled_time_is_that_of_the_cpus_that_wait() {
     for_each_kernel!(bench = (1, &[0]), name, {
@@ -106,7 +103,7 @@ fn throttled_time_is_that_of_the_cpus_that_wait() {
         let start = bench.now;
         bench.run_until(start + 1_050 * MS);
         let stat = bench.stat(1);
-        // Throttled at the tick after 25 ms, let go at the next period.
+        // Throttled at the tick after 25 ms, until the next period.
         let (used, throttled) = (bench.used(1), stat.throttled_ns);
         assert!(close(used + throttled, 1_000 * MS, 10), "{name}: used {used}, throttled {throttled}");
     });
@@ -147,7 +144,7 @@ fn what_was_saved_is_used_in_a_burst() {
         bench.toggle(task);
         bench.run_until(start + 950 * MS);
         let used = bench.used(1) - before;
-        // 450 ms: four or five periods of 20 ms and once 20 ms more.
+        // 450 ms: four or five periods of 20 ms, and one burst of 20 ms.
         assert!((100 * MS..=130 * MS).contains(&used), "{name}: {used}");
         let stat = bench.stat(1);
         assert!(stat.nr_bursts >= 1 && stat.burst_ns >= 10 * MS, "{name}: {stat:?}");

@@ -1,4 +1,4 @@
-//! Anything at any time: no group uses more than its limit, and what EEVDF promises holds.
+//! Random changes: no group exceeds its limit, and EEVDF's invariants hold.
 
 use proptest::prelude::*;
 use vruntime_sched::class::fair::{Cfs, Eevdf};
@@ -73,8 +73,8 @@ fn random<P: Policy<Tunables = Knobs> + 'static>(cpus: u32, name: &str, parents:
                     bench.obey();
                 }
             }
-            // 6.12 does not stretch what is left of a request with the weight, for a task that is off its queue
-            // meanwhile: who becomes heavier owes more than a slice at its end.
+            // 6.12 does not scale the rest of a request with the weight of a dequeued task: a heavier one then owes
+            // more than a slice.
             Step::Nice { task: byte, nice } => {
                 if let Some(task) = task(byte).filter(|_| name != "6.12") {
                     bench.requeues(task);

@@ -1,4 +1,4 @@
-//! When averages are told, and when not.
+//! When averages are updated.
 
 use vruntime_sched::class::fair::{Cfs, Eevdf};
 use vruntime_sched::event::PrevState;
@@ -8,8 +8,7 @@ use vruntime_sched::{SchedAttr, SchedPolicy, TaskAttrs, Waker};
 
 use crate::bench::{CPU, MS, Machine};
 
-/// A group's queue gives the CPU up: what it adds to the group's load on all CPUs it tells at the next tick
-/// (`UPDATE_TG`).
+/// A put group updates its part of the load at the next tick (`UPDATE_TG`).
 #[test]
 fn a_group_is_not_told_when_its_task_gives_way() {
     let mut machine = Machine::<Eevdf>::new("6.12");
@@ -52,8 +51,7 @@ fn a_group_is_not_told_when_its_task_gives_way() {
     assert!(still.0 > told, "{still:?}");
 }
 
-/// But it tells when a running task is taken off its queue to be changed: the dequeueing does, before the CPU is given
-/// up.
+/// The dequeue before the put updates it.
 #[test]
 fn a_group_is_told_when_its_running_task_is_changed() {
     let mut machine = Machine::<Eevdf>::new("6.12");
@@ -76,7 +74,7 @@ fn a_group_is_told_when_its_running_task_is_changed() {
     assert!(after > told + told / 16 && after == now, "{told} {after} {now}");
 }
 
-/// Who sleeps often within a period of 1024 us is estimated once (`UTIL_AVG_UNCHANGED`).
+/// Frequent sleeps within 1024 us give one sample (`UTIL_AVG_UNCHANGED`).
 #[test]
 fn an_estimate_takes_one_sample_a_period() {
     let mut machine = Machine::<Eevdf>::new("6.12");
@@ -85,7 +83,7 @@ fn an_estimate_takes_one_sample_a_period() {
     machine.pass(300 * MS);
     machine.schedule(PrevState::Sleeping);
     let high = estimate(&machine);
-    // Long asleep, it uses little, and its estimate follows by a quarter.
+    // After a long sleep it uses little; its estimate follows by a quarter.
     machine.now += 200 * MS;
     let mut estimates = vec![];
     for pause in [10_000, 10_000, 10_000, 4 * MS] {
@@ -103,8 +101,8 @@ fn an_estimate_takes_one_sample_a_period() {
     assert!(estimates[3] < estimates[0], "{estimates:?}");
 }
 
-/// `switched_to_fair`: who comes back from a real-time policy asleep brings along at once what has not decayed of what
-/// it used, and it goes on decaying on that CPU.
+/// `switched_to_fair`: a task back from a real-time policy asleep brings its decayed averages at once, and they decay
+/// on that CPU.
 #[test]
 fn who_comes_back_asleep_joins_at_once() {
     fn run<P: Policy<Tunables = Knobs>>(name: &str) {
@@ -136,8 +134,8 @@ fn who_comes_back_asleep_joins_at_once() {
     run::<Eevdf>("6.12");
 }
 
-/// A group's entity takes over what its queue has that is runnable when a task leaves or comes. In 6.18 it has 32 bits
-/// for that: of a hundred tasks that can run most is lost, until time brings it back.
+/// A group's entity copies its queue's runnable sum at joins and leaves. 6.18 has 32 bits for it, and so loses most of
+/// a hundred tasks for a while.
 #[test]
 fn a_groups_entity_forgets_most_of_a_hundred_tasks_in_6_18() {
     for (name, all) in [("6.12", true), ("6.18", false)] {

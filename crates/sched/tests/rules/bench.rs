@@ -1,4 +1,4 @@
-//! A CPU or two, each call of the scheduler by hand.
+//! A CPU or two, with each scheduler call by hand.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use vruntime_sched::{GroupWeight, Host, Rq, Scheduler, Shared, TaskAttrs, Timer,
 pub(crate) const CPU: CpuId = CpuId(0);
 pub(crate) const MS: u64 = 1_000_000;
 
-/// Remembers that a reschedule was asked for, and who was moved why.
+/// Remembers reschedule requests, and the causes of moves.
 #[derive(Default)]
 pub(crate) struct Wish {
     asked: bool,
@@ -38,7 +38,6 @@ impl Host for Wish {
     }
 }
 
-/// One CPU, or several, and a group below the root.
 pub(crate) struct Machine<P: Policy> {
     pub(crate) rqs: Vec<Rq<P>>,
     pub(crate) shared: Shared<P>,
@@ -70,7 +69,6 @@ impl<P: Policy<Tunables = Knobs>> Machine<P> {
         call(&mut Scheduler { rqs, shared, host, now })
     }
 
-    /// A task, woken for the first time.
     pub(crate) fn fork_as(&mut self, attrs: &TaskAttrs) -> TaskId {
         self.with(|s| {
             let task = s.new_task(attrs, CPU);
@@ -109,7 +107,7 @@ impl<P: Policy<Tunables = Knobs>> Machine<P> {
         self.wish.asked = false;
     }
 
-    /// Whether what is done asks for a reschedule.
+    /// Whether the call requests a reschedule.
     pub(crate) fn asks<T>(&mut self, call: impl FnOnce(&mut Scheduler<'_, P, Vec<Rq<P>>, Wish>) -> T) -> bool {
         self.wish.asked = false;
         self.with(call);
@@ -121,7 +119,6 @@ impl<P: Policy<Tunables = Knobs>> Machine<P> {
         self.rqs[0].tasks.iter().any(|(_, it)| it.id == task && it.on_rq)
     }
 
-    /// What the fair class keeps of a task.
     pub(crate) fn entity(&self, task: TaskId) -> EntityDebug {
         let (index, _) = self.rqs[0].tasks.iter().find(|(_, it)| it.id == task).unwrap();
         P::debug_task(&self.rqs[0], index).unwrap()

@@ -1,5 +1,4 @@
-//! What follows when a task's attributes change: who looks again at who should run, and what a task that sleeps, its
-//! dequeue delayed, keeps.
+//! What follows when a task's attributes change: reschedules, and the state of a task with a delayed dequeue.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use vruntime_sched::{CpuMask, Limit, Rq, SchedAttr, SchedPolicy, Scheduler, Task
 
 use crate::bench::{CPU, MS, Machine, Wish};
 
-/// Whether a change of the first, which runs, or the second of so many tasks asks for a reschedule.
+/// Whether a change of the first of `count` tasks, which runs, or of the second requests a reschedule.
 fn asks<P: Policy<Tunables = Knobs>>(name: &str, count: usize, whose: usize, what: What) -> bool {
     let mut machine = Machine::<P>::new(name);
     let (tasks, group) = (machine.fork(count), machine.group);
@@ -35,8 +34,8 @@ enum What {
     Group,
 }
 
-/// `prio_changed_fair`: who runs gives way when he is worth less than before, if there is anybody else; a group is
-/// looked at whoever is in it.
+/// `prio_changed_fair`: only a running task of lower weight than before is rescheduled, if there is another. Groups are
+/// treated alike.
 #[test]
 fn only_who_is_worth_less_is_rescheduled() {
     let asks = |name, count, whose, what| {
@@ -53,8 +52,7 @@ fn only_who_is_worth_less_is_rescheduled() {
     }
 }
 
-/// In 3.x whoever is worth more than before has the running task rescheduled, whatever he preempts; and a group is only
-/// changed.
+/// 3.x: any higher weight reschedules the running task.
 #[test]
 fn before_6_1_a_better_nice_value_is_enough() {
     let asks = asks::<Cfs>;
@@ -63,7 +61,6 @@ fn before_6_1_a_better_nice_value_is_enough() {
     assert!(asks("3.10", 2, 0, What::Nice(1)) && !asks("3.10", 2, 0, What::Group));
 }
 
-/// Who runs and is moved to a group that has used up its limit does not run on there.
 #[test]
 fn the_limit_of_a_new_group_holds_at_once() {
     fn run<P: Policy<Tunables = Knobs>>(name: &str) {
@@ -83,8 +80,7 @@ fn the_limit_of_a_new_group_holds_at_once() {
     run::<Eevdf>("6.12");
 }
 
-/// Nor does a change of CPUs or of its nice value let a task run on that has used up a limit which is new: nothing was
-/// charged yet.
+/// A change of CPUs or nice value does not evade a new limit, which has charged nothing yet.
 #[test]
 fn a_change_is_no_way_around_a_limit() {
     fn run<P: Policy<Tunables = Knobs>>(name: &str, affinity: bool) {
@@ -92,7 +88,7 @@ fn a_change_is_no_way_around_a_limit() {
         let group = machine.group;
         let task = machine.fork_as(&TaskAttrs { group, ..TaskAttrs::default() });
         machine.schedule(PrevState::Preempted);
-        // The other CPU takes what there is.
+        // The other CPU takes all runtime.
         let other = machine.with(|s| {
             let task = s.new_task(&TaskAttrs { group, ..TaskAttrs::default() }, CpuId(1));
             s.set_group_bandwidth(group, Some(Limit::new(MS, 100 * MS, 0).unwrap())).unwrap();
@@ -113,8 +109,8 @@ fn a_change_is_no_way_around_a_limit() {
     }
 }
 
-/// `sched_setscheduler` with what a task has already takes it off no queue: it does not begin a new request. From 6.12
-/// on it is asked for the usual slice again unless its slice is what it has.
+/// `sched_setscheduler` with unchanged values does not dequeue, and begins no request. 6.12+: it resets a requested
+/// slice, unless the slice is given, too.
 #[test]
 fn to_be_given_what_one_has_is_nothing() {
     let unchanged = |name: &str, attr: SchedAttr| {
@@ -134,8 +130,7 @@ fn to_be_given_what_one_has_is_nothing() {
     assert!(!unchanged("6.12", usual) && unchanged("6.12", SchedAttr { slice: Some(3 * MS), ..nice }));
 }
 
-/// A task that sleeps, and is queued until it has paid what it owes, goes on doing so in another group, and with
-/// another nice value; not in another class.
+/// A task with a delayed dequeue stays queued in another group, and with another nice value, but not in another class.
 #[test]
 fn who_is_delayed_stays_queued() {
     for name in ["6.12", "6.18", "7.1"] {
@@ -173,7 +168,7 @@ fn deadline() -> SchedAttr {
     SchedAttr { policy: SchedPolicy::Deadline, deadline: DlAttrs::new(10 * MS, 100 * MS), ..SchedAttr::default() }
 }
 
-/// POSIX: who is lowered goes to the head of its list, and a deadline task that becomes a real-time one is lowered.
+/// POSIX: a lowered task is put at the head of its list. From deadline to real-time is lowered.
 #[test]
 fn from_deadline_to_real_time_is_down() {
     let mut machine = Machine::<Eevdf>::new("6.12");
@@ -185,7 +180,7 @@ fn from_deadline_to_real_time_is_down() {
     assert_eq!(machine.schedule(PrevState::Preempted), Some(tasks[0]), "before its like");
 }
 
-/// Another group puts a real-time task on its list anew.
+/// Another group moves a real-time task to the end of its list.
 #[test]
 fn a_real_time_task_is_last_in_another_group() {
     let mut machine = Machine::<Eevdf>::new("6.12");
@@ -200,7 +195,7 @@ fn a_real_time_task_is_last_in_another_group() {
     assert_ne!(machine.schedule(PrevState::Preempted), Some(runs));
 }
 
-/// Up to 6.11 (here: 6.6) who wakes where a deadline task runs looks for another CPU; since then it is pushed to one.
+/// Up to 6.11 (here: 6.6) a task that wakes beside a deadline task looks for another CPU; since then it is pushed.
 #[test]
 fn a_real_time_task_wakes_beside_a_deadline_task() {
     for (name, cause) in [("6.1", MigrateCause::Wakeup), ("6.6", MigrateCause::Wakeup), ("6.12", MigrateCause::RtPush)]
@@ -225,8 +220,8 @@ fn wakes_beside<P: Policy<Tunables = Knobs>>(name: &str) -> Vec<MigrateCause> {
     machine.wish.moved.iter().map(|&(_, cause)| cause).collect()
 }
 
-/// `do_set_cpus_allowed`: a task leaves its queue for a moment, and in 6.6 asks for a slice anew, as whoever joins; to
-/// change nothing does nothing.
+/// `do_set_cpus_allowed`: a task leaves its queue for a moment, and in 6.6 begins a new request. Unchanged CPUs do
+/// nothing.
 #[test]
 fn other_cpus_are_another_request() {
     for (name, anew) in [("6.6", true), ("6.12", false)] {
@@ -243,13 +238,13 @@ fn other_cpus_are_another_request() {
     }
 }
 
-/// Under CFS whoever runs has a whole slice before him again.
+/// CFS: the running task gets a whole new slice.
 #[test]
 fn other_cpus_are_another_slice() {
     let given_way = |changes: bool| {
         let mut machine = Machine::<Cfs>::with_cpus("6.1", 2);
         let tasks = machine.fork(2);
-        // The other is behind, so that only the end of its slice stops it.
+        // The other task is behind, so that only the end of the slice stops this one.
         machine.pass(4 * MS);
         assert_eq!(machine.schedule(PrevState::Preempted), Some(tasks[1]));
         for tick in 1.. {
@@ -267,7 +262,7 @@ fn other_cpus_are_another_slice() {
     assert!(changed > left, "{changed} {left}");
 }
 
-/// `tg_set_cfs_bandwidth` charges nobody: what a task has run since it was charged last is owed to the new limit.
+/// `tg_set_cfs_bandwidth` charges no task: runtime since the last update counts against the new limit.
 #[test]
 fn a_new_limit_is_charged_for_what_ran_before_it() {
     let mut machine = Machine::<Eevdf>::new("6.12");
@@ -284,7 +279,7 @@ fn a_new_limit_is_charged_for_what_ran_before_it() {
     assert_eq!(ran, 8, "quarters of a millisecond: 2 of the 5 ms are left");
 }
 
-/// What a task used is forgotten while it sleeps in a higher class, as it is in its own.
+/// Averages decay during a sleep in a higher class, too.
 #[test]
 fn averages_decay_in_a_higher_class() {
     let mut machine = Machine::<Eevdf>::new("6.12");
@@ -305,8 +300,8 @@ fn averages_decay_in_a_higher_class() {
     assert!(before > 40 && (before / 5..before / 3).contains(&after), "{before} {after}");
 }
 
-/// A group that runs beside a task of the root, as heavy as it is, until another weight, which is hardly another, is
-/// given to it. What it is owed before and after, of its weight, and whether what it then runs asks for a reschedule.
+/// A group runs beside an equally heavy task of the root, and gets a slightly different weight. Returns the group's lag
+/// before and after, of its weight, and whether its further running requests a reschedule.
 fn reweighted(name: &str, ran: u64) -> (i128, i128, bool) {
     let mut machine = Machine::<Eevdf>::new(name);
     let group = machine.group;
@@ -326,10 +321,10 @@ fn reweighted(name: &str, ran: u64) -> (i128, i128, bool) {
     (before, after, machine.asks(|s| s.update_curr(CPU)))
 }
 
-/// `reweight_entity` of 6.18 has the running entity join a queue it has not left: it is a quarter further from the
-/// average than before if it weighs as much as all others (read in the text of 6.18.15, and in the instructions of a
-/// running 6.18.44); 7.1 changes it about the average again. And 6.18.15 writes the lag where the end of its protection
-/// is kept; in 6.12 a changed deadline is one that is not protected.
+/// 6.18's `reweight_entity` enqueues the running entity on a queue that it has not left. If it weighs as much as all
+/// others, it is a quarter further from the average than before. (Read in 6.18.15, and in the instructions of a
+/// 6.18.44.) 7.1 keeps its place relative to the average. 6.18.15 also writes the lag where the end of the protection
+/// is kept; in 6.12 a changed deadline ends the protection.
 #[test]
 fn in_6_18_a_change_of_weight_takes_who_runs_further_from_the_average() {
     for (name, times, unprotected) in
@@ -343,8 +338,8 @@ fn in_6_18_a_change_of_weight_takes_who_runs_further_from_the_average() {
     }
 }
 
-/// Who runs and is given another nice value is protected anew in 6.18.15 (`set_next_entity`), and not at all any more
-/// in late releases of 6.18.
+/// Another nice value protects the running task again in 6.18.15 (`set_next_entity`), and ends its protection in late
+/// 6.18.
 #[test]
 fn protection_after_a_change_is_a_matter_of_the_release() {
     for (name, asks) in [("6.18", false), ("6.18.44", true)] {
@@ -357,8 +352,8 @@ fn protection_after_a_change_is_a_matter_of_the_release() {
     }
 }
 
-/// 6.18 lets a task of a group that is held back run until it returns to user mode. When one has left, the next of its
-/// group is to follow at once, as if it had fallen asleep (`dequeue_entities`).
+/// 6.18 lets a task of a throttled group run until it returns to user mode. When it has left, the next task of the
+/// group follows at once, as after a sleep (`dequeue_entities`).
 #[test]
 fn who_is_held_back_draws_its_group_after_it() {
     let mut machine = Machine::<Eevdf>::new("6.18");

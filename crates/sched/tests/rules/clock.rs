@@ -1,4 +1,4 @@
-//! Who is charged for the time between a wakeup and the switch it leads to.
+//! Charges for the time between a wakeup and its switch.
 
 use vruntime_sched::Waker;
 use vruntime_sched::class::fair::Cfs;
@@ -6,12 +6,11 @@ use vruntime_sched::event::PrevState;
 
 use crate::bench::{CPU, MS, Machine};
 
-/// What the running task and the one it wakes are charged for, us, when it takes 50 us from the wakeup to the switch
-/// and 30 us to the next look.
+/// The charges of waker and woken task, us, with 50 us from the wakeup to the switch and 30 us to the next update.
 fn charged(kernel: &str, waker: Waker) -> [u64; 2] {
     let mut machine = Machine::<Cfs>::new(kernel);
     let tasks = machine.fork(2);
-    // One sleeps, the other runs: whoever wakes then preempts.
+    // One sleeps, the other runs: a wakeup then preempts.
     machine.pass(MS);
     assert_eq!(machine.schedule(PrevState::Sleeping), Some(tasks[1]));
     machine.pass(20 * MS);
@@ -24,8 +23,7 @@ fn charged(kernel: &str, waker: Waker) -> [u64; 2] {
     [0, 1].map(|task| (after[task] - before[task]) / 1000)
 }
 
-/// `rq_clock_skip_update`: the switch that a wakeup leads to goes by the clock of the wakeup. Not if an interrupt
-/// wakes, for that goes on.
+/// `rq_clock_skip_update`: the switch after a wakeup uses the wakeup's clock, except for interrupts, which continue.
 #[test]
 fn who_preempts_is_charged_from_the_wakeup_on() {
     for kernel in ["3.10", "6.1"] {

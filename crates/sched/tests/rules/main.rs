@@ -1,4 +1,4 @@
-//! Single rules of the kernels, each seen where it makes a difference.
+//! Single rules of the kernels, each where it makes a difference.
 
 mod averages;
 mod bench;

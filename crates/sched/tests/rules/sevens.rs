@@ -1,4 +1,4 @@
-//! What 7.0 and 7.1 do otherwise.
+//! Differences of 7.0 and 7.1.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use vruntime_sched::{TaskAttrs, Timer, Waker};
 
 use crate::bench::{CPU, MS, Machine};
 
-/// Passes time until a task has the CPU, which no other has for more than a tick.
+/// Passes time until a task runs, with all others preempted after a tick.
 fn until_runs(machine: &mut Machine<Eevdf>, task: TaskId) {
     while machine.schedule(PrevState::Preempted) != Some(task) {
         machine.pass(4 * MS);
     }
 }
 
-/// Feature NEXT_BUDDY. Since 6.19 (here: 7.0) a waker that says it is about to sleep keeps the CPU until it does;
-/// before, who it woke is picked at once like anybody who is owed time.
+/// NEXT_BUDDY, 6.19+ (here: 7.0): a waker about to sleep keeps the CPU until then. Before, the woken task is picked at
+/// once.
 #[test]
 fn with_next_buddy_a_waker_that_is_about_to_sleep_is_left_alone() {
     for (name, keeps) in [("6.18", false), ("7.0", true), ("7.1", true)] {
@@ -28,7 +28,7 @@ fn with_next_buddy_a_waker_that_is_about_to_sleep_is_left_alone() {
             machine.shared.config.features.set(Feature::NextBuddy, true);
             let tasks = machine.fork(2);
             until_runs(&mut machine, tasks[1]);
-            // It owes nothing when it sleeps, so it leaves.
+            // Its lag is not negative, so it leaves.
             machine.schedule(PrevState::Sleeping);
             machine.pass(8 * MS);
             assert_eq!(machine.asks(|s| s.wake(tasks[1], CPU, waker)), asks, "{name} {waker:?}");
@@ -37,9 +37,8 @@ fn with_next_buddy_a_waker_that_is_about_to_sleep_is_left_alone() {
     }
 }
 
-/// A task that owes a millisecond sleeps, its dequeue delayed. Another one, which is ahead of the average as well,
-/// leaves for another CPU, and the average falls back: now it would owe a millisecond and a half. In 7.1 it owes what
-/// it did.
+/// A task with a debt of 1 ms sleeps with a delayed dequeue. Another task ahead of the average leaves, so the average
+/// falls, and the debt would be 1.5 ms. In 7.1 it stays.
 #[test]
 fn who_sleeps_adds_nothing_to_its_debt_in_7_1() {
     for (name, owes) in [("7.0", 3 * MS / 2), ("7.1", MS)] {
@@ -61,9 +60,8 @@ fn who_sleeps_adds_nothing_to_its_debt_in_7_1() {
     }
 }
 
-/// A task that leaves its queue takes along no more of what it owes, or is owed, than a limit. That is two of its own
-/// slices, or a tick; in late releases of 6.18, and from 7.0 on, it is the longest slice on the queue, and a tick. Here
-/// no tick comes for 60 ms, so that both tasks are beyond the limit.
+/// The limit of a lag at dequeue is the larger of two own slices and a tick. Late 6.18 and 7.0+: the longest slice on
+/// the queue, and a tick. Without a tick for 60 ms both tasks exceed it.
 #[test]
 fn a_lag_is_limited_by_the_longest_slice_of_the_queue_in_7_0() {
     let own = [("6.12", 6 * MS), ("6.18", 6 * MS), ("6.18.44", 14 * MS), ("7.0", 14 * MS), ("7.1", 14 * MS)];
@@ -99,8 +97,8 @@ fn a_lag_is_limited_by_the_longest_slice_of_the_queue_in_7_0() {
     }
 }
 
-/// What ends a slice by a timer goes by the deadline in 7.1, and a new task's first one is half a slice away. Before,
-/// where HRTICK is switched on, it is a whole slice.
+/// 7.1: the timer follows the deadline, and a new task's first is half a slice away. Before, with HRTICK, it is a whole
+/// slice.
 #[test]
 fn the_timer_of_a_slice_goes_by_the_deadline_in_7_1() {
     const SLICE: u64 = 700_000;
@@ -116,8 +114,7 @@ fn the_timer_of_a_slice_goes_by_the_deadline_in_7_1() {
     }
 }
 
-/// How long a CPU idles on average is what newly-idle balancing is worth. Up to 6.19 that ends with a wakeup; in 7.0
-/// with whatever takes the CPU out of its idle task.
+/// Up to 6.19 a wakeup ends the measured idle time; 7.0+: leaving the idle task does.
 #[test]
 fn in_7_0_a_fork_ends_a_cpus_idleness_too() {
     for (name, learns) in [("6.18", false), ("7.0", true)] {
@@ -134,8 +131,7 @@ fn in_7_0_a_fork_ends_a_cpus_idleness_too() {
     }
 }
 
-/// Who is picked again when his slice is over has no timer until somebody joins him: since 6.12 one is set for who is
-/// switched to.
+/// 6.12+: the timer is armed at a switch. A task picked again has none until another is enqueued.
 #[test]
 fn who_is_picked_again_has_no_timer() {
     for name in ["6.12", "7.0", "7.1"] {

@@ -1,4 +1,4 @@
-//! In which order a wakeup looks at policies and groups.
+//! The order in which a wakeup compares policies and groups.
 
 use vruntime_sched::class::fair::{Cfs, Eevdf};
 use vruntime_sched::event::PrevState;
@@ -9,7 +9,7 @@ use vruntime_sched::{SchedPolicy, TaskAttrs, Waker};
 
 use crate::bench::{CPU, MS, Machine};
 
-/// Whether a task of the one policy, in a group or not, is preempted by one that is woken of the other.
+/// Whether a wakeup preempts; policies and groups of both tasks are given.
 fn preempts<P: Policy<Tunables = Knobs>>(
     name: &str,
     (runs, in_group): (SchedPolicy, bool),
@@ -32,7 +32,7 @@ fn preempts<P: Policy<Tunables = Knobs>>(
     while machine.schedule(PrevState::Preempted) != Some(woken) {
         machine.pass(MS);
     }
-    // It owes nothing when it sleeps, so it leaves.
+    // Its lag is not negative, so it leaves.
     machine.schedule(PrevState::Sleeping);
     machine.now += 10;
     while machine.schedule(PrevState::Preempted) != Some(runs) {
@@ -42,8 +42,7 @@ fn preempts<P: Policy<Tunables = Knobs>>(
     machine.asks(|s| s.wake(woken, CPU, Waker::Task))
 }
 
-/// Up to 6.11 (here: 6.6) a SCHED_IDLE task gives way even where its group is worth as much as the other's; since then
-/// groups are compared first.
+/// Up to 6.11 (here: 6.6) despite equal groups; since then groups are compared first.
 #[test]
 fn an_idle_task_gives_way_across_groups_before_6_12() {
     let idle_in_group = (SchedPolicy::Idle, true);
@@ -53,7 +52,6 @@ fn an_idle_task_gives_way_across_groups_before_6_12() {
     assert!(!preempts::<Eevdf>("6.12", idle_in_group, batch, false));
 }
 
-/// And a SCHED_BATCH task preempts nobody, not even an idle group; since 6.12 it does.
 #[test]
 fn a_batch_task_preempts_no_idle_group_before_6_12() {
     let in_group = (SchedPolicy::Normal, true);

@@ -1,4 +1,4 @@
-//! Which group, and which of its CPUs, tasks should come from, and how much load (`find_busiest_group`).
+//! The busiest group, its busiest CPU, and the load to move (`find_busiest_group`).
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -12,7 +12,7 @@ use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::shared::Shared;
 
-/// What a group is, since 3.17; a later variant has the better claim to be relieved.
+/// 3.17+: the type of a group, in ascending order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum GroupType {
     Other,
@@ -20,45 +20,41 @@ enum GroupType {
     Overloaded,
 }
 
-/// What is known of a group.
 #[derive(Clone, Debug)]
 struct Group {
     kind: GroupType,
     /// Load for its power.
     avg_load: u64,
     power: u64,
-    /// Tasks it has room for.
+    /// Number of tasks it has room for.
     capacity: u64,
     nr_running: u64,
     has_room: bool,
     idle_cpus: u64,
     weight: u64,
     load_per_task: u64,
-    /// Its tasks cannot be spread well: affinity, or (3.10) its CPUs are very uneven.
+    /// Its tasks cannot spread well: because of affinity or, in 3.10, very uneven CPUs.
     uneven: bool,
     index: usize,
 }
 
-/// An imbalance worth doing something about.
 pub(in crate::balance) struct Found {
-    /// The CPU to pull from.
     pub(in crate::balance) busiest: CpuId,
-    /// How much load; nothing, if a task should move but none is small enough.
+    /// The load; 0 if a task should move but none is small enough.
     pub(in crate::balance) amount: u64,
 }
 
-/// The CPU that balances, and its domain.
 struct Asking<'a, P: Policy> {
     shared: &'a Shared<P>,
     domain: &'a Domain,
-    /// The index of the group of the CPU that asks.
+    /// Index of the CPU's group.
     own: usize,
     kind: BalanceKind,
     now: u64,
 }
 
-/// Finds the CPU of `domain` from which `dst`, of the group `own`, should pull, the load to pull, and whether any CPU
-/// has more than one task. Ignores CPUs in `excluded`.
+/// Finds the CPU of `domain` from which `dst`, of the group `own`, should pull, and the load to pull. Also returns
+/// whether any CPU has several tasks. Ignores `excluded` CPUs.
 pub(in crate::balance) fn find<P: Policy>(
     shared: &Shared<P>,
     domain: &Domain,
@@ -76,7 +72,7 @@ pub(in crate::balance) fn find<P: Policy>(
     let mut total_power = 0;
     let mut this = None;
     let mut busiest: Option<Group> = None;
-    // The own group first: whether it has room matters for the others.
+    // The own group first: its room matters for the others.
     let order = core::iter::once(own).chain((0..domain.groups.len()).filter(|&index| index != own));
     for index in order {
         let (mut group, load) = asking.stats(index, excluded, &mut overloaded);
@@ -87,7 +83,7 @@ pub(in crate::balance) fn find<P: Policy>(
             continue;
         }
         if by_util {
-            // One task to each of the groups below first: to each core of a cache, and each package of a NUMA node.
+            // First one task to each group below: each core of a cache, each package of a node.
             if matches!(below, Some(Level::Smt | Level::Pkg))
                 && this.as_ref().is_some_and(|this| this.has_room && group.nr_running > this.nr_running + 1)
             {
@@ -110,7 +106,7 @@ pub(in crate::balance) fn find<P: Policy>(
     (cpu.map(|busiest| Found { busiest, amount }), overloaded)
 }
 
-/// Whether a group should rather be relieved than the busiest so far (`update_sd_pick_busiest`).
+/// Whether a group is busier than the busiest so far (`update_sd_pick_busiest`).
 fn busier(any_loaded: bool, group: &Group, so_far: Option<&Group>) -> bool {
     let more = group.avg_load > so_far.map_or(0, |busiest| busiest.avg_load);
     if !any_loaded {
@@ -118,14 +114,13 @@ fn busier(any_loaded: bool, group: &Group, so_far: Option<&Group>) -> bool {
     }
     match so_far {
         Some(busiest) if group.kind != busiest.kind => group.kind > busiest.kind,
-        // The first has to have any load, or be more than just loaded.
+        // The first one must have load, or more than that.
         None if group.kind != GroupType::Other => true,
         _ => more,
     }
 }
 
 impl<P: Policy> Asking<'_, P> {
-    /// What is known of a group, and its load.
     fn stats(&self, index: usize, excluded: &CpuMask, overloaded: &mut bool) -> (Group, u64) {
         let (shared, domain) = (self.shared, self.domain);
         let group = &domain.groups[index];
@@ -185,18 +180,17 @@ impl<P: Policy> Asking<'_, P> {
         (group, load)
     }
 
-    /// How many tasks a group has room for: its power in whole CPUs, but no more than its cores.
+    /// Number of tasks a group has room for: its power in whole CPUs, at most its cores.
     fn capacity(&self, group: &SchedGroup, power: u64) -> u64 {
         let domains = &self.shared.domains;
         let cores = group.cpus.iter().filter(|&&cpu| {
             domains.smt_siblings(cpu).is_none_or(|core| core.iter().find(|&one| group.mask.contains(one)) == Some(cpu))
         });
         let whole = (power + SCALE / 2) / SCALE;
-        // A single thread of a core takes a task though it is less than a CPU.
+        // A single thread of a core has room for a task, though it is less than a CPU.
         if group.cpus.len() == 1 { whole.max(1) } else { whole.min(cores.count() as u64) }
     }
 
-    /// Whether something should be done about it.
     fn is_imbalance(&self, this: &Group, busiest: &Group, mean: u64) -> bool {
         let config = &self.shared.config;
         if busiest.nr_running == 0 {
@@ -204,8 +198,7 @@ impl<P: Policy> Asking<'_, P> {
         }
         let uneven =
             if config.has(Behaviour::AnyLoaded) { busiest.kind == GroupType::Imbalanced } else { busiest.uneven };
-        // What is uneven below is to be resolved here. And who has nothing to do helps those that have too much,
-        // whatever the loads.
+        // Uneven groups are resolved here. An idle CPU helps overloaded groups whatever the loads.
         let helps = if config.has(Behaviour::GroupsByUtil) {
             self.kind != BalanceKind::Busy && busiest.kind == GroupType::Overloaded
         } else {
@@ -231,8 +224,8 @@ impl<P: Policy> Asking<'_, P> {
         !settled
     }
 
-    /// Returns the CPU of a group from which to pull (`find_busiest_queue`): the one with the most load for its power,
-    /// unless its only task is too large.
+    /// The CPU of a group with the highest load for its power, unless its only task is too large
+    /// (`find_busiest_queue`).
     fn busiest_queue(&self, group: &SchedGroup, amount: u64, excluded: &CpuMask) -> Option<CpuId> {
         let mut best: Option<(CpuId, u64, u64)> = None;
         for &cpu in group.cpus.iter().filter(|&&cpu| !excluded.contains(cpu)) {
@@ -253,7 +246,7 @@ impl<P: Policy> Asking<'_, P> {
     }
 }
 
-/// How much load to move (`calculate_imbalance`).
+/// The load to move (`calculate_imbalance`).
 fn amount((typed, by_util): (bool, bool), this: &Group, busiest: &Group, mean: u64) -> u64 {
     let uneven = if typed { busiest.kind == GroupType::Imbalanced } else { busiest.uneven };
     let per_task = if uneven { busiest.load_per_task.min(mean) } else { busiest.load_per_task };
@@ -261,7 +254,7 @@ fn amount((typed, by_util): (bool, bool), this: &Group, busiest: &Group, mean: u
     if beyond {
         return bump(this, busiest, per_task).unwrap_or(0);
     }
-    // No CPU shall become idle for it: no more than what is beyond the capacity.
+    // Only the excess over the capacity, so that no CPU becomes idle.
     let bounded =
         if typed { busiest.kind == GroupType::Overloaded && this.kind == GroupType::Overloaded } else { !uneven };
     let mut most = busiest.avg_load - mean;
@@ -276,11 +269,11 @@ fn amount((typed, by_util): (bool, bool), this: &Group, busiest: &Group, mean: u
     if amount < per_task { bump(this, busiest, per_task).unwrap_or(amount) } else { amount }
 }
 
-/// There is less than a task's load to move. One task is moved all the same if the groups differ by that much, or if
-/// more of the CPUs' power is used afterwards (`fix_small_imbalance`).
+/// `fix_small_imbalance`, for less than a task's load: moves one task if the groups differ that much, or if this uses
+/// more of the CPUs' power.
 fn bump(this: &Group, busiest: &Group, per_task: u64) -> Option<u64> {
     let here = this.load_per_task;
-    // Lighter tasks here: one of there weighs more than they do.
+    // Lighter tasks here: one task of the busiest outweighs them.
     let tasks = if this.nr_running > 0 && per_task > here { 1 } else { 2 };
     let gone = per_task * SCALE / busiest.power;
     if busiest.avg_load + gone >= this.avg_load + gone * tasks {
@@ -297,7 +290,6 @@ fn bump(this: &Group, busiest: &Group, per_task: u64) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A group of `cpus` CPUs with `tasks` nice-0 tasks.
     fn group(cpus: u64, tasks: u64) -> Group {
         Group {
             kind: if tasks > cpus { GroupType::Overloaded } else { GroupType::Other },
@@ -320,7 +312,7 @@ mod tests {
         assert!(busier(false, &group(4, 5), None));
         assert!(busier(true, &group(4, 3), None));
         assert!(!busier(true, &group(4, 0), None));
-        // More load, but nobody too many.
+        // More load, but no surplus task.
         let heavy = Group { avg_load: 9999, ..group(4, 3) };
         assert!(!busier(true, &heavy, Some(&group(4, 5))));
     }

@@ -1,9 +1,9 @@
-//! The balancer from group scheduling to the rewrite of 5.5, for kernels 3.10 to 3.18: it compares loads.
+//! The balancer of 3.10 to 3.18 (mainline: from group scheduling to the rewrite of 5.5), which compares loads.
 //!
 //! The load of a CPU is its queued weight (3.10), or the average of its runnable part (`runnable_load_avg`, 3.11+),
-//! with averages over ticks ([`cpu_load`](super::cpu_load)). Group loads are compared relative to power, and the
-//! busiest group is relieved down to the mean. If that is less than a task, one task moves if this uses more of the
-//! CPUs' power. What kernels do differently:
+//! with averages over ticks ([`cpu_load`]). The balancer compares load relative to power, and relieves the busiest
+//! group down to the mean. If that is less than a task, it moves one task if this uses more of the CPUs' power. Kernels
+//! differ:
 //!
 //! | | groups that may be the busiest | an idle CPU leaves a group alone if |
 //! |---|---|---|
@@ -12,10 +12,10 @@
 //! | 3.17 | overloaded before uneven before any other with load | the same, which hardly ever is so now |
 //! | 3.18 | the same | it is not overloaded, and has at least as many idle CPUs but one |
 //!
-//! Under 3.17, an idle CPU therefore finds a busier group whenever a task runs elsewhere. That task cannot be pulled,
-//! so the stopper pushes it, and its old CPU does the same in turn ("Fix spurious active migration").
+//! In 3.17, an idle CPU therefore finds a busier group whenever a task runs elsewhere. The stopper pushes that running
+//! task, and its old CPU does the same in turn ("Fix spurious active migration").
 //!
-//! `pull` moves the tasks: its steps are those of later kernels.
+//! `pull` has the same steps as later kernels.
 
 mod busiest;
 mod placement;
@@ -32,13 +32,12 @@ use crate::shared::Shared;
 pub(super) use busiest::find;
 pub(crate) use placement::{find_idlest, select_cpu, select_cpu_exec};
 
-/// The load of one nice-0 task, and the power of one CPU.
+/// The load of a nice-0 task, and the power of a CPU.
 const SCALE: u64 = 1024;
 /// The power of a core's threads together (`smt_gain`).
 const SMT_GAIN: u64 = 1178;
 
-/// Returns the index of the load average that balancing uses (`busy_idx`, `idle_idx`, `newidle_idx`). 0 is the present
-/// load.
+/// The index of the load average for balancing (`busy_idx`, `idle_idx`, `newidle_idx`); 0 is the present load.
 fn load_idx(domain: &Domain, kind: BalanceKind) -> usize {
     match (kind, domain.level) {
         (BalanceKind::NewIdle, _) | (_, Level::Smt) | (BalanceKind::Idle, Level::Cluster | Level::Mc) => 0,
@@ -48,20 +47,19 @@ fn load_idx(domain: &Domain, kind: BalanceKind) -> usize {
     }
 }
 
-/// A low guess at the load of a CPU, for one that may be pulled from.
+/// A low estimate, for a CPU to pull from.
 fn source_load<P: Policy>(shared: &Shared<P>, cpu: CpuId, index: usize, now: u64) -> u64 {
     let index = if shared.config.features.has(Feature::LbBias) { index } else { 0 };
     cpu_load::source_load(shared, cpu, index, now)
 }
 
-/// A high guess at the load of a CPU, for one that tasks may come to.
+/// A high estimate, for a CPU to move tasks to.
 fn target_load<P: Policy>(shared: &Shared<P>, cpu: CpuId, index: usize, now: u64) -> u64 {
     let index = if shared.config.features.has(Feature::LbBias) { index } else { 0 };
     cpu_load::target_load(shared, cpu, index, now)
 }
 
-/// How much a CPU can do: what the classes above leave of it, and, of a core's threads, its part of what they do
-/// together.
+/// The power that higher classes leave of a CPU; for a thread, of its part of the core's power.
 fn power<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> u64 {
     let whole = u64::from(shared.cpu(cpu).capacity_of());
     let threads = shared.domains.smt_siblings(cpu).map_or(1, |core| core.count() as u64);
@@ -70,7 +68,7 @@ fn power<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> u64 {
 }
 
 /// Whether to kick an idle CPU for a CPU with a single task (`nohz_kick_needed`). Up to 3.12: if both threads of its
-/// core are busy. 3.13+: if more than one CPU of its cache is busy and the cache has more CPUs.
+/// core are busy. 3.13+: if its cache has more CPUs than one, and several busy.
 pub(super) fn kick_for_one<P: Policy>(cpu: CpuId, shared: &Shared<P>) -> bool {
     if !shared.config.has(Behaviour::KicksForCache) {
         return super::early::shares_core(shared, cpu);

@@ -1,4 +1,4 @@
-//! The CPU for a task that wakes, is new, or execs (`select_task_rq_fair`).
+//! The CPU for a wakeup, a new task, or an exec (`select_task_rq_fair`).
 
 use super::{SCALE, power, source_load, target_load};
 use crate::balance::domains::{Domain, Domains, SchedGroup};
@@ -8,7 +8,7 @@ use crate::policy::{Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::Shared;
 
-/// A CPU for a task that wakes, or is new, from code on `on`. The task lies on `rq`, where it slept.
+/// For a task on `rq`, woken or created by code on `on`.
 pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, task: u32, on: CpuId, wake: Wake) -> CpuId {
     if wake.fork {
         return find_idlest(rq, shared, task, on);
@@ -30,14 +30,14 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, task: u3
     select_idle_sibling(rq, shared, task, target)
 }
 
-/// A CPU for a task that execs: the idlest, as at fork.
+/// At exec: the idlest CPU, as at fork.
 pub(crate) fn select_cpu_exec<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, task: u32) -> CpuId {
     let on = rq.cpu;
     find_idlest(rq, shared, task, on)
 }
 
-/// Whether waker and wakee are a master and one of many workers, which had better be spread (`wake_wide`). 4.3+:
-/// either may be the master.
+/// Whether waker and wakee are a master and one of many workers, which should spread (`wake_wide`). 4.3+: either may be
+/// the master.
 fn wake_wide<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, on: CpuId, wake: Wake) -> bool {
     let factor = shared.domains.llc_size(on);
     let wakee = rq.tasks[task].wakee_flips;
@@ -48,7 +48,7 @@ fn wake_wide<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, on: CpuId, wa
     wakee > factor && u64::from(wake.waker_flips) > u64::from(factor) * u64::from(wakee)
 }
 
-/// Whether the waking task moves to the waker's CPU: compares the loads of both CPUs with the task.
+/// Whether the task moves to the waker's CPU, by the loads of both CPUs with the task.
 fn wake_affine<P: Policy>(
     rq: &mut Rq<P>,
     shared: &Shared<P>,
@@ -76,13 +76,13 @@ fn wake_affine<P: Policy>(
     balanced || (here <= load && here + target_load(shared, prev, 0, now) <= per_task)
 }
 
-/// Returns an idle CPU in the cache of `target`: itself, the previous CPU, or the first CPU of an idle core. Larger
-/// levels are searched first.
+/// An idle CPU in the cache of `target`: itself, the previous CPU, or the first CPU of an idle core, searching larger
+/// levels first.
 fn select_idle_sibling<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, target: CpuId) -> CpuId {
     let prev = rq.cpu;
     let domains: &Domains = &shared.domains;
     let idle = |cpu: CpuId| shared.cpu(cpu).is_idle();
-    // Whether it may run on these two nobody asks here: `select_fallback_rq` does.
+    // `select_fallback_rq` checks the affinity of these two.
     if idle(target) {
         return target;
     }
@@ -104,8 +104,7 @@ fn select_idle_sibling<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, tar
     target
 }
 
-/// From the highest domain of `on` down, each time into the group with the least load for its power and to its idlest
-/// CPU.
+/// From the highest domain of `on` down, enters the group with the least load for its power and its idlest CPU.
 pub(crate) fn find_idlest<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, on: CpuId) -> CpuId {
     let domains: &Domains = &shared.domains;
     let now = rq.clock.now();
@@ -133,8 +132,8 @@ pub(crate) fn find_idlest<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, 
     cpu
 }
 
-/// Returns the idlest CPU of a group (`find_idlest_cpu`): the one with the least load. 3.18+: of the idle CPUs the one
-/// in the shallowest state, then the one that became idle last.
+/// The idlest CPU of a group by load (`find_idlest_cpu`). 3.18+: of idle CPUs that in the shallowest state, then that
+/// idle for the shortest time.
 fn idlest_cpu<P: Policy>(
     shared: &Shared<P>,
     group: &SchedGroup,

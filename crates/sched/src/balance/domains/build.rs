@@ -1,4 +1,4 @@
-//! Building domains, level upon level (`build_sched_domains`).
+//! Builds domains level by level (`build_sched_domains`).
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -16,15 +16,13 @@ use crate::ids::CpuId;
 use crate::kernels::Behaviours;
 use crate::topology::{CpuPlace, Topology};
 
-/// The node distance beyond which tasks are not placed at fork, exec or wakeup: only the balancer moves tasks there
-/// (`node_reclaim_distance`). 5.4+ uses 32 on AMD's machines, which are not distinguished here.
+/// The node distance beyond which only the balancer moves tasks, not fork, exec or wakeup (`node_reclaim_distance`).
+/// AMD's machines have 32 in 5.4+, which is not modelled.
 const RECLAIM_DISTANCE: u32 = 30;
 
-/// The span of a CPU at a level.
 type Span<'a> = Box<dyn Fn(CpuId) -> CpuMask + 'a>;
 
-/// The levels of a machine, from the lowest up, each with the span of any CPU; `lost`: without those of several NUMA
-/// nodes.
+/// The levels, lowest first, each with the span of any CPU. `lost` omits those of several NUMA nodes.
 pub(super) fn levels(topology: &Topology, lost: bool) -> Vec<(Level, Span<'_>)> {
     let by = |same: fn(&CpuPlace) -> u32| -> Span<'_> { Box::new(move |cpu| topology.sharing(cpu, same)) };
     let mut levels: Vec<(Level, Span<'_>)> = alloc::vec![
@@ -43,17 +41,16 @@ pub(super) fn levels(topology: &Topology, lost: bool) -> Vec<(Level, Span<'_>)> 
     levels
 }
 
-/// Builds level upon level.
 pub(super) struct Builder<'a> {
     topology: &'a Topology,
     behaviours: Behaviours,
     features: Features,
     roots: &'a Roots,
     online: CpuMask,
-    /// Whether the CPUs of a root domain differ in capacity, and by how many values.
+    /// Number of different capacities in each root domain.
     capacities: BTreeMap<Root, usize>,
     pub(super) all: Vec<Domain>,
-    /// Of each CPU its domains so far.
+    /// Domains of each CPU so far.
     pub(super) chains: Vec<Vec<u32>>,
     known: BTreeMap<(Level, CpuMask, Option<u32>), u32>,
     flags: BTreeMap<(Level, CpuMask), Arc<AtomicBool>>,
@@ -79,19 +76,19 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Of a span what is in the CPU's own root domain.
+    /// The part of a span in the CPU's root domain.
     fn within(&self, cpu: CpuId, span: CpuMask) -> CpuMask {
         if self.roots.is_whole() { span } else { span.and(&self.roots.balanced_with(cpu)) }
     }
 
-    /// Adds a level to every CPU to whose domains it adds a CPU.
+    /// Adds a level to every CPU whose span it extends.
     pub(super) fn add(&mut self, level: Level, span_of: &dyn Fn(CpuId) -> CpuMask) {
         let nr_cpus = self.topology.nr_cpus();
         let mut added: Vec<Option<u32>> = alloc::vec![None; nr_cpus];
         let mut spans: Vec<Option<CpuMask>> = alloc::vec![None; nr_cpus];
         for index in 0..nr_cpus {
             let cpu = CpuId(index as u32);
-            // CPUs of one span (other than overlapping NUMA ones) share what was computed for the first of them.
+            // CPUs of one span (other than overlapping NUMA ones) share the first one's result.
             let span = match level {
                 Level::Numa(_) => self.within(cpu, span_of(cpu)),
                 _ => spans[index].take().unwrap_or_else(|| {
@@ -103,7 +100,7 @@ impl<'a> Builder<'a> {
                 }),
             };
             let below = self.chains[index].last().map_or(1, |&child| self.all[child as usize].weight);
-            // A level that adds no CPU to the one below has nothing to balance.
+            // A level that adds no CPU has nothing to balance.
             if span.count() as u32 > below {
                 added[index] = Some(self.domain(level, cpu, span, span_of));
             }
@@ -113,10 +110,10 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The domain of that span, as the CPU sees it: one that is there already, or a new one.
+    /// The domain of a span from the view of `cpu`, created if missing.
     fn domain(&mut self, level: Level, cpu: CpuId, span: CpuMask, span_of: &dyn Fn(CpuId) -> CpuMask) -> u32 {
         let Self { topology, chains, all, .. } = self;
-        // Where the spans below overlap, CPUs of different ones see different groups.
+        // Where lower spans overlap, their CPUs see different groups.
         let child = |cpu: CpuId| chains[cpu.index()].last().copied();
         let overlaps = matches!(level, Level::Numa(_)) && overlap(&span, all, child);
         let own = child(cpu).filter(|_| overlaps && !self.features.has(Feature::OldNumaGroups));
@@ -125,7 +122,7 @@ impl<'a> Builder<'a> {
             return known;
         }
         let span = &key.1;
-        // `sd_init` counts what the level has, before the root domain cuts it.
+        // `sd_init` counts the level's CPUs before the root domain cuts it.
         let weight = if self.roots.is_whole() { span.count() } else { span_of(cpu).and(&self.online).count() };
         let numbers = Numbers::of(&self.behaviours, level, weight as u64);
         let capacities = self.capacities[&self.roots.of(cpu)];
@@ -137,7 +134,7 @@ impl<'a> Builder<'a> {
                 let flag = self.flags.entry((level, group.mask.clone())).or_default();
                 group.shared_imbalance = Some(Arc::clone(flag));
                 if own.is_none() {
-                    // As it was: any CPU of the group.
+                    // Any CPU of the group may balance again.
                     group.balancers = None;
                 }
             }
@@ -149,8 +146,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Returns the last-level cache of each CPU as the scheduler sees it, numbered from 0, and the number of CPUs of each.
-/// CPUs of different root domains share no cache, and offline or isolated CPUs share none.
+/// Returns each CPU's last-level cache, numbered from 0, and the number of CPUs of each. Root domains do not share
+/// caches; offline and isolated CPUs have their own.
 pub(super) fn last_level_caches(topology: &Topology, roots: &Roots) -> (Vec<u32>, Vec<u32>) {
     let mut numbers: BTreeMap<(u32, Root, Option<CpuId>), u32> = BTreeMap::new();
     let mut sizes: Vec<u32> = Vec::new();
@@ -164,7 +161,6 @@ pub(super) fn last_level_caches(topology: &Topology, roots: &Roots) -> (Vec<u32>
     (caches.collect(), sizes)
 }
 
-/// In each domain of a CPU the group it is in.
 #[expect(clippy::expect_used, reason = "a domain is built of groups that are all its CPUs")]
 pub(super) fn own_groups(all: &[Domain], cpu: usize, chain: &[u32]) -> Vec<u32> {
     let own_group = |&id: &u32| {
@@ -175,7 +171,7 @@ pub(super) fn own_groups(all: &[Domain], cpu: usize, chain: &[u32]) -> Vec<u32> 
     chain.iter().map(own_group).collect()
 }
 
-/// On a large machine groups are read by the sums of their last-level caches.
+/// Lets large machines read groups by the sums of last-level caches.
 pub(super) fn use_sums(topology: &Topology, all: &mut [Domain]) {
     let Some(caches) = sums::caches(topology) else { return };
     let mut size: Vec<u32> = Vec::new();
@@ -197,8 +193,8 @@ fn domain(
     all: &[Domain],
     capacities: usize,
 ) -> Domain {
-    // Its groups are the spans of the level below, starting with that of the CPU it is made for; overlapping spans
-    // (NUMA rings) give each CPU to the first group that has it.
+    // The groups are the spans of the level below, starting with the CPU's own. In overlapping spans (NUMA rings) a CPU
+    // is in the first group that has it.
     let mut groups: Vec<SchedGroup> = Vec::new();
     let mut covered = CpuMask::with_capacity(topology.nr_cpus());
     let here = if capacities > 1 { different_capacities(topology, span) } else { 1 };
@@ -243,7 +239,6 @@ fn domain(
     }
 }
 
-/// Whether the domains below that make up `span` overlap without being the same.
 fn overlap(span: &CpuMask, all: &[Domain], child: impl Fn(CpuId) -> Option<u32>) -> bool {
     let mut below: Vec<u32> = span.iter().filter_map(&child).collect();
     below.sort_unstable();
@@ -252,9 +247,8 @@ fn overlap(span: &CpuMask, all: &[Domain], child: impl Fn(CpuId) -> Option<u32>)
     sum as usize > span.count()
 }
 
-/// Builds the groups of a NUMA level whose lower spans overlap (`build_overlap_sched_groups`): the CPU's own span
-/// below, then the span of the next CPU that is in none so far, and so on around. A group keeps the whole span, so a
-/// CPU can be in several groups.
+/// Builds the groups of a NUMA level whose lower spans overlap (`build_overlap_sched_groups`). They are the CPU's own
+/// span, the span of the next CPU in none, and so on. A group keeps its whole span, so a CPU can be in several.
 fn overlapping(
     topology: &Topology,
     span: &CpuMask,
@@ -285,14 +279,14 @@ fn overlapping(
     groups
 }
 
-/// Sets the tolerated imbalance between NUMA nodes that are almost empty: an eighth of a node with one last-level
-/// cache, else as many tasks as it has caches, in proportion at levels above the first level of several nodes.
+/// Sets the tolerated imbalance between almost empty NUMA nodes: an eighth of a node with one last-level cache, else
+/// one task for each cache. Higher levels have it in proportion.
 pub(super) fn tolerate(topology: &Topology, roots: &Roots, all: &mut [Domain], chains: &[Vec<u32>]) {
     for (cpu, chain) in chains.iter().enumerate() {
         let place = topology.place(CpuId(cpu as u32));
         let numa = |id: &&u32| matches!(all[**id as usize].level, Level::Numa(_));
         let Some(lowest) = chain.iter().find(numa).map(|&id| all[id as usize].weight) else { continue };
-        // Of the same root domain: what is not there is not filled.
+        // Only the same root domain counts.
         let near =
             || topology.cpus().iter().zip(roots.iter()).filter(|(_, (_, root))| *root == roots.of(CpuId(cpu as u32)));
         let count = |same: fn(&CpuPlace) -> u32| near().filter(|(it, _)| same(it) == same(place)).count();
@@ -308,7 +302,6 @@ pub(super) fn tolerate(topology: &Topology, roots: &Roots, all: &mut [Domain], c
     }
 }
 
-/// How many different capacities CPUs have.
 fn different_capacities(topology: &Topology, span: &CpuMask) -> usize {
     let capacities: BTreeSet<u32> = span.iter().map(|cpu| topology.place(cpu).capacity).collect();
     capacities.len()

@@ -1,11 +1,10 @@
-//! The numbers of a domain that its level and the kernel decide (`sd_init`).
+//! A domain's numbers by level and kernel (`sd_init`).
 
 use super::Level;
 use crate::kernels::{Behaviour, Behaviours};
 
 const MS: u64 = 1_000_000;
 
-/// The numbers of a level.
 #[derive(Clone, Copy)]
 pub(super) struct Numbers {
     pub(super) level: Level,
@@ -17,14 +16,14 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// `weight`: how many CPUs the level has there, in whatever root domain.
+    /// `weight`: number of the level's CPUs, in any root domain.
     pub(super) fn of(behaviours: &Behaviours, level: Level, weight: u64) -> Self {
         let cache_nice_tries = match level {
             Level::Smt => 0,
             Level::Cluster | Level::Mc | Level::Pkg => 1,
             Level::Numa(_) => 2,
         };
-        // Since 3.16 all levels are made alike; before, those within a node had numbers of their own (asm/topology.h).
+        // 3.16+: all levels alike; before, numbers by level (asm/topology.h).
         let early = behaviours.has(Behaviour::Early);
         let own = !early && !behaviours.has(Behaviour::LevelsAlike);
         let imbalance_pct = match level {

@@ -17,7 +17,7 @@ fn machine(packages: u32, cores: u32, threads: u32) -> Topology {
     Topology::new((0..packages * cores * threads).map(place).collect(), None).unwrap()
 }
 
-/// What `/sys/kernel/debug/sched/domains` of the recorded machines says.
+/// As `/sys/kernel/debug/sched/domains` of the recorded machines.
 #[test]
 fn domains_are_those_of_the_recorded_machines() {
     let describe =
@@ -61,8 +61,8 @@ fn groups_of_a_numa_ring_overlap_as_its_nodes_see_it() {
         }
         assert_eq!(domains.describe(cpu).last().unwrap().1, 8);
     }
-    // Each node sees itself with its two neighbours on one side of the machine, and on the other the node opposite with
-    // the same two. In the first the node itself balances, in the other that opposite.
+    // Each node sees two groups: itself with its neighbours, and the opposite node with the same two. The node itself
+    // and the opposite one balance.
     let view = |cpu: u32| -> Vec<(Vec<u32>, Vec<u32>)> {
         let numbers = |cpus: &[CpuId]| cpus.iter().map(|cpu| cpu.0).collect();
         let (_, top) = domains.of(CpuId(cpu)).next_back().unwrap();

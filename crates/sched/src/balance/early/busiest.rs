@@ -1,4 +1,4 @@
-//! Which group, and which of its CPUs, tasks should come from, and how much load.
+//! The busiest group, its busiest CPU, and the load to move.
 
 use alloc::vec::Vec;
 
@@ -12,8 +12,8 @@ use crate::kernels::Behaviour;
 use crate::policy::Policy;
 use crate::shared::Shared;
 
-/// Returns the power of a group (`cpu_power`). A second thread adds a tenth to a core. 2.6.17+: CPUs that share a core
-/// or a package count as one CPU, so that each gets one task first.
+/// The power of a group (`cpu_power`). A second thread adds a tenth to a core. 2.6.17+: the CPUs of a core or package
+/// count as one, so that each gets one task first.
 pub(super) fn power<P: Policy>(shared: &Shared<P>, domain: &Domain, group: &SchedGroup) -> u64 {
     let count = |same: fn(&crate::topology::CpuPlace) -> u32| {
         let mut ids: Vec<u32> = group.cpus.iter().map(|&cpu| same(shared.topology.place(cpu))).collect();
@@ -31,18 +31,17 @@ pub(super) fn power<P: Policy>(shared: &Shared<P>, domain: &Domain, group: &Sche
     if matches!(domain.level, Level::Numa(_)) { SCALE * count(|place| place.package) } else { SCALE }
 }
 
-/// What is known of a group.
 struct Group {
     /// For its power: 1024 is one nice-0 task for each CPU.
     load: u64,
     power: u64,
     nr_running: u64,
-    /// Sum of the loads as they are now.
+    /// Sum of the present loads.
     present: u64,
     index: usize,
 }
 
-/// The group of `domain` from which `cpu`, of the group `own`, should pull, and how much load.
+/// The group of `domain` from which `cpu`, of the group `own`, should pull, and the load.
 pub(super) fn find_busiest_group<P: Policy>(
     shared: &Shared<P>,
     domain: &Domain,
@@ -95,7 +94,7 @@ pub(super) fn find_busiest_group<P: Policy>(
     if busiest.load <= per_task {
         return None;
     }
-    // Neither shall the busiest go below the mean (or be left without a task) nor this one above it.
+    // Neither group passes the mean, nor does the busiest one lose all tasks.
     let amount = if busiest.load < mean {
         0
     } else {
@@ -106,8 +105,8 @@ pub(super) fn find_busiest_group<P: Policy>(
     Some((busiest.index, amount))
 }
 
-/// Whether to move one task although the imbalance is less than a task's load: if the difference is two tasks, or if
-/// more of the CPUs' power is used afterwards.
+/// For an imbalance below a task's load: moves one task if the difference is two tasks, or if this uses more of the
+/// CPUs' power.
 fn bump(this: &Group, busiest: &Group, per_task: u64, counts_heads: bool) -> Option<u64> {
     let (mut here, mut tasks) = (SCALE, 2);
     if !counts_heads && let Some(mean) = this.present.checked_div(this.nr_running) {
@@ -125,7 +124,6 @@ fn bump(this: &Group, busiest: &Group, per_task: u64, counts_heads: bool) -> Opt
     (then / SCALE > now).then_some(per_task)
 }
 
-/// The CPU of a group from which to pull.
 pub(super) fn find_busiest_queue<P: Policy>(
     shared: &Shared<P>,
     group: &SchedGroup,
@@ -167,9 +165,9 @@ mod tests {
     fn a_task_moves_only_if_that_helps() {
         // Two tasks beside an idle CPU.
         assert_eq!(bump(&group(0, 0), &group(2048, 2), 1024, true), Some(1024));
-        // Two beside one: it would only be the other way round.
+        // Two beside one: a move would only reverse them.
         assert_eq!(bump(&group(1024, 1), &group(2048, 2), 1024, true), None);
-        // A heavy and a light one each: the light ones' CPU can have another.
+        // A heavy and a light task each: the CPU of the lighter pair has room.
         assert_eq!(bump(&group(1024, 2), &group(2560, 2), 1280, false), Some(1280));
     }
 }

@@ -1,21 +1,20 @@
 //! The balancer of kernels before group balancing, 2.6.15 to 2.6.23.
 //!
-//! The load of a CPU is its queued weight (2.6.15: 1024 for each task; 2.6.18+: the tasks' weights, smpnice).
-//! `cpu_load[1]` and `cpu_load[2]` are averages over ticks, which move by a half and a quarter of the difference at
-//! each tick. The reason for balancing decides which average is used. For CPUs to pull from, the balancer takes the
-//! lower of average and present load, for its own CPU the higher, so that it pulls only lasting differences.
+//! The load of a CPU is its queued weight (2.6.15: 1024 for each task; 2.6.18+: the tasks' weights, smpnice). At each
+//! tick the averages `cpu_load[1]` and `cpu_load[2]` move by a half and a quarter of the difference. The reason for
+//! balancing decides which one is used. For CPUs to pull from, the balancer takes the lower of average and present
+//! load, for its own CPU the higher. So it pulls only lasting differences.
 //!
-//! The busiest group of a domain has the greatest load for its power, if that is more than `imbalance_pct` above the
-//! own group's. The balancer moves so much that neither group passes the mean. If that is less than a task, it moves
-//! one task if this lets more CPUs work. It takes tasks in the order of [`Policy::pull_order`], and too large ones only
-//! if they would be the most urgent on the new CPU.
+//! The busiest group has the highest load for its power, if that is `imbalance_pct` above the own group's. Neither
+//! group passes the mean by the moves. If that is less than a task, one task moves if this lets more CPUs work. Tasks
+//! are taken in [`Policy::pull_order`](crate::Policy::pull_order), too large ones only if they would be the most urgent
+//! on the new CPU.
 //!
-//! A wakeup chooses between the previous CPU and the waker's. It takes the waker's if that is not busier, or an idle
-//! SMT sibling of it. There is no further search for idle CPUs. A new task starts on its parent's CPU (or on an idler
-//! NUMA node): balancing spreads tasks.
+//! A wakeup takes the waker's CPU if that is not busier than the previous one, or an idle SMT sibling of it. It
+//! searches no further. A new task starts on its parent's CPU (or on an idler NUMA node).
 //!
-//! The levels are those of the machine, with the numbers of SIBLING (SMT), NODE (NUMA), or else CPU. Idle CPUs have no
-//! tick here, so busy CPUs kick them. Power-saving balance is not modelled.
+//! The levels are the machine's, with the numbers of SIBLING (SMT), NODE (NUMA), or else CPU. Idle CPUs have no tick
+//! here, so busy CPUs kick them. Power-saving balance is not modelled.
 
 mod busiest;
 mod placement;
@@ -26,13 +25,12 @@ use super::domains::Level;
 pub(super) use placement::shares_core;
 pub(crate) use placement::{select_cpu, select_cpu_exec};
 
-/// The load of one nice-0 task, and the power of one CPU.
+/// The load of a nice-0 task, and the power of a CPU.
 const SCALE: u64 = 1024;
 const MS: u64 = 1_000_000;
-/// An interval no longer grows beyond this when all tasks are pinned, nanoseconds.
+/// The limit of intervals when all tasks are pinned, nanoseconds.
 const MAX_PINNED_INTERVAL: u64 = 512 * MS;
 
-/// The numbers of a level.
 #[allow(clippy::struct_excessive_bools)] // independent, as the kernel's SD_* bits
 struct Params {
     imbalance_pct: u64,
@@ -41,21 +39,20 @@ struct Params {
     min_interval: u64,
     max_interval: u64,
     busy_factor: u64,
-    /// The index of the load average that is used by a busy CPU, an idle CPU, a CPU about to be idle, at a wakeup, and
-    /// at fork and exec. 0 is the present load.
+    /// The index of the load average for busy, idle and newly-idle balancing, wakeup, and fork and exec; 0 is the
+    /// present load.
     busy_idx: usize,
     idle_idx: usize,
     newidle_idx: usize,
     wake_idx: usize,
     forkexec_idx: usize,
-    /// CPUs about to be idle balance here.
     newidle: bool,
-    /// A wakeup looks for an idle CPU here.
+    /// Whether a wakeup looks for an idle CPU here.
     wake_idle: bool,
-    /// A wakeup may come to the waker's CPU if the task can stay cache-cold (WAKE_AFFINE), or to spread load
+    /// Whether a wakeup may take the waker's CPU if the task is cache-cold there (WAKE_AFFINE), or to spread load
     /// (WAKE_BALANCE).
     wake_affine: bool,
-    /// A new task may start elsewhere.
+    /// Whether a new task may start on another CPU.
     fork: bool,
 }
 

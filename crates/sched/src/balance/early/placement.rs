@@ -1,4 +1,4 @@
-//! The CPU for a task that wakes, is new, or execs.
+//! The CPU for a wakeup, a new task, or an exec.
 
 use super::busiest::power;
 use super::{Params, SCALE, params};
@@ -10,13 +10,12 @@ use crate::policy::{Policy, Wake};
 use crate::rq::Rq;
 use crate::shared::Shared;
 
-/// Whether the tasks of a core get in each other's way: an idle CPU may help.
+/// Whether tasks compete for a core, so that an idle CPU may help.
 pub(in crate::balance) fn shares_core<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> bool {
     let siblings = shared.domains.smt_siblings(cpu);
     siblings.is_some_and(|core| core.iter().any(|other| other != cpu && !shared.cpu(other).is_idle()))
 }
 
-/// What one task weighs on a CPU, on average.
 fn load_per_task<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> u64 {
     if shared.config.has(Behaviour::CountsTasks) {
         return SCALE;
@@ -25,7 +24,7 @@ fn load_per_task<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> u64 {
     this.load().checked_div(u64::from(this.nr_running())).unwrap_or(SCALE)
 }
 
-/// A CPU for a task that wakes, or is new, from code on `on` (`try_to_wake_up`). The task lies on `rq`, where it slept.
+/// For a task on `rq`, woken or created by code on `on` (`try_to_wake_up`).
 pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, task: u32, on: CpuId, wake: Wake) -> CpuId {
     if wake.fork {
         return spread(rq, shared, task, on, |params| params.fork);
@@ -45,7 +44,7 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, task: u3
     wake_idle(rq, shared, task, target)
 }
 
-/// Whether a waking task of this load moves to the waker's CPU.
+/// Whether a waking task moves to the waker's CPU.
 fn comes<P: Policy>(
     shared: &Shared<P>,
     params: &Params,
@@ -71,7 +70,7 @@ fn comes<P: Policy>(
         || 100 * (left + task) <= imbalance * load
 }
 
-/// An idle CPU near `cpu`, if that is busy: another thread of its core.
+/// An idle thread of the core of `cpu`, if `cpu` is busy.
 fn wake_idle<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, cpu: CpuId) -> CpuId {
     if shared.cpu(cpu).is_idle() {
         return cpu;
@@ -81,14 +80,13 @@ fn wake_idle<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: u32, cpu: CpuId) -
     near.flat_map(|domain| domain.span.iter()).find(idle).unwrap_or(cpu)
 }
 
-/// A CPU for a task that execs.
 pub(crate) fn select_cpu_exec<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, task: u32) -> CpuId {
     let on = rq.cpu;
     spread(rq, shared, task, on, |_| true)
 }
 
-/// `sched_balance_self`: from the highest domain of `on` that `takes_part` down, each time into the idlest group and to
-/// its idlest CPU.
+/// `sched_balance_self`: from the highest domain of `on` that `takes_part` down, enters the idlest group and its idlest
+/// CPU.
 fn spread<P: Policy>(
     rq: &Rq<P>,
     shared: &Shared<P>,

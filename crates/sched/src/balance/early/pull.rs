@@ -1,4 +1,4 @@
-//! When a CPU balances, and moving the tasks.
+//! When a CPU balances, and how tasks move.
 
 use super::busiest::{find_busiest_group, find_busiest_queue};
 use super::{MAX_PINNED_INTERVAL, MS, Params, params};
@@ -17,30 +17,27 @@ use crate::scheduler::{attach_task, check_preempt, detach_task, finish_verb};
 use crate::shared::Shared;
 use crate::tunables::Tunables;
 
-/// The most urgent of a run queue's tasks of the policy.
+/// The `prio` of the most urgent task of the policy.
 fn best_prio<P: Policy>(rq: &Rq<P>) -> i16 {
     rq.listed().map(|task| P::dynamic_prio(rq, task)).min().unwrap_or(i16::MAX)
 }
 
-/// One attempt to move tasks.
 struct Attempt<'d> {
     domain: &'d Domain,
     dst: CpuId,
     kind: BalanceKind,
     cause: MigrateCause,
     amount: u64,
-    /// The most tasks to pull.
     most: u32,
     failed: u32,
 }
 
-/// What came of it.
 struct Moved {
     count: u32,
     all_pinned: bool,
 }
 
-/// `can_migrate_task`: affinity, and whether its cache is still warm.
+/// `can_migrate_task`: affinity and cache.
 fn may_migrate<P: Policy>(
     rq: &mut Rq<P>,
     shared: &Shared<P>,
@@ -64,7 +61,7 @@ fn may_migrate<P: Policy>(
     if attempt.failed > params.cache_nice_tries || attempt.domain.level == Level::Smt {
         return true;
     }
-    // On another node everything is colder.
+    // Caches are colder on another node.
     let times = if matches!(attempt.domain.level, Level::Numa(_)) { 4 } else { 1 };
     let since = now.saturating_sub(task.last_ran);
     let cold = task.last_ran == 0 || since >= times * shared.config.tunables.migration_cost_ns();
@@ -73,7 +70,7 @@ fn may_migrate<P: Policy>(
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
-    /// Moves tasks from `src`, until the load asked for is moved.
+    /// Moves tasks from `src` until the requested load is moved.
     fn move_tasks(&mut self, attempt: &Attempt<'_>, src: CpuId) -> Moved {
         let shared = self.shared;
         let mut moved = Moved { count: 0, all_pinned: true };
@@ -87,7 +84,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         from.update_clock(self.now);
         to.update_clock(self.now);
         let (mut best_here, best_there) = (best_prio(&to), best_prio(&from));
-        // One of the most urgent stays where it is, if not the running one then the first that is found.
+        // One of the most urgent stays: the running one, or else the first found.
         let mut seen = from.curr_ordinary.is_some_and(|curr| P::dynamic_prio(&from, curr) == best_there);
         let mut left = attempt.amount;
         for index in P::pull_order(&from) {
@@ -101,7 +98,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 too_big = !seen && prio == best_there;
             }
             if too_big || !may_migrate(&mut from, shared, attempt, index, &mut moved) {
-                // Pinned or not, that it is there was seen.
+                // Counted as seen, pinned or not.
                 moved.all_pinned &= !from.tasks[index].allowed(attempt.dst);
                 seen |= prio == best_there;
                 continue;
@@ -120,7 +117,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         }
         finish_verb(&mut from, shared, self.host);
         if moved.count > 0 {
-            // A CPU that pulls for itself is about to pick: nothing to tell it.
+            // A newly idle CPU is about to pick anyway.
             if attempt.kind == BalanceKind::NewIdle {
                 to.publish(shared);
             } else {
@@ -130,7 +127,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         moved
     }
 
-    /// `load_balance` and `load_balance_newidle`: how many tasks came.
+    /// `load_balance` and `load_balance_newidle`; returns the number of tasks.
     fn early_load_balance(&mut self, domains: &Domains, dst: CpuId, position: usize, kind: BalanceKind) -> u32 {
         let shared = self.shared;
         let (Some(domain), Some(own)) = (domains.at(dst, position), domains.own_group(dst, position)) else { return 0 };
@@ -155,7 +152,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
             };
             tried = Some(src);
             all_pinned = false;
-            // Never the last one, as far as can be seen from here.
+            // Leave the last task, as far as visible here.
             let most = shared.cpu(src).nr_running().saturating_sub(1);
             if most > 0 {
                 let moved = self.move_tasks(&Attempt { domain, dst, kind, cause, amount, most, failed }, src);
@@ -163,7 +160,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
                 all_pinned = moved.all_pinned;
                 if all_pinned {
                     excluded.insert(src);
-                    // Since 2.6.19 the next best is tried.
+                    // 2.6.19+: tries the next best.
                     if !shared.config.has(Behaviour::TriesOneQueue)
                         && domain.span.iter().any(|cpu| !excluded.contains(cpu) && cpu != dst)
                     {
@@ -205,8 +202,8 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         pulled
     }
 
-    /// Nothing could be moved though there is an imbalance: after some failures the migration thread of `src` shall
-    /// push the running task. Whether the interval is to grow.
+    /// Handles a failed move despite an imbalance: after several, the stopper of `src` pushes its running task. Returns
+    /// whether the interval grows.
     fn early_failed(&mut self, dst: CpuId, position: usize, params: &Params, src: CpuId) -> bool {
         let mut rq = self.rqs.rq(dst);
         let state: &mut DomainState = &mut rq.balance.domains[position];
@@ -230,7 +227,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         true
     }
 
-    /// `active_load_balance`: the migration thread of `src` moves one task to `dst`.
+    /// `active_load_balance`: the stopper of `src` moves one task to `dst`.
     pub(in crate::balance) fn early_push(&mut self, src: CpuId, dst: CpuId) {
         let shared = self.shared;
         self.rqs.rq(src).balance.active_balance = false;
@@ -243,7 +240,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         self.move_tasks(&Attempt { domain, dst, kind, cause, amount: u64::MAX, most: 1, failed: u32::MAX }, src);
     }
 
-    /// `idle_balance`: looks for work for `cpu`, which has none.
+    /// `idle_balance`.
     pub(in crate::balance) fn early_newidle(&mut self, cpu: CpuId) {
         let domains: &Domains = &self.shared.domains;
         let mut next = u64::MAX;
@@ -259,11 +256,11 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         if rq.nr_running > 0 {
             rq.balance.idle_stamp = 0;
         }
-        // As an idle CPU it balances more often.
+        // An idle CPU balances more often.
         rq.balance.next_balance = rq.balance.next_balance.min(next);
     }
 
-    /// When a domain should be balanced by `cpu` next.
+    /// The next balance of a domain by `cpu`.
     fn early_due(&mut self, cpu: CpuId, position: usize, idle: bool) -> u64 {
         let Some(domain) = self.shared.domains.at(cpu, position).map(|domain| params(domain.level)) else {
             return u64::MAX;
@@ -276,14 +273,14 @@ impl<P: Policy, R: Rqs<P>, H: Host> Balancing<'_, P, R, H> {
         state.last_balance + (interval / tick).max(1) * tick
     }
 
-    /// `rebalance_domains`: balances every domain of `cpu` whose time has come, from the lowest up.
+    /// `rebalance_domains`.
     pub(in crate::balance) fn early_rebalance(&mut self, cpu: CpuId, idle: bool) {
         let domains: &Domains = &self.shared.domains;
         let tick = self.shared.config.tunables.tick_ns().max(1);
         let mut idle = idle;
         let mut next = self.now + 60_000 * MS;
         for position in 0..domains.of(cpu).count() {
-            // By the count of ticks, however late each of them is.
+            // By the number of ticks, however late each is.
             if self.now / tick >= self.early_due(cpu, position, idle) / tick {
                 let kind = if idle { BalanceKind::Idle } else { BalanceKind::Busy };
                 if self.early_load_balance(domains, cpu, position, kind) > 0 {

@@ -13,7 +13,7 @@ use crate::topology::{CpuPlace, Topology};
 
 const MS: u64 = 1_000_000;
 
-/// CPUs of such capacities, the last `apart` of them with a cache of their own.
+/// CPUs of these capacities, the last `apart` of them with their own cache.
 fn shared(capacities: &[u32], apart: usize, isolated: &[u32]) -> Shared<Eevdf> {
     shared_of("6.12", capacities, apart, isolated)
 }
@@ -30,8 +30,8 @@ fn shared_of(kernel: &str, capacities: &[u32], apart: usize, isolated: &[u32]) -
     Shared::new(topology, config)
 }
 
-/// `nr_busy_cpus` begins with all CPUs of a cache, and an isolated one never says that it is idle: one busy CPU looks
-/// like two.
+/// `nr_busy_cpus` starts with all CPUs of a cache, and an isolated one never reports idleness: one busy CPU looks like
+/// two.
 #[test]
 fn an_isolated_cpu_counts_as_busy_for_good() {
     for (isolated, kicks) in [(&[][..], false), (&[3], true), (&[2, 3], true)] {
@@ -43,8 +43,7 @@ fn an_isolated_cpu_counts_as_busy_for_good() {
     }
 }
 
-/// Of CPUs with tasks that do not fit the first of those with the greatest load is relieved, unless this CPU is no
-/// bigger and the task is alone.
+/// The first CPU of the heaviest such task is relieved, unless this CPU is no bigger and the task is alone.
 #[test]
 fn of_tasks_that_do_not_fit_the_first_of_the_heaviest_is_taken() {
     let shared = shared(&[256, 256, 512, 512, 1024], 1, &[]);
@@ -63,7 +62,7 @@ fn of_tasks_that_do_not_fit_the_first_of_the_heaviest_is_taken() {
     assert_eq!(busiest(3, [200, 0, 300, 0]), Some(0), "one of its own size is left out");
 }
 
-/// A lone task is taken by load if that is no more than what shall be moved; by utilisation it is not.
+/// By load, a lone task may move if it is no more than the imbalance; by utilisation not.
 #[test]
 fn a_lone_task_may_be_too_much() {
     let shared = shared(&[1024; 4], 1, &[]);
@@ -94,7 +93,6 @@ impl Host for Quiet {
     fn event(&mut self, _at: u64, _cpu: CpuId, _event: &Event) {}
 }
 
-/// Run queues, on which tasks are put by hand.
 struct Machine {
     shared: Shared<Eevdf>,
     rqs: Vec<Rq<Eevdf>>,
@@ -106,7 +104,7 @@ impl Machine {
         Self { shared, rqs }
     }
 
-    /// Tasks that may run on those CPUs, woken on the first of them; the first to come runs.
+    /// Tasks with the affinity `cpus`, woken on the first of them.
     fn fork(&mut self, count: usize, cpus: &[u32]) {
         let on = CpuId(cpus[0]);
         let affinity = Some(Arc::new(cpus.iter().copied().map(CpuId).collect()));
@@ -123,7 +121,6 @@ impl Machine {
         }
     }
 
-    /// A CPU looks for work at a level of its domains.
     fn look(&mut self, cpu: u32, position: usize, kind: BalanceKind) -> u32 {
         let Self { rqs, shared, .. } = self;
         let mut balancing = Balancing { rqs, shared, host: &mut Quiet, now: 2 * MS };
@@ -131,7 +128,6 @@ impl Machine {
     }
 }
 
-/// If affinity lets nobody come from the busiest CPU, the next is looked at.
 #[test]
 fn a_cpu_whose_tasks_are_all_tied_to_it_is_left_out() {
     let mut machine = Machine::new(shared(&[1024; 3], 0, &[]));
@@ -142,8 +138,8 @@ fn a_cpu_whose_tasks_are_all_tied_to_it_is_left_out() {
     assert_eq!(machine.rqs[1].nr_running, 3);
 }
 
-/// What affinity keeps a level from balancing is told the level above (`sgc->imbalance`), which then moves somebody
-/// though no group has too much; and that is over once the level below is balanced.
+/// If affinity prevents balance at a level, the level above (`sgc->imbalance`) moves a task, until the lower level is
+/// balanced.
 #[test]
 fn the_level_above_helps_where_affinity_is_in_the_way() {
     let mut machine = Machine::new(shared(&[1024; 4], 2, &[]));
@@ -159,8 +155,7 @@ fn the_level_above_helps_where_affinity_is_in_the_way() {
     assert_eq!((machine.look(3, 0, BalanceKind::Idle), helps(&machine)), (0, false));
 }
 
-/// Where only the running task could come it is pushed once more looks have failed than `cache_nice_tries` and two;
-/// then the count starts anew.
+/// The push follows `cache_nice_tries` + 2 failures; then the count restarts.
 #[test]
 fn who_runs_is_pushed_after_some_failures() {
     let mut machine = Machine::new(shared(&[1024; 2], 0, &[]));
@@ -179,8 +174,8 @@ fn who_runs_is_pushed_after_some_failures() {
     assert_eq!((rqs[0].nr_running, rqs[0].balance.domains[0].nr_balance_failed), (1, 0));
 }
 
-/// The stopper moves the first that may go, be it one that sleeps and whose dequeue is delayed. 6.18 leaves such a one
-/// where it is but where load is moved; the stopper says nothing of what it moves, which is taken for load.
+/// The stopper moves the first movable task, even a delayed one. 6.18 otherwise leaves delayed tasks except in moves of
+/// load, which the stopper's moves count as.
 #[test]
 fn the_stopper_moves_who_sleeps_delayed() {
     for kernel in ["6.12", "6.18"] {
@@ -201,8 +196,7 @@ fn the_stopper_moves_who_sleeps_delayed() {
     }
 }
 
-/// Where no look has failed yet 6.18 leaves who has run ahead of the others, if he would have to share there, too: the
-/// stopper does as well.
+/// Before a failure, 6.18 leaves a task that has run ahead and would share the new CPU, too.
 #[test]
 fn the_stopper_leaves_who_is_not_eligible_until_a_look_has_failed() {
     for (kernel, failed, moves) in [("6.12", 0, 1), ("6.18", 0, 0), ("6.18", 1, 1)] {
@@ -219,8 +213,7 @@ fn the_stopper_leaves_who_is_not_eligible_until_a_look_has_failed() {
     }
 }
 
-/// Who balances for a group: the first idle CPU; since 6.6 the first on an idle core if there is one; without any the
-/// first CPU.
+/// The first idle CPU balances for a group; 6.6+: preferably on an idle core. Without idle CPUs, the first CPU.
 #[test]
 fn the_first_cpu_on_an_idle_core_balances_for_its_group() {
     let balances = |name: &str, busy: &[u32]| -> Vec<u32> {

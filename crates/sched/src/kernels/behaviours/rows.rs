@@ -2,13 +2,12 @@
 
 use super::{Area, BehaviourRow, Certainty};
 
-/// A field that may be empty.
 const fn some(text: &'static str) -> Option<&'static str> {
     if text.is_empty() { None } else { Some(text) }
 }
 
-/// Makes the enum and the table out of rows: variant, name, area, since..until, certainty, what it does and, if there
-/// is one, the switch of a real kernel.
+/// Makes the enum and the table of rows: variant, name, area, since..until, certainty, description and, optionally, the
+/// switch of a real kernel.
 macro_rules! behaviours {
     ($($variant:ident $name:ident: $area:ident $since:literal..$until:literal $certainty:ident
         $what:literal $(by $switch:literal)?;)*) => {
@@ -19,7 +18,7 @@ macro_rules! behaviours {
             $(#[doc = $what] $variant,)*
         }
 
-        /// Every behaviour, in the order of [`Behaviour`].
+        /// Every behaviour, in order.
         pub static BEHAVIOURS: &[BehaviourRow] = &[$(BehaviourRow {
             behaviour: Behaviour::$variant,
             name: stringify!($name),
@@ -77,7 +76,7 @@ behaviours! {
         "let the highest cost of newly-idle balancing fade";
     NewidleRetries NEWIDLE_RETRIES: Balance "3.15".."" Remembered
         "pick again after a newly-idle balance that released the queue's lock";
-    // In force again from 4.18 to 5.3, and in RHEL 8.0's 4.18: 3.16 broke its test, 4.18 mended it, 5.4 removed it.
+    // 3.16 broke its test; 4.18 and RHEL 8.0 mended that; 5.4 removed it.
     SlicesExpire LIMIT_SLICES_EXPIRE: Limits "3.2".."3.16" Read
         "drop what a CPU has left of its group's quota once another period has begun";
     RootOverload ROOT_OVERLOAD: Balance "3.17".."" Remembered

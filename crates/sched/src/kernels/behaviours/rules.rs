@@ -1,11 +1,10 @@
-//! Which behaviours go together.
+//! Valid combinations of behaviours.
 
 use core::fmt;
 
 use super::{Area, Behaviour, Behaviours};
 use crate::kernels::PolicyKind;
 
-/// What a behaviour asks of the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Needs {
     With(Behaviour),
@@ -14,7 +13,6 @@ enum Needs {
 
 use Needs::{With, Without};
 
-/// Combinations that no kernel could have.
 const RULES: &[(Behaviour, Needs)] = &[
     (Behaviour::ByType, Without(Behaviour::Early)),
     (Behaviour::ByType, Without(Behaviour::CpuLoads)),
@@ -36,14 +34,14 @@ const RULES: &[(Behaviour, Needs)] = &[
     (Behaviour::VcpuPack, With(Behaviour::ByType)),
 ];
 
-/// A combination of behaviours that no kernel could have.
+/// A combination of behaviours that no kernel can have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Impossible {
     /// One behaviour needs another.
     Needs(Behaviour, Behaviour),
     /// Two behaviours exclude each other.
     Excludes(Behaviour, Behaviour),
-    /// The behaviour belongs to a policy that the kernel does not have.
+    /// The behaviour belongs to another policy.
     OtherPolicy(Behaviour, PolicyKind),
 }
 
@@ -72,7 +70,7 @@ impl Behaviours {
     ///
     /// # Errors
     ///
-    /// When two behaviours of the set exclude each other, or one needs another that is not in it.
+    /// If two behaviours exclude each other, or one lacks another.
     pub fn check(&self, policy: PolicyKind) -> Result<(), Impossible> {
         for &(one, needs) in RULES.iter().filter(|(one, _)| self.has(*one)) {
             match needs {
@@ -90,7 +88,7 @@ impl Behaviours {
 }
 
 impl Behaviour {
-    /// Returns whether the behaviour can make a difference under a policy.
+    /// Whether the behaviour can make a difference under a policy.
     pub fn concerns(self, policy: PolicyKind) -> bool {
         match (self.row().area, policy) {
             (Area::Debug, _) => true,
