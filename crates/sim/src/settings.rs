@@ -33,7 +33,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let id = TaskId(task);
         let attributes = self.programs.settings[settings].clone();
         let group = attributes.group.map(|group| self.group(self.tasks[task as usize].template as usize, group));
-        // With real-time limits of groups, the order of changes depends on the policy.
+        // Policy and group change in the order that the groups' real-time limits allow.
         let group_first =
             attributes.policy.is_some_and(|attr| attr.policy.is_rt()) && self.shared.config.rt_group_sched;
         if group_first {
