@@ -19,15 +19,12 @@ use crate::config::MachineSpec;
 use crate::cpu::NEVER;
 use crate::rng::Rng;
 
-/// The period of a CPU's kernel thread.
 const PERIOD_NS: u64 = 1_000_000_000;
 /// The distance from the previous CPU's wakeup, ticks.
 const SKEW_TICKS: u64 = 3;
 
-/// Class and name of the thread of grace periods.
 pub(crate) const RCU: &str = "rcu_preempt";
 
-/// Class of measured residents.
 const RESIDENT: &str = "background";
 
 /// Appends the background of a machine with `cpus` CPUs to the workload's tasks. Without any, returns the workload
@@ -68,7 +65,6 @@ pub(crate) fn with_residents<'a>(
     Cow::Owned(all)
 }
 
-/// Adds a measured resident, asleep on one of its CPUs, if the machine has these.
 fn add_resident(resident: &Resident, cpus: usize, all: &mut Workload, rng: &mut Rng) {
     let here = |cpus_of: &Vec<u32>| cpus_of.iter().copied().filter(|&cpu| (cpu as usize) < cpus).collect::<Vec<_>>();
     let own = resident.cpus.as_ref().map(here);
@@ -84,7 +80,6 @@ fn add_resident(resident: &Resident, cpus: usize, all: &mut Workload, rng: &mut 
     add_periodic(Task { settings, before, ..task }, start, period, resident.work, all);
 }
 
-/// Adds a thread that works for `work` in each period from `start` on.
 fn add_periodic(task: Task, start: u64, period: u64, work: u64, all: &mut Workload) {
     let timer = all.timers.len();
     all.timers.push(Timer { name: task.name.clone(), start: Some(start) });
@@ -98,7 +93,6 @@ fn is_fork(op: &Op) -> bool {
     matches!(op, Op::Fork(_))
 }
 
-/// Returns a kernel thread that does `ops` for ever.
 fn thread(name: String, class: &str, ops: Vec<Op>) -> Task {
     let policy = Some(Policy::Other { nice: 0, slice: None });
     Task {

@@ -39,7 +39,7 @@ use crate::stalls::Stalls;
 use crate::sync::Objects;
 use crate::task::FIRST;
 
-/// The latest start of a task with a seed other than 0, nanoseconds.
+/// The latest start with a seed, nanoseconds.
 const START_JITTER: u64 = 5_000;
 /// The time in which tasks may end after the duration, nanoseconds.
 const GRACE: u64 = 1_000_000_000;
@@ -57,7 +57,6 @@ fn unkept_limits(workload: &Workload) -> Option<String> {
     ))
 }
 
-/// Returns the number of event sources.
 fn sources(workload: &Workload, cpus: usize) -> Result<usize, Error> {
     let fixed = fixed_sources(cpus) as usize;
     let sources = fixed + workload.tasks.len();
@@ -87,7 +86,6 @@ fn check(spec: &MachineSpec) -> Result<(), Error> {
     Ok(())
 }
 
-/// Compiles every task's program, if the machine can run it.
 fn programs<P: Policy>(workload: &Workload, spec: &MachineSpec, shared: &Shared<P>) -> Result<Programs, Error> {
     let places = spec.topology.cpus();
     let governed = spec.frequencies.as_ref().is_some_and(|spec| spec.governor == Governor::Schedutil);
@@ -129,7 +127,6 @@ fn ends(workload: &Workload, config: &Config, own: usize) -> Result<(Option<u64>
     Ok((end, stop_at))
 }
 
-/// Returns each CPU's core, and each core's CPUs.
 fn cores(places: &[CpuPlace]) -> (Vec<u32>, Vec<Vec<u32>>) {
     let mut core_of = Vec::with_capacity(places.len());
     let mut cores: Vec<Vec<u32>> = Vec::new();
@@ -145,7 +142,6 @@ fn cores(places: &[CpuPlace]) -> (Vec<u32>, Vec<Vec<u32>>) {
     (core_of, cores)
 }
 
-/// Returns each CPU's first tick, in periods of `period` nanoseconds.
 fn first_ticks(config: &Config, period: u64, rng: &mut Rng) -> Vec<u64> {
     let cpus = config.machine.topology.nr_cpus() as u64;
     let drawn = if config.seed == 0 { period } else { 1 + rng.below(period) };
@@ -167,7 +163,7 @@ fn group_states(workload: &Workload) -> Vec<GroupState> {
 struct Beds {
     /// All CPUs, the longest without a new task first.
     queue: Vec<CpuId>,
-    /// The number of CPUs at the front that are equally long without a task.
+    /// CPUs at the front that are equally long without a task.
     fresh: usize,
     shuffled: bool,
 }
@@ -177,7 +173,6 @@ impl Beds {
         Self { queue: (0..cpus as u32).map(CpuId).collect(), fresh: cpus, shuffled }
     }
 
-    /// Returns the next CPU that `fits`; there is one.
     fn next(&mut self, rng: &mut Rng, fits: impl Fn(CpuId) -> bool) -> CpuId {
         if self.fresh == 0 {
             self.fresh = self.queue.len();
@@ -281,7 +276,6 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         Ok(machine)
     }
 
-    /// Creates the initial state, and reports it to observers.
     fn begin(&mut self, config: &Config, rng: &mut Rng) -> Result<(), Error> {
         self.shared.set_first_tick(self.tick_phase[0]);
         self.describe(config.machine.energy.as_ref());
@@ -309,7 +303,6 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         Ok(())
     }
 
-    /// Reports the machine to observers.
     fn describe(&mut self, energy: Option<&EnergyModel>) {
         let domains = self.domains();
         let energy = energy.map(|model| EnergyInfo { model, looked_at: self.shared.looks_at_energy() });

@@ -48,7 +48,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if cost == 0 || next >= STOPPER { 0 } else { cost * self.core.cpus[cpu].recent.touch(next) / 2 }
     }
 
-    /// Returns the cost of making, or of reading and freeing, a socket message's buffer.
     pub(crate) fn buffer(&self) -> u64 {
         let Costs { socket_ns, cold_socket_ns, .. } = self.core.costs;
         socket_ns + cold_socket_ns * u64::from(self.objects.buffers.min(CACHED_BUFFERS)) / u64::from(CACHED_BUFFERS)
@@ -59,7 +58,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 mod tests {
     use super::*;
 
-    /// Returns what each task of a ring loses at its turn.
     fn ring(tasks: u32) -> Vec<u64> {
         let mut recent = Recent::NONE;
         let mut lost: Vec<u64> = (0..tasks * 3).map(|turn| recent.touch(turn % tasks)).collect();

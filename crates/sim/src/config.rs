@@ -84,15 +84,14 @@ pub struct Config {
     pub autogroup: bool,
     /// The preemption model.
     pub preempt: Preempt,
-    /// The seed. It draws the starts (up to 5 us late, in addition to interrupts), and the phases of ticks and of the
-    /// period of real-time bandwidth. With 0, every task starts in time, and the first tick is one period after the
-    /// start. Every seed, including 0, draws the delays of interrupts ([`Costs::irq_jitter_ns`]).
+    /// Draws the starts (up to 5 us late, in addition to interrupts), and the phases of ticks and of the period of
+    /// real-time bandwidth. With 0, tasks start in time, and the first tick is one period after the start. Every
+    /// seed, including 0, draws the delays of interrupts ([`Costs::irq_jitter_ns`]).
     pub seed: u64,
     /// Time of the first tick, nanoseconds after the start. `None`: drawn from the seed.
     pub tick_phase: Option<u64>,
-    /// Whether tasks exist before the run and sleep until it begins, as in recordings. Each wakes with decayed
-    /// averages on a CPU drawn from the seed; with 0, the CPUs take turns. Otherwise each is forked with the averages
-    /// of a new task.
+    /// Whether tasks exist before the run and sleep until it begins, as in recordings: with decayed averages, on CPUs
+    /// drawn from the seed (in turn with 0). Otherwise each is forked as a new task.
     pub gate: bool,
     /// The most tasks alive beyond those of the workload. The next fork ends the run
     /// ([`Error::ForkRefused`](crate::Error::ForkRefused)).
@@ -104,8 +103,8 @@ pub struct Config {
     /// Whether settings that the kernel would ignore are errors ([`Error::TooOld`](crate::Error::TooOld)) instead of
     /// notes.
     pub strict: bool,
-    /// Whether the run ends with an error if the kernel refuses a task's request (`sched_setattr`). Otherwise the
-    /// task stays as it was, and a note reports the refusal.
+    /// Whether a refused request (`sched_setattr`) ends the run with an error. Otherwise the task stays as it was,
+    /// and a note reports the refusal.
     pub end_if_refused: bool,
 }
 

@@ -9,10 +9,8 @@ use crate::stalls::Stall;
 
 macro_rules! costs {
     ($($(#[$doc:meta])* $name:ident: $zero:expr, $default:expr, $vm:expr, $emulated:expr;)*) => {
-        /// The kernel's costs, in nanoseconds unless the name says otherwise.
-        ///
-        /// The profiles are estimated or measured once for a kind of machine, never for a scenario. `COSTS.md` beside
-        /// the crate's manifest has the source of each figure.
+        /// The kernel's costs, in nanoseconds unless the name says otherwise. `COSTS.md` beside the crate's manifest
+        /// has the source of each figure. No profile is fitted to a scenario.
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Costs {
@@ -67,8 +65,8 @@ const MAX_COST: u64 = 1_000_000_000;
 costs! {
     /// From leaving one task to the first instruction of the next: `schedule()`.
     switch_ns:                 0,     900,   700,   4_000;
-    /// The additional cost, with TLB misses, of a switch to another address space than the CPU's last. Kernel threads
-    /// and the idle task keep the address space.
+    /// The additional cost, with TLB misses, of a switch to another address space. Kernel threads and the idle task
+    /// have none.
     mm_switch_ns:              0,     300,     130,  34_000;
     /// The additional cost if at least three other tasks had the CPU since the next one, whose data has left the
     /// first-level cache; half of it after two.
@@ -79,7 +77,7 @@ costs! {
     timer_ns:                  0,   1_500,   11_500,  70_000;
     /// The shortest time from a timer's expiry to its interrupt.
     irq_latency_ns:            0,       0,       1_200,       0;
-    /// The mean additional delay, exponentially distributed, drawn from the run's seed.
+    /// The mean additional delay, exponentially distributed.
     irq_jitter_ns:             0,     500,   950,  40_000;
     /// From sending an interrupt to another CPU to its arrival.
     ipi_latency_ns:            0,   1_000,   6_500,  25_000;
@@ -106,8 +104,7 @@ costs! {
     migration_ns:              0,   5_000,  30,   1_000;
     /// Searching a scheduling domain for tasks to pull.
     balance_ns:                0,     400,     800,   8_000;
-    /// Computing the load of a visited group on a CPU: cache lines and a division. 3.10 visits all groups before it
-    /// pulls.
+    /// Computing the load of a visited group on a CPU. 3.10 visits all groups before it pulls.
     h_load_ns:                 0,      20,      20,     400;
     /// The highest cost of newly-idle balancing in a domain (`max_newidle_lb_cost`). CPUs with shorter idle times
     /// skip it.
@@ -117,8 +114,8 @@ costs! {
     newidle_ratio:           512,     512,     237,     512;
     /// The time that an emulator's thread on a host CPU needs for each timer interrupt.
     host_io_ns:                0,       0,     0,  18_000;
-    /// The share of time, in thousandths, in which a virtual CPU holds its emulator's lock (QEMU: reads of the time
-    /// stamp counter). While the host preempts the holder, all others stop.
+    /// Thousandths of the time in which a virtual CPU holds its emulator's lock (QEMU: reads of the time stamp
+    /// counter). While the host preempts the holder, all others stop.
     host_lock_permille:        0,       0,     0,     220;
     /// Thousandths that a virtual machine's clock gains on its host's.
     host_drift_permille:       0,       0,     0,      40;
@@ -130,8 +127,8 @@ costs! {
     pipe_ns_per_kib:           0,     100,     66,   4_500;
     /// The additional cost of a message through a stream socket: the kernel allocates and frees a buffer.
     socket_ns:                 0,       0,       585,       0;
-    /// The additional cost while at least a thousand socket messages are unread, and a part of it with fewer: their
-    /// buffers have left the second-level cache.
+    /// The additional cost with a thousand unread socket messages, whose buffers have left the second-level cache;
+    /// fewer cost a part.
     cold_socket_ns:            0,       0,       0,       0;
     /// Writing a KiB of memory in order (rt-app `mem`): about 10 GB/s.
     mem_ns_per_kib:          100,     100,     8,   2_900;
@@ -152,7 +149,7 @@ impl Default for Costs {
     }
 }
 
-/// Medians of three calibrations of the machine of the 6.18 recordings (COSTS.md).
+/// Medians of three calibrations (COSTS.md).
 const VM_IDLE: &[IdleDepth] = &[
     IdleDepth { after_ns: 300_000, extra_ns: 7_000 },
     IdleDepth { after_ns: 1_000_000, extra_ns: 27_000 },
@@ -160,7 +157,7 @@ const VM_IDLE: &[IdleDepth] = &[
     IdleDepth { after_ns: 10_000_000, extra_ns: 81_000 },
 ];
 
-/// Medians of seven calibrations inside emulated machines of two CPUs (COSTS.md).
+/// Medians of seven calibrations (COSTS.md).
 const EMULATED_IDLE: &[IdleDepth] = &[
     IdleDepth { after_ns: 1_000_000, extra_ns: 14_000 },
     IdleDepth { after_ns: 3_000_000, extra_ns: 95_000 },
@@ -168,7 +165,7 @@ const EMULATED_IDLE: &[IdleDepth] = &[
     IdleDepth { after_ns: 30_000_000, extra_ns: 450_000 },
 ];
 
-/// From the longest delay in each recording of emulated machines (COSTS.md).
+/// From each recording's longest delay (COSTS.md).
 const EMULATED_STALLS: Stall = Stall { length_ns: 4_000_000, every_ns: 500_000_000 };
 
 /// The costs of a kind of machine.
@@ -178,9 +175,9 @@ pub struct Profile {
     pub name: &'static str,
     /// The kernel's costs.
     pub costs: Costs,
-    /// Additional wakeup latencies by idle time.
+    /// See [`MachineSpec::idle_depths`](crate::MachineSpec::idle_depths).
     pub idle_depths: &'static [IdleDepth],
-    /// Moments in which the host keeps CPUs from the machine.
+    /// See [`MachineSpec::stalls`](crate::MachineSpec::stalls).
     pub stalls: Option<Stall>,
 }
 

@@ -51,16 +51,16 @@ pub(crate) struct Cpu {
     stopped_at: u64,
     /// The running task's index, [`IDLE`] or [`STOPPER`].
     pub(crate) curr: u32,
-    /// `UNIT`ths of a nanosecond done beyond `work`.
+    /// `UNIT`ths of a nanosecond beyond `work`.
     pub(crate) fraction: u32,
-    /// The present speed, of `UNIT`, for work that depends on it.
+    /// The present speed, of `UNIT`.
     pub(crate) speed: u32,
     /// Whether the running operation ends at a fixed time (`runtime`). `work` is then the time until that end, debts
     /// included.
     pub(crate) unscaled: bool,
     /// Whether a reschedule has been noticed. It happens as soon as the kernel can be preempted.
     pub(crate) resched: bool,
-    /// The reasons of a raised SCHED_SOFTIRQ, [`BALANCE`] or [`NOHZ_BALANCE`]. It runs at `softirq_at`.
+    /// [`BALANCE`] or [`NOHZ_BALANCE`], if SCHED_SOFTIRQ is raised.
     pub(crate) softirq: u8,
     pub(crate) soft_kind: OverheadKind,
 
@@ -71,9 +71,8 @@ pub(crate) struct Cpu {
     pub(crate) told: u64,
     /// When an idle CPU has left, or will have left, its idle state.
     pub(crate) awake_at: u64,
-    /// The present address space, also while a kernel thread or the idle task runs; [`NO_MM`] before the first.
+    /// The present address space, kept by kernel threads and the idle task; [`NO_MM`] before the first.
     pub(crate) mm: u32,
-    /// The CPU's last tasks.
     pub(crate) recent: Recent,
 
     /// The return of the interrupt that raised the softirq, before any switch.
@@ -148,13 +147,12 @@ impl Cpu {
         self.debt == now - self.since && (self.work | self.soft) == 0 && self.softirq == 0 && !self.is_stopped()
     }
 
-    /// Whether the host runs something else on its CPU.
     #[inline]
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped_at != NEVER
     }
 
-    /// Stops or continues the CPU at `now`, up to which the account is settled.
+    /// Stops or continues the CPU at `now`, with a settled account.
     pub(crate) fn stop(&mut self, now: u64, stopped: bool) {
         if !stopped && self.kernel_end > self.stopped_at {
             self.kernel_end += now - self.stopped_at;
@@ -239,7 +237,7 @@ impl Cpu {
         u64::try_from(units.div_ceil(u128::from(speed))).unwrap_or(NEVER)
     }
 
-    /// Whether the CPU will be in its idle state at `at`, as far as is known now.
+    /// Whether the CPU will be in its idle state at `at`.
     #[inline]
     pub(crate) fn sleeps_at(&self, at: u64) -> bool {
         self.curr == IDLE && !self.resched && self.paid_at() < at && (self.awake_at < at || self.awake_at == NEVER)
@@ -261,7 +259,7 @@ impl Cpu {
         self.softirq_at = now.saturating_add(ns);
     }
 
-    /// Returns and clears the reasons of the softirq, if it is due at `now`.
+    /// Clears and returns the reasons of a softirq due at `now`.
     #[inline]
     pub(crate) fn take_softirq(&mut self, now: u64) -> u8 {
         if self.softirq == 0 || self.softirq_at > now { 0 } else { std::mem::take(&mut self.softirq) }
@@ -272,7 +270,7 @@ impl Cpu {
         self.softirq_at.max(self.since)
     }
 
-    /// Adds `ns` of kernel time that cannot be preempted, from `now`, up to which the account is settled.
+    /// Adds `ns` of kernel time that cannot be preempted, from `now`, with a settled account.
     #[inline]
     pub(crate) fn owe(&mut self, now: u64, ns: u64) {
         self.debt += ns;

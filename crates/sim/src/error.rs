@@ -40,11 +40,11 @@ fn wrong(error: &dyn fmt::Display) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Who {
-    /// A task's name.
+    /// A task, by name.
     Task(String),
-    /// A group's path.
+    /// A group, by path.
     Group(String),
-    /// A session's name.
+    /// A session, by name.
     Session(String),
     /// A change's time, nanoseconds after the start.
     Change(u64),
@@ -304,8 +304,8 @@ pub enum Error {
         /// Its phase.
         phase: String,
     },
-    /// Scheduler and machine keep each other busy at one instant. Most likely a custom policy requests a reschedule
-    /// at every reschedule.
+    /// Scheduler and machine keep each other busy at one instant, most likely because a custom policy always
+    /// reschedules.
     #[error("no time passes any more at {}: switches and interrupts follow each other without end", Moment(*now))]
     Stalled {
         /// Nanoseconds after the start.
@@ -363,7 +363,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns how to mend the problem, if the message does not say it.
+    /// Returns the fix, if the message does not contain it.
     ///
     /// ```
     /// use vruntime_sim::{Error, Who};

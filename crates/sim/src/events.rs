@@ -20,10 +20,8 @@ const SOURCE_MASK: u64 = (1 << SOURCE_BITS) - 1;
 const MAX_SEQUENCE: u64 = u64::MAX >> SOURCE_BITS;
 /// Keys per line. The minimum of eight takes little longer than of four, and paths are a third shorter.
 const ARITY: usize = 8;
-/// The key of an unarmed source, greater than every other.
 const NOTHING: u128 = u128::MAX;
 
-/// Siblings: two cache lines.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Line([u128; ARITY]);
@@ -46,7 +44,6 @@ struct Tournament {
     /// lines, from `leaves` on.
     lines: Vec<Line>,
     leaves: usize,
-    /// The minimum of all keys.
     first: u128,
 }
 
@@ -91,13 +88,11 @@ impl Tournament {
     }
 }
 
-/// The queue.
 #[derive(Debug)]
 pub(crate) struct Queue {
     /// Keys: time in the upper half, then sequence, then source.
     near: Tournament,
     far: Tournament,
-    /// The number of sources in `near`.
     nr_near: u32,
     sequence: u64,
     /// The last returned source, if not armed or cancelled since. Its key, the minimum, is void.
@@ -124,7 +119,6 @@ impl Queue {
         Self { near: first, far: rest, nr_near: near as u32, sequence: 0, fired: None }
     }
 
-    /// Makes room for `source`, unarmed.
     pub(crate) fn ensure(&mut self, source: Source) {
         let place = source.saturating_sub(self.nr_near) as usize;
         if self.far.slots() <= place {
@@ -184,7 +178,7 @@ impl Queue {
         self.set(source, NOTHING);
     }
 
-    /// Returns the next source and its time. The next call disarms the source unless it is armed again.
+    /// Returns the next source, which the next call disarms, and its time.
     #[inline(always)]
     #[allow(clippy::inline_always)] // what most events do most, in few slots: calls would be a fifth of it
     pub(crate) fn next(&mut self) -> Option<(u64, Source)> {
@@ -200,7 +194,6 @@ impl Queue {
         Some((time_of(first), source))
     }
 
-    /// Returns the time for which `source` is armed.
     pub(crate) fn armed_for(&self, source: Source) -> Option<u64> {
         let near = source < self.nr_near;
         let tournament = if near { &self.near } else { &self.far };

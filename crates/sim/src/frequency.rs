@@ -31,11 +31,11 @@ impl Governor {
     const ALL: [(&'static str, Self); 3] =
         [("performance", Self::Performance), ("powersave", Self::Powersave), ("schedutil", Self::Schedutil)];
 
-    /// Returns the governor with the kernel's name.
+    /// Returns a governor by the kernel's name.
     ///
     /// # Errors
     ///
-    /// If the name is unknown or not modelled.
+    /// If there is none.
     pub fn from_name(name: &str) -> Result<Self, FrequencyError> {
         let found = Self::ALL.iter().find(|(known, _)| *known == name);
         found.map(|(_, governor)| *governor).ok_or_else(|| FrequencyError::Governor {
@@ -195,11 +195,9 @@ struct Clock {
     cpus: Vec<u32>,
     khz: Vec<u32>,
     transition_ns: u64,
-    /// Index of the present frequency.
     now: usize,
     /// Index and time of the next frequency.
     next: Option<(usize, u64)>,
-    /// The last decision's time.
     chosen: Option<u64>,
 }
 
@@ -208,7 +206,6 @@ pub(crate) struct Clocks {
     governor: Governor,
     rate_limit_ns: u64,
     domains: Vec<Clock>,
-    /// Each CPU's domain.
     of: Vec<u32>,
     /// By CPU: the last seen deadline bandwidth, the number of idle periods, and that number when last seen.
     bw_dl: Vec<u64>,
@@ -243,7 +240,6 @@ impl Clocks {
         }
     }
 
-    /// Returns the CPU's present speed, in millionths of its full speed.
     pub(crate) fn speed_millionths(&self, cpu: usize) -> u64 {
         let clock = &self.domains[self.of[cpu] as usize];
         u64::from(clock.khz[clock.now]) * 1_000_000 / u64::from(clock.highest())
@@ -255,7 +251,7 @@ impl Clock {
         self.khz.last().copied().unwrap_or(1)
     }
 
-    /// Returns the index of the lowest sufficient frequency, or of the highest.
+    /// Returns the lowest sufficient frequency, or the highest.
     fn resolve(&self, demand: &Demand) -> usize {
         let wanted = map_util_freq(demand.util, self.highest(), demand.max);
         self.khz.iter().position(|&khz| u64::from(khz) >= wanted).unwrap_or(self.khz.len() - 1)
@@ -263,7 +259,6 @@ impl Clock {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Sets and reports every CPU's initial frequency.
     pub(crate) fn start_clocks(&mut self) {
         let Some(clocks) = &self.clocks else { return };
         for domain in 0..clocks.domains.len() {
@@ -312,7 +307,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.on_clocks();
     }
 
-    /// Applies due changes of frequency.
     #[inline(never)]
     pub(crate) fn on_clocks(&mut self) {
         let now = self.core.now;

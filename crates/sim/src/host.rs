@@ -23,29 +23,23 @@ pub(crate) const HRTICK: u32 = 3;
 pub(crate) const SLEEPERS: u32 = 4;
 pub(crate) const SOURCES_PER_CPU: u32 = 5;
 
-/// The number of sources other than the tasks'.
 pub(crate) const fn fixed_sources(cpus: usize) -> u32 {
     cpus as u32 * SOURCES_PER_CPU + 6
 }
 
-/// The origin of an event.
 pub(crate) enum Fires {
-    /// A CPU's fixed source: [`EXEC`], [`TICK`], ...
     Cpu(usize, u32),
     /// The first of the scheduler's timers that belong to no CPU.
     Timers,
     Clocks,
     Hotplug,
-    /// An event on the host of a virtual machine.
     Host,
-    /// The host takes a CPU away for something else, or returns it.
     Stall,
     Request,
     /// The start of a task, or the device it waits for.
     Task(u32),
 }
 
-/// Clock, event queue, CPUs, and the sink of events.
 pub(crate) struct Core<'a, S> {
     pub(crate) now: u64,
     /// The known end of the run: overheads beyond it are not reported.
@@ -54,7 +48,6 @@ pub(crate) struct Core<'a, S> {
     pub(crate) timers: Timers,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) costs: Costs,
-    /// Additional wakeup latencies by idle time.
     pub(crate) idle_depths: Vec<IdleDepth>,
     /// The CPU whose code calls the scheduler.
     pub(crate) executing: CpuId,
@@ -64,7 +57,7 @@ pub(crate) struct Core<'a, S> {
     pub(crate) searches: u64,
     /// Groups visited for their load since then (3.10).
     pub(crate) visits: u64,
-    /// Tasks that may run anywhere because their allowed CPUs are offline.
+    /// Tasks whose allowed CPUs are all offline: they may run anywhere.
     pub(crate) lost: BTreeSet<TaskId>,
     /// Tasks that asked only for offline CPUs.
     pub(crate) refused: BTreeSet<TaskId>,
@@ -119,7 +112,7 @@ impl<S: Sink> Core<'_, S> {
         searches * self.costs.balance_ns + visits * self.costs.h_load_ns
     }
 
-    /// Charges `ns` of kernel time that cannot be preempted to `cpu`, whose account is settled.
+    /// Charges kernel time that cannot be preempted to `cpu`, whose account is settled.
     #[inline]
     pub(crate) fn charge(&mut self, cpu: usize, kind: OverheadKind, ns: u64) {
         if ns == 0 {
@@ -138,7 +131,7 @@ impl<S: Sink> Core<'_, S> {
         }
     }
 
-    /// Charges `ns` of preemptible kernel time to `cpu`. It is reported when it is spent.
+    /// Charges preemptible kernel time to `cpu`, reported when it is spent.
     #[inline]
     pub(crate) fn charge_soft(&mut self, cpu: usize, kind: OverheadKind, ns: u64) {
         if ns > 0 {
@@ -167,7 +160,7 @@ impl<S: Sink> Core<'_, S> {
         left
     }
 
-    /// Returns an event source of a CPU. All executions come first, then the other sources of each CPU.
+    /// Executions come first, then the other sources of each CPU.
     #[inline]
     pub(crate) fn source(&self, cpu: usize, kind: u32) -> Source {
         let cpus = self.cpus.len() as u32;
@@ -209,7 +202,6 @@ impl<S: Sink> Core<'_, S> {
         fixed_sources(self.cpus.len()) + task
     }
 
-    /// Returns the origin of a source's event.
     #[inline]
     pub(crate) fn fires(&self, source: Source) -> Fires {
         let cpus = self.cpus.len() as u32;
@@ -239,7 +231,6 @@ impl<S: Sink> Core<'_, S> {
         }
     }
 
-    /// Sends an interrupt to `cpu` at `sent`.
     #[inline(never)]
     fn interrupt(&mut self, cpu: CpuId, why: u8, sent: u64) {
         let source = self.source(cpu.index(), IPI);

@@ -23,7 +23,6 @@ use crate::rng::Rng;
 use crate::task::Life;
 use crate::topology::parse_topology;
 
-/// Longer than any run, nanoseconds.
 const FOR_EVER: u64 = 1 << 60;
 const KERNEL: &str = "6.18";
 const MOST_CPUS: u32 = 4096;
@@ -71,17 +70,14 @@ impl Parts {
     }
 }
 
-/// The host, and the state of each virtual CPU there.
 pub(crate) struct Hypervisor<'a> {
     host: Machine<'a, Eevdf, NoSink>,
-    /// Virtual CPUs with something to do.
+    /// Virtual CPUs with work.
     busy: Vec<bool>,
-    /// Virtual CPUs on a host CPU.
     on: Vec<bool>,
     /// The virtual CPU preempted while it holds the emulator's lock: all others stop until it runs.
     holder: Option<usize>,
     lock_permille: u64,
-    /// Draws the holder.
     rng: Rng,
     /// The emulator's thread that makes timer interrupts.
     io: Option<u32>,
@@ -93,7 +89,7 @@ pub(crate) struct Hypervisor<'a> {
     blocked: Vec<bool>,
     /// Interrupts that wait for the host, by virtual CPU; their sources are armed for [`NEVER`].
     held: Vec<Vec<Source>>,
-    /// Time of the host's next event. `None` while no task runs there.
+    /// `None` while no task runs there.
     next: Option<u64>,
 }
 
@@ -123,12 +119,11 @@ impl<'a> Hypervisor<'a> {
         Ok(this)
     }
 
-    /// Whether a virtual CPU with something to do stands still.
+    /// Whether a virtual CPU with work stands still.
     pub(crate) fn keeps_off(&self, cpu: usize) -> bool {
         self.busy[cpu] && !self.runs(cpu)
     }
 
-    /// Whether a virtual CPU with something to do progresses.
     fn runs(&self, cpu: usize) -> bool {
         self.on[cpu] && self.holder.is_none()
     }
@@ -139,13 +134,11 @@ impl<'a> Hypervisor<'a> {
         self.busy[cpu] && !self.on[cpu] && !self.blocked[cpu]
     }
 
-    /// Simulates the host up to `now`.
     fn advance(&mut self, now: u64) {
         // A sleeping thread's timer never fires.
         self.next = self.host.advance(now).filter(|&at| at < FOR_EVER);
     }
 
-    /// Sets whether the virtual CPU has something to do from `now` on.
     fn set_busy(&mut self, cpu: usize, busy: bool, now: u64) {
         self.busy[cpu] = busy;
         self.advance(now);
@@ -202,7 +195,6 @@ impl<'a> Hypervisor<'a> {
         }
     }
 
-    /// Reads the state of each virtual CPU from the host.
     fn look(&mut self) {
         let mut on = vec![false; self.on.len()];
         for cpu in &self.host.core.cpus {
@@ -222,9 +214,7 @@ impl<'a> Hypervisor<'a> {
     }
 }
 
-/// The host's side.
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Handles all events up to `now`, and returns the time of the next.
     fn advance(&mut self, now: u64) -> Option<u64> {
         while let Some((at, source)) = self.core.queue.next_by(now) {
             self.core.now = self.core.now.max(at);
@@ -258,7 +248,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 }
 
-/// The guest's side.
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
     /// Whether a host decides when the CPUs run.
     #[inline]
@@ -307,7 +296,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.core.timers.release(cpu as u32, now)
     }
 
-    /// Stops or continues `cpu` as its host does, and reports stolen time to observers.
+    /// Stops or continues `cpu` as its host does, and reports stolen time.
     pub(crate) fn obey_host(&mut self, cpu: usize, host: Option<&Hypervisor<'_>>) {
         let now = self.core.now;
         let stalled = self.is_stalled(cpu);
@@ -325,7 +314,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Reports to the host whether `cpu` has something to do.
     #[cold]
     pub(crate) fn tell_host(&mut self, cpu: usize, busy: bool) {
         let Some(host) = &mut self.host else { return };
@@ -336,7 +324,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.follow_host();
     }
 
-    /// Handles an event of the host.
     #[inline(never)]
     pub(crate) fn on_host(&mut self) {
         if let Some(host) = &mut self.host {
@@ -345,7 +332,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Stops and starts virtual CPUs as the host does, and arms the host's next event.
     fn follow_host(&mut self) {
         let Some(mut host) = self.host.take() else { return };
         let (now, mut timers) = (self.core.now, false);

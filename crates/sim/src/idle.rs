@@ -93,12 +93,10 @@ pub fn check(states: &[IdleState]) -> Result<(), IdleStateError> {
     }
 }
 
-/// A machine's idle states, and the times of each CPU's timers.
 #[derive(Debug)]
 pub(crate) struct Idle {
     states: Vec<IdleState>,
     timers: Vec<BTreeSet<(u64, u32)>>,
-    /// Each task's timer.
     armed: BTreeMap<u32, (usize, u64)>,
 }
 
@@ -136,7 +134,6 @@ impl<S: Sink> Core<'_, S> {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Chooses the state of `cpu`, if it is or stays idle.
     #[cold]
     pub(crate) fn choose_idle_state(&mut self, cpu: usize) {
         let Some(idle) = &self.idle else { return };

@@ -19,7 +19,6 @@ use crate::task::{FIRST, NOBODY, Next};
 /// Linux's `PID_MAX_LIMIT`, which stops a workload that forks without end. Tests stop earlier, to save gigabytes.
 pub(crate) const MAX_TASKS: usize = if cfg!(test) { 1 << 10 } else { 1 << 22 };
 
-/// The task that repeats a loop at one instant, and the number of rounds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spin {
     task: u32,
@@ -354,7 +353,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Lets the instruction take effect, after its entry is paid.
     #[inline(always)]
     #[allow(clippy::inline_always)] // a stage of the loop of `interpret`, in one place each
     fn enter(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
@@ -468,7 +466,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Flow::Done
     }
 
-    /// Continues a task that slept in an instruction, or need not sleep.
     #[inline(always)]
     #[allow(clippy::inline_always)] // a stage of the loop of `interpret`, in one place each
     fn come_back(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
@@ -525,14 +522,13 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Flow::Stage
     }
 
-    /// Puts the task, whose debts are paid, to sleep, unless it has been woken meanwhile.
+    /// Puts the task to sleep, unless it has been woken meanwhile.
     fn go_to_sleep(&mut self, cpu: usize, task: u32) -> Flow {
         let this = &mut self.tasks[task as usize];
         this.next = Next::Return;
         if std::mem::take(&mut this.woken) { Flow::Stage } else { self.block(cpu, task, PrevState::Sleeping) }
     }
 
-    /// Wakes a task from a system call of the running task of `cpu`.
     #[inline]
     pub(crate) fn wake_from_call(&mut self, cpu: usize, task: u32, waker: Waker) {
         self.wake(task, cpu, waker);
@@ -568,7 +564,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 }
 
-/// Counts a round, and returns whether another follows.
 fn again(left: &mut u64) -> bool {
     if *left != FOREVER {
         *left -= 1;

@@ -55,7 +55,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Ends a kernel path on `cpu`, still to be paid, and checks for a reschedule.
+    /// Ends an unpaid kernel path on `cpu`, and checks for a reschedule.
     pub(crate) fn leave_interrupt(&mut self, cpu: usize) {
         self.leave_interrupt_here(cpu);
     }
@@ -87,7 +87,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.arm_exec_in(cpu, user);
     }
 
-    /// Chooses frequencies and idle states.
     #[cold]
     fn govern(&mut self, cpu: usize) {
         if self.clocks.is_some() {
@@ -98,7 +97,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Charges for domains and groups searched for work since the last call.
     #[inline]
     fn charge_searches(&mut self, cpu: usize, kind: OverheadKind) {
         let ns = self.core.balancing_ns();
@@ -175,7 +173,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.leave_interrupt(cpu);
     }
 
-    /// Handles the first due timer of the scheduler's own. Others of that instant follow one by one.
+    /// Handles the first due timer of the scheduler's own.
     #[inline(never)]
     pub(crate) fn on_timers(&mut self) {
         let Some((timer, cpu)) = self.core.timers.first(self.core.now) else {
@@ -212,7 +210,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Forks a created task on `cpu`, without running it.
     pub(crate) fn born(&mut self, task: u32, parent: Option<TaskId>, cpu: usize) {
         self.core.emit(cpu, &Event::Fork { parent, child: TaskId(task) });
         let initial = self.programs.initial[self.tasks[task as usize].template as usize];
@@ -242,7 +239,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Returns the delay of a timer's interrupt: a fixed and a random part.
+    /// Returns the fixed and random delay of a timer's interrupt.
     #[inline]
     pub(crate) fn interrupt_latency(&mut self) -> u64 {
         let (fixed, mean) = (self.core.costs.irq_latency_ns, self.core.costs.irq_jitter_ns);

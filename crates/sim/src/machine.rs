@@ -55,7 +55,6 @@ const WATCH_EVERY: u64 = 1 << 9;
 /// The most events at one instant, as a multiple of instructions. A task that stops time is found first.
 const STALLED: u64 = 8;
 
-/// A machine at work.
 #[allow(clippy::struct_excessive_bools)] // independent facts
 pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) core: Core<'a, S>,
@@ -65,15 +64,12 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) programs: Programs,
     pub(crate) objects: Objects,
     pub(crate) workload: &'a Workload,
-    /// The address space of each of the workload's tasks.
     pub(crate) mm_of: Vec<u32>,
     /// The scheduler's id of each of the workload's groups.
     pub(crate) groups: Vec<GroupId>,
     /// The default session's autogroup, then those of the workload's sessions; empty without autogroups.
     pub(crate) autogroups: Vec<GroupId>,
-    /// The changeable state of each of the workload's groups.
     pub(crate) group_states: Vec<GroupState>,
-    /// What observers know of cpusets.
     pub(crate) cpusets_told: Told,
     /// Changes made so far.
     pub(crate) changed: usize,
@@ -111,33 +107,24 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) notes: Vec<String>,
     pub(crate) end_if_refused: bool,
     pub(crate) refusals: Refusals,
-    /// Hotplug events so far.
     pub(crate) plugged: usize,
-    /// Each task's loop, if an observer wants it.
     pub(crate) loops: Option<Vec<Loop>>,
-    /// Each task's round, if an observer wants response times.
     pub(crate) rounds: Option<Vec<Round>>,
     /// The number of the workload's own tasks, which precede the machine's.
     pub(crate) own: usize,
-    /// Draws the delays of interrupts.
     pub(crate) jitter: Rng,
     pub(crate) debug_at: Option<u64>,
     pub(crate) debug: Option<Snapshot>,
     /// The host of a virtual machine with too few CPUs.
     pub(crate) host: Option<Box<Hypervisor<'a>>>,
-    /// Moments in which the host runs something else.
     pub(crate) stalls: Option<Box<Stalls>>,
-    /// Requests from outside.
     pub(crate) devices: Option<Box<Devices>>,
     pub(crate) clocks: Option<Clocks>,
-    /// Whether there are `clocks` or idle states.
     pub(crate) governed: bool,
     pub(crate) idle: Option<Idle>,
-    /// Grace periods, if `rcu_preempt` has work.
     pub(crate) rcu: Option<GracePeriods>,
 }
 
-/// The changeable state of a group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupState {
     pub(crate) weight: u32,
@@ -170,7 +157,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         domains.collect()
     }
 
-    /// Creates the instance number `instance` of the workload's task `template`, forked on `cpu`, without running it.
+    /// Creates instance `instance` of the task `template`, forked on `cpu`, without running it.
     pub(crate) fn new_task(&mut self, template: usize, instance: u32, cpu: usize) -> u32 {
         let task = &self.workload.tasks[template];
         let name = &*instance_name(&task.name, instance);
@@ -215,7 +202,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         id.0
     }
 
-    /// Whether the run waits for the end of the task's instances.
     pub(crate) fn is_waited_for(&self, template: usize) -> bool {
         template < self.own && !self.workload.background.contains(&template)
     }
@@ -368,7 +354,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Checks after the run that the policy's empty queues have lost no task.
+    /// Checks after the run that the empty queues have lost no task.
     pub(crate) fn check_queues(&mut self) -> Result<(), Error> {
         for rq in &mut self.rqs {
             if let Some(fault) = invariants::drain(rq, &self.shared) {

@@ -67,17 +67,16 @@ pub(crate) enum Code {
         timer: u32,
         period: u64,
     },
-    /// Sleeps until the pool has done enough.
     PoolSleep {
         pool: u32,
         work: u64,
     },
-    /// Before a sleep and a [`Code::PoolAgain`]: skips both if the pool has done enough.
+    /// Skips the sleep and [`Code::PoolAgain`] behind it if the pool has done enough.
     PoolWait {
         pool: u32,
         work: u64,
     },
-    /// After a sleep: returns to it if the pool has not done enough.
+    /// Returns to the sleep before it if the pool has not done enough.
     PoolAgain {
         pool: u32,
     },
@@ -163,7 +162,6 @@ pub(crate) enum Code {
     ReinitCompletion(u32),
 }
 
-/// Returns the mutex of a barrier, which follows the workload's own.
 pub(crate) fn lock_of(workload: &Workload, barrier: u32) -> u32 {
     workload.mutexes.len() as u32 + barrier
 }
@@ -188,11 +186,8 @@ impl Attributes {
 pub(crate) struct Programs {
     pub(crate) code: Vec<Code>,
     pub(crate) settings: Vec<Attributes>,
-    /// The start of each task's program.
     pub(crate) entry: Vec<u32>,
-    /// Each task's initial attributes, in `settings`.
     pub(crate) initial: Vec<u32>,
-    /// The attributes that each of the workload's changes sets, in `settings`.
     pub(crate) changes: Vec<u32>,
     /// For phases with waits for several wakers.
     pub(crate) answers: Vec<Answers>,
@@ -210,7 +205,6 @@ struct Compiler<'a> {
     accesses: Option<&'a str>,
     /// Whether groups with changes so far are idle.
     idle: BTreeMap<usize, bool>,
-    /// The wakers of inboxes, by their numbers in the workload.
     wakers: BTreeMap<usize, u32>,
 }
 

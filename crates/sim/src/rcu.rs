@@ -13,7 +13,6 @@
 //! Not simulated: `ksoftirqd` and kworkers that free much at once, and other sources of grace periods, such as
 //! closing files. In that 6.18, a cloud's build with a patched placement of wakeups, the thread stayed on its CPU 371
 //! times of 376. Here `wake_affine` moves it to the CPU with less load, as in Debian's kernels.
-//! of 376. Here `wake_affine` moves it to the CPU with less load, as in Debian's kernels.
 
 use vruntime_sched::Policy;
 use vruntime_sched::event::PrevState;
@@ -22,16 +21,14 @@ use vruntime_trace::Sink;
 use crate::interpreter::Flow;
 use crate::machine::Machine;
 
-/// Grace periods after a task's end.
 const AFTER_EXIT: u8 = 2;
 /// The tick at which busy CPUs report.
 const TOLD_AFTER: u64 = 2;
 
 #[derive(Debug)]
 pub(crate) struct GracePeriods {
-    /// `rcu_preempt`.
     thread: u32,
-    /// The number of grace periods still to begin.
+    /// Grace periods to begin.
     wanted: u8,
     /// Whether no grace period is under way or about to begin.
     resting: bool,
@@ -56,7 +53,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.rcu.as_ref().is_some_and(|rcu| rcu.thread == task)
     }
 
-    /// Requests a grace period at the next tick of `cpu`, where a task has ended, unless one is under way.
+    /// Requests a grace period after a task's end on `cpu`.
     pub(crate) fn leaves_to_free(&mut self, cpu: usize) {
         let Some(rcu) = &mut self.rcu else { return };
         rcu.wanted = AFTER_EXIT;
@@ -66,8 +63,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Lets `rcu_preempt`, which runs on `cpu`, wait for the end of the grace period that it begins, or for a
-    /// request.
+    /// Waits for the end of a new grace period, or for a request.
     pub(crate) fn wait_for_grace_period(&mut self, cpu: usize, thread: u32) -> Flow {
         let begins = self.rcu.as_mut().is_some_and(|rcu| {
             rcu.resting = rcu.wanted == 0;

@@ -29,7 +29,6 @@ pub(crate) struct Devices {
 #[derive(Clone, Copy, Debug)]
 struct Request {
     stream: usize,
-    /// The arrival at the machine, nanoseconds.
     due: u64,
     cpu: usize,
     /// Whether the interrupt was delayed; the stream's next request is then already on its way.
@@ -39,7 +38,6 @@ struct Request {
 #[derive(Debug)]
 struct Stream {
     requests: Requests,
-    /// The number of requests so far.
     sent: u64,
     /// The last request's time, picoseconds after the start.
     last_ps: u128,
@@ -47,7 +45,6 @@ struct Stream {
 }
 
 impl Stream {
-    /// Returns the next request's arrival.
     fn next(&mut self) -> Option<u64> {
         if self.requests.count.is_some_and(|count| self.sent >= count) {
             return None;
@@ -81,7 +78,7 @@ impl Devices {
         Some(Box::new(this))
     }
 
-    /// Sends a stream's next request. Its interrupt is `late` nanoseconds late.
+    /// `late`: the interrupt's delay, nanoseconds.
     fn send(&mut self, stream: usize, cpus: usize, late: u64) {
         let this = &mut self.streams[stream];
         let Some(due) = this.next() else { return };

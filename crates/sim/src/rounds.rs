@@ -16,19 +16,14 @@ use crate::task::Next;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Round {
-    /// Nanoseconds.
     due: u64,
     /// The last wakeup since the wait began, nanoseconds; [`NEVER`] without one.
     woken: u64,
-    /// Whether a round is under way; otherwise the task waits.
     open: bool,
-    /// Whether the task has done anything in the round.
     worked: bool,
-    /// Whether the task has not run yet.
     fresh: bool,
 }
 
-/// An instruction's part in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Work,
@@ -142,7 +137,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         *round = Round { due, woken: NEVER, open: true, worked: reads, fresh: false };
     }
 
-    /// Ends the round, because the task begins to wait, or ends.
     fn round_ends(&mut self, task: u32) {
         let now = self.core.now;
         let Some(round) = self.rounds.as_mut().and_then(|rounds| rounds.get_mut(task as usize)) else { return };

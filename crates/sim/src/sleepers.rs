@@ -32,12 +32,11 @@ pub(crate) struct SleepTimer {
     armed: u64,
 }
 
-/// The timers of one CPU by the end of their slack, then in the order of arming. Cancelled and rearmed timers stay in
-/// it.
+/// The timers of one CPU by end of slack and arming, with cancelled and rearmed ones.
 #[derive(Debug, Default)]
 pub(crate) struct Sleepers {
     timers: BinaryHeap<Reverse<(u64, u64, u32)>>,
-    /// The arming for which the device is programmed, or 0.
+    /// The programmed arming, or 0.
     programmed: u64,
 }
 
@@ -74,7 +73,6 @@ impl Sleepers {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Returns the slack of the running task of `cpu`.
     fn slack(&self, cpu: usize) -> u64 {
         let rq = &self.rqs[cpu];
         let urgent =
@@ -87,7 +85,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         due.saturating_add(self.slack(cpu))
     }
 
-    /// Arms the timer of the running task of `cpu` for `due`, with its slack.
     pub(crate) fn arm_sleep(&mut self, cpu: usize, task: u32, due: u64) {
         self.arm_sleep_until(cpu, task, due, self.latest(cpu, due));
     }
@@ -105,7 +102,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.program(cpu);
     }
 
-    /// Programs the device of `cpu` for its first timer.
     #[inline]
     fn program(&mut self, cpu: usize) {
         let sleepers = &mut self.sleepers[cpu];
@@ -203,7 +199,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Marks the task's timer as expired or cancelled.
     #[inline]
     fn disarm(&mut self, task: u32) {
         self.tasks[task as usize].timer.armed = 0;
@@ -212,7 +207,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Handles the device interrupt of the timers of `base`.
     #[inline(never)]
     pub(crate) fn on_sleepers(&mut self, base: usize) {
         // An offline CPU's timers interrupt another CPU.
@@ -225,7 +219,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.leave_interrupt(cpu);
     }
 
-    /// Starts a task, or handles the interrupt of the device it waits for.
     #[inline(never)]
     pub(crate) fn on_task_source(&mut self, task: u32) {
         let this = &self.tasks[task as usize];
@@ -250,7 +243,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.leave_interrupt(cpu);
     }
 
-    /// Ends the wait of `task`.
     fn expire(&mut self, cpu: usize, task: u32) {
         let this = &mut self.tasks[task as usize];
         if this.wait.timeout == Timeout::Armed {

@@ -33,14 +33,12 @@ pub(crate) struct Stalls {
 #[derive(Debug)]
 struct Stalled {
     away: bool,
-    /// The time of the next change.
     until: u64,
     /// Delayed interrupts; their sources are armed for [`NEVER`].
     held: Vec<Source>,
 }
 
 impl Stalls {
-    /// Stalls of `cpus` CPUs. `None` if their length is 0.
     pub(crate) fn new(spec: Stall, cpus: usize, seed: u64) -> Option<Self> {
         let mut rng = Rng::new(seed ^ 0x1f83_d9ab_fb41_bd6b);
         let mut cpu = |_| Stalled { away: false, until: rng.exponential(spec.every_ns), held: Vec::new() };
@@ -48,7 +46,6 @@ impl Stalls {
         (spec.length_ns > 0).then_some(Self { spec, cpus, rng })
     }
 
-    /// Returns the next CPU that stops or continues at `now`.
     fn next(&mut self, now: u64) -> Option<usize> {
         let cpu = self.cpus.iter().position(|cpu| cpu.until <= now)?;
         let this = &mut self.cpus[cpu];
@@ -66,12 +63,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.stalls.as_ref().is_some_and(|stalls| stalls.cpus[cpu].away)
     }
 
-    /// Whether interrupts of `cpu`, which is stalled, are delayed.
     pub(crate) fn waits_while_stalled(&self, cpu: usize) -> bool {
         self.stalls.as_ref().is_some_and(|stalls| !stalls.cpus[cpu].held.is_empty())
     }
 
-    /// Delays the interrupt `source` until `cpu` continues.
     pub(crate) fn hold_while_stalled(&mut self, cpu: usize, source: Source) {
         if let Some(stalls) = &mut self.stalls {
             stalls.cpus[cpu].held.push(source);

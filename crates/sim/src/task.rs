@@ -12,15 +12,15 @@ pub(crate) const FIRST: u32 = 0;
 /// The next step when the CPU has paid its debts and done the task's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// The instruction at `pc` begins.
+    /// Begins the instruction at `pc`.
     Fetch,
-    /// The work of the instruction at `pc` is done.
+    /// Ends the instruction's work.
     Worked,
-    /// The entry is paid: the instruction at `pc` takes effect.
+    /// Lets the instruction take effect: its entry is paid.
     Enter,
-    /// The task sleeps, unless it has been woken since.
+    /// Sleeps, unless the task has been woken since.
     Sleep,
-    /// The task has been woken: the instruction at `pc` goes on.
+    /// Continues the instruction after a wakeup.
     Return,
     /// As `Enter`, for taking the instruction's mutex.
     EnterLock,
@@ -44,7 +44,6 @@ pub(crate) enum Life {
     Dead,
 }
 
-/// A wait that may time out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wait {
     /// Whether the task is in the queue of the awaited object.
@@ -78,7 +77,6 @@ impl Lent {
 #[repr(C)]
 pub(crate) struct Task {
     pub(crate) timer: SleepTimer,
-    /// The timer's CPU.
     pub(crate) timer_cpu: u32,
     pub(crate) pc: u32,
     /// The last CPU; 0 before the first run.
@@ -88,7 +86,7 @@ pub(crate) struct Task {
     pub(crate) next: Next,
     pub(crate) life: Life,
     pub(crate) wait: Wait,
-    /// Whether it slept in a system call, whose return it pays when it runs.
+    /// Whether it pays the return of a system call when it runs.
     pub(crate) owes_return: bool,
     /// Whether it was woken on its way to sleep.
     pub(crate) woken: bool,
@@ -107,17 +105,14 @@ pub(crate) struct Task {
 
     /// When its sleep is due, or when its wait for an object began.
     pub(crate) due: u64,
-    /// Loops left of the phase.
     pub(crate) loops: u64,
     pub(crate) loop_start: u64,
-    /// Work requested in the loop.
     pub(crate) loop_work: u64,
     /// Rounds left of the program, including the present one.
     pub(crate) rounds: u64,
     /// The tasks behind and before it in a [`crate::sync::WaitQueue`].
     pub(crate) behind: u32,
     pub(crate) ahead: u32,
-    /// The priority lent by tasks that wait for its mutexes.
     pub(crate) lent: Lent,
 }
 

@@ -8,7 +8,6 @@ use super::error::{Error, ErrorKind};
 use super::note::{self, Given, Note};
 use crate::costs::Costs;
 
-/// Returns the feature's name without `NO_`.
 pub(super) fn without_no(name: &str) -> &str {
     bare_feature(name).0
 }
@@ -91,7 +90,6 @@ pub fn parse_kernel(text: &str) -> Result<(Kernel, Vec<Note>), Error> {
     Ok((parsed, notes))
 }
 
-/// Applies a scenario's features, tunables and single costs.
 pub(super) fn set_as_in(scenario: &Scenario, kernel: &mut Kernel, costs: &mut Costs) -> Result<(), Error> {
     let source = &scenario.source;
     for feature in &scenario.features {
@@ -121,7 +119,6 @@ pub(super) fn set_as_in(scenario: &Scenario, kernel: &mut Kernel, costs: &mut Co
     Ok(())
 }
 
-/// The release that introduced autogroups.
 pub(super) const AUTOGROUP_SINCE: [u32; 3] = [2, 6, 38];
 
 /// Whether a setting is `/proc/sys/kernel/sched_autogroup_enabled`.
@@ -129,7 +126,6 @@ pub(super) fn is_autogroup(name: &str) -> bool {
     name.strip_prefix("kernel.").unwrap_or(name) == "sched_autogroup_enabled"
 }
 
-/// Returns whether a value of `sched_autogroup_enabled` switches autogroups on.
 pub(super) fn autogroup_set_to(value: u64) -> Result<bool, Error> {
     let range = 0..=1;
     if range.contains(&value) {

@@ -108,7 +108,6 @@ fn unreadable(error: ParseTopologyError, name: &str, text: &str) -> Error {
     Error::from(ErrorKind::Topology(error)).at(&Source::new(name, text), &span, "here")
 }
 
-/// Adds a similar example to the error.
 fn meant(mut error: ParseTopologyError, text: &str) -> ParseTopologyError {
     let names: Vec<&str> = EXAMPLES.iter().map(|example| example.name).collect();
     // A single word that is no description is probably a misspelt name.
@@ -124,7 +123,6 @@ fn meant(mut error: ParseTopologyError, text: &str) -> ParseTopologyError {
     error
 }
 
-/// Whether a word begins like a name: most typing errors are in the rest.
 fn alike(name: &str, word: &str) -> bool {
     name.chars().zip(word.chars()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count() >= 3
 }
@@ -133,7 +131,6 @@ pub(super) struct Chosen {
     pub(super) name: String,
     pub(super) by_default: bool,
     pub(super) spec: MachineSpec,
-    /// [`Machine::ignored`].
     pub(super) ignored: Vec<String>,
 }
 
@@ -179,13 +176,11 @@ pub(super) fn choose(input: Input<'_>, over: Option<&Machine>, loader: &mut Load
     Ok(chosen)
 }
 
-/// Checks that the machine has all these CPUs.
 fn exists(scenario: &Scenario, named: &Spanned<Vec<u32>>, cpus: usize) -> Result<(), Error> {
     let Some(&cpu) = named.value.iter().find(|&&cpu| cpu as usize >= cpus) else { return Ok(()) };
     Err(Error::from(ErrorKind::NoSuchCpu { cpu, cpus }).at(&scenario.source, &named.span, "among these"))
 }
 
-/// A scenario's machine.
 #[derive(Clone, Copy)]
 struct Described<'a> {
     scenario: &'a Scenario,
@@ -193,7 +188,6 @@ struct Described<'a> {
 }
 
 impl Described<'_> {
-    /// An error at a place of the scenario.
     fn error(self, kind: ErrorKind, span: &Range<usize>, label: &'static str) -> Error {
         Error::from(kind).at(&self.scenario.source, span, label)
     }
@@ -241,7 +235,6 @@ impl Described<'_> {
         self.error(ErrorKind::Topology(error), &text.span, "this machine")
     }
 
-    /// Reads the topology, and names it as the scenario does.
     fn shape(self, loader: &mut Loader<'_>) -> Result<Machine, Error> {
         let scenario::Machine { lstopo, topology, capacities, node_distances, .. } = self.machine;
         let mut shape = match (lstopo, topology) {

@@ -90,11 +90,11 @@ impl Ticks {
 /// What is known of a trace to replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// The kernel that replays it as recorded.
+    /// The kernel for the replay.
     pub kernel: String,
     /// The release it was recorded under (`uname -r`).
     pub release: Option<String>,
-    /// The number of CPUs.
+    /// Its number of CPUs.
     pub cpus: usize,
     /// Whether it is known to put tasks into autogroups.
     pub autogroup: bool,
@@ -204,7 +204,6 @@ struct Planner<'a> {
     notes: Vec<Note>,
 }
 
-/// The costs on a machine.
 struct Charges {
     profile: &'static str,
     costs: Costs,
@@ -254,7 +253,6 @@ impl Planner<'_> {
         own.is_some_and(|machine| machine.smt_speedup_permille.is_some()) && cores.len() == topology.nr_cpus()
     }
 
-    /// Returns the caller's machine, which precedes the file's.
     fn machine(&self) -> Option<&Machine> {
         self.overrides.machine.as_ref()
     }
@@ -325,7 +323,6 @@ impl Planner<'_> {
         Ok(charges)
     }
 
-    /// Applies features, tunables and single costs: the scenario's, then the caller's.
     fn settings(&mut self, kernel: &mut Kernel, costs: &mut Costs) -> Result<(), Error> {
         if let Some(scenario) = self.input.scenario() {
             kernel::set_as_in(scenario, kernel, costs)?;
@@ -354,7 +351,6 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Returns the machine's background tasks.
     fn residents(&mut self, spec: &MachineSpec) -> Option<Vec<Resident>> {
         if self.input.trace().is_some() {
             // A trace already contains them.

@@ -116,7 +116,6 @@ pub fn preempt_not_known(recording: &Recording) -> Option<Note> {
     (!known).then(|| Note::Preempt { recorded, instead: Preempt::default() })
 }
 
-/// Returns the notes on a requested feature, or its opposite, under `kernel`.
 pub(super) fn of_feature(name: &str, kernel: &Kernel) -> Vec<Note> {
     let bare = without_no(name);
     let Some(row) = FEATURES.iter().find(|row| row.name == bare) else { return Vec::new() };

@@ -12,7 +12,6 @@ pub(crate) const NO_ANSWERS: u32 = u32::MAX;
 /// A phase's waits, if some are for several wakers.
 #[derive(Debug)]
 pub(crate) struct Answers {
-    /// The places of the waits for each waker, in order.
     waits: BTreeMap<u32, Vec<u32>>,
     last: u32,
     count: u32,
@@ -33,7 +32,6 @@ impl Answers {
     }
 }
 
-/// A task's progress in a loop of such a phase.
 #[derive(Clone, Debug)]
 pub(crate) struct Given {
     /// Index of the phase's [`Answers`].
@@ -63,7 +61,6 @@ impl Given {
         (at != answers.last || count + 1 == answers.count).then_some(at)
     }
 
-    /// Notes that the answer of [`Self::next`] is given.
     pub(crate) fn give(&mut self, index: u32, from: u32, all: &[Answers]) {
         if self.is_over(index, &all[index as usize]) {
             *self = Self { answers: index, ..Self::default() };

@@ -70,7 +70,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.join_completion(cpu, task, completion)
     }
 
-    /// Continues a task woken by a completion or by the timeout.
     pub(crate) fn go_on_completing(&mut self, cpu: usize, task: u32, index: u32) -> Flow {
         let completion = &mut self.objects.completions[index as usize];
         if completion.done == 0 && self.tasks[task as usize].wait.timeout != Timeout::Expired {
@@ -106,7 +105,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.objects.completions[completion as usize].done = 0;
     }
 
-    /// Wakes the longest waiter (`swake_up_locked`). Returns whether there was one.
     fn wake_first(&mut self, cpu: usize, completion: u32) -> bool {
         let Some(waiter) = self.objects.completions[completion as usize].waiters.pop(&mut self.tasks) else {
             return false;

@@ -18,13 +18,11 @@ use crate::task::{Life, NOBODY};
 
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    /// Wakeups so far.
     posted: u64,
     /// The wakers whose wakeup no wait has taken.
     kept: VecDeque<u32>,
     /// The progress of each task that waits here for several wakers.
     given: BTreeMap<u32, Given>,
-    /// Completed waits.
     taken: u64,
     /// Waiting tasks in order of arrival: several if the owner is forked repeatedly.
     sleepers: VecDeque<u32>,
@@ -34,7 +32,6 @@ pub(crate) struct Inbox {
     promised: BTreeSet<u32>,
     /// Tasks that wait after their wakeup of the owner, with the wakeup's number, until the owner reaches its wait.
     followers: VecDeque<(u64, u32)>,
-    /// The task that waited here last.
     owner: u32,
 }
 
@@ -130,12 +127,10 @@ impl Inbox {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
-    /// Index in [`Programs::answers`] or [`NO_ANSWERS`].
     pub(crate) answers: u32,
     pub(crate) at: u32,
 }
 
-/// Returns the inbox at which the instances of each task wait.
 pub(crate) fn owners(workload: &Workload) -> Vec<Option<u32>> {
     if workload.inboxes.is_empty() {
         return Vec::new();
@@ -172,7 +167,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if taken.is_some() { Flow::Done } else { self.block_once_paid(cpu, task) }
     }
 
-    /// Wakes the owner, or enters the kernel to do so.
     pub(crate) fn inbox_wake(&mut self, cpu: usize, task: u32, inbox: u32, from: u32, follow: Follow) -> Flow {
         let away = self.inbox_is_left(inbox);
         let this = &mut self.objects.inboxes[inbox as usize];
@@ -200,7 +194,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.block_here(cpu, task)
     }
 
-    /// Continues a poster or a follower.
     pub(crate) fn inbox_posts_now(&mut self, cpu: usize, task: u32, inbox: u32, from: u32) -> Flow {
         if self.objects.inboxes[inbox as usize].promised.remove(&task) {
             self.inbox_delivers(cpu, inbox, from);
@@ -208,7 +201,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Flow::Done
     }
 
-    /// Delivers a wakeup.
     fn inbox_delivers(&mut self, cpu: usize, inbox: u32, from: u32) {
         let this = &mut self.objects.inboxes[inbox as usize];
         this.keep(from);
@@ -227,7 +219,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.inbox_lets_go(cpu, inbox);
     }
 
-    /// Wakes the followers and posters that need not wait any longer.
     fn inbox_lets_go(&mut self, cpu: usize, inbox: u32) {
         while let Some(other) = self.objects.inboxes[inbox as usize].next(false) {
             self.wake_from_call(cpu, other, Waker::Task);

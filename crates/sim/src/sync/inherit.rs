@@ -32,14 +32,13 @@ fn urgency<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>, task: u32) -> Urgency {
     (task.prio(), task.deadline().map_or(0, |entity| entity.deadline))
 }
 
-/// A task's urgency among waiters.
 fn waiter_urgency<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>, task: u32) -> Urgency {
     let urgency = urgency(rqs, shared, task);
     if urgency.0 < RT_PRIO_0 { urgency } else { (DEFAULT_PRIO, 0) }
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Adds the running task of `cpu` to a mutex's waiters, and lends the owner its urgency.
+    /// Adds the running task to a mutex's waiters, and lends the owner its urgency.
     pub(super) fn wait_and_lend(&mut self, cpu: usize, task: u32, mutex: u32) {
         let owner = self.objects.mutexes[mutex as usize].owner;
         if self.objects.mutexes[mutex as usize].waiters.is_empty() {
@@ -90,7 +89,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         true
     }
 
-    /// Whether a mutex's owner has not run since it got the mutex.
     fn is_heir(&self, owner: u32, mutex: u32) -> bool {
         let owner = &self.tasks[owner as usize];
         owner.next == Next::ReturnLock && mutex_of(self.programs.code[owner.pc as usize]) == mutex
@@ -127,7 +125,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         objects.mutexes[mutex as usize].waiters.insert(tasks, task, overtakes);
     }
 
-    /// Returns the urgency that a task's waiters lend.
     fn owed(&self, task: u32) -> Lent {
         let some = |mutex: u32| (mutex != NOBODY).then_some(mutex);
         let next = |&mutex: &u32| some(self.objects.mutexes[mutex as usize].next_held);
@@ -141,7 +138,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// The scheduler's form: a real-time priority, or the lending deadline task's parameters.
     fn boost(&self, lent: Lent) -> Option<Boost> {
         if lent == Lent::NOTHING {
             return None;

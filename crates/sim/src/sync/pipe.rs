@@ -28,9 +28,7 @@ const PAGE: u32 = 4096;
 
 #[derive(Clone, Copy, Debug)]
 struct Page {
-    /// Bytes still to be read.
     unread: u32,
-    /// The end of the written part.
     end: u32,
 }
 
@@ -102,7 +100,6 @@ impl Pipe {
         }
     }
 
-    /// Whether no page is empty.
     fn is_full(&self) -> bool {
         match &self.content {
             Content::Pages { most, pages, .. } => pages.len() >= *most,
@@ -225,7 +222,6 @@ impl Objects {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Returns the bytes that the first task in `queue` wants to move.
     fn wanted(&self, queue: WaitQueue) -> Option<u32> {
         let first = queue.first()?;
         match self.programs.code[self.tasks[first as usize].pc as usize] {
@@ -324,7 +320,6 @@ mod tests {
         Pipe::new(&vruntime_workload::program::Pipe { name: "p".to_owned(), capacity, kind })
     }
 
-    /// Writes messages until no more fits, and returns their number.
     fn fill(pipe: &mut Pipe, bytes: u32) -> u32 {
         let mut written = 0;
         while pipe.put(bytes) {
@@ -333,7 +328,6 @@ mod tests {
         written
     }
 
-    /// A page holds 40 messages of 100 bytes.
     #[test]
     fn a_pipe_is_a_ring_of_pages() {
         let mut pipe = channel(Channel::Pipe, 65_536);

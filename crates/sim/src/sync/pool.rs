@@ -23,7 +23,7 @@ const CHUNK: u64 = 500_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
-    /// Work begun so far, nanoseconds at capacity 1024.
+    /// At capacity 1024, nanoseconds.
     begun: u64,
     /// Work taken over that its owners have not reached yet.
     taken: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Pool {
 struct Member {
     /// The pool's work before the member continues.
     due: u64,
-    /// The rest of the member's work that it has not begun.
+    /// The member's work not begun.
     rest: u64,
 }
 
@@ -58,7 +58,6 @@ impl Pool {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Begins a member's own work, unless it is done.
     pub(crate) fn pool_run(&mut self, cpu: usize, task: u32, pool: u32, work: u64) -> Flow {
         self.objects.pools[pool as usize].member(task).rest = work;
         self.pool_goes_on(cpu, task, pool)
@@ -70,7 +69,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.pool_helps(cpu, task, pool)
     }
 
-    /// Takes work over if the pool lacks any.
     fn pool_helps(&mut self, cpu: usize, task: u32, pool: u32) -> Flow {
         let (lacks, left) = self.pool_lacks(task, pool);
         // Work that others have begun stays theirs.
@@ -102,7 +100,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.pool_works(cpu, task, pool, chunk)
     }
 
-    /// Ends a part of work: wakes the members that waited for it, and continues.
     pub(crate) fn pool_worked(&mut self, cpu: usize, task: u32, pool: u32) -> Flow {
         let done = self.pool_done(pool).0;
         if self.objects.pools[pool as usize].waiters.first().is_some_and(|&(due, _)| due <= done) {
@@ -113,7 +110,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.pool_next(cpu, task, pool)
     }
 
-    /// Wakes members, in the kernel.
     pub(crate) fn pool_wakes(&mut self, cpu: usize, task: u32, pool: u32) -> Flow {
         let done = self.pool_done(pool).0;
         while let Some(&(due, waiter)) = self.objects.pools[pool as usize].waiters.first()
@@ -146,7 +142,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.call_if(waits, cpu, task)
     }
 
-    /// Puts a member to sleep until the pool has done enough.
     pub(crate) fn pool_sleep(&mut self, cpu: usize, task: u32, pool: u32) -> Flow {
         if self.pool_lacks(task, pool).0 == 0 {
             return Flow::Done;
@@ -167,7 +162,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Flow::Done
     }
 
-    /// Checks the pool again for a polling member.
     pub(crate) fn pool_again(&mut self, task: u32, pool: u32) -> Flow {
         let (lacks, left) = self.pool_lacks(task, pool);
         if lacks == 0 || left == 0 {

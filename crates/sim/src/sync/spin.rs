@@ -34,7 +34,6 @@ impl SpinWord {
         Self { events: spin.initial.into(), fair: spin.fair, parties: spin.parties, ..Self::default() }
     }
 
-    /// Takes an event that no earlier waiter has a right to.
     fn take(&mut self) -> bool {
         let free = self.events > 0 && (!self.fair || self.waiters.is_empty());
         self.events -= u64::from(free);
@@ -42,7 +41,6 @@ impl SpinWord {
     }
 }
 
-/// Returns the word at which a task spins in this instruction.
 const fn word_of(code: Code) -> Option<u32> {
     match code {
         Code::SpinWait { spin, .. } | Code::SpinBarrier(spin) => Some(spin),

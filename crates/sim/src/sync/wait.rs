@@ -20,7 +20,6 @@ use crate::interpreter::Flow;
 use crate::machine::Machine;
 use crate::task::Timeout;
 
-/// A wait queue with the events that no task has taken.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EventQueue {
     events: u64,
@@ -36,7 +35,6 @@ impl EventQueue {
         some
     }
 
-    /// Returns the number of requests from outside that no task has taken.
     pub(crate) fn requests(&self) -> usize {
         self.arrivals.len()
     }
@@ -60,7 +58,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.join(cpu, task, queue, mode)
     }
 
-    /// Continues a task woken by an event or by the timeout.
     pub(crate) fn go_on_waiting(&mut self, cpu: usize, task: u32, index: u32, mode: WaitMode) -> Flow {
         let queue = &mut self.objects.wait_queues[index as usize];
         if std::mem::take(&mut self.tasks[task as usize].wait.queued) {
@@ -73,7 +70,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if self.end_timeout_if_expired(task) { self.timed_out(cpu, task) } else { self.join(cpu, task, index, mode) }
     }
 
-    /// Takes an event for the task, and returns whether there was one.
     fn takes_event(&mut self, task: u32, queue: u32) -> bool {
         let queue = &mut self.objects.wait_queues[queue as usize];
         let takes = queue.take();
@@ -103,7 +99,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.block(cpu, task, PrevState::Sleeping)
     }
 
-    /// Adds `events`, and wakes up to `nr` exclusive waiters.
     pub(crate) fn bring_events(&mut self, cpu: usize, queue: u32, nr: u32, events: u32, sync: bool) {
         let this = &mut self.objects.wait_queues[queue as usize];
         this.events = this.events.saturating_add(u64::from(events));
@@ -113,7 +108,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.objects.wait_queues[queue as usize].waiters = left;
     }
 
-    /// Ends the wait, and cancels its timer.
     pub(super) fn end_timeout(&mut self, task: u32) {
         let timeout = &mut self.tasks[task as usize].wait.timeout;
         if std::mem::replace(timeout, Timeout::None) == Timeout::Armed {

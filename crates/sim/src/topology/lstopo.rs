@@ -11,7 +11,6 @@ use super::error::ParseTopologyError;
 /// The deepest machines have some twenty levels of elements.
 const MAX_DEPTH: usize = 256;
 
-/// The objects above an element.
 #[derive(Clone, Copy, Default)]
 struct Above {
     package: Option<u32>,
@@ -171,12 +170,11 @@ fn too_deep(text: &str) -> Option<usize> {
     None
 }
 
-/// Returns each number's rank.
 fn ranks(numbers: impl Iterator<Item = u32>) -> BTreeMap<u32, u32> {
     numbers.collect::<BTreeSet<u32>>().into_iter().zip(0..).collect()
 }
 
-/// CPUs in Linux's form: `0-3,6`.
+/// As Linux: `0-3,6`.
 fn list(cpus: &[u32]) -> String {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for &cpu in cpus {
@@ -189,7 +187,7 @@ fn list(cpus: &[u32]) -> String {
     runs.iter().map(run).collect::<Vec<_>>().join(",")
 }
 
-/// Reads hwloc's bitmap, words of 32 bits from the highest on: `0xf`, `0x1,,0x3`.
+/// hwloc's words of 32 bits from the highest on: `0xf`, `0x1,,0x3`.
 fn bitmap(text: &str) -> Vec<u32> {
     let mut cpus = Vec::new();
     for (word, digits) in text.split(',').rev().enumerate().take(MAX_CPUS / 32) {
@@ -200,7 +198,6 @@ fn bitmap(text: &str) -> Vec<u32> {
     cpus
 }
 
-/// Returns the known capacities by os_index.
 fn capacities(root: Node<'_, '_>, notes: &mut Vec<String>) -> BTreeMap<u32, u32> {
     let mut capacities = BTreeMap::new();
     let mut untold = Vec::new();
@@ -228,7 +225,6 @@ fn capacities(root: Node<'_, '_>, notes: &mut Vec<String>) -> BTreeMap<u32, u32>
     capacities
 }
 
-/// Returns a note about objects that the simulator ignores.
 fn ignored(root: Node<'_, '_>) -> Option<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for element in root.descendants() {
@@ -252,7 +248,6 @@ impl Walk {
         self.next
     }
 
-    /// Returns the number of a NUMA node: its os_index, or a new one.
     fn node(&mut self, element: Node<'_, '_>) -> u32 {
         let index = element.attribute("os_index").and_then(|index| index.parse().ok());
         index.unwrap_or_else(|| self.fresh())

@@ -52,14 +52,6 @@ pub fn parse_topology(text: &str) -> Result<Topology, ParseTopologyError> {
 
 /// Sets the capacity of each CPU, 1..=1024.
 ///
-/// ```
-/// use vruntime_sim::topology::{parse_synthetic, with_capacities};
-///
-/// let two = parse_synthetic("pu:2").unwrap();
-/// assert_eq!(with_capacities(&two, &[1024, 512]).unwrap().cpus()[1].capacity, 512);
-/// assert_eq!(with_capacities(&two, &[1]).unwrap_err().message, "1 capacity for 2 CPUs");
-/// ```
-///
 /// # Errors
 ///
 /// If their number is not that of the CPUs, or one is out of range.

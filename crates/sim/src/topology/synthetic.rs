@@ -75,10 +75,8 @@ pub fn parse_synthetic(text: &str) -> Result<Topology, ParseTopologyError> {
 struct Word {
     level: Level,
     count: usize,
-    /// Whether each object of this level has a NUMA node.
     memory: bool,
     capacity: Vec<u32>,
-    /// The value of `indexes=`, with its place.
     indexes: Option<(String, usize)>,
     offset: usize,
     len: usize,
@@ -189,7 +187,6 @@ fn word(word: &str, offset: usize) -> Result<Word, ParseTopologyError> {
     }
 }
 
-/// The known attributes: their form, and the levels that have them.
 const ATTRIBUTES: [(&str, &str, &str); 5] = [
     ("capacity", "capacity=1024,512", "only cores and PUs have a capacity"),
     ("size", "size=32MB", "only caches have a size"),
@@ -310,7 +307,6 @@ fn by_levels(words: &[Word], total: usize, value: &str) -> Result<Vec<(usize, us
     Ok(places.iter().map(each).collect())
 }
 
-/// Whether `value` is hwloc's number of bytes: `32MB`, `1GiB`, `65536`.
 fn is_bytes(value: &str) -> bool {
     let unit = value.trim_start_matches(|c: char| c.is_ascii_digit());
     let units = ["", "B", "kB", "KB", "KiB", "MB", "MiB", "GB", "GiB", "TB", "TiB"];
