@@ -2,13 +2,13 @@
 //! many simulated milliseconds once, for callgrind.
 //!
 //! Three shapes, each with a goal on one core of a current server: hackbench-like messaging, a large machine of
-//! periodic tasks (18 s in the nearest peer's public version), and a small one with short tasks. Each also runs under
-//! a minimal policy (`fifo`), which leaves the machine's own share.
+//! periodic tasks, and a small one with short tasks. (The large one takes 18 s in the nearest peer's public version.)
+//! Each also runs under a minimal policy (`fifo`), which leaves the machine's own share.
 //!
 //! The large machine (EPYC, 1 MiB of second-level cache, 6.12, cachegrind, November 2026): a switch takes 1230 ns and
-//! 11,200 instructions, with 367 misses of a 32 KiB first-level instruction cache and 24 of the second level. With a
-//! twelfth of the CPUs it takes 900 ns: the working set is some 1.2 MiB here. A build from a profile takes 8 % less
-//! time. Without measurable gain: a CPU's least free slot first, prefetching the event's CPU, branchless
+//! 11,200 instructions. It misses a 32 KiB first-level instruction cache 367 times and the second level 24 times.
+//! With a twelfth of the CPUs it takes 900 ns: the working set is some 1.2 MiB here. A build from a profile takes 8 %
+//! less time. Without measurable gain: a CPU's least free slot first, prefetching the event's CPU, branchless
 //! classification of groups, `panic=abort`.
 //!
 //! The small machine, 8 CPUs: a switch takes 7340 instructions at some 4.4 per cycle, 1200 of them bounds checks and

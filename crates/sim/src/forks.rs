@@ -4,7 +4,7 @@ use vruntime_workload::program::{Changed, Op, Policy, Settings, Task, Workload};
 
 use crate::program::{FOREVER, times};
 
-/// Returns a task that is forked without end, whatever the scheduler does: each of its kind forks the next, directly
+/// Returns a task that is forked without end, whatever the scheduler does. Each of its kind forks the next, directly
 /// or through others, with no wait before that could last for ever. `waited`: whether the run waits for a task's end.
 pub(crate) fn without_end(workload: &Workload, waited: impl Fn(&usize) -> bool) -> Option<&Task> {
     // Deadline tasks cannot fork, and only the run shows which tasks are deadline tasks then.

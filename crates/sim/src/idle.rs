@@ -27,8 +27,8 @@ pub struct IdleState {
     pub target_residency_ns: u64,
 }
 
-/// The additional exit latency after a longer idle time, whatever the chosen state: the effect of a host's idle
-/// states on a virtual machine, of its polling, or of any governor.
+/// The additional exit latency after a longer idle time, whatever the chosen state. It models a host's idle states, a
+/// virtual machine's polling, or any governor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IdleDepth {
     /// The shortest idle time, nanoseconds.

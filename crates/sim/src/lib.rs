@@ -214,8 +214,8 @@ pub fn run_dyn(
 ///
 /// # Errors
 ///
-/// As [`run`]; and [`Error::Policy`] if the policy picks a task that is not runnable, picks none though one is
-/// runnable, or has lost a task by the end of the run.
+/// As [`run`]. [`Error::Policy`] if the policy picks a task that is not runnable, picks none though one is runnable,
+/// or has lost a task by the end of the run.
 pub fn run_policy<P, S>(workload: &Workload, config: &Config, sink: &mut S) -> Result<Outcome, Error>
 where
     P: Policy<Tunables = Knobs>,

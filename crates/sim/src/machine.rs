@@ -3,9 +3,9 @@
 //! # How time passes on a CPU
 //!
 //! A CPU has *debts*, kernel time that precedes everything else, and its running task has *work*. Interrupts,
-//! switches and system calls add to the debts. Each CPU has one execution event, armed for the end of debts and work,
-//! or, after a request to reschedule, for the moment at which the kernel can be preempted. Every event on a CPU first
-//! updates its account, and then arms the execution event again.
+//! switches and system calls add to the debts. Each CPU has one execution event, armed for the end of debts and work.
+//! After a request to reschedule, it is armed for the moment at which the kernel can be preempted. Every event on a
+//! CPU first updates its account, and then arms the execution event again.
 //!
 //! # Interrupts
 //!
@@ -88,7 +88,7 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) timers_armed: u64,
     pub(crate) preempt_full: bool,
     pub(crate) messages: Way,
-    /// See [`history::pipes_wake_in_vain`].
+    /// See [`crate::history::pipes_wake_in_vain`].
     pub(crate) pipes_wake_in_vain: bool,
     /// Instructions since time last passed, and the limit.
     pub(crate) steps: u64,

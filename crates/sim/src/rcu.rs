@@ -1,8 +1,8 @@
 //! Grace periods (RCU): the remains of ended tasks are freed after every CPU has been in a switch, user code or idle.
 //! The kernel thread `rcu_preempt` waits for this, and takes CPU time from tasks.
 //!
-//! Observed under 6.12 (2 emulated CPUs, HZ=250, two tasks that each fork a child every 20 ms; ftrace) and 6.18:
-//! while tasks end, the thread wakes every other tick, each 8 ms, and preempts the running task. On two busy CPUs,
+//! Observed under 6.12 (2 emulated CPUs, HZ=250, two tasks that each fork a child every 20 ms; ftrace) and 6.18.
+//! While tasks end, the thread wakes every other tick, each 8 ms, and preempts the running task. On two busy CPUs,
 //! 330 of 376 of its wakeups under 6.18 interrupt the other CPU's task.
 //!
 //! A CPU learns of a grace period at its first tick and reports user code at the second. The last CPU to report wakes

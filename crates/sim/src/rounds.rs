@@ -1,9 +1,9 @@
 //! Response times, gathered only for an observer that wants them ([`Sink::wants_rounds`]).
 //!
-//! A *round* is what a task does between two waits. It is due when its timer or its sleep was due, when another task
-//! or a device woke the task, or when the request that it serves arrived. It is done when the task begins its next
-//! wait, or ends. Waits for a mutex, for a device and for room in a pipe belong to the round, and so does a read that
-//! finds bytes. Any other wait that finds what it waits for begins a round that is due at once.
+//! A *round* is what a task does between two waits. It is due when its timer or its sleep was due, when the task was
+//! woken by another task or a device, or when its request arrived. It is done when the task begins its next wait, or
+//! ends. Waits for a mutex, for a device and for room in a pipe belong to the round, and so does a read that finds
+//! bytes. Any other wait that finds what it waits for begins a round that is due at once.
 
 use vruntime_sched::Policy;
 use vruntime_sched::ids::TaskId;

@@ -104,7 +104,7 @@ fn system(results: &Results) -> f64 {
 }
 
 /// "move h_load calculation to task_h_load": the system took 24.3 % of the CPUs' time without idle groups, 48.7 %
-/// with 10,000 of them, where CPUs look for work at every turn.
+/// with 10,000 of them. The CPUs look for work at every turn.
 #[test]
 fn idle_groups_cost_time_under_3_10_and_nothing_after() {
     let (without, with) = (wakers("3.10", 0, 0), wakers("3.10", 10_000, 0));

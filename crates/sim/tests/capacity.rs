@@ -254,7 +254,7 @@ fn a_big_cpu_that_is_forbidden_is_no_reason_to_stay() {
     }
 }
 
-/// A big CPU's estimate exceeds a small one's capacity: up to 6.12 it stands until the average has fallen below that,
+/// A big CPU's estimate exceeds a small one's capacity. Up to 6.12 it stands until the average has fallen below that,
 /// later it falls from the first sleep on.
 #[test]
 fn an_estimate_from_a_bigger_cpu_stands_for_a_while() {

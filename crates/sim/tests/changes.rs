@@ -344,7 +344,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Always true, 6 (ARCHITECTURE.md), while everything else changes: deadline tasks that one CPU can serve miss no
-    /// deadline on several CPUs. While a job due by d waits, its CPU runs one due by d; so the work on such jobs is
+    /// deadline on several CPUs. While a job due by d waits, its CPU runs one due by d. So the work on such jobs is
     /// at least the time since there was none, and no more was requested by d (Liu & Layland, JACM 1973). From 6.12
     /// on, the fair servers of 5 % on four CPUs may all run before a job.
     #[test]

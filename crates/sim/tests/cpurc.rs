@@ -265,7 +265,7 @@ const SHORT: usize = 2;
 
 /// Hogs have their guarantee to 2 points, 5 s after the start, in all but a few mixes.
 ///
-/// A class can lack time between two recalculations: it gets help after it was hungry at three in a row, or at one if
+/// A class can lack time between two recalculations. It gets help after it was hungry at three in a row, or at one if
 /// it starved shortly before. Its load averages two intervals, so it makes up for only a part. An estimate of the
 /// worst turn: three intervals of its guarantee, three of nothing, and one of 1.875 times its guarantee, together
 /// 4.875 of 7. In 40 intervals, six such turns lack 12.75. The bound of a third is that estimate, not a proof.

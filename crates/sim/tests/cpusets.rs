@@ -295,7 +295,7 @@ proptest! {
     }
 }
 
-/// The balance interval depends on the CPUs of the whole cache (`sd_init`): three hogs of a partition of two of 64
+/// The balance interval depends on the CPUs of the whole cache (`sd_init`). Three hogs of a partition of two of 64
 /// CPUs move less often than on a machine of two.
 #[test]
 fn a_partition_balances_as_seldom_as_the_whole_cache() {

@@ -87,7 +87,7 @@ fn periods(tasks: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u64>> {
 }
 
 /// Devi & Anderson, "Tardiness bounds under global EDF scheduling on a multiprocessor" (RTSS 2005), theorem 2,
-/// simpler form: with the m - 1 greatest execution times E and the m - 2 greatest utilisations U no job of task k is
+/// simpler form. E are the m - 1 greatest execution times, U the m - 2 greatest utilisations. No job of task k is
 /// later than e_k + (sum E - min e) / (m - sum U).
 fn bound(sets: &[Dl], cpus: usize, k: usize) -> u64 {
     let mut work: Vec<u64> = sets.iter().map(|dl| dl.runtime).collect();
@@ -486,8 +486,8 @@ fn bad_parameters_name_their_limit() {
     }
 }
 
-/// 6.12+: under a real-time hog fair tasks get 50 ms a second, first when just enough is left of the first second,
-/// then at the same place of each.
+/// 6.12+: under a real-time hog fair tasks get 50 ms a second. The first turn is when just enough is left of the
+/// first second, and the others at the same place of each.
 #[test]
 fn the_fair_server_leaves_fair_tasks_five_percent() {
     let mut hog = once("hog", vec![Op::Run { work: 10_000 * MS }]);

@@ -1,3 +1,4 @@
+//! Groups of the fair class.
 
 mod support;
 

@@ -1,3 +1,4 @@
+//! Virtual machines with too few host CPUs.
 
 mod support;
 

@@ -1,3 +1,4 @@
+//! Inboxes.
 
 use std::sync::Arc;
 

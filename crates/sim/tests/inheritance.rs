@@ -1,3 +1,4 @@
+//! Priority inheritance, and its absence.
 
 mod support;
 

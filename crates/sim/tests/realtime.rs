@@ -381,10 +381,10 @@ fn a_squeezed_task_leaves_for_an_idle_cpu() {
     }
 }
 
-/// A lone fair task beside a real-time task is too large to pull for a CPU with as many tasks, but not if its CPU has
-/// little capacity left (`check_cpu_capacity` in `find_busiest_queue`). Six hogs on four CPUs, with a real-time task
-/// of 60 or 97 %: Debian's 6.1 on four emulated CPUs gave each 9.3 to 10.7 s of 20 beside one of 98 %, three times in
-/// a row.
+/// A lone fair task beside a real-time task is too large to pull for a CPU with as many tasks. It is pulled if its
+/// CPU has little capacity left (`check_cpu_capacity` in `find_busiest_queue`). Six hogs share four CPUs with a
+/// real-time task of 60 or 97 %. In Debian's 6.1 on four emulated CPUs each had 9.3 to 10.7 s of 20 beside one of 98
+/// %, three times in a row.
 #[test]
 fn nobody_stays_beside_a_real_time_task_for_good() {
     for kernel in ["6.1", "6.12"] {

@@ -1,3 +1,4 @@
+//! Autogroups.
 
 mod support;
 

@@ -13,8 +13,8 @@ fn hog(name: &str, nice: i8) -> Task {
     task
 }
 
-/// Four hogs that may leave CPU 0 after a while, and one pinned to the other CPU: the times of its pulls, in
-/// microseconds from the beginning of the tick.
+/// Four hogs may leave CPU 0 after a while, and one is pinned to the other CPU. Returns the times of that CPU's
+/// pulls, in microseconds from the beginning of the tick.
 fn pulls(kernel: &str) -> Vec<u64> {
     let mut config = Config { duration: Some(3000 * MS), tick_phase: Some(1_700 * US), ..exact(kernel, "core:2") };
     config.machine.costs.set("tick_ns", 20_000).unwrap();

@@ -1,3 +1,4 @@
+//! Waits that do not sleep, and requests from outside.
 
 mod support;
 

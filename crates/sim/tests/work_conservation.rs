@@ -4,9 +4,9 @@
 //! The report's counts equal those of a slow and simple computation from the events, over random machines and
 //! workloads. Where tasks may run anywhere, 6.12 keeps bounds.
 //!
-//! Rules of the counts: an offline CPU is not idle. A task throttled on its CPU does not wait for a CPU, until it has
-//! runtime again, moves to a CPU where some is left, or changes its group. It could not have run on an idle CPU where
-//! it is throttled. A wait begins again when the task's allowed CPUs or its group change.
+//! Rules of the counts: an offline CPU is not idle. A throttled task does not wait for a CPU, until it has runtime
+//! again, moves to a CPU with runtime, or changes its group. It could not have run on an idle CPU where it is
+//! throttled. A wait begins again when the task's allowed CPUs or its group change.
 
 mod support;
 

@@ -192,7 +192,7 @@ pub struct Plan {
 ///
 /// # Errors
 ///
-/// If the kernel, a feature, a tunable or a cost does not exist, or the kernel refuses a value; if the scenario's
+/// If the kernel, a feature, a tunable or a cost does not exist, or the kernel refuses a value. If the scenario's
 /// machine is impossible or lacks CPUs that the scenario names. Errors in a scenario have their place.
 pub fn plan(input: Input<'_>, overrides: &Overrides, loader: &mut Loader<'_>) -> Result<Plan, Error> {
     Planner { input, overrides, notes: Vec::new() }.plan(loader)

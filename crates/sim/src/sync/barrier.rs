@@ -28,7 +28,7 @@ impl Barrier {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Lets the task arrive, which holds `mutex` unless that is [`NO_MUTEX`](crate::program::NO_MUTEX).
+    /// Lets the task arrive, which holds `mutex` unless that is [`NO_MUTEX`].
     pub(crate) fn arrive(&mut self, cpu: usize, task: u32, barrier: u32, mutex: u32) -> Flow {
         let this = &mut self.objects.barriers[barrier as usize];
         this.arrived += 1;

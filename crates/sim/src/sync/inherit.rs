@@ -1,13 +1,13 @@
-//! Priority inheritance: the holder of a mutex gets the priority of its most urgent waiter, along the whole chain of
-//! holders, so that no task in between delays the unlock.
+//! Priority inheritance: the holder of a mutex gets the priority of its most urgent waiter, so that no task in
+//! between delays the unlock. The priority passes along the whole chain of holders.
 //!
 //! As in Linux, only real-time and deadline tasks lend their priority. Waiters queue by urgency, then by arrival;
 //! fair tasks are equal. A deadline task inherits another's parameters only if that has the earlier deadline. Until
 //! then it is throttled as usual.
 //!
 //! A handed-over mutex belongs to the new task only when it runs. Until then, a more urgent task can take it
-//! (`rt_mutex_steal`). Observed under 6.18: a FIFO task that sleeps with a mutex, and locks it again right after each
-//! unlock, starves an ordinary waiter: in 3 s, some 325 unlocks woke the waiter in vain.
+//! (`rt_mutex_steal`). Observed under 6.18: a FIFO task sleeps with a mutex, and locks it again right after each
+//! unlock. An ordinary waiter starves: in 3 s, some 325 unlocks woke it in vain.
 
 use vruntime_sched::ids::{CpuId, TaskId};
 use vruntime_sched::{Boost, Policy, Rq, Scheduler, Shared};

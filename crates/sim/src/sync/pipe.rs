@@ -200,8 +200,8 @@ impl Objects {
         self.buffers -= messages - pipe.messages();
     }
 
-    /// Passes the message that `code` writes or reads if nothing else is to do: no task waits for the pipe, and the
-    /// message or its room is there. Returns whether it did.
+    /// Passes the message that `code` writes or reads if no task waits for the pipe, and the message or its room is
+    /// there. Returns whether it did.
     #[inline(always)]
     #[allow(clippy::inline_always)] // see `Machine::passes_message`
     pub(crate) fn pass(&mut self, code: Code) -> bool {

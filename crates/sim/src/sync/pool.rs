@@ -1,9 +1,9 @@
 //! Pools of tasks that do each other's work.
 //!
 //! The members of a pool take their work from one queue. A member with more CPU time takes more, so only the total is
-//! given. In the simulator each member has its own work. Before a member sleeps it helps: it takes half of the work
-//! that the pool lacks and that no member has begun, until the pool has done its amount. The owners skip this work.
-//! The member whose work reaches a sleeper's amount wakes the sleeper.
+//! given. In the simulator each member has its own work. Before a member sleeps it helps until the pool has done its
+//! amount. It takes half of the work that the pool lacks and that no member has begun, which the owners skip. The
+//! member whose work reaches a sleeper's amount wakes the sleeper.
 
 use std::collections::{BTreeMap, BTreeSet};
 

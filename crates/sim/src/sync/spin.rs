@@ -1,9 +1,9 @@
 //! Words in memory at which tasks wait without sleeping: spinlocks, barriers that spin, flags.
 //!
 //! A waiting task keeps its CPU. When another task posts an event, a waiter on a CPU sees it after [`LINE_NS`], the
-//! time in which a cache line moves, and a preempted waiter when it runs again. By then another waiter may have taken
-//! the event. A fair lock belongs to the first waiter, even while that one has no CPU. All of this happens in user
-//! mode.
+//! time in which a cache line moves. A preempted waiter sees it when it runs again. By then another waiter may have
+//! taken the event. A fair lock belongs to the first waiter, even while that one has no CPU. All of this happens in
+//! user mode.
 
 use vruntime_sched::Policy;
 use vruntime_trace::Sink;
