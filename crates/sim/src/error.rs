@@ -322,7 +322,7 @@ pub enum Error {
         now: u64,
         /// The CPU.
         cpu: u32,
-        /// The task concerned; of several, the one that has waited or run longest.
+        /// The task concerned; of several, the one that has waited, or not run, for the longest time.
         task: Option<String>,
         /// The broken rule.
         fault: Fault,

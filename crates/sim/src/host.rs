@@ -237,7 +237,8 @@ impl<S: Sink> Core<'_, S> {
         let mut at = sent.saturating_add(self.costs.ipi_latency_ns);
         let exit = self.idle_exit(cpu.index(), at);
         let this = &mut self.cpus[cpu.index()];
-        // A later interrupt may overtake, and replaces the earlier reasons: a kick has no effect on a CPU with work.
+        // A later interrupt may arrive first, and then takes the reasons of the earlier one along. The early kick is
+        // harmless: it has no effect on a CPU with work.
         if this.ipi == 0 || at < this.ipi_at {
             if this.sleeps_at(at) {
                 // It will find the CPU in its idle state: wakeup and interrupt are one event.

@@ -30,7 +30,7 @@ impl Spin {
     pub(crate) const NONE: Self = Self { task: NOBODY, at: 0, rounds: 0 };
 }
 
-/// Rounds at one instant after which a round takes time.
+/// Rounds at one instant after which time passes.
 const SPINS: u64 = 100;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,8 +148,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     /// Counts a round of a task. Operations in user mode, such as an uncontended lock, are too short to count. So
-    /// that a loop of them cannot stop time, each round after [`SPINS`] at one instant costs a tenth of a system
-    /// call.
+    /// that a loop of them cannot stop time, [`SPINS`] rounds at one instant then cost a tenth of a system call each.
     #[cold]
     fn spins(&mut self, cpu: usize, task: u32) {
         let (now, spin) = (self.core.now, &mut self.spin);

@@ -33,8 +33,8 @@ impl Rng {
     }
 
     /// Returns an exponentially distributed number with this mean, at most 44 times the mean. It is equal on every
-    /// machine. The logarithm of a uniform number to base 2 consists of its leading zeros and the rest, where a
-    /// parabola is within 1 %.
+    /// machine. The -log2 of a uniform number is its leading zeros plus the logarithm of the rest. A parabola
+    /// approximates that within 1 %.
     pub(crate) fn exponential(&mut self, mean: u64) -> u64 {
         /// ln 2 x 2^32.
         const LN_2: u128 = 2_977_044_472;

@@ -163,7 +163,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         true
     }
 
-    /// Returns the task's first instruction of effect, and the loops of its phase.
+    /// Returns the first instruction behind the starts of phase and loop, and the phase's loops.
     fn first_instruction(&self, task: u32) -> (u32, u64) {
         let this = &self.tasks[task as usize];
         let (mut pc, mut loops) = (this.pc, this.loops);

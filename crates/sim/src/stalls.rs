@@ -1,5 +1,5 @@
-//! Stalls: moments in which a virtual machine's host runs something else on the CPU of a virtual CPU, which stops
-//! with its interrupts.
+//! Stalls: moments in which a virtual machine's host runs something else on the CPU of a virtual CPU. The virtual CPU
+//! stops, and its interrupts wait.
 //!
 //! Every host has other work now and then: kernel threads, other virtual machines, the emulator. In the guest, the
 //! clock of a computing thread jumps by milliseconds without a preemption, and one wakeup in a few hundred is late by

@@ -436,8 +436,8 @@ fn where_a_hog_goes_on(kernel: &str) -> Vec<u32> {
         .collect()
 }
 
-/// Up to 6.6 a CPU with one deadline task is not overloaded, and keeps it. 6.7+: a waiting one is pushed, even before
-/// a task of another class, each time to the next CPU.
+/// Up to 6.6 a CPU with one deadline task is not overloaded, and keeps it. 6.7+: a waiting one is pushed, even if it
+/// waits only for a task of another class, each time to the next CPU.
 #[test]
 fn who_gets_his_runtime_back_stays_up_to_6_6_and_is_pushed_from_6_7_on() {
     for kernel in ["4.19", "5.4", "5.10", "5.15", "6.1", "6.4", "6.6"] {

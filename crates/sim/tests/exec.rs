@@ -24,7 +24,7 @@ fn loader_and_hog() -> Vec<Task> {
 }
 
 fn loader_and_hog_on(cpus: &[u32]) -> Vec<Task> {
-    // Shorter than its first slice, at whose end the balancer would act.
+    // Shorter than its first slice, whose end the change of CPUs would notice.
     let tied = phase(vec![run(500)], Repeat::Times(1));
     let free = Phase { settings: Settings { cpus: Some(cpus.to_vec()), ..Settings::default() }, ..tied.clone() };
     let free = Phase { ops: vec![Op::Exec, run(2_500)], ..free };

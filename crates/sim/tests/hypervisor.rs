@@ -101,7 +101,7 @@ fn the_holder_of_a_lock_stops_everybody() {
     config.machine.costs.host_lock_permille = 1000;
     let always = last(&config);
     assert!(without < some && some < always, "{without}, {some}, {always}");
-    // Even then half of the time some CPU holds it: a thread that waited for the lock does not get it.
+    // Even then a preempted CPU holds it half of the time: one that waited for the lock has not got it.
     assert!((350 * MS..450 * MS).contains(&always), "{always}");
 }
 

@@ -179,8 +179,8 @@ fn a_sleeper_takes_its_place_in_another_groups_virtual_time() {
 fn a_saturated_slow_cpu_has_no_idle_time_to_catch_up() {
     let works =
         |ms: u64| workload(vec![forever("t", None, vec![Op::Run { work: ms * MS }, Op::Sleep { time: 2 * MS }])]);
-    // 500 ms of work take a CPU of 512 a second; then it sleeps. With 5 ms in 10 and then sleep, the average is
-    // normal.
+    // 500 ms of work take a CPU of 512 a second; then it sleeps. With 5 ms in 10 and then sleep, the average is that
+    // of such a task.
     let util = |ms: u64, at: u64| {
         let config =
             Config { duration: Some(2_000 * MS), debug_at: Some(at * MS), ..exact("6.12", "core:1(capacity=512)") };

@@ -270,6 +270,7 @@ fn a_preempted_task_keeps_its_place() {
     assert_eq!(turns.turns, expected);
 }
 
+/// As POSIX says.
 #[test]
 fn a_lowered_task_is_the_first_of_its_equals_and_a_raised_one_the_last() {
     let change = |name: &str, from, to| {
