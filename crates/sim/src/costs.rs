@@ -110,7 +110,7 @@ costs! {
     /// skip it.
     newidle_max_ns:            0,   5_000,  20_000, 300_000;
     /// The initial chance, of 1024, of newly-idle balancing under `NI_RANDOM`: 512 after boot, later the success
-    /// rate.
+    /// rate. 1024 and more: always.
     newidle_ratio:           512,     512,     237,     512;
     /// The time that an emulator's thread on a host CPU needs for each timer interrupt.
     host_io_ns:                0,       0,     0,  18_000;

@@ -153,6 +153,7 @@ pub(crate) enum Code {
         events: u32,
         sync: bool,
     },
+    /// As for `WaitEvent`.
     WaitForCompletion {
         completion: u32,
         timeout: u64,

@@ -105,6 +105,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.objects.completions[completion as usize].done = 0;
     }
 
+    /// `swake_up_locked`; returns whether a task waited.
     fn wake_first(&mut self, cpu: usize, completion: u32) -> bool {
         let Some(waiter) = self.objects.completions[completion as usize].waiters.pop(&mut self.tasks) else {
             return false;

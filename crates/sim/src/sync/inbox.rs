@@ -125,6 +125,7 @@ impl Inbox {
     }
 }
 
+/// A [`Code::InboxWait`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     pub(crate) answers: u32,
