@@ -1,21 +1,18 @@
-//! How fast the whole simulator is, scheduler included: `cargo bench -p vruntime-sim --bench speed [-- SHAPE [KERNEL
-//! [MS]]]`; with MS, that many simulated milliseconds once, for callgrind.
+//! Speed of the whole simulator: `cargo bench -p vruntime-sim --bench speed [-- SHAPE [KERNEL [MS]]]`; with MS, that
+//! many simulated milliseconds once, for callgrind.
 //!
 //! Three shapes, each with a goal on one core of a current server: hackbench-like messaging, a large machine of
-//! periodic tasks (the shape on which the nearest peer's public version takes 18 s), and a small one with short tasks.
-//! Each also runs under a policy that does next to nothing (`fifo`), which leaves the machine's own share.
+//! periodic tasks, and a small one with short tasks. (The large one takes 18 s in the nearest peer's public version.)
+//! Each also runs under a minimal policy (`fifo`), which leaves the machine's own share.
 //!
-//! Where the time of the large machine goes, on an EPYC with 1 MiB of second-level cache, under 6.12 (cachegrind, the
-//! difference between 300 and 600 ms; November 2026): a switch takes 1230 ns and 11,200 instructions, which miss a
-//! first-level instruction cache of 32 KiB 367 times and the second-level cache 24 times. As many switches of a machine
-//! with a twelfth of the CPUs take 900 ns each: what is touched all the time is some 1.2 MiB here, for a cache of 1.5
-//! MiB is missed four times. On 8 CPUs a switch of such tasks takes 789 ns with SMT (7600 instructions) and 382 without
-//! (4900): there CPUs are faster. A build from a profile has 6 % fewer instructions, 215 misses for code, and takes 8 %
-//! less time. What gained nothing measurable: the least free slot of a CPU first, reading ahead what the event's CPU
-//! has, groups that are classified without branches, `panic=abort`.
+//! The large machine (EPYC, 1 MiB of second-level cache, 6.12, cachegrind, November 2026): a switch takes 1230 ns and
+//! 11,200 instructions. It misses a 32 KiB first-level instruction cache 367 times and the second level 24 times.
+//! With a twelfth of the CPUs it takes 900 ns: the working set is some 1.2 MiB here. A build from a profile takes 8 %
+//! less time. Without measurable gain: a CPU's least free slot first, prefetching the event's CPU, branchless
+//! classification of groups, `panic=abort`.
 //!
-//! On 8 CPUs a switch of the small machine takes 7340 instructions at some 4.4 a cycle, 1200 of them bounds checks and
-//! addresses of slices, 600 the event queue; no other line has a hundredth of them.
+//! The small machine, 8 CPUs: a switch takes 7340 instructions at some 4.4 per cycle, 1200 of them bounds checks and
+//! slice addresses, 600 the event queue.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -49,8 +46,7 @@ fn periodic(count: usize, work: u64, sleep: u64) -> Workload {
     workload((0..count).map(|index| task(format!("p-{index}"), "p", &program)).collect(), 0)
 }
 
-/// hackbench in groups of as many senders as receivers; each sender writes to every receiver of its group in turn,
-/// each receiver reads from a pipe of its own.
+/// hackbench in groups: each sender writes to every receiver of its group in turn, each receiver reads its own pipe.
 fn messaging(groups: usize, pairs: usize) -> Workload {
     let mut tasks = Vec::new();
     for group in 0..groups {
@@ -66,7 +62,7 @@ fn messaging(groups: usize, pairs: usize) -> Workload {
     workload(tasks, groups * pairs)
 }
 
-/// Pairs that pass one message to and fro: every message is two switches.
+/// Pairs that exchange one message: every message is two switches.
 fn ping_pong(pairs: usize) -> Workload {
     let mut tasks = Vec::new();
     for pair in 0..pairs {
@@ -79,7 +75,7 @@ fn ping_pong(pairs: usize) -> Workload {
     workload(tasks, 2 * pairs)
 }
 
-/// First come, first served, on the CPU where it woke last: as little scheduling as there can be.
+/// First come, first served, on the CPU of the last wakeup: minimal scheduling.
 #[derive(Debug)]
 struct Fifo;
 
@@ -114,8 +110,7 @@ impl Policy for Fifo {
     }
 }
 
-/// Seconds of CPU time of this thread: on a machine that others use too, wall time says little. Elsewhere than on Linux
-/// it is wall time.
+/// Seconds of this thread's CPU time, which other programs do not disturb; wall time outside of Linux.
 fn clock() -> f64 {
     let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let ns = schedstat.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
@@ -164,13 +159,13 @@ fn measure(name: &str, machine: &str, duration: u64, workload: &Workload, goal: 
     }
 }
 
-/// A million tasks in ten thousand groups on 1024 CPUs: how long to start and run for `duration`, in how much memory. A
-/// process for each kernel, as its memory is what is measured.
+/// A million tasks in ten thousand groups on 1024 CPUs: time to start and run for `duration`, and memory. One process
+/// per kernel, because memory is measured per process.
 fn million(duration: u64) {
     if std::env::args().nth(2).is_none() {
         let this = std::env::current_exe().expect("it has a path");
         for kernel in ["6.12", "6.1", "fifo"] {
-            // Once: what a second run finds of the first would count, too.
+            // Once, because a second run would find the first one's memory.
             let once = (duration / MS).to_string();
             let status = std::process::Command::new(&this).args(["million", kernel, &once]).status();
             assert!(status.is_ok_and(|status| status.success()), "it runs under {kernel}");
@@ -190,7 +185,7 @@ fn million(duration: u64) {
     println!("resident at most: {} MiB, {before} MiB of it the workload itself", resident_mib());
 }
 
-/// High-water mark of this process's memory, MiB; 0 where there is no `/proc`.
+/// This process's peak memory, MiB; 0 without `/proc`.
 fn resident_mib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -213,7 +208,7 @@ fn main() {
         measure("8 CPUs, 40 tasks", "pack:1 core:8", 5000 * MS, &periodic(40, 100 * US, 300 * US), "0.15 s");
     }
     if filter.as_deref() == Some("million") {
-        // Takes a minute or two, so only when asked for.
+        // Only on request, since it takes a minute or two.
         million(1000 * MS);
     }
 }

@@ -1,7 +1,7 @@
-//! A scheduling policy of your own: round robin, in 65 lines, and a comparison with 6.12.
+//! A scheduling policy of your own: round robin, in 65 lines, compared with 6.12.
 //!
-//! `cargo run -p vruntime-sim --example round_robin` runs three tasks that always want to run, and one that sleeps half
-//! of its time, on one CPU, under round robin and under 6.12.
+//! `cargo run -p vruntime-sim --example round_robin` runs three tasks that always want to run, and one that sleeps
+//! half of its time, on one CPU.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,14 +14,14 @@ use vruntime_sim::{Config, Costs, MachineSpec, parse_topology, run, run_policy};
 use vruntime_trace::Sink;
 use vruntime_workload::program::{Op, Phase, Task, Workload};
 
-/// Every task in turn runs until the tick has found it running `TICKS` times.
+/// Every task in turn runs for `TICKS` ticks.
 #[derive(Debug)]
 struct RoundRobin;
 
 /// The slice, ticks.
 const TICKS: u32 = 3;
 
-/// A CPU's queue, the next to run in front; the running task is not in it.
+/// A CPU's queue, the next task in front, without the running task.
 #[derive(Debug, Default)]
 struct Queue {
     waiting: VecDeque<u32>,
@@ -79,7 +79,7 @@ impl Policy for RoundRobin {
     }
 }
 
-/// Who got the CPU, in order, and for how long in all.
+/// The turns in order, with their lengths.
 #[derive(Default)]
 struct Turns {
     order: Vec<(TaskId, u64)>,
@@ -112,7 +112,7 @@ fn workload(hogs: usize, sleeper: bool) -> Workload {
     Workload { tasks, ..Workload::default() }
 }
 
-/// One CPU that costs nothing, for a second.
+/// One CPU without costs, for a second.
 fn config() -> Config {
     let mut machine = MachineSpec::new(parse_topology("1").expect("one CPU"));
     machine.costs = Costs::ZERO;
@@ -147,6 +147,6 @@ fn it_goes_round() {
     let ids: Vec<u32> = turns.order.iter().map(|(task, _)| task.0).collect();
     assert!(ids.len() > 50, "{} turns in a second", ids.len());
     assert!(ids.iter().enumerate().all(|(turn, &id)| id == turn as u32 % 4), "in turn: {ids:?}");
-    // The tick is every 4 ms: but for the first turn, which begins between two, each is three of them.
+    // The tick is every 4 ms: each turn is three of them, except the first, which begins between two.
     assert!(turns.order[1..].iter().all(|&(_, ns)| ns == u64::from(TICKS) * 4 * MS), "{:?}", turns.order);
 }

@@ -1,6 +1,6 @@
-//! A scenario file under two kernels: what each class of tasks got of the CPUs, and how late its wakeups were.
+//! A scenario file under two kernels: each class's share of the CPUs, and its wakeup latencies.
 //!
-//! `cargo run -p vruntime-sim --example scenario`, or with a file of your own behind `--`.
+//! `cargo run -p vruntime-sim --example scenario`, or with your own file behind `--`.
 
 use std::error::Error;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! A scheduling policy of your own on a hundred machines, beside 6.12: shortest expected burst first.
 //!
-//! `cargo run -p vruntime-sim --example topologies` prints how it does on each kind of machine, and where it
-//! does worst. With one of these machines behind `--` it writes what happens there to the folder of
-//! temporary files, as traces for ui.perfetto.dev.
+//! `cargo run -p vruntime-sim --example topologies` prints a comparison for each kind of machine, and the worst
+//! machine. With one of these machines behind `--` it writes traces of a run for ui.perfetto.dev to the folder of
+//! temporary files.
 
 #[path = "topologies/shortest.rs"]
 mod shortest;
@@ -21,7 +21,7 @@ use shortest::Shortest;
 
 const MS: u64 = 1_000_000;
 
-/// What the cores of a machine are: how many threads each has, and their capacities in turn.
+/// Kinds of cores: threads per core, and capacities in turn.
 const CORES: [(&str, u32, &[u32]); 5] = [
     ("one thread each", 1, &[1024]),
     ("two threads", 2, &[1024]),
@@ -60,7 +60,7 @@ fn workload(cpus: usize) -> Workload {
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// Runs the workload on a machine for so many nanoseconds, under the policy or under 6.12, and tells `sink` of it.
+/// Runs the workload for `time` nanoseconds, under the policy or under 6.12, with `sink`.
 fn simulate(machine: &str, time: u64, own: bool, sink: &mut impl Sink) -> Result<(), Failure> {
     let machine = MachineSpec::new(parse_topology(machine)?);
     let workload = workload(machine.topology.nr_cpus());
@@ -76,7 +76,7 @@ fn compare(machine: &str, time: u64) -> Result<[f64; 3], Failure> {
         let mut collector = Collector::new(parse_topology(machine)?.nr_cpus());
         simulate(machine, time, own, &mut collector)?;
         let [web, batch] = &collector.into_results().classes[..] else { return Err("not two classes".into()) };
-        // Nobody notices less than 10 us.
+        // Latencies below 10 us do not matter.
         let late = web.wakeup_latency.map_or(0, |latency| latency.p99_ns).max(10_000);
         Ok::<_, Failure>([late, web.account.loops, batch.account.loops])
     };
@@ -84,7 +84,7 @@ fn compare(machine: &str, time: u64) -> Result<[f64; 3], Failure> {
     Ok([0, 1, 2].map(|figure| own[figure] as f64 / six[figure] as f64))
 }
 
-/// Compares on every machine, on as many threads as this computer has CPUs. In order: runs know nothing of each other.
+/// Compares on every machine, in order, with as many threads as this computer has CPUs.
 fn compare_all(machines: &[String], time: u64) -> Result<Vec<[f64; 3]>, Failure> {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let share = |first| {

@@ -1,12 +1,11 @@
 //! Background work of a machine: threads of the kernel beside the workload.
 //!
-//! A thread on each CPU works once a second, as `vmstat_update` on a kworker, with a few others: the least activity of
-//! any CPU. It preempts a task that has a CPU alone about once a second, and keeps loads uneven, so that balancing
-//! continues. It wakes at whole seconds, three ticks apart from CPU to CPU (`round_jiffies`).
+//! A thread on each CPU works once a second, like `vmstat_update` on a kworker: the least activity of any CPU. It
+//! preempts a lone task about once a second, and keeps loads uneven, so that balancing continues. It wakes at whole
+//! seconds, three ticks apart from CPU to CPU (`round_jiffies`).
 //!
-//! If a machine's background was measured ([`MachineSpec::residents`]), it replaces this thread: each resident wakes at
-//! a steady rate, from a random moment on, and works for its average time. The unevenness of real residents is not
-//! simulated.
+//! Measured residents ([`MachineSpec::residents`]) replace this thread: each wakes at a steady rate, from a random
+//! moment on, and works for its average time. The unevenness of real residents is not simulated.
 //!
 //! `rcu_preempt` also runs if the workload forks: see [`crate::rcu`].
 
@@ -20,19 +19,16 @@ use crate::config::MachineSpec;
 use crate::cpu::NEVER;
 use crate::rng::Rng;
 
-/// Between two wakeups of a CPU's kernel thread.
 const PERIOD_NS: u64 = 1_000_000_000;
 /// The distance from the previous CPU's wakeup, ticks.
 const SKEW_TICKS: u64 = 3;
 
-/// Class and name of the thread of grace periods.
 pub(crate) const RCU: &str = "rcu_preempt";
 
-/// Class of what was measured.
 const RESIDENT: &str = "background";
 
-/// Appends the background of a machine with `cpus` CPUs to the workload's tasks. Returns the workload itself if there
-/// is none.
+/// Appends the background of a machine with `cpus` CPUs to the workload's tasks. Without any, returns the workload
+/// itself.
 pub(crate) fn with_residents<'a>(
     workload: &'a Workload,
     cpus: usize,
@@ -69,7 +65,6 @@ pub(crate) fn with_residents<'a>(
     Cow::Owned(all)
 }
 
-/// One that was measured, asleep on one of its CPUs. None if there are no such CPUs here.
 fn add_resident(resident: &Resident, cpus: usize, all: &mut Workload, rng: &mut Rng) {
     let here = |cpus_of: &Vec<u32>| cpus_of.iter().copied().filter(|&cpu| (cpu as usize) < cpus).collect::<Vec<_>>();
     let own = resident.cpus.as_ref().map(here);
@@ -85,7 +80,6 @@ fn add_resident(resident: &Resident, cpus: usize, all: &mut Workload, rng: &mut 
     add_periodic(Task { settings, before, ..task }, start, period, resident.work, all);
 }
 
-/// Adds a thread that works for `work` in each period from `start` on.
 fn add_periodic(task: Task, start: u64, period: u64, work: u64, all: &mut Workload) {
     let timer = all.timers.len();
     all.timers.push(Timer { name: task.name.clone(), start: Some(start) });
@@ -99,7 +93,6 @@ fn is_fork(op: &Op) -> bool {
     matches!(op, Op::Fork(_))
 }
 
-/// A thread of the kernel that does `ops` for ever.
 fn thread(name: String, class: &str, ops: Vec<Op>) -> Task {
     let policy = Some(Policy::Other { nice: 0, slice: None });
     Task {

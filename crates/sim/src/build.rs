@@ -39,12 +39,12 @@ use crate::stalls::Stalls;
 use crate::sync::Objects;
 use crate::task::FIRST;
 
-/// The latest start of a task with a seed other than 0, nanoseconds.
+/// The latest start with a seed, nanoseconds.
 const START_JITTER: u64 = 5_000;
 /// The time in which tasks may end after the duration, nanoseconds.
 const GRACE: u64 = 1_000_000_000;
 
-/// A word on the first group with a limit, under a policy that keeps to none.
+/// Returns a note on the first group with a limit, for a policy without limits.
 fn unkept_limits(workload: &Workload) -> Option<String> {
     let changed = workload.changes.iter().find_map(|change| match &change.what {
         Changed::Group { group, to } if to.max.is_some() => workload.groups.get(*group),
@@ -57,7 +57,6 @@ fn unkept_limits(workload: &Workload) -> Option<String> {
     ))
 }
 
-/// How many event sources the machine has.
 fn sources(workload: &Workload, cpus: usize) -> Result<usize, Error> {
     let fixed = fixed_sources(cpus) as usize;
     let sources = fixed + workload.tasks.len();
@@ -67,7 +66,6 @@ fn sources(workload: &Workload, cpus: usize) -> Result<usize, Error> {
     Ok(sources)
 }
 
-/// Whether there can be such a machine.
 fn check(spec: &MachineSpec) -> Result<(), Error> {
     let range = |what, value: u32, low, high, expected| {
         let value = i64::from(value);
@@ -88,7 +86,6 @@ fn check(spec: &MachineSpec) -> Result<(), Error> {
     Ok(())
 }
 
-/// Every task's program, if the machine can run it.
 fn programs<P: Policy>(workload: &Workload, spec: &MachineSpec, shared: &Shared<P>) -> Result<Programs, Error> {
     let places = spec.topology.cpus();
     let governed = spec.frequencies.as_ref().is_some_and(|spec| spec.governor == Governor::Schedutil);
@@ -97,7 +94,7 @@ fn programs<P: Policy>(workload: &Workload, spec: &MachineSpec, shared: &Shared<
     compile(workload, places.len(), &spec.costs, periods, clamps_matter)
 }
 
-/// When the run ends, if that is known, and from when on tasks end with the instruction they are in.
+/// Returns the known end of the run, and the time from which tasks end after their instruction.
 fn ends(workload: &Workload, config: &Config, own: usize) -> Result<(Option<u64>, u64), Error> {
     let duration = config.duration.or(workload.duration);
     let (end, stop_at) = match (workload.stop, duration) {
@@ -113,7 +110,7 @@ fn ends(workload: &Workload, config: &Config, own: usize) -> Result<(Option<u64>
                     || times(phase.repeat) > 0 && phase.ops.iter().any(Op::is_endless)
             })
     };
-    // If the run waits for nobody, it waits for all.
+    // Without tasks that the run waits for, it waits for all.
     let starts = |task: usize| workload.tasks[task].start.is_some();
     let any = (0..own).any(|task| starts(task) && !workload.background.contains(&task));
     let waited = |task: &usize| *task < own && (!any || !workload.background.contains(task));
@@ -130,7 +127,6 @@ fn ends(workload: &Workload, config: &Config, own: usize) -> Result<(Option<u64>
     Ok((end, stop_at))
 }
 
-/// The index of each CPU's core, and the CPUs of each core.
 fn cores(places: &[CpuPlace]) -> (Vec<u32>, Vec<Vec<u32>>) {
     let mut core_of = Vec::with_capacity(places.len());
     let mut cores: Vec<Vec<u32>> = Vec::new();
@@ -146,7 +142,6 @@ fn cores(places: &[CpuPlace]) -> (Vec<u32>, Vec<Vec<u32>>) {
     (core_of, cores)
 }
 
-/// When the first tick of each CPU would come, in periods of `period` nanoseconds.
 fn first_ticks(config: &Config, period: u64, rng: &mut Rng) -> Vec<u64> {
     let cpus = config.machine.topology.nr_cpus() as u64;
     let drawn = if config.seed == 0 { period } else { 1 + rng.below(period) };
@@ -155,7 +150,6 @@ fn first_ticks(config: &Config, period: u64, rng: &mut Rng) -> Vec<u64> {
     (0..cpus).map(|cpu| phase + cpu * skew).collect()
 }
 
-/// Returns the initial changeable state of each of the workload's groups.
 fn group_states(workload: &Workload) -> Vec<GroupState> {
     let state = |group: &vruntime_workload::program::Group| {
         let max = group.max.map(|max| (max.quota, max.period));
@@ -164,12 +158,12 @@ fn group_states(workload: &Workload) -> Vec<GroupState> {
     workload.groups.iter().map(state).collect()
 }
 
-/// The CPUs on which forks put tasks that fall asleep soon: each time the idlest allowed CPU, so all in turn, in any
-/// order. (Observed under 6.18: of five tasks on 2 CPUs three and two, 13 times of 14.)
+/// The CPUs on which forks put tasks that soon sleep: each time the idlest allowed CPU, so all in turn, in any order.
+/// (Observed under 6.18: of five tasks on 2 CPUs three and two, 13 times of 14.)
 struct Beds {
-    /// All CPUs, those that have waited longest for a task first.
+    /// All CPUs, the longest without a new task first.
     queue: Vec<CpuId>,
-    /// How many of them from the front have waited as long as one another.
+    /// CPUs at the front that are equally long without a task.
     fresh: usize,
     shuffled: bool,
 }
@@ -179,7 +173,6 @@ impl Beds {
         Self { queue: (0..cpus as u32).map(CpuId).collect(), fresh: cpus, shuffled }
     }
 
-    /// The next CPU that `fits`, of which there is one.
     fn next(&mut self, rng: &mut Rng, fits: impl Fn(CpuId) -> bool) -> CpuId {
         if self.fresh == 0 {
             self.fresh = self.queue.len();
@@ -195,7 +188,7 @@ impl Beds {
 }
 
 impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
-    /// A machine that is to run `workload`, whose first `own` tasks are its own: the others are the machine's.
+    /// Builds the machine for `workload`, whose first `own` tasks are its own; the others are the machine's.
     pub(crate) fn new(
         workload: &'a Workload,
         own: usize,
@@ -283,7 +276,6 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         Ok(machine)
     }
 
-    /// Makes what there is from the beginning, and tells the observers.
     fn begin(&mut self, config: &Config, rng: &mut Rng) -> Result<(), Error> {
         self.shared.set_first_tick(self.tick_phase[0]);
         self.describe(config.machine.energy.as_ref());
@@ -311,7 +303,6 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         Ok(())
     }
 
-    /// Tells the observers what machine this is.
     fn describe(&mut self, energy: Option<&EnergyModel>) {
         let domains = self.domains();
         let energy = energy.map(|model| EnergyInfo { model, looked_at: self.shared.looks_at_energy() });
@@ -345,7 +336,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
                 self.end_if_refused(id, set);
             }
             if let Some(clamps) = group.uclamp {
-                // They are in range: that was looked at before.
+                // Already checked to be in range.
                 let _ = sched!(self, 0).set_group_uclamp(id, clamps.min, clamps.max);
             }
         }
@@ -360,7 +351,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         Ok(())
     }
 
-    /// One autogroup a session: its tasks say they are in the root group, and compete as one of its children.
+    /// Creates one autogroup per session, a child of the root group, which its tasks appear to be in.
     fn create_autogroups(&mut self) {
         let workload = self.workload;
         let mut create = |path: &str, nice: Option<i8>| {
@@ -389,13 +380,13 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         let mut beds = Beds::new(self.rqs.len(), config.seed != 0);
         for (index, task) in self.workload.tasks.iter().enumerate() {
             let Some(start) = task.start else { continue };
-            // A start is the end of somebody's wait for it: as late as any timer's interrupt.
+            // A timer's interrupt starts the task, and has its delay.
             let jitter = if config.seed == 0 { 0 } else { rng.below(START_JITTER) + self.interrupt_latency() };
             if let Some(Before::Runnable(_)) = task.before {
                 let cpu = self.bed(index, &mut beds, rng);
                 let id = self.new_task(index, FIRST, cpu);
                 self.tasks[id as usize].last_cpu = cpu as u32;
-                // Those that run come before those that wait, as the workload has them.
+                // Running tasks precede waiting ones in the workload.
                 self.core.queue.arm(self.core.task_source(id), start);
             } else if task.before.is_some() || (index < self.own && config.gate) {
                 let cpu = self.bed(index, &mut beds, rng);
@@ -413,7 +404,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
         }
     }
 
-    /// On which CPU the task `template` is before the run: where it was, else on the next of `beds` that it may run on.
+    /// Returns the task's CPU before the run: the recorded one, else the next allowed one of `beds`.
     fn bed(&self, template: usize, beds: &mut Beds, rng: &mut Rng) -> usize {
         let initial = &self.programs.settings[self.programs.initial[template] as usize];
         let group = self.group(template, initial.group.unwrap_or(0));
@@ -428,7 +419,7 @@ impl<'a, P: Policy, S: Sink> Machine<'a, P, S> {
     }
 }
 
-/// The first session none of whose tasks is ever in the root group, and the group one of them is in.
+/// Returns the first session whose tasks are never in the root group, and the group of one of them.
 fn unused_session(workload: &Workload) -> Option<(&str, &str)> {
     const ROOT: Option<usize> = Some(0);
     let moved: BTreeSet<usize> = workload

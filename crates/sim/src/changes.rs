@@ -1,6 +1,6 @@
 //! Changes during the run: `chrt`, `taskset`, writes to the files of cgroups and to `/proc/PID/autogroup`.
 //!
-//! An external actor makes them. It is not simulated and takes no time. It acts from CPU 0, or from the first online
+//! The external actor of a change is not simulated and takes no time. It acts from CPU 0, or from the first online
 //! CPU. A change precedes all other events of its nanosecond.
 
 use std::collections::BTreeSet;
@@ -18,12 +18,10 @@ use crate::moment::Moment;
 use crate::task::Life;
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// When the next change is due.
     pub(crate) fn next_change(&self) -> u64 {
         self.workload.changes.get(self.changed).map_or(NEVER, |change| change.at)
     }
 
-    /// Makes the next change.
     pub(crate) fn make_change(&mut self) {
         let workload = self.workload;
         let (change, settings) = (&workload.changes[self.changed], self.programs.changes[self.changed]);
@@ -36,7 +34,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Changed::Group { group, to: GroupChange { weight, idle, max, uclamp, rt, guarantee } } => {
                 let id = self.groups[*group];
                 if let Some(idle) = *idle {
-                    // An idle group has no weight, and an ordinary one begins with the usual.
+                    // An idle group has no weight, and an ordinary one begins with the default.
                     let state = &mut self.group_states[*group];
                     (state.weight, state.idle) = (100, idle);
                     let set = sched!(self, cpu).set_group_idle(id, idle);
@@ -48,7 +46,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                     self.end_if_refused(id, set);
                 }
                 if let Some(clamps) = *uclamp {
-                    // Their range was checked before the machine was built.
+                    // Checked to be in range before the machine was built.
                     let _ = sched!(self, cpu).set_group_uclamp(id, clamps.min, clamps.max);
                 }
                 if let Some(max) = max {
@@ -79,7 +77,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 self.tell_cpusets();
             }
             Changed::Session { session, nice } => {
-                // Without autogroup there is none: that was told.
+                // Without autogroups the session has none, which was reported.
                 let Some(&id) = self.autogroups.get(session + 1) else { return };
                 let set = sched!(self, cpu).set_group_nice(id, *nice);
                 self.end_if_refused(id, set);
@@ -100,8 +98,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.leave_interrupt(cpu);
     }
 
-    /// What a group was given was checked before the machine was built; should it be refused all the same, the run ends
-    /// with that.
+    /// Ends the run if the kernel refuses a group's setting, although it was checked before the machine was built.
     pub(crate) fn end_if_refused(&mut self, group: GroupId, set: Result<(), Refusal>) {
         if let Err(error) = set {
             let error = match error {
@@ -113,7 +110,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Gives a group of the workload what `rt` says; what it does not say stays.
+    /// Sets the parts of a group's real-time limit that `rt` has.
     pub(crate) fn set_group_rt(&mut self, cpu: usize, group: usize, rt: RtBandwidth) -> Result<(), Error> {
         let (id, now) = (self.groups[group], self.core.now);
         let mut limit = sched!(self, cpu).group_rt(id);
@@ -130,14 +127,12 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         })
     }
 
-    /// Guarantees a group of the workload `percent` of the machine.
     pub(crate) fn set_group_guarantee(&mut self, cpu: usize, group: usize, percent: u32) -> Result<(), Error> {
         let (id, now) = (self.groups[group], self.core.now);
         let set = sched!(self, cpu).set_group_guarantee(id, percent);
         set.map_err(|error| Error::BadGuarantee { group: self.group_path(id), now, percent, error })
     }
 
-    /// The path of one of the workload's groups.
     pub(crate) fn group_path(&self, id: GroupId) -> String {
         let index = self.groups.iter().position(|&known| known == id);
         index.and_then(|index| self.workload.groups.get(index)).map_or_else(String::new, |group| group.path.clone())
@@ -148,7 +143,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let changed: BTreeSet<usize> = templates.iter().copied().collect();
         for task in 0..self.tasks.len() as u32 {
             let this = &self.tasks[task as usize];
-            // One that is yet to start starts with it.
+            // A task that has not started yet starts with it.
             if this.life == Life::Dead || !changed.contains(&(this.template as usize)) {
                 continue;
             }

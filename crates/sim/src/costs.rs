@@ -1,4 +1,4 @@
-//! What the kernel itself takes: the time that switches, interrupts and system calls keep from the tasks.
+//! The kernel's own time: what switches, interrupts and system calls keep from the tasks.
 
 use std::fmt;
 
@@ -9,10 +9,8 @@ use crate::stalls::Stall;
 
 macro_rules! costs {
     ($($(#[$doc:meta])* $name:ident: $zero:expr, $default:expr, $vm:expr, $emulated:expr;)*) => {
-        /// The kernel's costs. Nanoseconds unless the name says otherwise. [`Costs::set`] sets each field by its name.
-        ///
-        /// The profiles are estimated or measured once for a kind of machine, never for a scenario. `COSTS.md` beside
-        /// the crate's manifest has the source of each figure.
+        /// The kernel's costs, in nanoseconds unless the name says otherwise. `COSTS.md` beside the crate's manifest
+        /// has the source of each figure. No profile is fitted to a scenario.
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Costs {
@@ -20,10 +18,10 @@ macro_rules! costs {
         }
 
         impl Costs {
-            /// The names [`Costs::set`] knows.
+            /// The names that [`Costs::set`] knows.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
 
-            /// Nothing costs anything: what remains is the scheduler's own doing.
+            /// No costs: only the scheduler's own effects remain.
             pub const ZERO: Self = Self { $($name: $zero),* };
             /// A modern server without virtualisation.
             pub const BARE_METAL: Self = Self { $($name: $default),* };
@@ -32,11 +30,11 @@ macro_rules! costs {
             /// A machine emulated in software, QEMU's TCG (the recordings of Linux 6.1 and 6.12).
             pub const EMULATED: Self = Self { $($name: $emulated),* };
 
-            /// Sets one by its name.
+            /// Sets the cost `name`, at most to a second.
             ///
             /// # Errors
             ///
-            /// When nothing has that name; the error holds the nearest one.
+            /// If no cost has that name; the error holds the nearest.
             ///
             /// ```
             /// let mut costs = vruntime_sim::Costs::default();
@@ -51,7 +49,7 @@ macro_rules! costs {
                 Ok(())
             }
 
-            /// Every cost by name, in the order of declaration.
+            /// Returns every cost by name, in the order of declaration.
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($name), self.$name)),*].into_iter()
             }
@@ -59,81 +57,78 @@ macro_rules! costs {
     };
 }
 
-/// A cost above a second is a mistake; sums of costs then never overflow.
+/// Larger costs are mistakes, and sums of costs never overflow.
 const MAX_COST: u64 = 1_000_000_000;
 
-// Where the last two columns come from is in COSTS.md.
+// COSTS.md has the source of the last two columns.
 //                          zero  bare metal    vm  emulated
 costs! {
     /// From leaving one task to the first instruction of the next: `schedule()`.
     switch_ns:                 0,     900,   700,   4_000;
-    /// The additional cost of a switch to another address space than the CPU had last, with the TLB misses. Threads of
-    /// one process share an address space; kernel threads and the idle task do not change it.
+    /// The additional cost, with TLB misses, of a switch to another address space. Kernel threads and the idle task
+    /// have none.
     mm_switch_ns:              0,     300,     130,  34_000;
-    /// The additional cost of a switch if at least three other tasks had the CPU since the next one, and half of it if
-    /// two had: its data has left the first-level cache.
+    /// The additional cost of a displaced task, whose data has left the first-level cache: whole if at least three
+    /// other tasks had the CPU since, half after two.
     cold_switch_ns:            0,       0,       1_150,       0;
-    /// The scheduler's tick: interrupt, accounting, exit.
+    /// The tick: interrupt, accounting, exit.
     tick_ns:                   0,   1_500,  17_000,  95_000;
     /// A high-resolution timer's interrupt that wakes a task.
     timer_ns:                  0,   1_500,   11_500,  70_000;
-    /// From the moment a timer is due until its interrupt arrives, at least.
+    /// The shortest time from a timer's expiry to its interrupt.
     irq_latency_ns:            0,       0,       1_200,       0;
-    /// The mean additional delay, exponentially distributed, drawn from the run's seed.
+    /// The mean additional delay, exponentially distributed.
     irq_jitter_ns:             0,     500,   950,  40_000;
-    /// From sending an interrupt to another CPU until it arrives.
+    /// From sending an interrupt to another CPU to its arrival.
     ipi_latency_ns:            0,   1_000,   6_500,  25_000;
-    /// Handling an interrupt from another CPU.
+    /// Handling an interrupt of another CPU.
     ipi_ns:                    0,     500,   3_300,  12_000;
-    /// From the arrival of an interrupt at an idle CPU until it handles it: leaving the idle state.
+    /// Leaving the idle state, before an idle CPU handles an interrupt.
     idle_exit_ns:              0,   2_000,   10_500,  32_000;
-    /// A system call's way in and its work, charged before the task leaves the CPU or wakes another.
+    /// A system call's entry and work, charged before the task leaves the CPU or wakes another.
     syscall_ns:                0,     300,     260,   2_500;
-    /// What a sleep until a time takes on top: programming the CPU's timer, for which a virtual machine leaves the
+    /// The additional cost of a timed sleep: programming the CPU's timer, for which a virtual machine leaves the
     /// guest.
     timer_arm_ns:              0,       0,   11_700,  52_000;
-    /// The way back out of a system call that slept, charged when the task has the CPU again.
+    /// The return of a system call that slept, charged when the task has the CPU again.
     syscall_return_ns:         0,     200,   180,   1_800;
-    /// Waking a task: `try_to_wake_up`, charged to the waker.
+    /// `try_to_wake_up`, charged to the waker.
     wakeup_ns:                 0,     500,     610,   3_000;
-    /// The additional cost if the task was last on another CPU: data of the task and of that CPU's queue has to be
-    /// transferred.
+    /// The additional cost if the task was last on another CPU: transferring the data of task and queue.
     wakeup_far_ns:             0,       0,       1_260,       0;
     /// Creating a task.
     fork_ns:                   0,  20_000,  23_500, 600_000;
-    /// Loading another program into a task (`execve`).
+    /// `execve`.
     exec_ns:                   0, 200_000, 400_000, 5_000_000;
-    /// Refilling caches: extra time on the first run after a migration.
+    /// Refilling caches: extra time in the first run after a migration.
     migration_ns:              0,   5_000,  30,   1_000;
-    /// Looking for work to pull, for each scheduling domain searched.
+    /// Searching a scheduling domain for tasks to pull.
     balance_ns:                0,     400,     800,   8_000;
-    /// The cost of computing the load of a group on a CPU, for each visited group (3.10 visits all before it pulls):
-    /// the cache lines of its queue and its entity, and a division.
+    /// Computing the load of a visited group on a CPU. 3.10 visits all groups before it pulls.
     h_load_ns:                 0,      20,      20,     400;
-    /// The highest cost of newly-idle balancing in a domain. The kernel skips it on CPUs with shorter idle times
-    /// (`max_newidle_lb_cost`).
+    /// The highest cost of newly-idle balancing in a domain (`max_newidle_lb_cost`). CPUs with shorter idle times
+    /// skip it.
     newidle_max_ns:            0,   5_000,  20_000, 300_000;
-    /// The initial chance of newly-idle balancing under `NI_RANDOM`, of 1024: 512 after boot, later the success rate of
-    /// the machine's work; 1024 and more: always.
+    /// The initial chance, of 1024, of newly-idle balancing under `NI_RANDOM`: 512 after boot, later the success
+    /// rate. 1024 and more: always.
     newidle_ratio:           512,     512,     237,     512;
-    /// What a thread of the emulator's on a CPU of the host's takes for each interrupt of a timer.
+    /// The time that an emulator's thread on a host CPU needs for each timer interrupt.
     host_io_ns:                0,       0,     0,  18_000;
-    /// The thousandths of its time in which a virtual CPU holds a lock of its emulator (QEMU: reads of the time stamp
-    /// counter). If the host preempts such a virtual CPU, all others stop until it runs again.
+    /// Thousandths of the time in which a virtual CPU holds its emulator's lock (QEMU: reads of the time stamp
+    /// counter). While the host preempts the holder, all others stop.
     host_lock_permille:        0,       0,     0,     220;
-    /// Thousandths that the clock of a virtual machine gains on its host's.
+    /// Thousandths that a virtual machine's clock gains on its host's.
     host_drift_permille:       0,       0,     0,      40;
-    /// What a kernel thread on each CPU works once a second; 0: there is none.
+    /// Work of a kernel thread on each CPU, once a second; 0: no such thread.
     kworker_ns:                0,       0,  30_000, 300_000;
-    /// What `rcu_preempt` works each time that it wakes for a grace period; 0: there is none.
+    /// Work of `rcu_preempt` at each wakeup for a grace period; 0: no such thread.
     rcu_ns:                    0,       0,  8_800, 130_000;
     /// Moving a KiB through a pipe.
     pipe_ns_per_kib:           0,     100,     66,   4_500;
-    /// The additional cost of a message through a stream socket, relative to a pipe: the kernel allocates and frees a
-    /// buffer for each message.
+    /// The additional cost of a message through a stream socket: the kernel allocates and frees a buffer.
     socket_ns:                 0,       0,       585,       0;
-    /// The additional cost while at least a thousand messages in sockets are unread, and a part of it with fewer: their
-    /// buffers have left the second-level cache.
+    /// The additional cost with a thousand unread socket messages, whose buffers have left the second-level cache;
+    /// fewer cost a part.
     cold_socket_ns:            0,       0,       0,       0;
     /// Writing a KiB of memory in order (rt-app `mem`): about 10 GB/s.
     mem_ns_per_kib:          100,     100,     8,   2_900;
@@ -143,8 +138,8 @@ costs! {
     mem_miss_ns:              80,      80,      80,     100;
     /// CPU time of writing a KiB to a device (rt-app `iorun`): the copy into the page cache.
     io_ns_per_kib:           100,     100,     100,   1_000;
-    /// Time the task sleeps while the device works on a KiB. 0: the device is `/dev/null` or a page cache that does
-    /// not fill, as with rt-app's default `io_device`.
+    /// Sleep while the device works on a KiB. 0: `/dev/null`, or a page cache that does not fill, as rt-app's default
+    /// `io_device`.
     io_device_ns_per_kib:      0,       0,       0,       0;
 }
 
@@ -154,7 +149,7 @@ impl Default for Costs {
     }
 }
 
-/// Medians of three calibrations of the machine of the 6.18 recordings (COSTS.md).
+/// Medians of three calibrations (COSTS.md).
 const VM_IDLE: &[IdleDepth] = &[
     IdleDepth { after_ns: 300_000, extra_ns: 7_000 },
     IdleDepth { after_ns: 1_000_000, extra_ns: 27_000 },
@@ -162,7 +157,7 @@ const VM_IDLE: &[IdleDepth] = &[
     IdleDepth { after_ns: 10_000_000, extra_ns: 81_000 },
 ];
 
-/// Medians of seven calibrations inside emulated machines of two CPUs (COSTS.md).
+/// Medians of seven calibrations (COSTS.md).
 const EMULATED_IDLE: &[IdleDepth] = &[
     IdleDepth { after_ns: 1_000_000, extra_ns: 14_000 },
     IdleDepth { after_ns: 3_000_000, extra_ns: 95_000 },
@@ -170,24 +165,24 @@ const EMULATED_IDLE: &[IdleDepth] = &[
     IdleDepth { after_ns: 30_000_000, extra_ns: 450_000 },
 ];
 
-/// What the host of the recorded emulated machines took: from the longest delay in each recording (COSTS.md).
+/// From each recording's longest delay (COSTS.md).
 const EMULATED_STALLS: Stall = Stall { length_ns: 4_000_000, every_ns: 500_000_000 };
 
-/// What a kind of machine costs.
+/// The costs of a kind of machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// Its name.
+    /// The profile's name.
     pub name: &'static str,
-    /// What things cost there.
+    /// The kernel's costs.
     pub costs: Costs,
-    /// How much longer its CPUs take to leave idleness by how long they have been idle.
+    /// See [`MachineSpec::idle_depths`](crate::MachineSpec::idle_depths).
     pub idle_depths: &'static [IdleDepth],
-    /// How its host keeps CPUs from it now and then, if it does.
+    /// See [`MachineSpec::stalls`](crate::MachineSpec::stalls).
     pub stalls: Option<Stall>,
 }
 
 impl Profile {
-    /// All there are.
+    /// All profiles.
     pub const ALL: [Self; 4] = [
         Self { name: "zero", costs: Costs::ZERO, idle_depths: &[], stalls: None },
         Self { name: "default", costs: Costs::BARE_METAL, idle_depths: &[], stalls: None },
@@ -195,11 +190,11 @@ impl Profile {
         Self { name: "emulated", costs: Costs::EMULATED, idle_depths: EMULATED_IDLE, stalls: Some(EMULATED_STALLS) },
     ];
 
-    /// The profile called `name`.
+    /// Returns the profile `name`.
     ///
     /// # Errors
     ///
-    /// When there is none; the error holds the nearest one.
+    /// If there is none; the error holds the nearest.
     pub fn named(name: &str) -> Result<Self, UnknownCost> {
         let found = Self::ALL.into_iter().find(|profile| profile.name == name);
         found.ok_or_else(|| UnknownCost::new("cost profile", name, Costs::PROFILES))
@@ -210,9 +205,8 @@ impl Costs {
     /// Names of the profiles.
     pub const PROFILES: &'static [&'static str] = &["zero", "default", "vm", "emulated"];
 
-    /// Returns the costs that a replay charges. Recorded CPU times already contain the kernel's time for switches,
-    /// interrupts, system calls, forks and cold caches. What remains is the latency of interrupts and idle states,
-    /// which no task's CPU time contains, and values that control the balancer.
+    /// Returns the costs that a replay charges: the latency of interrupts and idle states, and values that control
+    /// the balancer. Recorded CPU times already contain the rest.
     #[must_use]
     pub fn of_replay(&self) -> Self {
         Self {
@@ -224,7 +218,7 @@ impl Costs {
             newidle_ratio: self.newidle_ratio,
             host_lock_permille: self.host_lock_permille,
             host_drift_permille: self.host_drift_permille,
-            // These are of workloads that run beside a recording.
+            // For workloads that run beside a recording.
             pipe_ns_per_kib: self.pipe_ns_per_kib,
             mem_ns_per_kib: self.mem_ns_per_kib,
             mem_hit_ns: self.mem_hit_ns,
@@ -235,7 +229,7 @@ impl Costs {
         }
     }
 
-    /// The costs of the profile called `name`.
+    /// Returns the costs of the profile `name`.
     ///
     /// # Errors
     ///
@@ -245,16 +239,16 @@ impl Costs {
     }
 }
 
-/// A name that no cost, or no profile, has.
+/// An unknown name of a cost or profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownCost {
     /// "cost" or "cost profile".
     pub kind: &'static str,
     /// The name given.
     pub name: String,
-    /// The most similar profile, if there is one.
+    /// The most similar name.
     pub nearest: Option<&'static str>,
-    /// Every name there is.
+    /// All names.
     pub known: &'static [&'static str],
 }
 

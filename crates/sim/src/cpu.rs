@@ -1,8 +1,7 @@
 //! One simulated CPU: its task, the rest of the task's work, and the account of its time.
 //!
-//! Work is nanoseconds at full speed. A CPU's speed is the ratio `speed` / [`UNIT`], and progress is counted in
-//! `UNIT`ths of a nanosecond. So interruptions, migrations and slow CPUs never lose or add a nanosecond of work by
-//! rounding.
+//! Work is nanoseconds at full speed. A CPU's speed is `speed` / [`UNIT`], and progress is counted in `UNIT`ths of a
+//! nanosecond. So interruptions, migrations and slow CPUs lose or add no work by rounding.
 
 use vruntime_sched::event::OverheadKind;
 
@@ -12,14 +11,14 @@ use crate::mm::NO_MM;
 
 /// Full speed: capacity 1024 times 1000 thousandths.
 pub(crate) const UNIT: u64 = 1024 * 1000;
-/// The nanoseconds (two hours) up to which a product with `UNIT` fits a word, which avoids wide divisions.
+/// Nanoseconds (two hours) up to which a product with `UNIT` fits a word, which avoids wide divisions.
 const SMALL: u64 = (1 << 63) / UNIT;
-/// "Not at all": an event that does not come.
+/// The time of an event that is not armed.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// [`Cpu::curr`] of a CPU that runs its idle task.
+/// [`Cpu::curr`] while the idle task runs.
 pub(crate) const IDLE: u32 = u32::MAX;
-/// [`Cpu::curr`] of a CPU that runs its stopper.
+/// [`Cpu::curr`] while the stopper runs.
 pub(crate) const STOPPER: u32 = u32::MAX - 1;
 
 /// Interrupts on their way to a CPU.
@@ -28,64 +27,62 @@ pub(crate) const NOHZ: u8 = 2;
 /// A request for real-time tasks.
 pub(crate) const RT_PUSH: u8 = 4;
 
-/// What SCHED_SOFTIRQ is raised for: to balance for the CPU, to balance for the idle ones.
+/// The reasons of SCHED_SOFTIRQ: balancing for this CPU, and for the idle ones.
 pub(crate) const BALANCE: u8 = 1;
 pub(crate) const NOHZ_BALANCE: u8 = 2;
 
 /// A CPU.
 //
-// In this order in memory, 64 bytes a paragraph: what every event looks at comes first.
+// In memory order, 64 bytes a paragraph: what every event reads is first.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Cpu {
-    /// Accounts are settled up to here.
+    /// The time up to which the account is settled.
     since: u64,
-    /// Kernel time to be spent before anything else, from `since`.
+    /// Kernel time to spend before anything else, from `since`.
     pub(crate) debt: u64,
-    /// Until then the kernel cannot be preempted: an interrupt, a switch, a system call.
+    /// The end of the interrupt, switch or system call that cannot be preempted.
     pub(crate) kernel_end: u64,
     /// Work left of the running task's operation, nanoseconds at full speed.
     pub(crate) work: u64,
-    /// When the execution event is armed for; [`NEVER`] if it is not.
+    /// When the execution event is armed; [`NEVER`] if it is not.
     pub(crate) exec_at: u64,
-    /// Since when the virtual CPU is off the CPUs of its host though it has something to do; [`NEVER`] if it is not.
+    /// Since when a virtual CPU with something to do is off the host's CPUs, or [`NEVER`].
     stopped_at: u64,
-    /// The running task: its index, [`IDLE`] or [`STOPPER`].
+    /// The running task's index, [`IDLE`] or [`STOPPER`].
     pub(crate) curr: u32,
-    /// `UNIT`ths of a nanosecond done beyond `work`.
+    /// `UNIT`ths of a nanosecond beyond `work`.
     pub(crate) fraction: u32,
-    /// Speed now, of `UNIT`, for work that depends on it.
+    /// The present speed, of `UNIT`.
     pub(crate) speed: u32,
-    /// The running operation ends at a time, whatever is done until then (`runtime`): `work` is how far off that is,
-    /// debts included.
+    /// Whether the running operation ends at a fixed time (`runtime`). `work` is then the time until that end, debts
+    /// included.
     pub(crate) unscaled: bool,
-    /// The reschedule has been noticed: it happens as soon as the kernel can be preempted.
+    /// Whether a reschedule has been noticed. It happens as soon as the kernel can be preempted.
     pub(crate) resched: bool,
-    /// The reasons of a raised SCHED_SOFTIRQ, [`BALANCE`] or [`NOHZ_BALANCE`]. It runs at `softirq_at`.
+    /// [`BALANCE`] or [`NOHZ_BALANCE`], if SCHED_SOFTIRQ is raised.
     pub(crate) softirq: u8,
     pub(crate) soft_kind: OverheadKind,
 
-    /// Part of `debt` that can be preempted; `soft_kind` is what it is.
+    /// The preemptible part of `debt`, of the kind `soft_kind`.
     pub(crate) soft: u64,
     pub(crate) time: CpuTime,
-    /// The kernel time that observers have received, including unpaid time.
+    /// The kernel time reported to observers, including unpaid time.
     pub(crate) told: u64,
-    /// An idle CPU has left, or will have left, its idle state at this instant.
+    /// When an idle CPU has left, or will have left, its idle state.
     pub(crate) awake_at: u64,
-    /// The present address space, also while a kernel thread or the idle task runs; [`NO_MM`] before the first.
+    /// The present address space, kept by kernel threads and the idle task; [`NO_MM`] before the first.
     pub(crate) mm: u32,
-    /// The last tasks of this CPU.
     pub(crate) recent: Recent,
 
     /// The return of the interrupt that raised the softirq, before any switch.
     softirq_at: u64,
-    /// Interrupts on their way: [`RESCHED`], [`NOHZ`], [`RT_PUSH`].
     pub(crate) ipi: u8,
-    /// When the first of the interrupts on their way arrives.
+    /// The arrival of the first of them.
     pub(crate) ipi_at: u64,
-    /// What leaving the idle state it is in takes longer than leaving the shallowest there could be, nanoseconds.
+    /// How much longer leaving the present idle state takes than leaving the shallowest, nanoseconds.
     pub(crate) exit_latency: u64,
-    /// Whether it waits for a CPU of the host, as reported to observers: time stolen from a virtual machine.
+    /// Whether observers see it wait for a host CPU: time stolen from a virtual machine.
     pub(crate) stolen: bool,
 }
 
@@ -144,19 +141,18 @@ impl Cpu {
         }
     }
 
-    /// Whether at `now` the running task's system call has been paid for, all of it and nothing else.
+    /// Whether at `now` exactly the running task's system call has been paid for.
     #[inline]
     pub(crate) fn ends_call(&self, now: u64) -> bool {
         self.debt == now - self.since && (self.work | self.soft) == 0 && self.softirq == 0 && !self.is_stopped()
     }
 
-    /// Whether the host has something else on its CPUs.
     #[inline]
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped_at != NEVER
     }
 
-    /// The host takes its CPU away at `now`, to which accounts are settled, or gives it one.
+    /// Stops or continues the CPU at `now`, with a settled account.
     pub(crate) fn stop(&mut self, now: u64, stopped: bool) {
         if !stopped && self.kernel_end > self.stopped_at {
             self.kernel_end += now - self.stopped_at;
@@ -167,7 +163,7 @@ impl Cpu {
         self.stopped_at = if stopped { now } else { NEVER };
     }
 
-    /// Ends the account. Reported kernel time that the host gave no time for counts as reported.
+    /// Ends the account. Reported kernel time counts even if the host left no time for it.
     pub(crate) fn end(&mut self) {
         let unpaid = self.told - self.time.overhead;
         self.time.overhead = self.told;
@@ -178,7 +174,7 @@ impl Cpu {
         }
     }
 
-    /// Nothing is paid and nothing done but what looks at the clock.
+    /// Accounts for time off the host's CPUs: only work with a fixed end progresses.
     #[cold]
     fn stand_still(&mut self, passed: u64) {
         if self.curr == IDLE {
@@ -216,14 +212,14 @@ impl Cpu {
         }
     }
 
-    /// Work that will be left of the running task's operation at `now`, nanoseconds at full speed.
+    /// Returns the work left of the running operation at `now`, nanoseconds at full speed.
     pub(crate) fn work_left(&self, now: u64) -> u64 {
         let elapsed = if self.is_stopped() { 0 } else { now.saturating_sub(self.since).saturating_sub(self.debt) };
         let done = u128::from(elapsed) * u128::from(self.effective_speed()) / u128::from(UNIT);
         self.work.saturating_sub(u64::try_from(done).unwrap_or(u64::MAX))
     }
 
-    /// Time the rest of the work takes at today's speed once the debts are paid, rounded up.
+    /// Returns the time of the rest of the work at the present speed without debts, rounded up.
     #[inline]
     fn work_time(&self) -> u64 {
         if self.unscaled {
@@ -233,7 +229,7 @@ impl Cpu {
         if speed == UNIT {
             return self.work;
         }
-        // `fraction` is below `UNIT`, and 0 once there is no work left.
+        // `fraction` is below `UNIT`, and 0 without work.
         if self.work <= SMALL {
             return (self.work * UNIT - u64::from(self.fraction)).div_ceil(speed);
         }
@@ -241,43 +237,40 @@ impl Cpu {
         u64::try_from(units.div_ceil(u128::from(speed))).unwrap_or(NEVER)
     }
 
-    /// Whether the CPU will be in its idle state at `at`, as far as is known now.
+    /// Whether the CPU will be in its idle state at `at`.
     #[inline]
     pub(crate) fn sleeps_at(&self, at: u64) -> bool {
         self.curr == IDLE && !self.resched && self.paid_at() < at && (self.awake_at < at || self.awake_at == NEVER)
     }
 
-    /// When debts and work are done.
     #[inline]
     pub(crate) fn done_at(&self) -> u64 {
         self.since.saturating_add(self.debt).saturating_add(self.work_time())
     }
 
-    /// When the debts are paid.
     #[inline]
     pub(crate) fn paid_at(&self) -> u64 {
         self.since.saturating_add(self.debt)
     }
 
-    /// An interrupt that began at `now` and takes `ns` raises SCHED_SOFTIRQ.
+    /// Raises SCHED_SOFTIRQ for the end of an interrupt that began at `now` and takes `ns`.
     pub(crate) fn raise_softirq(&mut self, why: u8, now: u64, ns: u64) {
         self.softirq |= why;
         self.softirq_at = now.saturating_add(ns);
     }
 
-    /// Returns and clears the reasons of the softirq, if it is due at `now`.
+    /// Clears and returns the reasons of a softirq due at `now`.
     #[inline]
     pub(crate) fn take_softirq(&mut self, now: u64) -> u8 {
         if self.softirq == 0 || self.softirq_at > now { 0 } else { std::mem::take(&mut self.softirq) }
     }
 
-    /// Returns the time of the raised softirq.
     #[inline]
     pub(crate) fn softirq_at(&self) -> u64 {
         self.softirq_at.max(self.since)
     }
 
-    /// The kernel takes `ns` that cannot be preempted, from `now`, to which accounts are settled.
+    /// Adds `ns` of kernel time that cannot be preempted, from `now`, with a settled account.
     #[inline]
     pub(crate) fn owe(&mut self, now: u64, ns: u64) {
         self.debt += ns;
@@ -325,7 +318,6 @@ mod tests {
         assert_eq!((cpu.debt, cpu.work), (0, 0));
     }
 
-    /// While a CPU is stopped, kernel work does not progress, and work with a fixed end does.
     #[test]
     fn a_cpu_that_stood_still_goes_on_where_it_was() {
         let mut cpu = Cpu::new(1024);
@@ -338,14 +330,13 @@ mod tests {
         cpu.stop(60, false);
         assert_eq!((cpu.debt, cpu.kernel_end, cpu.softirq_at()), (20, 80, 90));
         assert_eq!((cpu.work, cpu.time.busy, cpu.time.overhead), (940, 50, 10));
-        // What was over before stays where it was.
+        // Ends that had passed stay in place.
         cpu.account_until(200);
         cpu.stop(200, true);
         cpu.stop(300, false);
         assert_eq!((cpu.kernel_end, cpu.softirq_at), (80, 90));
     }
 
-    /// Reported but unpaid time does not count as other time either.
     #[test]
     fn what_is_told_and_not_paid_at_the_end_is_overhead() {
         for curr in [IDLE, 0] {
@@ -380,7 +371,6 @@ mod tests {
     }
 
     proptest! {
-        /// However the way there is cut up, the work is done at the same nanosecond.
         #[test]
         fn interruptions_lose_nothing(
             capacity in 1u32..=1024,

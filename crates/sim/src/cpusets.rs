@@ -1,4 +1,4 @@
-//! Passes the cpusets of groups, and CPUs isolated at boot, to the scheduler and to observers.
+//! Passes groups' cpusets, and CPUs isolated at boot, to the scheduler and to observers.
 
 use vruntime_sched::cpuset::CpusetView;
 use vruntime_sched::ids::{CpuId, GroupId};
@@ -11,7 +11,6 @@ use crate::error::{Error, Who};
 use crate::machine::{Machine, sched};
 use crate::moment::Moment;
 
-/// The most notes of one kind.
 const NOTES: usize = 16;
 
 /// The last reported cpusets.
@@ -23,11 +22,11 @@ pub(crate) struct Told {
     notes: usize,
 }
 
-/// Whether the machine can do all that.
+/// Checks CPU lists and cpusets.
 ///
 /// # Errors
 ///
-/// A CPU that is not there; no CPU that is not isolated; a cpuset of the root.
+/// A CPU does not exist, all CPUs are isolated, or the root has a cpuset.
 pub(crate) fn check(workload: &Workload, spec: &MachineSpec) -> Result<(), Error> {
     let nr_cpus = spec.topology.nr_cpus();
     let there = |who: Who, cpus: &[u32]| match cpus.iter().find(|&&cpu| cpu as usize >= nr_cpus) {
@@ -69,21 +68,21 @@ fn partition(kind: program::Partition) -> Partition {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// The cpusets that the workload's groups have from the beginning.
+    /// Creates the initial cpusets of the workload's groups.
     ///
     /// # Errors
     ///
-    /// A group without CPUs that is to have tasks.
+    /// A group with tasks has no CPUs.
     pub(crate) fn create_cpusets(&mut self) -> Result<(), Error> {
         let workload = self.workload;
-        // One at a time, thousands of partitions would build as many root domains thousands of times.
+        // All at once: one by one, thousands of partitions would build as many root domains thousands of times.
         let files = workload.groups.iter().zip(&self.groups).skip(1).filter_map(|(group, &id)| {
             let cpus = group.cpuset.cpus.as_ref().map(|cpus| cpus.iter().copied().map(CpuId).collect::<CpuMask>());
             let kind = Some(group.cpuset.partition).filter(|kind| *kind != program::Partition::Member);
             (cpus.is_some() || kind.is_some()).then(|| (id, cpus, kind.map(partition)))
         });
         let files: Vec<_> = files.collect();
-        // Which CPUs there are has been checked.
+        // The CPUs have been checked.
         if let Err(error) = sched!(self, 0).create_cpusets(&files) {
             self.note_cpuset(format!("the cpusets are refused, as in Linux: {error}"));
         }
@@ -101,7 +100,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Writes to a group's files, from `cpu`. What is refused is noted.
+    /// Writes to a group's files, from `cpu`. Refusals become notes.
     pub(crate) fn write_cpuset(
         &mut self,
         cpu: usize,
@@ -127,7 +126,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// A task was to move to another group, and may not.
+    /// Notes that a task may not move to another group.
     #[cold]
     pub(crate) fn note_refused_move(&mut self, task: u32, error: &vruntime_sched::class::deadline::SchedError) {
         let (name, now) = (self.task_name(task), self.core.now);
@@ -143,7 +142,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Tells observers, and the user, what has changed of cpusets and root domains.
+    /// Reports changes of cpusets and root domains to observers and the user.
     pub(crate) fn tell_cpusets(&mut self) {
         let now = self.core.now;
         let roots = self.shared.root_domains();

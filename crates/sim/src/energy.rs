@@ -1,18 +1,17 @@
-//! Whether wakeups look at energy.
+//! Energy-aware wakeups.
 
 use vruntime_sched::energy::EnergyModel;
 
 use crate::config::{Config, MachineSpec};
 use crate::frequency::Governor;
 
-/// The model that wakeups look at; none where the kernel would have none, for frequencies are not what it expects them
-/// to be.
+/// Returns the energy model of wakeups, unless another governor than schedutil disables it.
 pub(crate) fn looked_at(spec: &MachineSpec) -> Option<EnergyModel> {
     let governor = spec.frequencies.as_ref().map(|frequencies| frequencies.governor);
     spec.energy.clone().filter(|_| governor.is_none_or(|governor| governor == Governor::Schedutil))
 }
 
-/// Why a model makes no difference, if it makes none.
+/// Returns a note if a model has no effect, with the reason.
 pub(crate) fn note(config: &Config) -> Option<String> {
     let spec = &config.machine;
     spec.energy.as_ref()?;
@@ -31,5 +30,5 @@ pub(crate) fn note(config: &Config) -> Option<String> {
     Some(format!("wakeups do not look at the machine's energy model: {why}"))
 }
 
-/// The first kernel that looks at energy.
+/// The first energy-aware kernel.
 const FIRST: [u32; 3] = [5, 0, 0];

@@ -1,4 +1,4 @@
-//! What can be wrong with what a user asks the machine to do.
+//! Errors in what a user asks the machine to do.
 
 use std::fmt;
 
@@ -14,17 +14,16 @@ use crate::frequency::FrequencyError;
 use crate::idle::IdleStateError;
 use crate::moment::Moment;
 
-/// " at 5.000 ms", unless that is the beginning.
+/// " at 5.000 ms", or nothing at the start.
 fn at(now: u64) -> String {
     if now == 0 { String::new() } else { format!(" at {}.{:03} ms", now / 1_000_000, now / 1_000 % 1_000) }
 }
 
-/// "in group `/x`: ", if it is another.
 fn inside_of(group: Option<&str>) -> String {
     group.map_or_else(String::new, |group| format!("in group `{group}`: "))
 }
 
-/// The halves of what the scheduler says: what is wrong, and behind a semicolon, if it says so, how to mend it.
+/// Splits the scheduler's message at a semicolon: the problem, and the help.
 fn halves(error: &dyn fmt::Display) -> (String, Option<String>) {
     let text = error.to_string();
     match text.split_once("; ") {
@@ -41,15 +40,15 @@ fn wrong(error: &dyn fmt::Display) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Who {
-    /// The task of this name.
+    /// A task, by name.
     Task(String),
-    /// The group with this path.
+    /// A group, by path.
     Group(String),
-    /// The session of this name.
+    /// A session, by name.
     Session(String),
-    /// A change, this many nanoseconds after the start.
+    /// A change's time, nanoseconds after the start.
     Change(u64),
-    /// All that is run.
+    /// The whole scenario.
     Scenario,
     /// The machine.
     Machine,
@@ -71,7 +70,7 @@ impl fmt::Display for Who {
     }
 }
 
-/// A weight or a CPU limit that a group cannot have.
+/// An invalid weight or CPU limit of a group.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
@@ -81,22 +80,22 @@ pub enum GroupError {
     /// A change of the root group.
     #[error("the root group has no weight and no limit")]
     Root,
-    /// A weight of a group that is idle by then.
+    /// A weight of an idle group.
     #[error("group `{group}` is idle then, and the kernel refuses an idle group a weight (EINVAL)")]
     IdleWeight {
         /// The group's path.
         group: String,
     },
-    /// A limit (`cpu.max`) that the kernel would refuse.
+    /// A limit (`cpu.max`) that the kernel refuses.
     #[error("{}", wrong(.0))]
     Limit(LimitError),
 }
 
-/// Why a workload cannot be run. The text says what was expected; [`help`](Self::help), how to mend it.
+/// Why a workload cannot run. [`Error::help`] says how to mend it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A task's affinity, a cpuset, or `isolated`, has a CPU the machine does not have.
+    /// An affinity, a cpuset, or `isolated` names a CPU that the machine lacks.
     #[error(
         "{who} {} CPU {cpu}, but the machine has {cpus} CPU(s), 0 to {}",
         if matches!(who, Who::Task(_)) { "is to run on" } else { "names" },
@@ -107,19 +106,19 @@ pub enum Error {
         who: Who,
         /// The CPU.
         cpu: u32,
-        /// How many the machine has.
+        /// The machine's number of CPUs.
         cpus: usize,
     },
-    /// The first of the workload's groups is not the root.
+    /// The first group is not the root.
     #[error(
         "{}, expected the root group, `/`",
         first.as_ref().map_or_else(|| "the workload has no groups".to_owned(), |path| format!("the first group is `{path}`"))
     )]
     NoRoot {
-        /// Path of the first group; none if there is no group at all.
+        /// Path of the first group.
         first: Option<String>,
     },
-    /// No CPU is left for other tasks.
+    /// Every CPU is isolated.
     #[error("every CPU is isolated")]
     AllIsolated,
     /// `cpuset.cpus` or `cpuset.cpus.partition` of the root group.
@@ -130,41 +129,41 @@ pub enum Error {
     NoCpus {
         /// The task.
         task: String,
-        /// Its group's path.
+        /// The group's path.
         group: String,
     },
-    /// A guarantee, and no CPU resource controller.
+    /// A guarantee without CPU resource controller.
     #[error(
         "group `{group}` has a guarantee, but Linux {kernel} lacks guarantees: they belong to the CPU resource controller"
     )]
     NoGuarantees {
-        /// Path of the group.
+        /// The group's path.
         group: String,
         /// The kernel.
         kernel: &'static str,
     },
-    /// A class within a class.
+    /// A class within a class of the CPU resource controller.
     #[error(
         "group `{group}` is inside another group, but the CPU resource controller of {kernel} has one level of groups"
     )]
     Nested {
-        /// Path of the group.
+        /// The group's path.
         group: String,
         /// The kernel.
         kernel: &'static str,
     },
-    /// A guarantee that the CPU resource controller does not give.
+    /// A guarantee that the CPU resource controller refuses.
     #[error(
         "group `{group}` is to be guaranteed {percent} % of the machine{}: {}", at(*.now), wrong(error)
     )]
     BadGuarantee {
-        /// Path of the group.
+        /// The group's path.
         group: String,
-        /// When, nanoseconds after the start.
+        /// Nanoseconds after the start.
         now: u64,
-        /// What it asks for.
+        /// The requested guarantee, percent of the machine.
         percent: u32,
-        /// Why it cannot be.
+        /// The reason.
         error: GuaranteeError,
     },
     /// The kernel is older than a requested feature.
@@ -172,23 +171,23 @@ pub enum Error {
     TooOld {
         /// The source of the request.
         who: Who,
-        /// What it asks for, in the kernel's words.
+        /// The feature, in the kernel's words.
         what: &'static str,
         /// The kernel.
         kernel: &'static str,
-        /// The kernel that brought it.
+        /// The first kernel with the feature.
         since: &'static str,
     },
-    /// A workload refers to an object that does not exist.
+    /// A reference to an object that does not exist.
     #[error("{who} refers to {kind} number {index}, but the workload has {count}")]
     Dangling {
         /// The source of the reference.
         who: Who,
         /// "mutex", "task", ...
         kind: &'static str,
-        /// The index it holds.
+        /// The index.
         index: usize,
-        /// How many there are.
+        /// The number of such objects.
         count: usize,
     },
     /// A value out of its range.
@@ -196,175 +195,175 @@ pub enum Error {
     OutOfRange {
         /// The source of the value.
         who: Who,
-        /// Name of the value.
+        /// The value's name.
         what: &'static str,
         /// The value.
         value: i64,
-        /// What is allowed.
+        /// The allowed values.
         expected: &'static str,
     },
-    /// Changes of a workload that are not in order of time.
+    /// Changes that are not in order of time.
     #[error("[[change]] at {} is listed after a later change", Moment(*at))]
     ChangeOrder {
-        /// When it is, nanoseconds.
+        /// Nanoseconds after the start.
         at: u64,
     },
-    /// A weight or a CPU limit that a group cannot have.
+    /// An invalid weight or CPU limit of a group.
     #[error("{who}: {error}")]
     BadLimit {
         /// The source of the value.
         who: Who,
-        /// Why it cannot be.
+        /// The reason.
         error: GroupError,
     },
-    /// A message that can never fit its pipe.
+    /// A message that never fits its pipe.
     #[error("task `{task}` moves {bytes} bytes at once through pipe `{pipe}`, which holds {capacity}")]
     MessageTooLong {
-        /// Name of the task.
+        /// The task.
         task: String,
-        /// Name of the pipe.
+        /// The pipe.
         pipe: String,
-        /// Bytes of the message.
+        /// The message's size, bytes.
         bytes: u32,
-        /// Bytes the pipe holds.
+        /// The pipe's size, bytes.
         capacity: u32,
     },
     /// Nothing would ever stop the run.
     #[error("task `{task}` loops for ever, and the run has no duration")]
     NeverEnds {
-        /// A task that has no end.
+        /// A task without end.
         task: String,
     },
-    /// Nothing would ever stop the run but that the machine holds no more tasks.
+    /// Only the limit of tasks would stop the run.
     #[error("task `{task}` is forked without end, and the run has no duration")]
     ForksForEver {
-        /// A task whose kind forks the next of its kind, directly or through others.
+        /// A task that forks its own kind, directly or through others.
         task: String,
     },
-    /// `sched_setattr` or `sched_setaffinity` of a deadline task is refused.
+    /// The kernel refuses `sched_setattr` or `sched_setaffinity` of a deadline task.
     #[error("task `{task}`{}: {}", at(*.now), wrong(error))]
     Refused {
         /// The task.
         task: String,
-        /// When it asks, nanoseconds after the start.
+        /// Nanoseconds after the start.
         now: u64,
-        /// Why, and how to mend it.
+        /// The reason, and how to mend it.
         error: SchedError,
     },
-    /// A real-time task is in a group, or is to go to one, that may have none.
+    /// A real-time task in a group that may have none.
     #[error("task `{task}`{}: group `{group}` may have no real-time tasks (EPERM), for its `rt_runtime` is 0", at(*.now))]
     NoRtRuntime {
         /// The task.
         task: String,
-        /// When it asks, nanoseconds after the start.
+        /// Nanoseconds after the start.
         now: u64,
-        /// Path of the group.
+        /// The group's path.
         group: String,
     },
-    /// A group's limit of real-time time that the kernel refuses.
+    /// The kernel refuses a group's real-time limit.
     #[error("`rt_runtime` of group `{group}`{}: {}{}", at(*.now), inside_of(.inside.as_deref()), wrong(error))]
     BadRtLimit {
-        /// Path of the group.
+        /// The group's path.
         group: String,
-        /// When, nanoseconds after the start.
+        /// Nanoseconds after the start.
         now: u64,
-        /// Path of the group the sum is of, if it is another.
+        /// Path of the group whose sum is exceeded, if it is another.
         inside: Option<String>,
-        /// Why, with the arithmetic.
+        /// The reason, with the arithmetic.
         error: RtLimitError,
     },
-    /// The machine's frequencies make no sense.
+    /// Invalid frequencies.
     #[error("{}", wrong(.0))]
     Frequency(FrequencyError),
-    /// The machine's energy model makes no sense.
+    /// An invalid energy model.
     #[error("{}", wrong(.0))]
     Energy(EnergyError),
-    /// The machine's idle states make no sense.
+    /// Invalid idle states.
     #[error("{}", wrong(.0))]
     IdleStates(IdleStateError),
-    /// Utilisation clamps are refused.
+    /// The kernel refuses utilisation clamps.
     #[error("task `{task}`{}: {}", at(*.now), wrong(error))]
     Clamps {
         /// The task.
         task: String,
-        /// When it asks, nanoseconds after the start.
+        /// Nanoseconds after the start.
         now: u64,
-        /// Why.
+        /// The reason.
         error: UclampError,
     },
-    /// Operations follow each other without end and no time passes.
+    /// Operations follow each other without end while no time passes.
     #[error(
         "time stops at {}: the operations of task `{task}` in phase `{phase}` take no time",
         Moment(*now)
     )]
     NoProgress {
-        /// Nanoseconds since the start.
+        /// Nanoseconds after the start.
         now: u64,
-        /// The task that was being interpreted.
+        /// The interpreted task.
         task: String,
         /// Its phase.
         phase: String,
     },
-    /// The scheduler and the machine keep each other busy at one instant. Most likely a custom policy requests a
-    /// reschedule at every reschedule.
+    /// Scheduler and machine keep each other busy at one instant, most likely because a custom policy always
+    /// reschedules.
     #[error("no time passes any more at {}: switches and interrupts follow each other without end", Moment(*now))]
     Stalled {
-        /// Nanoseconds since the start.
+        /// Nanoseconds after the start.
         now: u64,
     },
-    /// A scheduling policy of your own has not kept a promise.
+    /// A custom scheduling policy broke a rule.
     #[error(
         "the policy, on CPU {cpu} at {}: {fault}{}",
         Moment(*now),
         task.as_ref().map_or_else(String::new, |task| format!(" (task `{task}`)"))
     )]
     Policy {
-        /// Nanoseconds since the start.
+        /// Nanoseconds after the start.
         now: u64,
         /// The CPU.
         cpu: u32,
-        /// The task it is about, if there is one: of several the one that has been waiting, or ran, longest ago.
+        /// The task concerned; of several, the one that has waited, or not run, for the longest time.
         task: Option<String>,
-        /// What was done wrong.
+        /// The broken rule.
         fault: Fault,
     },
-    /// A CPU that cannot go offline, or come back.
+    /// A CPU that cannot go offline or online.
     #[error("hotplug at {}: {}", Moment(*at), wrong(reason))]
     Hotplug {
-        /// When, nanoseconds.
+        /// Nanoseconds after the start.
         at: u64,
-        /// Why.
+        /// The reason.
         reason: HotplugError,
     },
-    /// CPUs go and come in an order that is not that of time.
+    /// Hotplug events that are not in order of time.
     #[error("hotplug at {} is listed after a later change", Moment(*at))]
     HotplugOrder {
-        /// When, nanoseconds.
+        /// Nanoseconds after the start.
         at: u64,
     },
-    /// More tasks would be alive than there may ([`Config::threads_max`](crate::Config::threads_max)).
+    /// A fork beyond [`Config::threads_max`](crate::Config::threads_max).
     #[error(
         "task `{task}`{}: cannot be forked (EAGAIN): {limit} tasks are alive beyond those of the workload, the most that `threads_max` allows",
         at(*.now)
     )]
     ForkRefused {
-        /// The task that is forked, by its name in the workload.
+        /// The forked task's name in the workload.
         task: String,
-        /// When, nanoseconds after the start.
+        /// Nanoseconds after the start.
         now: u64,
-        /// How many there may be.
+        /// The limit.
         limit: usize,
     },
-    /// More tasks than the machine can tell apart (Linux: `PID_MAX_LIMIT`).
+    /// More tasks than Linux has ids for (`PID_MAX_LIMIT`).
     #[error("the machine holds {limit} tasks, the workload needs more")]
     TooMany {
-        /// How many fit.
+        /// The limit.
         limit: usize,
     },
 }
 
 impl Error {
-    /// How to mend it, if more than the text itself says it.
+    /// Returns the fix, if the message does not contain it.
     ///
     /// ```
     /// use vruntime_sim::{Error, Who};

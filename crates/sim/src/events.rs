@@ -1,31 +1,27 @@
 //! The event queue: two tournaments over *sources*, ordered by time, and then by the order of arming.
 //!
 //! A source has at most one pending event: a CPU's execution, its tick, an interrupt on its way, the device of its
-//! sleepers, a task's start. Each source has a fixed leaf in a tournament. Eight leaves are a line, and the line above
-//! has the minimum of each line. Arming overwrites the key and updates the lines above, up to the first whose minimum
-//! does not change.
+//! sleepers, a task's start. Each source has a fixed leaf in a tournament. Eight leaves are a line, and the line
+//! above has the minimum of each line. Arming overwrites the key and updates the lines above, up to the first whose
+//! minimum does not change.
 //!
-//! CPUs' executions, the first [`Queue::new`]'s `near` sources, are armed several times as often as all others. They
-//! have a tournament of their own, so their paths are short.
+//! CPUs' executions, the first `near` sources of [`Queue::new`], are armed several times as often as all others.
+//! Their own tournament keeps their paths short.
 //!
 //! [`Queue::next`] leaves the returned entry in place until the next call. Most handlers arm the same source again,
 //! which then updates one path instead of two.
 
-/// Index of a source.
 pub(crate) type Source = u32;
 
-/// The bits of a key for sources. The rest counts armings, so events of one instant are in the order of arming.
+/// The bits of a key for sources. The rest counts armings, which order the events of one instant.
 const SOURCE_BITS: u32 = 24;
-/// How many sources there can be.
 pub(crate) const MAX_SOURCES: usize = 1 << SOURCE_BITS;
 const SOURCE_MASK: u64 = (1 << SOURCE_BITS) - 1;
 const MAX_SEQUENCE: u64 = u64::MAX >> SOURCE_BITS;
-/// Keys to a line. The least of eight takes little longer than that of four, and ways up are a third shorter.
+/// Keys per line. The minimum of eight takes little longer than of four, and paths are a third shorter.
 const ARITY: usize = 8;
-/// The key of what is not armed: greater than every other.
 const NOTHING: u128 = u128::MAX;
 
-/// Siblings: two cache lines.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Line([u128; ARITY]);
@@ -33,7 +29,7 @@ struct Line([u128; ARITY]);
 impl Line {
     const EMPTY: Self = Self([NOTHING; ARITY]);
 
-    /// Selections, not branches: which is least cannot be predicted.
+    /// Returns the minimum by selections, because branches would be unpredictable.
     #[inline]
     fn least(&self) -> u128 {
         let less = |one: u128, other: u128| if other < one { other } else { one };
@@ -42,19 +38,16 @@ impl Line {
     }
 }
 
-/// The least of many keys.
 #[derive(Debug)]
 struct Tournament {
-    /// The root is line 0; place `p` of line `l` holds the least of line `ARITY * l + 1 + p`. What takes part is in the
-    /// last lines, from `leaves` on.
+    /// The root is line 0; place `p` of line `l` has the minimum of line `ARITY * l + 1 + p`. Leaves are in the last
+    /// lines, from `leaves` on.
     lines: Vec<Line>,
     leaves: usize,
-    /// The least of all.
     first: u128,
 }
 
 impl Tournament {
-    /// A tournament with `slots` empty slots.
     fn new(slots: usize) -> Self {
         let leaves = slots.div_ceil(ARITY).max(1);
         // Every line but the root has a place in a line above.
@@ -62,18 +55,16 @@ impl Tournament {
         Self { lines: vec![Line::EMPTY; inner + leaves], leaves: inner, first: NOTHING }
     }
 
-    /// How many slots there are.
     fn slots(&self) -> usize {
         (self.lines.len() - self.leaves) * ARITY
     }
 
-    /// The key of each place.
     fn keys(&self) -> impl Iterator<Item = u128> {
         self.lines[self.leaves..].iter().flat_map(|line| line.0)
     }
 
-    /// Writes the key of a slot, and updates the lines above. A line is searched only if its minimum has become later:
-    /// an earlier key is the minimum itself, and other changes have no effect.
+    /// Writes the key of a leaf, and updates the lines above. A line is searched only if its minimum becomes later:
+    /// an earlier key is the minimum itself.
     #[inline]
     fn set(&mut self, place: usize, key: u128) {
         let (mut line, mut place, mut key) = (self.leaves + place / ARITY, place % ARITY, key);
@@ -97,16 +88,14 @@ impl Tournament {
     }
 }
 
-/// The queue.
 #[derive(Debug)]
 pub(crate) struct Queue {
     /// Keys: time in the upper half, then sequence, then source.
     near: Tournament,
     far: Tournament,
-    /// How many sources are in `near`.
     nr_near: u32,
     sequence: u64,
-    /// The source that was returned last and has not been armed or cancelled since: its key, the least of all, is void.
+    /// The last returned source, if not armed or cancelled since. Its key, the minimum, is void.
     fired: Option<Source>,
 }
 
@@ -123,18 +112,17 @@ const fn time_of(key: u128) -> u64 {
 }
 
 impl Queue {
-    /// A queue of `sources` sources, none armed, the first `near` of which are armed more often than the others.
+    /// Creates a queue of `sources` unarmed sources, the first `near` of which are armed most often.
     pub(crate) fn new(near: usize, sources: usize) -> Self {
         debug_assert!(near <= sources && sources <= MAX_SOURCES);
         let (first, rest) = (Tournament::new(near), Tournament::new(sources - near));
         Self { near: first, far: rest, nr_near: near as u32, sequence: 0, fired: None }
     }
 
-    /// Makes room for `source`, not armed.
     pub(crate) fn ensure(&mut self, source: Source) {
         let place = source.saturating_sub(self.nr_near) as usize;
         if self.far.slots() <= place {
-            // Twice the room each time, so that growing costs each source a few nanoseconds.
+            // Doubling the room keeps the cost of growth at a few nanoseconds per source.
             let mut larger = Tournament::new((place + 1).max(2 * self.far.slots()));
             for (place, key) in self.far.keys().enumerate().filter(|(_, key)| *key != NOTHING) {
                 larger.set(place, key);
@@ -153,7 +141,7 @@ impl Queue {
         }
     }
 
-    /// Apart: most events are near.
+    /// Separate, because most events are near.
     #[inline(never)]
     fn set_far(&mut self, source: Source, key: u128) {
         self.far.set((source - self.nr_near) as usize, key);
@@ -164,7 +152,6 @@ impl Queue {
         self.near.first.min(self.far.first)
     }
 
-    /// The key of `source` is about to be written.
     #[inline]
     fn rearmed(&mut self, source: Source) {
         if self.fired == Some(source) {
@@ -172,7 +159,7 @@ impl Queue {
         }
     }
 
-    /// `source` fires at `time`, instead of whenever it was armed for before.
+    /// Arms `source` for `time` instead of any earlier arming.
     #[inline(always)]
     #[allow(clippy::inline_always)] // what most events do most, in few slots: calls would be a fifth of it
     pub(crate) fn arm(&mut self, source: Source, time: u64) {
@@ -185,14 +172,13 @@ impl Queue {
         self.set(source, key);
     }
 
-    /// `source` does not fire.
     #[inline]
     pub(crate) fn cancel(&mut self, source: Source) {
         self.rearmed(source);
         self.set(source, NOTHING);
     }
 
-    /// The source that fires next, and when. The source is disarmed by the next call unless it is armed again.
+    /// Returns the next source, which the next call disarms, and its time.
     #[inline(always)]
     #[allow(clippy::inline_always)] // what most events do most, in few slots: calls would be a fifth of it
     pub(crate) fn next(&mut self) -> Option<(u64, Source)> {
@@ -208,7 +194,6 @@ impl Queue {
         Some((time_of(first), source))
     }
 
-    /// When `source` fires, if it is armed and has not fired.
     pub(crate) fn armed_for(&self, source: Source) -> Option<u64> {
         let near = source < self.nr_near;
         let tournament = if near { &self.near } else { &self.far };
@@ -217,7 +202,6 @@ impl Queue {
         (key != NOTHING && self.fired != Some(source)).then(|| time_of(key))
     }
 
-    /// When the next source fires.
     pub(crate) fn peek(&mut self) -> Option<u64> {
         if let Some(fired) = self.fired.take() {
             self.set(fired, NOTHING);
@@ -231,7 +215,7 @@ impl Queue {
         if self.peek()? <= now { self.next() } else { None }
     }
 
-    /// The counter of armings is exhausted (after 10^12 of them): number what is armed from 0 again, keeping its order.
+    /// Numbers the armed sources from 0 again, in order, when the counter is exhausted (after 10^12 armings).
     #[cold]
     fn renumber(&mut self) {
         let mut keys: Vec<u128> = self.near.keys().chain(self.far.keys()).filter(|&key| key != NOTHING).collect();
@@ -276,7 +260,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the plainest queue there is: a sorted map.
+        /// Compared with a sorted map.
         #[test]
         fn behaves_as_a_sorted_map(steps in prop::collection::vec((0u32..20, 0u64..50, 0u8..4), 1..400)) {
             let mut queue = Queue::new(6, 20);

@@ -11,7 +11,7 @@ use crate::host::EXEC;
 use crate::machine::{Machine, sched};
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// `cpu` became busy or idle: its SMT siblings get slower or faster.
+    /// Updates the SMT siblings' speed, because `cpu` became busy or idle.
     pub(crate) fn update_core_speed(&mut self, cpu: usize) {
         let core = self.core_of[cpu] as usize;
         if self.cores[core].len() > 1 {
@@ -19,7 +19,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Gives the CPUs of a core the speed they have now. `changing` arms its own execution event.
+    /// Updates the speed of a core's CPUs. `changing` arms its own execution event.
     pub(crate) fn set_core_speed(&mut self, core: usize, changing: usize) {
         let busy = self.cores[core].iter().filter(|&&cpu| !self.core.cpus[cpu as usize].is_idle()).count() as u32;
         let permille = if busy <= 1 { 1000 } else { 2 * self.smt_speed_permille / busy };
@@ -39,7 +39,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Whether `cpu` runs a task's own code, or will as soon as the kernel has done what it owes.
+    /// Whether `cpu` runs a task's own code, or will when its debts are paid.
     #[inline]
     pub(crate) fn in_user_mode(&self, cpu: usize) -> bool {
         let curr = self.core.cpus[cpu].curr;
@@ -53,14 +53,13 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         rq.need_resched() | (user & rq.notify_resume())
     }
 
-    /// Arms the execution event of `cpu`, whose accounts are settled.
+    /// Arms the execution event of `cpu`, whose account is settled.
     pub(crate) fn arm_exec(&mut self, cpu: usize) {
         let user = self.in_user_mode(cpu);
         self.arm_exec_in(cpu, user);
     }
 
-    /// As [`Self::arm_exec`], in its caller: the way out of every event leads through it. `user`: see
-    /// [`Self::in_user_mode`].
+    /// As [`Self::arm_exec`], inlined for the end of every event. `user`: see [`Self::in_user_mode`].
     #[inline(always)]
     #[allow(clippy::inline_always)] // a call would cost a third as much as what it does
     pub(crate) fn arm_exec_in(&mut self, cpu: usize, user: bool) {
@@ -74,7 +73,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             _ if this.resched && (self.preempt_full || user) => this.kernel_end.max(self.core.now),
             _ => this.done_at(),
         };
-        // An execution event that has just fired has `exec_at` set to NEVER by its handler, so equality means armed.
+        // The handler of a fired execution event has set `exec_at` to NEVER, so equality means armed.
         if at != this.exec_at {
             this.exec_at = at;
             let cpu_exec = self.core.source(cpu, EXEC);

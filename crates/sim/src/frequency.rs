@@ -1,9 +1,9 @@
 //! Frequencies of CPUs, as an option of the machine.
 //!
 //! The CPUs of a frequency domain have one clock (a `cpufreq_policy`). Under `schedutil`, each CPU requests capacity
-//! ([`Demand`]) at the end of kernel paths that change utilisation. The domain runs at the lowest frequency that
+//! ([`Demand`]) at the end of kernel paths that change utilisation. The domain uses the lowest frequency that
 //! satisfies the highest request. It decides at most once in the rate limit, and a change takes effect after the
-//! transition latency. `performance` and `powersave` always use the highest or the lowest frequency.
+//! transition latency.
 
 use std::fmt;
 
@@ -16,14 +16,14 @@ use vruntime_trace::Sink;
 
 use crate::machine::{Machine, sched};
 
-/// The governor of the frequencies.
+/// A frequency governor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Governor {
-    /// Always the highest.
+    /// Always the highest frequency.
     Performance,
-    /// Always the lowest.
+    /// Always the lowest frequency.
     Powersave,
-    /// What the scheduler says is needed.
+    /// The scheduler's requests.
     Schedutil,
 }
 
@@ -31,11 +31,11 @@ impl Governor {
     const ALL: [(&'static str, Self); 3] =
         [("performance", Self::Performance), ("powersave", Self::Powersave), ("schedutil", Self::Schedutil)];
 
-    /// By the kernel's name.
+    /// Returns a governor by the kernel's name.
     ///
     /// # Errors
     ///
-    /// When there is none of that name, or none that is modelled.
+    /// If there is none.
     pub fn from_name(name: &str) -> Result<Self, FrequencyError> {
         let found = Self::ALL.iter().find(|(known, _)| *known == name);
         found.map(|(_, governor)| *governor).ok_or_else(|| FrequencyError::Governor {
@@ -48,35 +48,34 @@ impl Governor {
 /// CPUs that share a clock.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FrequencyDomain {
-    /// The CPUs that share the clock.
+    /// The CPUs.
     pub cpus: Vec<u32>,
-    /// The frequencies there are (operating performance points), kilohertz, ascending. At the highest a CPU has its
-    /// capacity.
+    /// Frequencies (operating performance points), kilohertz, ascending. At the highest a CPU has its capacity.
     pub khz: Vec<u32>,
-    /// How long a change takes, nanoseconds; until then the old frequency holds.
+    /// The transition latency, nanoseconds; until then the old frequency holds.
     pub transition_ns: u64,
 }
 
-/// Frequencies of a machine.
+/// The frequencies of a machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Frequencies {
     /// The governor.
     pub governor: Governor,
-    /// The least time between two decisions for a domain, nanoseconds (`rate_limit_us`).
+    /// The shortest time between two decisions for a domain, nanoseconds (`rate_limit_us`).
     pub rate_limit_ns: u64,
-    /// Each CPU is in one.
+    /// The domains, of which each CPU is in one.
     pub domains: Vec<FrequencyDomain>,
 }
 
 impl Frequencies {
-    /// The default frequencies of CPUs: 0.8 to 3.2 GHz in steps of 400 MHz.
+    /// Default frequencies: 0.8 to 3.2 GHz in steps of 400 MHz.
     pub const DEFAULT_KHZ: [u32; 7] = [800_000, 1_200_000, 1_600_000, 2_000_000, 2_400_000, 2_800_000, 3_200_000];
-    /// The default transition latency: 20 us.
+    /// Default transition latency: 20 us.
     pub const DEFAULT_TRANSITION_NS: u64 = 20_000;
-    /// The default rate limit: 2 ms.
+    /// Default rate limit: 2 ms.
     pub const DEFAULT_RATE_LIMIT_NS: u64 = 2_000_000;
 
-    /// Each core of `machine` has a clock of its own, with [`Self::DEFAULT_KHZ`].
+    /// Gives each core of `machine` its own clock with [`Self::DEFAULT_KHZ`].
     pub fn by_core(machine: &vruntime_sched::Topology, governor: Governor) -> Self {
         let mut cores: std::collections::BTreeMap<u32, Vec<u32>> = std::collections::BTreeMap::new();
         for (cpu, place) in machine.cpus().iter().enumerate() {
@@ -91,11 +90,11 @@ impl Frequencies {
         Self { governor, rate_limit_ns: Self::DEFAULT_RATE_LIMIT_NS, domains }
     }
 
-    /// Whether they make sense on a machine of `cpus` CPUs.
+    /// Checks the frequencies for a machine of `cpus` CPUs.
     ///
     /// # Errors
     ///
-    /// When a CPU is in no domain, in two, or is not there; or the frequencies of a domain do not ascend.
+    /// If a CPU is in no domain, in two, or does not exist; or if frequencies do not ascend.
     pub fn check(&self, cpus: usize) -> Result<(), FrequencyError> {
         let mut seen = vec![false; cpus];
         for domain in &self.domains {
@@ -119,43 +118,43 @@ impl Frequencies {
     }
 }
 
-/// Why frequencies make no sense.
+/// An error in frequencies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FrequencyError {
-    /// No such governor.
+    /// An unknown governor.
     Governor {
         /// The name given.
         name: String,
-        /// The one most like it.
+        /// The most similar name.
         nearest: Option<&'static str>,
     },
-    /// The machine has no such CPU.
+    /// An unknown CPU.
     NoSuchCpu {
         /// The number given.
         cpu: u32,
-        /// How many there are.
+        /// The machine's number of CPUs.
         cpus: usize,
     },
     /// A CPU is in two domains.
     Twice {
-        /// That CPU.
+        /// The CPU.
         cpu: u32,
     },
     /// A CPU is in no domain.
     Missing {
-        /// That CPU.
+        /// The CPU.
         cpu: u32,
     },
     /// A domain has no frequency, or one of 0.
     None {
-        /// Its CPUs.
+        /// The domain's CPUs.
         cpus: Vec<u32>,
     },
-    /// The frequencies of a domain do not ascend.
+    /// Frequencies do not ascend.
     Order {
         /// A frequency, kilohertz.
         first: u32,
-        /// The one after it.
+        /// The next frequency, kilohertz.
         second: u32,
     },
 }
@@ -188,33 +187,27 @@ impl fmt::Display for FrequencyError {
 
 impl std::error::Error for FrequencyError {}
 
-/// No CPU, where one would arm its own events afterwards.
+/// No CPU arms its own events afterwards.
 const NOBODY: usize = usize::MAX;
 
-/// A domain at work.
 #[derive(Debug)]
 struct Clock {
     cpus: Vec<u32>,
     khz: Vec<u32>,
     transition_ns: u64,
-    /// Index of the frequency it runs at.
     now: usize,
-    /// Index of the one it changes to, and when.
+    /// Index and time of the next frequency.
     next: Option<(usize, u64)>,
-    /// When it was last chosen.
     chosen: Option<u64>,
 }
 
-/// The frequencies of a machine at work.
 #[derive(Debug)]
 pub(crate) struct Clocks {
     governor: Governor,
     rate_limit_ns: u64,
     domains: Vec<Clock>,
-    /// The domain of each CPU.
     of: Vec<u32>,
-    /// Of each CPU: what its deadline tasks were promised when last looked at; how often it has been idle, now and
-    /// then.
+    /// By CPU: the last seen deadline bandwidth, the number of idle periods, and that number when last seen.
     bw_dl: Vec<u64>,
     pub(crate) idle_calls: Vec<u64>,
     saw_idle: Vec<u64>,
@@ -247,7 +240,6 @@ impl Clocks {
         }
     }
 
-    /// The part of its full speed that a CPU has at its frequency, in millionths.
     pub(crate) fn speed_millionths(&self, cpu: usize) -> u64 {
         let clock = &self.domains[self.of[cpu] as usize];
         u64::from(clock.khz[clock.now]) * 1_000_000 / u64::from(clock.highest())
@@ -259,7 +251,7 @@ impl Clock {
         self.khz.last().copied().unwrap_or(1)
     }
 
-    /// The frequency that gives a CPU what it wants: the lowest that is high enough, or the highest.
+    /// Returns the lowest sufficient frequency, or the highest.
     fn resolve(&self, demand: &Demand) -> usize {
         let wanted = map_util_freq(demand.util, self.highest(), demand.max);
         self.khz.iter().position(|&khz| u64::from(khz) >= wanted).unwrap_or(self.khz.len() - 1)
@@ -267,7 +259,6 @@ impl Clock {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Sets every CPU to the frequency it begins with, and tells the observers.
     pub(crate) fn start_clocks(&mut self) {
         let Some(clocks) = &self.clocks else { return };
         for domain in 0..clocks.domains.len() {
@@ -275,7 +266,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// A kernel path on `cpu` ends: its utilisation may have changed (`cpufreq_update_util`).
+    /// Updates the frequency at the end of a kernel path on `cpu` (`cpufreq_update_util`).
     #[cold]
     pub(crate) fn update_frequency(&mut self, cpu: usize) {
         let now = self.core.now;
@@ -285,21 +276,21 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
         let domain = clocks.of[cpu] as usize;
         let clock = &clocks.domains[domain];
-        // What deadline tasks were promised does not wait for the rate limit.
+        // Deadline bandwidth does not wait for the rate limit.
         let bw_dl = self.rqs[cpu].cpufreq_demand(&self.shared).bw_dl;
         let urgent = bw_dl > std::mem::replace(&mut clocks.bw_dl[cpu], bw_dl);
         let recent = clock.chosen.is_some_and(|chosen| now - chosen < clocks.rate_limit_ns);
         if clock.next.is_some() || (recent && !urgent) {
             return;
         }
-        // Of all CPUs with this clock the one that needs it to be the fastest.
+        // The highest request of the clock's CPUs decides.
         let mut next = 0;
         for &cpu in &clock.cpus {
             let demand = self.rqs[cpu as usize].cpufreq_demand(&self.shared);
             next = next.max(clock.resolve(&demand));
         }
         if let [only] = clock.cpus[..] {
-            // A CPU that has not been idle since may need all it had: it would be premature to lower its frequency.
+            // A CPU that has not been idle since may need its whole speed: its frequency is not lowered yet.
             let only = only as usize;
             let calls = clocks.idle_calls[only];
             let busy = calls == std::mem::replace(&mut clocks.saw_idle[only], calls);
@@ -316,7 +307,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.on_clocks();
     }
 
-    /// Changes of frequency that are due take effect.
     #[inline(never)]
     pub(crate) fn on_clocks(&mut self) {
         let now = self.core.now;
@@ -349,7 +339,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let scale = (u64::from(khz) * 1024 / u64::from(clock.highest())) as u32;
         for cpu in clock.cpus.clone() {
             let cpu = cpu as usize;
-            // Averages are brought up to now at the old frequency.
+            // Averages are updated to now at the old frequency.
             sched!(self, cpu).set_frequency(CpuId(cpu as u32), scale);
             self.core.emit(cpu, &Event::CpuFrequency { khz });
             self.set_core_speed(self.core_of[cpu] as usize, NOBODY);

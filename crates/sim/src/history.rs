@@ -1,4 +1,4 @@
-//! What old kernels do not have is refused under them, with the kernel that brought it.
+//! Rejects features that the kernel lacks, with the first kernel that has them.
 
 use vruntime_sched::Kernel;
 use vruntime_sched::features::Feature;
@@ -9,13 +9,13 @@ use vruntime_workload::scenario::Preempt;
 use crate::config::Config;
 use crate::error::{Error, Who};
 
-/// Whether a reader of a full pipe wakes a writer even without a free page: from 5.5 on, when writers got a queue of
-/// their own, up to 6.13.
+/// Whether a reader of a full pipe wakes a writer even without a free page: from 5.5, when writers got their own
+/// queue, to 6.13.
 pub(crate) fn pipes_wake_in_vain(kernel: &Kernel) -> bool {
     kernel.is_at_least([5, 5, 0]) && !kernel.is_at_least([6, 14, 0])
 }
 
-/// What came when.
+/// A feature and its first version.
 struct Novelty {
     what: &'static str,
     version: [u32; 3],
@@ -44,7 +44,7 @@ const SLICES: Novelty = novelty("a slice of its own", [6, 12, 0], "6.12");
 pub(crate) const LAZY: [u32; 3] = [6, 13, 0];
 const CLAMPS: Novelty = novelty("a utilisation clamp", [5, 3, 0], "5.3");
 
-/// The first task that asks for a slice, or that a change gives one, under a kernel that ignores it.
+/// Returns the first task with a slice under a kernel that ignores it, from the start or by a change.
 pub(crate) fn ignored_slice<'a>(workload: &'a Workload, kernel: &Kernel) -> Option<&'a str> {
     let sliced = |settings: &Settings| {
         matches!(settings.policy, Some(Policy::Other { slice: Some(_), .. } | Policy::Batch { slice: Some(_), .. }))
@@ -61,21 +61,20 @@ pub(crate) fn ignored_slice<'a>(workload: &'a Workload, kernel: &Kernel) -> Opti
     first.map(|task| task.name.as_str())
 }
 
-/// What a user should know of what the kernel ignores.
+/// Returns a note on what the kernel ignores.
 pub(crate) fn note(workload: &Workload, kernel: &Kernel) -> Option<String> {
     let task = ignored_slice(workload, kernel)?;
     let Novelty { what, since, .. } = SLICES;
     Some(format!("task `{task}` asks for {what}, which Linux {} ignores: {since} introduced it", kernel.name))
 }
 
-/// What a kernel without lazy preemption does instead.
+/// Returns a note on the model that replaces lazy preemption.
 pub(crate) fn preemption_note(config: &Config) -> Option<String> {
     let kernel = &config.kernel;
     (config.preempt == Preempt::Lazy && !kernel.is_at_least(LAZY))
         .then(|| format!("lazy preemption came with 6.13: Linux {} preempts as with `voluntary`", kernel.name))
 }
 
-/// Refuses what the kernel does not have.
 pub(crate) fn check(workload: &Workload, config: &Config) -> Result<(), Error> {
     let kernel = &config.kernel;
     let had = Had { kernel, classes: has_feature(kernel.name, Feature::CpuRcScaling) };
@@ -113,10 +112,9 @@ pub(crate) fn check(workload: &Workload, config: &Config) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a kernel had.
 struct Had<'a> {
     kernel: &'a Kernel,
-    /// Its groups are the classes of the CPU resource controller.
+    /// Whether groups are classes of the CPU resource controller.
     classes: bool,
 }
 
@@ -150,7 +148,7 @@ impl Had<'_> {
         self.ask(settings.util_min.is_some() || settings.util_max.is_some(), &CLAMPS, who)
     }
 
-    /// A group below the root.
+    /// Checks a group below the root.
     fn group(&self, group: &Group) -> Result<(), Error> {
         let who = || Who::Group(group.path.clone());
         if self.classes {
@@ -170,7 +168,7 @@ impl Had<'_> {
         self.ask(group.cpuset.partition != Partition::Member, &PARTITIONS, &who)
     }
 
-    /// What becomes of a group.
+    /// Checks a change of a group.
     fn change(&self, to: &GroupChange, who: &dyn Fn() -> Who) -> Result<(), Error> {
         self.ask(to.weight.is_some(), &WEIGHT, who)?;
         self.ask(to.max.is_some(), &LIMITS, who)?;

@@ -1,4 +1,4 @@
-//! What the scheduler calls out to: the part of the machine it may touch while one of its verbs runs.
+//! The scheduler's host: the part of the machine that it may touch during a call.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,7 @@ use crate::events::{Queue, Source};
 use crate::idle::IdleDepth;
 use crate::timers::Timers;
 
-/// The fixed sources of a CPU. After those of all CPUs: the scheduler's other timers, changes of frequency, hotplug,
-/// the host of a virtual machine, its stalls, requests from outside, and the tasks.
+/// The fixed sources of a CPU. Those of the whole machine follow, then the tasks'.
 pub(crate) const EXEC: u32 = 0;
 pub(crate) const TICK: u32 = 1;
 pub(crate) const IPI: u32 = 2;
@@ -24,63 +23,52 @@ pub(crate) const HRTICK: u32 = 3;
 pub(crate) const SLEEPERS: u32 = 4;
 pub(crate) const SOURCES_PER_CPU: u32 = 5;
 
-/// Sources of a machine of `cpus` CPUs that are there before any task.
 pub(crate) const fn fixed_sources(cpus: usize) -> u32 {
     cpus as u32 * SOURCES_PER_CPU + 6
 }
 
-/// What fires, for a CPU.
 pub(crate) enum Fires {
-    /// One of its fixed sources: [`EXEC`], [`TICK`], ...
     Cpu(usize, u32),
-    /// The first of the scheduler's timers that are not a CPU's own.
+    /// The first of the scheduler's timers that belong to no CPU.
     Timers,
-    /// A frequency changes.
     Clocks,
-    /// A CPU goes offline or online.
     Hotplug,
-    /// Something on the host of a virtual machine.
     Host,
-    /// The host of a virtual machine takes a CPU away for something else, or gives it back.
     Stall,
-    /// A request arrives from outside.
     Request,
     /// The start of a task, or the device it waits for.
     Task(u32),
 }
 
-/// Clock, event queue, CPUs and the way out for events.
 pub(crate) struct Core<'a, S> {
     pub(crate) now: u64,
-    /// When the run stops, if that is known: overheads are not reported beyond it.
+    /// The known end of the run: overheads beyond it are not reported.
     pub(crate) end: Option<u64>,
     pub(crate) queue: Queue,
     pub(crate) timers: Timers,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) costs: Costs,
-    /// What leaving idleness takes by how long it lasted.
     pub(crate) idle_depths: Vec<IdleDepth>,
     /// The CPU whose code calls the scheduler.
     pub(crate) executing: CpuId,
     pub(crate) events: u64,
     pub(crate) switches: u64,
-    /// Domains searched for work since the count was last taken.
+    /// Domains searched since [`Core::balancing_ns`].
     pub(crate) searches: u64,
-    /// Groups that were visited for what they weigh (3.10).
+    /// Groups visited for their load since then (3.10).
     pub(crate) visits: u64,
-    /// Tasks that may run anywhere because the CPUs they might run on are offline.
+    /// Tasks whose allowed CPUs are all offline: they may run anywhere.
     pub(crate) lost: BTreeSet<TaskId>,
-    /// Tasks that asked for CPUs all of which were offline.
+    /// Tasks that asked only for offline CPUs.
     pub(crate) refused: BTreeSet<TaskId>,
-    /// Tasks that asked for CPUs of which their cpusets have none.
+    /// Tasks that asked only for CPUs outside their cpusets.
     pub(crate) outside: BTreeSet<TaskId>,
-    /// What the policy has done wrong, and on which CPU: the first time.
+    /// The policy's first fault, and its CPU.
     pub(crate) fault: Option<(CpuId, Fault)>,
     pub(crate) sink: &'a mut S,
 }
 
 impl<'a, S> Core<'a, S> {
-    /// The initial state of a run with `sources` event sources.
     pub(crate) fn new(spec: &MachineSpec, sources: usize, end: Option<u64>, sink: &'a mut S) -> Self {
         let places = spec.topology.cpus();
         Self {
@@ -117,20 +105,20 @@ impl<S: Sink> Core<'_, S> {
         self.lost.insert(task);
     }
 
-    /// What balancing has taken since this was last asked, nanoseconds.
+    /// Returns the time of balancing since the last call, nanoseconds.
     #[inline]
     pub(crate) fn balancing_ns(&mut self) -> u64 {
         let (searches, visits) = (std::mem::take(&mut self.searches), std::mem::take(&mut self.visits));
         searches * self.costs.balance_ns + visits * self.costs.h_load_ns
     }
 
-    /// The kernel takes `ns` of `cpu`, whose accounts are settled, and cannot be preempted meanwhile.
+    /// Charges kernel time that cannot be preempted to `cpu`, whose account is settled.
     #[inline]
     pub(crate) fn charge(&mut self, cpu: usize, kind: OverheadKind, ns: u64) {
         if ns == 0 {
             return;
         }
-        // What cannot be preempted comes first: report what was spent of the rest so far, and let it wait.
+        // It precedes the preemptible part, whose spent time is reported first.
         let soft = self.report_soft(cpu);
         let this = &mut self.cpus[cpu];
         this.soft = soft;
@@ -143,7 +131,7 @@ impl<S: Sink> Core<'_, S> {
         }
     }
 
-    /// The kernel takes `ns` of `cpu` but can be preempted; it is reported when it is spent.
+    /// Charges preemptible kernel time to `cpu`, reported when it is spent.
     #[inline]
     pub(crate) fn charge_soft(&mut self, cpu: usize, kind: OverheadKind, ns: u64) {
         if ns > 0 {
@@ -154,7 +142,7 @@ impl<S: Sink> Core<'_, S> {
         }
     }
 
-    /// Reports what was spent of the preemptible kernel time, and returns what was not.
+    /// Reports the spent part of the preemptible kernel time, and returns the rest.
     #[inline]
     pub(crate) fn report_soft(&mut self, cpu: usize) -> u64 {
         let this = &mut self.cpus[cpu];
@@ -172,57 +160,48 @@ impl<S: Sink> Core<'_, S> {
         left
     }
 
-    /// Returns an event source of a CPU: all executions first, then the other sources of each CPU, the scheduler's
-    /// other timers, changes of frequency, and the tasks' own.
+    /// Executions come first, then the other sources of each CPU.
     #[inline]
     pub(crate) fn source(&self, cpu: usize, kind: u32) -> Source {
         let cpus = self.cpus.len() as u32;
         if kind == EXEC { cpu as u32 } else { cpus + cpu as u32 * (SOURCES_PER_CPU - 1) + kind - 1 }
     }
 
-    /// The event source of the scheduler's timers that are not a CPU's own.
     #[inline]
     pub(crate) fn timers_source(&self) -> Source {
         fixed_sources(self.cpus.len()) - 6
     }
 
-    /// The event source of changes of frequency.
     #[inline]
     pub(crate) fn clocks_source(&self) -> Source {
         fixed_sources(self.cpus.len()) - 5
     }
 
-    /// The event source of CPUs that come and go.
     #[inline]
     pub(crate) fn hotplug_source(&self) -> Source {
         fixed_sources(self.cpus.len()) - 4
     }
 
-    /// The event source of the host of a virtual machine.
     #[inline]
     pub(crate) fn host_source(&self) -> Source {
         fixed_sources(self.cpus.len()) - 3
     }
 
-    /// The event source of stalls.
     #[inline]
     pub(crate) fn stall_source(&self) -> Source {
         fixed_sources(self.cpus.len()) - 2
     }
 
-    /// The event source of requests from outside.
     #[inline]
     pub(crate) fn requests_source(&self) -> Source {
         fixed_sources(self.cpus.len()) - 1
     }
 
-    /// The event source of a task's start, and of the device it waits for.
     #[inline]
     pub(crate) fn task_source(&self, task: u32) -> Source {
         fixed_sources(self.cpus.len()) + task
     }
 
-    /// Whose source that is.
     #[inline]
     pub(crate) fn fires(&self, source: Source) -> Fires {
         let cpus = self.cpus.len() as u32;
@@ -244,7 +223,6 @@ impl<S: Sink> Core<'_, S> {
         }
     }
 
-    /// Arms the event of the first of the scheduler's timers.
     pub(crate) fn arm_timers(&mut self) {
         let source = self.timers_source();
         match self.timers.next() {
@@ -253,18 +231,17 @@ impl<S: Sink> Core<'_, S> {
         }
     }
 
-    /// An interrupt for `cpu`, sent at `sent`.
     #[inline(never)]
     fn interrupt(&mut self, cpu: CpuId, why: u8, sent: u64) {
         let source = self.source(cpu.index(), IPI);
         let mut at = sent.saturating_add(self.costs.ipi_latency_ns);
         let exit = self.idle_exit(cpu.index(), at);
         let this = &mut self.cpus[cpu.index()];
-        // One that was sent later may overtake: its reasons are then all there are, as nobody acts on a kick who has
-        // something to run.
+        // A later interrupt may arrive first, and then takes the reasons of the earlier one along. The early kick is
+        // harmless: it has no effect on a CPU with work.
         if this.ipi == 0 || at < this.ipi_at {
             if this.sleeps_at(at) {
-                // It will find the CPU in its idle state: wake-up and interrupt are one event.
+                // It will find the CPU in its idle state: wakeup and interrupt are one event.
                 at = at.saturating_add(exit);
                 this.awake_at = at;
             }
@@ -278,13 +255,13 @@ impl<S: Sink> Core<'_, S> {
 impl<S: Sink> Host for Core<'_, S> {
     #[inline]
     fn resched(&mut self, cpu: CpuId) {
-        // On the executing CPU the machine looks at `need_resched` itself when the kernel path ends.
+        // On the executing CPU the machine checks `need_resched` at the end of the kernel path.
         if cpu != self.executing {
             self.interrupt(cpu, RESCHED, self.now);
         }
     }
 
-    /// Sends the kick at the end of the tick, after its cost and after the CPU of the tick has picked its next task.
+    /// Sends the kick at the end of the tick, after its cost and after the tick's CPU has picked its next task.
     fn kick_nohz(&mut self, cpu: CpuId) {
         let sent = self.cpus[self.executing.index()].paid_at().max(self.now);
         self.interrupt(cpu, NOHZ, sent);
@@ -325,7 +302,7 @@ impl<S: Sink> Host for Core<'_, S> {
     fn event(&mut self, _at: u64, cpu: CpuId, event: &Event) {
         match event {
             Event::Switch { .. } => self.switches += 1,
-            // To find everything balanced is part of what the tick or the switch takes.
+            // Tick and switch already contain the cost of a balanced result.
             Event::Balance { busiest, pulled, .. } => self.searches += u64::from(busiest.is_some() || *pulled > 0),
             Event::HLoad { groups, .. } => self.visits += u64::from(*groups),
             Event::AffinityLost { task } => self.is_lost(*task),

@@ -1,8 +1,8 @@
 //! CPUs that go offline and online during a run.
 //!
-//! The writer of `/sys/devices/system/cpu/cpuN/online` is not simulated and takes no time. The departing CPU works
-//! until its stopper has moved the running task away. After that it does nothing, its time counts as idle, and its
-//! armed timers fire on an online CPU.
+//! The write to `/sys/devices/system/cpu/cpuN/online` is not simulated and takes no time. The departing CPU works
+//! until its stopper has moved the running task away. Then its time counts as idle, and its armed timers fire on an
+//! online CPU.
 
 use std::collections::BTreeSet;
 
@@ -18,11 +18,11 @@ use crate::moment::Moment;
 /// The most tasks that notes of one kind name. The others are counted.
 const NAMED: usize = 8;
 
-/// Checks whether a machine with `nr_cpus` CPUs can make all these changes.
+/// Checks that a machine with `nr_cpus` CPUs can make all these changes.
 ///
 /// # Errors
 ///
-/// A CPU that is not there, that is offline (online) already, that is the last, or the last that is not `isolated`.
+/// A CPU does not exist, is already offline (online), is the last, or is the last that is not `isolated`.
 pub(crate) fn check(hotplug: &[Hotplug], nr_cpus: usize, isolated: &CpuMask) -> Result<(), Error> {
     let mut online = vec![true; nr_cpus];
     let mut last = 0;
@@ -51,7 +51,6 @@ pub(crate) fn check(hotplug: &[Hotplug], nr_cpus: usize, isolated: &CpuMask) -> 
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Arms the event of the next change.
     pub(crate) fn arm_hotplug(&mut self) {
         if let Some(next) = self.workload.hotplug.get(self.plugged) {
             let source = self.core.hotplug_source();
@@ -59,7 +58,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Takes the next CPU offline or online.
     #[inline(never)]
     pub(crate) fn on_hotplug(&mut self) {
         let Hotplug { at, cpu, online } = self.workload.hotplug[self.plugged];
@@ -67,7 +65,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.arm_hotplug();
         let (id, now) = (CpuId(cpu), self.core.now);
         let others = (0..self.core.cpus.len()).filter(|&other| other != cpu as usize);
-        // There is one: that was checked before the run began.
+        // There is one, as checked before the run.
         let Some(by) = others.into_iter().find(|&other| self.shared.is_online(CpuId(other as u32))) else { return };
         self.core.cpus[by].account_until(now);
         let done = if online { sched!(self, by).cpu_up(id) } else { sched!(self, by).cpu_down(id) };
@@ -76,7 +74,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Err(reason @ HotplugError::Deadline { .. }) => {
                 self.notes.push(format!("hotplug at {} is refused, as in Linux: {reason}", Moment(at)));
             }
-            // It was refused to go, and so need not come back.
+            // It was refused to go offline, and so need not come back.
             Err(reason) => debug_assert_eq!(reason, HotplugError::Online(id), "checked before the run began"),
         }
         if done.is_ok() {
@@ -93,7 +91,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.leave_interrupt(by);
     }
 
-    /// The kernel threads of a CPU that is back work there again (`rebind_workers`).
+    /// Moves the kernel threads of a CPU that is online again back to it (`rebind_workers`).
     fn rebind(&mut self, by: usize, cpu: u32) {
         for task in 0..self.tasks.len() {
             let template = self.tasks[task].template as usize;
@@ -107,7 +105,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// `cpu`, or another if that is offline and has nothing left to do.
+    /// Returns `cpu`, or another CPU if that is offline and has no work left.
     #[inline]
     pub(crate) fn working(&self, cpu: usize) -> usize {
         if self.shared.all_online() { cpu } else { self.first_working(cpu) }
@@ -121,7 +119,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.shared.online().first().map_or(cpu, CpuId::index)
     }
 
-    /// What a user should know: tasks whose CPUs had all gone, and others that the kernel refused something.
+    /// Adds notes on tasks whose CPUs all went offline, and on refused affinities.
     pub(crate) fn affinity_notes(&self, notes: &mut Vec<String>) {
         let mut tell = |tasks: &BTreeSet<TaskId>, what: &str| {
             let own: Vec<&TaskId> =

@@ -1,12 +1,11 @@
-//! The host of a virtual machine, if it has fewer CPUs than the virtual machine.
+//! The host of a virtual machine with more virtual CPUs than the host has CPUs.
 //!
-//! A virtual CPU is a thread of the host, which sleeps while the virtual CPU is idle. The host is therefore another
-//! simulated machine, under 6.18, whose tasks are the virtual CPUs. Its wakeups, slices, ticks and balancing decide
-//! which virtual CPUs run. A virtual CPU without a CPU of the host stops in whatever it does, also in the kernel, and
-//! takes no interrupts. The guest's scheduler does not know this, and charges the time to the running task, as a kernel
+//! A virtual CPU is a thread of the host, which sleeps while the virtual CPU is idle. The host is another simulated
+//! machine, under 6.18, whose tasks are the virtual CPUs. A virtual CPU without a host CPU stops wherever it is, also
+//! in the kernel, and takes no interrupts. The guest's scheduler charges that time to the running task, as a kernel
 //! without `PARAVIRT_TIME_ACCOUNTING`. Observers of CPU time receive it ([`Sink::stolen`]).
 //!
-//! One source of the guest's event queue is armed for the next event of the host.
+//! One source of the guest's event queue is armed for the host's next event.
 
 use vruntime_sched::class::fair::Eevdf;
 use vruntime_sched::config::Config as SchedConfig;
@@ -24,14 +23,11 @@ use crate::rng::Rng;
 use crate::task::Life;
 use crate::topology::parse_topology;
 
-/// Longer than anything lasts, nanoseconds.
 const FOR_EVER: u64 = 1 << 60;
-/// The kernel of the host.
 const KERNEL: &str = "6.18";
-/// As many CPUs as a host may have.
 const MOST_CPUS: u32 = 4096;
 
-/// What a [`Hypervisor`] is made of and does not own.
+/// What a [`Hypervisor`] borrows.
 pub(crate) struct Parts {
     workload: Workload,
     config: Config,
@@ -39,7 +35,6 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// A host of `cpus` CPUs for a machine of `virtual_cpus` with these costs.
     pub(crate) fn new(cpus: u32, virtual_cpus: usize, costs: &Costs, seed: u64) -> Result<Self, Error> {
         let topology = match cpus {
             1..=MOST_CPUS => parse_topology(&format!("core:{cpus}")).ok(),
@@ -60,55 +55,52 @@ impl Parts {
             tasks.push(thread("io".to_owned(), costs.host_io_ns));
         }
         let workload = Workload { tasks, ..Workload::default() };
-        // Without costs: what sharing takes is in the guest's profile.
+        // Without costs: the guest's profile contains the cost of sharing.
         let machine = MachineSpec { costs: Costs::ZERO, ..MachineSpec::new(topology) };
         #[expect(
             clippy::unreachable,
             reason = "`KERNEL` is on offer, which a test of every overcommitted machine sees"
         )]
         let kernel = kernel(KERNEL).unwrap_or_else(|_| unreachable!("there is such a kernel"));
-        // Never 0: if the ticks of host and guest were in step a guest's task would lose its CPU to the one whenever it
-        // got it from the other.
+        // Never 0: if the ticks of host and guest were in step, the host's tick would take a guest task's CPU
+        // whenever the guest's gave it.
         let seed = seed ^ 0xa54f_f53a_5f1d_36f1;
         let config = Config { seed: seed.max(1), gate: true, duration: Some(FOR_EVER), ..Config::new(kernel, machine) };
         Ok(Self { workload, config, sink: NoSink })
     }
 }
 
-/// The host, and what it does with each virtual CPU.
 pub(crate) struct Hypervisor<'a> {
     host: Machine<'a, Eevdf, NoSink>,
-    /// Virtual CPUs that have something to do.
+    /// Virtual CPUs with work.
     busy: Vec<bool>,
-    /// Virtual CPUs that are on a CPU of the host's.
     on: Vec<bool>,
-    /// The virtual CPU that was preempted with a lock of the emulator: all others stop until it runs.
+    /// The virtual CPU preempted while it holds the emulator's lock: all others stop until it runs.
     holder: Option<usize>,
     lock_permille: u64,
-    /// Draws the holder of that lock.
     rng: Rng,
-    /// The emulator's thread that makes interrupts of timers, if it has one.
+    /// The emulator's thread that makes timer interrupts.
     io: Option<u32>,
-    /// Virtual CPUs for which it has one to make, or has made one.
+    /// Virtual CPUs whose interrupt it makes or has made.
     announced: Vec<bool>,
-    /// Virtual CPUs that sleep for the lock: they ran when the host switched on another CPU, and its notification needs
-    /// the locked data. (Observed under 6.18: they return after 45 us, mostly before the threads that replaced them.)
+    /// Virtual CPUs that sleep for the lock: they ran when the host switched on another CPU, and its notification
+    /// needs the locked data. (Observed under 6.18: they return after 45 us, mostly before the threads that replaced
+    /// them.)
     blocked: Vec<bool>,
-    /// Interrupts that wait for the host, by virtual CPU: their sources are armed for [`NEVER`].
+    /// Interrupts that wait for the host, by virtual CPU; their sources are armed for [`NEVER`].
     held: Vec<Vec<Source>>,
-    /// The time of the host's next event. None while no task runs there.
+    /// `None` while no task runs there.
     next: Option<u64>,
 }
 
 impl<'a> Hypervisor<'a> {
-    /// For a guest of `virtual_cpus` with these costs.
     pub(crate) fn new(parts: &'a mut Parts, virtual_cpus: usize, costs: &Costs) -> Result<Self, Error> {
         let Parts { workload, config, sink } = parts;
         let scheduler = SchedConfig::new(&config.kernel, &config.machine.topology, config.machine.hz);
         let shared = Shared::<Eevdf>::new(config.machine.topology.clone(), scheduler);
         let (threads, seed) = (workload.tasks.len(), config.seed ^ 0x510e_527f_ade6_82d1);
         let mut host = Machine::new(workload, threads, config, shared, sink, None)?;
-        // All that is seen of the host's clock is when its ticks come.
+        // Only the times of ticks show the host's clock.
         host.tick_period += host.tick_period * costs.host_drift_permille / 1000;
         let mut this = Self {
             host,
@@ -127,29 +119,26 @@ impl<'a> Hypervisor<'a> {
         Ok(this)
     }
 
-    /// Whether a virtual CPU stands still though it has something to do.
+    /// Whether a virtual CPU with work stands still.
     pub(crate) fn keeps_off(&self, cpu: usize) -> bool {
         self.busy[cpu] && !self.runs(cpu)
     }
 
-    /// Whether a virtual CPU that has something to do gets on with it.
     fn runs(&self, cpu: usize) -> bool {
         self.on[cpu] && self.holder.is_none()
     }
 
-    /// Whether a virtual CPU that has something to do waits for a CPU of the host's (the thread's `run_delay`). One
-    /// that stands still for the emulator's lock does not.
+    /// Whether a virtual CPU waits for a host CPU (the thread's `run_delay`). One that waits for the emulator's lock
+    /// does not.
     pub(crate) fn steals(&self, cpu: usize) -> bool {
         self.busy[cpu] && !self.on[cpu] && !self.blocked[cpu]
     }
 
-    /// Everything on the host up to `now`.
     fn advance(&mut self, now: u64) {
-        // A thread that sleeps has a timer, too, which is not to come.
+        // A sleeping thread's timer never fires.
         self.next = self.host.advance(now).filter(|&at| at < FOR_EVER);
     }
 
-    /// The virtual CPU `cpu` has something to do from `now` on, or nothing more.
     fn set_busy(&mut self, cpu: usize, busy: bool, now: u64) {
         self.busy[cpu] = busy;
         self.advance(now);
@@ -157,11 +146,11 @@ impl<'a> Hypervisor<'a> {
         self.advance(now);
     }
 
-    /// A timer of the virtual CPU `cpu` is due: whether its interrupt has been made.
+    /// Handles a due timer of the virtual CPU, and returns whether its interrupt has been made.
     fn make_interrupt(&mut self, cpu: usize, now: u64) -> bool {
         let Some(io) = self.io else { return true };
         self.advance(now);
-        // One that is at work takes it along.
+        // A running thread makes this interrupt, too.
         if !std::mem::replace(&mut self.announced[cpu], true) && self.sleeps(io) {
             self.host.set_thread(io, true);
             self.advance(now);
@@ -169,7 +158,7 @@ impl<'a> Hypervisor<'a> {
         self.sleeps(io)
     }
 
-    /// Whether the virtual CPU `cpu` may take interrupts, as far as is known.
+    /// Whether the virtual CPU may take interrupts, as far as is known.
     fn interruptible(&self, cpu: usize) -> bool {
         (self.runs(cpu) || !self.busy[cpu]) && self.io.is_none_or(|io| self.sleeps(io))
     }
@@ -178,7 +167,6 @@ impl<'a> Hypervisor<'a> {
         self.host.tasks[thread as usize].life == Life::Asleep
     }
 
-    /// The virtual CPU `cpu` takes an interrupt.
     pub(crate) fn interrupt_taken(&mut self, cpu: usize) {
         self.announced[cpu] = false;
     }
@@ -188,7 +176,7 @@ impl<'a> Hypervisor<'a> {
         self.look();
         let Some(io) = self.io else { return };
         if self.sleeps(io) && self.blocked.contains(&true) {
-            // All at once: who is preempted by the next of them has not come to anything yet.
+            // All at once: a thread preempted by the next of them has made no progress.
             for cpu in 0..self.blocked.len() {
                 if std::mem::take(&mut self.blocked[cpu]) {
                     self.host.set_thread(cpu as u32, true);
@@ -207,7 +195,6 @@ impl<'a> Hypervisor<'a> {
         }
     }
 
-    /// Reads the state of each virtual CPU from the host.
     fn look(&mut self) {
         let mut on = vec![false; self.on.len()];
         for cpu in &self.host.core.cpus {
@@ -216,7 +203,7 @@ impl<'a> Hypervisor<'a> {
             }
         }
         if let Some(holder) = self.holder {
-            // Who is taken off now has waited for the lock, not held it.
+            // A virtual CPU that is preempted now waited for the lock and did not hold it.
             self.holder = Some(holder).filter(|&holder| !on[holder] && self.busy[holder]);
         } else {
             let taken_off = |cpu: &usize| self.busy[*cpu] && !self.blocked[*cpu] && self.on[*cpu] && !on[*cpu];
@@ -227,9 +214,7 @@ impl<'a> Hypervisor<'a> {
     }
 }
 
-/// What a host does.
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Handles all events up to `now`, and returns the time of the next.
     fn advance(&mut self, now: u64) -> Option<u64> {
         while let Some((at, source)) = self.core.queue.next_by(now) {
             self.core.now = self.core.now.max(at);
@@ -241,13 +226,13 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.core.queue.peek()
     }
 
-    /// The thread of a virtual CPU is to run, or to sleep; that of the emulator is to run, and sleeps.
+    /// Starts or stops a virtual CPU's thread. The emulator's thread only starts, and sleeps by itself.
     fn set_thread(&mut self, thread: u32, runs: bool) {
         let (now, this) = (self.core.now, &mut self.tasks[thread as usize]);
         let cpu = this.last_cpu as usize;
         if this.life == Life::Asleep {
             if runs {
-                // What wakes it is an interrupt of the CPU where it slept.
+                // An interrupt of the CPU where it slept wakes it.
                 self.arm_exactly(cpu, thread, now);
             }
             return;
@@ -263,16 +248,15 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 }
 
-/// What a guest does.
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Whether what its CPUs do is up to a host.
+    /// Whether a host decides when the CPUs run.
     #[inline]
     pub(crate) fn is_hosted(&self) -> bool {
         self.host.is_some() || self.stalls.is_some()
     }
 
-    /// An interrupt, of a timer or not, is to come to `cpu`: whether the host has something to do before. A virtual CPU
-    /// that slept is woken.
+    /// Announces an interrupt for `cpu`, which wakes its virtual CPU. Returns whether the host has to act before the
+    /// interrupt.
     #[inline]
     pub(crate) fn waits_for_host(&mut self, cpu: usize, timer: bool) -> bool {
         self.is_hosted() && (self.is_stalled(cpu) || self.ask_host(cpu, timer))
@@ -300,11 +284,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Interrupts that waited for the host come to `cpu` now. Whether timers of the scheduler's own are among them.
+    /// Delivers interrupts that waited for the host. Returns whether the scheduler's own timers are among them.
     pub(crate) fn deliver(&mut self, cpu: usize, held: impl Iterator<Item = Source>) -> bool {
         let now = self.core.now;
         for source in held {
-            // It may have been cancelled since, or armed anew.
+            // It may have been cancelled or armed again since.
             if self.core.queue.armed_for(source) == Some(NEVER) {
                 self.core.queue.arm(source, now);
             }
@@ -312,7 +296,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.core.timers.release(cpu as u32, now)
     }
 
-    /// Stops or continues `cpu` as its host does, and reports stolen time to observers.
+    /// Stops or continues `cpu` as its host does, and reports stolen time.
     pub(crate) fn obey_host(&mut self, cpu: usize, host: Option<&Hypervisor<'_>>) {
         let now = self.core.now;
         let stalled = self.is_stalled(cpu);
@@ -330,7 +314,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Tells the host whether `cpu` has something to do.
     #[cold]
     pub(crate) fn tell_host(&mut self, cpu: usize, busy: bool) {
         let Some(host) = &mut self.host else { return };
@@ -341,7 +324,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.follow_host();
     }
 
-    /// Something happens on the host.
     #[inline(never)]
     pub(crate) fn on_host(&mut self) {
         if let Some(host) = &mut self.host {
@@ -350,7 +332,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Stops and starts virtual CPUs as the host does, and listens for its next event.
     fn follow_host(&mut self) {
         let Some(mut host) = self.host.take() else { return };
         let (now, mut timers) = (self.core.now, false);

@@ -1,8 +1,8 @@
 //! Idle states of CPUs, as an option of the machine: a deeper state has a longer exit latency.
 //!
-//! A CPU that becomes idle, or stays idle after an interrupt, enters the deepest state whose target residency is at
-//! most the time until the CPU's own next timer. A wakeup by another CPU cannot be predicted, and pays the exit latency
-//! of the state. The tick of idle CPUs is stopped, so it is not a timer; load balancing for others is not one either.
+//! A CPU that becomes or stays idle enters the deepest state whose target residency is at most the time to the CPU's
+//! own next timer. A wakeup by another CPU cannot be predicted, and pays the state's exit latency. The stopped tick
+//! and balancing for others are no timers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,37 +15,38 @@ use crate::cpu::{IDLE, NEVER};
 use crate::host::Core;
 use crate::machine::{Machine, sched};
 
-/// A state an idle CPU can be in (`cpuidle_state`).
+/// A CPU's idle state (`cpuidle_state`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IdleState {
-    /// What it is called, such as `C1`.
+    /// The name, such as `C1`.
     pub name: String,
-    /// From an interrupt until the CPU handles it, on top of the machine's cost of leaving idleness, nanoseconds.
+    /// Additional time, after [`Costs::idle_exit_ns`](crate::Costs::idle_exit_ns), from an interrupt to its handling,
+    /// nanoseconds.
     pub exit_latency_ns: u64,
-    /// It pays only for longer than this, nanoseconds.
+    /// The shortest idle time that justifies the state, nanoseconds.
     pub target_residency_ns: u64,
 }
 
-/// The additional exit latency of a CPU after a longer idle time, whatever the chosen state: the effect of a host's
-/// idle states on a virtual machine, of its polling, or of any governor.
+/// The additional exit latency after a longer idle time, whatever the chosen state. It models a host's idle states, a
+/// virtual machine's polling, or any governor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IdleDepth {
-    /// It has been idle for this long at least, nanoseconds.
+    /// The shortest idle time, nanoseconds.
     pub after_ns: u64,
-    /// What leaving takes beyond [`Costs::idle_exit_ns`](crate::Costs::idle_exit_ns), nanoseconds.
+    /// The additional latency, nanoseconds.
     pub extra_ns: u64,
 }
 
-/// Why idle states make no sense.
+/// An error in idle states.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum IdleStateError {
-    /// A list without a state.
+    /// An empty list.
     None,
-    /// A state is not deeper than the one before it.
+    /// A state that is not deeper than the one before it.
     Order {
         /// The state.
         name: String,
-        /// The one before it.
+        /// The state before it.
         before: String,
     },
     /// An exit latency above a second.
@@ -71,11 +72,11 @@ impl fmt::Display for IdleStateError {
 
 impl std::error::Error for IdleStateError {}
 
-/// Whether states are listed from the shallowest to the deepest.
+/// Checks that states are listed from the shallowest to the deepest.
 ///
 /// # Errors
 ///
-/// When they are not, or there is none, or one takes longer than a second to leave.
+/// If they are not, if there is none, or if an exit latency is above a second.
 pub fn check(states: &[IdleState]) -> Result<(), IdleStateError> {
     if states.is_empty() {
         return Err(IdleStateError::None);
@@ -92,12 +93,10 @@ pub fn check(states: &[IdleState]) -> Result<(), IdleStateError> {
     }
 }
 
-/// The idle states of a machine, and when each CPU's timers are due.
 #[derive(Debug)]
 pub(crate) struct Idle {
     states: Vec<IdleState>,
     timers: Vec<BTreeSet<(u64, u32)>>,
-    /// Where each task's timer is.
     armed: BTreeMap<u32, (usize, u64)>,
 }
 
@@ -106,14 +105,12 @@ impl Idle {
         Self { states: states.to_vec(), timers: vec![BTreeSet::new(); cpus], armed: BTreeMap::new() }
     }
 
-    /// A task's timer is armed on a CPU.
     pub(crate) fn arm(&mut self, task: u32, cpu: usize, at: u64) {
         self.disarm(task);
         self.timers[cpu].insert((at, task));
         self.armed.insert(task, (cpu, at));
     }
 
-    /// A task's timer has gone off, or never will.
     pub(crate) fn disarm(&mut self, task: u32) {
         if let Some((cpu, at)) = self.armed.remove(&task) {
             self.timers[cpu].remove(&(at, task));
@@ -122,7 +119,7 @@ impl Idle {
 }
 
 impl<S: Sink> Core<'_, S> {
-    /// What an idle CPU takes to wake up for an interrupt that arrives at `at`.
+    /// Returns the time in which an idle CPU wakes up for an interrupt that arrives at `at`.
     #[inline]
     pub(crate) fn idle_exit(&self, cpu: usize, at: u64) -> u64 {
         let this = &self.cpus[cpu];
@@ -137,7 +134,6 @@ impl<S: Sink> Core<'_, S> {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// `cpu` is, or stays, idle: how deep?
     #[cold]
     pub(crate) fn choose_idle_state(&mut self, cpu: usize) {
         let Some(idle) = &self.idle else { return };

@@ -1,8 +1,8 @@
 //! Interprets a task's program until time has to pass.
 //!
 //! An instruction that needs the kernel passes through stages ([`Next`]): the entry is charged, then the instruction
-//! takes effect and may put the task to sleep. A task that slept pays the exit, and continues where it was. Each effect
-//! happens at the instant at which the stages before are paid, so all effects on the machine are in order of time.
+//! takes effect and may put the task to sleep. A task that slept pays the exit, and continues. Each effect happens
+//! when the stages before it are paid, so all effects on the machine are in order of time.
 
 use vruntime_sched::event::{Event, OverheadKind, PrevState};
 use vruntime_sched::ids::{CpuId, TaskId};
@@ -16,11 +16,9 @@ use crate::machine::{Machine, sched};
 use crate::program::{Code, FOREVER, NO_MUTEX};
 use crate::task::{FIRST, NOBODY, Next};
 
-/// Linux's `PID_MAX_LIMIT`, at which a workload that forks without end is stopped. That many tasks need gigabytes, so
-/// tests stop earlier.
+/// Linux's `PID_MAX_LIMIT`, which stops a workload that forks without end. Tests stop earlier, to save gigabytes.
 pub(crate) const MAX_TASKS: usize = if cfg!(test) { 1 << 10 } else { 1 << 22 };
 
-/// The task that repeats a loop at one instant, and the number of rounds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spin {
     task: u32,
@@ -32,17 +30,14 @@ impl Spin {
     pub(crate) const NONE: Self = Self { task: NOBODY, at: 0, rounds: 0 };
 }
 
-/// The number of rounds at one instant after which time passes.
+/// Rounds at one instant after which time passes.
 const SPINS: u64 = 100;
 
-/// What to do after a stage of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
-    /// The instruction is done.
     Done,
     /// The task continues at another stage or instruction when its debts are paid.
     Stage,
-    /// The task has given up its CPU.
     Gone,
 }
 
@@ -51,7 +46,7 @@ impl Code {
         matches!(self, Self::Sleep(_) | Self::SleepUntil(_) | Self::Timer { .. } | Self::TimerAbsolute { .. })
     }
 
-    /// Whether it may begin before debts are paid: its beginning only adds to the debts, so both can be paid at once.
+    /// Whether it may begin before debts are paid: its beginning only adds to the debts.
     fn may_begin_in_debt(self) -> bool {
         matches!(
             self,
@@ -67,7 +62,7 @@ impl Code {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// The running task of `cpu` has no debts and no work left: what does it do next?
+    /// Continues the running task of `cpu`, which has no debts and no work left.
     pub(crate) fn interpret(&mut self, cpu: usize, task: u32) {
         let user = loop {
             let this = &self.tasks[task as usize];
@@ -98,7 +93,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 }
                 Next::Enter => self.enter(cpu, task, code),
                 Next::Sleep => self.go_to_sleep(cpu, task),
-                // A sleep returns when the task's own code runs again: not before it has been looked at for that.
+                // A sleep returns when the task's own code runs again, after pending work on the way to user mode.
                 Next::Return if code.is_sleep() && self.rqs[cpu].notify_resume() => {
                     self.preempt(cpu);
                     return;
@@ -143,8 +138,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// The run is over: the task, which is at `code`, has nothing more to do but to end, as every program does. Whether
-    /// it was not there yet.
+    /// Skips to the end of the program, because the run is over. Returns whether the task was not there yet.
     #[cold]
     fn skips_to_exit(&mut self, task: u32, code: Code) -> bool {
         let this = &mut self.tasks[task as usize];
@@ -153,9 +147,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         code != Code::Exit
     }
 
-    /// Counts a round of a task. Operations in user mode, such as an uncontended lock, are too short to be counted. So
-    /// that a loop of these cannot stop time, each of [`SPINS`] rounds at one instant then costs a tenth of a system
-    /// call.
+    /// Counts a round of a task. Operations in user mode, such as an uncontended lock, are too short to count. So
+    /// that a loop of them cannot stop time, [`SPINS`] rounds at one instant then cost a tenth of a system call each.
     #[cold]
     fn spins(&mut self, cpu: usize, task: u32) {
         let (now, spin) = (self.core.now, &mut self.spin);
@@ -170,7 +163,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Kernel time inside a system call.
     #[inline(always)]
     #[allow(clippy::inline_always)] // a stage of the loop of `interpret`, in one place each
     pub(crate) fn charge_call(&mut self, cpu: usize, ns: u64) {
@@ -181,7 +173,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// The running task makes a system call that takes `extra` ns more than its way in.
+    /// Begins a system call that takes `extra` ns more than its entry.
     #[inline(always)]
     #[allow(clippy::inline_always)] // a stage of the loop of `interpret`, in one place each
     fn call(&mut self, cpu: usize, task: u32, extra: u64) -> Flow {
@@ -190,13 +182,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Flow::Stage
     }
 
-    /// As [`Self::call`], if the condition asks for the kernel at all.
     #[inline]
     pub(crate) fn call_if(&mut self, needed: bool, cpu: usize, task: u32) -> Flow {
         if needed { self.call(cpu, task, 0) } else { Flow::Done }
     }
 
-    /// A loop of the phase begins ([`Code::Loop`]).
     #[inline]
     fn loop_is_here(&mut self, task: u32) -> Flow {
         let this = &mut self.tasks[task as usize];
@@ -207,7 +197,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Flow::Done
     }
 
-    /// An instruction begins.
     #[inline(always)]
     #[allow(clippy::inline_always)] // a stage of the loop of `interpret`, in one place each
     fn fetch(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
@@ -238,7 +227,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 if self.leaves(cpu, true) {
                     return Flow::Stage;
                 }
-                // Nothing comes between the two loops.
                 self.steps += 1;
                 self.loop_is_here(task)
             }
@@ -278,7 +266,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// As [`Self::enter_rare`].
     #[inline(never)]
     #[expect(clippy::unreachable, reason = "`fetch`, its only caller, has these itself")]
     fn fetch_rare(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
@@ -365,7 +352,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// The way into the kernel is paid: an instruction takes effect.
     #[inline(always)]
     #[allow(clippy::inline_always)] // a stage of the loop of `interpret`, in one place each
     fn enter(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
@@ -375,7 +361,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             Code::Sleep(_) | Code::SleepUntil(_) | Code::Timer { .. } | Code::TimerAbsolute { .. } => {
                 let due = self.tasks[task as usize].due;
                 if self.latest(cpu, due) <= self.core.now {
-                    // It was due before the task could sleep.
+                    // The sleep was due before the task could sleep.
                     return self.come_back(cpu, task, code);
                 }
                 self.arm_sleep(cpu, task, due);
@@ -385,7 +371,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// The other instructions: apart, so that the loop that executes the frequent ones stays short.
+    /// The rare instructions, so that the loop of the frequent ones stays short.
     #[inline(never)]
     #[expect(clippy::unreachable, reason = "`enter` has some of these itself, `call` is for none of the others")]
     fn enter_rare(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
@@ -435,7 +421,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 return Flow::Gone;
             }
             Code::Exec => {
-                // First it goes where it is to run, then the new program is loaded.
+                // The task first moves to its new CPU, then loads the new program.
                 let moves = sched!(self, cpu).exec(CpuId(cpu as u32));
                 self.core.charge_soft(cpu, OverheadKind::Syscall, self.core.costs.exec_ns);
                 if moves {
@@ -479,7 +465,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Flow::Done
     }
 
-    /// A task that slept in an instruction, or found that it need not, is back.
     #[inline(always)]
     #[allow(clippy::inline_always)] // a stage of the loop of `interpret`, in one place each
     fn come_back(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
@@ -492,14 +477,13 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 self.core.emit(cpu, &Event::SleepReturn { task: TaskId(task), late });
                 Flow::Done
             }
-            // Being woken is no promise for these: look again.
+            // A wakeup is no promise for these: they check again.
             Code::PipeRead { pipe, bytes } => self.read(cpu, task, pipe, bytes, true),
             Code::PipeWrite { pipe, bytes } => self.write(cpu, task, pipe, bytes, true),
             code => self.come_back_rare(cpu, task, code),
         }
     }
 
-    /// As [`Self::enter_rare`].
     #[inline(never)]
     fn come_back_rare(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
         match code {
@@ -516,7 +500,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// The task sleeps until woken.
     pub(crate) fn block(&mut self, cpu: usize, task: u32, state: PrevState) -> Flow {
         self.round_blocks(task);
         let this = &mut self.tasks[task as usize];
@@ -529,7 +512,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Flow::Gone
     }
 
-    /// The task, which has joined a wait queue and reset its `woken`, sleeps once it has paid for its wakeups.
+    /// Puts the task, which is in a wait queue with `woken` cleared, to sleep once its wakeups are paid.
     pub(crate) fn block_once_paid(&mut self, cpu: usize, task: u32) -> Flow {
         if self.core.cpus[cpu].debt == 0 {
             return self.block(cpu, task, PrevState::Sleeping);
@@ -538,14 +521,13 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Flow::Stage
     }
 
-    /// The task has joined a wait queue and paid what it owed: it sleeps, unless it has been woken meanwhile.
+    /// Puts the task to sleep, unless it has been woken meanwhile.
     fn go_to_sleep(&mut self, cpu: usize, task: u32) -> Flow {
         let this = &mut self.tasks[task as usize];
         this.next = Next::Return;
         if std::mem::take(&mut this.woken) { Flow::Stage } else { self.block(cpu, task, PrevState::Sleeping) }
     }
 
-    /// The running task of `cpu` wakes another from a system call.
     #[inline]
     pub(crate) fn wake_from_call(&mut self, cpu: usize, task: u32, waker: Waker) {
         self.wake(task, cpu, waker);
@@ -554,8 +536,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.charge_call(cpu, costs.wakeup_ns + far);
     }
 
-    /// Forks a task. A deadline task may not fork (`sched_fork`: EAGAIN), since its child would get the parent's
-    /// reservation; it continues without.
+    /// Forks a task. A deadline task may not fork (`sched_fork`: EAGAIN), since its child would get its reservation;
+    /// it continues without.
     fn fork(&mut self, cpu: usize, parent: u32, template: usize) {
         let rq = &self.rqs[cpu];
         if rq.curr.is_some_and(|current| rq.tasks[current].policy == SchedPolicy::Deadline) {
@@ -581,7 +563,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 }
 
-/// One of `left` rounds is done: is there another?
 fn again(left: &mut u64) -> bool {
     if *left != FOREVER {
         *left -= 1;
@@ -599,7 +580,6 @@ mod tests {
     use super::*;
     use crate::{Config, MachineSpec, parse_topology, run_dyn};
 
-    /// Runs `tasks` tasks, each of which executes `ops` once.
     fn run(tasks: usize, ops: Vec<Op>) -> Result<u64, Error> {
         run_with(1 << 18, tasks, ops)
     }
@@ -609,12 +589,12 @@ mod tests {
         let workload = Workload { tasks: vec![task; tasks], ..Workload::default() };
         let spec = MachineSpec::new(parse_topology("2").unwrap());
         let config = Config::new(vruntime_sched::kernel("6.12").unwrap(), spec);
-        // Longer than any of them takes; without it who forks without end is refused.
+        // Longer than any run here; endless forks without a duration are refused.
         let config = Config { duration: Some(10_000_000_000), threads_max, ..config };
         run_dyn(&workload, &config, &mut NoSink, &mut |_| ControlFlow::Continue(())).map(|outcome| outcome.end)
     }
 
-    /// A task that forks without end is stopped, whether its children are alive or not. The exact limit is allowed.
+    /// Living and ended children count. The exact limit is allowed.
     #[test]
     fn who_needs_more_tasks_than_there_may_be_is_stopped() {
         let stopped = |outcome| matches!(outcome, Err(Error::TooMany { limit: MAX_TASKS }));
@@ -625,7 +605,7 @@ mod tests {
         assert!(stopped(run(MAX_TASKS + 1, vec![works])));
     }
 
-    /// Only tasks that are alive count, and the workload's own tasks do not.
+    /// Only living tasks count, without the workload's own.
     #[test]
     fn who_has_more_children_alive_than_there_may_be_is_refused() {
         let works = || Op::Run { work: 1000 };

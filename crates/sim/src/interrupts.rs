@@ -1,5 +1,5 @@
-//! Interrupts: ticks, timers, and those that other CPUs send. Each updates the CPU's account, charges its cost and does
-//! its work at once. A reschedule that it causes happens at the end of its time.
+//! Ticks, timers, and interrupts of other CPUs. Each updates the CPU's account, charges its cost and does its work at
+//! once. A reschedule that it causes happens at the end of its time.
 
 use vruntime_sched::event::{Event, OverheadKind};
 use vruntime_sched::ids::{CpuId, TaskId};
@@ -12,7 +12,7 @@ use crate::machine::{Machine, sched};
 use crate::task::Life;
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Whether `cpu` can take the interrupt `source` now; otherwise the interrupt is put off until it may be.
+    /// Returns whether `cpu` can take the interrupt `source` now; otherwise delays it.
     #[inline]
     pub(crate) fn enter_interrupt(&mut self, cpu: usize, source: u32) -> bool {
         let later = self.interrupted(cpu, source != self.core.source(cpu, IPI));
@@ -24,8 +24,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         false
     }
 
-    /// An interrupt, of a timer or not, arrives at `cpu`. If that cannot take it now, when it may be able to: an idle
-    /// CPU has to wake up first. [`NEVER`]: when the host of a virtual one lets it.
+    /// Handles the arrival of an interrupt at `cpu`. Returns the time of the next attempt if the CPU cannot take it
+    /// now: an idle CPU first wakes up. [`NEVER`]: the host decides.
     #[inline]
     pub(crate) fn interrupted(&mut self, cpu: usize, timer: bool) -> Option<u64> {
         if self.waits_for_host(cpu, timer) {
@@ -48,7 +48,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         None
     }
 
-    /// `cpu` takes an interrupt.
     #[inline]
     fn taken(&mut self, cpu: usize, timer: bool) {
         if timer && let Some(host) = &mut self.host {
@@ -56,12 +55,12 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// The end of a kernel path on `cpu`, still to be paid: will it reschedule?
+    /// Ends an unpaid kernel path on `cpu`, and checks for a reschedule.
     pub(crate) fn leave_interrupt(&mut self, cpu: usize) {
         self.leave_interrupt_here(cpu);
     }
 
-    /// As [`Self::leave_interrupt`], in its caller.
+    /// As [`Self::leave_interrupt`], inlined.
     #[inline(always)]
     #[allow(clippy::inline_always)] // see `arm_exec_in`
     pub(crate) fn leave_interrupt_here(&mut self, cpu: usize) {
@@ -88,7 +87,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.arm_exec_in(cpu, user);
     }
 
-    /// What machines do that have frequencies or idle states to choose.
     #[cold]
     fn govern(&mut self, cpu: usize) {
         if self.clocks.is_some() {
@@ -99,7 +97,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Charges for the domains that were searched and the groups that were visited for work since this was last called.
     #[inline]
     fn charge_searches(&mut self, cpu: usize, kind: OverheadKind) {
         let ns = self.core.balancing_ns();
@@ -123,7 +120,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let id = CpuId(cpu as u32);
         let balances = sched!(self, cpu).tick(id);
         self.take_due(cpu, true);
-        // What 2.6.15 looked for; later kernels have the softirq for that.
+        // 2.6.15 searches here; later kernels in the softirq.
         self.charge_searches(cpu, OverheadKind::Tick);
         if balances {
             let this = &mut self.core.cpus[cpu];
@@ -132,7 +129,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.leave_interrupt(cpu);
     }
 
-    /// SCHED_SOFTIRQ, on the way out of the interrupt that raised it (`run_rebalance_domains`).
+    /// Handles SCHED_SOFTIRQ at the return of its interrupt (`run_rebalance_domains`).
     #[inline(never)]
     pub(crate) fn on_softirq(&mut self, cpu: usize, why: u8) {
         let id = CpuId(cpu as u32);
@@ -176,17 +173,17 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.leave_interrupt(cpu);
     }
 
-    /// The first of the scheduler's own timers is due. Those of the same instant follow one after the other.
+    /// Handles the first due timer of the scheduler's own.
     #[inline(never)]
     pub(crate) fn on_timers(&mut self) {
         let Some((timer, cpu)) = self.core.timers.first(self.core.now) else {
             self.core.arm_timers();
             return;
         };
-        // A CPU's own fires there even if it is offline: it is about accounts, not about work.
+        // A CPU's own timer fires even if the CPU is offline, because it updates accounts only.
         let cpu = if timer.cpu().is_some() { cpu as usize } else { self.working(cpu as usize) };
         if let Some(at) = self.interrupted(cpu, true) {
-            // Others that are due meanwhile, on other CPUs, need not wait for this one.
+            // Due timers of other CPUs need not wait for this one.
             self.core.timers.arm(timer, at, cpu as u32);
             self.core.arm_timers();
             return;
@@ -199,7 +196,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.leave_interrupt(cpu);
     }
 
-    /// A created task runs for the first time, forked on `cpu`, or stays there because it `was_there`.
+    /// Runs a created task for the first time: forked on `cpu`, or already there (`was_there`).
     pub(crate) fn start(&mut self, task: u32, parent: Option<TaskId>, cpu: usize, was_there: bool) {
         let now = self.core.now;
         self.core.cpus[cpu].account_until(now);
@@ -213,25 +210,24 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// A created task is forked on `cpu`; it does not run yet.
     pub(crate) fn born(&mut self, task: u32, parent: Option<TaskId>, cpu: usize) {
         self.core.emit(cpu, &Event::Fork { parent, child: TaskId(task) });
         let initial = self.programs.initial[self.tasks[task as usize].template as usize];
         if let Some(attr) = self.programs.settings[initial as usize].policy
             && attr.policy == SchedPolicy::Deadline
         {
-            // Nobody is born with a promise: it asks as it starts.
+            // A deadline task requests its reservation as it starts.
             let set = sched!(self, cpu).set_scheduler(TaskId(task), attr);
             if set.is_err() {
                 let task = TaskId(task);
-                // Observers know it by what it was to be.
+                // Observers know it by its intended policy.
                 self.core.emit(cpu, &Event::SetPolicy { task, policy: SchedPolicy::Normal, rt_priority: 0 });
             }
             self.refuse(task, set);
         }
     }
 
-    /// Code on `cpu` wakes `task`, if it sleeps; if it is only about to, it will not.
+    /// Wakes `task` from code on `cpu`, or keeps it from going to sleep.
     pub(crate) fn wake(&mut self, task: u32, cpu: usize, waker: Waker) {
         self.round_wakes(task);
         let sleeper = &mut self.tasks[task as usize];
@@ -243,7 +239,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Returns the delay of a timer's interrupt: a fixed and a random part.
+    /// Returns the fixed and random delay of a timer's interrupt.
     #[inline]
     pub(crate) fn interrupt_latency(&mut self) -> u64 {
         let (fixed, mean) = (self.core.costs.irq_latency_ns, self.core.costs.irq_jitter_ns);
@@ -251,12 +247,12 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 
     pub(crate) fn start_tick(&mut self, cpu: usize) {
-        // However late it comes, the next one keeps the beat.
+        // A late tick does not delay the next one.
         let at = self.next_tick(cpu).saturating_add(self.interrupt_latency());
         self.core.queue.arm(self.core.source(cpu, TICK), at);
     }
 
-    /// When the next tick of `cpu` is due, if it ticks.
+    /// Returns the time of the next tick of `cpu`, if it ticks.
     #[inline]
     pub(crate) fn next_tick(&self, cpu: usize) -> u64 {
         let (now, phase) = (self.core.now, self.tick_phase[cpu]);

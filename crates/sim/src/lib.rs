@@ -31,11 +31,10 @@
 //! A custom [`Sink`] receives every event instead of the collector, or, in a tuple, with it. [`plan`] makes workload
 //! and configuration from a file. [`run_policy`] runs a custom scheduling policy.
 //!
-//! Time is spent by tasks on their work, and by the kernel on switches, interrupts and system calls ([`Costs`]).
-//! Caches are fixed costs: of a migration, of a switch to a displaced task, and of a wakeup on another CPU. Memory,
-//! disks and networks are not modelled. Frequencies change if the machine has them. Only idle CPUs stop their tick.
+//! [`Costs`] are the kernel's time. Caches are fixed costs: of a migration, of a switch to a displaced task, and of a
+//! wakeup on another CPU. Memory, disks and networks are not modelled. Only idle CPUs stop their tick.
 #![forbid(unsafe_code)]
-// What comes from a user ends in an error, never in a panic; what cannot happen says why where it stands.
+// User input ends in an error, never in a panic. Each `allow` says why its panic cannot happen.
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)
@@ -104,22 +103,21 @@ pub use vruntime_workload::scenario::Preempt;
 use hypervisor::{Hypervisor, Parts};
 use machine::Machine;
 
-/// Called now and then with how far a run has come; `Break` stops the run.
+/// Called now and then with a run's progress; `Break` stops the run.
 pub type Watch<'w> = dyn FnMut(Progress) -> ControlFlow<()> + 'w;
 
 /// Runs `workload` as `config` says, and sends every event to `sink`.
 ///
-/// Stops at the duration, when every task has ended, or when nothing can happen any more.
+/// The run stops at the duration, when every task has ended, or when nothing can happen any more.
 ///
 /// # Errors
 ///
-/// When the workload cannot run on this machine or contradicts itself, before the first event; or when no time passes
-/// any more.
+/// If the workload cannot run on this machine or contradicts itself, before the first event; or if time stands still.
 pub fn run<S: Sink>(workload: &Workload, config: &Config, sink: &mut S) -> Result<Outcome, Error> {
     run_watched(workload, config, sink, &mut |_| ControlFlow::Continue(()))
 }
 
-/// As [`run`], and asks `watch` now and then whether to go on; stops, too, when that breaks.
+/// As [`run`], and calls `watch` now and then, which can stop the run.
 ///
 /// # Errors
 ///
@@ -139,8 +137,8 @@ pub fn run_watched<S: Sink>(
     }
 }
 
-/// As [`run_watched`], with a virtual call an event. A program that uses this has nothing to compile: every other sink
-/// type makes a machine of its own for every policy.
+/// As [`run_watched`], with a virtual call for each event. It is compiled once, whereas each other type of sink
+/// compiles a machine for every policy.
 ///
 /// # Errors
 ///
@@ -216,8 +214,8 @@ pub fn run_dyn(
 ///
 /// # Errors
 ///
-/// As [`run`]; and when the policy does not keep what it promises ([`Error::Policy`]): at once if it picks a task that
-/// is not there to run, or nobody though somebody is, and at the end of the run if it has lost a task.
+/// As [`run`]. [`Error::Policy`] if the policy picks a task that is not runnable, picks none though one is runnable,
+/// or has lost a task by the end of the run.
 pub fn run_policy<P, S>(workload: &Workload, config: &Config, sink: &mut S) -> Result<Outcome, Error>
 where
     P: Policy<Tunables = Knobs>,
@@ -226,7 +224,7 @@ where
     run_policy_watched::<P, S>(workload, config, sink, &mut |_| ControlFlow::Continue(()))
 }
 
-/// As [`run_policy`], and asks `watch` as [`run_watched`] does.
+/// As [`run_policy`], and calls `watch` as [`run_watched`] does.
 ///
 /// # Errors
 ///
@@ -244,7 +242,7 @@ where
     simulate::<P, S>(workload, config, sink, watch, Author::User)
 }
 
-/// The author of a policy. A user's policy is checked once more when the run is over.
+/// The author of a policy. A user's policy is checked again after the run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Author {
     Us,
@@ -274,18 +272,18 @@ where
     scheduler.isolated = spec.isolated.clone();
     scheduler.energy = energy::looked_at(spec);
     if config.seed != 0 {
-        // Real-time threads of its own keep the timer of real-time bandwidth running on a machine that has been up for
-        // a while: when a workload begins a period is under way.
+        // On a machine that has been up for a while, its own real-time threads keep the timer of real-time bandwidth
+        // running: a workload begins within a period.
         let period = scheduler.tunables.rt_period_ns;
         scheduler.rt_period_phase_ns = Some(rng::Rng::new(config.seed ^ 0x3c6e_f372_fe94_f82b).below(period));
-        // Periods of limits are counted from the machine's start or from the group's, not from the workload's.
+        // Periods of limits start with the machine or the group, not with the workload.
         scheduler.cfs_period_phase_ns = Some(rng::Rng::new(config.seed ^ 0xa54f_f53a_5f1d_36f1).below(1 << 40));
     }
     let limited = |change: &Change| matches!(change.what, Changed::Group { to: GroupChange { rt: Some(_), .. }, .. });
     let limits_rt = workload.groups.iter().any(|group| group.rt.is_some()) || workload.changes.iter().any(limited);
     scheduler.rt_group_sched |= limits_rt;
     let shared = Shared::<P>::new(spec.topology.clone(), scheduler);
-    // Without a known end they would keep a deadlocked run going for ever.
+    // Without a known end, residents would keep a deadlocked run going for ever.
     let ends = config.duration.or(workload.duration).is_some();
     let whole = if ends {
         background::with_residents(workload, shared.nr_cpus(), spec, config.seed)

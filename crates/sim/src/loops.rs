@@ -1,4 +1,4 @@
-//! The data that rt-app would log of each loop, for observers that want it ([`Sink::wants_loops`]).
+//! rt-app's log of each loop, for observers that want it ([`Sink::wants_loops`]).
 
 use vruntime_sched::Policy;
 use vruntime_sched::ids::TaskId;
@@ -7,18 +7,17 @@ use vruntime_trace::{LoopTimes, Sink};
 use crate::machine::Machine;
 use crate::program::Code;
 
-/// The loop a task is in.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Loop {
     times: LoopTimes,
-    /// When its `run` or `runtime` began.
+    /// The start of its `run` or `runtime`.
     began: u64,
-    /// How much of its `runtime` others had the CPU.
+    /// The part of its `runtime` that the task waited for a CPU.
     waited: u64,
 }
 
 impl Loop {
-    /// Notes that the task is back on a CPU after a wait of `time`, which shortens its `runtime`.
+    /// Notes that the task is on a CPU again after a wait of `time`, which shortens its `runtime`.
     pub(crate) fn has_waited(&mut self, time: u64) {
         self.waited = self.waited.saturating_add(time);
     }
@@ -35,7 +34,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         loops.get_mut(task as usize)
     }
 
-    /// A loop begins.
     #[inline]
     pub(crate) fn loop_begins(&mut self, task: u32) {
         if let Some(this) = self.loop_of(task) {
@@ -43,7 +41,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// A `run` or `runtime` begins.
     #[inline]
     pub(crate) fn work_begins(&mut self, task: u32) {
         let now = self.core.now;
@@ -52,7 +49,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// A `run` or `runtime` ends, on `cpu`.
     #[inline]
     pub(crate) fn work_ends(&mut self, cpu: usize, task: u32, code: Code) {
         if self.loops.is_none() {
@@ -63,7 +59,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             let (asked, done) = match code {
                 Code::Run(work) | Code::PoolRun { work, .. } => (work, work),
                 Code::Runtime(time) => {
-                    // As much as this CPU does in what the task had of that time.
+                    // The work that this CPU does in the task's part of that time.
                     let had = time.saturating_sub(this.waited);
                     (time, (u128::from(had) * u128::from(capacity) / 1024) as u64)
                 }
@@ -92,7 +88,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// The task is back from a timer, so late.
+    /// Notes that the task returns from a timer, `late` nanoseconds late.
     #[inline]
     pub(crate) fn returns_from_timer(&mut self, task: u32, late: u64) {
         if let Some(this) = self.loop_of(task) {
@@ -100,7 +96,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// A loop ends that began `duration` ago.
+    /// Ends a loop that began `duration` ago.
     #[inline]
     pub(crate) fn loop_ends(&mut self, task: u32, duration: u64) {
         let own = (self.tasks[task as usize].template as usize) < self.own;

@@ -2,18 +2,17 @@
 //!
 //! # How time passes on a CPU
 //!
-//! A CPU has *debts*, kernel time that precedes everything else, and its running task has *work*. Every interrupt,
-//! switch and system call adds to the debts. Each CPU has one execution event. It is armed for the end of debts and
-//! work, or, after a request to reschedule, for the moment at which the kernel can be preempted. Every event on a CPU
-//! first updates its account, and then arms the execution event again.
+//! A CPU has *debts*, kernel time that precedes everything else, and its running task has *work*. Interrupts,
+//! switches and system calls add to the debts. Each CPU has one execution event, armed for the end of debts and work.
+//! After a request to reschedule, it is armed for the moment at which the kernel can be preempted. Every event on a
+//! CPU first updates its account, and then arms the execution event again.
 //!
 //! # Interrupts
 //!
 //! A timer fires on the CPU on which it was armed. The wakeup happens at once, the reschedule at the end of the
 //! interrupt. A reschedule of another CPU is an interrupt that takes time to arrive. The other CPU acts on its
-//! `need_resched` at the arrival, or at the end of a kernel path that ends before. An idle CPU takes `idle_exit_ns` to
-//! begin any interrupt. Only busy CPUs have ticks. Softirq work of an interrupt, which is balancing, happens at its
-//! return, before any switch.
+//! `need_resched` at the arrival, or at the end of an earlier kernel path. An idle CPU takes `idle_exit_ns` to begin
+//! any interrupt. Softirq work, which is balancing, happens at the interrupt's return, before any switch.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -50,13 +49,12 @@ use crate::stalls::Stalls;
 use crate::sync::Objects;
 use crate::task::{FIRST, Task};
 
-/// The number of events between two calls of the watcher. There is no clock here, so it is small: even if an event
-/// takes a millisecond, the watcher runs twice a second. Its own clock decides how often it does more.
+/// Events between two calls of the watcher. The machine reads no clock, so the number is small: even if an event
+/// takes a millisecond, the watcher runs twice a second.
 const WATCH_EVERY: u64 = 1 << 9;
 /// The most events at one instant, as a multiple of instructions. A task that stops time is found first.
 const STALLED: u64 = 8;
 
-/// A machine at work. `P` is the scheduling policy, `S` receives the events.
 #[allow(clippy::struct_excessive_bools)] // independent facts
 pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) core: Core<'a, S>,
@@ -66,82 +64,67 @@ pub(crate) struct Machine<'a, P: Policy, S: Sink> {
     pub(crate) programs: Programs,
     pub(crate) objects: Objects,
     pub(crate) workload: &'a Workload,
-    /// The address space of each of the workload's tasks.
     pub(crate) mm_of: Vec<u32>,
     /// The scheduler's id of each of the workload's groups.
     pub(crate) groups: Vec<GroupId>,
-    /// The autogroups, if there are any: the default session's, then those of the workload's sessions.
+    /// The default session's autogroup, then those of the workload's sessions; empty without autogroups.
     pub(crate) autogroups: Vec<GroupId>,
-    /// The present changeable state of each of the workload's groups.
     pub(crate) group_states: Vec<GroupState>,
-    /// What observers know of cpusets.
     pub(crate) cpusets_told: Told,
-    /// How many of the workload's changes have been made.
+    /// Changes made so far.
     pub(crate) changed: usize,
-    /// SMT siblings: index of each CPU's core, and the CPUs of each core.
+    /// SMT siblings: each CPU's core, and each core's CPUs.
     pub(crate) core_of: Vec<u32>,
     pub(crate) cores: Vec<Vec<u32>>,
     pub(crate) smt_speed_permille: u32,
-    /// Tasks end with the instruction they are in then.
+    /// The end, at which a task still completes its instruction.
     pub(crate) stop_at: u64,
     pub(crate) capacity: Vec<u32>,
     pub(crate) tick_period: u64,
-    /// When the first tick of each CPU would come.
     pub(crate) tick_phase: Vec<u64>,
     pub(crate) timer_slack: u64,
-    /// Tasks' timers, by CPU, and how often one was armed.
+    /// Tasks' timers by CPU, and the number of timers armed so far.
     pub(crate) sleepers: Vec<Sleepers>,
     pub(crate) timers_armed: u64,
     pub(crate) preempt_full: bool,
     pub(crate) messages: Way,
-    /// See [`history::pipes_wake_in_vain`].
+    /// See [`crate::history::pipes_wake_in_vain`].
     pub(crate) pipes_wake_in_vain: bool,
-    /// Instructions since time last passed, and how many are too many.
+    /// Instructions since time last passed, and the limit.
     pub(crate) steps: u64,
     pub(crate) max_steps: u64,
     pub(crate) spin: Spin,
     pub(crate) error: Option<Error>,
-    /// Tasks that have not ended, of those that are waited for.
+    /// Tasks alive that the run waits for.
     pub(crate) live: usize,
-    /// All that have not ended, and how many may be.
+    /// All tasks alive, and the limit.
     pub(crate) alive: usize,
     pub(crate) max_alive: usize,
-    /// How often each task of the workload was forked.
+    /// The number of forks of each task of the workload.
     pub(crate) forked: Vec<u32>,
     /// Deadline tasks that were to fork.
     pub(crate) barren: BTreeSet<TaskId>,
     pub(crate) notes: Vec<String>,
     pub(crate) end_if_refused: bool,
     pub(crate) refusals: Refusals,
-    /// How many of the CPUs that come and go have come or gone.
     pub(crate) plugged: usize,
-    /// For each task the loop it is in, if an observer wants to know.
     pub(crate) loops: Option<Vec<Loop>>,
-    /// The round of each task, if an observer wants response times.
     pub(crate) rounds: Option<Vec<Round>>,
-    /// How many of the workload's tasks are its own; those after them are the machine's.
+    /// The number of the workload's own tasks, which precede the machine's.
     pub(crate) own: usize,
-    /// Draws how late interrupts come.
     pub(crate) jitter: Rng,
     pub(crate) debug_at: Option<u64>,
     pub(crate) debug: Option<Snapshot>,
-    /// The host of a virtual machine, if it has too few CPUs.
+    /// The host of a virtual machine with too few CPUs.
     pub(crate) host: Option<Box<Hypervisor<'a>>>,
-    /// The moments in which the host of a virtual machine runs something else, if there are any.
     pub(crate) stalls: Option<Box<Stalls>>,
-    /// Requests from outside, if there are any.
     pub(crate) devices: Option<Box<Devices>>,
-    /// The frequencies, if they can change.
     pub(crate) clocks: Option<Clocks>,
-    /// There are `clocks`, or idle states.
     pub(crate) governed: bool,
-    /// The idle states, if there are any.
     pub(crate) idle: Option<Idle>,
-    /// Grace periods, if the machine's thread for them does anything.
     pub(crate) rcu: Option<GracePeriods>,
 }
 
-/// What can change of a group of the workload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupState {
     pub(crate) weight: u32,
@@ -152,7 +135,7 @@ pub(crate) struct GroupState {
     pub(crate) max: Option<(u64, u64)>,
 }
 
-/// Calls a verb of the scheduler on behalf of `$cpu`.
+/// Calls the scheduler on behalf of `$cpu`.
 macro_rules! sched {
     ($machine:expr, $cpu:expr) => {{
         $machine.core.executing = CpuId($cpu as u32);
@@ -163,7 +146,6 @@ macro_rules! sched {
 pub(crate) use sched;
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// The scheduling domains as they are now.
     pub(crate) fn domains(&self) -> Vec<DomainInfo> {
         let domains = self.shared.domains.views().map(|view| DomainInfo {
             level: view.level.name(),
@@ -175,8 +157,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         domains.collect()
     }
 
-    /// Creates an instance of the workload's task `template`, with that number ([`Task::instance`]), forked on `cpu`.
-    /// It does not run yet.
+    /// Creates instance `instance` of the task `template`, forked on `cpu`, without running it.
     pub(crate) fn new_task(&mut self, template: usize, instance: u32, cpu: usize) -> u32 {
         let task = &self.workload.tasks[template];
         let name = &*instance_name(&task.name, instance);
@@ -185,7 +166,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let group = if template < self.own {
             self.group(template, initial.group.unwrap_or(0))
         } else {
-            // Kernel threads are in no session, hence in no autogroup.
+            // Kernel threads have no session, hence no autogroup.
             GroupId::ROOT
         };
         if attr.policy.is_rt() && !self.shared.may_have_rt(group) {
@@ -221,13 +202,12 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         id.0
     }
 
-    /// Whether the run waits for the end of an instance of this task.
     pub(crate) fn is_waited_for(&self, template: usize) -> bool {
         template < self.own && !self.workload.background.contains(&template)
     }
 
-    /// Returns the group of an instance of the task `template` in the workload's group `index`: in the root group its
-    /// session's autogroup, unless it is a kernel thread.
+    /// Returns the group of an instance of `template` in the workload's group `index`. In the root group this is its
+    /// session's autogroup, except for kernel threads.
     pub(crate) fn group(&self, template: usize, index: u32) -> GroupId {
         if index == 0 && !self.autogroups.is_empty() && !self.workload.kernel_threads.contains(&template) {
             let session = self.workload.tasks[template].session;
@@ -236,7 +216,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.groups[index as usize]
     }
 
-    /// Runs to the end.
     pub(crate) fn run(&mut self, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Outcome, Error> {
         let mut handled: u64 = 0;
         // Events since time last passed.
@@ -244,7 +223,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let mut interrupted = false;
         let mut stuck = false;
         let end = self.core.end.unwrap_or(NEVER);
-        // Until then nothing but events.
+        // No snapshot and no change before this time.
         let mut snapshot = self.debug_at.map_or(end, |at| end.min(at.saturating_add(1)));
         let mut pause = snapshot.min(self.next_change());
         'events: while self.live > 0 {
@@ -258,7 +237,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                         pause = end.min(self.next_change());
                         continue;
                     }
-                    // It may well be another event that comes next then.
+                    // The change may have made another event the next.
                     if let Some((at, source)) = next {
                         self.core.queue.arm(source, at);
                     }
@@ -312,7 +291,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Ok(self.finish(interrupted, stuck))
     }
 
-    /// What `debug_at` asks for. The clocks are where the last event left them: looking changes nothing.
+    /// Takes the snapshot of `debug_at`. The queues' clocks stay at the last event: a snapshot changes nothing.
     #[cold]
     fn take_snapshot(&mut self) {
         let now = self.core.now;
@@ -342,7 +321,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     fn finish(&mut self, interrupted: bool, stuck: bool) -> Outcome {
         let mut end = self.core.now;
         if self.core.end != Some(end) {
-            // An end that was not known beforehand: let every kernel path that was already reported come to its end.
+            // If the end was not known before, reported kernel paths are completed.
             end = self.core.cpus.iter().map(|cpu| cpu.kernel_end).fold(end, u64::max);
         }
         self.core.now = end;
@@ -375,7 +354,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Checks after the run, when the policy's queues are empty, that it has lost no task.
+    /// Checks after the run that the empty queues have lost no task.
     pub(crate) fn check_queues(&mut self) -> Result<(), Error> {
         for rq in &mut self.rqs {
             if let Some(fault) = invariants::drain(rq, &self.shared) {
@@ -392,14 +371,13 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Error::Policy { now: self.core.now, cpu: cpu.0, task, fault }
     }
 
-    /// The instance's name: a forked task's carries a number.
+    /// Returns the instance's name; a forked task's has a number.
     pub(crate) fn task_name(&self, task: u32) -> String {
         let this = &self.tasks[task as usize];
         instance_name(&self.workload.tasks[this.template as usize].name, this.instance).into_owned()
     }
 }
 
-/// What an instance of the task `template` with that number ([`Task::instance`]) is called.
 fn instance_name(template: &str, instance: u32) -> Cow<'_, str> {
     if instance == FIRST { template.into() } else { format!("{template}-{instance}").into() }
 }

@@ -1,9 +1,8 @@
 //! A shortcut for messages in succession.
 //!
-//! Most messages wake no task: the pipe has room or data, and no task waits for it. The only consequence of the event
-//! is the next message. [`Machine::passes_message`] does exactly the work of `interpret`'s stages for these, without
-//! checks whose answers are known. It saves a third of all instructions of a run of messages. All other cases continue
-//! on the long path.
+//! Most messages wake no task: the pipe has room or data, and no task waits for it. [`Machine::passes_message`] does
+//! for these exactly the work of `interpret`'s stages, without checks of known results. It saves a third of all
+//! instructions of a run of messages.
 
 use vruntime_sched::Policy;
 use vruntime_sched::event::{Event, OverheadKind};
@@ -15,7 +14,7 @@ use crate::machine::Machine;
 use crate::program::{Code, FOREVER};
 use crate::task::Next;
 
-/// Which way messages go on a machine.
+/// The path of messages on a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// The short path, if no observer needs the stages.
@@ -25,14 +24,14 @@ pub(crate) enum Way {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Passes a message on the short path, if the execution event of `cpu` is the end of the entry of such a message,
-    /// and begins the next operation. Returns whether it did.
+    /// Passes a message on the short path, if the execution event of `cpu` ends the entry of such a message, and
+    /// begins the next operation. Returns whether it did.
     #[inline(always)]
     #[allow(clippy::inline_always)] // it is the event
     pub(crate) fn passes_message(&mut self, cpu: usize) -> bool {
         let now = self.core.now;
         let this = &mut self.core.cpus[cpu];
-        // Neither the idle task nor the stopper is one of these.
+        // This excludes the idle task and the stopper.
         let Some(task) = self.tasks.get_mut(this.curr as usize) else { return false };
         if task.next != Next::Enter || self.messages == Way::Long || !this.ends_call(now) || now >= self.stop_at {
             return false;
@@ -76,7 +75,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         true
     }
 
-    /// What a message of `bytes` takes: its system call, its copy, and a socket's buffer.
+    /// Returns the cost of a message of `bytes`: system call, copy, and a socket's buffer.
     #[inline]
     pub(crate) fn message_ns(&self, pipe: u32, bytes: u32) -> u64 {
         let copy = u64::from(bytes) * self.core.costs.pipe_ns_per_kib / 1024;

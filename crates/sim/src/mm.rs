@@ -1,8 +1,7 @@
 //! The address space of each CPU.
 //!
-//! A switch loads the next task's address space only if the CPU has another one. The idle task and kernel threads have
-//! none and borrow the present one (lazy TLB). So a task that returns to a CPU on which no other task ran finds its
-//! own.
+//! A switch loads the next task's address space only if the CPU has another one. The idle task and kernel threads
+//! borrow the present one (lazy TLB).
 
 use vruntime_sched::Policy;
 use vruntime_trace::Sink;
@@ -11,14 +10,14 @@ use vruntime_workload::program::Workload;
 use crate::cpu::STOPPER;
 use crate::machine::Machine;
 
-/// No address space: a CPU's before the first, a kernel thread's.
+/// No address space: a CPU before its first, or a kernel thread.
 pub(crate) const NO_MM: u32 = u32::MAX;
 /// Each instance has its own.
 const OWN: u32 = u32::MAX - 1;
-/// Numbers from here on are tasks that have their own; those below it are processes.
+/// Numbers below this are processes; the others are tasks with their own address space.
 const FIRST_OWN: u32 = 1 << 31;
 
-/// What each of the workload's tasks has; those from `own` on are the machine's own kernel threads.
+/// Returns each task's address space; tasks from `own` on are the machine's kernel threads.
 pub(crate) fn of_templates(workload: &Workload, own: usize) -> Vec<u32> {
     let mm = |(index, process): (usize, Option<u32>)| match process {
         _ if index >= own || workload.kernel_threads.contains(&index) => NO_MM,
@@ -29,7 +28,6 @@ pub(crate) fn of_templates(workload: &Workload, own: usize) -> Vec<u32> {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Returns the cost of switching `cpu` to the address space of `next`.
     #[inline]
     pub(crate) fn switch_mm(&mut self, cpu: usize, next: u32) -> u64 {
         let cost = self.core.costs.mm_switch_ns;

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-/// Nanoseconds, to the last one, in the largest unit of which there is a whole one: `1.5 s`, `662.943467 ms`, `20 us`,
-/// `0 ns`.
+/// Nanoseconds, printed exactly in the largest unit with a whole one: `1.5 s`, `662.943467 ms`, `20 us`, `0 ns`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment(pub(crate) u64);
 

@@ -17,14 +17,13 @@ use crate::task::{Life, NOBODY, Next};
 /// The most tasks that a note names. The others are counted.
 const NAMED: usize = 8;
 
-/// What an instruction waits for.
 enum Waits {
     Mutex(u32),
     Other(String),
 }
 
-/// Adds a note for every deadlock, and for tasks that were waiting for each other's help at the end. `stuck`: nothing
-/// could ever have happened again.
+/// Adds a note for every deadlock, and for tasks that wait for each other at the end. `stuck`: nothing could ever
+/// happen again.
 pub(crate) fn blocked<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, stuck: bool, notes: &mut Vec<String>) {
     if let Some((task, mutex)) = machine.objects.stray_unlock {
         let name = &machine.workload.mutexes[mutex as usize].name;
@@ -47,7 +46,7 @@ pub(crate) fn blocked<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, stuck: bo
                 told[member as usize] = true;
             }
         } else if stuck || machine.tasks[task as usize].due <= end / 2 {
-            // Whoever has waited for half of the run has most likely been forgotten.
+            // A task that has waited for half of the run has most likely been forgotten.
             waiting.push(task);
         }
     }
@@ -69,7 +68,7 @@ pub(crate) fn blocked<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, stuck: bo
     }
 }
 
-/// Adds a note for each queue with requests from outside that no task has taken.
+/// Adds a note for each queue with requests that no task has taken.
 pub(crate) fn requests<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, notes: &mut Vec<String>) {
     let Some(devices) = &machine.devices else { return };
     let mut arrived: BTreeMap<usize, u64> = BTreeMap::new();
@@ -88,7 +87,7 @@ pub(crate) fn requests<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, notes: &
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Why the run is given up: a task takes step after step.
+    /// Returns the error of a task that takes step after step while time stands still.
     #[cold]
     pub(crate) fn no_progress(&self, task: u32) -> Error {
         let this = &self.tasks[task as usize];
@@ -105,7 +104,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
     }
 }
 
-/// What a sleeping task waits for, if it is anything but time.
+/// Returns what a sleeping task waits for, unless it is time.
 fn waits_for<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, task: u32) -> Option<Waits> {
     let this = &machine.tasks[task as usize];
     if this.life == Life::Runnable && this.wait.queued {
@@ -150,18 +149,16 @@ fn waits_for<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, task: u32) -> Opti
     }
 }
 
-/// Returns the holder of the mutex that `task` waits for.
 fn holder<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, task: u32) -> Option<u32> {
     let Some(Waits::Mutex(mutex)) = waits_for(machine, task) else { return None };
     let owner = machine.objects.mutexes[mutex as usize].owner;
     (owner != NOBODY).then_some(owner)
 }
 
-/// The circle of owners that `task` is part of, itself first.
+/// Returns the cycle of owners that `task` is part of, itself first.
 fn cycle<P: Policy, S: Sink>(machine: &Machine<'_, P, S>, task: u32) -> Option<Vec<u32>> {
     let mut members = vec![task];
-    // A walk into a circle that `task` is not part of must end, too (Brent: wait for a mark that is moved ever
-    // farther).
+    // A walk into a cycle without `task` must end, too (Brent: wait for a mark that moves ever farther).
     let (mut at, mut mark, mut patience) = (task, NOBODY, 2);
     loop {
         at = holder(machine, at)?;

@@ -1,6 +1,5 @@
-//! From a workload's tasks to what the machine runs: flat code, shared by all tasks with the same phases.
-//!
-//! Everything that can be wrong with a workload is found here, before the first event.
+//! Translates a workload's tasks to flat code, shared by all tasks with the same phases, and finds all errors of the
+//! workload before the first event.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,47 +15,41 @@ use crate::cpu::NEVER;
 use crate::error::{Error, GroupError, Who};
 use crate::sync::answers::{Answers, NO_ANSWERS};
 
-/// Loops without end.
 pub(crate) const FOREVER: u64 = u64::MAX;
 
-/// The mutex of a [`Code::Barrier`] that has none.
+/// The mutex of a [`Code::Barrier`] without one.
 pub(crate) const NO_MUTEX: u32 = u32::MAX;
 
 /// One instruction. Objects are indices into the workload's lists; times are nanoseconds.
 //
-// The tag has a word of its own: of one of a byte the rest of the word would be copied in two pieces that overlap, and
-// be read before both have arrived.
+// The tag is a whole word: with a byte, the rest would be copied in two overlapping pieces and read before both
+// arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Code {
     /// Changes the task's attributes: index into [`Programs::settings`].
     Settings(u32),
-    /// A phase begins; its loops.
     Phase {
         loops: u64,
     },
-    /// A loop of the phase begins.
     Loop,
-    /// A loop of the phase ends; where its [`Code::Loop`] is.
+    /// A loop of the phase ends; the place of its [`Code::Loop`].
     LoopEnd {
         back: u32,
     },
-    /// The program's last phase has ended; where the program begins.
+    /// The program's last phase has ended; the place of its first.
     Repeat {
         back: u32,
     },
-    /// The task ends.
     Exit,
-    /// Work at full capacity.
     Run(u64),
-    /// CPU time at any capacity.
     Runtime(u64),
     /// Work of a pool that another member may have done.
     PoolRun {
         pool: u32,
         work: u64,
     },
-    /// Other members' work, as long as the pool lacks any.
+    /// Other members' work while the pool lacks work.
     PoolHelp {
         pool: u32,
         work: u64,
@@ -64,7 +57,7 @@ pub(crate) enum Code {
     /// As `Run`, for memory or a device: rt-app counts it neither as `run` nor as `perf`.
     Mem(u64),
     Sleep(u64),
-    /// Until this time after the start.
+    /// A time after the start.
     SleepUntil(u64),
     Timer {
         timer: u32,
@@ -74,21 +67,19 @@ pub(crate) enum Code {
         timer: u32,
         period: u64,
     },
-    /// Sleeps until the pool has done enough.
     PoolSleep {
         pool: u32,
         work: u64,
     },
-    /// Before a sleep and a [`Code::PoolAgain`]: skips both if the pool has done enough.
+    /// Skips the sleep and [`Code::PoolAgain`] behind it if the pool has done enough.
     PoolWait {
         pool: u32,
         work: u64,
     },
-    /// After a sleep: returns to it if the pool has not done enough.
+    /// Returns to the sleep before it if the pool has not done enough.
     PoolAgain {
         pool: u32,
     },
-    /// Sleep while a device works.
     Device(u64),
     Lock(u32),
     Unlock(u32),
@@ -102,7 +93,7 @@ pub(crate) enum Code {
         condition: u32,
         mutex: u32,
     },
-    /// Between a `Lock` and an `Unlock` of its own, if it is of a mutex; otherwise [`NO_MUTEX`].
+    /// Between its own `Lock` and `Unlock` if it has a mutex; otherwise with [`NO_MUTEX`].
     Barrier {
         barrier: u32,
         mutex: u32,
@@ -124,7 +115,7 @@ pub(crate) enum Code {
         from: u32,
         follow: Follow,
     },
-    /// Between a `Lock` and an `Unlock` of its own.
+    /// Between its own `Lock` and `Unlock`.
     Suspend {
         condition: u32,
         mutex: u32,
@@ -140,7 +131,7 @@ pub(crate) enum Code {
         pipe: u32,
         bytes: u32,
     },
-    /// `lock`: the wait is part of the work.
+    /// `lock`: the wait counts as work.
     SpinWait {
         spin: u32,
         lock: bool,
@@ -172,12 +163,11 @@ pub(crate) enum Code {
     ReinitCompletion(u32),
 }
 
-/// The mutex of a barrier: those come after the workload's own.
 pub(crate) fn lock_of(workload: &Workload, barrier: u32) -> u32 {
     workload.mutexes.len() as u32 + barrier
 }
 
-/// Attributes as the scheduler takes them; `None` stays as it was.
+/// The scheduler's attributes; `None` keeps the old value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Attributes {
     pub(crate) policy: Option<SchedAttr>,
@@ -193,20 +183,15 @@ impl Attributes {
     }
 }
 
-/// All programs of a workload.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
     pub(crate) code: Vec<Code>,
     pub(crate) settings: Vec<Attributes>,
-    /// For each task of the workload: where its program begins.
     pub(crate) entry: Vec<u32>,
-    /// For each task of the workload: what it starts with, an index into `settings`.
     pub(crate) initial: Vec<u32>,
-    /// For each of the workload's changes what it gives to tasks, an index into `settings`.
     pub(crate) changes: Vec<u32>,
-    /// Of each phase with waits for several wakers.
+    /// For phases with waits for several wakers.
     pub(crate) answers: Vec<Answers>,
-    /// What the user should know.
     pub(crate) notes: Vec<String>,
 }
 
@@ -219,14 +204,13 @@ struct Compiler<'a> {
     clamps: Option<&'a str>,
     nodes: Option<&'a str>,
     accesses: Option<&'a str>,
-    /// Of groups whose changes were checked so far, whether they are idle by then.
+    /// Whether groups with changes so far are idle.
     idle: BTreeMap<usize, bool>,
-    /// The wakers of inboxes, by their numbers in the workload.
     wakers: BTreeMap<usize, u32>,
 }
 
-/// Checks `workload` against a machine of `cpus` CPUs and translates it. `clamps_matter`: utilisation clamps change
-/// something there.
+/// Checks `workload` for a machine of `cpus` CPUs and translates it. `clamps_matter`: utilisation clamps have an
+/// effect.
 pub(crate) fn compile(
     workload: &Workload,
     cpus: usize,
@@ -250,8 +234,8 @@ pub(crate) fn compile(
     for (index, group) in workload.groups.iter().enumerate() {
         Compiler::group(index, group)?;
     }
-    // Instances of one class share their phases through an `Arc`: translate each allocation once. The address is only
-    // looked up, never iterated over, so the result does not depend on it.
+    // Instances of one class share their phases through an `Arc`: each allocation is translated once. The map is
+    // never iterated over, so addresses do not affect the result.
     let mut known: BTreeMap<(*const Phase, usize, u64), u32> = BTreeMap::new();
     let mut last: Option<(&Settings, u32)> = None;
     for task in &workload.tasks {
@@ -345,7 +329,7 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    /// Checks a change; of one of tasks the index of what they get.
+    /// Checks a change, and returns the index of the tasks' new attributes.
     fn change(&mut self, change: &'a Change) -> Result<u32, Error> {
         let workload = self.workload;
         let check = |kind, index: usize, count: usize| {
@@ -389,7 +373,7 @@ impl<'a> Compiler<'a> {
                 }
                 Self::group(index, &group)?;
             }
-            // Of these was told before.
+            // Already reported.
             Changed::Cpuset { .. } => {}
             Changed::Session { session, nice } => {
                 let session = &workload.sessions[check("session", *session, workload.sessions.len())?];
@@ -458,7 +442,6 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    /// Returns the number of a waker in the code.
     fn waker(&mut self, from: usize) -> u32 {
         let next = self.wakers.len() as u32;
         *self.wakers.entry(from).or_insert(next)
@@ -583,7 +566,7 @@ impl<'a> Compiler<'a> {
         Ok(index as u32)
     }
 
-    /// An access hits when it stays in the cache line of the one before, or in a buffer that a private cache holds.
+    /// An access hits in the previous access's cache line, or in a buffer that fits a private cache.
     fn memrun(&self, run: &MemRun) -> u64 {
         let hits = run.stride < 64 || run.size <= 1 << 20;
         run.count.saturating_mul(if hits { self.costs.mem_hit_ns } else { self.costs.mem_miss_ns })

@@ -1,18 +1,18 @@
-//! Grace periods (RCU). The remains of ended tasks are freed after every CPU has been in a switch, user code or idle.
-//! `rcu_preempt`, a kernel thread, waits for this, and takes CPU time from tasks.
+//! Grace periods (RCU): the remains of ended tasks are freed after every CPU has been in a switch, user code or idle.
+//! The kernel thread `rcu_preempt` waits for this, and takes CPU time from tasks.
 //!
-//! Observed under 6.12 (2 emulated CPUs, HZ=250, two tasks that each fork a child every 20 ms; ftrace) and 6.18: while
-//! tasks end, the thread wakes every other tick, each 8 ms, and preempts the running task. On two busy CPUs, 330 of 376
-//! of its wakeups under 6.18 interrupt the task of the CPU on which it did not sleep.
+//! Observed under 6.12 (2 emulated CPUs, HZ=250, two tasks that each fork a child every 20 ms; ftrace) and 6.18.
+//! While tasks end, the thread wakes every other tick, each 8 ms, and preempts the running task. On two busy CPUs,
+//! 330 of 376 of its wakeups under 6.18 interrupt the other CPU's task.
 //!
-//! Every other tick, because a CPU learns of a grace period at its first tick and reports user code at the second. The
-//! last CPU to report wakes the thread. The CPU of the thread itself has reported a tick earlier, when the thread
-//! switched out. Idle CPUs do not report; the thread checks them after a timeout. Freed objects leave others for a
-//! second grace period (a task's structure its stack), so two follow an exit.
+//! A CPU learns of a grace period at its first tick and reports user code at the second. The last CPU to report wakes
+//! the thread. The thread's own CPU has reported a tick earlier, when the thread switched out. Idle CPUs do not
+//! report; the thread checks them after a timeout. Freed objects leave others for a second grace period (a task's
+//! structure its stack), so two follow an exit.
 //!
-//! Not simulated: `ksoftirqd` and kworkers that free much at once, and other sources of grace periods, such as closing
-//! files. In that 6.18, a cloud's own build with a patched placement of wakeups, the thread stayed on its CPU 371 times
-//! of 376. Here `wake_affine` moves it to the CPU with less load, as in Debian's kernels.
+//! Not simulated: `ksoftirqd` and kworkers that free much at once, and other sources of grace periods, such as
+//! closing files. In that 6.18, a cloud's build with a patched placement of wakeups, the thread stayed on its CPU 371
+//! times of 376. Here `wake_affine` moves it to the CPU with less load, as in Debian's kernels.
 
 use vruntime_sched::Policy;
 use vruntime_sched::event::PrevState;
@@ -21,19 +21,16 @@ use vruntime_trace::Sink;
 use crate::interpreter::Flow;
 use crate::machine::Machine;
 
-/// Grace periods that follow the end of a task.
 const AFTER_EXIT: u8 = 2;
-/// Ticks of a grace period of which busy CPUs tell.
+/// The tick at which busy CPUs report.
 const TOLD_AFTER: u64 = 2;
 
-/// The machine's grace periods.
 #[derive(Debug)]
 pub(crate) struct GracePeriods {
-    /// `rcu_preempt`.
     thread: u32,
-    /// How many more are to follow.
+    /// Grace periods to begin.
     wanted: u8,
-    /// None is going on, or about to begin.
+    /// Whether no grace period is under way or about to begin.
     resting: bool,
 }
 
@@ -44,20 +41,19 @@ impl GracePeriods {
 }
 
 /// Returns the ticks after which the thread checks idle CPUs: its timeout of 1 to 3 jiffies
-/// (`RCU_JIFFIES_TILL_FORCE_QS`), which the timer wheel rounds up by one.
+/// (`RCU_JIFFIES_TILL_FORCE_QS`), plus one for the timer wheel.
 const fn looked_after(tick_ns: u64) -> u64 {
     let hz = 1_000_000_000 / tick_ns;
     2 + (hz > 250) as u64 + (hz > 500) as u64
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Whether that is `rcu_preempt`.
     #[inline]
     pub(crate) fn is_grace_thread(&self, task: u32) -> bool {
         self.rcu.as_ref().is_some_and(|rcu| rcu.thread == task)
     }
 
-    /// A task has ended on `cpu`. The next tick there asks for a grace period, unless there is one.
+    /// Requests a grace period after a task's end on `cpu`.
     pub(crate) fn leaves_to_free(&mut self, cpu: usize) {
         let Some(rcu) = &mut self.rcu else { return };
         rcu.wanted = AFTER_EXIT;
@@ -67,7 +63,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// `rcu_preempt`, which has `cpu`, waits: for the end of the grace period that it begins, or to be asked for one.
+    /// Waits for the end of a new grace period, or for a request.
     pub(crate) fn wait_for_grace_period(&mut self, cpu: usize, thread: u32) -> Flow {
         let begins = self.rcu.as_mut().is_some_and(|rcu| {
             rcu.resting = rcu.wanted == 0;
@@ -79,8 +75,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             let stays_busy = self.rqs[cpu].nr_running > 1;
             let told = others > 0 && stays_busy && self.core.cpus.iter().all(|cpu| !cpu.is_idle());
             let (on, ticks) = if told {
-                // Here the thread's own switch is seen, and told at the first tick. The last to tell is any of the
-                // others.
+                // This CPU reports the thread's own switch at the first tick. Any other CPU is the last to report.
                 let other = self.jitter.below(others) as usize;
                 (other + usize::from(other >= cpu), TOLD_AFTER)
             } else {

@@ -1,8 +1,8 @@
-//! Requests that arrive from outside, as over a network. A device interrupts a CPU. The handler adds an event to a wait
-//! queue and wakes a waiter. Requests arrive whether or not the tasks keep up, and wait in the queue meanwhile.
+//! Requests from outside, as over a network. A device interrupts a CPU. The handler adds an event to a wait queue and
+//! wakes a waiter. Requests wait in the queue if the tasks do not keep up.
 //!
-//! The device has a queue for each CPU, and puts each request into one of them at random. The handler takes as long as
-//! a timer's, and each wakeup is extra.
+//! The device has a queue for each CPU, and puts each request into a random one. The handler takes as long as a
+//! timer's, and each wakeup is extra.
 
 use std::collections::BTreeMap;
 
@@ -15,42 +15,36 @@ use crate::cpu::NEVER;
 use crate::machine::Machine;
 use crate::rng::Rng;
 
-/// A request that found its CPU stopped by the host arrives again after this time, nanoseconds.
+/// A request for a CPU stopped by the host arrives again after this time, nanoseconds.
 const AGAIN_NS: u64 = 100_000;
 
-/// All requests of a workload.
 #[derive(Debug)]
 pub(crate) struct Devices {
     streams: Vec<Stream>,
-    /// Requests on their way, in the order in which they arrive: (time, number) of each.
+    /// Requests on their way, by time and number.
     coming: BTreeMap<(u64, u64), Request>,
     sequence: u64,
 }
 
-/// A request on its way.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     stream: usize,
-    /// When it arrived at the machine, nanoseconds.
     due: u64,
     cpu: usize,
-    /// Whether the interrupt was put off: then the next request of its stream is on its way already.
+    /// Whether the interrupt was delayed; the stream's next request is then already on its way.
     late: bool,
 }
 
-/// Requests of one kind.
 #[derive(Debug)]
 struct Stream {
     requests: Requests,
-    /// The number of requests so far.
     sent: u64,
-    /// The time of the last one, picoseconds after the start.
+    /// The last request's time, picoseconds after the start.
     last_ps: u128,
     rng: Rng,
 }
 
 impl Stream {
-    /// When the next request arrives.
     fn next(&mut self) -> Option<u64> {
         if self.requests.count.is_some_and(|count| self.sent >= count) {
             return None;
@@ -70,7 +64,6 @@ impl Stream {
 }
 
 impl Devices {
-    /// None if no requests arrive.
     pub(crate) fn new(workload: &Workload, seed: u64, cpus: usize) -> Option<Box<Self>> {
         if workload.requests.is_empty() {
             return None;
@@ -85,7 +78,7 @@ impl Devices {
         Some(Box::new(this))
     }
 
-    /// The next request of a stream is on its way. Its interrupt is `late`.
+    /// `late`: the interrupt's delay, nanoseconds.
     fn send(&mut self, stream: usize, cpus: usize, late: u64) {
         let this = &mut self.streams[stream];
         let Some(due) = this.next() else { return };
@@ -98,7 +91,7 @@ impl Devices {
         self.sequence += 1;
     }
 
-    /// How many requests have arrived of each stream by `now`, and which queue they are for.
+    /// Returns each stream's queue, and the number of its requests that have arrived by `now`.
     pub(crate) fn arrived(&self, now: u64) -> impl Iterator<Item = (usize, u64)> {
         let coming = move |stream| self.coming.values().filter(|it| it.stream == stream && it.due > now).count() as u64;
         self.streams.iter().enumerate().map(move |(index, this)| (this.requests.queue, this.sent - coming(index)))
@@ -106,7 +99,6 @@ impl Devices {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Arms the event of the next request.
     pub(crate) fn arm_requests(&mut self) {
         let Some(devices) = &self.devices else { return };
         let source = self.core.requests_source();
@@ -116,7 +108,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// A request arrives.
     #[inline(never)]
     pub(crate) fn on_request(&mut self) {
         let (now, cpus, late) = (self.core.now, self.core.cpus.len(), self.interrupt_latency());

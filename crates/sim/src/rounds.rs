@@ -1,10 +1,9 @@
 //! Response times, gathered only for an observer that wants them ([`Sink::wants_rounds`]).
 //!
-//! A *round* is what a task does between two waits. It is due when its timer or its sleep was due, or when another task
-//! or a device woke the task. A round that serves a request from outside is due when the request arrived. It is done
-//! when the task begins its next wait, or ends. Waits for a mutex, for a device and for room in a pipe belong to the
-//! round. A read of a pipe that finds bytes continues the round. Any other wait that finds what it waits for begins a
-//! round that is due at once.
+//! A *round* is what a task does between two waits. It is due when its timer or its sleep was due, when the task was
+//! woken by another task or a device, or when its request arrived. It is done when the task begins its next wait, or
+//! ends. Waits for a mutex, for a device and for room in a pipe belong to the round, and so does a read that finds
+//! bytes. Any other wait that finds what it waits for begins a round that is due at once.
 
 use vruntime_sched::Policy;
 use vruntime_sched::ids::TaskId;
@@ -15,27 +14,20 @@ use crate::machine::Machine;
 use crate::program::Code;
 use crate::task::Next;
 
-/// The round of a task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Round {
-    /// When it was due, nanoseconds.
     due: u64,
-    /// When the task was last woken since its wait began, nanoseconds; [`NEVER`] if it was not.
+    /// The last wakeup since the wait began, nanoseconds; [`NEVER`] without one.
     woken: u64,
-    /// Whether a round is under way; otherwise the task waits.
     open: bool,
-    /// Whether the task has done anything in the round.
     worked: bool,
-    /// Whether the task has not run yet.
     fresh: bool,
 }
 
-/// What an instruction is to a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Work,
     Wait,
-    /// Ends the task.
     Exit,
     /// Neither takes time nor waits.
     Nothing,
@@ -78,7 +70,6 @@ impl Code {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// A task was created.
     pub(crate) fn round_of_new_task(&mut self) {
         let due = self.core.now;
         if let Some(rounds) = &mut self.rounds {
@@ -86,7 +77,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Notes that the task reaches an instruction.
     #[inline]
     pub(crate) fn round_reaches(&mut self, task: u32, code: Code) {
         let Some(round) = self.rounds.as_mut().and_then(|rounds| rounds.get_mut(task as usize)) else { return };
@@ -100,7 +90,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// The task blocks in an instruction.
     #[inline]
     pub(crate) fn round_blocks(&mut self, task: u32) {
         if self.rounds.is_some()
@@ -110,7 +99,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// The task is woken.
     #[inline]
     pub(crate) fn round_wakes(&mut self, task: u32) {
         let now = self.core.now;
@@ -123,14 +111,14 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// The task has taken an event that was due at that time, so that the next round is due then.
+    /// Notes an event that was due at `due`, and with it the next round.
     pub(crate) fn round_is_due(&mut self, task: u32, due: u64) {
         if let Some(round) = self.rounds.as_mut().and_then(|rounds| rounds.get_mut(task as usize)) {
             round.woken = due;
         }
     }
 
-    /// An instruction is done: if it was a wait, a round begins.
+    /// Begins a round if the completed instruction was a wait.
     #[inline]
     pub(crate) fn round_begins(&mut self, task: u32, code: Code) {
         let Some(round) = self.rounds.as_mut().and_then(|rounds| rounds.get_mut(task as usize)) else { return };
@@ -149,7 +137,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         *round = Round { due, woken: NEVER, open: true, worked: reads, fresh: false };
     }
 
-    /// The task begins to wait, or ends.
     fn round_ends(&mut self, task: u32) {
         let now = self.core.now;
         let Some(round) = self.rounds.as_mut().and_then(|rounds| rounds.get_mut(task as usize)) else { return };

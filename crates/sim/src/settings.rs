@@ -1,7 +1,7 @@
 //! Attributes that tasks ask for: `sched_setattr`, `sched_setaffinity`, `cgroup.procs`.
 //!
-//! The kernel refuses some of them. As there, the task then stays as it was, and a note has the reason and the error
-//! number. With [`Config::end_if_refused`](crate::Config::end_if_refused) the run ends instead.
+//! If the kernel refuses a request, the task stays as it was, and a note has the reason and the error number. With
+//! [`Config::end_if_refused`](crate::Config::end_if_refused) the run ends instead.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,10 @@ use crate::error::Error;
 use crate::machine::{Machine, sched};
 use crate::program::Attributes;
 
-/// What was refused, by the class of the task and the error number: the first time in words, and how often.
+/// Refusals by task class and error number: the first message, and the count.
 pub(crate) type Refusals = BTreeMap<(String, &'static str), (String, u64)>;
 
-/// The error number of a refusal. A deadline task that asks for CPUs gets another one than a task that asks for
-/// SCHED_DEADLINE.
+/// Returns the error number of a refusal, which for a deadline task's affinity differs.
 const fn errno(error: &SchedError, affinity: bool) -> &'static str {
     match error {
         SchedError::Admission(_) => "EBUSY",
@@ -34,7 +33,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         let id = TaskId(task);
         let attributes = self.programs.settings[settings].clone();
         let group = attributes.group.map(|group| self.group(self.tasks[task as usize].template as usize, group));
-        // Where groups have real-time limits a task's attributes are set in the order in which they can be.
+        // Policy and group change in the order that the groups' real-time limits allow.
         let group_first =
             attributes.policy.is_some_and(|attr| attr.policy.is_rt()) && self.shared.config.rt_group_sched;
         if group_first {
@@ -65,7 +64,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Sets the utilisation clamps that `attributes` has.
     pub(crate) fn clamp(&mut self, cpu: usize, task: u32, attributes: &Attributes) {
         let (min, max) = (attributes.util_min, attributes.util_max);
         if (min.is_some() || max.is_some())
@@ -85,7 +83,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// What a deadline task or a real-time one asked for may be refused.
+    /// Handles the scheduler's refusal of a task's request.
     pub(crate) fn refuse(&mut self, task: u32, set: Result<(), SchedError>) {
         if set.is_err() {
             let name = self.task_name(task);
@@ -105,7 +103,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.is_refused(error, number);
     }
 
-    /// The kernel refuses a task what it asked for.
+    /// Counts a refusal, or ends the run.
     fn is_refused(&mut self, error: Error, number: &'static str) {
         if self.end_if_refused {
             self.error.get_or_insert(error);
@@ -120,7 +118,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.refusals.entry((class, number)).or_insert_with(|| (error.to_string(), 0)).1 += 1;
     }
 
-    /// A note for each kind of refusal.
+    /// Adds a note for each kind of refusal.
     pub(crate) fn refusal_notes(&self, notes: &mut Vec<String>) {
         for ((class, number), (first, count)) in &self.refusals {
             let more = match count - 1 {

@@ -1,11 +1,11 @@
 //! Tasks' timers (`hrtimer.c`): the sleepers of each CPU, and the timers that an interrupt takes.
 //!
-//! A sleep may end late by the sleeper's slack (`PR_SET_TIMERSLACK`, 50 us; 0 for real-time tasks), and the interrupt
-//! is programmed for the end of the slack. Any timer interrupt of that CPU, also the tick, takes all timers that are
-//! due, in order of the ends of their slacks. So tasks that are due within each other's slack wake at one instant, and
-//! a sleep that is due just before a tick ends at the tick.
+//! A sleep may end late by the sleeper's slack (`PR_SET_TIMERSLACK`, 50 us; 0 for real-time tasks). The interrupt is
+//! programmed for the end of the slack. Any timer interrupt of that CPU, also the tick, takes all due timers, in
+//! order of the ends of their slacks. So tasks that are due within each other's slack wake at one instant, and a
+//! sleep that is due just before a tick ends at the tick.
 //!
-//! A CPU has one device for all its timers, programmed for the first of them.
+//! A CPU has one device for its timers, programmed for the first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,34 +24,32 @@ use crate::program::Code;
 use crate::sync::inbox::Wait;
 use crate::task::{Life, Next, Task, Timeout};
 
-/// A task's timer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SleepTimer {
-    /// From when on an interrupt may take it.
+    /// From this time on an interrupt may take the timer.
     due: u64,
-    /// Which arming it is; 0 if it is not armed.
+    /// The arming's number; 0 if not armed.
     armed: u64,
 }
 
-/// The timers of one CPU by the end of their slack, then in the order of arming. Cancelled and rearmed timers are still
-/// included.
+/// The timers of one CPU by end of slack and arming, with cancelled and rearmed ones.
 #[derive(Debug, Default)]
 pub(crate) struct Sleepers {
     timers: BinaryHeap<Reverse<(u64, u64, u32)>>,
-    /// The arming that the device is programmed for; 0 if it is for none.
+    /// The programmed arming, or 0.
     programmed: u64,
 }
 
 impl Sleepers {
     fn push(&mut self, end: u64, armed: u64, task: u32, tasks: &[Task]) {
-        // What is void must not pile up: a task has at most one that is not.
+        // Removes void timers before they pile up: each task has at most one valid timer.
         if self.timers.len() > 2 * tasks.len() + 64 {
             self.timers.retain(|Reverse((_, armed, task))| tasks[*task as usize].timer.armed == *armed);
         }
         self.timers.push(Reverse((end, armed, task)));
     }
 
-    /// The first timer: the end of its slack, its arming, its task.
+    /// Returns the first timer: the end of its slack, its arming, its task.
     #[inline]
     fn first(&mut self, tasks: &[Task]) -> Option<(u64, u64, u32)> {
         while let Some(&Reverse(first @ (_, armed, task))) = self.timers.peek() {
@@ -63,7 +61,6 @@ impl Sleepers {
         None
     }
 
-    /// The first timer, if it is due at `now`.
     #[inline]
     fn pop_due(&mut self, now: u64, tasks: &[Task]) -> Option<u32> {
         let (_, _, task) = self.first(tasks)?;
@@ -76,7 +73,6 @@ impl Sleepers {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// How late a sleep of the running task of `cpu` may end.
     fn slack(&self, cpu: usize) -> u64 {
         let rq = &self.rqs[cpu];
         let urgent =
@@ -84,17 +80,15 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if urgent { 0 } else { self.timer_slack }
     }
 
-    /// When a sleep of the running task of `cpu` that is due at `due` ends if no interrupt takes it before.
+    /// Returns the end of a sleep that is due at `due`, unless an earlier interrupt takes it.
     pub(crate) fn latest(&self, cpu: usize, due: u64) -> u64 {
         due.saturating_add(self.slack(cpu))
     }
 
-    /// The running task of `cpu` is to be woken at `due`, or a little later.
     pub(crate) fn arm_sleep(&mut self, cpu: usize, task: u32, due: u64) {
         self.arm_sleep_until(cpu, task, due, self.latest(cpu, due));
     }
 
-    /// As [`Self::arm_sleep`], by `end` at the latest.
     #[inline]
     fn arm_sleep_until(&mut self, cpu: usize, task: u32, due: u64, end: u64) {
         self.timers_armed += 1;
@@ -108,7 +102,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.program(cpu);
     }
 
-    /// The device of `cpu` interrupts for the first of the timers there.
     #[inline]
     fn program(&mut self, cpu: usize) {
         let sleepers = &mut self.sleepers[cpu];
@@ -125,17 +118,17 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// A created task sleeps until `due`, on the CPU where it was made.
+    /// Puts a created task to sleep until `due`, on the CPU where it was made.
     pub(crate) fn put_to_sleep(&mut self, cpu: usize, task: u32, due: u64) {
         self.born(task, None, cpu);
         sched!(self, cpu).put_to_sleep(TaskId(task));
         self.tasks[task as usize].life = Life::Asleep;
-        // As recorders have it, without slack: all begin at one instant.
+        // Without slack, as in recorders: all tasks begin at one instant.
         self.arm_sleep_until(cpu, task, due, due);
     }
 
-    /// As [`Self::put_to_sleep`], in the wait with which its program begins. Whether it does: one that is to do
-    /// something else first is left alone.
+    /// As [`Self::put_to_sleep`], in the wait that begins the task's program. Returns whether the program begins with
+    /// a wait; if not, nothing changes.
     pub(crate) fn put_into_wait(&mut self, cpu: usize, task: u32) -> bool {
         let (pc, loops) = self.first_instruction(task);
         let code = self.programs.code[pc as usize];
@@ -170,8 +163,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         true
     }
 
-    /// Where the first instruction of the task is that is more than a beginning, and how often its phase is to go
-    /// round.
+    /// Returns the first instruction behind the starts of phase and loop, and the phase's loops.
     fn first_instruction(&self, task: u32) -> (u32, u64) {
         let this = &self.tasks[task as usize];
         let (mut pc, mut loops) = (this.pc, this.loops);
@@ -185,8 +177,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// At `at` something other than its own timer wakes `task`, with an interrupt of `cpu`: a device, or a timer of the
-    /// timer wheel.
+    /// Wakes `task` at `at` with an interrupt of `cpu` other than its own timer's: a device's, or the timer wheel's.
     pub(crate) fn arm_exactly(&mut self, cpu: usize, task: u32, at: u64) {
         let this = &mut self.tasks[task as usize];
         (this.timer, this.timer_cpu) = (SleepTimer { due: at, armed: 0 }, cpu as u32);
@@ -197,7 +188,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.core.queue.arm(self.core.task_source(task), at.saturating_add(late));
     }
 
-    /// The task is not to be woken by its timer any more.
     pub(crate) fn cancel_sleep(&mut self, task: u32) {
         let this = &self.tasks[task as usize];
         let (base, sleeps) = (this.timer_cpu as usize, this.timer.armed != 0);
@@ -209,7 +199,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// The task's timer has gone off, or never will.
     #[inline]
     fn disarm(&mut self, task: u32) {
         self.tasks[task as usize].timer.armed = 0;
@@ -218,10 +207,9 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// The interrupt of the device that the timers of `base` have.
     #[inline(never)]
     pub(crate) fn on_sleepers(&mut self, base: usize) {
-        // The timers of a CPU that has gone interrupt another.
+        // An offline CPU's timers interrupt another CPU.
         let cpu = self.working(base);
         if !self.enter_interrupt(cpu, self.core.source(base, SLEEPERS)) {
             return;
@@ -231,12 +219,11 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.leave_interrupt(cpu);
     }
 
-    /// A task starts, or the device it waits for interrupts.
     #[inline(never)]
     pub(crate) fn on_task_source(&mut self, task: u32) {
         let this = &self.tasks[task as usize];
         if this.life == Life::New {
-            // Whoever starts the workload is not part of it: he costs nothing, and sits on CPU 0.
+            // The start is not part of the workload: it costs nothing, and happens on CPU 0.
             let was_there = matches!(self.workload.tasks[this.template as usize].before, Some(Before::Runnable(_)));
             let cpu = self.working(if was_there { this.last_cpu as usize } else { 0 });
             self.start(task, None, cpu, was_there);
@@ -248,7 +235,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             return;
         }
         let costs = &self.core.costs;
-        // Grace periods end in the middle of a tick.
+        // Grace periods end within a tick.
         let ns = if self.is_grace_thread(task) { costs.wakeup_ns } else { costs.timer_ns };
         self.core.charge(cpu, OverheadKind::Timer, ns);
         self.disarm(task);
@@ -256,13 +243,12 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.leave_interrupt(cpu);
     }
 
-    /// What `task` waits for, or until, has come.
     fn expire(&mut self, cpu: usize, task: u32) {
         let this = &mut self.tasks[task as usize];
         if this.wait.timeout == Timeout::Armed {
             this.wait.timeout = Timeout::Expired;
         }
-        // One that waits for something may have been woken before its timeout.
+        // A waiting task may have been woken before its timeout.
         if this.wait.timeout == Timeout::None || this.life == Life::Asleep {
             self.wake(task, cpu, Waker::Irq);
         }
@@ -275,7 +261,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.take_due_of(cpu, cpu, charged);
     }
 
-    /// As [`Self::take_due`], of the timers of `base`.
     fn take_due_of(&mut self, base: usize, cpu: usize, mut charged: bool) {
         let mut taken = false;
         while let Some(task) = self.sleepers[base].pop_due(self.core.now, &self.tasks) {

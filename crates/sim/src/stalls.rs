@@ -1,10 +1,10 @@
-//! Stalls: moments in which the host of a virtual machine runs something else on the CPU of a virtual CPU. The virtual
-//! CPU stops, and its interrupts wait.
+//! Stalls: moments in which a virtual machine's host runs something else on the CPU of a virtual CPU. The virtual CPU
+//! stops, and its interrupts wait.
 //!
 //! Every host has other work now and then: kernel threads, other virtual machines, the emulator. In the guest, the
 //! clock of a computing thread jumps by milliseconds without a preemption, and one wakeup in a few hundred is late by
-//! that. The host's work itself is not simulated, only the stalls: on each CPU independently, at random times, with a
-//! fixed length. `hypervisor.rs` simulates hosts with too few CPUs.
+//! that. Only the stalls are simulated: on each CPU independently, at random times, with a fixed length.
+//! `hypervisor.rs` simulates hosts with too few CPUs.
 
 use vruntime_sched::Policy;
 use vruntime_trace::Sink;
@@ -19,12 +19,10 @@ use crate::rng::Rng;
 pub struct Stall {
     /// The length of a stall, nanoseconds.
     pub length_ns: u64,
-    /// The mean time from the end of a stall to the next on the same CPU, nanoseconds: exponentially distributed, drawn
-    /// from the run's seed.
+    /// The mean time between two stalls of a CPU, nanoseconds: exponentially distributed, drawn from the run's seed.
     pub every_ns: u64,
 }
 
-/// The stalled CPUs, and the times of changes.
 #[derive(Debug)]
 pub(crate) struct Stalls {
     spec: Stall,
@@ -32,18 +30,15 @@ pub(crate) struct Stalls {
     rng: Rng,
 }
 
-/// The state of a CPU.
 #[derive(Debug)]
 struct Stalled {
     away: bool,
-    /// The time of the next change.
     until: u64,
-    /// Delayed interrupts: their sources are armed for [`NEVER`].
+    /// Delayed interrupts; their sources are armed for [`NEVER`].
     held: Vec<Source>,
 }
 
 impl Stalls {
-    /// Stalls of `cpus` CPUs. None if their length is 0.
     pub(crate) fn new(spec: Stall, cpus: usize, seed: u64) -> Option<Self> {
         let mut rng = Rng::new(seed ^ 0x1f83_d9ab_fb41_bd6b);
         let mut cpu = |_| Stalled { away: false, until: rng.exponential(spec.every_ns), held: Vec::new() };
@@ -51,12 +46,11 @@ impl Stalls {
         (spec.length_ns > 0).then_some(Self { spec, cpus, rng })
     }
 
-    /// Returns the next CPU that stops or continues at `now`.
     fn next(&mut self, now: u64) -> Option<usize> {
         let cpu = self.cpus.iter().position(|cpu| cpu.until <= now)?;
         let this = &mut self.cpus[cpu];
         this.away = !this.away;
-        // Never at once: between two there is time to go on.
+        // Never 0, so that two stalls have time between them.
         let lasts = if this.away { self.spec.length_ns } else { 1 + self.rng.exponential(self.spec.every_ns) };
         this.until = now.saturating_add(lasts);
         Some(cpu)
@@ -64,23 +58,20 @@ impl Stalls {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Whether `cpu` is stalled.
     #[inline]
     pub(crate) fn is_stalled(&self, cpu: usize) -> bool {
         self.stalls.as_ref().is_some_and(|stalls| stalls.cpus[cpu].away)
     }
 
-    /// Whether interrupts of `cpu`, which is stalled, are delayed.
     pub(crate) fn waits_while_stalled(&self, cpu: usize) -> bool {
         self.stalls.as_ref().is_some_and(|stalls| !stalls.cpus[cpu].held.is_empty())
     }
 
-    /// Delays the interrupt `source` until `cpu` continues.
     pub(crate) fn hold_while_stalled(&mut self, cpu: usize, source: Source) {
         if let Some(stalls) = &mut self.stalls {
             stalls.cpus[cpu].held.push(source);
         }
-        // One that was idle wants its CPU from now on.
+        // An idle virtual CPU wants its CPU from now on.
         self.obey(cpu);
     }
 
@@ -90,14 +81,12 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.host = host;
     }
 
-    /// Arms the next stop or continuation of a CPU.
     pub(crate) fn arm_stalls(&mut self) {
         let Some(stalls) = &self.stalls else { return };
         let at = stalls.cpus.iter().map(|cpu| cpu.until).min().unwrap_or(NEVER);
         self.core.queue.arm(self.core.stall_source(), at);
     }
 
-    /// Stops or continues CPUs.
     #[inline(never)]
     pub(crate) fn on_stall(&mut self) {
         let now = self.core.now;
@@ -136,7 +125,7 @@ mod tests {
                 }
             }
         }
-        // One in eleven parts, give or take chance: 9000 draws each.
+        // A share of one in eleven, by chance: 9000 draws each.
         for cpu in 0..3 {
             assert!((34_000_000..39_000_000).contains(&away[cpu]), "{away:?}");
         }

@@ -10,7 +10,7 @@ use crate::machine::{Machine, sched};
 use crate::task::Life;
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Preempts the running task. A task with only a notification before user mode may stop for it, or continue.
+    /// Preempts the running task. With only a notification before user mode, the scheduler decides whether it stops.
     pub(crate) fn preempt(&mut self, cpu: usize) {
         if !self.rqs[cpu].need_resched() {
             sched!(self, cpu).return_to_user(CpuId(cpu as u32));
@@ -22,7 +22,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.schedule(cpu, PrevState::Preempted);
     }
 
-    /// Switches `cpu` to its next task, after an update of its account and the payment of what cannot be preempted.
+    /// Switches `cpu` to its next task, with a settled account and without debts that cannot be preempted.
     pub(crate) fn schedule(&mut self, cpu: usize, prev_state: PrevState) {
         let soft = self.core.report_soft(cpu);
         let this = &mut self.core.cpus[cpu];
@@ -68,7 +68,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             if curr == IDLE {
                 let this = &mut self.core.cpus[cpu];
                 this.awake_at = NEVER;
-                // From the end of the switch on it is idle, or from now if that costs nothing.
+                // It is idle from the end of the switch, or from now if that costs nothing.
                 this.kernel_end = this.kernel_end.max(self.core.now);
                 self.stop_tick(cpu);
             } else {
@@ -99,7 +99,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         this.fraction = that.fraction;
         this.unscaled = that.unscaled;
         if that.unscaled {
-            // It looks at the clock, and what has passed meanwhile has passed.
+            // The operation ends at a fixed time, so the wait shortens it.
             this.work = that.work.min(that.due.saturating_sub(core.now));
             if let Some(this) = self.loops.as_mut().and_then(|loops| loops.get_mut(task as usize)) {
                 this.has_waited(that.work - core.cpus[cpu].work);

@@ -1,75 +1,66 @@
-//! One task as the machine sees it: where it is in its program. The scheduler keeps the rest.
+//! A task's place in its program. The scheduler has the rest of its state.
 
 use vruntime_sched::event::OverheadKind;
 
 use crate::sleepers::SleepTimer;
 
-/// No task.
 pub(crate) const NOBODY: u32 = u32::MAX;
 
-/// The number of an instance that is called as the workload's task is: one that starts by itself, or the first that is
-/// forked of those that do not.
+/// The number of an instance with the template's name: one that starts by itself, or else the first fork.
 pub(crate) const FIRST: u32 = 0;
 
-/// What happens when the CPU has paid its debts and done the task's work.
+/// The next step when the CPU has paid its debts and done the task's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// The instruction at `pc` begins.
+    /// Begins the instruction at `pc`.
     Fetch,
-    /// The work of the instruction at `pc` is done.
+    /// Ends the instruction's work.
     Worked,
-    /// The way into the kernel is paid: the instruction at `pc` takes effect.
+    /// Lets the instruction take effect: its entry is paid.
     Enter,
-    /// The task goes to sleep, unless it has been woken since.
+    /// Sleeps, unless the task has been woken since.
     Sleep,
-    /// The task has been woken and is back: the instruction at `pc` goes on.
+    /// Continues the instruction after a wakeup.
     Return,
-    /// As `Enter`, for taking the mutex of the instruction at `pc`.
+    /// As `Enter`, for taking the instruction's mutex.
     EnterLock,
-    /// As `Return`, for taking the mutex of the instruction at `pc`.
+    /// As `Return`, for taking the instruction's mutex.
     ReturnLock,
 }
 
 impl Next {
-    /// Whether the task is in code of its own, where it can be preempted under every preemption model.
+    /// Whether the task runs its own code, which every preemption model can preempt.
     pub(crate) const fn in_user_mode(self) -> bool {
         matches!(self, Self::Fetch | Self::Worked)
     }
 }
 
-/// Where a task is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
-    /// Its start is still to come.
+    /// Before its start.
     New,
-    /// Running or waiting to run.
     Runnable,
-    /// Off its CPU until woken.
     Asleep,
-    /// Gone.
     Dead,
 }
 
-/// The wait a task is in, if it is one that may time out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wait {
-    /// It is in the queue of what it waits for.
+    /// Whether the task is in the queue of the awaited object.
     pub(crate) queued: bool,
     pub(crate) timeout: Timeout,
 }
 
-/// The timeout of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timeout {
-    /// It has none, or waits for nothing.
+    /// No timeout, or no wait.
     None,
-    /// The task's timer is armed for it.
     Armed,
     /// The timer has fired: the task runs, or is about to.
     Expired,
 }
 
-/// The urgency a task was lent: the kernel's `prio`, and of a deadline task who lends it.
+/// A lent priority: the kernel's `prio`, and a deadline task's lender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lent {
     pub(crate) prio: i16,
@@ -80,56 +71,48 @@ impl Lent {
     pub(crate) const NOTHING: Self = Self { prio: i16::MAX, by: NOBODY };
 }
 
-/// A task.
 //
-// In this order in memory, 64 bytes a paragraph: what switches and wakeups look at comes first.
+// In memory order, 64 bytes a paragraph: fields of switches and wakeups first.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Task {
     pub(crate) timer: SleepTimer,
-    /// The CPU whose timer that is.
     pub(crate) timer_cpu: u32,
-    /// Where it is in the code.
     pub(crate) pc: u32,
-    /// Where it ran last; 0 before it has.
+    /// The last CPU; 0 before the first run.
     pub(crate) last_cpu: u32,
-    /// Which instance it is: [`FIRST`], or the how manieth that was forked, which its name ends in. Here, as there is
-    /// room.
+    /// [`FIRST`], or the number of the fork, with which its name ends.
     pub(crate) instance: u32,
     pub(crate) next: Next,
     pub(crate) life: Life,
     pub(crate) wait: Wait,
-    /// It slept in a system call, and pays the way out when it runs.
+    /// Whether it pays the return of a system call when it runs.
     pub(crate) owes_return: bool,
-    /// Woken on its way to sleep.
+    /// Whether it was woken on its way to sleep.
     pub(crate) woken: bool,
     pub(crate) unscaled: bool,
     pub(crate) soft_kind: OverheadKind,
-    /// Work left while off the CPU, and what is done beyond it (see [`crate::cpu::Cpu`]).
+    /// Work left while off the CPU, and the part done beyond it (see [`crate::cpu::Cpu`]).
     pub(crate) work: u64,
     pub(crate) fraction: u32,
-    /// Preemptible kernel time still to be spent by it: see [`crate::cpu::Cpu::soft`].
+    /// Preemptible kernel time it still has to spend: see [`crate::cpu::Cpu::soft`].
     pub(crate) soft: u32,
-    /// Index of what it is an instance of, in the workload.
+    /// Its task in the workload.
     pub(crate) template: u32,
-    /// First of the mutexes with priority inheritance that it holds and others wait for; the others through
+    /// The first of its mutexes with priority inheritance that others wait for; the next is
     /// [`crate::sync::Mutex::next_held`].
     pub(crate) held: u32,
 
-    /// When its sleep is due; when it waits for an object, since when.
+    /// When its sleep is due, or when its wait for an object began.
     pub(crate) due: u64,
-    /// Loops left of the phase.
     pub(crate) loops: u64,
-    /// When the loop began.
     pub(crate) loop_start: u64,
-    /// Work the loop has asked for.
     pub(crate) loop_work: u64,
-    /// Rounds left of the program, this one included.
+    /// Rounds left of the program, including the present one.
     pub(crate) rounds: u64,
-    /// Who waits behind it for the same object, and before it: see [`crate::sync::WaitQueue`].
+    /// The tasks behind and before it in a [`crate::sync::WaitQueue`].
     pub(crate) behind: u32,
     pub(crate) ahead: u32,
-    /// What it was lent by those that wait for what it holds.
     pub(crate) lent: Lent,
 }
 

@@ -1,5 +1,5 @@
-//! The scheduler's own timers that are not one a CPU: of bandwidth, of groups. Few are armed at a time, and they are
-//! all one source of the event queue, armed for the first of them.
+//! The scheduler's timers that belong to no CPU: of bandwidth and groups. Few are armed at a time. One source of the
+//! event queue is armed for the first.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,17 @@ use vruntime_sched::Timer;
 
 use crate::cpu::NEVER;
 
-/// The timers that are armed.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    /// In the order in which they fire: time, then order of arming; each with the CPU that takes the interrupt.
+    /// By time, then order of arming; each with the CPU that takes the interrupt.
     due: BTreeMap<(u64, u64), (Timer, u32)>,
-    /// Where each is in `due`.
+    /// Each timer's key in `due`.
     armed: BTreeMap<Timer, (u64, u64)>,
     sequence: u64,
 }
 
 impl Timers {
-    /// `timer` fires at `at` on `cpu`, instead of whenever it was armed for before.
+    /// Arms `timer` for `at` on `cpu`, instead of any earlier arming.
     pub(crate) fn arm(&mut self, timer: Timer, at: u64, cpu: u32) {
         self.cancel(timer);
         let key = (at, self.sequence);
@@ -33,7 +32,7 @@ impl Timers {
         }
     }
 
-    /// Those of `cpu` that are armed for [`NEVER`] fire at `now`; whether there are any.
+    /// Moves the timers of `cpu` from [`NEVER`] to `now`. Returns whether there are any.
     pub(crate) fn release(&mut self, cpu: u32, now: u64) -> bool {
         let held = self.due.range((NEVER, 0)..).filter(|(_, (_, on))| *on == cpu);
         let held: Vec<Timer> = held.map(|(_, &(timer, _))| timer).collect();
@@ -43,17 +42,16 @@ impl Timers {
         !held.is_empty()
     }
 
-    /// When the first fires.
     pub(crate) fn next(&self) -> Option<u64> {
         self.due.keys().next().map(|&(at, _)| at)
     }
 
-    /// When the first that interrupts `cpu` fires. There are few.
+    /// Returns the time of the first that interrupts `cpu`, with a search: there are few.
     pub(crate) fn next_on(&self, cpu: u32) -> Option<u64> {
         self.due.iter().find(|(_, (_, on))| *on == cpu).map(|(&(at, _), _)| at)
     }
 
-    /// The first, with its CPU, if it is due at `now`.
+    /// Returns the first, with its CPU, if it is due at `now`.
     pub(crate) fn first(&self, now: u64) -> Option<(Timer, u32)> {
         self.due.first_key_value().filter(|((at, _), _)| *at <= now).map(|(_, &timer)| timer)
     }

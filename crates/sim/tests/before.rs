@@ -1,4 +1,4 @@
-//! Tasks that were there before the run: where they begin, and in what.
+//! Tasks that existed before the run: their CPU and state.
 
 mod support;
 
@@ -6,7 +6,6 @@ use support::*;
 use vruntime_sched::event::{Event, Running};
 use vruntime_workload::program::*;
 
-/// When and where the task got a CPU, each time.
 fn turns(log: &Log, name: &str) -> Vec<(u64, u32)> {
     let wanted = log.of(name);
     let to = |event: &Event| matches!(event, Event::Switch { next: Running::Task(task), .. } if *task == wanted);
@@ -19,7 +18,7 @@ fn ran(machine: &str, tasks: Vec<Task>) -> Log {
     log
 }
 
-/// Whoever ran or waited does so where he did, although another CPU is idle; the first of a CPU runs.
+/// Runnable tasks stay on their CPU beside an idle one; a CPU's first one runs.
 #[test]
 fn who_ran_is_where_he_was() {
     let was = |before| {
@@ -34,14 +33,14 @@ fn who_ran_is_where_he_was() {
     assert!(forked.iter().all(|(at, _)| *at == 0), "forked on an idle CPU each: {forked:?}");
 }
 
-/// He may not run there: he is where he may.
+/// The affinity excludes its recorded CPU.
 #[test]
 fn who_may_not_run_where_he_was_is_elsewhere() {
     let log = ran("4", vec![Task { before: Some(Before::Runnable(2)), ..pinned(once("a", vec![run(1000)]), &[1]) }]);
     assert_eq!(turns(&log, "a"), [(0, 1)]);
 }
 
-/// Who slept when the run began is not woken to go to sleep again: he is in his wait until it is over.
+/// It stays in its wait, without a wakeup.
 #[test]
 fn who_slept_is_in_his_wait() {
     let slept = |name, ops| Task { before: Some(Before::Asleep(3)), ..once(name, ops) };
@@ -56,7 +55,7 @@ fn who_slept_is_in_his_wait() {
     assert_eq!(log.sleeps("until"), [(5 * MS, 0), (9 * MS, 0)]);
 }
 
-/// What he begins with is no wait, or is over: he wakes when he starts.
+/// Its program begins without a wait, or with one that is over.
 #[test]
 fn who_slept_and_waits_for_nothing_wakes_at_his_start() {
     let slept = |name, start, ops| Task { before: Some(Before::Asleep(1)), start: Some(start), ..once(name, ops) };

@@ -1,4 +1,4 @@
-//! The kernels that balance by load, 3.10 to 3.18: what two documents say of them, and what holds for each.
+//! The kernels that balance by load, 3.10 to 3.18: two documents' figures, and rules for all.
 
 mod support;
 
@@ -19,7 +19,6 @@ use vruntime_workload::scenario::{self, Scenario};
 
 const KERNELS: [&str; 4] = ["3.10", "3.12", "3.17", "3.18"];
 
-/// Migrations by cause.
 #[derive(Default)]
 struct Moves(BTreeMap<MigrateCause, usize>);
 
@@ -63,9 +62,9 @@ fn moves(name: &str, seed: u64) -> Moves {
 }
 
 /// "Improve sysbench performance by fixing spurious active migration": 727 migrations in 5 s, 691 of them by
-/// migration/N, and 20 with the fix. Ours: twice as many (docs/historical.md), as an idle CPU balances in every jiffy
-/// that is due, and not in every other tick for coming a little earlier than a tick after the last: 903 to 925 then.
-/// With the fix none, as those that do not compute stay where they are. (A real 6.12 makes 3 to 7.)
+/// migration/N, and 20 with the fix. Ours: twice as many (docs/historical.md), because an idle CPU balances in every
+/// due jiffy, and not in every other tick: 903 to 925 then. With the fix none, as tasks that do not compute stay. (A
+/// real 6.12 makes 3 to 7.)
 #[test]
 fn spurious_migrations() {
     for seed in 0..5 {
@@ -78,8 +77,8 @@ fn spurious_migrations() {
     }
 }
 
-/// A thousand tasks that wake each millisecond, beside so many groups without any. `gate`: a CPU that is idle for less
-/// than so many nanoseconds on average does not look for work.
+/// A thousand tasks that wake each millisecond, beside idle groups. `gate`: CPUs with a shorter average idle time,
+/// nanoseconds, do not look for work.
 fn wakers(name: &str, groups: usize, gate: u64) -> Results {
     let waker = |index: u64| {
         let ops = vec![Op::Run { work: 1_420 }, Op::Sleep { time: MS }];
@@ -99,13 +98,13 @@ fn wakers(name: &str, groups: usize, gate: u64) -> Results {
     collector.into_results()
 }
 
-/// What the kernel took of the CPUs.
+/// The kernel's share of the CPUs.
 fn system(results: &Results) -> f64 {
     results.machine().overhead_ns as f64 / (8.0 * results.elapsed_ns as f64)
 }
 
-/// "move h_load calculation to task_h_load": 24.3 % of the CPUs' time was the system's without idle groups, 48.7 % with
-/// 10,000 of them, where CPUs about to be idle look for work at every turn.
+/// "move h_load calculation to task_h_load": the system took 24.3 % of the CPUs' time without idle groups, 48.7 %
+/// with 10,000 of them. The CPUs look for work at every turn.
 #[test]
 fn idle_groups_cost_time_under_3_10_and_nothing_after() {
     let (without, with) = (wakers("3.10", 0, 0), wakers("3.10", 10_000, 0));
@@ -121,8 +120,7 @@ fn idle_groups_cost_time_under_3_10_and_nothing_after() {
     assert_eq!(without.machine().overhead_ns, with.machine().overhead_ns);
 }
 
-/// But where they are idle for less than `migration_cost_ns` on average, as these are for the default of half a
-/// millisecond, they do not look for work, and nobody computes anything.
+/// CPUs idle for less than `migration_cost_ns` on average, half a millisecond, do not look for work.
 #[test]
 fn who_is_idle_for_moments_does_not_walk() {
     let gated = wakers("3.10", 10_000, 500_000);
@@ -130,7 +128,6 @@ fn who_is_idle_for_moments_does_not_walk() {
     assert!(visits.updates < 100, "{visits:?}");
 }
 
-/// As many hogs as CPUs: each has one to himself, soon, and nobody moves thereafter.
 #[test]
 fn hogs_spread_and_stay() {
     for name in KERNELS {
@@ -145,7 +142,6 @@ fn hogs_spread_and_stay() {
     }
 }
 
-/// Groups' weights hold on one CPU as under later kernels.
 #[test]
 fn groups_have_their_weights() {
     for name in KERNELS {
@@ -161,7 +157,6 @@ fn groups_have_their_weights() {
     }
 }
 
-/// What came later is refused.
 #[test]
 fn what_came_later_is_refused() {
     let with = |policy| workload(vec![with_policy(hog("a"), policy)]);

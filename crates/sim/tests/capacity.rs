@@ -1,4 +1,4 @@
-//! CPUs of different capacities: tasks too big for a small CPU come to a big one, and small ones are left in peace.
+//! CPUs of different capacities: tasks too large for a small CPU move to a big one, and small ones stay.
 
 mod support;
 
@@ -20,7 +20,7 @@ fn hog(name: &str) -> Task {
     task(name, vec![phase(vec![Op::Run { work: 1000 * MS }], Repeat::Forever)])
 }
 
-/// Runs `work` of every `period` microseconds, for ever, with a timer of its own.
+/// Runs `work` of every `period` microseconds, for ever, with its own timer.
 fn periodic(name: &str, timer: usize, work: u64, period: u64) -> Task {
     let timer = Op::Timer { timer, period: period * US, mode: TimerMode::Absolute };
     task(name, vec![phase(vec![Op::Run { work: work * US }, timer], Repeat::Forever)])
@@ -36,7 +36,7 @@ fn log(tasks: Vec<Task>, kernel: &str, machine: &str, ms: u64) -> Log {
     log
 }
 
-/// When a task had a CPU, and which: from, to, CPU.
+/// A task's turns: from, to, CPU.
 fn spans(log: &Log, name: &str) -> Vec<(u64, u64, u32)> {
     let this = log.of(name);
     let mut open = None;
@@ -55,7 +55,7 @@ fn spans(log: &Log, name: &str) -> Vec<(u64, u64, u32)> {
     spans
 }
 
-/// The last moment at which a task ran on a CPU that `wrong` names; 0 if it never did.
+/// The last time that a task ran on a CPU with `wrong`; 0 if it never did.
 fn last_on(log: &Log, name: &str, wrong: impl Fn(u32) -> bool) -> u64 {
     spans(log, name).into_iter().filter(|&(.., cpu)| wrong(cpu)).map(|(_, to, _)| to).max().unwrap_or(0)
 }
@@ -69,7 +69,7 @@ fn four_hogs_end_on_the_four_big_cpus() {
     for kernel in KERNELS {
         for machine in SHAPES {
             let names = ["a", "b", "c", "d"];
-            // They begin on the small ones, where they fork, and may leave.
+            // They fork on the small CPUs, and may leave.
             let start = |name: &&str| {
                 let mut hog = hog(name);
                 let here = Settings { cpus: Some(vec![0, 1, 2, 3]), ..Settings::default() };
@@ -83,8 +83,8 @@ fn four_hogs_end_on_the_four_big_cpus() {
             for name in names {
                 assert!(spans(&log, name)[0].2 < 4, "{name} begins on a small CPU");
                 let settled = last_on(&log, name, |cpu| cpu < 4);
-                // One after the other by active balances, one an interval, which is 16 ms on eight CPUs at first; the
-                // first is after 24 ms.
+                // Active balances move one per interval, which is 16 ms on eight CPUs at first; the first is after 24
+                // ms.
                 assert!(settled < 5 * 16 * MS, "{kernel} on {machine}: {name} leaves the small CPUs at {settled} ns");
             }
         }
@@ -139,7 +139,7 @@ fn a_big_cpu_that_goes_idle_takes_over_a_task_that_does_not_fit() {
         let log = log(vec![ends, hog("hog")], kernel, "core:2(capacity=446,1024)", 600);
         let exit = log.exit("ends").unwrap();
         let left = last_on(&log, "hog", |cpu| cpu == 0);
-        // At once: with a tick every 4 ms the next would come 1 ms or more later.
+        // At once: the next tick, every 4 ms, would be 1 ms or more later.
         assert_eq!(left, exit, "{kernel}");
     }
 }
@@ -147,7 +147,7 @@ fn a_big_cpu_that_goes_idle_takes_over_a_task_that_does_not_fit() {
 #[test]
 fn what_real_time_tasks_leave_of_a_cpu_is_what_has_to_fit() {
     for kernel in KERNELS {
-        // The fair task takes 250 of 700, and fits, until a real-time task takes 400 of them while it sleeps.
+        // The fair task's 250 of 700 fit, until a real-time task takes 400 of them while it sleeps.
         let mut rt = starting(pinned(periodic("rt", 0, 3_900, 10_000), &[0]), 1004 * MS);
         rt.settings.policy = Some(Policy::Fifo { priority: 10 });
         let mut fair = periodic("fair", 1, 2_500, 10_000);
@@ -169,7 +169,7 @@ fn what_real_time_tasks_leave_of_a_cpu_is_what_has_to_fit() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// As many hogs as big CPUs, or fewer: whatever the machine, in the end none is on a small CPU.
+    /// At most as many hogs as big CPUs: in the end none is on a small CPU.
     #[test]
     fn hogs_find_the_big_cpus(
         small in 1usize..6,
@@ -196,8 +196,8 @@ proptest! {
     }
 }
 
-/// UTIL_EST_FASTUP (6.1, 6.6): what a task used raises its estimate at once and for a while. Without it the average
-/// behind the estimate rises by a quarter, too: one long run is as good as forgotten after the next short one.
+/// UTIL_EST_FASTUP (6.1, 6.6): an estimate rises at once and stays for a while. Without it, a quarter of each change
+/// counts, so a long run is forgotten after the next short one.
 #[test]
 fn an_estimate_rises_at_once_or_slowly() {
     let estimate = |kernel: &str, feature: &str| {
@@ -217,8 +217,7 @@ fn an_estimate_rises_at_once_or_slowly() {
     assert!(estimate("6.12", "NO_UTIL_EST_FASTUP") > 700);
 }
 
-/// Who had to wait for his CPU would have used more than he did: since 6.8 his estimate does not fall for that. Before,
-/// and alone, it does.
+/// A task that waited for its CPU would have used more: 6.8+ its estimate does not fall for that.
 #[test]
 fn an_estimate_does_not_fall_for_waiting() {
     let estimates = |kernel: &str, beside: bool| {
@@ -244,8 +243,7 @@ fn an_estimate_does_not_fall_for_waiting() {
     }
 }
 
-/// A new task that needs a big CPU is not kept beside one on which it may not run: only those that are allowed are
-/// asked whether it fits. In 6.18 all are.
+/// A new task moves to an allowed big CPU. In 6.18 forbidden big CPUs count, too.
 #[test]
 fn a_big_cpu_that_is_forbidden_is_no_reason_to_stay() {
     for kernel in KERNELS {
@@ -256,8 +254,8 @@ fn a_big_cpu_that_is_forbidden_is_no_reason_to_stay() {
     }
 }
 
-/// What a task used on a big CPU is more than a small one has: up to 6.12 its estimate stands until its average has
-/// fallen below that, since then it begins to fall with the first sleep.
+/// A big CPU's estimate exceeds a small one's capacity. Up to 6.12 it stands until the average has fallen below that,
+/// later it falls from the first sleep on.
 #[test]
 fn an_estimate_from_a_bigger_cpu_stands_for_a_while() {
     let estimates = |kernel: &str| {

@@ -1,5 +1,4 @@
-//! The first CFS, on a machine that costs nothing: everybody has his part, whoever slept does not wait, and knobs do
-//! what they say.
+//! The first CFS without costs: equal shares, no waits after sleeps, and knobs.
 
 mod support;
 
@@ -18,7 +17,7 @@ fn hogs_have_equal_parts_at_any_time() {
     for from in [0, 1000, 2000] {
         for task in 0..3 {
             let (got, fair) = (turns.cpu_time(task, from * MS), (3000 - from) * MS / 3);
-            // Nobody is ahead by more than his limit: four granularities of 2 ms.
+            // The limit of each task's lead: four granularities of 2 ms.
             assert!(got.abs_diff(fair) <= 8 * MS, "{task} has {got} after {from} ms");
         }
     }
@@ -44,7 +43,7 @@ fn who_slept_is_owed_something() {
     let asleep = workload(vec![hog("a"), hog("b"), sleeper]);
     let fair = turns(&asleep, &for_ms(KERNEL, "1", 1000, 20_000));
     assert_eq!(fair.longest_wait(2, 1000 * MS), 30 * MS, "it preempts at once");
-    // Without fair sleepers it is owed no more than it was when it went to sleep.
+    // Without fair sleepers it is owed no more than when it went to sleep.
     let mut unfair = for_ms(KERNEL, "1", 1000, 20_000);
     unfair.kernel.feature("NO_FAIR_SLEEPERS").unwrap();
     assert!(turns(&asleep, &unfair).longest_wait(2, 1000 * MS) > 32 * MS);
@@ -60,8 +59,7 @@ fn batch_tasks_preempt_later() {
     assert!(batch > normal, "{batch} and {normal}");
 }
 
-/// A weight of 2 beside 1024: at most 1 in 513. It is less, for a wait earns no more than twice the limit would allow,
-/// however long it is.
+/// A weight of 2 beside 1024: at most 1 in 513. It is less, because a long wait earns at most twice the limit.
 #[test]
 fn idle_tasks_get_next_to_nothing() {
     let tasks = vec![hog("a"), with_policy(hog("idle"), Policy::Idle)];
@@ -82,7 +80,6 @@ fn granularity_is_a_knob() {
     assert!(fine > 3 * coarse, "{fine} and {coarse} turns");
 }
 
-/// A child runs before its parent, unless the knob says otherwise.
 #[test]
 fn children_run_first() {
     let order = |first: u64| {
@@ -99,7 +96,6 @@ fn children_run_first() {
     assert!(!order(0));
 }
 
-/// One that yields all the time goes behind the others for good only with `sched_compat_yield`.
 #[test]
 fn only_with_compat_yield_a_yielder_falls_behind() {
     let share = |compat: u64| {

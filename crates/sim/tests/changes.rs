@@ -1,4 +1,4 @@
-//! What somebody changes while a workload runs.
+//! Changes during a run.
 
 mod support;
 
@@ -11,14 +11,12 @@ use vruntime_sim::{Config, Error};
 use vruntime_trace::{Digest, GroupInfo, Sink};
 use vruntime_workload::program::*;
 
-/// A hog whose loops take 1 ms of work, on CPU 0.
 fn hog(name: &str, group: usize) -> Task {
     let mut task = pinned(task(name, vec![phase(vec![Op::Run { work: MS }], Repeat::Forever)]), &[0]);
     task.settings.group = Some(group);
     task
 }
 
-/// Two groups, `/a` and `/b`, beside the root.
 fn grouped(tasks: Vec<Task>, changes: Vec<(u64, Changed)>) -> Workload {
     let mut workload = workload(tasks);
     for path in ["/a", "/b"] {
@@ -39,7 +37,6 @@ fn run_it(workload: &Workload, cpus: &str, end: u64) -> (Log, Vec<String>) {
     (log, notes)
 }
 
-/// Loops that ended in `from..to`, ms.
 fn loops(log: &Log, name: &str, from: u64, to: u64) -> usize {
     log.loops(name).iter().filter(|(at, _)| (from * MS..to * MS).contains(at)).count()
 }
@@ -62,8 +59,8 @@ fn a_group_becomes_idle_and_ordinary_again() {
         let config = Config { duration: Some(4000 * MS), ..exact(kernel, "1") };
         simulate(&grouped(vec![hog("a", 1), hog("b", 2)], changes), &config, &mut log).unwrap();
         let done: Vec<usize> = (0..4).map(|second| loops(&log, "a", second * 1000, second * 1000 + 1000)).collect();
-        // CFS does not scale a vruntime with the weight: what the idle group ran last, a tick, it has to wait for as an
-        // idle one does, 341 times as long. EEVDF scales the lag.
+        // CFS does not scale a vruntime with the weight: the idle group's last tick delays it 341 times as long.
+        // EEVDF scales the lag.
         let owed = if kernel == "6.1" { 250 } else { 470 };
         // Beside weight 100 an idle group's 3/1024 are a thirtieth of the CPU at most.
         let even = |count: usize| count.abs_diff(500) <= 30;
@@ -99,12 +96,12 @@ fn a_groups_limit_comes_changes_and_goes() {
     let changes = vec![(1000 * MS, limit(max(20))), (2000 * MS, limit(max(50))), (3000 * MS, limit(CpuMax::Unlimited))];
     let (log, _) = run_it(&grouped(vec![hog("a", 1)], changes), "1", 4000);
     let done: Vec<usize> = (0..4).map(|second| loops(&log, "a", second * 1000, second * 1000 + 1000)).collect();
-    // Each change grants a quota at once, whatever is left of the period under way; a tick's overrun is paid for.
+    // Each change grants a quota at once; a tick's overrun is paid back.
     let within = |count: usize, quota: usize| (10 * quota - 8..=11 * quota + 8).contains(&count);
     assert!(done[0] >= 999 && within(done[1], 20) && within(done[2], 50) && done[3] >= 999, "{done:?}");
 }
 
-/// `setpriority` is about nice values alone, and a policy without slices is no request for the usual one.
+/// `setpriority` changes only the nice value, and a policy without slice requests none.
 #[test]
 fn a_slice_of_its_own_stays_when_nice_changes_or_the_policy_has_none() {
     let slice = |nice| Policy::Other { nice, slice: Some(50 * MS) };
@@ -201,7 +198,7 @@ fn what_the_kernel_refuses_is_refused() {
     let config = Config { duration: Some(100 * MS), ..exact("6.12", "1") };
     let error = simulate(&idle, &config, &mut Log::default()).unwrap_err().to_string();
     assert!(error.contains("`/a`") && error.contains("idle group"), "{error}");
-    // What counts is whether it is idle by then.
+    // The state at that time decides.
     let idle = |to| Changed::Group { group: 1, to: GroupChange { idle: Some(to), ..GroupChange::default() } };
     let error = refused(vec![(0, idle(true)), (5, group(1, Some(5)))]).to_string();
     assert!(error.contains("`/a`") && error.contains("idle group"), "{error}");
@@ -223,14 +220,13 @@ fn what_the_kernel_refuses_is_refused() {
     let limit =
         Changed::Group { group: 1, to: GroupChange { max: Some(CpuMax::Limited(max)), ..GroupChange::default() } };
     assert!(refused(vec![(0, limit)]).to_string().contains("quota"));
-    // A deadline task needs all CPUs; and one whole CPU is more than is to be had.
+    // A deadline task needs all CPUs; and a whole CPU is more than the limit.
     let greedy =
         Policy::Deadline { runtime: 10 * MS, deadline: 10 * MS, period: 10 * MS, reclaim: false, overrun: false };
     let settings = Settings { policy: Some(greedy), ..Settings::default() };
     assert!(matches!(refused(vec![(50 * MS, of_task(0, settings))]), Error::Refused { now, .. } if now == 50 * MS));
 }
 
-/// Observers are told what a group is from then on.
 #[test]
 fn observers_are_told() {
     #[derive(Default)]
@@ -255,13 +251,13 @@ fn observers_are_told() {
         (10, "/b cpu.weight=7 cpu.max=max"),
         (20, "/b cpu.weight=7 cpu.max=50000 100000"),
         (30, "/b cpu.idle=1 cpu.max=50000 100000"),
-        // As the kernel has it, with the usual weight.
+        // With the default weight, as in the kernel.
         (40, "/b cpu.weight=100 cpu.max=50000 100000"),
     ];
     assert_eq!(sink.0, expected.map(|(at, text)| (at, GroupId(2), text.to_owned())));
 }
 
-/// Without the weights that the kernel would refuse: of groups that are idle by then.
+/// Removes weights of idle groups, which the kernel refuses.
 fn acceptable(mut changes: Vec<(u64, Changed)>) -> Vec<(u64, Changed)> {
     changes.sort_by_key(|(at, _)| *at);
     let mut idle = [false; 3];
@@ -306,7 +302,7 @@ fn any_change() -> impl Strategy<Value = Changed> {
             nice: Some(nice)
         }),
         (tasks(), cpus).prop_map(|(tasks, cpus)| {
-            // Affinity is not for deadline tasks: with the policy that goes before it, it is for all.
+            // A preceding change of policy makes the affinity valid for all.
             let policy = Some(Policy::Other { nice: 0, slice: None });
             let settings = Settings { policy, cpus: Some(cpus), ..Settings::default() };
             Changed::Tasks { tasks, settings, nice: None }
@@ -326,7 +322,7 @@ fn any_change() -> impl Strategy<Value = Changed> {
     ]
 }
 
-/// Twelve tasks that work, and most of them sleep, in three groups and two sessions.
+/// Twelve tasks that work, most of which sleep, in three groups and two sessions.
 fn dozen() -> Vec<Task> {
     let one = |index: u64| {
         let mut ops = vec![Op::Run { work: (1 + index) * 300 * US }];
@@ -341,17 +337,16 @@ fn dozen() -> Vec<Task> {
     (0..12).map(one).collect()
 }
 
-/// What a job leaves of its runtime: see `deadline.rs`.
+/// The unused part of a job's runtime: see `deadline.rs`.
 const SPARE: u64 = 2048;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Always true, 6 (ARCHITECTURE.md), while everything else changes: deadline tasks that one CPU can serve miss
-    /// nothing on however many there are at any time. For at every instant at which a job waits that is due by d, its
-    /// CPU at least runs one that is due by d; so what is done of such jobs since there was last none is the time since
-    /// then, and what was asked for by d is no more (Liu & Layland, JACM 1973). Of the four CPUs each has a fair server
-    /// of 5 % from 6.12 on, and these may all run before the job in turn.
+    /// Always true, 6 (ARCHITECTURE.md), while everything else changes: deadline tasks that one CPU can serve miss no
+    /// deadline on several CPUs. While a job due by d waits, its CPU runs one due by d. So the work on such jobs is
+    /// at least the time since there was none, and no more was requested by d (Liu & Layland, JACM 1973). From 6.12
+    /// on, the fair servers of 5 % on four CPUs may all run before a job.
     #[test]
     fn deadlines_that_one_cpu_can_keep_are_kept_whatever_else_changes(
         kernel in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18", "7.1"]),
@@ -399,7 +394,6 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Changes of everything at any time, and of the CPUs: time is conserved, and a run repeats.
     #[test]
     fn any_changes_at_any_time(
         kernel in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18", "7.1"]),
@@ -424,8 +418,7 @@ proptest! {
     }
 }
 
-/// `sched_setattr` looks at the nice value only where it means something: of SCHED_IDLE, asked for again, nothing is
-/// changed.
+/// `sched_setattr` ignores the nice value of a task that is SCHED_IDLE already.
 #[test]
 fn an_idle_task_that_is_made_idle_keeps_its_nice_value() {
     let idle = Settings { policy: Some(Policy::Idle), ..Settings::default() };

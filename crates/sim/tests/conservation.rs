@@ -1,6 +1,6 @@
-//! No nanosecond is lost: for every CPU busy + idle + overhead is the run, for every task running + waiting + sleeping
-//! is its life; put together from the events and compared with the machine's own accounts, over random machines and
-//! workloads. And the same run twice is the same run.
+//! No nanosecond is lost: busy + idle + overhead of every CPU is the run, and running + waiting + sleeping of every
+//! task its life. Sums of the events equal the machine's own accounts, over random machines and workloads, and a run
+//! repeats.
 
 mod support;
 
@@ -80,14 +80,14 @@ fn tasks(cpus: usize) -> impl Strategy<Value = Vec<Task>> {
             |(index, (phases, settings, start, forever, forks)): (usize, (Vec<_>, Settings, u64, bool, bool))| {
                 let build_phase = |(mut ops, times, settings): (Vec<Op>, u64, Option<Settings>)| {
                     if forks && index < last {
-                        // Where costs are zero, a loop of a few nanoseconds would fork more tasks than there may be.
+                        // Where costs are zero, a loop of a few nanoseconds would fork too many tasks.
                         ops.extend([Op::Run { work: 20_000 }, Op::Fork(last)]);
                     }
                     let settings = settings.unwrap_or_default();
                     Phase { settings, ..phase(ops, Repeat::Times(times)) }
                 };
                 let phases: Vec<Phase> = phases.into_iter().map(build_phase).collect();
-                // The one that is forked is not for ever, or the run gets long.
+                // The forked task ends, or the run gets long.
                 let repeat = if forever && index < last { Repeat::Forever } else { Repeat::Times(1) };
                 let start = (index < last || last == 0).then_some(start);
                 Task { settings, start, repeat, ..task(&format!("t{index}"), phases) }
@@ -128,7 +128,6 @@ fn config() -> impl Strategy<Value = (Config, usize)> {
     )
 }
 
-/// A small tree, some of it with limits.
 fn groups() -> impl Strategy<Value = Vec<Group>> {
     let limit = (1u64..20, 1u64..20, 0u64..=100).prop_map(|(quota, period, burst)| Bandwidth {
         quota: quota * MS,
@@ -147,11 +146,11 @@ fn groups() -> impl Strategy<Value = Vec<Group>> {
     })
 }
 
-/// No task begins to run on a CPU that is offline, is woken on one, or goes there; none stays longer than its stopper
-/// takes to come: a tick, and what of the kernel cannot be preempted.
+/// No task starts, wakes or moves on an offline CPU. None stays longer than a tick and the rest of the kernel's path,
+/// until the stopper runs.
 #[derive(Default)]
 struct NobodyOffline {
-    /// Since when.
+    /// The time it went offline.
     offline: std::collections::BTreeMap<CpuId, u64>,
     running: std::collections::BTreeMap<CpuId, Running>,
     most: u64,
@@ -202,18 +201,18 @@ proptest! {
         let costs = &config.machine.costs;
         sinks.2.most = 1_000_000_000 / u64::from(config.machine.hz) + 2 * (costs.exec_ns + costs.fork_ns);
         if config.machine.host_cpus.is_some() || config.machine.stalls.is_some() {
-            // It may be the host that does not let it stop.
+            // The host may delay the stop.
             sinks.2.most = 61 * MS;
         }
         let outcome = simulate(&workload, &config, &mut sinks).unwrap();
         let ((mut ledger, collector), digest, _) = sinks;
         prop_assert!(outcome.end <= 60 * MS + MS);
         ledger.check(&outcome);
-        // Whoever counts in the scheduler counts what the events say, going idle included.
+        // The scheduler's counts equal those of the events, including switches to idle.
         let results = collector.into_results();
         let traced: Vec<u64> = results.groups.iter().map(|group| group.switches).collect();
         prop_assert_eq!(&outcome.group_switches, if counts { &traced } else { &NONE });
-        // And observers are told it.
+        // Observers receive them.
         let told: Vec<u64> = results.groups.iter().filter_map(|group| group.counted_switches).collect();
         prop_assert_eq!(&told, &outcome.group_switches);
         prop_assert_eq!(results.loadavg, Some(outcome.loadavg));

@@ -1,4 +1,4 @@
-//! The O(1) scheduler with the CPU resource controller: what is guaranteed, classes get; and each part of it is needed.
+//! The O(1) scheduler with the CPU resource controller: classes get their guarantees, and each part of it is needed.
 
 #[path = "../../../tests/seed.rs"]
 mod seed;
@@ -84,7 +84,7 @@ fn in_group(mut task: Task, group: usize) -> Task {
     task
 }
 
-/// Classes with so many percent each, and their tasks.
+/// Classes with these percentages, and their tasks.
 fn classes(guarantees: &[u32], tasks: Vec<(Task, usize)>) -> Workload {
     let mut made = workload(tasks.into_iter().map(|(task, group)| in_group(task, group)).collect());
     made.groups.extend((1..).zip(guarantees).map(|(index, &guarantee)| class(&format!("/{index}"), guarantee)));
@@ -104,7 +104,7 @@ fn switched(feature: &str, config: Config) -> Config {
 fn load(name: &str, files: u32) -> Scenario {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/history").join(name);
     let text = std::fs::read_to_string(path).unwrap();
-    // Fewer files, the same mixture: the run is shorter.
+    // With fewer files the run is shorter.
     let text = text.replace("kernbench -j 8", &format!("kernbench -j 8 --files={files}"));
     let none = |_: &Path| Err(std::io::ErrorKind::NotFound.into());
     scenario::parse(name, text.as_bytes(), &Options::default(), &mut { none }).unwrap()
@@ -130,8 +130,7 @@ fn kernbench(scenario: &Scenario, kernel: &str, hz: u32, share: u32, seed: u64) 
     (used as f64 / 1e9, percent)
 }
 
-/// The document's table: kernbench beside two infinite loops has twice its share, as there are two CPUs, and works as
-/// much as ever.
+/// The document's table: beside two infinite loops, kernbench has twice its share, as there are two CPUs.
 #[test]
 fn kernbench_has_its_share_in_every_row() {
     let scenario = load("cpurc.toml", 768);
@@ -145,7 +144,6 @@ fn kernbench_has_its_share_in_every_row() {
     assert!(most <= 1.005 * least, "{work:?}");
 }
 
-/// Who would do it today.
 #[test]
 fn weights_do_the_same_today() {
     let scenario = load("cpurc-today.toml", 192);
@@ -155,7 +153,7 @@ fn weights_do_the_same_today() {
     }
 }
 
-/// Two classes of a hog each, whose guarantees are changed so after 10 s.
+/// Two classes of a hog each, whose guarantees change after 10 s.
 fn regulated(guarantees: [u32; 2], changes: &[(usize, u32)]) -> Workload {
     let mut work = classes(&guarantees, hogs(1, 1).chain(hogs(1, 2)).collect());
     work.changes.extend(changes.iter().map(|&(group, percent)| {
@@ -165,7 +163,7 @@ fn regulated(guarantees: [u32; 2], changes: &[(usize, u32)]) -> Workload {
     work
 }
 
-/// Whoever is given another guarantee has it 5 s later; the root has what is left.
+/// A changed guarantee holds 5 s later; the root has the rest.
 #[test]
 fn guarantees_can_be_changed() {
     let config = for_ms(KERNEL, "1", 1000, 25_000);
@@ -174,7 +172,7 @@ fn guarantees_can_be_changed() {
     };
     let before = shares_after(5 * S, &regulated([20, 80], &[]), &config);
     assert!(near(&before, [20.0, 80.0]), "{:?}", before.used);
-    // What one is to have more the other gives first.
+    // One class gives before the other gets more.
     let after = shares_after(15 * S, &regulated([20, 80], &[(2, 30), (1, 70)]), &config);
     assert!(near(&after, [70.0, 30.0]), "{:?}", after.used);
 
@@ -196,7 +194,7 @@ fn guarantees_can_be_changed() {
     assert!(other.contains("group `/1` has a guarantee, but Linux 6.12 lacks guarantees"), "{other}");
 }
 
-/// Without anybody hungry nothing is scaled: slices are 100 ms.
+/// Without hungry classes nothing is scaled: slices are 100 ms.
 #[test]
 fn satisfied_classes_keep_their_slices() {
     let quiet = classes(&[20, 20], hogs(1, 1).chain(hogs(1, 2)).collect());
@@ -204,7 +202,6 @@ fn satisfied_classes_keep_their_slices() {
     assert!((98..=102).contains(&shares.switches), "{}", shares.switches);
 }
 
-/// A class that sleeps has less than its guarantee, and is not hungry: the others keep their slices.
 #[test]
 fn hungry_detection_lets_sleepers_sleep() {
     let sleeper = forever("sleeper", vec![Op::Run { work: 2 * MS }, Op::Sleep { time: 30 * MS }]);
@@ -234,7 +231,7 @@ fn timeslice_scaling_makes_shares() {
     assert!((48.0..=52.0).contains(&without), "{without}");
 }
 
-/// One task against forty: with slices of a tick each, theirs are still more than a quarter.
+/// One task against forty: with slices of a tick, the forty still have more than a quarter.
 #[test]
 fn task_requeueing_helps_few_against_many() {
     let workload = classes(&[80, 20], hogs(1, 1).chain(hogs(40, 2)).collect());
@@ -245,8 +242,8 @@ fn task_requeueing_helps_few_against_many() {
     assert!(without < 75.0, "{without}");
 }
 
-/// The share of each class, percent of the machine, from 5 s to 25 s, beside its guarantee: one of (weight, tasks)
-/// each, with so many tasks on every CPU.
+/// Returns each class's guarantee and share, percent of the machine, from 5 s to 25 s: for (weight, tasks) each, with
+/// that many tasks on every CPU.
 fn guaranteed_and_had(mix: &[(u32, usize)], cpus: u32) -> Vec<(u32, f64)> {
     let sum: u32 = mix.iter().map(|(weight, _)| weight).sum();
     let guarantees: Vec<u32> = mix.iter().map(|(weight, _)| weight * 100 / sum).collect();
@@ -262,17 +259,16 @@ fn guaranteed_and_had(mix: &[(u32, usize)], cpus: u32) -> Vec<(u32, f64)> {
     guarantees.into_iter().zip(had).collect()
 }
 
-/// How many of 100 random mixes may be short of a guarantee by more than 2 points. Of 12,000 six were (docs/cpurc.md),
-/// so that three or more of 100 have a chance of 2 in 100,000.
+/// The allowed number of 100 random mixes that miss a guarantee by more than 2 points. Of 12,000 six did
+/// (docs/cpurc.md), so three or more of 100 have a chance of 2 in 100,000.
 const SHORT: usize = 2;
 
-/// Whatever computes has what is guaranteed to it, to 2 points, 5 s after it began: in all mixes but a few.
+/// Hogs have their guarantee to 2 points, 5 s after the start, in all but a few mixes.
 ///
-/// A class falls short between two recalculations. Nothing helps it before it has been hungry at three in a row, or at
-/// one if it starved shortly before. Its load is an average over two intervals, so that it makes up for the past in
-/// part only. An estimate of the worst turn: three intervals of its guarantee, three of nothing, and one of 1.875 times
-/// its guarantee, which is 4.875 out of 7. The 40 intervals here have room for six such turns, in which the class lacks
-/// 12.75 of 40 intervals. The bound of a third is that estimate, not a proof.
+/// A class can lack time between two recalculations. It gets help after it was hungry at three in a row, or at one if
+/// it starved shortly before. Its load averages two intervals, so it makes up for only a part. An estimate of the
+/// worst turn: three intervals of its guarantee, three of nothing, and one of 1.875 times its guarantee, together
+/// 4.875 of 7. In 40 intervals, six such turns lack 12.75. The bound of a third is that estimate, not a proof.
 #[test]
 fn guarantees_are_met() {
     let rng_seed = RngSeed::Fixed(any_seed());

@@ -1,5 +1,4 @@
-//! cpusets of groups, and isolated CPUs: who runs where, what is refused and told, and that nobody ever runs where he
-//! may not.
+//! cpusets of groups, and isolated CPUs: placement, refusals and reports.
 
 mod support;
 
@@ -32,14 +31,14 @@ fn grouped(tasks: Vec<Task>, groups: Vec<Group>, changes: Vec<(u64, Changed)>) -
     workload
 }
 
-/// Where tasks may run and do, and what is told of cpusets.
+/// Allowed CPUs, turns, and reported cpusets.
 #[derive(Default)]
 struct Watch {
     allowed: BTreeMap<TaskId, (u64, CpuMask)>,
     running: BTreeMap<CpuId, Running>,
-    /// How long one that may not stay has until its stopper comes.
+    /// The time until the stopper moves a task away.
     grace: u64,
-    /// On which CPUs a task began to run, by ms.
+    /// Each task's turns: ms and CPU.
     ran: BTreeMap<TaskId, Vec<(u64, u32)>>,
     cpusets: Vec<(u64, GroupId, String, String)>,
     roots: Vec<(u64, usize, usize)>,
@@ -134,7 +133,7 @@ fn isolated_cpus_run_who_asks_for_them() {
     let mut tasks: Vec<Task> = (0..4).map(|index| hog(&format!("h{index}"), 0)).collect();
     let (_, _, busy) = run_it(&grouped(tasks.clone(), vec![], vec![]), &config);
     assert_eq!(busy, [200, 200, 0, 0]);
-    // Two on isolated CPUs stay where they were put, together.
+    // Two on isolated CPUs stay together.
     tasks.extend(["x", "y"].map(|name| pinned(hog(name, 0), &[2, 3])));
     let (_, notes, busy) = run_it(&grouped(tasks, vec![], vec![]), &config);
     assert_eq!((busy, notes), (vec![200, 200, 200, 0], vec![]));
@@ -247,8 +246,8 @@ fn any_change() -> impl Strategy<Value = Changed> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Partitions, CPUs, groups, affinities, policies and hotplug at any time: nobody runs where he may not, time is
-    /// conserved, and a run repeats.
+    /// Partitions, CPUs, groups, affinities, policies and hotplug change at any time. Time is conserved, and a run
+    /// repeats.
     #[test]
     fn nobody_runs_outside_his_cpuset(
         kernel in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18", "7.1"]),
@@ -274,7 +273,7 @@ proptest! {
         let groups = vec![plain("/a", 0), plain("/b", 0), plain("/a/c", 1), plain("/a/d", 1)];
         let mut workload = grouped(tasks.collect(), groups, changes);
         let mut config = machine(kernel, "pack:2 core:3", 60);
-        // CPU 0 is never isolated, and never goes.
+        // CPU 0 is never isolated or offline.
         config.machine.isolated = (1..6).filter(|cpu| isolated >> (cpu - 1) & 1 == 1).map(CpuId).collect();
         let mut online = [true; 6];
         for (at, cpu) in plugs.into_iter().filter(|(_, cpu)| *cpu > 0) {
@@ -296,8 +295,8 @@ proptest! {
     }
 }
 
-/// How often a CPU balances goes by how many CPUs its cache has, whoever may use them (`sd_init`): three hogs of a
-/// partition of two of 64 CPUs change places far more seldom than those of a machine of two.
+/// The balance interval depends on the CPUs of the whole cache (`sd_init`). Three hogs of a partition of two of 64
+/// CPUs move less often than on a machine of two.
 #[test]
 fn a_partition_balances_as_seldom_as_the_whole_cache() {
     let moves = |cpus: &str, partition: &[u32]| {
@@ -314,7 +313,7 @@ fn a_partition_balances_as_seldom_as_the_whole_cache() {
     assert!(alone > 40 && part < alone / 4, "{alone} on a machine of its own, {part} in a partition");
 }
 
-/// How uneven nodes may be filled goes by what the partition has of them.
+/// The allowed imbalance of nodes depends on the partition's CPUs.
 #[test]
 fn a_partition_fills_its_nodes_evenly() {
     let tasks = (0..4).map(|number| hog(&format!("h{number}"), 1)).collect();

@@ -1,5 +1,5 @@
-//! SCHED_DEADLINE on the whole machine: textbook schedules to the nanosecond, and for thousands of random task sets
-//! that admission accepts no miss beyond the documented bound.
+//! SCHED_DEADLINE on the whole machine: textbook schedules to the nanosecond. Thousands of random task sets that
+//! admission accepts miss deadlines by no more than the documented bound.
 
 mod support;
 
@@ -11,7 +11,7 @@ use vruntime_sched::ids::TaskId;
 use vruntime_sim::{Config, Error};
 use vruntime_workload::program::*;
 
-/// A deadline task's parameters. Nanoseconds.
+/// A deadline task's parameters, nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Dl {
     runtime: u64,
@@ -23,8 +23,8 @@ fn policy(dl: Dl) -> Policy {
     Policy::Deadline { runtime: dl.runtime, deadline: dl.deadline, period: dl.period, reclaim: false, overrun: false }
 }
 
-/// A task that is released every period, first at `period`, and works for `work` each time. Job `k`, counted from 1, is
-/// released at `k * period`; its loop ends when it is done.
+/// A task released every period, first at `period`, that works for `work`. Job `k`, counted from 1, is released at `k
+/// * period`, and its loop ends with it.
 fn periodic(name: &str, dl: Dl, timer: usize, work: u64) -> Task {
     let ops = vec![Op::Timer { timer, period: dl.period, mode: TimerMode::Absolute }, Op::Run { work }];
     let mut task = task(name, vec![phase(ops, Repeat::Forever)]);
@@ -33,10 +33,9 @@ fn periodic(name: &str, dl: Dl, timer: usize, work: u64) -> Task {
 }
 
 fn set_of(sets: &[Dl]) -> Workload {
-    // Two microseconds less than it may have. One that is done in the very instant in which its runtime ends may be
-    // throttled before it can say so, if something else happens in that instant; and one that wakes in the very instant
-    // of its old deadline with less than a microsecond left keeps both, as the kernel's rule counts in units of 1024
-    // ns.
+    // 2 us of its runtime are spare. A job that ends exactly with its runtime may be throttled before, by another
+    // event of that instant. A job that wakes exactly at its old deadline with less than a microsecond left keeps
+    // both, because the kernel counts in units of 1024 ns.
     let job = |(n, dl): (usize, &Dl)| periodic(&format!("d{n}"), *dl, n, dl.runtime.saturating_sub(SPARE));
     let tasks = sets.iter().enumerate().map(job).collect();
     let mut workload = workload(tasks);
@@ -44,7 +43,7 @@ fn set_of(sets: &[Dl]) -> Workload {
     workload
 }
 
-/// The greatest tardiness of a set's jobs, task by task.
+/// The greatest tardiness of each task's jobs.
 fn tardiness(sets: &[Dl], config: &Config) -> Result<Vec<u64>, Error> {
     let mut log = Log::default();
     simulate(&set_of(sets), config, &mut log)?;
@@ -52,7 +51,7 @@ fn tardiness(sets: &[Dl], config: &Config) -> Result<Vec<u64>, Error> {
     let worst = |n: usize, dl: &Dl| {
         let done = log.loops(&format!("d{n}"));
         let late = (1u64..).zip(&done).map(|(job, (at, _))| at.saturating_sub(job * dl.period + dl.deadline)).max();
-        // A job that never ended is late by what has passed since.
+        // The time since the deadline of a job that never ended.
         let next = (done.len() as u64 + 1) * dl.period + dl.deadline;
         late.unwrap_or(0).max(end.saturating_sub(next))
     };
@@ -63,10 +62,10 @@ fn machine(kernel: &str, cpus: usize, ms: u64) -> Config {
     Config { duration: Some(ms * MS), ..exact(kernel, &format!("core:{cpus}")) }
 }
 
-/// What a job does not use of its runtime.
+/// The unused part of a job's runtime.
 const SPARE: u64 = 2048;
 
-/// Cuts `total` thousandths of a CPU into shares at these places, none above one CPU, and gives them these periods.
+/// Cuts `total` thousandths of a CPU into shares, none above one CPU, with these periods.
 fn task_set(total: u64, cuts: &[u64], periods: &[u64]) -> Vec<Dl> {
     let n = periods.len();
     let mut places: Vec<u64> = cuts[..n - 1].iter().map(|cut| cut * total / 1000).collect();
@@ -87,8 +86,8 @@ fn periods(tasks: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u64>> {
     prop::collection::vec(prop::sample::select(vec![4u64, 5, 6, 8, 10, 12, 15, 20, 24, 30]), tasks)
 }
 
-/// Devi & Anderson, "Tardiness bounds under global EDF scheduling on a multiprocessor" (RTSS 2005), theorem 2, in its
-/// simpler form: with the m - 1 greatest execution times E and the m - 2 greatest utilisations U no job of task k is
+/// Devi & Anderson, "Tardiness bounds under global EDF scheduling on a multiprocessor" (RTSS 2005), theorem 2,
+/// simpler form. E are the m - 1 greatest execution times, U the m - 2 greatest utilisations. No job of task k is
 /// later than e_k + (sum E - min e) / (m - sum U).
 fn bound(sets: &[Dl], cpus: usize, k: usize) -> u64 {
     let mut work: Vec<u64> = sets.iter().map(|dl| dl.runtime).collect();
@@ -103,7 +102,7 @@ fn bound(sets: &[Dl], cpus: usize, k: usize) -> u64 {
 
 const KERNELS: [&str; 5] = ["6.1", "6.6", "6.12", "6.18", "7.1"];
 
-/// What of a CPU is there for tasks: 95 %, less the fair server's 5 % from 6.12 on.
+/// Thousandths of a CPU for tasks: 95 %, minus the fair server's 5 % (6.12+).
 fn share_of_a_cpu(kernel: &str) -> u64 {
     if matches!(kernel, "6.1" | "6.6") { 950 } else { 900 }
 }
@@ -111,8 +110,7 @@ fn share_of_a_cpu(kernel: &str) -> u64 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// One CPU: EDF is optimal, so whatever is admitted and has implicit deadlines misses nothing (Liu & Layland, JACM
-    /// 1973).
+    /// EDF is optimal on one CPU with implicit deadlines (Liu & Layland, JACM 1973).
     #[test]
     fn one_cpu_misses_nothing(
         kernel in prop::sample::select(KERNELS.to_vec()),
@@ -123,13 +121,13 @@ proptest! {
         let sets = task_set(load * (share_of_a_cpu(kernel) - 1) / 1000, &cuts, &periods);
         match tardiness(&sets, &machine(kernel, 1, 260)) {
             Ok(late) => prop_assert_eq!(late, vec![0; sets.len()], "{:?}", sets),
-            // The least shares are rounded up: now and then it is too much by a hair.
+            // The shares are rounded up, so the sum may slightly exceed the limit.
             Err(Error::Refused { error: SchedError::Admission(_), .. }) => prop_assert!(load > 900),
             Err(error) => prop_assert!(false, "{}", error),
         }
     }
 
-    /// With deadlines before the ends of the periods admission is not enough; a density below 1 is.
+    /// With deadlines before the ends of the periods, a density below 1 is sufficient.
     #[test]
     fn one_cpu_with_constrained_deadlines_misses_nothing(
         cuts in prop::collection::vec(0u64..1000, 6),
@@ -190,12 +188,12 @@ fn check_bound(sets: &[Dl], kernel: &str, cpus: usize) -> Result<(), TestCaseErr
     Ok(())
 }
 
-/// Who ran from when to when, on CPU 0, in milliseconds: what is less is cut off.
+/// The turns on CPU 0, in milliseconds, rounded down.
 fn schedule(log: &Log) -> Vec<(String, u64, u64)> {
     spans(log).into_iter().map(|(who, from, to)| (who, from / MS, to / MS)).collect()
 }
 
-/// Who ran from when to when, on CPU 0, in nanoseconds.
+/// The turns on CPU 0, in nanoseconds.
 fn spans(log: &Log) -> Vec<(String, u64, u64)> {
     let mut spans = Vec::new();
     let mut since = 0;
@@ -216,8 +214,8 @@ fn dl(runtime: u64, period: u64) -> Dl {
     Dl { runtime: runtime * MS, deadline: period * MS, period: period * MS }
 }
 
-/// The schedule of `class/deadline/tests.rs` (Abeni & Buttazzo 1998), by the whole machine: the server's jobs are
-/// released at 3 and at 13, and its runtime is enforced to the nanosecond with HRTICK_DL.
+/// The schedule of `class/deadline/tests.rs` (Abeni & Buttazzo 1998): the server's jobs are released at 3 and 13.
+/// HRTICK_DL enforces its runtime to the nanosecond.
 #[test]
 fn the_textbook_cbs_schedule_comes_out_on_the_machine() {
     let hard =
@@ -247,7 +245,6 @@ fn the_textbook_cbs_schedule_comes_out_on_the_machine() {
     assert_eq!(spans(&log), expected);
 }
 
-/// `sched_yield` ends a job: the task goes on at the beginning of its next period.
 #[test]
 fn a_task_that_yields_goes_on_in_its_next_period() {
     let ops = vec![Op::Run { work: MS }, Op::Yield];
@@ -260,7 +257,7 @@ fn a_task_that_yields_goes_on_in_its_next_period() {
     assert!(misses(&log).is_empty());
 }
 
-/// When who was late by how much, nanoseconds.
+/// Time, task and tardiness of each miss, nanoseconds.
 fn misses(log: &Log) -> Vec<(u64, TaskId, u64)> {
     log.pick(|at, event| match event {
         Event::Deadline { task, what: DeadlineEvent::Miss { late } } => Some((at, task, late)),
@@ -268,8 +265,8 @@ fn misses(log: &Log) -> Vec<(u64, TaskId, u64)> {
     })
 }
 
-/// A task that needs more than its runtime is throttled, and each job that ends after its deadline is told when it
-/// ends, with how late it is. Who is late for his next release never sleeps, so he has one job that never ends.
+/// A job that ends after its deadline is reported when it ends. A task late for its next release never sleeps, so it
+/// has one job without end.
 #[test]
 fn an_overrun_is_throttled_and_the_miss_reported() {
     let run = |release: u64| {
@@ -287,19 +284,19 @@ fn an_overrun_is_throttled_and_the_miss_reported() {
         let spans: Vec<(u64, u64)> = schedule(&log).into_iter().map(|(_, from, to)| (from, to)).collect();
         (spans, throttled, misses(&log))
     };
-    // Released at 20: runs to 22, and from 30, its deadline, to 31: one millisecond late. And again each 20 ms.
+    // Released at 20: runs to 22, and from 30, its deadline, to 31: 1 ms late, again every 20 ms.
     let late = |at| (at * MS, TaskId(0), MS);
     assert_eq!(
         run(20),
         (vec![(20, 22), (30, 31), (40, 42), (50, 51), (60, 62)], vec![22, 42, 62], vec![late(31), late(51)])
     );
-    // Released at 10, and while it still works at 20.
+    // Released at 10, and still working at 20.
     let spans = vec![(10, 12), (20, 22), (30, 32), (40, 42), (50, 52), (60, 62)];
     assert_eq!(run(10), (spans, vec![12, 22, 32, 42, 52, 62], vec![]));
 }
 
-/// A deadline before the end of the period that was never set has not passed: whoever comes to the class in the first
-/// moments of a run has his runtime at once, like everybody after him.
+/// A deadline that was never set has not passed: a task that enters the class at the start of a run has its runtime
+/// at once.
 #[test]
 fn nobody_waits_for_a_period_before_his_first() {
     for start in [0, 1, 1_000, 3 * MS, 12 * MS, 40 * MS] {
@@ -311,8 +308,8 @@ fn nobody_waits_for_a_period_before_his_first() {
     }
 }
 
-/// Who asked for it is told each time its runtime is used up, at the nanosecond in which that is noticed: under a timer
-/// of its own when it happens, else at the tick. Nobody else is, and yielding is no overrun.
+/// Observers see each overrun when it is noticed: with the task's own timer at once, else at the tick. Yielding is no
+/// overrun.
 #[test]
 fn an_overrun_is_told_who_asked() {
     let overruns = |overrun, hrtick: bool| {
@@ -336,17 +333,15 @@ fn an_overrun_is_told_who_asked() {
         })
     };
     let greedy = |times: &[u64]| times.iter().map(|at| ("greedy".to_owned(), at * MS)).collect::<Vec<_>>();
-    // Released at 10, it has used up 2 of its 3 at 12; each period brings 3 more, so it uses all it has in each.
+    // Released at 10, it has used 2 of its 3 at 12; each period brings 3 more.
     assert_eq!(overruns(true, true), greedy(&[12, 22, 32, 42, 52, 62]));
-    // At the ticks, every 4 ms: at 24 it has had 4 of its 2, and the period that begins at 30 pays for the rest of the
-    // one before.
+    // At the ticks, every 4 ms: at 24 it has had 4 of its 2, and the period that begins at 30 pays for the rest.
     assert_eq!(overruns(true, false), greedy(&[12, 24, 32, 52, 64]));
     assert_eq!(overruns(false, true), []);
     assert_eq!(overruns(false, false), []);
 }
 
-/// Has a deadline hog leave its class at each first of these times, to a fair one, and come back at each second.
-/// Milliseconds.
+/// A deadline hog becomes fair at each first time, and returns at each second, milliseconds.
 fn leaves_and_returns(config: &Config, dl: Dl, times: &[(u64, u64)]) -> Result<Log, Error> {
     let mut hog = once("hog", vec![Op::Run { work: 10_000 * MS }]);
     hog.settings.policy = Some(policy(dl));
@@ -365,8 +360,8 @@ fn throttled(log: &Log) -> Vec<u64> {
     log.pick(|at, event| matches!(event, Event::Deadline { what: DeadlineEvent::Throttle, .. }).then_some(at / MS))
 }
 
-/// Runtime and deadline stay with the task (`switched_from_dl`): before its deadline it goes on with what it had left,
-/// whether its 0-lag time has come or not; after it a period begins.
+/// Runtime and deadline stay with the task (`switched_from_dl`). Before its deadline it keeps what it had left, also
+/// after its 0-lag time; afterwards a new period begins.
 #[test]
 fn who_leaves_the_class_and_returns_goes_on_with_what_he_had() {
     for kernel in ["6.1", "6.12"] {
@@ -382,7 +377,6 @@ fn who_leaves_the_class_and_returns_goes_on_with_what_he_had() {
     }
 }
 
-/// One that is throttled is so when it comes back, and until its period begins.
 #[test]
 fn leaving_the_class_for_a_moment_does_not_end_throttling() {
     let mut config = machine("6.12", 1, 300);
@@ -390,14 +384,14 @@ fn leaving_the_class_for_a_moment_does_not_end_throttling() {
     let log = leaves_and_returns(&config, dl(20, 200), &[(50, 60)]).unwrap();
     let spans: Vec<(u64, u64)> = schedule(&log).into_iter().map(|(_, from, to)| (from, to)).collect();
     assert_eq!(spans, [(0, 20), (50, 60), (200, 220)]);
-    // Noticed at the tick it has overrun by 2 of 18, and its 0-lag time is 222: its period begins while it is
-    // elsewhere, and a new one when it returns, at 210; the tick stops that at 228.
+    // At the tick it has overrun by 2 of 18, and its 0-lag time is 222. Its period begins while it is fair, and a new
+    // one when it returns, at 210; the tick throttles it at 228.
     let log = leaves_and_returns(&machine("6.12", 1, 300), dl(18, 200), &[(50, 210)]).unwrap();
     assert_eq!(throttled(&log), [20, 228]);
 }
 
-/// What was promised to it is its own again when it returns, however often. But there has to be room for both
-/// (`sched_dl_overflow`), unless its 0-lag time has passed.
+/// A returning task gets its bandwidth back. But there has to be room for both (`sched_dl_overflow`), unless its
+/// 0-lag time has passed.
 #[test]
 fn the_bandwidth_of_one_that_left_is_free_at_its_0_lag_time_or_when_it_returns() {
     for kernel in ["6.1", "6.12"] {
@@ -411,7 +405,7 @@ fn the_bandwidth_of_one_that_left_is_free_at_its_0_lag_time_or_when_it_returns()
     }
 }
 
-/// A hog of SCHED_FIFO's place is taken by a deadline hog here: it may have no more than its runtime, at the tick.
+/// It has only its runtime, enforced at the tick.
 #[test]
 fn a_hog_gets_its_bandwidth() {
     let mut hog = once("hog", vec![Op::Run { work: 10_000 * MS }]);
@@ -425,7 +419,7 @@ fn a_hog_gets_its_bandwidth() {
     assert_eq!(ran, 200);
 }
 
-/// Where a deadline hog goes on, each time its runtime comes back, on a machine of four CPUs with two hogs.
+/// The CPUs on which a deadline hog continues at each replenishment, on four CPUs with two hogs.
 fn where_a_hog_goes_on(kernel: &str) -> Vec<u32> {
     let mut hog = once("hog", vec![Op::Run { work: 10_000 * MS }]);
     hog.settings.policy = Some(policy(dl(10, 40)));
@@ -442,8 +436,8 @@ fn where_a_hog_goes_on(kernel: &str) -> Vec<u32> {
         .collect()
 }
 
-/// Up to 6.6 a CPU with one deadline task is not overloaded, and keeps him; from 6.7 on one that waits is pushed, even
-/// if only for whoever is not of the class, and each time to the next CPU.
+/// Up to 6.6 a CPU with one deadline task is not overloaded, and keeps it. 6.7+: a waiting one is pushed, even if it
+/// waits only for a task of another class, each time to the next CPU.
 #[test]
 fn who_gets_his_runtime_back_stays_up_to_6_6_and_is_pushed_from_6_7_on() {
     for kernel in ["4.19", "5.4", "5.10", "5.15", "6.1", "6.4", "6.6"] {
@@ -492,8 +486,8 @@ fn bad_parameters_name_their_limit() {
     }
 }
 
-/// From 6.12 on the fair server: under a real-time hog fair tasks get 50 ms a second, first when only just enough is
-/// left of the first second, then at the same place of each: without costs nobody runs after the tick that ends a turn.
+/// 6.12+: under a real-time hog fair tasks get 50 ms a second. The first turn is when just enough is left of the
+/// first second, and the others at the same place of each.
 #[test]
 fn the_fair_server_leaves_fair_tasks_five_percent() {
     let mut hog = once("hog", vec![Op::Run { work: 10_000 * MS }]);
@@ -512,9 +506,8 @@ fn the_fair_server_leaves_fair_tasks_five_percent() {
     }
 }
 
-/// A fair task holds a mutex that a deadline task waits for, and a real-time hog is in between. With priority
-/// inheritance the fair task runs with the waiter's parameters until it gives the mutex back; without, the deadline
-/// task waits for the hog.
+/// A fair task holds a mutex that a deadline task waits for, beside a real-time hog. With priority inheritance the
+/// fair task has the waiter's parameters until the unlock; without, the deadline task waits for the hog.
 #[test]
 fn a_deadline_task_lends_its_parameters_to_who_holds_what_it_waits_for() {
     for (mutex, done) in [(2, 6), (0, 25)] {
@@ -530,7 +523,7 @@ fn a_deadline_task_lends_its_parameters_to_who_holds_what_it_waits_for() {
     }
 }
 
-/// Three tasks of 0.63 on two CPUs: the third is late, by less than the bound, as global EDF has it: to the nanosecond.
+/// Three tasks of 0.63 on two CPUs: the third is late, by less than the bound.
 #[test]
 fn global_edf_is_late_as_it_should_be() {
     let work = 6_300_000;
@@ -540,8 +533,8 @@ fn global_edf_is_late_as_it_should_be() {
     assert!(late[2] < bound(&sets, 2, 2), "{} ns", bound(&sets, 2, 2));
 }
 
-/// GRUB (sched-deadline.rst, section 2.3): a hog that may reclaim has what nobody else has reserved, up to 95 %; one
-/// that may not, its runtime.
+/// GRUB (sched-deadline.rst, section 2.3): a reclaiming hog has what is not reserved, up to 95 %; another only its
+/// runtime.
 #[test]
 fn a_hog_that_reclaims_has_what_others_leave() {
     let ran = |reclaim| {
@@ -560,12 +553,11 @@ fn a_hog_that_reclaims_has_what_others_leave() {
     assert!((930..=955).contains(&ran(true)), "{}", ran(true));
 }
 
-/// Where the machine is not the papers' GRUB: what a task has run since it was last looked at goes at the rate of that
-/// moment, though the rate may have changed in between, as in the kernel. Two halves of a CPU. `first` works for 1.95
-/// ms and is inactive from its 0-lag time on, 8 - 2.05 * 8/4 = 3.9 ms, until it wakes at 9.03. By the book `second` has
-/// 8.33 - 1.95 - 5.13/2 = 3.815 ms of runtime left then, which last until 12.845 ms: with a tick every 100 us that is
-/// seen at 12.9. With one every ms all it ran between 3 and 4 ms goes at the half, which is 0.45 ms too little, and all
-/// between 9 and 10 ms at the whole, 0.015 too much: it lasts until 13.28, seen at 14.
+/// The machine differs from the papers' GRUB, as the kernel does: time since the last update counts at the present
+/// rate. Two halves of a CPU: `first` works for 1.95 ms and is inactive from its 0-lag time, 8 - 2.05 * 8/4 = 3.9 ms,
+/// until it wakes at 9.03. By the papers `second` then has 8.33 - 1.95 - 5.13/2 = 3.815 ms of runtime left, until
+/// 12.845 ms; a tick every 100 us sees that at 12.9. With a tick every ms, its time from 3 to 4 ms counts half, 0.45
+/// ms too little, and from 9 to 10 ms whole, 0.015 too much: it lasts until 13.28, seen at 14.
 #[test]
 fn what_ran_since_the_last_look_goes_at_the_rate_of_the_moment() {
     let reclaiming = |name: &str, runtime: u64, ops: Vec<Op>| {
@@ -581,7 +573,7 @@ fn what_ran_since_the_last_look_goes_at_the_rate_of_the_moment() {
     for (hz, seen) in [(10_000, 12_900 * US), (1000, 14 * MS)] {
         let mut config = machine("6.6", 1, 16);
         config.machine.hz = hz;
-        // More than the period: no limit and no admission control. So Umax = 1, and the two have all of it.
+        // More than the period: neither limit nor admission control. So Umax = 1, and the two have all of it.
         config.kernel.set("sched_rt_runtime_us", 2_000_000).unwrap();
         let mut log = Log::default();
         simulate(&workload(vec![first.clone(), second.clone()]), &config, &mut log).unwrap();
@@ -593,7 +585,6 @@ fn what_ran_since_the_last_look_goes_at_the_rate_of_the_moment() {
     }
 }
 
-/// The fair server can be given more, or nothing.
 #[test]
 fn the_fair_server_is_tunable() {
     let fair_time = |runtime| {
@@ -612,8 +603,7 @@ fn the_fair_server_is_tunable() {
     assert_eq!(fair_time(100 * MS), 400);
 }
 
-/// What fair tasks get by themselves is counted: beside a real-time task that leaves them 10 %, they never need the
-/// server.
+/// The fair tasks' own time counts: beside a real-time task that leaves them 10 %, they never need the server.
 #[test]
 fn the_fair_server_stays_away_where_nobody_starves() {
     let ops = vec![Op::Run { work: 90 * MS }, Op::Sleep { time: 10 * MS }];
@@ -627,7 +617,7 @@ fn the_fair_server_stays_away_where_nobody_starves() {
     assert!(spans.len() >= 49 && spans.iter().all(|span| *span == 10), "{spans:?}");
 }
 
-/// Setting, leaving and ending give bandwidth back, at the 0-lag time: what was refused is accepted then.
+/// A task that leaves the class or ends returns its bandwidth at its 0-lag time.
 #[test]
 fn bandwidth_comes_back_when_a_task_ends() {
     let mut first = once("first", vec![Op::Run { work: 10 * MS }]);
@@ -645,8 +635,7 @@ fn bandwidth_comes_back_when_a_task_ends() {
     run(17).unwrap();
 }
 
-/// A deadline task may not fork (EAGAIN): it goes on without its child, and the user is told. Before it asks for the
-/// policy it may.
+/// A deadline task may not fork (EAGAIN): it continues without its child, and a note reports that.
 #[test]
 fn a_deadline_task_has_no_children() {
     let dl = Dl { runtime: 5 * MS, deadline: 20 * MS, period: 20 * MS };

@@ -1,4 +1,4 @@
-//! Tasks that sleep, or yield, while they owe time, as 6.12 and 6.18 have them.
+//! Tasks that sleep, or yield, while they owe time, in 6.12 and 6.18.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -11,8 +11,7 @@ use vruntime_trace::{Sink, TaskInfo};
 use vruntime_workload::rtapp::Options;
 use vruntime_workload::scenario;
 
-/// Who sleeps; how often the balancer moved somebody who does, how often of these by the stopper, and how often such a
-/// one was woken where it had been taken.
+/// The sleepers; moves of delayed sleepers, of these by the stopper, and wakeups where they had been moved.
 #[derive(Default)]
 struct Sleepers {
     names: BTreeMap<TaskId, String>,
@@ -70,7 +69,7 @@ fn sleepers(kernel_name: &str, machine: &str, text: &str) -> Sleepers {
     seen
 }
 
-/// Tasks that keep four CPUs just busy, so that one or the other runs out of work all the time.
+/// Tasks that keep four CPUs just busy, so that some CPU often runs out of work.
 const CROWD: &str = r#"
 [[task]]
 name = "short"
@@ -82,8 +81,8 @@ instance = 1
 steps = [{ run = "7ms" }, { sleep = "3ms" }]
 "#;
 
-/// 6.12 moves them as it does those that wait, and they sleep on where they are taken to; since 6.14 they are moved
-/// only where it moves load, or by the stopper. Before 6.12 who sleeps is on no queue.
+/// 6.12 moves them like waiting tasks, and they sleep on; since 6.14 only to move load, or by the stopper. Before
+/// 6.12 sleepers are on no queue.
 #[test]
 fn a_sleeper_whose_dequeue_is_delayed_is_moved_as_it_is() {
     let seen = |kernel| {
@@ -93,12 +92,12 @@ fn a_sleeper_whose_dequeue_is_delayed_is_moved_as_it_is() {
     assert_eq!([seen("6.1"), seen("6.6")], [(0, 0, 0); 2]);
     let ((moved, found, _), (later, _, pushed)) = (seen("6.12"), seen("6.18"));
     assert!(moved > 200 && found > 150, "{moved} {found}");
-    // CPUs that go idle here pull tasks, not load.
+    // CPUs that become idle here pull tasks, not load.
     assert!(later == 0 && pushed > 0, "{later} {pushed}");
 }
 
-/// From 6.12 on who yields while it is owed time gives up the rest of its request, and has it counted; in 6.6 it only
-/// goes behind those with an earlier deadline, and has what is its own in the end.
+/// 6.12+: a task that yields while it is owed time loses the rest of its request; in 6.6 it only goes behind earlier
+/// deadlines.
 #[test]
 fn a_yield_costs_the_rest_of_a_request() {
     let text = r#"

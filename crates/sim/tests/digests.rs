@@ -1,5 +1,5 @@
-//! Digests of whole runs, pinned: the same input and seed give the same events on every machine and in every build. A
-//! change that moves one of them says why in its commit.
+//! Pinned digests of whole runs: the same input and seed give the same events on every machine and in every build. A
+//! change of one needs a reason in its commit.
 
 use std::ops::ControlFlow;
 

@@ -1,4 +1,4 @@
-//! How runs end, and what is refused: every message says who, what and how to mend it.
+//! Ends of runs, and refusals: every message has the source, the problem and the fix.
 
 mod support;
 
@@ -53,12 +53,11 @@ fn waiting_for_nobody_is_told() {
     assert!(notes[1].contains("held by `a` (ended)"), "{notes:?}");
 }
 
-/// Each by the name it has in traces.
 #[test]
 fn forked_tasks_that_wait_are_told_apart() {
     let kid = Task { start: None, ..once("kid", vec![Op::SemWait(0)]) };
     let parent = once("a", vec![Op::Fork(0), Op::Fork(0), Op::Fork(0), Op::Fork(2)]);
-    // One that starts by itself, too, is there before it is forked.
+    // One that also starts by itself exists before it is forked.
     let both = once("both", vec![Op::SemWait(0)]);
     let notes = outcome(vec![kid, parent, both]).notes;
     let who = |note: &String| note.strip_prefix("task `")?.split('`').next().map(str::to_owned);
@@ -96,7 +95,6 @@ fn a_run_ends_with_its_last_task_or_its_duration() {
     assert_eq!((empty.end, empty.events), (0, 0));
 }
 
-/// Who is in the background is not waited for, nor is the end his.
 #[test]
 fn the_end_of_a_background_task_is_nobodys() {
     let mut workload = workload(vec![once("a", vec![work(10)]), once("b", vec![work(30)])]);
@@ -160,8 +158,7 @@ fn loops_in_which_no_time_passes_are_told() {
     assert!(simulate(&workload, &config, &mut NoSink).is_ok());
 }
 
-/// What is done in user mode is too short to be counted, but does not go on for ever at one instant: whatever the task,
-/// others run beside it and the run comes to its end.
+/// Operations in user mode are too short to count, but do not stop time: other tasks run, and the run ends.
 #[test]
 fn loops_in_user_mode_take_time_where_system_calls_do() {
     let rounds = |task: Task| vec![task, once("other", vec![work(500)])];
@@ -179,8 +176,7 @@ fn loops_in_user_mode_take_time_where_system_calls_do() {
     }
 }
 
-/// Three for each, without end: a run ends all the same when it is to. (Without an end it is stopped:
-/// `interpreter.rs`.)
+/// Three forks each, without end, in a run with a duration. (Without one, see `interpreter.rs`.)
 #[test]
 fn a_fork_bomb_ends_with_the_run() {
     let bomb = task("bomb", vec![phase(vec![Op::Fork(0), work(1)], Repeat::Times(3))]);
@@ -253,12 +249,12 @@ fn clamps_and_memory_binding_are_said_to_have_no_effect() {
     quiet.settings.util_max = Some(512);
     quiet.settings.nodes = Some(vec![0]);
     let notes = outcome(vec![quiet]).notes;
-    // Where CPUs differ clamps do have one: tests/uclamp.rs.
+    // Where CPUs differ clamps have an effect: tests/uclamp.rs.
     assert!(notes[0].contains("clamps (task `a`)") && notes[1].contains("memory binding"), "{notes:?}");
 }
 
-/// The same seed gives the same bytes, where interrupts come late by chance; another seed or kernel gives others. (What
-/// the bytes are is pinned in `digests.rs`.)
+/// The same seed gives the same bytes, also with random delays; another seed or kernel gives others. (`digests.rs`
+/// pins the bytes.)
 #[test]
 fn digests_repeat_with_and_without_jitter() {
     let periodic = |name: &str, run: u64, sleep| {
@@ -283,7 +279,7 @@ fn digests_repeat_with_and_without_jitter() {
 }
 
 mod mad {
-    //! A policy that asks for a reschedule at every switch, so that nobody ever gets to run.
+    //! A policy that requests a reschedule at every switch, so that no task runs.
     use vruntime_sched::ids::CpuId;
     use vruntime_sched::policy::{Dequeue, Enqueue, Wake};
     use vruntime_sched::tunables::Knobs;
@@ -327,14 +323,14 @@ fn a_policy_that_never_lets_anybody_run_is_told() {
     let workload = workload(vec![once("a", vec![work(1)]), once("b", vec![work(1)])]);
     let result = vruntime_sim::run_policy::<mad::Mad, _>(&workload, &exact("6.12", "1"), &mut NoSink);
     assert_eq!(result.unwrap_err(), Error::Stalled { now: 0 });
-    // Where switches cost time, time passes: the run ends at its duration, with nothing done.
+    // Where switches cost time, the run ends at its duration, with nothing done.
     let mut config = Config { duration: Some(MS), ..exact("6.12", "1") };
     config.machine.costs.switch_ns = 1000;
     let outcome = vruntime_sim::run_policy::<mad::Mad, _>(&workload, &config, &mut NoSink).unwrap();
     assert_eq!((outcome.cpus[0].busy, outcome.cpus[0].overhead), (0, MS));
 }
 
-/// Slices are of 6.12: an older kernel ignores one, which the user is told, or which is refused if he wants that.
+/// An older kernel ignores a slice, with a note or, if strict, an error.
 #[test]
 fn a_slice_of_its_own_under_a_kernel_without() {
     let mut sliced = once("s", vec![work(1)]);

@@ -1,4 +1,4 @@
-//! Energy: where tasks wake that cost something, and that all is as ever where nobody looks.
+//! Energy-aware wakeups, and machines where an energy model has no effect.
 
 mod support;
 
@@ -20,7 +20,7 @@ fn states(of: &[(u32, u64)]) -> Vec<PerfState> {
     of.iter().map(|&(mhz, mw)| PerfState { khz: mhz * 1000, power_uw: mw * 1000 }).collect()
 }
 
-/// CPUs 0 to 3 are small, 4 and 5 big; what they take is as said.
+/// CPUs 0 to 3 are small, 4 and 5 big.
 fn machine(kernel: &str, small: &[(u32, u64)], big: &[(u32, u64)]) -> Config {
     let mut config = exact(kernel, "l3:1 core:6(capacity=446,446,446,446,1024,1024)");
     let cpus = [vec![0, 1, 2, 3], vec![4, 5]];
@@ -56,14 +56,13 @@ fn periodic(name: &str, timer: usize, work: u64, period: u64) -> Task {
     task(name, vec![phase(vec![run(work), timer], Repeat::Forever)])
 }
 
-/// At work all the time for 200 ms of a CPU of 1024, then for 1 ms in 16.
+/// A hog for 200 ms of a CPU of 1024, then 1 ms in 16.
 fn launched(name: &str) -> Task {
     let timer = Op::Timer { timer: 0, period: 16 * MS, mode: TimerMode::Absolute };
     let frames = phase(vec![run(1000), timer], Repeat::Forever);
     task(name, vec![phase(vec![run(200_000), sleep(5_000)], Repeat::Times(1)), frames])
 }
 
-/// The CPUs a task ran on from a moment on.
 fn cpus_from(log: &Log, name: &str, from: u64) -> Vec<u32> {
     let this = log.of(name);
     let on = |&(at, cpu, event): &(u64, CpuId, Event)| match event {
@@ -83,11 +82,11 @@ fn overutilized(log: &Log) -> Vec<(u64, bool)> {
     })
 }
 
-/// It needs a big CPU, and is big no longer: without a look at energy it stays, for its CPU is idle whenever it wakes.
+/// Without energy awareness it stays on its big CPU, which is idle at each wakeup.
 #[test]
 fn who_is_small_again_comes_back_to_a_small_cpu() {
     for kernel in KERNELS {
-        // Somebody has to be there when a tick comes: else nobody finds out that all have room again.
+        // Only another task's tick finds out that all CPUs have room again.
         let tasks = || vec![launched("app"), periodic("p", 1, 2000, 16_100)];
         let with = log(tasks(), &juno(kernel)).0;
         assert!(cpus_from(&with, "app", 0).iter().any(|&cpu| cpu >= 4), "{kernel}: it was on a big one");
@@ -102,7 +101,6 @@ fn who_is_small_again_comes_back_to_a_small_cpu() {
     }
 }
 
-/// The same work on CPUs of the same sizes goes to whichever kind takes less.
 #[test]
 fn the_cheaper_kind_has_it() {
     for kernel in KERNELS {
@@ -120,8 +118,7 @@ fn the_cheaper_kind_has_it() {
     }
 }
 
-/// What a CPU costs depends on the frequency that it must run at: a second task of half a CPU on the CPU of the first
-/// would need the highest.
+/// A CPU's cost depends on its frequency: a second task of half a CPU on the first one's CPU would need the highest.
 #[test]
 fn tasks_spread_where_one_cpu_would_have_to_run_faster() {
     for kernel in KERNELS {
@@ -135,7 +132,7 @@ fn tasks_spread_where_one_cpu_would_have_to_run_faster() {
     }
 }
 
-/// A hog fills a CPU: nobody looks at energy, and whoever wakes finds an idle CPU as ever.
+/// While a hog fills a CPU, a woken task takes an idle CPU, whatever the energy.
 #[test]
 fn a_full_cpu_ends_it_until_all_have_room_again() {
     for kernel in KERNELS {
@@ -146,13 +143,12 @@ fn a_full_cpu_ends_it_until_all_have_room_again() {
         // It fills the small CPU that it begins on, for a moment, and then a big one.
         let began = told.iter().rfind(|(_, on)| *on).map(|(at, _)| *at);
         assert!(began.is_some_and(|began| began < end), "{kernel}: {told:?}");
-        // That the CPU it left is used no longer is found out by whoever brings the averages of idle CPUs up to date.
+        // An update of idle CPUs' averages finds out that its last CPU has room.
         let over = told.last().is_some_and(|&(at, on)| !on && (end..end + 500 * MS).contains(&at));
         assert!(over, "{kernel}: {told:?}, the hog ended at {end}");
     }
 }
 
-/// Where the kernel would not look at energy a model changes nothing, and the run says why.
 #[test]
 fn where_nobody_looks_nothing_changes() {
     let tasks = || vec![launched("app"), periodic("p", 1, 1000, 16_000)];
@@ -186,7 +182,6 @@ fn a_model_of_another_machine_is_refused() {
     assert!(matches!(refused, Error::Energy(EnergyError::NotOnce { cpu: 5 })), "{refused}");
 }
 
-/// From `at` on a task may run on these CPUs.
 fn moved(at: u64, task: usize, cpus: &[u32]) -> Change {
     let Task { settings, .. } = pinned(self::task("", Vec::new()), cpus);
     Change { at, what: Changed::Tasks { tasks: vec![task], settings, nice: None } }
@@ -203,7 +198,7 @@ fn with_changes(tasks: Vec<Task>, changes: Vec<Change>, config: &Config) -> Log 
     log
 }
 
-/// Only who uses nothing stays where it was without a look at energy; not who may use no more than that.
+/// A task capped at nothing moves, unlike one that uses nothing.
 #[test]
 fn who_is_capped_at_nothing_moves_all_the_same() {
     for kernel in KERNELS {
@@ -214,8 +209,8 @@ fn who_is_capped_at_nothing_moves_all_the_same() {
     }
 }
 
-/// Beside a task without a cap the capped one would not be held down either; and the kernel thinks so of the idle CPUs
-/// that follow in that domain, too.
+/// Beside a task without cap, the cap would have no effect; the kernel also assumes that for the domain's next idle
+/// CPUs.
 #[test]
 fn the_clamps_of_a_cpu_in_use_count_for_the_next() {
     for kernel in KERNELS {
@@ -234,8 +229,8 @@ fn the_clamps_of_a_cpu_in_use_count_for_the_next() {
     }
 }
 
-/// A capped task comes to a CPU that is too small for what it uses: its clamps are counted first, until 6.12 did that
-/// afterwards.
+/// A capped task comes to a CPU that is too small for its utilisation: its clamps count before that check, in 6.12
+/// after it.
 #[test]
 fn whether_a_cpu_is_overutilized_is_asked_before_or_after_clamps_count() {
     for (kernel, after) in [("6.1", false), ("6.6", false), ("6.12", true), ("6.18", false), ("7.1", false)] {

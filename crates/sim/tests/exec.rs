@@ -1,4 +1,4 @@
-//! exec: where a task goes that leaves its past behind.
+//! exec: where a task moves.
 
 mod support;
 
@@ -24,7 +24,7 @@ fn loader_and_hog() -> Vec<Task> {
 }
 
 fn loader_and_hog_on(cpus: &[u32]) -> Vec<Task> {
-    // Less than its first slice, whose end the change of CPUs would notice.
+    // Shorter than its first slice, whose end the change of CPUs would notice.
     let tied = phase(vec![run(500)], Repeat::Times(1));
     let free = Phase { settings: Settings { cpus: Some(cpus.to_vec()), ..Settings::default() }, ..tied.clone() };
     let free = Phase { ops: vec![Op::Exec, run(2_500)], ..free };
@@ -34,7 +34,7 @@ fn loader_and_hog_on(cpus: &[u32]) -> Vec<Task> {
 #[test]
 fn a_task_that_execs_goes_to_the_idlest_cpu_through_the_stopper() {
     let mut config = exact("6.12", "2");
-    // The balancer would come to the same answer, later.
+    // The balancer would do the same, later.
     config.machine.hz = 10;
     config.machine.costs.exec_ns = 300 * US;
     let (log, moves) = execs(&config, loader_and_hog());
@@ -63,7 +63,7 @@ fn a_task_that_execs_stays_if_its_own_cpu_is_the_idlest_without_it_or_no_other_i
 
 #[test]
 fn execs_spread_over_packages() {
-    // Eight shells start on one CPU and exec: each ends on a CPU of its own.
+    // Eight shells start on one CPU and exec: each ends on its own CPU.
     let shell = |index: usize| {
         let tied = phase(vec![run(100)], Repeat::Times(1));
         let settings = Settings { cpus: Some((0..8).collect()), ..Settings::default() };
@@ -79,7 +79,7 @@ fn execs_spread_over_packages() {
     }
 }
 
-/// Two nodes of one CPU, so far from each other.
+/// Two nodes of one CPU, at this distance.
 fn nodes(kernel: &str, distance: u32) -> Config {
     let mut config = exact(kernel, "2");
     config.machine.hz = 100;
@@ -89,7 +89,7 @@ fn nodes(kernel: &str, distance: u32) -> Config {
     config
 }
 
-/// Nodes farther away than 30 are the balancer's alone.
+/// Only the balancer uses nodes farther away than 30.
 #[test]
 fn a_task_that_execs_does_not_go_to_a_far_node() {
     for kernel in ["3.10", "3.18", "6.1", "6.12", "6.18", "7.1"] {
@@ -98,8 +98,8 @@ fn a_task_that_execs_does_not_go_to_a_far_node() {
     }
 }
 
-/// Of the group that is compared only the CPUs count on which the task may run: the one that is idle over there is not
-/// for it. In 6.18, up to 6.18.15 at least, all count.
+/// Only a group's allowed CPUs count, so a forbidden idle one does not attract the task. In 6.18, up to 6.18.15 at
+/// least, all count.
 #[test]
 fn cpus_on_which_a_task_may_not_run_attract_it_nowhere() {
     for (kernel, release, goes) in

@@ -1,4 +1,4 @@
-//! Frequencies: who gets which, what they do to work and averages, and that a machine without them is what it was.
+//! Frequencies: their choice, and their effect on work and averages.
 
 mod support;
 
@@ -27,7 +27,7 @@ fn log(workload: &Workload, config: &Config) -> (Log, Outcome) {
     (log, outcome)
 }
 
-/// Every frequency of CPU 0 and since when, MHz.
+/// Each frequency of CPU 0, MHz, with its time.
 fn frequencies(log: &Log) -> Vec<(u64, u32)> {
     let of = |&(at, cpu, event): &(u64, CpuId, Event)| match event {
         Event::CpuFrequency { khz } if cpu == CpuId(0) => Some((at, khz / 1000)),
@@ -54,8 +54,7 @@ fn work_takes_as_long_as_the_frequency_says() {
     assert_eq!(exits(Governor::Powersave), 400 * MS);
 }
 
-/// A hog under schedutil: from the lowest frequency to the highest, never down, and not a nanosecond of work is lost on
-/// the way.
+/// Under schedutil a hog's frequency rises from lowest to highest, never falls, and no work is lost.
 #[test]
 fn a_hog_is_soon_at_the_highest_frequency() {
     for kernel in KERNELS {
@@ -75,8 +74,8 @@ fn a_hog_is_soon_at_the_highest_frequency() {
     }
 }
 
-/// Utilisation does not depend on the frequency: a task that needs a quarter of the CPU ends at the frequency that
-/// gives it a quarter and a quarter of that more, from above and from below.
+/// Utilisation does not depend on the frequency. A task of a quarter of the CPU ends at the frequency with a quarter
+/// of reserve, from above and from below.
 #[test]
 fn the_frequency_settles_where_the_utilisation_says() {
     for kernel in KERNELS {
@@ -106,7 +105,7 @@ fn clamps_bound_the_frequency() {
             assert!(outcome.notes.is_empty(), "{:?}", outcome.notes);
             frequencies(&log)
         };
-        // A hog that is content with 400: 781 MHz, or 977 with the quarter that 6.1 and 6.6 add on top.
+        // A hog that is content with 400: 781 MHz, or 977 with the additional quarter of 6.1 and 6.6.
         let hog = task("t", vec![phase(vec![Op::Run { work: 1000 * MS }], Repeat::Forever)]);
         assert_eq!(steps(hog, None, Some(400)).last().unwrap().1, 1000, "{kernel}");
         // A light task that asks for 700 has them from its first wakeup on: 1367 MHz, or 1709.
@@ -116,7 +115,7 @@ fn clamps_bound_the_frequency() {
     }
 }
 
-/// Where nobody clamps, real-time tasks have the highest frequency, and a deadline task at once what it was promised.
+/// Without clamps, real-time tasks have the highest frequency, and a deadline task at once its bandwidth.
 #[test]
 fn real_time_and_deadline_tasks_do_not_wait_for_an_average() {
     for kernel in KERNELS {
@@ -140,7 +139,7 @@ fn real_time_and_deadline_tasks_do_not_wait_for_an_average() {
     }
 }
 
-/// CPUs of one clock run as fast as the one of them that needs it most; other clocks do not care.
+/// A clock's highest request decides; other clocks are independent.
 #[test]
 fn a_clock_serves_all_its_cpus() {
     let hog = pinned(task("hog", vec![phase(vec![Op::Run { work: 1000 * MS }], Repeat::Forever)]), &[1]);

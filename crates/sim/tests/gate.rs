@@ -1,4 +1,4 @@
-//! Tasks that sleep until the run begins, as those of recordings do.
+//! Tasks that sleep until the run begins, as in recordings.
 
 #[path = "../../../tests/seed.rs"]
 mod seed;
@@ -38,7 +38,7 @@ fn they_wake_where_they_slept() {
     }
 }
 
-/// A new task begins with averages as if it had run for long; who has slept for long has none.
+/// Unlike new tasks, which begin with high averages.
 #[test]
 fn they_have_no_averages() {
     for kernel in ["6.1", "6.6", "6.12", "6.18", "7.1"] {
@@ -52,7 +52,6 @@ fn they_have_no_averages() {
     }
 }
 
-/// Who may run on some CPUs only sleeps on those, one after another.
 #[test]
 fn they_are_spread_over_the_cpus_they_may_run_on() {
     let first = any_seed();
@@ -69,7 +68,7 @@ fn they_are_spread_over_the_cpus_they_may_run_on() {
     }
 }
 
-/// Forks put tasks on all CPUs in turn, in an order of the seed's.
+/// Forks put tasks on all CPUs in turn, in an order from the seed.
 #[test]
 fn a_seed_spreads_them_evenly() {
     let mut orders = std::collections::BTreeSet::new();
@@ -79,7 +78,7 @@ fn a_seed_spreads_them_evenly() {
         let sleeper = |index: usize| once(&format!("t{index}"), vec![Op::Run { work: 10 * US }]);
         let config = Config { seed, ..gated("6.18", "4") };
         simulate(&workload((0..8).map(sleeper).collect()), &config, &mut log).unwrap();
-        // A timer goes off where its task slept; whoever comes second to a CPU goes on to another one.
+        // A timer fires where its task slept; the second task of a CPU moves to another.
         let slept = log.events.iter().filter_map(|&(_, cpu, event)| match event {
             Event::Waking { task, .. } => Some((task.index(), cpu.0)),
             _ => None,
@@ -96,7 +95,6 @@ fn a_seed_spreads_them_evenly() {
     assert!(orders.len() > 10, "{orders:?}");
 }
 
-/// A trace says of a wakeup on which CPU the task slept.
 #[test]
 fn traces_know_where_they_slept() {
     let mut writer = vruntime_trace::FtraceWriter::new(Vec::new(), 2);

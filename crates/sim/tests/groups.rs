@@ -1,4 +1,4 @@
-//! Groups of the fair class: what holds from the first moment of a run, and where the periods of limits begin.
+//! Groups of the fair class.
 
 mod support;
 
@@ -17,8 +17,8 @@ fn of_group(mut task: Task, group: usize) -> Task {
     task
 }
 
-/// When a task of `/b` came to a CPU, nanoseconds since `start`: alone in its group on CPU 0 beside four of `/a` on
-/// four CPUs.
+/// Returns when the task of `/b` got a CPU, nanoseconds since `start`: alone on CPU 0 beside four of `/a` on four
+/// CPUs.
 fn turns_of_b(kernel: &str, start: u64) -> Vec<u64> {
     let hog = |name: &str| starting(once(name, vec![Op::Run { work: 1000 * MS }]), start);
     let mut tasks = vec![of_group(hog("a"), 1); 4];
@@ -34,8 +34,8 @@ fn turns_of_b(kernel: &str, start: u64) -> Vec<u64> {
     log.pick(turn)
 }
 
-/// Since 6.7 a group's load is passed on to other CPUs once in a millisecond; of a new group at once, in the first
-/// millisecond of a run as in any other.
+/// 6.7+: a group's load reaches other CPUs once in a millisecond; a new group's at once, even in the first
+/// millisecond.
 #[test]
 fn the_first_millisecond_is_as_any_other() {
     for kernel in ["6.1", "6.12", "6.18"] {
@@ -43,7 +43,7 @@ fn the_first_millisecond_is_as_any_other() {
     }
 }
 
-/// How long one request of 30 ms takes in a group that has 20 of 100 ms.
+/// Returns the time of a request of 30 ms in a group with 20 of 100 ms.
 fn request(kernel: &str, period: u64, seed: u64) -> u64 {
     let max = Bandwidth { quota: period / 5, period, burst: 0 };
     let task = of_group(once("request", vec![Op::Run { work: period * 3 / 10 }]), 1);
@@ -53,8 +53,8 @@ fn request(kernel: &str, period: u64, seed: u64) -> u64 {
     log.exit("request").unwrap()
 }
 
-/// Periods do not begin with the workload: the timer keeps the beat of the machine's start, or of the group's. What is
-/// left of the first one decides whether a request waits for one more, not at all, or for a moment.
+/// Periods begin with the machine or the group, not with the workload. The rest of the first one decides how long a
+/// request waits.
 #[test]
 fn a_request_comes_at_any_moment_of_a_period() {
     for (kernel, period) in [("3.10", 100 * MS), ("6.1", 100 * MS), ("6.12", 100 * MS), ("6.18", 100 * MS)] {
@@ -64,19 +64,18 @@ fn a_request_comes_at_any_moment_of_a_period() {
         assert!(times[0] < 36 && times[39] > 95 && times[39] < 125, "{kernel}: {times:?}");
         assert!((48..92).contains(&times[20]), "{kernel}: {times:?}");
     }
-    // Without a seed they begin with the run up to 6.3: nobody has to wait longer.
+    // Without a seed they begin with the run up to 6.3, and the wait is the longest.
     assert!(request("6.1", 100 * MS, 0) > 106 * MS);
 }
 
-/// What happens in 20 ms on two CPUs: a task of a group with 10 ms of each 100 has used up what its CPU had of that in
-/// the moment in which it sleeps, after 5 ms; two others of the group, and these, are on the other CPU, and might leave
-/// it by then.
+/// Returns the events of 20 ms on two CPUs. A task of a group with 10 ms of each 100 uses up its CPU's part exactly
+/// when it sleeps, after 5 ms. Two others of the group, and `beside`, may leave the other CPU by then.
 fn around_a_sleep(kernel: &str, beside: &[&str]) -> Vec<String> {
     let max = Bandwidth { quota: 10 * MS, period: 100 * MS, burst: 0 };
     let sleeps = once("sleeps", vec![Op::Run { work: 5 * MS }, Op::Sleep { time: 500 * MS }]);
     let there = |name: &str| pinned(once(name, vec![Op::Run { work: 50 * MS }]), &[1]);
     let mut tasks = vec![of_group(pinned(sleeps, &[0]), 1)];
-    // Which of two has the CPU when one may leave is a matter of how they were forked.
+    // The order of forks decides which of two has the CPU then.
     tasks.extend(["one"; 2].map(|name| of_group(there(name), 1)));
     tasks.extend(beside.iter().map(|name| there(name)));
     let settings = Settings { cpus: Some(vec![0, 1]), ..Settings::default() };
@@ -95,8 +94,8 @@ fn around_a_sleep(kernel: &str, beside: &[&str]) -> Vec<String> {
     })
 }
 
-/// The CPU looks for work before the group is throttled there: another of the group comes, and waits for the next
-/// period.
+/// The CPU looks for work before it throttles the group: another of the group's tasks moves there, and waits for the
+/// next period.
 #[test]
 fn a_cpu_that_goes_idle_looks_for_work_before_it_throttles() {
     for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18", "7.1"] {
@@ -106,7 +105,7 @@ fn a_cpu_that_goes_idle_looks_for_work_before_it_throttles() {
     }
 }
 
-/// Who came, and may not run: then it looks again.
+/// The pulled task may not run.
 #[test]
 fn a_cpu_that_finds_nobody_to_run_after_all_looks_again() {
     for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18", "7.1"] {

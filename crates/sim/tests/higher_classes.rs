@@ -1,5 +1,5 @@
-//! Where real-time and deadline tasks go, and where tasks go whose CPUs change: one rule of `rt.c`, `deadline.c` or
-//! `core.c` each.
+//! Placement of real-time and deadline tasks, and of tasks whose affinities change: one rule of `rt.c`, `deadline.c`
+//! or `core.c` each.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,7 +14,7 @@ use vruntime_workload::scenario;
 
 const US: u64 = 1_000;
 
-/// When each task began to run, microseconds, and on which CPU; and when it was migrated, and where.
+/// Each task's turns and migrations: time, microseconds, and CPU.
 #[derive(Default)]
 struct Story {
     names: BTreeMap<TaskId, String>,
@@ -41,7 +41,7 @@ impl Sink for Story {
 }
 
 impl Story {
-    /// When and where a task ran first, from `after` on.
+    /// Returns a task's first turn from `after` on.
     fn first(&self, name: &str, after: u64) -> (u64, u32) {
         *self.began[name].iter().find(|(at, _)| *at >= after).unwrap()
     }
@@ -51,8 +51,7 @@ impl Story {
     }
 }
 
-/// Runs a scenario on a machine on which nothing costs anything. `throttles`: real-time tasks have no more than 950 ms
-/// of each second.
+/// Runs a scenario without costs. `throttles`: real-time tasks have at most 950 ms of each second.
 fn tell(kernel_name: &str, machine: &str, throttles: bool, text: &str) -> Story {
     let none = |_: &std::path::Path| Err(io::Error::from(io::ErrorKind::NotFound));
     let scenario = scenario::parse("t.toml", text.as_bytes(), &Options::default(), &mut { none }).unwrap();
@@ -67,8 +66,7 @@ fn tell(kernel_name: &str, machine: &str, throttles: bool, text: &str) -> Story 
     story
 }
 
-/// `pull_rt_task` leaves alone who is more urgent than whoever has his CPU, the idle task included: he was woken a
-/// moment ago.
+/// `pull_rt_task` leaves a task that is more urgent than the running or idle one: it was woken just before.
 #[test]
 fn nobody_is_pulled_from_a_cpu_that_idles() {
     let text = r#"
@@ -90,7 +88,6 @@ steps = [{ wait_event = "q" }, { run = "500us" }]
     }
 }
 
-/// So it is with those whom throttling keeps from running on an idle CPU.
 #[test]
 fn nor_is_one_that_is_throttled_there() {
     let text = r#"
@@ -120,7 +117,7 @@ cpus = "0-1"
     assert_eq!(went.filter(|(_, cpu)| *cpu == 1).min(), Some(&(1_000_000, 1)), "{:?}", story.began);
 }
 
-/// `put_prev_task_balance`: the classes are asked from that of whoever had the CPU downwards, until one has somebody.
+/// `put_prev_task_balance`: classes from the previous task's downwards are tried until one has a task.
 #[test]
 fn no_real_time_task_comes_where_a_deadline_task_is_next() {
     let text = r#"
@@ -169,8 +166,7 @@ cpus = "0-1"
     }
 }
 
-/// `cpudl_find`: if none of the CPUs that a deadline task may run on is without one, the others do not count, free as
-/// they may be.
+/// `cpudl_find`: if all allowed CPUs have deadline tasks, other free CPUs do not count.
 #[test]
 fn a_deadline_task_that_may_not_go_to_a_free_cpu_goes_to_a_later_one() {
     let text = r#"
@@ -210,7 +206,7 @@ sleep = "1s"
     }
 }
 
-/// `task_woken_rt` runs on the CPU that wakes: of CPUs as near as each other it disturbs itself rather than another.
+/// `task_woken_rt` runs on the waking CPU, which it prefers among equally near ones.
 #[test]
 fn who_is_pushed_at_a_wakeup_goes_to_the_waker() {
     let text = r#"
@@ -244,7 +240,7 @@ cpus = "0-3"
     assert_eq!(tell("6.12", "4", false, text).first("rt", 5_000), (10_000, 3));
 }
 
-/// The same of deadline tasks (`task_woken_dl`).
+/// `task_woken_dl`.
 #[test]
 fn a_deadline_task_pushed_at_a_wakeup_goes_to_the_waker() {
     let text = r#"
@@ -275,7 +271,7 @@ sleep = "1s"
     }
 }
 
-/// `switched_from_rt`: one that leaves the class has nobody come from elsewhere as long as somebody waits here.
+/// `switched_from_rt`: a task that leaves the class pulls no task while others wait there.
 #[test]
 fn one_that_leaves_the_class_makes_room_for_who_waits_here() {
     let text = r#"
@@ -323,8 +319,7 @@ policy = "SCHED_OTHER"
     }
 }
 
-/// `__set_cpus_allowed_ptr`: of many that one sends away each goes to another CPU (since 5.7; before, all go to the
-/// first).
+/// `__set_cpus_allowed_ptr`: tasks moved away together spread (5.7+; before, all go to the first CPU).
 #[test]
 fn those_whose_cpus_change_are_spread() {
     let text = r#"
@@ -350,7 +345,6 @@ cpus = "4-7"
     }
 }
 
-/// Real-time tasks as well, and the most urgent run.
 #[test]
 fn real_time_tasks_whose_cpus_change_are_spread() {
     let text = r#"
@@ -380,13 +374,13 @@ cpus = "1-3"
         let names = story.began.keys().filter(|name| name.starts_with('w'));
         let mut began: Vec<u64> = names.map(|name| story.first(name, 5_000).0).collect();
         began.sort_unstable();
-        // Two at once; the third waits for one of them (who had run for 5 ms already, or for the whole 20).
+        // Two at once; the third waits for one of them (which has run for 5 ms already, or for the whole 20).
         assert_eq!(began[..2], [5_000, 5_000], "{kernel}: {began:?}");
         assert!(began[2] <= 25_000, "{kernel}: {began:?}");
     }
 }
 
-/// `select_fallback_rq`: one that wakes, and may no longer run where it slept, stays on its node if it can.
+/// `select_fallback_rq` prefers the node.
 #[test]
 fn who_may_not_wake_where_it_slept_stays_on_the_node() {
     let text = r#"

@@ -1,4 +1,4 @@
-//! CPUs that go offline and come back: who moves, where to, and what is refused.
+//! CPUs that go offline and online: moves, and refusals.
 
 mod support;
 
@@ -24,7 +24,6 @@ fn plugged(tasks: Vec<Task>, hotplug: &[(u64, u32, bool)]) -> Workload {
     Workload { hotplug, ..workload(tasks) }
 }
 
-/// When a task began to run on a CPU, ms.
 fn runs(log: &Log, cpu: u32) -> Vec<u64> {
     let cpu = CpuId(cpu);
     log.events
@@ -38,9 +37,9 @@ fn runs(log: &Log, cpu: u32) -> Vec<u64> {
 fn the_running_task_leaves_through_the_stopper_and_somebody_comes_back() {
     let tasks = ["a", "b", "c", "d"].map(|name| hog(name, None)).to_vec();
     let mut log = Log::default();
-    // Between two ticks, so that who waits has waited for longer than his cache stays hot (`sched_migration_cost_ns`).
+    // Between two ticks, so that the waiting task is no longer cache-hot (`sched_migration_cost_ns`).
     let mut config = config("core:4");
-    // Otherwise dice decide whether it looks for work.
+    // Otherwise chance decides whether it looks for work.
     config.kernel.feature("NO_NI_RANDOM").unwrap();
     let outcome = simulate(&plugged(tasks, &[(102, 1, false), (202, 1, true)]), &config, &mut log).unwrap();
     let moved = log.pick(|at, event| match event {
@@ -72,7 +71,7 @@ fn a_task_whose_cpus_are_all_gone_runs_anywhere_and_is_named() {
 fn a_task_on_its_way_to_a_cpu_that_goes_stays_where_it_is() {
     let mut workload = plugged(vec![hog("moving", None)], &[(100, 1, false)]);
     let settings = Settings { cpus: Some(vec![1]), ..Settings::default() };
-    // The stopper that is to move it finds the CPU gone.
+    // The stopper that has to move it finds the CPU offline.
     workload.changes = vec![Change { at: 100 * MS, what: Changed::Tasks { tasks: vec![0], settings, nice: None } }];
     let mut log = Log::default();
     let outcome = simulate(&workload, &config("core:2"), &mut log).unwrap();
@@ -149,7 +148,6 @@ fn a_cpu_that_deadline_tasks_need_stays() {
     );
 }
 
-/// Tasks of a group that is throttled leave with the others, and are held back where they come to.
 #[test]
 fn a_throttled_group_leaves_too() {
     for kernel in ["6.1", "6.6", "6.12", "6.18", "7.1"] {
@@ -162,7 +160,7 @@ fn a_throttled_group_leaves_too() {
             task.settings.group = Some(1);
             task
         });
-        // Long after both have used up what there is.
+        // Long after both have used up the runtime.
         let plugs = [(50, 1, false), (350, 1, true)];
         let groups = vec![group("/", None, None), group("/limited", Some(0), max)];
         let workload = Workload { groups, ..plugged(tasks.to_vec(), &plugs) };
@@ -175,7 +173,7 @@ fn a_throttled_group_leaves_too() {
         });
         assert_eq!(moved, [50], "{kernel}");
         let used = outcome.cpus[0].busy + outcome.cpus[1].busy;
-        // Seven periods, and at most a tick beyond, on each CPU and in each.
+        // Seven periods, and at most a tick more for each CPU and period.
         assert!((65 * MS..=70 * MS + 7 * 2 * 4 * MS).contains(&used), "{kernel}: {used}");
         assert!(runs(&log, 1).iter().all(|ms| !(50..350).contains(ms)), "{kernel}");
     }

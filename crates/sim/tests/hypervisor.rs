@@ -1,4 +1,4 @@
-//! Virtual machines whose host has fewer CPUs than they have.
+//! Virtual machines with too few host CPUs.
 
 mod support;
 
@@ -17,7 +17,7 @@ fn hogs(count: usize, work: u64) -> Workload {
     workload((0..count).map(|index| once(&format!("h{index}"), vec![Op::Run { work }])).collect())
 }
 
-/// When each of so many hogs with 100 ms of work has done it.
+/// Returns when each of `count` hogs with 100 ms of work ends.
 fn ends(count: usize, config: &Config) -> Vec<u64> {
     let mut log = Log::default();
     simulate(&hogs(count, 100 * MS), config, &mut log).unwrap();
@@ -26,22 +26,20 @@ fn ends(count: usize, config: &Config) -> Vec<u64> {
 
 #[test]
 fn busy_virtual_cpus_share_those_of_the_host() {
-    // Two CPUs do the work of four in twice the time. Who wakes first on the host decides whether they are two and two
-    // there or three and one; three and one last for 100 ms and more, for those that slept weigh next to nothing at
-    // first (of four such processes a real 6.18 moved the first after 104 to 150 ms in four of five trials, and at once
-    // in the fifth, where 116 to 120 are simulated).
+    // Two CPUs do the work of four in twice the time. Wakeup order on the host decides whether they are two and two
+    // or three and one. Three and one last for 100 ms and more, because slept threads have little load at first. (A
+    // real 6.18 moved the first of four such processes after 104 to 150 ms in four of five trials, and at once in the
+    // fifth; simulated are 116 to 120.)
     let last = ends(4, &hosted("4", 2)).into_iter().max().unwrap();
     assert!((190 * MS..=204 * MS).contains(&last), "{last}");
-    // Three on two: two share one for as long as the host's own balancing, after so many ticks, leaves them there, but
-    // none of it is idle.
+    // Three on two: two share a CPU until the host's balancing moves one, but no CPU idles.
     let last = ends(3, &hosted("4", 2)).into_iter().max().unwrap();
     assert!((150 * MS..=158 * MS).contains(&last), "{last}");
-    // As many as the host has are not slowed down at all, on whatever virtual CPUs they are.
+    // As many as the host has CPUs run at full speed, on any virtual CPUs.
     assert_eq!(ends(2, &hosted("4", 2)), [100 * MS, 100 * MS]);
     assert_eq!(ends(4, &hosted("4", 4)), [100 * MS; 4]);
 }
 
-/// The guest does not know: a task is charged for the time its CPU had none of the host's.
 #[test]
 fn a_guest_charges_what_the_host_has_taken() {
     let config = Config { duration: Some(100 * MS), ..hosted("2", 1) };
@@ -54,7 +52,7 @@ fn a_guest_charges_what_the_host_has_taken() {
     }
 }
 
-/// The host tells of it: while both virtual CPUs have something to do one of them waits, and it is never told twice.
+/// While both virtual CPUs have work one of them waits, and observers see no report twice.
 #[test]
 fn what_the_host_takes_is_told() {
     let stolen = |machine, host_cpus, count| {
@@ -63,7 +61,7 @@ fn what_the_host_takes_is_told() {
         simulate(&hogs(count, 1000 * MS), &config, &mut stolen).unwrap();
         stolen.total
     };
-    // Two CPUs' worth of work on one: half of it waits, to the nanosecond, for nothing costs anything.
+    // Two CPUs' work on one: half of it waits, to the nanosecond.
     assert_eq!(stolen("2", 1, 2), 100 * MS);
     assert_eq!(stolen("4", 2, 4), 200 * MS);
     assert_eq!(stolen("4", 3, 4), 100 * MS);
@@ -71,7 +69,7 @@ fn what_the_host_takes_is_told() {
     assert_eq!(stolen("4", 4, 4), 0);
 }
 
-/// What a timer interrupts while its CPU is off those of the host is late by a slice of the host's.
+/// A timer interrupt of a virtual CPU without host CPU is late by a slice of the host's.
 #[test]
 fn interrupts_wait_for_the_host() {
     let waker = vec![Op::Run { work: 10 * US }, Op::Sleep { time: MS }];
@@ -93,7 +91,6 @@ fn interrupts_wait_for_the_host() {
     assert!((3 * MS..=13 * MS).contains(&crowded), "{crowded}");
 }
 
-/// Who is taken off its CPU with the emulator's lock stops all others.
 #[test]
 fn the_holder_of_a_lock_stops_everybody() {
     let mut config = Config { seed: 1, ..hosted("4", 2) };
@@ -104,11 +101,10 @@ fn the_holder_of_a_lock_stops_everybody() {
     config.machine.costs.host_lock_permille = 1000;
     let always = last(&config);
     assert!(without < some && some < always, "{without}, {some}, {always}");
-    // Half of the time somebody is off with it even so: whoever has waited for it has not got it.
+    // Even then a preempted CPU holds it half of the time: one that waited for the lock has not got it.
     assert!((350 * MS..450 * MS).contains(&always), "{always}");
 }
 
-/// How much of its time a hog has worked.
 fn milliseconds_worked(config: &Config) -> usize {
     let mut log = Log::default();
     let loops = task("l", vec![phase(vec![Op::Run { work: MS }], Repeat::Forever)]);
@@ -116,29 +112,29 @@ fn milliseconds_worked(config: &Config) -> usize {
     log.loops("l").len()
 }
 
-/// The emulator's own thread has to run before a timer interrupts, and takes the CPU of the host from a virtual one.
+/// The emulator's thread has to run before a timer interrupts, and takes the host CPU from a virtual one.
 #[test]
 fn timers_take_the_time_of_the_emulator() {
     let mut config = Config { duration: Some(1000 * MS), ..hosted("1", 1) };
     assert_eq!(milliseconds_worked(&config), 999);
-    // 400 us for each tick, of which there are 250 if none waits for the host for longer than its period.
+    // 400 us for each of 250 ticks, if none waits for the host for more than its period.
     config.machine.costs.host_io_ns = 400 * US;
     let left = milliseconds_worked(&config);
     assert!((890..=920).contains(&left), "{left}");
 }
 
-/// Whoever is at work on another CPU when the emulator makes an interrupt for it sleeps until that is done.
+/// A virtual CPU sleeps while the emulator makes its interrupt.
 #[test]
 fn an_interrupt_in_the_making_holds_up_whom_it_is_for() {
     let mut config = Config { duration: Some(1000 * MS), ..hosted("1", 2) };
     assert_eq!(milliseconds_worked(&config), 999);
-    // Nobody else wants either CPU of the host's, and yet 250 times 400 us are lost.
+    // Both host CPUs are free, but 250 times 400 us are lost.
     config.machine.costs.host_io_ns = 400 * US;
     let left = milliseconds_worked(&config);
     assert!((890..=905).contains(&left), "{left}");
 }
 
-/// Two virtual CPUs take turns on one of the host's, whose ticks come later and later by the guest's clock.
+/// Two virtual CPUs take turns on one of the host's, whose ticks are ever later by the guest's clock.
 #[test]
 fn the_clock_of_the_guest_gains_on_the_host() {
     let turns = |drift| {
@@ -173,7 +169,7 @@ fn a_host_has_a_cpu() {
     }
 }
 
-/// Without an end that is known: a deadlock is told as on any machine, and nobody waits for the host.
+/// Without a known end, a deadlock is still reported.
 #[test]
 fn a_deadlock_is_found() {
     let lock = |name, mutexes: [usize; 2]| {

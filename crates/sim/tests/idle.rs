@@ -1,4 +1,4 @@
-//! Idle states: how late a wakeup is, and where new tasks go.
+//! Idle states: latency of wakeups, and placement of new tasks.
 
 mod support;
 
@@ -12,7 +12,7 @@ use vruntime_workload::program::*;
 
 const KERNELS: [&str; 5] = ["6.1", "6.6", "6.12", "6.18", "7.1"];
 
-/// Two states: 2 us that always pay, 100 us that pay from 1 ms on.
+/// Two states: 2 us for any idle time, 100 us from 1 ms on.
 fn machine(kernel: &str, cpus: &str) -> Config {
     let mut config = exact(kernel, cpus);
     let state = |name: &str, exit_latency_ns, target_residency_ns| IdleState {
@@ -43,7 +43,7 @@ fn a_wakeup_pays_for_the_depth_of_the_sleep() {
     }
 }
 
-/// The timer of a wait that is over, 400 us ahead, does not keep its CPU from the deeper state.
+/// A timer 400 us ahead, of a wait that is over.
 #[test]
 fn a_timer_that_is_cancelled_is_not_slept_up_to() {
     let wait = |timeout| Op::WaitEvent { queue: 0, mode: WaitMode::Exclusive, timeout };
@@ -56,11 +56,11 @@ fn a_timer_that_is_cancelled_is_not_slept_up_to() {
     assert_eq!(log.exit("waiter"), Some(3101 * US));
 }
 
-/// Where a task that is new at 6.3 ms goes on a machine of two caches of three CPUs each: CPU 1 is busy, so it is the
-/// other cache, where `tasks` decide.
+/// Returns the CPU of a task forked at 6.3 ms on two caches of three CPUs: CPU 1 is busy, so `tasks` decide in the
+/// other cache.
 fn target_of_new(mut tasks: Vec<Task>, config: &Config) -> Vec<CpuId> {
     tasks.push(pinned(once("hog", vec![Op::Run { work: 20 * MS }]), &[1]));
-    // It forks from CPU 0, where whoever starts a workload sits.
+    // It forks from CPU 0, as all starts of a workload.
     tasks.push(starting(once("new", vec![Op::Run { work: MS }]), 6 * MS + 300 * US));
     let mut log = Log::default();
     simulate(&workload(tasks), config, &mut log).unwrap();
@@ -75,7 +75,7 @@ fn ending(cpu: u32, ms: u64) -> Task {
     pinned(once(&format!("ends{cpu}"), vec![Op::Run { work: ms * MS }]), &[cpu])
 }
 
-/// One CPU knows that it will be needed soon: it sleeps lightly, and a new task goes there.
+/// One CPU will soon wake: it sleeps lightly, and gets the new task.
 #[test]
 fn new_tasks_go_to_the_cpu_that_wakes_up_soonest() {
     for kernel in KERNELS {
@@ -85,7 +85,7 @@ fn new_tasks_go_to_the_cpu_that_wakes_up_soonest() {
     }
 }
 
-/// Without states, and among equal ones, it goes where the cache is the warmest: to the CPU that went idle last.
+/// Without states, and among equal ones, the last idle CPU has the warmest cache.
 #[test]
 fn of_equals_the_one_that_went_idle_last() {
     for kernel in KERNELS {
@@ -108,8 +108,7 @@ fn what_makes_no_sense_is_refused() {
     assert!(message.contains("`C1`") && message.contains("`C6`") && message.contains("shallowest"), "{message}");
 }
 
-/// A kick goes out when the tick that sends it is over; a task woken on that CPU meanwhile does not wait for it to
-/// arrive.
+/// A kick is sent after its tick; a task woken on that CPU meanwhile does not wait for it.
 #[test]
 fn a_wakeup_overtakes_a_kick() {
     for kernel in KERNELS {
@@ -135,8 +134,7 @@ fn a_wakeup_overtakes_a_kick() {
     }
 }
 
-/// A CPU that has been idle for a while takes as long to wake up as was measured, whether its own timer or another CPU
-/// wakes it.
+/// A measured wakeup latency depends on the idle time, for the CPU's own timer and for other CPUs.
 #[test]
 fn the_longer_a_cpu_was_idle_the_longer_it_takes_to_wake_up() {
     let late = |depths: &[(u64, u64)], asleep: u64| {
@@ -155,7 +153,7 @@ fn the_longer_a_cpu_was_idle_the_longer_it_takes_to_wake_up() {
     for (asleep, ns) in wanted {
         assert_eq!(late(&depths, asleep), ns, "{asleep}");
     }
-    // Woken by another CPU: by the time it has been idle, and not by when its own timer would have come.
+    // Woken by another CPU: the idle time counts, not the own next timer.
     let woken = |after: u64| {
         let mut config = exact("6.12", "core:2");
         config.machine.idle_depths =

@@ -1,4 +1,4 @@
-//! Inboxes: a task waits for whichever other wakes it first.
+//! Inboxes.
 
 use std::sync::Arc;
 
@@ -10,7 +10,6 @@ use vruntime_workload::program::{Follow, Op, Phase, Settings, Task, Workload};
 const MS: u64 = 1_000_000;
 const ALL: [Follow; 4] = [Follow::Free, Follow::Together, Follow::Asleep, Follow::OneAhead];
 
-/// A task on a CPU of its own.
 fn task(name: &str, cpu: u32, ops: Vec<Op>) -> Task {
     let task = Task::new(name, [Phase::times(1, ops)]);
     Task { settings: Settings { cpus: Some(vec![cpu]), ..task.settings }, ..task }
@@ -20,7 +19,7 @@ fn run(work: u64) -> Op {
     Op::Run { work: work * MS }
 }
 
-/// All wakers are alike for the one that waits.
+/// A wait for all wakers alike.
 fn wait(inbox: usize) -> Op {
     Op::InboxWait { inbox, from: 0 }
 }
@@ -29,7 +28,7 @@ fn wake(inbox: usize, follow: Follow) -> Op {
     Op::InboxWake { inbox, from: 0, follow }
 }
 
-/// Runs tasks on four CPUs, where kernel work takes no time. Returns when they ended, what they did and what is said.
+/// Runs tasks on four CPUs, without kernel time. Returns the end, the results and the notes.
 fn simulate(tasks: Vec<Task>, inboxes: usize) -> (u64, Results, Vec<String>) {
     let inboxes = (0..inboxes).map(|inbox| format!("inbox {inbox}")).collect();
     let workload = Workload { tasks, inboxes, duration: Some(60_000 * MS), ..Workload::default() };
@@ -41,7 +40,7 @@ fn simulate(tasks: Vec<Task>, inboxes: usize) -> (u64, Results, Vec<String>) {
     (outcome.end, collector.into_results(), outcome.notes)
 }
 
-/// When each task ended, milliseconds: it did nothing but run and sleep in its inbox or before others'.
+/// Returns when each task ended, milliseconds. The tasks only run, and sleep at inboxes.
 fn ends(tasks: Vec<Task>, inboxes: usize) -> Vec<u64> {
     let (_, results, notes) = simulate(tasks, inboxes);
     assert_eq!(notes, Vec::<String>::new());
@@ -49,7 +48,7 @@ fn ends(tasks: Vec<Task>, inboxes: usize) -> Vec<u64> {
     results.tasks.iter().map(ended).collect()
 }
 
-/// The server was written down as waiting for the slow client first.
+/// The recorded server waited for the slow client first.
 #[test]
 fn the_first_to_come_is_served_first() {
     let server = task("server", 0, vec![wait(0), run(1), wait(0), run(1)]);
@@ -58,7 +57,7 @@ fn the_first_to_come_is_served_first() {
     assert_eq!(ends(vec![server, slow, quick], 1), [21, 20, 3]);
 }
 
-/// The program has the answer to the quick client second; the server gives it first.
+/// The program answers the quick client second; the server first.
 #[test]
 fn each_waker_gets_its_own_answers() {
     let answer = |from, work, inbox| [Op::InboxWait { inbox: 0, from }, run(work), wake(inbox, Follow::Free)];
@@ -69,7 +68,7 @@ fn each_waker_gets_its_own_answers() {
         task(&format!("client {from}"), cpu, ops)
     };
     let server = || task("server", 0, answers.concat());
-    // The quick client is answered at 4 ms and, before the slow one comes at 20 ms, asks again. That answer ends the
+    // The quick client is answered at 4 ms and, before the slow one wakes at 20 ms, asks again. That answer ends the
     // loop: it waits for those of the slow one, 30 ms and 50 ms.
     assert_eq!(ends(vec![server(), client(1, 1, 20), client(2, 2, 3)], 3), [52, 51, 53]);
     assert_eq!(ends(vec![server(), client(1, 1, 3), client(2, 2, 20)], 3), [36, 34, 37]);
@@ -82,7 +81,7 @@ fn what_comes_while_the_owner_is_busy_is_kept() {
     assert_eq!(ends(vec![server, client], 1), [12, 1]);
 }
 
-/// The owner works 10 ms for each wakeup; a client that does nothing else wakes it three times.
+/// The owner works 10 ms for each wakeup; a client wakes it three times.
 #[test]
 fn wakers_get_as_far_ahead_as_they_may() {
     let server = || task("server", 0, (0..3).flat_map(|_| [wait(0), run(10)]).collect());
@@ -96,7 +95,7 @@ fn wakers_get_as_far_ahead_as_they_may() {
     assert_eq!(end(Follow::Asleep), [30, 21], "the third when the second is done");
 }
 
-/// Each follows the other, and works only when the other has woken it.
+/// Each follows the other, and works only after a wakeup by it.
 #[test]
 fn nobody_follows_one_that_sleeps_elsewhere() {
     for follow in ALL {
@@ -119,8 +118,7 @@ fn who_is_never_woken_is_told() {
     assert_eq!(notes.last().map(String::as_str), Some(told));
 }
 
-/// A phase of five tasks that goes round `loops` times: wakeups at random, and as often waits. `by` is the order in
-/// which these could happen one after the other.
+/// A phase of five tasks with random wakeups, and as many waits. `by` is a possible sequential order.
 fn programs(by: &[(usize, usize, usize, u64)], loops: u64, answers: bool) -> Vec<Task> {
     let mut programs: Vec<Vec<Op>> = vec![Vec::new(); 5];
     for &(waker, apart, follow, work) in by {
@@ -139,8 +137,7 @@ fn programs(by: &[(usize, usize, usize, u64)], loops: u64, answers: bool) -> Vec
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// Tasks that wake each other at random, as often as they wait. Each task ends, whichever follows which, and has
-    /// done all that it had to do.
+    /// For any way of following, each task ends with all its work done.
     #[test]
     fn everybody_comes_to_the_end(
         by in prop::collection::vec((0..5_usize, 1..5_usize, 0..4_usize, 0..3_u64), 1..60),

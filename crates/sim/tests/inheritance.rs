@@ -1,4 +1,4 @@
-//! Priority inheritance, and what happens without it.
+//! Priority inheritance, and its absence.
 
 mod support;
 
@@ -23,12 +23,12 @@ fn config(machine: &str) -> Config {
     config
 }
 
-/// The index of the mutex with priority inheritance, and of one without, in `support::workload`.
+/// Indices of a mutex with and without priority inheritance in `support::workload`.
 const PI: usize = 2;
 const PLAIN: usize = 0;
 
-/// Mars Pathfinder, 1997: the bus manager (urgent) waits for a mutex held by the meteorological task (not urgent),
-/// which a long communications task (in between) keeps from running. When the urgent one has its mutex, microseconds.
+/// Mars Pathfinder, 1997: the urgent bus manager waits for a mutex of the meteorological task, and a long
+/// communications task of medium priority has the CPU. Returns when the urgent task has its mutex, microseconds.
 fn pathfinder(mutex: usize) -> u64 {
     let meteo = fifo(once("meteo", vec![Op::Lock(mutex), run(1000), Op::Unlock(mutex), run(5000)]), 10);
     let bus = starting(fifo(once("bus", vec![Op::Lock(mutex), run(100), Op::Unlock(mutex)]), 30), 200 * US);
@@ -40,9 +40,9 @@ fn pathfinder(mutex: usize) -> u64 {
 
 #[test]
 fn mars_pathfinder_resets_without_inheritance_and_not_with_it() {
-    // It waits for all of the communications task.
+    // The whole communications task.
     assert_eq!(pathfinder(PLAIN), 51_100);
-    // It waits for what is left of the critical section: 800 us.
+    // The rest of the critical section: 800 us.
     assert_eq!(pathfinder(PI), 1100);
 }
 
@@ -59,7 +59,7 @@ fn what_was_lent_goes_with_the_mutex() {
     assert_eq!(lent, [(200, TaskId(0), 89, 69), (1000, TaskId(0), 69, 89)]);
 }
 
-/// The fair class neither lends nor is it lent a weight; a real-time task lends a fair one its class.
+/// The fair class lends no weight; a real-time task lends a fair one its class.
 #[test]
 fn a_fair_owner_becomes_a_real_time_task() {
     let fair = once("fair", vec![Op::Lock(PI), run(3000), Op::Unlock(PI), run(3000)]);
@@ -76,7 +76,7 @@ fn a_fair_owner_becomes_a_real_time_task() {
     assert_eq!(lent, [(TaskId(0), 120, 69), (TaskId(0), 69, 120)]);
 }
 
-/// What each task was lent or gave back: its name, and its priority from then on.
+/// Each loan or return: the task's name, and its priority from then on.
 fn lent(workload: &Workload, machine: &str) -> Vec<(String, i16)> {
     let mut log = Log::default();
     simulate(workload, &config(machine), &mut log).unwrap();
@@ -87,8 +87,7 @@ fn lent(workload: &Workload, machine: &str) -> Vec<(String, i16)> {
     lent.into_iter().map(|(task, new)| (log.names[task.index()].clone(), new)).collect()
 }
 
-/// A waiter that gets the mutex with another behind it is lent what a more urgent one has who comes then; and so is
-/// one who steals it from its heir.
+/// A more urgent new waiter lends to a task that got the mutex by hand-over, or by stealing it.
 #[test]
 fn the_next_owner_is_lent_to_as_well() {
     let takes = |name: &str, priority, start: u64, before| {
@@ -101,15 +100,14 @@ fn the_next_owner_is_lent_to_as_well() {
     let waiters = || vec![takes("owner", 10, 0, 0), takes("last", 20, 100, 0), takes("next", 30, 200, 0)];
     let tasks = waiters().into_iter().chain([takes("urgent", 40, 1500, 0)]).collect();
     assert_eq!(lent(&workload(tasks), "1"), said(&[&owners[..], &[("next", 59), ("next", 69)]].concat()));
-    // `thief` has the other CPU while the mutex is given to `next`, and takes it before `next` has run.
+    // `thief` has the other CPU while `next` gets the mutex, and takes it before `next` has run.
     let others = [takes("thief", 35, 900, 500), takes("urgent", 40, 1600, 0)];
     let tasks = waiters().into_iter().chain(others).enumerate();
     let tasks = tasks.map(|(index, task)| pinned(task, &[u32::from(index == 0)])).collect();
     assert_eq!(lent(&workload(tasks), "2"), said(&[&owners[..], &[("thief", 59), ("thief", 64)]].concat()));
 }
 
-/// Two mutexes, given back in the order in which they were taken: who still waits for the first lends to its next
-/// owner.
+/// Two mutexes, unlocked in the order of locking: the first one's other waiter lends to its next owner.
 #[test]
 fn whoever_gives_back_one_of_two_keeps_what_the_other_lends() {
     let owner = vec![Op::Lock(PI), Op::Lock(3), run(1000), Op::Unlock(PI), run(1000), Op::Unlock(3)];
@@ -143,7 +141,6 @@ fn waiters_are_served_by_urgency_not_by_arrival() {
     assert_eq!(order, [2, 3, 1]);
 }
 
-/// To a mutex all fair tasks are equal, whatever their nice values.
 #[test]
 fn fair_waiters_are_served_by_arrival() {
     let takes = |name: &str, start: u64, nice| {
@@ -158,8 +155,8 @@ fn fair_waiters_are_served_by_arrival() {
     assert_eq!(ends, [1000, 2000, 3000]);
 }
 
-/// When a waiter comes through if the owner, as urgent as `urgent` says, sleeps for a millisecond with the mutex, three
-/// times, and wants it again each time as soon as it has given it back. Milliseconds.
+/// Returns when a waiter gets the mutex, milliseconds. The owner, as urgent as `urgent` says, sleeps for 1 ms with
+/// the mutex, three times, and locks it again right after each unlock.
 fn waiter_beside(urgent: impl Fn(Task) -> Task) -> u64 {
     let turn = || vec![Op::Lock(PI), Op::Sleep { time: MS }, Op::Unlock(PI)];
     let owner = urgent(once("owner", [turn(), turn(), turn()].concat()));
@@ -169,15 +166,15 @@ fn waiter_beside(urgent: impl Fn(Task) -> Task) -> u64 {
     log.exit("waiter").unwrap() / MS
 }
 
-/// It is handed over at the first unlock, but whoever is more urgent takes it away again before its heir has run.
+/// The first unlock hands it over, but a more urgent task steals it before the heir has run.
 #[test]
 fn the_more_urgent_steal_a_mutex_from_its_heir_and_equals_do_not() {
     assert_eq!(waiter_beside(|owner| owner), 1);
     assert_eq!(waiter_beside(|owner| fifo(owner, 10)), 3);
 }
 
-/// Five mutexes, five owners, each waiting for the next one's, on two CPUs: the urgency of the last to come reaches the
-/// first owner at once, in spite of hogs in between on both CPUs.
+/// Five mutexes, each owner waiting for the next one's, on two CPUs with hogs: the last task's urgency reaches the
+/// first owner at once.
 #[test]
 fn a_chain_of_five_across_two_cpus() {
     let mutex = |index: usize| Mutex { name: format!("m{index}"), priority_inheritance: true };
@@ -194,7 +191,7 @@ fn a_chain_of_five_across_two_cpus() {
             ops.push(Op::Unlock(index - 1));
         }
         ops.push(Op::Unlock(index));
-        // Each starts when the one before it has its mutex and before it is done.
+        // Each starts while the one before it holds its mutex.
         let start = 10 * index as u64 * US;
         tasks.push(at(starting(fifo(once(&format!("t{index}"), ops), 10 + index as u8), start), index));
     }
@@ -207,7 +204,7 @@ fn a_chain_of_five_across_two_cpus() {
         let mut workload = workload(tasks.clone());
         workload.mutexes = (0..5).map(mutex).collect();
         workload.mutexes.iter_mut().for_each(|mutex| mutex.priority_inheritance = inherit);
-        // The first owner is not done by the time the hogs come.
+        // The first owner still works when the hogs start.
         let mut first = workload.tasks[0].phases.to_vec();
         first[0].ops = vec![Op::Lock(0), run(20_000), Op::Unlock(0)];
         workload.tasks[0].phases = first.into();
@@ -233,7 +230,7 @@ fn a_chain_of_five_across_two_cpus() {
         let last = back.iter().rev().find(|(who, _)| *who == task).unwrap();
         assert_eq!(last.1, 99 - (10 + task as i16), "task {task} gave back all it was lent");
     }
-    // Without inheritance the hogs come first.
+    // Without inheritance the hogs run first.
     assert!(chain(false).exit("urgent").unwrap() > 100_000 * US);
 }
 
@@ -243,8 +240,8 @@ fn reserving(mut task: Task, runtime: u64, period: u64) -> Task {
     task
 }
 
-/// When a task is done that needs 29 ms for what it does with two mutexes and has 5 every 20, if these wait for them.
-/// Milliseconds.
+/// Returns when a task with a reservation of 5 in 20 has done 29 ms of work with two mutexes, for which `waiters`
+/// wait, milliseconds.
 fn reservation_beside(kernel: &str, waiters: Vec<Task>) -> u64 {
     let ops = vec![Op::Lock(0), Op::Lock(1), run(29_000), Op::Unlock(1), Op::Unlock(0)];
     let tasks = std::iter::once(reserving(once("owner", ops), 5, 20)).chain(waiters);
@@ -257,8 +254,7 @@ fn reservation_beside(kernel: &str, waiters: Vec<Task>) -> u64 {
     log.exit("owner").unwrap() / MS
 }
 
-/// `rt_mutex_setprio` lends a deadline task what another one has only if that one's deadline is earlier than its own: a
-/// waiter that is less urgent does not free it from its reservation.
+/// `rt_mutex_setprio` lends a deadline task another's parameters only if those have the earlier deadline.
 #[test]
 fn a_later_deadline_does_not_lift_a_reservation() {
     let waiter = |mutex, start, period| {
@@ -275,13 +271,12 @@ fn a_later_deadline_does_not_lift_a_reservation() {
         // It wakes while the owner is throttled, so it has the CPU; 10 + 10 is 20.
         assert_eq!(done(vec![waiter(0, 10, 10)]), 104, "{kernel}: the same deadline");
         assert_eq!(done(vec![waiter(0, 10, 9)]), 34, "{kernel}: 19 is before 20");
-        // The owner has done 15 by 45, and has 60 as its deadline. Whoever comes now has it looked at again who is more
-        // urgent.
+        // The owner has done 15 by 45, and its deadline is 60. A new waiter has the most urgent one determined again.
         assert_eq!(done(vec![waiter(0, 1, 50), fair(46)]), 60, "{kernel}: 51 is before 60");
     }
 }
 
-/// `[[change]]`s of one task's policy each, at so many microseconds.
+/// Changes of one task's policy each, at times in microseconds.
 fn changes(what: &[(u64, usize, Policy)]) -> Vec<Change> {
     let change = |&(at, task, policy): &(u64, usize, Policy)| {
         let settings = Settings { policy: Some(policy), ..Settings::default() };
@@ -290,8 +285,7 @@ fn changes(what: &[(u64, usize, Policy)]) -> Vec<Change> {
     what.iter().map(change).collect()
 }
 
-/// `rt_mutex_adjust_pi`: the one who waits is given another policy, and the chain of those who keep him waiting feels
-/// it, up and down.
+/// `rt_mutex_adjust_pi`: a waiter's new policy reaches the chain of owners, up and down.
 #[test]
 fn a_change_of_who_waits_travels_along_the_chain() {
     let owner = once("owner", vec![Op::Lock(0), run(50_000), Op::Unlock(0)]);
@@ -302,7 +296,7 @@ fn a_change_of_who_waits_travels_along_the_chain() {
     let mut workload = workload(tasks);
     workload.mutexes.iter_mut().for_each(|mutex| mutex.priority_inheritance = true);
     let other = Policy::Other { nice: 0, slice: None };
-    // Less urgent than the hog it changes nothing for the owner's turn, but is lent; a nice value is not.
+    // Less urgent than the hog, its priority has no effect on the owner's turn, but is lent; a nice value is not.
     let urgent = |priority| Policy::Fifo { priority };
     workload.changes = changes(&[(30_000, 2, urgent(90)), (40_000, 2, urgent(40)), (50_000, 2, other)]);
     let nice = Changed::Tasks { tasks: vec![2], settings: Settings::default(), nice: Some(-10) };
@@ -328,7 +322,7 @@ fn a_change_puts_a_waiter_in_its_new_place() {
         pinned(starting(waits, start * US), &[1])
     };
     let mut workload = workload(vec![owner, waiter("a", 100), waiter("b", 200), waiter("c", 300)]);
-    // One is as urgent as it was, and stays before its equal.
+    // One keeps its urgency, and its place before its equal.
     let (equal, higher) = (Policy::RoundRobin { priority: 50 }, Policy::Fifo { priority: 60 });
     workload.changes = changes(&[(500, 1, equal), (600, 3, higher)]);
     let mut log = Log::default();
@@ -340,8 +334,8 @@ fn a_change_puts_a_waiter_in_its_new_place() {
     assert_eq!(order, [3, 1, 2]);
 }
 
-/// A deadline task with an earlier deadline than its waiter's is lent nothing, but is once it has no reservation of its
-/// own any more: it stays in the class, before a FIFO hog, and done with the mutex it leaves it.
+/// A deadline task with an earlier deadline than its waiter's is lent nothing, until it gives up its reservation.
+/// Then it stays in the class, before a FIFO hog, until the unlock.
 #[test]
 fn who_gives_up_his_reservation_is_lent_one() {
     for kernel in ["6.1", "6.12"] {
@@ -356,14 +350,14 @@ fn who_gives_up_his_reservation_is_lent_one() {
         let mut log = Log::default();
         simulate(&workload, &config, &mut log).unwrap();
         let done = |name| log.exit(name).unwrap() / US;
-        // Throttled at 25 it goes on at 30, for the 19 ms that it still needs; then the waiter, what is left of the
-        // hog, and the last ms.
+        // Throttled at 25 it continues at 30, for its other 19 ms; then the waiter, the rest of the hog, and the last
+        // ms.
         assert_eq!(done("waiter"), 49_100, "{kernel}");
         assert_eq!((done("hog"), done("owner")), (145_100, 146_100), "{kernel}");
     }
 }
 
-/// A circle is a deadlock with or without inheritance; lending around it comes to an end.
+/// A cycle is a deadlock with or without inheritance; lending in it ends.
 #[test]
 fn a_circle_comes_to_rest() {
     let task = |name: &str, own, other, priority| {

@@ -1,4 +1,4 @@
-//! Threads of the kernel: one a CPU that works once a second, and `rcu_preempt` while tasks end.
+//! Kernel threads: one per CPU that works once a second, and `rcu_preempt` while tasks end.
 
 mod support;
 
@@ -9,7 +9,7 @@ use vruntime_sim::Config;
 use vruntime_workload::program::*;
 use vruntime_workload::resident::Resident;
 
-/// A machine whose kernel does nothing but what its threads do.
+/// A machine where only kernel threads take kernel time.
 fn machine(cpus: u32, hz: u32, set: &[(&str, u64)]) -> Config {
     let mut config = Config { duration: Some(1000 * MS), ..exact("6.12", &format!("core:{cpus}")) };
     config.machine.hz = hz;
@@ -19,28 +19,27 @@ fn machine(cpus: u32, hz: u32, set: &[(&str, u64)]) -> Config {
     config
 }
 
-/// A hog that gives way to everybody.
+/// A hog of the lowest weight.
 fn hog(name: &str, cpu: u32) -> Task {
     let mut task = pinned(once(name, vec![Op::Run { work: 10_000 * MS }]), &[cpu]);
     task.settings.policy = Some(Policy::Idle);
     task
 }
 
-/// A task on CPU 0 that makes a child, which works for a tenth of a millisecond, at each of these milliseconds.
+/// A task on CPU 0 that forks a child of 0.1 ms at each of these milliseconds.
 fn forks(at: &[u64]) -> Vec<Task> {
     let child = Task { start: None, ..once("child", vec![Op::Run { work: MS / 10 }]) };
     let ops = at.iter().flat_map(|ms| [Op::SleepUntil { at: ms * MS }, Op::Fork(1)]).collect();
     vec![pinned(once("parent", ops), &[0]), pinned(child, &[0])]
 }
 
-/// When the thread `name` was woken, microseconds.
+/// Wakeups of the thread `name`, microseconds.
 fn wakeups(log: &Log, name: &str) -> Vec<u64> {
     let thread = log.of(name);
     log.pick(|at, event| matches!(event, Event::Wakeup { task, .. } if task == thread).then_some(at / 1000))
 }
 
-/// When `rcu_preempt` was woken on a machine of two CPUs, with hogs on these, where children end a moment after these
-/// milliseconds.
+/// Wakeups of `rcu_preempt` on two CPUs with hogs, where children end just after these milliseconds.
 fn grace_periods(forks_at: &[u64], hogs: &[u32], hz: u32) -> Vec<u64> {
     let mut tasks = forks(forks_at);
     tasks.extend(hogs.iter().map(|cpu| hog(&format!("hog{cpu}"), *cpu)));
@@ -49,7 +48,7 @@ fn grace_periods(forks_at: &[u64], hogs: &[u32], hz: u32) -> Vec<u64> {
     wakeups(&log, "rcu_preempt")
 }
 
-/// The tick after a task's end asks for grace periods. Two follow, each of two ticks; and two after the last end.
+/// The tick after a task's end requests two grace periods of two ticks each; the last end also has two.
 #[test]
 fn grace_periods_follow_the_end_of_a_task() {
     assert_eq!(grace_periods(&[100, 300], &[0, 1], 250), [104_000, 112_000, 120_000, 304_000, 312_000, 320_000]);
@@ -57,7 +56,7 @@ fn grace_periods_follow_the_end_of_a_task() {
     assert_eq!(many, [104_000, 112_000, 120_000, 128_000, 136_000]);
 }
 
-/// Idle CPUs do not tell that they are idle: at higher rates of ticks it takes until the thread's timeout.
+/// Idle CPUs do not report: at higher tick rates the thread's timeout ends the wait.
 #[test]
 fn idle_cpus_make_grace_periods_longer() {
     assert_eq!(grace_periods(&[100], &[0, 1], 1000), [101_000, 103_000, 105_000]);
@@ -65,7 +64,6 @@ fn idle_cpus_make_grace_periods_longer() {
     assert_eq!(grace_periods(&[100], &[0], 250), [104_000, 112_000, 120_000]);
 }
 
-/// Without its cost, or without forks, there is no such thread.
 #[test]
 fn a_workload_that_does_not_fork_has_no_grace_periods() {
     let run = |tasks, set: &[(&str, u64)]| {
@@ -77,7 +75,7 @@ fn a_workload_that_does_not_fork_has_no_grace_periods() {
     assert!(run(forks(&[100]), &[("rcu_ns", 10_000)]));
 }
 
-/// A CPU's own thread keeps to its second, three ticks before that of the CPU before, however late it gets its turn.
+/// Each CPU's thread wakes three ticks after the previous CPU's, even if it ran late.
 #[test]
 fn kernel_threads_keep_to_their_second() {
     let mut config = machine(2, 250, &[("kworker_ns", 10_000)]);
@@ -104,7 +102,7 @@ fn resident(name: &str, cpus: Option<Vec<u32>>, period: u64, work: u64) -> Resid
     Resident { name: name.to_owned(), policy: Policy::Other { nice: 0, slice: None }, cpus, period, work }
 }
 
-/// What was measured of a machine runs beside the workload, as often and as long, instead of the thread of each CPU.
+/// Measured residents replace the thread of each CPU.
 #[test]
 fn what_a_machine_does_besides_is_simulated_as_measured() {
     let mut config = machine(2, 250, &[("kworker_ns", 10_000)]);
@@ -117,7 +115,7 @@ fn what_a_machine_does_besides_is_simulated_as_measured() {
         resident("nothing", None, 100 * MS, 0),
     ]);
     let mut log = Log::default();
-    // Who may leave the second CPU does, for there is one that does not give way.
+    // A task that may leave the second CPU does, because one there does not give way.
     let stays = pinned(once("stays", vec![Op::Run { work: 10_000 * MS }]), &[1]);
     simulate(&workload(vec![hog("hog", 0), stays]), &config, &mut log).unwrap();
     assert_eq!(&log.names[2..], ["daemon", "pinned"], "there are no CPUs for one, nor is there work for another");
@@ -136,14 +134,13 @@ fn what_a_machine_does_besides_is_simulated_as_measured() {
     };
     let pinned = turns("pinned");
     assert!(pinned.len() >= 78 && pinned.iter().all(|(_, cpu, _)| cpu.0 == 1), "{pinned:?}");
-    // Without costs it works exactly what was measured, each time.
+    // Without costs it works exactly as measured.
     for turn in turns("daemon").chunks_exact(2) {
         assert!(turn[0].2 && !turn[1].2 && turn[1].0 - turn[0].0 == 2 * MS, "{turn:?}");
     }
 }
 
-/// A machine of which it was measured that it does nothing does nothing, and grace periods are simulated instead of
-/// measured.
+/// A measured machine without residents has none, and grace periods are simulated.
 #[test]
 fn a_machine_can_do_nothing_besides() {
     let names = |residents: Vec<Resident>, tasks: Vec<Task>| {

@@ -1,4 +1,4 @@
-//! What separates the kernels on offer from their neighbours.
+//! Differences between neighbouring kernels.
 
 mod support;
 
@@ -37,7 +37,6 @@ fn mixed(tasks: u64) -> Workload {
     workload
 }
 
-/// The digest of a number of tasks under a kernel, with behaviours forced.
 fn digest(kernel: &str, tasks: u64, forced: &[(Behaviour, bool)]) -> u64 {
     let machine = MachineSpec::new(parse_topology("numa:2 core:4 pu:2").unwrap());
     let mut config =
@@ -51,7 +50,6 @@ fn digest(kernel: &str, tasks: u64, forced: &[(Behaviour, bool)]) -> u64 {
     digest.value()
 }
 
-/// Each kernel does something else with one behaviour of its older neighbour, and with one of its newer.
 #[test]
 fn each_kernel_is_set_apart_by_its_behaviours() {
     use Behaviour as B;
@@ -81,15 +79,15 @@ fn each_kernel_is_set_apart_by_its_behaviours() {
     assert!(alike.is_empty(), "{alike:?}");
 }
 
-/// What is new in 7.2 is not modelled: it is as 7.1.
+/// The news of 7.2 are not modelled.
 #[test]
 fn linux_7_2_is_as_7_1() {
     assert_eq!(digest("7.2", 28, &[]), digest("7.1", 28, &[]));
     assert_ne!(digest("7.2", 28, &[]), digest("7.0", 28, &[]));
 }
 
-/// How many of twelve tasks that are forked on a node of sixteen CPUs, with four caches, stay there: up to 5.10 all, as
-/// long as a CPU is idle; up to 5.17 until a quarter of both nodes is in use; then by the number of caches.
+/// Of twelve tasks forked on a node of sixteen CPUs with four caches, up to 5.10 all stay while a CPU is idle. Up to
+/// 5.17 they stay until a quarter of both nodes is in use; then the number of caches decides.
 #[test]
 fn forks_fill_a_node_as_far_as_their_kernel_lets_them() {
     let stay = |kernel: &str| {
@@ -106,7 +104,6 @@ fn forks_fill_a_node_as_far_as_their_kernel_lets_them() {
     assert_eq!(["5.10", "5.15", "6.1"].map(stay), [12, 8, 6]);
 }
 
-/// The limits of two groups begin their periods together up to 6.3.
 #[test]
 fn periods_of_two_limits_begin_apart_from_6_4_on() {
     let together = |kernel: &str| {
@@ -139,9 +136,8 @@ fn periods_of_two_limits_begin_apart_from_6_4_on() {
     }
 }
 
-/// The part of a CPU that a hog gets next to a task that wants half of it: about half under CFS, which lets a sleeper
-/// preempt, and two thirds under EEVDF, which does not (here: without delayed
-/// dequeue, which pays it for part of its sleep).
+/// A hog beside a task that wants half of the CPU gets about half under CFS, where a sleeper preempts. Under EEVDF it
+/// gets two thirds (without delayed dequeue, which pays the sleeper for part of its sleep).
 #[test]
 fn a_hog_gets_more_than_half_of_a_cpu_under_eevdf() {
     let share = |kernel: &str| {
@@ -161,8 +157,8 @@ fn a_hog_gets_more_than_half_of_a_cpu_under_eevdf() {
     }
 }
 
-/// A real-time hog on every CPU but one that is limited: up to 5.9 it borrows the others' runtime and is hardly ever
-/// stopped; later it is stopped for 50 ms a second.
+/// A real-time hog on every CPU but one: up to 5.9 it borrows runtime and hardly ever stops; later it stops for 50 ms
+/// a second.
 #[test]
 fn real_time_hogs_borrow_up_to_5_9() {
     let gap = |kernel: &str| {

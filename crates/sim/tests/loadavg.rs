@@ -1,4 +1,4 @@
-//! The load averages of whole runs: what a machine whose ticks come and go must read like one that ticks all the time.
+//! Load averages of whole runs: stopped ticks have no effect.
 
 mod support;
 
@@ -23,7 +23,7 @@ fn loadavg(tasks: Vec<Task>, machine: &str, seconds: u64) -> LoadAvg {
     simulate(&workload(tasks), &config, &mut NoSink).unwrap().loadavg
 }
 
-/// What the formula of `proc(5)` gives for so many samples of a constant number of tasks.
+/// Applies the formula of `proc(5)` to samples of a constant number of tasks.
 fn constant(tasks: u64, samples: u64) -> LoadAvg {
     let mut load = [0; 3];
     for _ in 0..samples {
@@ -45,9 +45,8 @@ fn the_first_sample_comes_after_five_seconds_and_eleven_ticks() {
     assert_eq!(at(5_044_000_001), constant(2, 1));
 }
 
-/// Runnable tasks count whether they run or wait: 4 on 2 CPUs. The other CPUs, with ticks or without, add nothing. (Of
-/// 5 on 2 one is moved now and then, and if that is between the ticks in which the two CPUs are counted nobody counts
-/// it, as in the kernel.)
+/// Running and waiting tasks count: 4 on 2 CPUs. (Of 5 on 2, one sometimes moves between the ticks that count the two
+/// CPUs, and is not counted, as in the kernel.)
 #[test]
 fn constant_load_is_the_formula() {
     assert_eq!(loadavg(hogs(4), "2", 61), constant(4, 12));
@@ -55,7 +54,7 @@ fn constant_load_is_the_formula() {
     assert_eq!(loadavg(hogs(3), "8", 301).to_string(), "2.98 1.91 0.84");
 }
 
-/// A task that sleeps uninterruptibly is load; one that sleeps otherwise is not. Their CPUs have no tick for seconds.
+/// Only uninterruptible sleep is load. The CPUs have no tick for seconds.
 #[test]
 fn uninterruptible_sleep_counts_without_a_tick() {
     let device = forever("disk", vec![Op::Run { work: 10 * US }, Op::Io { bytes: 1024 }]);
@@ -63,22 +62,21 @@ fn uninterruptible_sleep_counts_without_a_tick() {
     let mut config = vruntime_sim::Config { duration: Some(61 * S), ..exact("6.12", "4") };
     config.machine.costs.io_device_ns_per_kib = 400 * S;
     let load = |tasks| simulate(&workload(tasks), &config, &mut NoSink).unwrap().loadavg;
-    // The first sample, and eleven that everybody slept through, made up for at the end.
+    // The first sample, and eleven of sleeping tasks, made up for at the end.
     let made_up = [1884, 2014, 2037].map(|exp| calc_load(calc_load(0, exp, ONE, 1), exp, ONE, 11));
     assert_eq!(load(vec![device, sleeper.clone()]), LoadAvg(made_up));
     assert_eq!(load(vec![sleeper]), LoadAvg::default());
 }
 
-/// Everybody sleeps for most of the time, tick stopped, so most samples are made up for; the tasks are those that were
-/// there when each was due, which is none.
+/// Most samples fall into sleep, without a tick; they count the tasks at their time, which is none.
 #[test]
 fn a_machine_that_sleeps_has_no_load() {
     let rare = forever("rare", vec![Op::Run { work: 100 * US }, Op::Sleep { time: 23 * S }]);
     assert_eq!(loadavg(vec![rare], "4", 300), LoadAvg::default());
 }
 
-/// Half-busy tasks on CPUs that go to sleep all the time: the mean of what is seen is the mean of what is. The time
-/// between samples is no multiple of theirs (their halves are prime), so over an hour their phases are met evenly.
+/// Half-busy tasks on CPUs that often sleep: the mean of the samples is the mean load. The half periods are prime, so
+/// in an hour the samples meet all phases.
 #[test]
 fn what_comes_and_goes_is_counted_by_its_mean() {
     let tasks: Vec<Task> = [97, 113, 127, 149, 163, 181]

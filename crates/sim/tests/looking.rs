@@ -1,4 +1,4 @@
-//! What those see who look at the scheduler in the middle of a run.
+//! Snapshots of the scheduler in the middle of a run.
 
 mod support;
 
@@ -33,7 +33,6 @@ fn of(snapshot: &Snapshot, index: usize) -> &TaskDebug {
     &snapshot.cpus[0].tasks[index]
 }
 
-/// CPU time is counted for tasks of all classes, and goes along when a task changes its class.
 #[test]
 fn tasks_of_every_class_have_their_cpu_time() {
     let dl =
@@ -67,8 +66,7 @@ fn tasks_of_every_class_have_their_cpu_time() {
     }
 }
 
-/// Virtual times are of one origin: nobody who is queued is behind the queue's, and the average is between the first
-/// and the last.
+/// Virtual times have one origin: no queued task is behind the queue's, and the average is between first and last.
 #[test]
 fn virtual_times_can_be_compared() {
     let hogs = (0..3).map(|n| forever(&format!("hog{n}"), None, vec![Op::Run { work: MS }]));
@@ -84,7 +82,6 @@ fn virtual_times_can_be_compared() {
     }
 }
 
-/// A group whose limit is used up is throttled, and those below it with it.
 #[test]
 fn throttled_groups_are_seen() {
     let group = |path: &str, parent| Group { path: path.to_owned(), parent, ..Group::default() };
@@ -99,7 +96,7 @@ fn throttled_groups_are_seen() {
             let queues = snapshot.cpus[0].cfs.iter();
             queues.map(|cfs| (cfs.throttled, cfs.throttle_count)).collect::<Vec<_>>()
         };
-        // When a group's periods begin is not the same in all kernels.
+        // The start of a group's periods differs between kernels.
         let (free, held) = ([(false, 0); 3], [(false, 0), (true, 1), (false, 1)]);
         let states: Vec<_> = (0..10).map(|n| seen(300 + 13 * n)).collect();
         assert!(states.iter().all(|state| *state == free || *state == held), "{kernel}: {states:?}");
@@ -107,29 +104,29 @@ fn throttled_groups_are_seen() {
     }
 }
 
-/// Balancers count whom they could not move, and why.
+/// Balancers count the tasks that they could not move, by reason.
 #[test]
 fn what_is_not_moved_is_counted() {
     let hog = |n: usize| forever(&format!("hog{n}"), None, vec![Op::Run { work: MS }]);
     for kernel in ["2.6.22", "2.6.23", "3.18", "6.1", "6.6", "6.12", "6.18"] {
-        // Three that have to stay on CPU 0, and one beside them.
+        // Three pinned to CPU 0, and one free.
         let tasks = (0..4).map(|n| if n < 3 { pinned(hog(n), &[0]) } else { hog(n) }).collect();
         let tasks = on_two_cpus(&workload(tasks), kernel, 2_000);
         for task in &tasks[..3] {
             assert!(task.migrations.affine > 0 && task.migrations.running == 0, "{kernel}: {task:?}");
         }
         assert_eq!(tasks[3].migrations.affine, 0, "{kernel}");
-        // Three that share two CPUs: who is looked at may be running.
+        // Three that share two CPUs: the examined task may be running.
         let tasks = on_two_cpus(&workload((0..3).map(hog).collect()), kernel, 4_000);
         let sum = |count: fn(&TaskDebug) -> u32| tasks.iter().map(count).sum::<u32>();
-        // The early ones leave three on two CPUs where they are.
+        // The early kernels leave three on two CPUs in place.
         let early = kernel.starts_with("2.6");
         assert!(early || sum(|task| task.migrations.running) > 0, "{kernel}: {tasks:?}");
         assert_eq!(sum(|task| task.migrations.affine), 0, "{kernel}");
     }
 }
 
-/// Tasks in `/a`, beside `/b`, to which the first of them is moved at so many ms.
+/// Tasks in `/a`, the first of which moves to `/b` at `at` ms.
 fn moved(tasks: Vec<Task>, at: u64) -> Workload {
     let group = |path: &str| Group { path: path.to_owned(), parent: Some(0), ..Group::default() };
     let mut all = workload(tasks);
@@ -144,8 +141,7 @@ fn at_group(snapshot: &Snapshot, group: u32) -> Option<&CfsDebug> {
     snapshot.cpus[0].cfs.iter().find(|cfs| cfs.group == GroupId(group))
 }
 
-/// A sleeper that is moved to another group takes what it has used along at once (`task_change_group_fair`), and that
-/// decays there as it would have where it was.
+/// A moved sleeper takes its averages along at once (`task_change_group_fair`), and they continue to decay.
 #[test]
 fn what_a_sleeper_has_used_is_in_its_new_group_at_once() {
     let task = || forever("t", None, vec![Op::Run { work: 500 * MS }, Op::Sleep { time: 1000 * MS }]);
@@ -160,8 +156,8 @@ fn what_a_sleeper_has_used_is_in_its_new_group_at_once() {
     }
 }
 
-/// Under CFS a sleeper's vruntime is one of the group it is in. Of its sleep it takes along what it would have if it
-/// woke then, half a latency period (since 4.4; before, all of it).
+/// Under CFS a sleeper's vruntime moves to the new group's, with the credit of a wakeup at that time. The credit is
+/// half a latency period (4.4+; before, all of its sleep).
 #[test]
 fn a_sleeper_takes_its_place_in_another_groups_virtual_time() {
     let sleeper = forever("t", None, vec![Op::Run { work: 10 * MS }, Op::Sleep { time: 1000 * MS }]);
@@ -177,14 +173,14 @@ fn a_sleeper_takes_its_place_in_another_groups_virtual_time() {
     }
 }
 
-/// A slow CPU that was busy all along would have had no idle time at full speed, either: when it goes idle its averages
-/// do not decay for what its clock is behind (`lost_idle_time`).
+/// A saturated slow CPU would have had no idle time at full speed either. When it becomes idle its averages do not
+/// decay for the lag of its clock (`lost_idle_time`).
 #[test]
 fn a_saturated_slow_cpu_has_no_idle_time_to_catch_up() {
     let works =
         |ms: u64| workload(vec![forever("t", None, vec![Op::Run { work: ms * MS }, Op::Sleep { time: 2 * MS }])]);
-    // 500 ms of work take a CPU of 512 a second; then it sleeps. Of 5 ms in 10, after which it has slept, the average
-    // is that of such a task.
+    // 500 ms of work take a CPU of 512 a second; then it sleeps. With 5 ms in 10 and then sleep, the average is that
+    // of such a task.
     let util = |ms: u64, at: u64| {
         let config =
             Config { duration: Some(2_000 * MS), debug_at: Some(at * MS), ..exact("6.12", "core:1(capacity=512)") };
@@ -195,8 +191,8 @@ fn a_saturated_slow_cpu_has_no_idle_time_to_catch_up() {
     assert!((300..900).contains(&util(5, 1_000)), "{}", util(5, 1_000));
 }
 
-/// The kernel compares sums of load by their lower 32 bits: when one of 110 hogs gets another weight, which is in its
-/// first half second, the queue loses the rest for a while.
+/// The kernel compares the lower 32 bits of load sums. When one of 110 hogs gets another weight in its first half
+/// second, the queue loses the rest for a while.
 #[test]
 fn a_great_load_is_cut_when_a_weight_changes() {
     let least = |nice: i8| {
@@ -215,8 +211,8 @@ fn a_great_load_is_cut_when_a_weight_changes() {
     assert!(least(1) < 50_000, "{}", least(1));
 }
 
-/// Every look for work counts (`lb_count`), though everything is balanced, or another CPU is the one to balance
-/// (`lb_balanced`): of six hogs on two busy CPUs one each 64 ms.
+/// Every balance attempt counts (`lb_count`), also in balance or while another CPU has to balance (`lb_balanced`): of
+/// six hogs on two busy CPUs one each 64 ms.
 #[test]
 fn looks_that_find_everything_balanced_count() {
     let hogs = workload((0..6).map(|n| forever(&format!("h{n}"), None, vec![Op::Run { work: MS }])).collect());
@@ -233,9 +229,8 @@ fn looks_that_find_everything_balanced_count() {
     }
 }
 
-/// `out_all_pinned`: a look that finds who has too much, but nobody who may come, counts as one that finds everything
-/// balanced (`lb_balanced`); and whoever looks does so less often, up to each 512 ms, or (here: from 3.10 on) a tenth
-/// of a second a CPU.
+/// `out_all_pinned`: an attempt that finds only pinned tasks counts as balanced (`lb_balanced`). Its CPU then
+/// balances less often, at least each 512 ms, or (here: 3.10+) a tenth of a second per CPU.
 #[test]
 fn looks_at_tasks_that_are_tied_elsewhere_count_as_balanced() {
     let hogs =

@@ -1,4 +1,4 @@
-//! What rt-app logs of each loop ([`LoopTimes`]), worked out by hand.
+//! rt-app's log of each loop ([`LoopTimes`]), worked out by hand.
 
 mod support;
 
@@ -9,7 +9,6 @@ use vruntime_sim::Config;
 use vruntime_trace::{LoopTimes, Sink};
 use vruntime_workload::program::*;
 
-/// The loops of each task, in order.
 #[derive(Default)]
 struct Loops(Vec<(TaskId, LoopTimes)>);
 
@@ -31,7 +30,6 @@ fn loops_of(tasks: Vec<Task>, config: &Config) -> Vec<(TaskId, LoopTimes)> {
     loops.0
 }
 
-/// What the first task's only loop is.
 fn only_loop(ops: Vec<Op>, others: Vec<Task>, config: &Config) -> LoopTimes {
     let tasks = [once("a", ops)].into_iter().chain(others);
     loops_of(tasks.collect(), config).into_iter().find(|(task, _)| *task == TaskId(0)).unwrap().1
@@ -41,19 +39,19 @@ const fn runtime(us: u64) -> Op {
     Op::Runtime { time: us * US }
 }
 
-/// Of a `runtime` only what the task had of its time is work, as much as the CPU does in it; of a `run` all is.
+/// Of a `runtime`, the work that the CPU does in the task's part of it; of a `run` all.
 #[test]
 fn work_is_what_was_done_in_the_time() {
     let small = exact("6.12", "core:1(capacity=512)");
     let mut urgent = starting(once("urgent", vec![run(3000)]), 2 * MS);
     urgent.settings.policy = Some(Policy::Fifo { priority: 1 });
-    // Six milliseconds of the first twenty are another's.
+    // Six milliseconds of the first twenty belong to another task.
     let times = only_loop(vec![runtime(20_000), runtime(10_000), run(1000)], vec![urgent], &small);
     assert_eq!((times.asked, times.work), (31 * MS, (7 + 5 + 1) * MS));
     assert_eq!(times.run, (20 + 10 + 2) * MS);
 }
 
-/// Both timers in time, and then the second too late: what was left of each period, and how late the task came back.
+/// Both timers in time, and then the second too late.
 #[test]
 fn slack_is_of_the_last_timer_and_lateness_of_all_but_the_missed() {
     let mut config = exact("6.12", "1");
@@ -70,7 +68,6 @@ fn slack_is_of_the_last_timer_and_lateness_of_all_but_the_missed() {
     assert_eq!(slept.wakeup_latency, 50 * US);
 }
 
-/// The machine's own threads have no logs.
 #[test]
 fn only_the_workloads_tasks_have_loops() {
     let mut config = Config { duration: Some(3000 * MS), ..exact("6.12", "2") };

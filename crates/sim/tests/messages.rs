@@ -1,5 +1,4 @@
-//! Messages of which nobody hears go a short way through the simulator. It does the same as the long one, which they go
-//! as soon as somebody watches loops.
+//! The short path of messages has the same results as the long one, which observers of loops need.
 
 mod support;
 
@@ -12,7 +11,7 @@ use vruntime_sim::{Config, Costs, Error, MachineSpec, parse_topology};
 use vruntime_trace::{Digest, Sink};
 use vruntime_workload::program::*;
 
-/// All events, and whether to ask for loops besides.
+/// A digest of all events, optionally with loops.
 struct Watcher {
     events: Digest,
     loops: bool,
@@ -51,7 +50,7 @@ fn tasks() -> impl Strategy<Value = Vec<Task>> {
     prop::collection::vec(prop::collection::vec(program, 1..3).prop_map(|phases| task("t", phases)), 1..8)
 }
 
-/// What became of the run, and the digest of its events.
+/// The outcome, and the digest of the events.
 fn outcome(workload: &Workload, config: &Config, loops: bool) -> (String, u64) {
     let mut watcher = Watcher { events: Digest::default(), loops };
     let outcome = simulate(workload, config, &mut watcher);

@@ -1,4 +1,4 @@
-//! The benchmarks run, and do what they are known for, under a kernel of each kind.
+//! Known properties of the benchmarks, under a kernel of each kind.
 
 mod support;
 
@@ -9,7 +9,7 @@ use vruntime_workload::model;
 
 const KERNELS: [&str; 6] = ["2.6.22", "2.6.23", "3.10", "3.18", "6.1", "6.12"];
 
-/// On a machine with the default costs.
+/// With the default costs.
 fn run_model(command: &str, kernel: &str, machine: &str, ms: Option<u64>) -> Results {
     let spec = MachineSpec::new(parse_topology(machine).unwrap());
     let cpus = spec.topology.nr_cpus();
@@ -28,8 +28,8 @@ fn hackbench_says_all_and_ends() {
             let results = run_model(command, kernel, "4", None);
             let mut senders = 0;
             for task in &results.tasks {
-                // A loop is counted for each phase gone through: waiting for the others, and each message or round of
-                // them.
+                // A loop is counted for each completed phase: the initial wait, and each message or round of
+                // messages.
                 let sends = task.name.contains("sender");
                 let expected = if sends { 1 + 20 } else { 1 + 20 * 20 };
                 assert_eq!(task.account.loops, expected, "{kernel} {command}: {}", task.name);
@@ -45,7 +45,7 @@ fn hackbench_says_all_and_ends() {
     }
 }
 
-/// On one CPU each pass of the token is a switch; or two, where who is woken preempts the waker before it sleeps, as
+/// On one CPU each pass of the token is a switch; or two, where a woken task preempts the waker before it sleeps, as
 /// under 2.6.23.
 #[test]
 fn a_ring_switches_at_each_pass() {

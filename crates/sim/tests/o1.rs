@@ -1,5 +1,4 @@
-//! The O(1) scheduler, on a machine that costs nothing: who runs how long, who is interactive, and how long the others
-//! wait.
+//! The O(1) scheduler without costs: slices, interactivity, and waits.
 
 mod support;
 
@@ -23,7 +22,6 @@ fn hogs_take_turns_of_a_slice() {
     }
 }
 
-/// Each task runs for its slice in every turn of all.
 #[test]
 fn nice_values_are_slices() {
     let ladder: [(i8, u64); 5] = [(-20, 800), (-5, 500), (0, 100), (10, 50), (19, 5)];
@@ -44,7 +42,7 @@ fn a_sleeper_preempts_hogs_and_stays_interactive() {
     for kernel in KERNELS {
         let sleeper = forever("sleeper", vec![Op::Run { work: 2 * MS }, Op::Sleep { time: 30 * MS }]);
         let turns = turns(&workload(vec![hog("a"), hog("b"), sleeper]), &for_ms(kernel, "1", 250, 20_000));
-        // It is soon known for what it is, and from then on never waits.
+        // Soon it counts as interactive, and then never waits.
         let settled = 5000 * MS;
         assert_eq!(turns.longest_wait(2, settled), 30 * MS, "{kernel}");
         let share = turns.cpu_time(2, settled);
@@ -52,7 +50,7 @@ fn a_sleeper_preempts_hogs_and_stays_interactive() {
     }
 }
 
-/// Three that sleep half of the time, and would have the CPU for themselves if nobody looked after those who wait.
+/// Three that sleep half of the time would keep the CPU for themselves without a check of starvation.
 #[test]
 fn who_expired_does_not_wait_for_ever() {
     for kernel in KERNELS {
@@ -106,7 +104,7 @@ fn what_came_later_is_refused() {
     assert!(refused.to_string().contains("real-time scheduling of groups, which Linux 2.6.23 lacks"), "{refused}");
 }
 
-/// A parent that forks without end has no more of the CPU than one that does not: its children live on its slice.
+/// Its children live on its slice.
 #[test]
 fn forks_live_on_their_parents_slice() {
     for kernel in KERNELS {
@@ -125,7 +123,7 @@ fn hogs_are_spread_over_the_machine() {
         for (machine, hogs, each) in [("4", 4, 1000), ("4", 8, 500), ("pack:2 core:2 pu:2", 8, 1000)] {
             let tasks = (0..hogs).map(|index| hog(&format!("hog{index}"))).collect();
             let turns = turns(&workload(tasks), &for_ms(kernel, machine, 1000, 12_000));
-            // It takes seconds: nobody but the balancer spreads them.
+            // It takes seconds, because only the balancer spreads them.
             for task in 0..hogs {
                 let got = turns.cpu_time(task, 2000 * MS) / (10 * MS);
                 let fair = if machine.contains("pu:2") { 700..=1000 } else { each * 8 / 10..=each * 12 / 10 };
@@ -135,7 +133,7 @@ fn hogs_are_spread_over_the_machine() {
     }
 }
 
-/// Two hogs on one core while another core idles: the migration thread moves one.
+/// The migration thread moves one of two hogs on a core to an idle core.
 #[test]
 fn cores_are_filled_before_threads() {
     for kernel in KERNELS {

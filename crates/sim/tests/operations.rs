@@ -1,4 +1,4 @@
-//! What each operation does, to the nanosecond, on a machine where nothing else costs time.
+//! Each operation's effect, to the nanosecond, on a machine without other costs.
 
 mod support;
 
@@ -9,7 +9,7 @@ use vruntime_sim::{Config, Costs, MachineSpec, parse_topology};
 use vruntime_trace::NoSink;
 use vruntime_workload::program::*;
 
-/// Runs `tasks` on CPUs of their own, as many as there are tasks, and returns the log.
+/// Runs each task on its own CPU.
 fn apart(tasks: Vec<Task>) -> Log {
     let cpus = tasks.len();
     let tasks = tasks.into_iter().enumerate().map(|(cpu, task)| pinned(task, &[cpu as u32])).collect();
@@ -19,7 +19,7 @@ fn apart(tasks: Vec<Task>) -> Log {
     log
 }
 
-/// One loop of `ops` on each CPU; when each task ended, us. `None`: it did not.
+/// Runs each program once on its own CPU. Returns when each task ended, us.
 fn ends(programs: &[&[Op]]) -> Vec<Option<u64>> {
     let name = |index: usize| format!("t{index}");
     let tasks = programs.iter().enumerate().map(|(index, ops)| once(&name(index), ops.to_vec())).collect();
@@ -90,7 +90,7 @@ fn a_mutex_is_held_by_one_at_a_time_and_waited_for_in_order() {
 
 #[test]
 fn an_ordinary_mutex_can_be_retaken_a_priority_inheriting_one_is_handed_over() {
-    // Whoever unlocks and locks at once gets an ordinary mutex again before the woken waiter runs.
+    // A task that locks right after its unlock gets an ordinary mutex before the woken waiter runs.
     let ends_with = |mutex| {
         let greedy = [Op::Lock(mutex), run(100), Op::Unlock(mutex), Op::Lock(mutex), run(50), Op::Unlock(mutex)];
         ends(&[&greedy, &[run(10), Op::Lock(mutex), run(1), Op::Unlock(mutex)]])
@@ -106,7 +106,7 @@ fn a_condition_gives_its_mutex_back_while_it_waits() {
     assert_eq!(ends(&[&waiter, &signaller]), [Some(85), Some(75)]);
 }
 
-/// As rt-app has it: `suspend` and `resume` take the mutex that has the name of what they wait on.
+/// As in rt-app, they take the mutex with the name of their condition.
 #[test]
 fn suspend_and_resume_wait_for_the_mutex_of_their_name() {
     let owner = [Op::Lock(0), run(50), Op::Unlock(0)];
@@ -116,7 +116,7 @@ fn suspend_and_resume_wait_for_the_mutex_of_their_name() {
         ends(&[&owner, &[run(1), suspend.clone(), run(1)], &[run(40), Op::Broadcast(0)]]),
         [Some(50), None, Some(40)]
     );
-    // Whoever waits with the mutex given back lets them in, and those who resume wake it.
+    // A waiter without the mutex lets them in, and `resume` wakes it.
     let waiter = [Op::Lock(0), Op::Wait { condition: 0, mutex: 0 }, run(5), Op::Unlock(0)];
     assert_eq!(ends(&[&waiter, &[run(10), resume]]), [Some(15), Some(10)]);
     assert_eq!(ends(&[&waiter, &[run(10), suspend], &[run(20), Op::Broadcast(0)]]), [Some(25), Some(25), Some(20)]);
@@ -154,7 +154,7 @@ fn a_barrier_lets_all_go_when_the_last_arrives() {
     assert_eq!(ends(&[&twice(10), &twice(70)]), [Some(140), Some(140)]);
 }
 
-/// The last one wakes the other while he holds the barrier's mutex: one that preempts him sleeps once more, for that.
+/// The last task wakes the other while it holds the barrier's mutex: a task that preempts it sleeps once more.
 #[test]
 fn who_is_woken_at_a_barrier_of_a_mutex_gets_it_first() {
     let sleeps = |locked: bool| {
@@ -170,7 +170,7 @@ fn who_is_woken_at_a_barrier_of_a_mutex_gets_it_first() {
         });
         sleeps.len()
     };
-    // Without a mutex it comes last itself once; with one it sleeps twice in each round.
+    // Without a mutex it arrives last once; with one it sleeps twice in each round.
     assert_eq!((sleeps(false), sleeps(true)), (49, 100));
 }
 
@@ -185,7 +185,7 @@ fn a_pipe_blocks_readers_when_empty_and_writers_when_full() {
     let write = || Op::PipeWrite { pipe: 0, bytes: 100 };
     let read = || Op::PipeRead { pipe: 0, bytes: 100 };
     assert_eq!(ends(&[&[read(), run(1)], &[run(50), write()]]), [Some(51), Some(50)]);
-    // It holds a page of two messages: the third waits until that has been read to its end.
+    // Two messages fill its page: the third waits until the page has been read.
     let reads = [run(50), read(), run(50), read()];
     assert_eq!(ends(&[&reads, &[write(), write(), write(), run(1)]]), [Some(100), Some(101)]);
     // Two waiting readers, two messages at once: the first reader wakes the second.
@@ -195,7 +195,7 @@ fn a_pipe_blocks_readers_when_empty_and_writers_when_full() {
     );
 }
 
-/// A page of a full pipe is read in 40 messages: up to 6.13 each of them wakes a writer, later only the last.
+/// A page takes 40 reads: up to 6.13 each wakes a writer, later only the last.
 #[test]
 fn a_reader_of_a_full_pipe_wakes_a_writer() {
     for (kernel, wakeups) in [("6.1", 40), ("6.6", 40), ("6.12", 40), ("6.18", 1), ("3.10", 1)] {
@@ -217,7 +217,7 @@ fn a_reader_of_a_full_pipe_wakes_a_writer() {
     }
 }
 
-/// A writer that was woken in vain waits behind another whose message is larger: what room there is, is for him.
+/// A writer woken in vain waits behind one with a larger message, which gets the room.
 #[test]
 fn who_is_woken_in_vain_is_not_forgotten() {
     for kernel in ["3.10", "6.1", "6.6", "6.12", "6.18", "7.1"] {
@@ -242,7 +242,6 @@ fn who_is_woken_in_vain_is_not_forgotten() {
     }
 }
 
-/// A writer that was woken in vain wakes the next, and pays for that before it sleeps.
 #[test]
 fn a_writer_woken_in_vain_pays_for_the_wakeup_of_the_next() {
     let write = |bytes| Op::PipeWrite { pipe: 0, bytes };
@@ -267,8 +266,7 @@ fn a_writer_woken_in_vain_pays_for_the_wakeup_of_the_next() {
     ledger.check(&outcome);
 }
 
-/// Two that share a CPU look at the clock: both are done when it says so, and whoever was off the CPU then as soon as
-/// he is back.
+/// Each task ends at its time, or when it next has the CPU.
 #[test]
 fn a_runtime_ends_at_its_time_whoever_had_the_cpu() {
     let ends = |ops: [Op; 2]| {
@@ -279,16 +277,15 @@ fn a_runtime_ends_at_its_time_whoever_had_the_cpu() {
         (log.exit("a").unwrap() / US, log.exit("b").unwrap() / US)
     };
     let runtime = |us| Op::Runtime { time: us * US };
-    // At 20 ms `b` has the CPU, and `a` comes back at the tick at 24. `b` began at 4 ms, when it first came onto the
-    // CPU.
+    // At 20 ms `b` has the CPU, and `a` continues at the tick at 24. `b` began at 4 ms, with its first turn.
     assert_eq!(ends([runtime(20_000), runtime(20_000)]), (24_000, 24_000));
     let (a, b) = ends([run(20_000), run(20_000)]);
     assert_eq!(a.max(b), 40_000, "work takes as long as it takes");
-    // At 5 ms the other has the CPU, up to the tick at 8: then `a` is done, and the other has all from there on.
+    // At 5 ms the other has the CPU, until the tick at 8: then `a` is done, and the other has the rest.
     assert_eq!(ends([runtime(5_000), run(10_000)]), (8_000, 14_000));
 }
 
-/// Its time begins when what the task owes the kernel, here for a wakeup, is paid.
+/// The kernel time here is of a wakeup.
 #[test]
 fn a_runtime_begins_when_debts_are_paid() {
     let mut config = exact("6.12", "2");
@@ -321,10 +318,10 @@ fn timers_keep_their_beat_or_restart_it() {
         )
     };
     let ends = |mode| apart(vec![program(mode)]).loops("a").iter().map(|(at, _)| at / US).collect::<Vec<_>>();
-    // In time, in time, 30 late: a relative beat goes on from there, an absolute one catches up.
+    // In time, in time, 30 late: a relative beat continues from there, an absolute one catches up.
     assert_eq!(ends(TimerMode::Relative), [100, 200, 330, 430, 530, 630]);
     assert_eq!(ends(TimerMode::Absolute), [100, 200, 330, 400, 500, 600]);
-    // Who is late does not sleep.
+    // A late task does not sleep.
     assert_eq!(apart(vec![program(TimerMode::Relative)]).sleeps("a").len(), 5);
 }
 
@@ -337,7 +334,7 @@ fn a_sleep_ends_at_its_time_or_at_the_end_of_its_slack() {
     let mut log = Log::default();
     simulate(&workload(vec![once("a", vec![run(10), sleep(100)])]), &config, &mut log).unwrap();
     assert_eq!(log.sleeps("a"), [(160 * US, 50 * US)]);
-    // One that is over before the call has begun to wait ends no sooner.
+    // A sleep that is over before the call waits ends no sooner.
     config.machine.costs.syscall_ns = 300;
     let mut log = Log::default();
     simulate(&workload(vec![once("a", vec![Op::Sleep { time: 100 }])]), &config, &mut log).unwrap();
@@ -354,8 +351,8 @@ fn an_interrupt_takes_along_every_timer_that_is_due() {
         simulate(&workload(sleepers), &config, &mut log).unwrap();
         names.iter().filter_map(|name| Some(log.sleeps(name).first()?.1 / US)).collect::<Vec<_>>()
     };
-    // Due 30 us apart: the interrupt of the first, at the end of its slack, finds the second due, too. Due 60 us apart:
-    // not yet.
+    // Due 30 us apart: the interrupt of the first, at the end of its slack, takes the second. Due 60 us apart: not
+    // yet.
     let pair = |apart: u64| vec![once("a", vec![sleep(100)]), once("b", vec![sleep(100 + apart)])];
     assert_eq!(lateness(pair(30)), [50, 20]);
     assert_eq!(lateness(pair(60)), [50, 50]);
@@ -373,7 +370,7 @@ fn an_interrupt_takes_along_every_timer_that_is_due() {
     assert_eq!(lateness(vec![urgent]), [0]);
 }
 
-/// One device interrupts for all timers of a CPU: however many end at one instant, the interrupt is as late as one is.
+/// However many timers end at one instant, the interrupt is as late as for one.
 #[test]
 fn the_timers_of_a_cpu_share_one_device() {
     let mut config = exact("6.12", "1");
@@ -394,11 +391,11 @@ fn the_timers_of_a_cpu_share_one_device() {
     }
 }
 
-/// An idle task's slice is protected as any other, in 6.6 also from a waker that is owed time, has the earlier deadline
-/// and is no idle one. 6.12.117 and 6.18 end that protection: who still waits then owes time or has the later deadline.
+/// In 6.6 an idle task's slice is protected even from a waker that is owed time, has the earlier deadline and is not
+/// idle. 6.12.117 and 6.18 end that protection: a task that still waits owes time or has the later deadline.
 #[test]
 fn an_idle_task_gives_way_at_once_from_6_12_on() {
-    // How often the waker was late, and how often though it was its turn as it woke.
+    // How often the waker was late, and how often of these it was its turn.
     let waits = |kernel: &str, ops: [Op; 2]| {
         let mut idle = task("idle", vec![phase(vec![run(10_000)], Repeat::Forever)]);
         idle.settings.policy = Some(Policy::Idle);
@@ -450,7 +447,7 @@ fn programs_repeat_and_phases_of_no_loops_are_passed_over() {
     let log = apart(vec![Task { repeat: Repeat::Times(2), ..task("a", phases.clone()) }]);
     assert_eq!(log.loops("a").iter().map(|(_, took)| took / US).collect::<Vec<_>>(), [10, 10, 1, 10, 10, 1]);
     assert_eq!(log.exit("a"), Some(42 * US));
-    // Of one program, as often as each says.
+    // The number of runs of the program.
     let single = Task { repeat: Repeat::Times(1), ..task("a", phases.clone()) };
     let thrice = Task { name: "b".to_owned(), repeat: Repeat::Times(3), ..single.clone() };
     let log = apart(vec![single, thrice]);
@@ -550,13 +547,12 @@ fn costs_are_charged_where_they_arise() {
     let config = Config::new(vruntime_sched::kernel("6.12").unwrap(), spec);
     let mut log = Log::default();
     simulate(&workload(vec![once("a", vec![run(10), sleep(100), run(10)])]), &config, &mut log).unwrap();
-    // Switched in, worked; the sleep counts from its call, which takes 4 ns, and 3 for the timer, before the CPU is
-    // given up.
+    // Switched in, worked; the sleep counts from its call, which takes 4 ns and 3 for the timer.
     let called = 1000 + 10 * US;
     let due = called + 100 * US;
     let switches = log.pick(|at, event| matches!(event, Event::Switch { .. }).then_some(at));
     assert_eq!(switches[..3], [0, called + 7, due + 30 + 200]);
-    // Idle exit, interrupt, switch and return come before its own code goes on.
+    // Idle exit, interrupt, switch and return precede its own code.
     let late = 30 + 200 + 1000 + 5;
     assert_eq!(log.sleeps("a"), [(due + late, late)]);
     assert_eq!(log.exit("a"), Some(due + late + 10 * US + 4));
@@ -587,7 +583,6 @@ fn an_interrupt_to_another_cpu_takes_time_to_arrive() {
     assert_eq!(log.exit("a"), Some(20 * US + 500 + US));
 }
 
-/// A waker that is never preempted wakes one who was on another CPU last, and one who was on its own.
 #[test]
 fn waking_a_task_of_another_cpu_costs_more() {
     let waker_ends = |sleepers_cpu: u32| {
@@ -603,7 +598,7 @@ fn waking_a_task_of_another_cpu_costs_more() {
     assert_eq!((waker_ends(0), waker_ends(1)), (Some(20 * US + 200), Some(20 * US + 3200)));
 }
 
-/// Tasks that hand a token round on one CPU.
+/// Tasks that pass a token on one CPU.
 #[test]
 fn a_switch_costs_more_to_whom_others_have_displaced() {
     let length = |rounds: u64, tasks: u32, cost: &str, processes: bool| {
@@ -619,7 +614,7 @@ fn a_switch_costs_more_to_whom_others_have_displaced() {
         all.semaphores = (0..tasks).map(semaphore).collect();
         simulate(&all, &config, &mut NoSink).unwrap().end
     };
-    // What ten rounds more take beyond the work, for each of them.
+    // The time of ten more rounds without the work.
     let a_round = |tasks, cost, processes| {
         let ten = length(20, tasks, cost, processes) - length(10, tasks, cost, processes);
         (ten - u64::from(tasks) * 100 * US) / 10
@@ -630,7 +625,7 @@ fn a_switch_costs_more_to_whom_others_have_displaced() {
     assert_eq!((mm(false), mm(true)), (0, 3000));
 }
 
-/// Each call with a socket takes its buffer besides; with a pipe none.
+/// A socket call adds its buffer's cost; a pipe's does not.
 #[test]
 fn messages_through_sockets_cost_a_buffer_each() {
     let length = |kind, socket_ns| {
@@ -645,7 +640,7 @@ fn messages_through_sockets_cost_a_buffer_each() {
     assert_eq!((takes(Channel::Socket), takes(Channel::Pipe)), (20 * 500, 0));
 }
 
-/// Written and not read, messages' buffers leave the second-level cache: at 1024 of them each takes all of it.
+/// Buffers of unread messages leave the second-level cache, which 1024 of them fill.
 #[test]
 fn many_messages_in_sockets_are_cold() {
     let length = |kind, unread: u64, cold_socket_ns| {
@@ -659,7 +654,7 @@ fn many_messages_in_sockets_are_cold() {
         simulate(&all, &config, &mut NoSink).unwrap().end
     };
     let takes = |kind, unread| length(kind, unread, 1024) - length(kind, unread, 0);
-    // A write finds what was written before, a read its own message besides; beyond 1024 all cost the same.
+    // A write finds the earlier messages, a read also its own; beyond 1024 all cost the same.
     let costs = |unread: u64| unread.min(1024);
     let all = |unread: u64| {
         (0..unread).map(costs).sum::<u64>()
@@ -672,7 +667,6 @@ fn many_messages_in_sockets_are_cold() {
     assert_eq!(takes(Channel::Pipe, 100), 0);
 }
 
-/// What a file says of a memory access that makes no difference here is told.
 #[test]
 fn kinds_and_patterns_of_memory_accesses_are_told_to_mean_nothing() {
     let notes = |kind: &str, pattern: &str| {

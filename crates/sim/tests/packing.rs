@@ -1,5 +1,4 @@
-//! The releases of 6.18 that put tasks on CPUs that are in use while there is room, as they were traced and as their
-//! instructions say.
+//! Releases of 6.18 that put tasks on CPUs in use while there is room, as traced and as their instructions say.
 
 mod support;
 
@@ -8,7 +7,6 @@ use vruntime_sched::event::{Event, MigrateCause, Running};
 use vruntime_sim::Config;
 use vruntime_workload::program::*;
 
-/// 6.18 of that release on two CPUs of one cache.
 fn release(name: &str) -> Config {
     let mut config = Config { duration: Some(2000 * MS), ..exact("6.18", "core:2") };
     config.kernel.as_of(name);
@@ -19,13 +17,12 @@ fn forever(ops: Vec<Op>) -> Vec<Phase> {
     vec![phase(ops, Repeat::Forever)]
 }
 
-/// Works so long and sleeps so long, in microseconds, on that CPU.
+/// Works and sleeps repeatedly, microseconds, on that CPU.
 fn works(name: &str, run: u64, sleep: u64, cpu: u32) -> Task {
     pinned(task(name, forever(vec![Op::Run { work: run * 1000 }, Op::Sleep { time: sleep * 1000 }])), &[cpu])
 }
 
-/// A task that works 50 us and sleeps a millisecond: it is put on CPU 0 now and then, and may go where it likes twice
-/// after that.
+/// A task that works 50 us and sleeps a millisecond. It is repeatedly put on CPU 0, and may then move twice.
 fn wanderer() -> Task {
     let ops = || vec![Op::Run { work: 50_000 }, Op::Sleep { time: 950_000 }];
     let mut home = phase(ops(), Repeat::Times(1));
@@ -35,7 +32,7 @@ fn wanderer() -> Task {
     Task { repeat: Repeat::Forever, ..task("w", vec![home, away]) }
 }
 
-/// When the wanderer moved because it woke, milliseconds.
+/// When the wanderer's wakeups moved it, milliseconds.
 fn moves(log: &Log) -> Vec<u64> {
     let wanderer = log.of("w");
     log.pick(|at, event| match event {
@@ -44,7 +41,7 @@ fn moves(log: &Log) -> Vec<u64> {
     })
 }
 
-/// The same once nobody is new any more: until then a new task is taken to use half the CPU, whatever it does.
+/// Moves after the initial estimate of new tasks, half a CPU, is gone.
 fn later_moves(release: &Config, others: Vec<Task>) -> usize {
     wander(release, others).into_iter().filter(|&at| at >= 60).count()
 }
@@ -55,8 +52,7 @@ fn wander(release: &Config, others: Vec<Task>) -> Vec<u64> {
     moves(&log)
 }
 
-/// Beside 52 % of work on its CPU it stays, beside 75 % it goes whenever it may; other releases go to the idle CPU in
-/// both cases.
+/// Beside 52 % of work it stays, beside 75 % it moves whenever it may; other releases always use the idle CPU.
 #[test]
 fn a_task_leaves_a_cpu_that_is_used_much() {
     let (cloud, debian) = (release("6.18.44-fc-v657"), release("6.18.15+deb13-cloud-amd64"));
@@ -67,7 +63,7 @@ fn a_task_leaves_a_cpu_that_is_used_much() {
     assert!(beside(&cloud, 1500) * 10 >= much * 9, "{} {much}", beside(&cloud, 1500));
 }
 
-/// Beside one task it stays, beside two that use the CPU no more it goes when both can run.
+/// Beside one task it stays, beside two with the same sum it moves while both are runnable.
 #[test]
 fn a_task_leaves_a_cpu_on_which_another_waits() {
     let cloud = release("6.18.44-fc-v657");
@@ -76,7 +72,7 @@ fn a_task_leaves_a_cpu_on_which_another_waits() {
     assert!(one <= 3 && two > 80, "{one} {two}");
 }
 
-/// The patch is a cloud's own: late releases of a distribution, or that somebody built himself, have not got it.
+/// The patch is a cloud's: late releases of distributions, or own builds, lack it.
 #[test]
 fn other_builds_do_not_pack() {
     let moves = |name: &str| later_moves(&release(name), vec![works("p", 1040, 960, 0)]);
@@ -84,7 +80,7 @@ fn other_builds_do_not_pack() {
     assert!(cloud <= 3 && debian > 100 && own > 100, "{cloud} {debian} {own}");
 }
 
-/// Beside a hog it stays until the hog has brought the CPU to seven tenths: measured were 53 ms.
+/// The hog fills the CPU to seven tenths first: measured were 53 ms.
 #[test]
 fn a_task_leaves_a_hog_after_a_while() {
     let hog = || Task { before: Some(Before::Asleep(0)), start: Some(500 * MS), ..works("hog", 1_000_000_000, 0, 0) };
@@ -94,7 +90,6 @@ fn a_task_leaves_a_hog_after_a_while() {
     assert!(first <= 520, "as soon as a balance has counted idle CPUs: {first}");
 }
 
-/// Where the task got the CPU, each time.
 fn cpus(log: &Log, name: &str) -> Vec<u32> {
     let wanted = log.of(name);
     let switches = log.events.iter();
@@ -102,7 +97,7 @@ fn cpus(log: &Log, name: &str) -> Vec<u32> {
     switches.filter(|(_, _, event)| to(event)).map(|(_, cpu, _)| cpu.0).collect()
 }
 
-/// Beside its parent, which leaves seven tenths of the CPU, and not beside a second child.
+/// Its parent leaves seven tenths of the CPU; a second child has no room.
 #[test]
 fn a_child_stays_with_its_parent_while_there_is_room() {
     let first = ["6.18.44-fc-v657", "6.18.15"].map(|name| {
@@ -115,8 +110,8 @@ fn a_child_stays_with_its_parent_while_there_is_room() {
     assert_eq!(first, [[0, 1], [1, 0]]);
 }
 
-/// Somebody on CPU 0 wakes one that slept on CPU 1, which is idle: it comes to its waker, if there is room beside him.
-/// There is none beside a real-time task.
+/// A task on CPU 0 wakes one that slept on the idle CPU 1, which moves to its waker's CPU if that has room. There is
+/// none beside a real-time task.
 #[test]
 fn a_task_wakes_beside_its_waker_while_there_is_room() {
     let woken_on = |name: &str, busy_us: u64, policy: Option<Policy>| {

@@ -1,4 +1,4 @@
-//! What the balancer does about tasks that may not go where it would have them.
+//! Balancing of pinned tasks.
 
 mod support;
 
@@ -9,7 +9,7 @@ use vruntime_workload::program::*;
 
 const KERNELS: [&str; 5] = ["6.1", "6.6", "6.12", "6.18", "7.1"];
 
-/// Has one CPU for 100 ms, and may go to these from then on.
+/// Has one CPU for 100 ms, and then these.
 fn freed(name: &str, cpu: u32, cpus: &[u32]) -> Task {
     let on = |cpus: &[u32], work| {
         let mut held = phase(vec![Op::Run { work }], Repeat::Times(1));
@@ -19,7 +19,7 @@ fn freed(name: &str, cpu: u32, cpus: &[u32]) -> Task {
     task(name, vec![on(&[cpu], 100 * MS), on(cpus, 5000 * MS)])
 }
 
-/// Who was moved from where to where, and why, in two seconds, but for going where he has to be.
+/// Moves in two seconds by source, target and cause, except those that an affinity requires.
 fn moves(kernel: &str, machine: &str, tasks: Vec<Task>) -> Vec<(u32, u32, MigrateCause)> {
     let config = Config { duration: Some(2000 * MS), ..exact(kernel, machine) };
     let mut log = Log::default();
@@ -30,7 +30,7 @@ fn moves(kernel: &str, machine: &str, tasks: Vec<Task>) -> Vec<(u32, u32, Migrat
     })
 }
 
-/// The stopper pushes who ran, though a task that may not leave has waited for longer, and would be the first to go.
+/// The stopper pushes the running task although a pinned task has waited longer.
 #[test]
 fn the_stopper_goes_past_who_may_not_leave() {
     for kernel in KERNELS {
@@ -41,7 +41,7 @@ fn the_stopper_goes_past_who_may_not_leave() {
     }
 }
 
-/// Of an idle pair of CPUs the first balances for both. What may only go to the second is pulled there.
+/// The first CPU of an idle pair balances for both. The second pulls a task that may only go there.
 #[test]
 fn a_task_that_may_not_go_to_the_balancing_cpu_goes_to_its_neighbour() {
     for kernel in KERNELS {
@@ -51,8 +51,8 @@ fn a_task_that_may_not_go_to_the_balancing_cpu_goes_to_its_neighbour() {
     }
 }
 
-/// Where tasks that sleep from 4 to 10 ms, each on the CPU `slept[index]`, wake when they may run on `cpus` alone from
-/// 8 ms on; hogs have the CPUs `busy` from 6 ms.
+/// Tasks sleep from 4 to 10 ms, each on its CPU of `slept`. From 6 ms on hogs have the CPUs `busy`, and from 8 ms on
+/// only `cpus` are allowed. Returns where they wake.
 fn woken(kernel: &str, machine: &str, slept: &[u32], busy: &[u32], cpus: &[u32]) -> Vec<u32> {
     let sleeper = |(index, &cpu): (usize, &u32)| {
         pinned(once(&format!("sleeper{index}"), vec![run(4000), sleep(6000), run(4000)]), &[cpu])
@@ -70,9 +70,8 @@ fn woken(kernel: &str, machine: &str, slept: &[u32], busy: &[u32], cpus: &[u32])
     })
 }
 
-/// An idle CPU on which a task slept is taken without asking whether it still may run there (`select_idle_sibling`),
-/// and if it may not it goes to the first of its node that it may go to (`select_fallback_rq`), whoever is there:
-/// several to the same.
+/// `select_idle_sibling` takes an idle previous CPU without a check of the affinity. `select_fallback_rq` then takes
+/// the node's first allowed one, the same for several tasks.
 #[test]
 fn a_sleeper_whose_cpus_were_changed_wakes_on_the_first_of_them() {
     for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18", "7.1"] {
@@ -81,7 +80,7 @@ fn a_sleeper_whose_cpus_were_changed_wakes_on_the_first_of_them() {
         assert_eq!(woken(kernel, nodes, &[7], &[5], &[0, 5, 6]), [5], "{kernel}: first of its node");
         assert_eq!(woken(kernel, nodes, &[7], &[], &[1, 2]), [1], "{kernel}: none of its node");
     }
-    // If where it slept is busy it looks for an idle one.
+    // If the previous CPU is busy, it looks for an idle one.
     for kernel in KERNELS {
         assert_eq!(woken(kernel, "8", &[0], &[0, 4], &[4, 5, 6, 7]), [5], "{kernel}: not idle");
     }

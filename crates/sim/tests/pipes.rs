@@ -1,4 +1,4 @@
-//! Who wakes whom at pipes and sockets where several wait.
+//! Wakeups at pipes and sockets with several waiters.
 
 mod support;
 
@@ -15,7 +15,7 @@ const fn read(bytes: u32) -> Op {
     Op::PipeRead { pipe: 0, bytes }
 }
 
-/// Each of `programs`, named `t0`, `t1`, ..., on a CPU of its own, with one pipe or socket.
+/// Runs each of `programs`, named `t0`, `t1`, ..., on its own CPU, with one pipe or socket.
 fn apart(kind: Channel, capacity: u32, programs: &[&[Op]]) -> Log {
     let tasks = programs.iter().enumerate();
     let tasks = tasks.map(|(cpu, ops)| pinned(once(&format!("t{cpu}"), ops.to_vec()), &[cpu as u32])).collect();
@@ -26,12 +26,11 @@ fn apart(kind: Channel, capacity: u32, programs: &[&[Op]]) -> Log {
     log
 }
 
-/// When each task ended, us.
 fn ends(log: &Log) -> Vec<Option<u64>> {
     (0..log.names.len()).map(|index| log.exit(&format!("t{index}")).map(|ns| ns / US)).collect()
 }
 
-/// Once the page is read there is room for both: the reader wakes one, and he the other.
+/// A read page has room for both: the reader wakes one writer, which wakes the other.
 #[test]
 fn a_writer_that_was_woken_wakes_the_next() {
     let fills = [write(1000), write(1000), write(1000), write(1000), run(1)];
@@ -40,7 +39,7 @@ fn a_writer_that_was_woken_wakes_the_next() {
     assert_eq!(ends(&log), [Some(1), Some(101), Some(101), Some(100)]);
 }
 
-/// Two messages at once for two readers: the writer wakes the first, and he the second.
+/// Two messages at once for two readers: the writer wakes the first, which wakes the second.
 #[test]
 fn a_writer_wakes_nobody_for_what_is_there_already() {
     let reads = [read(100), run(1)];
@@ -56,7 +55,7 @@ fn a_writer_wakes_nobody_for_what_is_there_already() {
     assert_eq!(wakeups, [(2, 0), (0, 1)]);
 }
 
-/// Room for one message is none for its writers: they wait until three quarters are free.
+/// Writers wait for more than the room of one message.
 #[test]
 fn the_writers_of_a_socket_wait_for_three_quarters() {
     let writes = [write(100), write(100), write(100), write(100), write(100)];
@@ -65,7 +64,6 @@ fn the_writers_of_a_socket_wait_for_three_quarters() {
     assert_eq!(ends(&log), [Some(150), Some(200)]);
 }
 
-/// What is in pipes takes no buffers.
 #[test]
 fn sockets_are_cold_by_what_is_in_sockets() {
     let length = |unread| {

@@ -1,4 +1,4 @@
-//! Where tasks wake, fork and are taken to: one rule of `fair.c` each, on a machine where it shows.
+//! Placement of wakeups, forks and migrations: one rule of `fair.c` each.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,7 +11,7 @@ use vruntime_trace::{Sink, TaskInfo};
 use vruntime_workload::rtapp::Options;
 use vruntime_workload::scenario;
 
-/// Where each task has been switched to, in order; and, of who is woken on another CPU than it was on, where that is.
+/// The CPUs of each task's turns, and of its wakeups on another CPU.
 #[derive(Default)]
 struct Places {
     names: BTreeMap<TaskId, String>,
@@ -37,7 +37,7 @@ impl Sink for Places {
     }
 }
 
-/// Runs a scenario; what costs nothing is exact.
+/// Runs a scenario without costs.
 fn run_it(kernel_name: &str, machine: &str, text: &str) -> Places {
     let none = |_: &std::path::Path| Err(io::Error::from(io::ErrorKind::NotFound));
     let scenario = scenario::parse("t.toml", text.as_bytes(), &Options::default(), &mut { none }).unwrap();
@@ -53,7 +53,7 @@ fn places(kernel_name: &str, machine: &str, text: &str) -> BTreeMap<String, Vec<
     run_it(kernel_name, machine, text).seen
 }
 
-/// Two tasks on one thread of a core, one of which may go elsewhere from 101 ms on.
+/// Two tasks on one thread of a core, one of which may move from 101 ms on.
 const BESIDE: &str = r#"
 duration = "500ms"
 [[task]]
@@ -72,8 +72,8 @@ task = "b"
 cpus = "0-7"
 "#;
 
-/// `select_idle_core`: with whole cores idle, a wakeup does not take the other thread of a busy one (CPU 1). Since 4.8
-/// a flag of the cache tells whether there are any; before, groups of CPUs were looked through.
+/// `select_idle_core`: a wakeup avoids the other thread of a busy core (CPU 1) while whole cores are idle. 4.8+: a
+/// flag of the cache shows whether there are any; before, groups of CPUs were searched.
 #[test]
 fn a_wakeup_takes_a_core_that_is_idle_as_a_whole() {
     for kernel in ["3.10", "3.18", "6.1", "6.6", "6.12", "6.18", "7.1"] {
@@ -83,7 +83,6 @@ fn a_wakeup_takes_a_core_that_is_idle_as_a_whole() {
     }
 }
 
-/// The other thread is the next best: all cores have a busy one.
 #[test]
 fn where_no_core_is_idle_as_a_whole_an_idle_thread_will_do() {
     let hogs = [2, 4, 6].map(|cpu| format!("[[task]]\nname = \"h{cpu}\"\nrun = \"100s\"\ncpus = [{cpu}]\n")).concat();
@@ -94,8 +93,8 @@ fn where_no_core_is_idle_as_a_whole_an_idle_thread_will_do() {
     }
 }
 
-/// `nohz_balancer_kick`: two busy threads of one core, all other CPUs idle and their ticks stopped, in one cache: only
-/// a busy CPU's tick can have somebody look at that.
+/// `nohz_balancer_kick`: two busy threads of one core in one cache, with all ticks stopped on the other CPUs: only a
+/// busy CPU's tick can start a balance.
 #[test]
 fn two_busy_threads_of_a_core_are_parted_where_there_is_one_cache() {
     let text = r#"
@@ -124,7 +123,7 @@ cpus = "0-7"
     }
 }
 
-/// Since 6.7 the cluster of the target is searched before the rest of its cache.
+/// 6.7+: the target's cluster is searched before the rest of its cache.
 #[test]
 fn an_idle_cpu_of_the_same_cluster_goes_before_others() {
     let text = r#"
@@ -150,14 +149,14 @@ run = "100s"
     for kernel in ["6.8", "6.11", "6.12", "6.14", "6.17", "6.18", "7.1"] {
         assert_eq!(first(kernel), 1, "{kernel}");
     }
-    // The search begins behind the target, wherever that leads.
+    // The search begins behind the target.
     for kernel in ["4.19", "5.4", "5.10", "5.15", "6.4", "6.6"] {
         assert_eq!(first(kernel), 4, "{kernel}");
     }
 }
 
-/// `find_idlest_group` compares loads per capacity, and in the same node a difference of 17 % is enough: in a group
-/// that weighs little as in one that weighs much, a forked task leaves the most crowded CPU.
+/// `find_idlest_group` compares loads per capacity, and in one node a difference of 17 % is enough, for any weight of
+/// the group.
 #[test]
 fn a_forked_task_leaves_the_most_crowded_cpu_however_little_its_group_weighs() {
     let hogs: Vec<String> = (0..8)
@@ -179,7 +178,7 @@ fn a_forked_task_leaves_the_most_crowded_cpu_however_little_its_group_weighs() {
     }
 }
 
-/// A few tasks stay on the node where they were forked: `imb_numa_nr` is 4 of 32 CPUs.
+/// `imb_numa_nr` is 4 of 32 CPUs.
 #[test]
 fn the_first_forked_tasks_stay_on_their_node() {
     let tasks: Vec<String> = (0..6)
@@ -193,8 +192,8 @@ fn the_first_forked_tasks_stay_on_their_node() {
     }
 }
 
-/// A SCHED_IDLE task wakes where another one hogs the CPU, beside an idle CPU. Up to 7.0 a CPU that has nothing but
-/// such tasks is as good as an idle one, to their like, too.
+/// A SCHED_IDLE task wakes where another one runs, beside an idle CPU. Up to 7.0 a CPU with only such tasks counts as
+/// idle.
 #[test]
 fn since_7_1_idle_tasks_take_no_cpu_for_idle_that_has_others_like_them() {
     let text = r#"

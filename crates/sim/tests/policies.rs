@@ -1,5 +1,5 @@
-//! Policies that do not keep what they promise: the run ends with an error that names what was done wrong, the task and
-//! the CPU. None of them panics, and none hangs.
+//! Policies that break rules end the run with an error that names the fault, the task and the CPU. None panics or
+//! hangs.
 
 mod support;
 
@@ -14,8 +14,8 @@ use vruntime_sim::{Config, Error, Outcome, run_policy};
 use vruntime_trace::NoSink;
 use vruntime_workload::program::{Bandwidth, Group, Op, Repeat, Task, Workload};
 
-/// First come, first served but for one mistake, which is its tasks' nice value: every type of policy would be a
-/// machine of its own to compile.
+/// First come, first served with one mistake, chosen by the tasks' nice value, because each type of policy compiles a
+/// machine.
 #[derive(Debug)]
 struct Wrong;
 
@@ -97,7 +97,7 @@ impl Policy for Wrong {
     }
 }
 
-/// Three tasks on the first of two CPUs that run 5 ms and sleep 2 ms, three times; the first of them execs before.
+/// Three tasks on the first of two CPUs that run 5 ms and sleep 2 ms, three times; the first one execs before.
 fn outcome(mistake: i8, duration: Option<u64>) -> Result<Outcome, Error> {
     let round = || phase(vec![run(5000), sleep(2000)], Repeat::Times(3));
     let mut tasks: Vec<Task> = ["a", "b", "c"].map(|name| task(name, vec![round()])).into();
@@ -109,9 +109,9 @@ fn outcome(mistake: i8, duration: Option<u64>) -> Result<Outcome, Error> {
     run_policy::<Wrong, _>(&workload(tasks), &config, &mut NoSink)
 }
 
-/// What, and whose.
+/// The fault and its task.
 fn told(mistake: i8) -> (Fault, Option<String>) {
-    // It does not hang on whether the end is known.
+    // A known end makes no difference.
     let error = outcome(mistake, None).unwrap_err();
     assert_eq!(outcome(mistake, Some(100 * MS)).unwrap_err(), error);
     let Error::Policy { task, fault, .. } = error else { panic!("{error:?}") };
@@ -134,7 +134,7 @@ fn losing_a_task_is_told_once_the_cpu_would_idle() {
     assert!(matches!(told(TAKES_IN_PICK), (Fault::PickedNobody { .. }, Some(_))));
 }
 
-/// Somebody else always has the CPU, so `pick` never answers nobody: it is found out when the run is over.
+/// Another task always has the CPU, so only the end of the run shows the fault.
 #[test]
 fn losing_a_task_beside_others_is_told_at_the_end() {
     let hog = |name: &str, nice| {
@@ -172,7 +172,6 @@ fn keeping_who_does_not_sleep_and_finishing_twice_are_told() {
     assert_eq!(told(FINISHES_TWICE), (Fault::FinishedTwice { task: TaskId(0) }, Some("a".to_owned())));
 }
 
-/// What is shown to people, with how to mend it.
 #[test]
 fn every_fault_says_what_was_done_wrong() {
     let told = |mistake| {
@@ -194,7 +193,7 @@ fn every_fault_says_what_was_done_wrong() {
     assert_eq!(mistakes.map(told), expected);
 }
 
-/// Limits are the fair class's: that one has no effect is told once, and not under a policy of the kernel's.
+/// Only the fair class has limits: for other policies a note says so.
 #[test]
 fn a_limit_that_nobody_keeps_is_told() {
     let limit = Some(Bandwidth { quota: 10 * MS, period: 100 * MS, burst: 0 });
@@ -215,7 +214,7 @@ fn a_limit_that_nobody_keeps_is_told() {
     assert!(outcome.end > 20 * MS && outcome.notes.is_empty(), "{outcome:?}");
 }
 
-/// The Rust that docs/policy.md shows is compiled elsewhere: it is of the examples, or of the documentation's.
+/// The Rust code of docs/policy.md is compiled in examples or documentation.
 #[test]
 fn the_guide_shows_code_that_is_compiled() {
     let line =

@@ -6,7 +6,7 @@ use vruntime_sim::{Config, Costs, MachineSpec, parse_topology};
 use vruntime_workload::program::{Op, Phase, Settings, Task, Workload};
 
 const MS: u64 = 1_000_000;
-/// A member takes no less than this from the others, nanoseconds.
+/// The least work that a member takes from others, nanoseconds.
 const LEAST: u64 = 10_000;
 
 fn member(name: &str, ops: Vec<Op>) -> Task {
@@ -17,7 +17,7 @@ fn pinned(task: Task, cpu: u32) -> Task {
     Task { settings: Settings { cpus: Some(vec![cpu]), ..task.settings }, ..task }
 }
 
-/// Runs tasks of one pool on two CPUs, where kernel work takes no time. Returns when they ended.
+/// Runs tasks of one pool on two CPUs, without kernel time. Returns the end.
 fn run(tasks: Vec<Task>) -> (u64, Results) {
     let workload =
         Workload { tasks, pools: vec!["pool".to_owned()], duration: Some(60_000 * MS), ..Workload::default() };
@@ -41,8 +41,7 @@ fn cpu_ns(results: &Results) -> Vec<u64> {
     results.tasks.iter().map(|task| task.account.cpu_ns).collect()
 }
 
-/// Of 40 ms each, one is to do 30 and the other 10. The one with little to do takes over half of what the other has
-/// left.
+/// Of 40 ms, one has to do 30 and the other 10. The latter takes over half of the former's rest.
 #[test]
 fn who_has_nothing_left_helps() {
     let alone =
@@ -59,7 +58,6 @@ fn who_has_nothing_left_helps() {
     assert!(end < 21 * MS, "{end}");
 }
 
-/// The pool had done no more when the member went to sleep.
 #[test]
 fn nobody_helps_with_what_was_not_asked_for_yet() {
     let much = pinned(member("much", (0..30).map(|_| works(MS)).collect()), 0);
@@ -93,8 +91,7 @@ fn who_polls_sleeps_until_the_pool_has_come_so_far() {
 }
 
 proptest! {
-    /// Members with any work, of which each waits for what the pool can do without it: all of them end, and together
-    /// they have done all work, once.
+    /// Members with any work wait for what the pool can do without them. All end, with all work done once.
     #[test]
     fn all_work_is_done_once(
         work in prop::collection::vec(prop::collection::vec(1_u64..3_000, 1..8), 2..6),

@@ -1,4 +1,4 @@
-//! Whom a new task or a woken one preempts, by release and by preemption model.
+//! Preemption by new and woken tasks, by release and preemption model.
 
 #[path = "../../../tests/seed.rs"]
 mod seed;
@@ -10,8 +10,8 @@ use vruntime_sched::event::{Event, Running};
 use vruntime_sim::{Config, Preempt};
 use vruntime_workload::program::*;
 
-/// A parent that has had more than its part loses the CPU to its child, and goes on under late releases of 6.18. Under
-/// 6.6, too: there a new task asks for a whole slice, as any other, and its deadline is not before the parent's.
+/// A parent that has had more than its share loses the CPU to its child, except in late releases of 6.18. In 6.6 it
+/// also continues: a new task asks for a whole slice, so its deadline is not earlier.
 #[test]
 fn a_child_preempts_its_parent_but_not_in_late_releases_of_6_18() {
     let left = |kernel, release: &str| {
@@ -34,7 +34,7 @@ fn a_child_preempts_its_parent_but_not_in_late_releases_of_6_18() {
     }
 }
 
-/// Of two that compute one gives way at a tick; and it is known when those come, if that is said, whatever the seed.
+/// One of two hogs is preempted at a tick; a given phase of ticks holds for any seed.
 #[test]
 fn ticks_come_when_they_are_said_to() {
     let switches = |seed, tick_phase| {
@@ -58,9 +58,8 @@ fn ticks_come_when_they_are_said_to() {
     assert_ne!(switches(1, None)[0], switches(2, None)[0], "else the seed says");
 }
 
-/// Where preemption is lazy a CPU that runs a fair task is not interrupted for another one: that has it from the next
-/// tick on. For a real-time task it is interrupted, and an idle CPU for anybody. Kernels before 6.13 know no such
-/// model.
+/// With lazy preemption a fair task waits for the next tick. A real-time task interrupts the CPU, and any task an
+/// idle one. Kernels before 6.13 lack this model.
 #[test]
 fn lazy_preemption_interrupts_no_cpu_for_a_fair_task() {
     let late = |kernel: &str, preempt, policy, hogged: bool| {
@@ -78,7 +77,7 @@ fn lazy_preemption_interrupts_no_cpu_for_a_fair_task() {
     };
     let fair = Policy::Other { nice: 0, slice: None };
     let urgent = Policy::Fifo { priority: 1 };
-    // Posted at 5 ms, and ticks are every fourth: 3 ms until the next.
+    // Posted at 5 ms, with a tick every 4 ms: 3 ms until the next.
     assert_eq!(late("6.18", Preempt::Lazy, fair, true), 3_010);
     assert_eq!(late("6.18", Preempt::Lazy, urgent, true), 10);
     assert_eq!(late("6.18", Preempt::Lazy, fair, false), 10);
@@ -97,18 +96,17 @@ fn log_of(release: &str, ms: u64, tasks: Vec<Task>) -> Log {
     log
 }
 
-/// It asks for slices of so many milliseconds.
+/// Sets a slice, milliseconds.
 fn sliced(ms: u64, mut task: Task) -> Task {
     task.settings.policy = Some(Policy::Other { nice: 0, slice: Some(ms * MS) });
     task
 }
 
-/// One that sleeps, but owes time and so has not left the queue, would be picked before the one that wakes: in late
-/// releases it leaves then.
+/// A sleeper with delayed dequeue would be picked before the woken task: in late releases it is then dequeued.
 #[test]
 fn a_delayed_dequeue_does_not_keep_a_wakeup_from_preempting() {
     let late = RELEASES.map(|release| {
-        // The debtor leaves the CPU at 4 ms and has come up at 7 ms; the hog is left alone for 8 ms from 4 ms on.
+        // The debtor leaves the CPU at 4 ms and is eligible at 7 ms; the hog is alone for 8 ms from 4 ms on.
         let hog = sliced(20, starting(once("hog", vec![run(1_000_000)]), US));
         let debtor = sliced(8, starting(once("debtor", vec![run(3_000), sleep(100_000)]), MS));
         let waker = sliced(60, once("w", vec![sleep(9_000), run(100)]));
@@ -117,8 +115,7 @@ fn a_delayed_dequeue_does_not_keep_a_wakeup_from_preempting() {
     assert_eq!(late, [vec![(12 * MS, 3 * MS)], vec![(9 * MS, 0)]]);
 }
 
-/// What a batch task that woke has asked for, a shorter slice than the others, counts from the next wakeup on, though
-/// that preempts nobody.
+/// A woken batch task's shorter slice shortens protection from the next wakeup on, though it preempts no task.
 #[test]
 fn a_wakeup_that_does_not_preempt_shortens_protection() {
     let late = RELEASES.map(|release| {
@@ -131,7 +128,7 @@ fn a_wakeup_that_does_not_preempt_shortens_protection() {
     assert_eq!(late, [vec![(24 * MS, 19 * MS)], vec![(8 * MS, 3 * MS)]]);
 }
 
-/// One that waited for long and then slept is owed what it waited for, not two of its own slices.
+/// A task that waited and then slept is owed its wait, not two of its own slices.
 #[test]
 fn lag_is_limited_by_the_longest_slice_of_the_queue() {
     let until = RELEASES.map(|release| {
@@ -147,17 +144,16 @@ fn lag_is_limited_by_the_longest_slice_of_the_queue() {
             Event::Switch { next: Running::Task(task), .. } if task == hog => Some(at),
             _ => None,
         });
-        // It wakes at 29 ms, and keeps the CPU until a tick finds that it has had what it was owed.
+        // It wakes at 29 ms, and keeps the CPU until a tick finds that it has had its due.
         turns[2] / MS
     });
-    // It had waited for 23 ms, half of them owed to it; a tick is 4 ms, and it is owed as much again in the time in
-    // which it makes up.
+    // It had waited for 23 ms, half of them owed; a tick is 4 ms, and it is owed as much again while it catches up.
     assert_eq!(until, [40, 56]);
 }
 
-/// Under CFS a new task has to wait for the slice it would have on the CPU that forks it, behind that queue's first,
-/// wherever it goes (`task_fork_fair`): on an idle one that is a whole latency period, 12 ms here, and three hogs have
-/// as much each before it has its turn.
+/// Under CFS a new task waits for its slice on the CPU that forks it, behind that queue's first, wherever it goes
+/// (`task_fork_fair`). For an idle CPU that is a whole latency period, 12 ms here, and three hogs run as long each
+/// before it.
 #[test]
 fn what_a_new_task_waits_is_reckoned_where_it_is_forked() {
     let first = |kernel: &str, here: usize| {
@@ -180,8 +176,8 @@ fn what_a_new_task_waits_is_reckoned_where_it_is_forked() {
     }
 }
 
-/// Two hogs on one CPU, tick every 4 ms, slices of 0.7 ms. Up to 7.0 a slice ends at the tick that finds it over; in
-/// 7.1, where HRTICK is on, when it is over.
+/// Two hogs, tick every 4 ms, slices of 0.7 ms. Up to 7.0 a slice ends at a tick; in 7.1, which has HRTICK on, in
+/// time.
 #[test]
 fn in_7_1_slices_end_when_they_are_over() {
     let hogs = workload(["a", "b"].map(|name| once(name, vec![run(2_000_000)])).to_vec());

@@ -1,4 +1,4 @@
-//! SCHED_FIFO and SCHED_RR, to the nanosecond: on a machine that costs nothing the schedule is what the textbooks say.
+//! SCHED_FIFO and SCHED_RR, to the nanosecond: without costs the schedule is that of the textbooks.
 
 mod support;
 
@@ -25,14 +25,14 @@ fn hog(name: &str, policy: Policy) -> Task {
     with_policy(task(name, vec![phase(vec![run(MS)], Repeat::Forever)]), policy)
 }
 
-/// Nothing ever throttles.
+/// No throttling.
 fn unlimited(kernel: &str, machine: &str) -> Config {
     let mut config = exact(kernel, machine);
     config.kernel.set("sched_rt_runtime_us", 1_000_000).unwrap();
     config
 }
 
-/// Who ran when: (from, to, task).
+/// Turns: (from, to, task).
 #[derive(Default)]
 struct Turns {
     running: BTreeMap<u32, (u64, TaskId)>,
@@ -64,8 +64,8 @@ impl Turns {
     }
 }
 
-/// Worst-case response times by the classical analysis, for tasks (cost, period) in order of priority (Joseph & Pandya,
-/// "Finding response times in a real-time system", 1986). `None` from the first that misses its period on.
+/// Worst-case response times of tasks (cost, period) in order of priority (Joseph & Pandya, "Finding response times
+/// in a real-time system", 1986). `None` from the first that misses its period on.
 fn response_times(tasks: &[(u64, u64)]) -> Vec<Option<u64>> {
     let mut all = Vec::new();
     for (index, &(cost, period)) in tasks.iter().enumerate() {
@@ -88,7 +88,7 @@ fn response_times(tasks: &[(u64, u64)]) -> Vec<Option<u64>> {
     all
 }
 
-/// All tasks released at `RELEASE`, and every period from then on.
+/// All tasks are released here, and every period from then on.
 const RELEASE: u64 = 7 * MS;
 
 fn periodic(index: usize, cost: u64, period: u64, priority: u8) -> Task {
@@ -101,8 +101,8 @@ fn periodic(index: usize, cost: u64, period: u64, priority: u8) -> Task {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The first job of each task meets all more urgent ones at once: its response time is the analysis's, and no job's
-    /// is longer.
+    /// Each task's first job meets all more urgent ones at once: it has the analysis's response time, and no job a
+    /// longer one.
     #[test]
     fn response_times_are_those_of_the_analysis(
         kernel in prop::sample::select(vec!["6.1", "6.12"]),
@@ -141,8 +141,7 @@ proptest! {
         }
     }
 
-    /// Of all runnable real-time tasks the most urgent run, as many as there are CPUs, at every instant: what is waking
-    /// or finishing is pushed and pulled at once.
+    /// At every instant, the most urgent runnable tasks run on all CPUs, because pushes and pulls happen at once.
     #[test]
     fn the_most_urgent_run(
         kernel in prop::sample::select(vec!["6.1", "6.6", "6.12", "6.18", "7.1"]),
@@ -168,7 +167,6 @@ proptest! {
     }
 }
 
-/// Looks at the end of each instant whether the most urgent run.
 struct Watch {
     cpus: usize,
     now: u64,
@@ -260,7 +258,6 @@ fn fifo_does_not_take_turns_and_yields_to_its_equals_only() {
     assert_eq!(order, [0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 2]);
 }
 
-/// A preempted task goes on before its equals that wait; its turn is not over.
 #[test]
 fn a_preempted_task_keeps_its_place() {
     let equal = Policy::Fifo { priority: 5 };
@@ -273,7 +270,7 @@ fn a_preempted_task_keeps_its_place() {
     assert_eq!(turns.turns, expected);
 }
 
-/// POSIX: a task whose priority is lowered goes to the head of its new queue, one whose priority is raised to the tail.
+/// As POSIX says.
 #[test]
 fn a_lowered_task_is_the_first_of_its_equals_and_a_raised_one_the_last() {
     let change = |name: &str, from, to| {
@@ -299,7 +296,7 @@ fn throttling_leaves_a_twentieth() {
         let config = Config { duration: Some(10_000 * MS), ..exact(kernel, "1") };
         let mut turns = Turns::default();
         simulate(&workload(tasks()), &config, &mut turns).unwrap();
-        // The tick ends what the class may have: up to one too late, which is taken off the next period.
+        // The tick that notices may be late; the next period pays for that.
         let share = turns.cpu_time(1);
         assert!((500 * MS - 4 * MS..=500 * MS).contains(&share), "{kernel}: {share}");
         let windows: Vec<_> = turns.turns.iter().filter(|turn| turn.2 == TaskId(1)).collect();
@@ -309,15 +306,14 @@ fn throttling_leaves_a_twentieth() {
             assert!((46 * MS..=54 * MS).contains(&(window.1 - window.0)), "{window:?}");
         }
     }
-    // All of the period is no limit.
+    // A runtime of the whole period is no limit.
     let had = |tasks: Vec<Task>, config: Config| {
         let mut turns = Turns::default();
         simulate(&workload(tasks), &Config { duration: Some(3000 * MS), ..config }, &mut turns).unwrap();
         turns.cpu_time(0)
     };
     assert_eq!(had(tasks(), unlimited("6.1", "1")), 3000 * MS);
-    // Nor is there one from 6.12 on: a hog without competitors has all, and before others the fair server takes 50 ms a
-    // second off it.
+    // 6.12+: no limit. A lone hog has all time; beside others the fair server takes 50 ms a second.
     for kernel in ["6.12", "6.18", "7.1"] {
         assert_eq!(had(tasks()[..1].to_vec(), exact(kernel, "1")), 3000 * MS, "{kernel}");
         assert_eq!(had(tasks(), exact(kernel, "1")), 2850 * MS, "{kernel}");
@@ -327,8 +323,8 @@ fn throttling_leaves_a_twentieth() {
     }
 }
 
-/// The fair server of a CPU goes on when the fair tasks have gone: its turn finds nobody, and who comes after that has
-/// his share at once, not at the end of a new period; in 6.18.15 there (`update_dl_entity`).
+/// The fair server's turn continues without fair tasks. A fair task that arrives after the turn has its share at
+/// once; in 6.18.15 there (`update_dl_entity`).
 #[test]
 fn a_fair_task_that_comes_after_the_servers_turn_need_not_wait_for_the_next() {
     for (kernel, release, turns_at) in [
@@ -360,11 +356,10 @@ fn a_throttled_cpu_idles_rather_than_run_them() {
     assert!(outcome.cpus[0].idle >= 96 * MS);
 }
 
-/// A lone hog does not stay beside a real-time task while another CPU idles.
 #[test]
 fn a_squeezed_task_leaves_for_an_idle_cpu() {
     for kernel in ["6.1", "6.12"] {
-        // It runs in short bursts, and is rarely there when somebody looks.
+        // It runs in short bursts, and rarely when a balancer looks.
         let rt = with_policy(
             task("rt", vec![phase(vec![run(500 * US), Op::Sleep { time: 500 * US }], Repeat::Forever)]),
             Policy::Fifo { priority: 10 },
@@ -387,10 +382,10 @@ fn a_squeezed_task_leaves_for_an_idle_cpu() {
     }
 }
 
-/// What a real-time task takes of a CPU the fair class does not have, and nobody stays beside it for good: whoever is
-/// alone there is too big a task to take for one that has as many, but not where he has little of his CPU
-/// (`check_cpu_capacity` in `find_busiest_queue`). Six hogs on four CPUs, of one of which it uses 60 or 97 %: Debian's
-/// 6.1 on four emulated CPUs gave each of them 9.3 to 10.7 s of 20 beside one that used 98 %, three times in a row.
+/// A lone fair task beside a real-time task is too large to pull for a CPU with as many tasks. It is pulled if its
+/// CPU has little capacity left (`check_cpu_capacity` in `find_busiest_queue`). Six hogs share four CPUs with a
+/// real-time task of 60 or 97 %. In Debian's 6.1 on four emulated CPUs each had 9.3 to 10.7 s of 20 beside one of 98
+/// %, three times in a row.
 #[test]
 fn nobody_stays_beside_a_real_time_task_for_good() {
     for kernel in ["6.1", "6.12"] {
@@ -409,8 +404,7 @@ fn nobody_stays_beside_a_real_time_task_for_good() {
     }
 }
 
-/// A CPU that has its stopper, which is to take somebody away who is more urgent, is not for a real-time task that
-/// wakes there, unless it is tied to it.
+/// A real-time task that wakes on a CPU with a running stopper goes elsewhere, unless it is pinned there.
 #[test]
 fn who_wakes_beside_the_stopper_goes_elsewhere() {
     for kernel in ["6.1", "6.12", "6.18", "7.1"] {
@@ -456,8 +450,8 @@ fn who_wakes_beside_the_stopper_goes_elsewhere() {
     }
 }
 
-/// A CPU is about to run something less urgent, and a task waits on another one. With RT_PUSH_IPI, which 6.18.15 has on
-/// (`kernel/sched/features.h`), it does not take the task, but has an interrupt sent to the other CPU, which pushes it.
+/// A CPU is about to run a less urgent task while a task waits elsewhere. With RT_PUSH_IPI, which 6.18.15 has on
+/// (`kernel/sched/features.h`), it does not pull the task, but sends an interrupt to the other CPU, which pushes it.
 #[test]
 fn who_becomes_free_takes_a_waiting_task_or_asks_for_it() {
     use vruntime_sched::event::MigrateCause::{RtPull, RtPush};
@@ -491,10 +485,10 @@ fn who_becomes_free_takes_a_waiting_task_or_asks_for_it() {
             Event::Switch { next, .. } if next == Running::Task(low) => Some((at, cpu.0)),
             _ => None,
         });
-        // Where it was put is chance: it waits on CPU 0 or has gone to CPU 1 before.
+        // Its first CPU is random: it waits on CPU 0 or has moved to CPU 1 before.
         let Some(&(at, to, cause)) = moves.first() else { panic!("{kernel} {feature}: it never moved") };
         assert_eq!((to, cause), (1, expected), "{kernel} {feature}");
-        // The interrupt there, and the one back that has the CPU rescheduled.
+        // The interrupt there, and the one back that causes the reschedule.
         let (sent, back) = if expected == RtPush { (5 * US, 7 * US) } else { (0, 0) };
         let free = log.exit("other").unwrap();
         assert_eq!(at, free + sent, "{kernel} {feature}");
@@ -502,9 +496,9 @@ fn who_becomes_free_takes_a_waiting_task_or_asks_for_it() {
     }
 }
 
-/// In 6.18.15 the fair server's turn on an idle CPU leaves it queued there (`__pick_next_task`, which does not count
-/// it): the CPU seems to have a deadline task, and a real-time task that wakes beside a more urgent one does not go
-/// there, but waits. If the CPU has been idle for less than a second it goes there, as in other kernels.
+/// In 6.18.15 the fair server stays queued after its turn on an idle CPU (`__pick_next_task`, which does not count
+/// it). The CPU seems to have a deadline task, so a real-time task that wakes beside a more urgent one waits instead
+/// of going there. In the first second of idleness it goes there, as in other kernels.
 #[test]
 fn an_idle_cpu_with_a_fair_server_is_no_place_for_real_time_tasks_in_6_18() {
     let cases = [

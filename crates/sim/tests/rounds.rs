@@ -9,7 +9,6 @@ use vruntime_sim::Config;
 use vruntime_trace::Sink;
 use vruntime_workload::program::*;
 
-/// The response time of each round of each task, in order.
 #[derive(Default)]
 struct Rounds(Vec<(u32, u64)>);
 
@@ -44,7 +43,7 @@ fn fifo(task: Task) -> Task {
     Task { settings, ..task }
 }
 
-/// A sleep's round is due when the sleep is. What another task takes of it counts, and so does a wait for a device.
+/// Waits for the CPU and for a device belong to the round.
 #[test]
 fn a_round_is_due_with_its_sleep_and_lasts_until_the_next() {
     let config = exact("6.12", "1");
@@ -56,8 +55,7 @@ fn a_round_is_due_with_its_sleep_and_lasts_until_the_next() {
     assert_eq!(of(1, &rounds), [4000]);
 }
 
-/// A job that misses beats is late by them: the next job counts from its own beat. A timer whose beat a late task
-/// starts anew owes nothing.
+/// After missed beats, the next job counts from its own beat, unless the late task restarts the timer's beat.
 #[test]
 fn a_late_job_counts_from_its_beat() {
     let config = exact("6.12", "1");
@@ -71,7 +69,7 @@ fn a_late_job_counts_from_its_beat() {
     assert_eq!(job(TimerMode::Relative), [15_000; 4]);
 }
 
-/// A round that another task starts is due when that task posts, although its own CPU is busy until later.
+/// The round is due at the post, although its CPU is busy until later.
 #[test]
 fn a_woken_task_is_due_when_it_is_woken() {
     let config = exact("6.12", "1");
@@ -85,7 +83,6 @@ fn a_woken_task_is_due_when_it_is_woken() {
     assert_eq!(of(0, &rounds), [4000, 2000]);
 }
 
-/// A wait for a mutex belongs to the round, and no end of the run is the end of a round.
 #[test]
 fn a_mutex_belongs_to_the_round_and_a_cut_is_no_end() {
     let config = Config { duration: Some(30 * MS), ..exact("6.12", "core:2") };
@@ -99,8 +96,7 @@ fn a_mutex_belongs_to_the_round_and_a_cut_is_no_end() {
     assert_eq!(of(1, &rounds), [10_000]);
 }
 
-/// Data that wakes a reader starts a round, which goes on while there is more to read. Short and long ways agree: the
-/// test of messages compares them.
+/// The test of messages compares the short path with the long one.
 #[test]
 fn a_reader_works_until_it_waits_again() {
     let config = exact("6.12", "1");

@@ -1,4 +1,4 @@
-//! Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED): what each group gets, to the tick, and what is refused.
+//! Real-time group scheduling (CONFIG_RT_GROUP_SCHED): each group's time, to the tick, and refusals.
 
 mod support;
 
@@ -26,7 +26,7 @@ const fn fifo(priority: u8) -> Policy {
     Policy::Fifo { priority }
 }
 
-/// So many milliseconds of so many.
+/// Runtime and period, milliseconds.
 #[expect(clippy::unnecessary_wraps, reason = "as a group has it")]
 fn rt(runtime: u64, period: u64) -> Option<RtBandwidth> {
     Some(RtBandwidth { runtime: Some(RtRuntime::Limited(runtime * MS)), period: Some(period * MS) })
@@ -47,7 +47,7 @@ fn lasting(kernel: &str, machine: &str, ms: u64) -> Config {
     Config { duration: Some(ms * MS), ..exact(kernel, machine) }
 }
 
-/// Who ran when, in milliseconds.
+/// Turns in milliseconds.
 #[derive(Default)]
 struct Turns {
     running: BTreeMap<CpuId, (u64, TaskId)>,
@@ -80,7 +80,7 @@ fn results(workload: &Workload, config: &Config) -> Results {
     collector.into_results()
 }
 
-/// 20 ms of each 100: the tick that notices comes 4 ms late, which is taken off every period from then on.
+/// 20 ms of each 100: the tick notices 4 ms late, which every later period pays for.
 #[test]
 fn a_group_has_its_runtime_of_each_period() {
     for kernel in KERNELS {
@@ -98,8 +98,7 @@ fn a_group_has_its_runtime_of_each_period() {
     }
 }
 
-/// What runs in a group is charged to those above it, too: of 30 ms in `/a` the more urgent `/a/b` has its 20, `/a/c`
-/// what is left.
+/// A group's time counts for its ancestors: of 30 ms in `/a` the more urgent `/a/b` has its 20, `/a/c` the rest.
 #[test]
 fn limits_nest() {
     let groups = vec![group("/a", 0, rt(30, 100)), group("/a/b", 1, rt(20, 100)), group("/a/c", 1, rt(10, 100))];
@@ -112,7 +111,7 @@ fn limits_nest() {
     }
 }
 
-/// A group is as urgent as the most urgent in it that may run.
+/// A group's priority is that of its most urgent task that may run.
 #[test]
 fn priorities_count_across_groups() {
     let groups = vec![group("/a", 0, rt(300, 1000)), group("/b", 0, rt(300, 1000)), group("/b/c", 2, rt(200, 1000))];
@@ -129,7 +128,6 @@ fn priorities_count_across_groups() {
     }
 }
 
-/// SCHED_RR: a task whose turn is over lets the tasks of other groups have theirs.
 #[test]
 fn groups_take_turns() {
     let groups = vec![group("/a", 0, rt(450, 1000)), group("/b", 0, rt(450, 1000))];
@@ -141,7 +139,7 @@ fn groups_take_turns() {
     assert_eq!(turns, expected);
 }
 
-/// The root's limit is the machine's, from 6.12 on too, where only kernels without groups leave it to the fair server.
+/// From 6.12 on, only kernels without groups leave the machine's limit to the fair server.
 #[test]
 fn the_machines_limit_is_the_roots() {
     for kernel in KERNELS {
@@ -162,7 +160,7 @@ fn the_machines_limit_is_the_roots() {
     }
 }
 
-/// A task of a throttled group that was lent a priority runs on, so that it lets go of what others wait for.
+/// A lent priority lets a task of a throttled group run until its unlock.
 #[test]
 fn who_holds_a_mutex_others_wait_for_runs_in_a_throttled_group() {
     let groups = || vec![group("/g", 0, rt(10, 100))];
@@ -178,9 +176,9 @@ fn who_holds_a_mutex_others_wait_for_runs_in_a_throttled_group() {
         let mut log = Log::default();
         simulate(&grouped(tasks, groups()), &lasting("6.6", "1", 500), &mut log).unwrap();
         let done = log.pick(|at, event| matches!(event, Event::Exit { task: TaskId(1) }).then_some(at / MS));
-        // The group is throttled at 12 ms. Lent its priority at 30 ms, the holder does its other 18 ms at once; else it
-        // has 12 ms from 100 on (it owes 2, so the tick after 8 finds no more than its 10 used) and the other 6 from
-        // 200 on. Then the waiter has 1 ms to do.
+        // The group is throttled at 12 ms. With the lent priority at 30 ms, the holder does its other 18 ms at once.
+        // Otherwise it has 12 ms from 100 on (it owes 2, so the tick after 8 finds only its 10 used) and the other 6
+        // from 200 on. The waiter then needs 1 ms.
         assert_eq!(done, [expected], "mutex {mutex}");
     }
 }
@@ -218,7 +216,7 @@ fn a_group_without_runtime_has_no_real_time_tasks() {
         text.starts_with("task `t`: group `/b` may have no real-time tasks (EPERM), for its `rt_runtime` is 0; write"),
         "{text}"
     );
-    // One that becomes one there, one that goes there, and one that does both where it may.
+    // A task that becomes real-time there, one that moves there, and one that does both where it may.
     let late = |settings| {
         let mut task = hog("t", FAIR, 2);
         let then = Phase { settings, ..phase(vec![Op::Run { work: MS }], Repeat::Forever) };
@@ -240,14 +238,14 @@ fn a_group_without_runtime_has_no_real_time_tasks() {
     .into();
     let text = fails(&grouped(vec![moves], groups()), &config);
     assert!(text.starts_with("task `t` at 5.000 ms: group `/b` may"), "{text}");
-    // Whoever switched the limit off may do as he likes; and without groups there is nothing to ask.
+    // Without the limit, or without groups, all is allowed.
     let mut unlimited = lasting("6.12", "2", 100);
     unlimited.kernel.set("sched_rt_runtime_us", 2_000_000).unwrap();
     simulate(&grouped(vec![hog("t", fifo(1), 2)], groups()), &unlimited, &mut Log::default()).unwrap();
     simulate(&grouped(vec![hog("t", fifo(1), 1)], vec![group("/b", 0, None)]), &config, &mut Log::default()).unwrap();
 }
 
-/// The real-time tasks of an autogroup are the root's.
+/// An autogroup's real-time tasks belong to the root.
 #[test]
 fn autogroups_have_no_limit_of_their_own() {
     let mut config = lasting("6.6", "1", 500);
@@ -256,7 +254,7 @@ fn autogroups_have_no_limit_of_their_own() {
     assert_eq!(turns, [], "it runs until the end");
 }
 
-/// A limit that changes at run time counts from the next period on; nobody's may become 0 while he needs it.
+/// A changed limit applies from the next period; it may not become 0 while a real-time task needs it.
 #[test]
 fn limits_change_at_run_time() {
     let change = |at, rt| Change {
@@ -269,7 +267,7 @@ fn limits_change_at_run_time() {
         let workload = Workload { changes: vec![change(150, rt(40, 100))], ..grouped(tasks(), groups()) };
         let found = turns(&workload, &lasting(kernel, "1", 450));
         let of_rt: Vec<(u64, u64)> = found.iter().filter(|turn| turn.2 == 0).map(|turn| (turn.0, turn.1)).collect();
-        // 24 - 20 owed at 100, 24 - 40 at 200: nothing is.
+        // Owed: 24 - 20 at 100; nothing at 200 (24 - 40).
         assert_eq!(of_rt, [(0, 24), (100, 120), (200, 244), (300, 340), (400, 440)], "{kernel}");
         let workload = Workload { changes: vec![change(150, rt(0, 100))], ..grouped(tasks(), groups()) };
         let text = fails(&workload, &lasting(kernel, "1", 450));
@@ -281,7 +279,6 @@ fn limits_change_at_run_time() {
     }
 }
 
-/// Whoever leaves a throttled group for one that is not runs at once, on an idle CPU too.
 #[test]
 fn leaving_a_throttled_group_is_the_end_of_waiting() {
     let groups = vec![group("/g", 0, rt(10, 100)), group("/h", 0, rt(50, 100))];
@@ -293,8 +290,7 @@ fn leaving_a_throttled_group_is_the_end_of_waiting() {
     assert_eq!(turns[..2], [(0, 12, 0), (60, 112, 0)]);
 }
 
-/// A period timer that went off in vain stays where it was set to: who comes back before that gets the rest of a period
-/// first, and no period of his own.
+/// A period timer that fired in vain keeps its time: a task that returns before gets the rest of a period first.
 #[test]
 fn a_timer_that_stopped_keeps_its_beat_for_one_period() {
     let run = |ms| Op::Run { work: ms * MS };
@@ -305,13 +301,13 @@ fn a_timer_that_stopped_keeps_its_beat_for_one_period() {
         let turns = turns(&workload, &lasting(kernel, "1", 1000));
         assert_eq!(turns, [(0, 5, 0), (150, 172, 0), (200, 208, 0)], "{kernel}");
     }
-    // After a whole period it begins anew.
+    // After a whole period a new one begins.
     job.phases = vec![phase(vec![run(5), Op::Sleep { time: 245 * MS }, run(30)], Repeat::Times(1))].into();
     let workload = grouped(vec![job], vec![group("/g", 0, rt(20, 100))]);
     assert_eq!(turns(&workload, &lasting("6.1", "1", 1000)), [(0, 5, 0), (250, 272, 0), (350, 358, 0)]);
 }
 
-/// The end of a period does not charge who runs: what he has run since the last tick counts in the new one.
+/// Time since the last tick counts in the new period.
 #[test]
 fn what_ran_since_the_tick_belongs_to_the_new_period() {
     let run = |ms| Op::Run { work: ms * MS };
@@ -324,8 +320,8 @@ fn what_ran_since_the_tick_belongs_to_the_new_period() {
     }
 }
 
-/// The task of a throttled group makes its CPU overloaded in all kernels, beside another real-time task: whoever comes
-/// there pushes it to a CPU on which its group still has runtime.
+/// A throttled group's task makes its CPU overloaded beside another real-time task, and is pushed to a CPU where its
+/// group has runtime.
 #[test]
 fn tasks_of_throttled_groups_are_pushed() {
     let beat = |name: &str, cpu: u32, start: u64| {
@@ -342,7 +338,7 @@ fn tasks_of_throttled_groups_are_pushed() {
     }
 }
 
-/// CPU time of each group, those below included, by CPU and period of the group.
+/// CPU time of each group, with descendants, by CPU and period of the group.
 struct Shares {
     parents: Vec<Option<usize>>,
     periods: Vec<u64>,
@@ -411,7 +407,7 @@ fn tree(parts: [(u64, u64); 4], equal: bool) -> Vec<Group> {
             period: Some(period * MS),
         })
     };
-    // b and c are parts of a, in per mille, that leave some of it; a and d leave some of the machine.
+    // b and c leave some of a, and a and d some of the machine.
     vec![
         group("/a", 0, limit(a, a_period)),
         group("/a/b", 1, limit(a * b / 1000 * 9 / 10, b_period)),
@@ -429,8 +425,7 @@ fn parts() -> impl Strategy<Value = [(u64, u64); 4]> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// On no CPU does a group have more than its runtime and a tick of any of its periods, whoever runs in it and
-    /// wherever tasks go; fair tasks have all the rest.
+    /// On no CPU a group has more than its runtime and a tick in any of its periods; fair tasks have the rest.
     #[test]
     fn no_group_has_more_than_its_runtime(
         kernel in prop::sample::select(KERNELS.to_vec()),
@@ -438,7 +433,7 @@ proptest! {
         parts in parts(),
         tasks in prop::collection::vec((1u8..20, any::<bool>(), 1usize..5, 10_000u64..9_000_000, 0u64..9_000_000, 0u8..4), 0..16),
     ) {
-        // One that always wants to run in each group keeps the periods where they begin: at 0.
+        // A hog in each group keeps the periods' starts: at 0.
         let mut all: Vec<Task> = (1..5).map(|group| hog(&format!("always{group}"), fifo(group as u8), group)).collect();
         for (index, &(priority, rr, group, work, sleep, pin)) in tasks.iter().enumerate() {
             let policy = if rr { Policy::RoundRobin { priority } } else { fifo(priority) };
@@ -461,7 +456,7 @@ proptest! {
         }
     }
 
-    /// Where everybody wants more than he may have, and all periods are the same, each group has just its runtime.
+    /// With hogs everywhere and equal periods each group has exactly its runtime.
     #[test]
     fn each_group_has_its_runtime(
         kernel in prop::sample::select(KERNELS.to_vec()),
@@ -480,7 +475,7 @@ proptest! {
         }
         let workload = grouped(tasks, tree(parts, true));
         let mut config = lasting(kernel, &cpus.to_string(), parts[0].1 * 30);
-        // What ticks are late must not matter to the others.
+        // Late ticks must not affect the others.
         config.machine.hz = 10_000;
         let results = results(&workload, &config);
         for (task, found) in results.tasks.iter().enumerate() {
@@ -492,7 +487,7 @@ proptest! {
     }
 }
 
-/// Nothing of it is there unless it is asked for: the same run with and without, if no real-time task is in a group.
+/// Without real-time tasks in groups, the option changes nothing.
 #[test]
 fn the_roots_tasks_run_as_without_groups() {
     for kernel in ["6.1", "6.6"] {

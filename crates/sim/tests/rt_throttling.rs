@@ -1,5 +1,4 @@
-//! Throttling of real-time tasks: what CPUs lend each other (RT_RUNTIME_SHARE), and what those who watch a run are
-//! told.
+//! Throttling of real-time tasks: runtime that CPUs borrow (RT_RUNTIME_SHARE), and events for observers.
 
 mod support;
 
@@ -38,15 +37,14 @@ fn cpu_ms(results: &Results, task: usize) -> u64 {
     results.tasks[task].account.cpu_ns / MS
 }
 
-/// A CPU whose neighbour has no real-time tasks borrows until it has a whole period: its fair tasks starve, which is
-/// why the feature is off.
+/// A CPU borrows from a neighbour without real-time tasks until it has a whole period: its fair tasks starve, which
+/// is why the feature is off.
 #[test]
 fn a_borrower_leaves_nothing_to_the_fair_tasks() {
     for kernel in ["6.1", "6.6"] {
         let tasks = || workload(vec![hog("rt", FIFO, 0), hog("fair", FAIR, 0)]);
         let (alone, log) = results(&tasks(), &config(kernel, "2", false, 4));
-        // The tick that notices comes 2 ms late, then 4 ms with what the first has left to pay, and the third pays: 948
-        // ms.
+        // The tick notices 2 ms late, then 4 ms plus the first's rest; the third period pays: 948 ms.
         assert_eq!((cpu_ms(&alone, 0), cpu_ms(&alone, 1)), (3804, 196), "{kernel}");
         let told = log.pick(|at, event| match event {
             Event::RtThrottle { group: GroupId::ROOT } => Some((at / MS, true)),
@@ -64,7 +62,7 @@ fn a_borrower_leaves_nothing_to_the_fair_tasks() {
         assert_eq!((cpu_ms(&shared, 0), cpu_ms(&shared, 1)), (4000, 0), "{kernel}");
         assert!(log.events.iter().all(|(.., event)| !matches!(event, Event::RtThrottle { .. })));
     }
-    // From 6.12 on there is nothing to lend, and the fair server does its work.
+    // From 6.12 on nothing can be lent, and the fair server runs.
     for share in [false, true] {
         let (served, _) =
             results(&workload(vec![hog("rt", FIFO, 0), hog("fair", FAIR, 0)]), &config("6.12", "2", share, 4));
@@ -72,8 +70,7 @@ fn a_borrower_leaves_nothing_to_the_fair_tasks() {
     }
 }
 
-/// A period that gives nothing would never end the wait: with a runtime of 0 nobody is throttled, and nobody has
-/// anything to lend.
+/// With a runtime of 0 there is neither throttling, which would never end, nor lending.
 #[test]
 fn no_runtime_at_all_is_no_limit() {
     for (kernel, share) in [("3.18", true), ("6.1", false), ("6.6", false), ("6.6", true)] {
@@ -85,8 +82,7 @@ fn no_runtime_at_all_is_no_limit() {
     }
 }
 
-/// What there is to lend is what others are yet to use: all of them together get no more than theirs, but for the tick
-/// a CPU and period that notices too late.
+/// CPUs lend only unused time: all together get no more than theirs, plus a late tick per CPU and period.
 #[test]
 fn where_all_need_theirs_nobody_gets_more() {
     let tasks = (0..4).flat_map(|cpu| [hog(&format!("rt{cpu}"), FIFO, cpu), hog(&format!("fair{cpu}"), FAIR, cpu)]);
@@ -95,7 +91,7 @@ fn where_all_need_theirs_nobody_gets_more() {
     assert!((38_000..=38_000 + 10 * 4 * 4).contains(&all), "{all}");
 }
 
-/// Half of a neighbour's real-time tasks leave it 450 ms to lend: 950 and half of that is more than a period.
+/// A neighbour that uses half has 450 ms to lend: 950 and half of that exceed a period.
 #[test]
 fn a_neighbour_lends_what_it_does_not_need() {
     let half = phase(vec![Op::Run { work: 50 * MS }, Op::Sleep { time: 50 * MS }], Repeat::Forever);
@@ -105,7 +101,6 @@ fn a_neighbour_lends_what_it_does_not_need() {
     assert_eq!((cpu_ms(&results, 0), cpu_ms(&results, 1)), (4000, 2000), "and misses nothing itself");
 }
 
-/// What a CPU has lent it takes along when it goes offline, and what it has borrowed it leaves.
 #[test]
 fn loans_end_when_a_cpu_goes() {
     let toggle = |at, online| Hotplug { at: at * MS, cpu: 1, online };
@@ -113,13 +108,12 @@ fn loans_end_when_a_cpu_goes() {
     let workload = Workload { hotplug: vec![toggle(2500, false), toggle(4500, true)], ..workload(tasks) };
     let (_, log) = results(&workload, &config("6.1", "2", true, 7));
     let throttled = log.pick(|at, event| matches!(event, Event::RtThrottle { .. }).then_some(at / MS));
-    // Until 2.5 s and from 4.5 s on there is somebody to borrow from.
-    // The last tick before a period ends is in it, what is run after that in the next.
+    // Until 2.5 s and from 4.5 s on there is a lender. The last tick before a period's end belongs to it.
     assert_eq!(throttled, [2948, 3952]);
 }
 
-/// A fifth of the CPU for a deadline task, the rest for a real-time one: what both run counts (up to 6.6), so that fair
-/// tasks have their 5 %. Counted alone, the real-time task's 80 % are below the limit.
+/// A fifth of the CPU for a deadline task, the rest for a real-time one: up to 6.6 both count, so fair tasks have
+/// their 5 %. The real-time task's 80 % alone are below the limit.
 #[test]
 fn deadline_tasks_use_up_the_same_runtime() {
     let dl = || {
@@ -144,8 +138,7 @@ fn deadline_tasks_use_up_the_same_runtime() {
     }
 }
 
-/// A deadline task alone does not fill the account without end: real-time tasks that come after it are not throttled
-/// for what was long ago.
+/// A lone deadline task fills the account only to a bound, so later real-time tasks are not throttled for old time.
 #[test]
 fn what_deadline_tasks_had_before_is_not_held_against_others_for_long() {
     let ops = vec![Op::Run { work: 45 * MS }, Op::Sleep { time: 55 * MS }];
@@ -169,7 +162,6 @@ fn what_deadline_tasks_had_before_is_not_held_against_others_for_long() {
     }
 }
 
-/// Throttled tasks beside an idle CPU wait for the end of the period, not for a CPU: nobody is to blame.
 #[test]
 fn a_throttled_task_does_not_count_as_one_that_waits_for_a_cpu() {
     for kernel in ["6.1", "6.6"] {
@@ -187,7 +179,6 @@ fn a_throttled_task_does_not_count_as_one_that_waits_for_a_cpu() {
     }
 }
 
-/// A fair task that waits beside an idle CPU while real-time tasks are throttled still counts.
 #[test]
 fn others_count_as_before() {
     let mut collector = Collector::new(2);

@@ -1,4 +1,4 @@
-//! Wakeups treat a CPU that runs only SCHED_IDLE tasks as idle (`sched_idle_cpu`), even beside CPUs that run nothing.
+//! Wakeups treat a CPU that runs only SCHED_IDLE tasks as idle (`sched_idle_cpu`), even beside idle CPUs.
 
 use std::io;
 use std::path::Path;
@@ -8,7 +8,7 @@ use vruntime_sim::plan::{Input, Overrides, plan};
 use vruntime_workload::rtapp::Options;
 use vruntime_workload::scenario;
 
-/// Six computing tasks of a policy, and six that compute for 5 ms and sleep for 5 ms, on eight CPUs.
+/// Six hogs of a policy, and six that compute for 5 ms and sleep for 5 ms, on eight CPUs.
 fn patterns(policy: &str) -> Vec<Pattern> {
     let text = format!(
         "scenario = {{ kernel = \"6.12\", machine = \"core:8\", duration = \"4s\" }}\n\

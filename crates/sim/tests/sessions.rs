@@ -1,4 +1,4 @@
-//! Autogroups: the tasks of the root group compete as sessions.
+//! Autogroups.
 
 mod support;
 
@@ -25,7 +25,6 @@ fn autogroup_puts_the_tasks_of_the_root_in_one_group() {
     assert!((980..1020).contains(&share(true)), "one of two groups: {}", share(true));
 }
 
-/// Kernel threads are in no session, hence in no autogroup.
 #[test]
 fn kernel_threads_stay_in_the_root_group() {
     let mut workload = workload(vec![once("kworker", vec![run(1)]), once("a", vec![run(1)])]);
@@ -36,8 +35,7 @@ fn kernel_threads_stay_in_the_root_group() {
     assert_eq!(groups, ["/", "/autogroup"]);
 }
 
-/// A session whose tasks are in groups has no autogroup to be in, and that is said; not of one of whose tasks one comes
-/// to the root.
+/// A note reports a session without autogroup because its tasks are in groups, unless one comes to the root.
 #[test]
 fn a_session_without_tasks_in_the_root_is_told() {
     let session = Session { name: "desktop".to_owned(), nice: -5 };
@@ -64,8 +62,8 @@ fn a_session_without_tasks_in_the_root_is_told() {
     assert!(notes(vec![task_of("a", 1, None), task_of("b", 1, Some(0))]).is_empty());
 }
 
-/// Two sessions with three hogs and one: each session gets what its nice value says, however many tasks it has, and a
-/// task that comes back to the root group comes back to its own session.
+/// Two sessions with three hogs and one: their nice values decide, not the number of tasks. A task that returns to
+/// the root group returns to its session.
 #[test]
 fn a_session_has_an_autogroup_and_a_nice_value() {
     let hog = |name: &str, session| {
@@ -99,7 +97,7 @@ fn a_session_has_an_autogroup_and_a_nice_value() {
             assert!((found - expected).abs() < 0.01, "nice {nice}: {found} for {expected}");
         }
     }
-    // Without autogroup a session is nothing.
+    // Without autogroups a session has no effect.
     let config = Config { duration: Some(500 * MS), ..exact("6.12", "1") };
     let mut log = Log::default();
     let outcome = simulate(&workload, &config, &mut log).unwrap();

@@ -1,4 +1,4 @@
-//! Cores with several threads beside cores with one, as Intel's hybrids have them.
+//! Cores with several threads beside cores with one, as in Intel's hybrids.
 
 mod support;
 
@@ -8,14 +8,14 @@ use vruntime_sched::{CpuPlace, Topology};
 use vruntime_sim::Config;
 use vruntime_workload::program::*;
 
-/// One cache, and one core after the other with so many threads.
+/// One cache, and cores with these numbers of threads.
 fn machine(threads: &[u32]) -> Topology {
     let cores = (0..).zip(threads).flat_map(|(core, &threads)| (0..threads).map(move |_| core));
     let place = |core| CpuPlace { core, cluster: core, llc: 0, package: 0, node: 0, capacity: 1024 };
     Topology::new(cores.map(place).collect(), None).unwrap()
 }
 
-/// Has the CPUs for 100 ms, and may then go where it likes.
+/// Has the CPUs for 100 ms, and then all.
 fn freed(name: &str, cpus: &[u32]) -> Task {
     let mut held = phase(vec![Op::Run { work: 100 * MS }], Repeat::Times(1));
     held.settings.cpus = Some(cpus.to_vec());
@@ -24,7 +24,7 @@ fn freed(name: &str, cpus: &[u32]) -> Task {
     task(name, vec![held, free])
 }
 
-/// Where tasks that ran were pushed, once they were free.
+/// Pushes of running tasks, once they are free.
 fn pushed(kernel: &str, threads: &[u32], tasks: Vec<Task>) -> Vec<(u32, u32)> {
     let mut config = Config { duration: Some(2000 * MS), ..exact(kernel, "core:4") };
     config.machine.topology = machine(threads);
@@ -36,8 +36,8 @@ fn pushed(kernel: &str, threads: &[u32], tasks: Vec<Task>) -> Vec<(u32, u32)> {
     })
 }
 
-/// Two tasks share a core, and a core of one thread is idle: since 6.6 it takes one of them. To 6.1 the idle CPU had
-/// one idle CPU more than the core that is full, which was no difference.
+/// Two tasks share a core beside an idle core of one thread, which takes one of them since 6.6. In 6.1 its one idle
+/// CPU more is no imbalance.
 #[test]
 fn an_idle_core_of_one_thread_relieves_one_of_two() {
     let both = || vec![freed("a", &[0]), freed("b", &[1]), freed("c", &[2])];
@@ -49,8 +49,6 @@ fn an_idle_core_of_one_thread_relieves_one_of_two() {
     }
 }
 
-/// The other way round nobody is moved: a core of one thread has its task, and of the two threads that are idle beside
-/// it none is better.
 #[test]
 fn a_core_with_one_thread_in_use_is_left_alone() {
     for kernel in ["6.1", "6.6", "6.12", "6.18", "7.1"] {
@@ -58,8 +56,7 @@ fn a_core_with_one_thread_in_use_is_left_alone() {
     }
 }
 
-/// A task that is too big for its CPU is no better off on a big one whose other thread is busy: it stays, in 6.1 as in
-/// 6.12.
+/// A big CPU with a busy sibling is no better for a misfit task, in 6.1 as in 6.12.
 #[test]
 fn a_misfit_task_does_not_move_beside_a_busy_thread() {
     let place = |cpu: u32| CpuPlace {

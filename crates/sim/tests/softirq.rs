@@ -1,4 +1,4 @@
-//! Balancing comes when the tick's interrupt returns (SCHED_SOFTIRQ), not in it.
+//! Balancing (SCHED_SOFTIRQ) happens at the return of the tick's interrupt.
 
 mod support;
 
@@ -13,8 +13,8 @@ fn hog(name: &str, nice: i8) -> Task {
     task
 }
 
-/// Four hogs that may leave CPU 0 after a while, and one that is tied to the other CPU: what that pulls when, in
-/// microseconds from the beginning of the tick.
+/// Four hogs may leave CPU 0 after a while, and one is pinned to the other CPU. Returns the times of that CPU's
+/// pulls, in microseconds from the beginning of the tick.
 fn pulls(kernel: &str) -> Vec<u64> {
     let mut config = Config { duration: Some(3000 * MS), tick_phase: Some(1_700 * US), ..exact(kernel, "core:2") };
     config.machine.costs.set("tick_ns", 20_000).unwrap();
@@ -45,9 +45,8 @@ fn a_busy_cpu_pulls_when_its_tick_has_ended() {
     assert!(!first.is_empty() && first.iter().all(|&after| after == 0), "{first:?}");
 }
 
-/// A hog beside a waker that is tied to its CPU and lets it wait just after ticks, for a third of a millisecond; the
-/// other CPU has five lighter tasks. On a real 6.18 it is pulled there within half a second (6 of 6): the other CPU
-/// looks a moment after the tick.
+/// A pinned waker makes a hog wait just after ticks, for a third of a millisecond; the other CPU has five lighter
+/// tasks. On a real 6.18 it is pulled within half a second (6 of 6): the other CPU balances a moment after the tick.
 #[test]
 fn who_waits_just_after_ticks_can_be_pulled() {
     let within = |seed: u64| {
@@ -70,9 +69,9 @@ fn who_waits_just_after_ticks_can_be_pulled() {
     assert!(moved.iter().all(Option::is_some), "{moved:?}");
 }
 
-/// Two hogs of nice -5 share both CPUs with hogs that are tied there, and one of them with three wakers, too. Recorded
-/// on a real 6.18: 15 to 20 migrations in 3 s. A balancer that has not failed leaves who is not eligible, and with him
-/// the only one who may move; if it did not, there would be 25 to 32.
+/// Two hogs of nice -5 share both CPUs with pinned hogs, and one CPU with three wakers. Recorded on a real 6.18: 15
+/// to 20 migrations in 3 s. A balancer that has not failed leaves an ineligible task, and with it the only movable
+/// one; otherwise there would be 25 to 32.
 #[test]
 fn who_has_had_more_than_his_share_is_pulled_after_a_failure() {
     let migrations = |seed: u64| {
@@ -92,7 +91,7 @@ fn who_has_had_more_than_his_share_is_pulled_after_a_failure() {
     assert!((36..=120).contains(&all), "{counts:?}");
 }
 
-/// What balancing takes is charged to the CPU that balances, and nobody is switched to before it is done.
+/// The balancing CPU pays for balancing before it switches.
 #[test]
 fn nobody_is_switched_to_before_the_softirq() {
     let mut config = Config { duration: Some(1000 * MS), tick_phase: Some(MS), ..exact("6.12", "core:2") };

@@ -38,7 +38,6 @@ fn of<'a>(results: &'a Results, class: &str) -> &'a vruntime_report::Account {
 const MEET: &str = "[[task]]\nname = \"t\"\ninstance = 2\nsteps = [{ run = \"1ms\" }, { spin_barrier = \"b\" }]\n\
                     [[task]]\nname = \"slow\"\nsteps = [{ run = \"3ms\" }, { spin_barrier = \"b\" }]\n";
 
-/// Each waits for the slowest, and none sleeps.
 #[test]
 fn a_barrier_keeps_its_cpus() {
     let (results, _) = run(MEET, "3", 300);
@@ -49,7 +48,7 @@ fn a_barrier_keeps_its_cpus() {
     assert_eq!((fast.voluntary, slow.voluntary), (0, 0));
 }
 
-/// A preempted task keeps the others at the barrier: three tasks on two CPUs are slower than by their work.
+/// Three tasks on two CPUs lose more than their work requires.
 #[test]
 fn a_preempted_task_keeps_the_others_spinning() {
     let sleeping = MEET.replace("{ spin_barrier = \"b\" }", "{ sleep = \"1us\" }");
@@ -57,8 +56,7 @@ fn a_preempted_task_keeps_the_others_spinning() {
     assert!(3 * spinning < 2 * sleeping, "{spinning} against {sleeping}");
 }
 
-/// A task in a critical section that loses its CPU stops all others. A fair lock also stops them while the first waiter
-/// has no CPU.
+/// A preempted holder stops all others. A fair lock also stops them while the first waiter has no CPU.
 #[test]
 fn a_lock_belongs_to_one_task() {
     let lock = |fair: bool| {
@@ -68,7 +66,7 @@ fn a_lock_belongs_to_one_task() {
         )
     };
     let [alone, fair_alone] = [false, true].map(|fair| of(&run(&lock(fair), "6", 500).0, "t").loops);
-    // The lock is held all the time, but for the moves of its cache line.
+    // The lock is always held, except while its cache line moves.
     assert!((9_900..=10_000).contains(&alone) && (9_900..=10_000).contains(&fair_alone), "{alone}, {fair_alone}");
     let [crowded, fair_crowded] = [false, true].map(|fair| of(&run(&lock(fair), "2", 500).0, "t").loops);
     assert!(crowded < alone && 2 * fair_crowded < crowded, "{crowded}, fair {fair_crowded}");
@@ -100,7 +98,7 @@ fn a_task_that_spins_for_ever_is_reported() {
 const SERVE: &str = "[[task]]\nname = \"w\"\ninstance = 2\nsteps = [{ wait_event = \"q\", exclusive = true }, { run = \"1ms\" }]\n\
                      [[requests]]\nqueue = \"q\"\n";
 
-/// A round is due when its request arrived, whether or not a task was free.
+/// A round is due when its request arrived, even if no task was free.
 #[test]
 fn response_times_are_from_the_arrival() {
     let (results, outcome) = run(&format!("{SERVE}rate = 100\narrivals = \"constant\"\ncount = 50\n"), "4", 1000);
@@ -131,7 +129,6 @@ fn arrivals_are_a_poisson_process_of_the_seed_or_the_times_of_a_file() {
     assert_eq!(of(&results, "w").cpu_ns, 0);
 }
 
-/// Work without end, and a refused policy that leaves the task as it is.
 #[test]
 fn work_without_end_and_refusals() {
     let text = "[[task]]\nname = \"for-ever\"\nrun = -1\n\

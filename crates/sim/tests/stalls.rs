@@ -1,4 +1,4 @@
-//! Virtual machines whose host runs something else now and then.
+//! Virtual machines with stalls.
 
 mod support;
 
@@ -18,7 +18,7 @@ fn hog(cpu: u32) -> Task {
     pinned(once(&format!("h{cpu}"), vec![Op::Run { work: 100_000 * MS }]), &[cpu])
 }
 
-/// One part in eleven is gone; the guest charges it to who ran, and observers are told.
+/// One part in eleven is lost; the guest charges it to the running task.
 #[test]
 fn a_computing_task_loses_what_the_host_takes() {
     let loops = task("l", vec![phase(vec![Op::Run { work: MS }], Repeat::Forever)]);
@@ -32,13 +32,12 @@ fn a_computing_task_loses_what_the_host_takes() {
     assert!(outcome.cpus[0].idle <= 5 * US, "{:?}", outcome.cpus);
     assert!((60..=120).contains(&stolen.times), "{} stalls", stolen.times);
     assert!(stolen.total.abs_diff(stolen.times as u64 * 4 * MS) <= 4 * MS, "{} ns in {}", stolen.total, stolen.times);
-    // What is left is what was worked: whole milliseconds of it.
+    // The rest is work, in whole milliseconds.
     let worked = log.loops("l").len() as u64 * MS;
     assert!(worked.abs_diff(4_000 * MS - stolen.total) <= MS, "{worked} and {} of 4 s", stolen.total);
 }
 
-/// A CPU that is idle loses nothing, but whoever it would have run comes late: by what is left of the stall, and not
-/// more.
+/// An idle CPU loses nothing, but a wakeup is late by the rest of the stall.
 #[test]
 fn who_wakes_during_a_stall_is_late() {
     let waker = task("w", vec![phase(vec![run(10), sleep(990)], Repeat::Forever)]);
@@ -53,8 +52,6 @@ fn who_wakes_during_a_stall_is_late() {
     assert!((0.95..0.99).contains(&part), "{part} of {}", late.len());
 }
 
-/// Each CPU by itself, and nothing else of the machine changes: a second CPU's hog is not touched by the first one's
-/// stalls.
 #[test]
 fn cpus_stall_by_themselves() {
     let of = |cpus: &[u32]| {
@@ -65,12 +62,10 @@ fn cpus_stall_by_themselves() {
     };
     let (first, second, both) = (of(&[0]), of(&[1]), of(&[0, 1]));
     assert_eq!([first[0], second[1]], both[..]);
-    // An idle CPU's stalls steal nothing, but when it is asked just then to bring its averages up to date for the
-    // others.
+    // An idle CPU's stalls steal nothing, except during an update of its averages for the others.
     assert!(first[1] <= 4 * MS && second[0] <= 4 * MS, "{first:?} {second:?}");
 }
 
-/// Another seed, other stalls; the same one, the same.
 #[test]
 fn stalls_come_from_the_seed() {
     let total = |seed| {

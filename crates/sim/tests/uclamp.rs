@@ -1,4 +1,4 @@
-//! Utilisation clamps: what tasks and groups ask for changes where they run.
+//! Utilisation clamps of tasks and groups change where tasks run.
 
 mod support;
 
@@ -68,13 +68,12 @@ fn a_hog_that_is_content_with_little_stays_on_a_small_cpu() {
         assert_eq!(plain[0] + plain[1], 0, "{kernel}: {plain:?}");
         let capped = where_it_ran(&workload(vec![clamped(hog("t"), None, Some(400))]), kernel, "t", 100 * MS);
         assert_eq!(capped[0], 900, "{kernel}: {capped:?}");
-        // A cap above the small CPU's capacity is none there.
+        // A cap above the small CPU's capacity has no effect there.
         let loose = where_it_ran(&workload(vec![clamped(hog("t"), None, Some(500))]), kernel, "t", 100 * MS);
         assert_eq!(loose[0] + loose[1], 0, "{kernel}: {loose:?}");
     }
 }
 
-/// A group's bounds hold for its tasks and those of the groups below, whatever they ask for themselves.
 #[test]
 fn groups_bind_their_tasks() {
     let group = |path: &str, parent, min, max| Group {
@@ -108,7 +107,7 @@ fn groups_bind_their_tasks() {
     }
 }
 
-/// A real-time task wants the biggest CPU, unless it, or the system, says otherwise.
+/// A real-time task prefers the biggest CPU, unless a bound of the task or the system is lower.
 #[test]
 fn real_time_tasks_go_where_their_lower_bound_is_met() {
     let fifo = |min| {
@@ -131,7 +130,6 @@ fn real_time_tasks_go_where_their_lower_bound_is_met() {
     assert!(!small.is_empty() && log.events.iter().all(|(_, cpu, _)| cpu.0 < 2), "the system's default holds");
 }
 
-/// The clamps of a phase hold from its beginning.
 #[test]
 fn phases_change_the_clamps() {
     let mut then = phase(vec![Op::Run { work: 1000 * MS }], Repeat::Forever);
@@ -151,7 +149,7 @@ fn what_the_kernel_refuses_ends_the_run_with_the_reason() {
     assert!(message.contains("util_min") && message.contains("1025") && message.contains("1024"), "{message}");
     let message = refused(vec![clamped(light("t"), Some(600), Some(500))]);
     assert!(message.contains("util_min is 600") && message.contains("util_max"), "{message}");
-    // Each is fine, but a phase sets the one below the other.
+    // Each is valid, but a phase sets the upper below the lower.
     let mut later = phase(vec![Op::Run { work: MS }], Repeat::Times(1));
     later.settings.util_max = Some(100);
     let mut crossed = task("t", vec![phase(vec![Op::Run { work: MS }], Repeat::Times(1)), later]);

@@ -1,4 +1,4 @@
-//! Wait queues and completions: who is woken, in which order, and what a timeout does.
+//! Wait queues and completions: order of wakeups, and timeouts.
 
 #[path = "../../../tests/seed.rs"]
 mod seed;
@@ -40,7 +40,7 @@ const fn wait_done(timeout_us: Option<u64>) -> Op {
 
 use WaitMode::{Exclusive, ExclusiveLifo, Shared};
 
-/// Runs each of `programs`, named `t0`, `t1`, ..., on a CPU of its own.
+/// Runs each of `programs`, named `t0`, `t1`, ..., on its own CPU.
 fn apart_with(config: impl FnOnce(&mut Config), programs: &[&[Op]]) -> (Log, Outcome) {
     let tasks = programs.iter().enumerate();
     let tasks = tasks.map(|(cpu, ops)| pinned(once(&format!("t{cpu}"), ops.to_vec()), &[cpu as u32])).collect();
@@ -55,7 +55,6 @@ fn apart(programs: &[&[Op]]) -> Log {
     apart_with(|_| {}, programs).0
 }
 
-/// Who was woken at `us`, in order.
 fn woken(log: &Log, us: u64) -> Vec<u32> {
     log.pick(|at, event| match event {
         Event::Wakeup { task, .. } if at == us * US => Some(task.0),
@@ -63,13 +62,12 @@ fn woken(log: &Log, us: u64) -> Vec<u32> {
     })
 }
 
-/// When each task ended, us.
 fn ends(log: &Log) -> Vec<Option<u64>> {
     log.names.iter().map(|name| log.exit(name).map(|at| at / US)).collect()
 }
 
-/// Two shared waiters, two exclusive ones and one that is exclusive at the head, in this order of arrival; then at 100
-/// us `last` wakes them.
+/// Two shared waiters, two exclusive ones and one exclusive at the head, in order of arrival; `last` wakes them at
+/// 100 us.
 fn five_waiters(last: Op) -> Log {
     apart(&[
         &[sleep(10), wait(Shared, None)],
@@ -83,7 +81,7 @@ fn five_waiters(last: Op) -> Log {
 
 #[test]
 fn shared_waiters_are_at_the_head_and_exclusive_ones_at_the_tail() {
-    // A wakeup of one takes all before the first exclusive one, too.
+    // A wakeup of one also takes all shared waiters before the first exclusive one.
     assert_eq!(woken(&five_waiters(wake(1, 9)), 100), [1, 0, 4]);
     assert_eq!(woken(&five_waiters(wake(2, 9)), 100), [1, 0, 4, 2]);
     assert_eq!(woken(&five_waiters(wake(3, 9)), 100), [1, 0, 4, 2, 3]);
@@ -152,7 +150,7 @@ fn a_wait_times_out_after_its_timeout_however_often_it_is_woken_meanwhile() {
 fn a_timer_of_a_wait_that_is_over_does_not_cut_the_next_sleep_short() {
     let log = apart(&[&[wait(Shared, Some(100)), sleep(500), run(1)], &[run(50), wake(1, 1)]]);
     assert_eq!(ends(&log), [Some(551), Some(50)]);
-    // Nor does one that fired while the task was on its way back: 0 comes back late, for an urgent task has its CPU.
+    // Nor does a timer that fires while the task waits for the CPU after its wakeup.
     let waiter = pinned(once("waiter", vec![wait(Shared, Some(100)), sleep(500), run(1)]), &[0]);
     let mut urgent = starting(pinned(once("urgent", vec![run(200)]), &[0]), 40 * US);
     urgent.settings.policy = Some(Policy::Fifo { priority: 1 });
@@ -161,11 +159,11 @@ fn a_timer_of_a_wait_that_is_over_does_not_cut_the_next_sleep_short() {
     simulate(&workload(vec![waiter, urgent, waker]), &exact("6.12", "2"), &mut log).unwrap();
     assert_eq!((log.exit("urgent"), log.exit("waiter")), (Some(240 * US), Some(741 * US)));
     assert_eq!(log.sleeps("waiter"), [(740 * US, 0)], "it was not the wait that timed out");
-    // Nor is the wait after it over at once.
+    // Nor does the next wait end at once.
     let waits = [wait(Shared, Some(100)), sleep(50_000), wait(Shared, None)];
     let log = apart(&[&waits, &[run(50), wake(1, 1), sleep(90_000), wake(1, 1)]]);
     assert_eq!((log.sleeps("t0"), ends(&log)), (vec![(50_050 * US, 0)], vec![Some(90_050); 2]));
-    // Those of completions go on tick after tick: the wait for a byte is not theirs.
+    // Those of completions continue at ticks.
     let log = apart(&[
         &[wait_done(Some(100)), sleep(50_000), wait_done(None)],
         &[run(50), Op::Complete(0), sleep(90_000), Op::Complete(0)],
@@ -173,7 +171,7 @@ fn a_timer_of_a_wait_that_is_over_does_not_cut_the_next_sleep_short() {
     assert_eq!((log.sleeps("t0"), ends(&log)), (vec![(50_050 * US, 0)], vec![Some(90_050); 2]));
 }
 
-/// Neither does the device of a cancelled timer interrupt, nor does a mutex that is held cost nothing to ask for.
+/// A cancelled timer causes no interrupt, and a held mutex costs a system call.
 #[test]
 fn what_waits_cost() {
     let overhead = |log: &Log, kind| {
@@ -194,9 +192,8 @@ fn what_waits_cost() {
     assert_eq!(overhead(&log, OverheadKind::Syscall), 2 * US);
 }
 
-/// A post wakes one. Whoever takes one of several wakes nobody for the others: those who come for them are on their
-/// way, and the next would be woken in vain and go to the end of the queue (glibc's `sem_wait`, too, sleeps once a
-/// post).
+/// A take of one of several posts wakes no task: the other waiters are already on their way. A further wakeup would
+/// be in vain, and send its task to the end of the queue (glibc's `sem_wait` also sleeps once per post).
 #[test]
 fn a_post_wakes_one_waiter() {
     let waits = |us| [run(us), Op::SemWait(0), run(1)];
@@ -206,7 +203,7 @@ fn a_post_wakes_one_waiter() {
     assert_eq!(ends(&log), [Some(51), Some(51), Some(101), Some(151), Some(150)]);
 }
 
-/// A signal that comes while the waiter is on its way to sleep, paying for the wakeup of whom it gave the mutex.
+/// A signal reaches a waiter that still pays for the wakeup of the mutex's next owner.
 #[test]
 fn a_wakeup_on_the_way_to_sleep_is_not_lost() {
     let costly = |config: &mut Config| config.machine.costs.wakeup_ns = 100 * US;
@@ -217,8 +214,8 @@ fn a_wakeup_on_the_way_to_sleep_is_not_lost() {
     assert_eq!((ends(&log), outcome.notes), (vec![Some(111), Some(210)], Vec::new()));
 }
 
-/// Two exclusive waiters, the first with a timeout that expires in the nanosecond of the wakeup; the waker's event is
-/// armed `before` the timer, or after it.
+/// Two exclusive waiters, the first with a timeout in the nanosecond of the wakeup; the waker's event is armed
+/// `before` the timer, or after it.
 fn race(op: fn(Option<u64>) -> Op, wakes: Op, before: bool) -> Log {
     let waker: &[Op] = if before { &[run(100), wakes] } else { &[run(90), run(10), wakes] };
     apart(&[&[run(50), op(Some(50)), run(1)], &[run(60), op(None), run(1)], waker])
@@ -236,11 +233,11 @@ fn a_wakeup_just_before_the_timeout_is_no_timeout() {
 
 #[test]
 fn a_waiter_that_has_just_timed_out_uses_up_no_exclusive_wakeup() {
-    // The timer has woken 0 already, so the waker goes on to 1. 0 comes back first, and takes the event after all.
+    // The timer has woken 0, so the waker continues to 1. 0 returns first, and takes the event.
     let log = race(|timeout| wait(Exclusive, timeout), wake(1, 1), false);
     assert_eq!((woken(&log, 100), log.sleeps("t0")), (vec![0, 1], vec![]));
     assert_eq!(ends(&log), [Some(101), None, Some(100)]);
-    // With an event for each both go on.
+    // With an event for each both continue.
     let log = race(|timeout| wait(Exclusive, timeout), wake(1, 2), false);
     assert_eq!((woken(&log, 100), log.sleeps("t0")), (vec![0, 1], vec![]));
     assert_eq!(ends(&log), [Some(101), Some(101), Some(100)]);
@@ -275,16 +272,14 @@ fn complete_all_lets_everybody_go_on_until_it_is_begun_anew() {
 
 #[test]
 fn timeouts_of_completions_are_jiffies() {
-    // 250 Hz; the first tick comes at 4 ms. 1 ms is a jiffy, from the jiffy 0 on: its bucket is emptied at the second
-    // tick.
+    // 250 Hz; the first tick is at 4 ms. 1 ms is a jiffy, from jiffy 0 on: its bucket is emptied at the second tick.
     let log = apart(&[&[run(10), wait_done(Some(1000))], &[sleep(9_000), wait_done(Some(1000))]]);
     assert_eq!(ends(&log), [Some(8_000), Some(16_000)]);
     assert_eq!(log.sleeps("t0"), [(8 * MS, 8 * MS - 1_010 * US)]);
     // 300 ms are 75 jiffies: the second level, whose buckets are 8 jiffies apart.
     let log = apart(&[&[wait_done(Some(300_000))]]);
     assert_eq!(ends(&log), [Some(80 * 4_000)]);
-    // In the same nanosecond as the complete: the simple queue's wakeup goes to the first, who runs already, not to the
-    // next.
+    // In the same nanosecond as the complete: the simple queue's wakeup goes to the first, which already runs.
     let log = apart(&[
         &[run(10), wait_done(Some(1000)), run(1)],
         &[run(60), wait_done(None), run(1)],
@@ -302,8 +297,8 @@ fn who_waits_for_ever_is_named() {
     assert!(notes.contains("task `t1` waits for completion `done`, since 0 ns"), "{notes}");
 }
 
-/// Whatever the mix of waits, wakeups and timeouts: nothing is lost, and nothing is taken twice. Each event brought is
-/// taken or left, each wait ends by an event or a timeout.
+/// For any mix of waits, wakeups and timeouts, each event is taken once or left, and each wait ends by an event or a
+/// timeout.
 #[test]
 fn no_event_is_lost_among_many_waiters_and_wakers() {
     let first = any_seed();
@@ -330,7 +325,7 @@ fn no_event_is_lost_among_many_waiters_and_wakers() {
             });
             tasks.push(once(&format!("k{waker}"), ops.collect()));
         }
-        // Long after all others are done, somebody takes what they left, and waits once more in vain.
+        // After all others are done, a task takes what they left, and waits once more in vain.
         let left = (0..=brought).map(|_| wait(Exclusive, Some(1))).collect();
         tasks.push(starting(once("last", left), 1_000 * MS));
         let kernel = ["6.1", "6.6", "6.12", "6.18", "7.1"][seed as usize % 5];

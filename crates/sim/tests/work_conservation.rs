@@ -1,15 +1,12 @@
 //! Work conservation (ARCHITECTURE.md, always true, 4): no CPU stays idle for longer than a balance interval while a
-//! task that may run there waits elsewhere; every wait beyond it is counted and reported.
+//! task that may run there waits elsewhere. The report counts every longer wait.
 //!
-//! Over random machines and workloads: what the report counts is what a slow and simple reckoning from the events
-//! finds, whatever happens; and where nothing ties tasks to CPUs, 6.12 keeps bounds (of tasks alike, of any weight,
-//! with CPUs that come and go, and with groups and limits that change).
+//! The report's counts equal those of a slow and simple computation from the events, over random machines and
+//! workloads. Where tasks may run anywhere, 6.12 keeps bounds.
 //!
-//! All that holds while CPUs come and go, tasks change their groups and groups their weights and limits. A CPU that is
-//! offline is not idle. A task whose group, or one above it, has used up its limit on the CPU where it is waits for no
-//! CPU; it does, from then on, when there is more of the limit, when it is moved to a CPU where some is left, or to
-//! another group. Nor could it have run on an idle CPU where that limit is used up. And a wait begins anew when the
-//! CPUs change that the task may run on, or its group.
+//! Rules of the counts: an offline CPU is not idle. A throttled task does not wait for a CPU, until it has runtime
+//! again, moves to a CPU with runtime, or changes its group. It could not have run on an idle CPU where it is
+//! throttled. A wait begins again when the task's allowed CPUs or its group change.
 
 mod support;
 
@@ -25,7 +22,7 @@ use vruntime_sim::{Config, Costs, MachineSpec, parse_topology};
 use vruntime_trace::{GroupInfo, MachineInfo, Sink, TaskInfo};
 use vruntime_workload::program::*;
 
-/// A time, and which of the events of that time.
+/// A time, and the event's number at that time.
 type When = (u64, u64);
 
 /// A wait, or an idle interval.
@@ -33,23 +30,22 @@ type When = (u64, u64);
 struct Span {
     begin: u64,
     end: Option<When>,
-    /// The CPU that is idle; the CPUs waited on, each from an event on.
+    /// The idle CPU, or the CPUs waited on, each from an event on.
     cpus: Vec<(When, CpuId)>,
     allowed: Option<CpuMask>,
-    /// Of the task that waits.
+    /// The waiting task's group.
     group: GroupId,
 }
 
-/// What is known of a task.
 #[derive(Clone, Debug)]
 struct Known {
     allowed: Option<CpuMask>,
     group: GroupId,
-    /// It is runnable and does not run, held back or not.
+    /// The CPU where it is runnable without running, also throttled.
     waits_on: Option<CpuId>,
 }
 
-/// Keeps every wait and every idle interval, and reckons at the end.
+/// Keeps every wait and every idle interval, and computes the counts at the end.
 #[derive(Default)]
 struct Reckoning {
     domains: Vec<(CpuMask, u64)>,
@@ -58,11 +54,11 @@ struct Reckoning {
     idle: Vec<Vec<Span>>,
     tasks: Vec<Known>,
     parents: Vec<Option<GroupId>>,
-    /// Whose limits are used up where.
+    /// Present throttling.
     throttled: BTreeSet<(CpuId, GroupId)>,
-    /// And where they were.
+    /// Throttling with its begin and end.
     throttlings: Vec<(CpuId, GroupId, When, Option<When>)>,
-    /// Of each CPU: who runs, and whether it is online.
+    /// By CPU: what runs, and whether it is online.
     cpus: Vec<(Running, bool)>,
     end: u64,
     events: u64,
@@ -79,17 +75,17 @@ impl Reckoning {
         }
     }
 
-    /// A group and those above it.
+    /// A group and its ancestors.
     fn chain(&self, group: GroupId) -> impl Iterator<Item = GroupId> + '_ {
         std::iter::successors(Some(group), |group| self.parents[group.index()])
     }
 
-    /// A limit keeps the task from running on that CPU.
+    /// Whether the task is throttled on that CPU.
     fn held(&self, task: TaskId, cpu: CpuId) -> bool {
         self.chain(self.tasks[task.index()].group).any(|group| self.throttled.contains(&(cpu, group)))
     }
 
-    /// What is left of a time after those in which the limit of a group, or of one above it, was used up on a CPU.
+    /// Returns a time without the parts in which the group or an ancestor was throttled on a CPU.
     fn unbarred(&self, begin: u64, end: When, cpu: CpuId, group: GroupId) -> Vec<(u64, When)> {
         let mut left = vec![(begin, end)];
         for &(_, barred, from, until) in self.throttlings.iter().filter(|throttling| throttling.0 == cpu) {
@@ -105,7 +101,7 @@ impl Reckoning {
         left
     }
 
-    /// Something about a task, or what holds it back, is new.
+    /// Handles a change of a task or of its throttling.
     fn settle(&mut self, at: When, task: TaskId) {
         let known = self.tasks[task.index()].clone();
         let waits = known.waits_on.filter(|&cpu| !self.held(task, cpu));
@@ -130,7 +126,7 @@ impl Reckoning {
         (0..self.tasks.len() as u32).for_each(|task| self.settle(at, TaskId(task)));
     }
 
-    /// A CPU runs something else, or comes or goes.
+    /// Handles a change of a CPU.
     fn settle_cpu(&mut self, at: When, cpu: CpuId) {
         let idle = self.cpus[cpu.index()] == (Running::Idle, true);
         let spans = &mut self.idle[cpu.index()];
@@ -142,7 +138,7 @@ impl Reckoning {
         }
     }
 
-    /// How many of a task's waits were too long, by how much together, and the worst.
+    /// Returns the number, the sum and the maximum of a task's too long waits.
     fn excess(&self, task: usize) -> (u64, u64, u64) {
         let (mut count, mut total, mut worst) = (0, 0, 0);
         for wait in &self.waits[task] {
@@ -159,7 +155,7 @@ impl Reckoning {
                     continue;
                 }
                 for (begin, until) in self.unbarred(begin, until, cpu, wait.group) {
-                    // Where it waits when one of the two ends tells how far apart they are.
+                    // The CPU waited on at the end of the overlap determines the domain.
                     let here = wait.cpus.iter().rev().find(|(from, _)| *from <= until).unwrap().1;
                     let shared = self.domains.iter().find(|(span, _)| span.contains(cpu) && span.contains(here));
                     let interval = (shared.unwrap().1.div_ceil(self.tick) + 1) * self.tick;
@@ -271,7 +267,7 @@ fn config(machine: &str, kernel: &str, costs: Costs, hz: u32, seed: u64) -> Conf
     Config { seed, duration: Some(400 * MS), ..Config::new(vruntime_sched::kernel(kernel).unwrap(), spec) }
 }
 
-/// Tasks that work and sleep, or only work.
+/// Tasks that work, most of which also sleep.
 fn workers(nice: impl Strategy<Value = i8>) -> impl Strategy<Value = Vec<Task>> {
     let one = (100 * US..20 * MS, prop::option::of(100 * US..30 * MS), 0..100 * MS, nice);
     prop::collection::vec(one, 1..16).prop_map(|all| {
@@ -285,7 +281,7 @@ fn workers(nice: impl Strategy<Value = i8>) -> impl Strategy<Value = Vec<Task>> 
     })
 }
 
-/// Some of the tasks tied to some of the CPUs, and some of them tied otherwise later.
+/// Pins some tasks to some CPUs, and changes some of the affinities later.
 fn tied(tasks: Vec<Task>, masks: &[Option<(u8, u8)>], cpus: usize) -> Vec<Task> {
     let list = |bits: u8| {
         let list: Vec<u32> = (0..cpus as u32).filter(|cpu| bits >> cpu & 1 == 1).collect();
@@ -315,7 +311,6 @@ fn observe_all(workload: &Workload, config: &Config) -> (Results, Reckoning) {
     (sinks.0.into_results(), sinks.1)
 }
 
-/// What is reported is what is reckoned, task by task.
 fn check_counts(results: &Results, reckoning: &Reckoning) -> Result<(), TestCaseError> {
     prop_assert!(results.conservation.is_some());
     let mut worst = 0;
@@ -329,7 +324,7 @@ fn check_counts(results: &Results, reckoning: &Reckoning) -> Result<(), TestCase
     Ok(())
 }
 
-/// The groups are `/a`, `/a/b` and `/c`, with some limit or none; the tasks are spread over them and the root.
+/// Groups `/a`, `/a/b` and `/c`, some with limits; the tasks are spread over them and the root.
 fn grouped(mut tasks: Vec<Task>, limits: [Option<Bandwidth>; 3], changes: Vec<(u64, Changed)>) -> Workload {
     for (index, task) in tasks.iter_mut().enumerate() {
         task.settings.group = Some(index % 4);
@@ -343,7 +338,7 @@ fn grouped(mut tasks: Vec<Task>, limits: [Option<Bandwidth>; 3], changes: Vec<(u
     workload
 }
 
-/// Of some CPUs, in periods short enough for there to be many.
+/// In short periods, so that there are many.
 fn bandwidth() -> impl Strategy<Value = Option<Bandwidth>> {
     prop::option::of((1u64..30, 5u64..40, 0u64..=100)).prop_map(|limit| {
         let (quota, period, burst) = limit?;
@@ -351,7 +346,7 @@ fn bandwidth() -> impl Strategy<Value = Option<Bandwidth>> {
     })
 }
 
-/// Changes of tasks' groups and of groups' weights and limits; and of affinities, if asked for.
+/// Changes of tasks' groups, of groups' weights and limits, and with `affinity` of affinities.
 fn changes(affinity: bool) -> impl Strategy<Value = Vec<(u64, Changed)>> {
     let tasks = || prop::sample::subsequence((0..16).collect::<Vec<usize>>(), 1..6);
     let of_tasks = |tasks, settings| Changed::Tasks { tasks, settings, nice: None };
@@ -368,7 +363,7 @@ fn changes(affinity: bool) -> impl Strategy<Value = Vec<(u64, Changed)>> {
     prop::collection::vec((0..400 * MS, change), 0..12)
 }
 
-/// Only of tasks that there are.
+/// Keeps changes of existing tasks.
 fn keep(changes: &mut Vec<(u64, Changed)>, count: usize) {
     changes.retain_mut(|(_, what)| match what {
         Changed::Tasks { tasks, .. } => {
@@ -379,7 +374,7 @@ fn keep(changes: &mut Vec<(u64, Changed)>, count: usize) {
     });
 }
 
-/// As before 5.14.
+/// Kernels before 5.14 have no bursts.
 fn without_bursts(workload: &mut Workload) {
     workload.groups.iter_mut().filter_map(|group| group.max.as_mut()).for_each(|max| max.burst = 0);
     for change in &mut workload.changes {
@@ -389,7 +384,7 @@ fn without_bursts(workload: &mut Workload) {
     }
 }
 
-/// Only of CPUs that there are, and never the last.
+/// Keeps changes of existing CPUs other than the last one.
 fn possible(plugged: Vec<Hotplug>, cpus: usize) -> Vec<Hotplug> {
     let mut online = vec![true; cpus];
     let mut all = Vec::new();
@@ -404,10 +399,10 @@ fn possible(plugged: Vec<Hotplug>, cpus: usize) -> Vec<Hotplug> {
     all
 }
 
-/// As [`possible`], but no thread of a core goes: cores are alike to the balancer (`sibling_imbalance`), however many
-/// of their threads are offline. Two tasks on the only thread that is left of one and one on another with two are no
-/// imbalance, and one of the two waits, beside an idle thread, for as long as nobody sleeps or is woken (scenario:
-/// three hogs on `pack:1 core:2 pu:2`, CPU 0 goes; 4.2 s of 5, all kernels from 6.1 on).
+/// As [`possible`], without threads of cores: to the balancer cores are alike however many of their threads are
+/// offline (`sibling_imbalance`). Two tasks on a core's only thread and one on a core with two are no imbalance. One
+/// of the two then waits beside an idle thread until a task sleeps or wakes (three hogs on `pack:1 core:2 pu:2`, CPU
+/// 0 offline: 4.2 s of 5, 6.1+).
 fn of_whole_cores(machine: &str, plugged: Vec<Hotplug>, cpus: usize) -> Vec<Hotplug> {
     if machine.contains("pu:2") { Vec::new() } else { possible(plugged, cpus) }
 }
@@ -449,8 +444,8 @@ proptest! {
         check_counts(&results, &reckoning)?;
     }
 
-    /// Alike and free to go anywhere, while CPUs come and go: with each that does the scheduling domains are built
-    /// anew, and their intervals begin anew. (In 30,000 cases the most was 1.6 intervals too long.)
+    /// Each hotplug event builds the scheduling domains again, whose intervals begin again. (The maximum of 30,000
+    /// cases: 1.6 intervals too long.)
     #[test]
     fn tasks_alike_wait_for_three_intervals_more_at_most_while_cpus_come_and_go_on_6_12(
         machine in machine(), hz in prop::sample::select(vec![100, 250, 1000]), seed in 0u64..3, tasks in workers(Just(0)),
@@ -464,10 +459,8 @@ proptest! {
         prop_assert!(results.account.idle_waits.worst_ns <= 3 * most, "{:?}", results.conservation);
     }
 
-    /// While CPUs come and go, tasks change their groups, and groups their weights and limits, as long as nothing ties
-    /// a task to a CPU. A limit that ends lets go many at once, and weights make loads that are more than an imbalance,
-    /// as below. (In 100,000 cases the most was 6.0 intervals too long; without changes of weights and limits 1.7 in
-    /// 12,000.)
+    /// A limit that ends releases many tasks at once, and weights make loads larger than an imbalance. (The maximum
+    /// of 100,000 cases: 6.0 intervals too long; without changes of weights and limits 1.7 in 12,000.)
     #[test]
     fn tasks_wait_for_eight_intervals_more_at_most_while_everything_but_affinities_changes_on_6_12(
         machine in machine(), hz in prop::sample::select(vec![100, 250, 1000]), seed in 0u64..3,
@@ -486,9 +479,8 @@ proptest! {
         prop_assert!(results.account.idle_waits.worst_ns <= 8 * most, "{:?}", results.conservation);
     }
 
-    /// Alike and free to go anywhere, a task hardly waits beyond the balance interval: a look may come to nothing, as
-    /// when another CPU is balancing, and the next is some ticks later. (In 100,000 cases the most was 0.24 of an
-    /// interval too long.)
+    /// A balance attempt may fail, for example while another CPU balances, and the next is some ticks later. (The
+    /// maximum of 100,000 cases: 0.24 of an interval too long.)
     #[test]
     fn tasks_alike_wait_for_half_an_interval_more_at_most_beside_an_idle_cpu_on_6_12(
         machine in machine(), hz in prop::sample::select(vec![100, 250, 1000]), seed in 0u64..3, tasks in workers(Just(0)),
@@ -498,8 +490,8 @@ proptest! {
         prop_assert!(results.account.idle_waits.worst_ns <= most / 2, "{:?}", results.conservation);
     }
 
-    /// Tasks of different weight may wait for longer: a CPU that pulls load leaves a task whose load is more than the
-    /// imbalance until it has failed for some intervals. (In 100,000 cases the most was 1.6 intervals too long.)
+    /// A CPU that pulls load leaves a task whose load exceeds the imbalance, until it has failed for some intervals.
+    /// (The maximum of 100,000 cases: 1.6 intervals too long.)
     #[test]
     fn tasks_of_any_weight_wait_for_three_intervals_more_at_most_beside_an_idle_cpu_on_6_12(
         machine in machine(), hz in prop::sample::select(vec![100, 250, 1000]), seed in 0u64..3,
@@ -511,9 +503,8 @@ proptest! {
     }
 }
 
-/// The time of the next NOHZ balance was found while other CPUs were idle; one that goes idle later may be due earlier,
-/// and somebody has to look (`nohz.needs_update`, since 5.15). Without that a CPU was idle here for 17 ms beside
-/// another with four tasks.
+/// The time of the next NOHZ balance was set while other CPUs were idle. A CPU that becomes idle later may be due
+/// earlier (`nohz.needs_update`, 5.15+). Without that, a CPU was idle here for 17 ms beside one with four tasks.
 #[test]
 fn a_cpu_that_goes_idle_later_does_not_wait_for_the_others_time() {
     let worker = |(index, &(start, nice, run, sleep)): (usize, &(u64, i8, u64, u64))| {

@@ -1,4 +1,4 @@
-//! Shortest expected burst first, as a policy: who runs, when somebody gives way, and where he goes.
+//! Shortest expected burst first, as a policy.
 
 use std::collections::BTreeSet;
 
@@ -9,22 +9,22 @@ use vruntime_sched::{Policy, Rq, Shared, TaskAttrs};
 
 const MS: u64 = 1_000_000;
 
-/// Whoever is expected to be done first runs: each task has a deadline, which is when it was queued and the length of
-/// its bursts so far. Nobody starves, for deadlines pass.
+/// Each task has a deadline: the time it was queued plus the expected length of its burst. No task starves, because
+/// deadlines pass.
 #[derive(Debug)]
 pub(crate) struct Shortest;
 
-/// What it knows of a task, nanoseconds.
+/// A task's bursts, nanoseconds.
 #[derive(Debug)]
 pub(crate) struct Burst {
-    /// How long it runs between two sleeps, on average.
+    /// The average time between two sleeps.
     expected: u64,
-    /// How long it has run since it slept.
+    /// The time since the last sleep.
     had: u64,
     deadline: u64,
 }
 
-/// A CPU's waiting tasks by deadline, and since when the running one has not been charged.
+/// A CPU's waiting tasks by deadline, and the time up to which the running one has been charged.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     waiting: BTreeSet<(u64, u32)>,
@@ -115,7 +115,8 @@ impl Policy for Shortest {
         }
     }
 
-    /// The CPU with the fewest tasks; of these one whose core is idle, that is big, in the same cache, where it was.
+    /// The CPU with the fewest tasks; of these one whose core is idle, that is big, in the same cache, the previous
+    /// one.
     fn select_cpu(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32, _on: CpuId, _wake: Wake) -> CpuId {
         let (topology, here, task) = (&shared.topology, rq.cpu, &rq.tasks[task]);
         let llc = topology.place(here).llc;

@@ -1,4 +1,4 @@
-//! Why a run cannot be planned.
+//! Errors in the plan of a run.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::frequency::FrequencyError;
 use crate::idle::IdleStateError;
 use crate::topology::ParseTopologyError;
 
-/// The reason why a run cannot be planned, with the place in a text if it has one.
+/// Why a run cannot be planned, with the place in a text.
 #[derive(Clone, Debug)]
 pub struct Error(Box<Inner>);
 
@@ -26,85 +26,85 @@ struct Inner {
 /// The place of a request.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The text: the scenario's, that of a machine's description, or that of the file that describes it.
+    /// The text: a scenario, a machine's description, or a file with one.
     pub source: Source,
     /// Its bytes.
     pub span: Range<usize>,
-    /// What stands there, in a word or two.
+    /// One or two words on the place.
     pub label: &'static str,
 }
 
-/// What is wrong.
+/// The kind of an error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A kernel, a feature or a tunable that there is not.
+    /// An unknown kernel, feature or tunable.
     #[error("there is no {} `{}`{}", .0.kind, .0.name, neighbours(.0))]
     Unknown(UnknownName),
     /// Behaviours that contradict each other, or the kernel.
     #[error("{0}")]
     Impossible(Impossible),
-    /// What is neither a tunable nor a cost.
+    /// A name that is neither a tunable nor a cost.
     #[error("there is no tunable or cost `{}`", .tunable.name)]
     UnknownSetting {
-        /// The tunables that there are.
+        /// The known tunables.
         tunable: UnknownName,
-        /// The costs that there are.
+        /// The known costs.
         cost: UnknownCost,
     },
-    /// A tunable that the kernel has not, or a value that it does not take.
+    /// A tunable that the kernel lacks, or a value that it refuses.
     #[error("{0}")]
     Setting(SettingError),
     /// A kernel's name with a `+` that nothing follows.
     #[error("nothing stands behind a + of `{0}`")]
     NoPart(String),
-    /// A tunable without its value in a kernel's name.
+    /// A tunable without value in a kernel's name.
     #[error("the tunable `{0}` has no value")]
     NoValue(String),
-    /// The value of a tunable in a kernel's name.
+    /// An invalid value of a tunable in a kernel's name.
     #[error("`{0}` is no whole number")]
     NotANumber(String),
     /// A tunable or a cost below 0.
     #[error("a negative value")]
     Negative,
-    /// A cost profile that there is not.
+    /// An unknown cost profile.
     #[error("{0}")]
     Profile(UnknownCost),
-    /// A cost that there is not.
+    /// An unknown cost.
     #[error("{0}")]
     Cost(UnknownCost),
-    /// A machine that cannot be.
+    /// An invalid topology.
     #[error("{}", .0.message)]
     Topology(ParseTopologyError),
-    /// The file that describes the machine.
+    /// The machine's file is unreadable.
     #[error("cannot read {}: {why}", file.display())]
     Unreadable {
-        /// Its path, as the scenario has it.
+        /// The path in the scenario.
         file: PathBuf,
-        /// Why, in the system's words.
+        /// The system's message.
         why: String,
     },
-    /// A CPU that the machine does not have.
+    /// A CPU that the machine lacks.
     #[error("there is no CPU {cpu}: the machine has {cpus}, 0 to {}", cpus - 1)]
     NoSuchCpu {
         /// The CPU.
         cpu: u32,
-        /// How many there are.
+        /// The machine's number of CPUs.
         cpus: usize,
     },
-    /// No CPU is left for other tasks.
+    /// Every CPU is isolated.
     #[error("every CPU of the machine is isolated")]
     AllIsolated,
-    /// Frequencies that cannot be.
+    /// Invalid frequencies.
     #[error("{0}")]
     Frequency(FrequencyError),
     /// An energy model without one of the machine's clocks.
     #[error("other clocks have `power_mw`, but not this one")]
     NoPower,
-    /// An energy model that cannot be.
+    /// An invalid energy model.
     #[error("{0}")]
     Energy(EnergyError),
-    /// Idle states that cannot be.
+    /// Invalid idle states.
     #[error("{0}")]
     IdleStates(IdleStateError),
 }
@@ -113,7 +113,7 @@ fn neighbours(unknown: &UnknownName) -> String {
     unknown.neighbours.map_or_else(String::new, |neighbours| format!(": {neighbours}"))
 }
 
-/// Returns a suggestion for a misspelt name, or the kernel that has it.
+/// Returns the most similar name, or the kernel that has it.
 fn meant(UnknownName { nearest, known, of, .. }: &UnknownName) -> String {
     let name = nearest.unwrap_or_default();
     match of {
@@ -141,7 +141,7 @@ impl ErrorKind {
                 }
             }
             Self::UnknownSetting { tunable, cost } => {
-                // Of a tunable and a cost the one that is more like it was meant.
+                // The more similar of a tunable and a cost is meant.
                 let candidates: Vec<&str> = tunable.nearest.into_iter().chain(cost.nearest).collect();
                 match nearest(&tunable.name, &candidates) {
                     Some(nearest) if tunable.nearest == Some(nearest) => format!("did you mean {}?", meant(tunable)),
@@ -193,17 +193,17 @@ impl Error {
         self
     }
 
-    /// What is wrong.
+    /// Returns the kind.
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
     }
 
-    /// Returns the place of the request. None if the caller made it, and not a text.
+    /// Returns the place of the request, or `None` if the caller made it.
     pub fn place(&self) -> Option<&Place> {
         self.0.place.as_ref()
     }
 
-    /// How to mend it.
+    /// Returns how to mend the error.
     pub fn help(&self) -> String {
         self.0.kind.help()
     }

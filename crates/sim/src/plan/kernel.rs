@@ -1,4 +1,4 @@
-//! Kernels by name, and what is set of them and of the costs.
+//! Kernels by name, and settings of kernels and costs.
 
 use vruntime_sched::kernels::{SettingError, TUNABLES, bare_feature, negative};
 use vruntime_sched::{Kernel, kernel};
@@ -8,20 +8,19 @@ use super::error::{Error, ErrorKind};
 use super::note::{self, Given, Note};
 use crate::costs::Costs;
 
-/// The feature that is turned on, or off.
 pub(super) fn without_no(name: &str) -> &str {
     bare_feature(name).0
 }
 
-/// What a part of a kernel's name is about: a feature or a tunable.
+/// Returns the name of the feature or tunable in a part of a kernel's name.
 fn part_name(part: &str) -> &str {
     part.split_once('=').map_or_else(|| without_no(part), |(name, _)| name)
 }
 
 pub use vruntime_sched::kernels::series;
 
-/// The release that a kernel's name says (`uname -r`), and the parts behind it: of `6.18.44-fc-v657+NO_RUN_TO_PARITY`,
-/// or of `6.12.117+deb13-amd64`, whose `+` is the release's own.
+/// Splits a release (`uname -r`) from the parts behind it, as in `6.18.44-fc-v657+NO_RUN_TO_PARITY`. In
+/// `6.12.117+deb13-amd64` the `+` is the release's own.
 fn release<'a>(name: &'a str, parts: &'a [&'a str]) -> Option<(String, &'a [&'a str])> {
     let mut numbers = name.split('-').next().unwrap_or_default().split('.');
     let numbered = numbers.clone().count() == 3 && numbers.all(|number| number.parse::<u32>().is_ok());
@@ -36,7 +35,7 @@ fn release<'a>(name: &'a str, parts: &'a [&'a str]) -> Option<(String, &'a [&'a 
     }
 }
 
-/// Parses a kernel: its name or a release, with features and tunables. Returns notes on them.
+/// Parses a kernel: its name or a release, with features and tunables. Returns notes on these.
 ///
 /// ```
 /// use vruntime_sim::plan::parse_kernel;
@@ -52,7 +51,7 @@ fn release<'a>(name: &'a str, parts: &'a [&'a str]) -> Option<(String, &'a [&'a 
 ///
 /// # Errors
 ///
-/// When there is no such kernel, feature or tunable, or the kernel does not take the value.
+/// If a kernel, feature or tunable does not exist, or the kernel refuses the value.
 pub fn parse_kernel(text: &str) -> Result<(Kernel, Vec<Note>), Error> {
     let parts: Vec<&str> = text.split('+').map(str::trim).collect();
     let (name, parts) = parts.split_first().map_or(("", &[][..]), |(name, parts)| (*name, parts));
@@ -91,7 +90,6 @@ pub fn parse_kernel(text: &str) -> Result<(Kernel, Vec<Note>), Error> {
     Ok((parsed, notes))
 }
 
-/// Sets what a scenario says of features, tunables and single costs.
 pub(super) fn set_as_in(scenario: &Scenario, kernel: &mut Kernel, costs: &mut Costs) -> Result<(), Error> {
     let source = &scenario.source;
     for feature in &scenario.features {
@@ -121,7 +119,6 @@ pub(super) fn set_as_in(scenario: &Scenario, kernel: &mut Kernel, costs: &mut Co
     Ok(())
 }
 
-/// The release that introduced autogroups.
 pub(super) const AUTOGROUP_SINCE: [u32; 3] = [2, 6, 38];
 
 /// Whether a setting is `/proc/sys/kernel/sched_autogroup_enabled`.
@@ -129,7 +126,6 @@ pub(super) fn is_autogroup(name: &str) -> bool {
     name.strip_prefix("kernel.").unwrap_or(name) == "sched_autogroup_enabled"
 }
 
-/// Returns whether a value of `sched_autogroup_enabled` switches autogroups on.
 pub(super) fn autogroup_set_to(value: u64) -> Result<bool, Error> {
     let range = 0..=1;
     if range.contains(&value) {
@@ -139,7 +135,6 @@ pub(super) fn autogroup_set_to(value: u64) -> Result<bool, Error> {
         .into())
 }
 
-/// Sets a tunable of the kernel, or else a cost.
 pub(super) fn set(name: &str, value: u64, kernel: &mut Kernel, costs: &mut Costs) -> Result<(), Error> {
     let tunable = match set_tunable(name, value, kernel) {
         Err(SettingError::Unknown(unknown)) => unknown,

@@ -20,37 +20,37 @@ use crate::topology::{
     self, EXAMPLES, Lstopo, ParseTopologyError, parse_topology, read_lstopo, with_capacities, with_distances,
 };
 
-/// A machine, and what is known of it besides its shape: read in a description, or measured.
+/// A machine, as described or measured.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// How it was described.
+    /// The description.
     pub name: String,
-    /// Where each CPU sits, and its capacity.
+    /// The CPUs' topology and capacities.
     pub topology: Topology,
-    /// Frequencies that can change. Not for traces: their work is counted at the highest one, and replayed at that.
+    /// Changeable frequencies. A trace is replayed at the highest, which its work is counted at.
     pub frequencies: Option<Frequencies>,
-    /// What its CPUs take.
+    /// The energy model.
     pub energy: Option<EnergyModel>,
-    /// Scheduler ticks a second.
+    /// Ticks per second.
     pub hz: Option<u32>,
     /// The preemption model.
     pub preempt: Option<Preempt>,
-    /// Whether the root group's tasks are in autogroups.
+    /// See [`Config::autogroup`](crate::Config::autogroup).
     pub autogroup: Option<bool>,
-    /// The costs of its kernel. A profile of the caller precedes them.
+    /// The kernel's costs. The caller's profile precedes them.
     pub costs: Option<Costs>,
-    /// How much longer idle CPUs take to wake up; empty: as the costs have it.
+    /// Additional wakeup latencies by idle time; empty: the profile's.
     pub idle_depths: Vec<IdleDepth>,
-    /// How its host keeps CPUs from it now and then, if it does; only with `costs`.
+    /// Moments in which the host keeps CPUs from the machine; only with `costs`.
     pub stalls: Option<Stall>,
-    /// What it runs besides any workload; none: the threads of the kernel that the costs speak of.
+    /// Measured background tasks; `None`: the kernel threads of the costs.
     pub residents: Option<Vec<Resident>>,
-    /// Parts of its description that the simulator ignores, a sentence each.
+    /// Parts of the description that the simulator ignores, a sentence each.
     pub ignored: Vec<String>,
 }
 
 impl Machine {
-    /// A machine of which nothing else is known.
+    /// Returns a machine without other known properties.
     pub fn new(name: &str, topology: Topology) -> Self {
         Self {
             name: name.to_owned(),
@@ -68,7 +68,7 @@ impl Machine {
         }
     }
 
-    /// A machine in one line: the name of an [example](EXAMPLES), or what [`parse_topology`] reads.
+    /// Reads a machine in one line: the name of an [example](EXAMPLES), or the text of [`parse_topology`].
     ///
     /// ```
     /// use vruntime_sim::plan::Machine;
@@ -81,14 +81,14 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// When it is neither, with the place in the line.
+    /// If it is neither, with the place in the line.
     pub fn described(text: &str) -> Result<Self, Error> {
         let known = topology::example(text).map_or(text, |example| example.topology);
         let topology = parse_topology(known).map_err(|error| unreadable(error, "machine", text))?;
         Ok(Self::new(text, topology))
     }
 
-    /// The machine that a file of `lstopo` describes; `name` is what messages call it.
+    /// Reads a machine from an `lstopo` file. Messages call it `name`.
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ impl Machine {
     }
 }
 
-/// The error with its place, and the example that was meant, if one was.
+/// Adds the place to the error, and a similar example.
 fn unreadable(error: ParseTopologyError, name: &str, text: &str) -> Error {
     let error = meant(error, text);
     let end = text.len();
@@ -108,10 +108,9 @@ fn unreadable(error: ParseTopologyError, name: &str, text: &str) -> Error {
     Error::from(ErrorKind::Topology(error)).at(&Source::new(name, text), &span, "here")
 }
 
-/// The error, with the example that was meant by `text`, if one was.
 fn meant(mut error: ParseTopologyError, text: &str) -> ParseTopologyError {
     let names: Vec<&str> = EXAMPLES.iter().map(|example| example.name).collect();
-    // A single word that is no description was probably meant to be a name.
+    // A single word that is no description is probably a misspelt name.
     let word = text.trim();
     let looks_like_name = !word.contains([':', ' ', ',', '=', '<']) && word.parse::<u64>().is_err();
     match names.iter().find(|name| looks_like_name && alike(name, word)) {
@@ -124,18 +123,14 @@ fn meant(mut error: ParseTopologyError, text: &str) -> ParseTopologyError {
     error
 }
 
-/// Whether a word begins as a name does: what is mistyped is mostly the rest.
 fn alike(name: &str, word: &str) -> bool {
     name.chars().zip(word.chars()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count() >= 3
 }
 
-/// The machine of a plan.
 pub(super) struct Chosen {
-    /// The name as written.
     pub(super) name: String,
     pub(super) by_default: bool,
     pub(super) spec: MachineSpec,
-    /// [`Machine::ignored`].
     pub(super) ignored: Vec<String>,
 }
 
@@ -159,10 +154,10 @@ pub(super) fn choose(input: Input<'_>, over: Option<&Machine>, loader: &mut Load
         (None, Input::Trace(trace)) => Chosen::new(Machine::described(&trace.cpus.to_string())?),
         (None, Input::Recording(recording)) => {
             let mut chosen = Chosen::new(Machine::described(&recording.topology.to_hwloc())?);
-            // The recorder asked for the shortest slack there is.
+            // The recorder asked for the shortest slack.
             chosen.spec.timer_slack_ns = 1;
             if recording.emulated {
-                // All emulated recordings were made on two CPUs of the host's, however many the guest had.
+                // All emulated recordings were made on two host CPUs, for any number of virtual CPUs.
                 chosen.spec.host_cpus = Some(2);
             }
             chosen
@@ -181,13 +176,11 @@ pub(super) fn choose(input: Input<'_>, over: Option<&Machine>, loader: &mut Load
     Ok(chosen)
 }
 
-/// Whether the machine has all these CPUs.
 fn exists(scenario: &Scenario, named: &Spanned<Vec<u32>>, cpus: usize) -> Result<(), Error> {
     let Some(&cpu) = named.value.iter().find(|&&cpu| cpu as usize >= cpus) else { return Ok(()) };
     Err(Error::from(ErrorKind::NoSuchCpu { cpu, cpus }).at(&scenario.source, &named.span, "among these"))
 }
 
-/// The machine that a scenario describes.
 #[derive(Clone, Copy)]
 struct Described<'a> {
     scenario: &'a Scenario,
@@ -195,7 +188,6 @@ struct Described<'a> {
 }
 
 impl Described<'_> {
-    /// An error at what is written in the scenario.
     fn error(self, kind: ErrorKind, span: &Range<usize>, label: &'static str) -> Error {
         Error::from(kind).at(&self.scenario.source, span, label)
     }
@@ -207,7 +199,7 @@ impl Described<'_> {
         let cpus = spec.topology.nr_cpus();
         spec.host_cpus = machine.host_cpus;
         if let Some(speedup) = machine.smt_speedup_permille {
-            // The file tells what both threads do together; the machine wants each one's speed.
+            // The file has the speed of both threads together, the machine each one's.
             spec.smt_speed_permille = speedup.div_ceil(2);
         }
         spec.frequencies = self.frequencies(&spec.topology)?;
@@ -243,7 +235,6 @@ impl Described<'_> {
         self.error(ErrorKind::Topology(error), &text.span, "this machine")
     }
 
-    /// Its topology, by the name that the scenario has for it.
     fn shape(self, loader: &mut Loader<'_>) -> Result<Machine, Error> {
         let scenario::Machine { lstopo, topology, capacities, node_distances, .. } = self.machine;
         let mut shape = match (lstopo, topology) {
@@ -307,7 +298,7 @@ impl Described<'_> {
         Ok(Some(frequencies))
     }
 
-    /// What the machine's CPUs take, if the file says it of all clocks.
+    /// Returns the energy model, if the file has the power of all clocks.
     fn energy(self, topology: &Topology) -> Result<Option<EnergyModel>, Error> {
         let tables = &self.machine.frequencies;
         let knows = |table: &&Spanned<FrequencyTable>| !table.value.power_uw.is_empty();

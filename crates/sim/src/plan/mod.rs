@@ -1,4 +1,4 @@
-//! From a file to a run: the caller's overrides precede the file, and the file precedes the defaults.
+//! From a file to a run: the caller's overrides precede the file, which precedes the defaults.
 //!
 //! ```
 //! use std::path::Path;
@@ -43,26 +43,25 @@ use crate::costs::{Costs, Profile};
 use crate::idle::IdleDepth;
 use crate::stalls::Stall;
 
-/// The default kernel: the newest long-term kernel in wide use.
+/// The newest long-term kernel in wide use.
 pub const DEFAULT_KERNEL: &str = "6.12";
 
-/// The default machine: large enough for most workloads, with one scheduling domain.
+/// Large enough for most workloads, with one scheduling domain.
 pub const DEFAULT_MACHINE: &str = "8";
 
-/// The default seed. It is not 0, which starts all tasks in the same nanosecond and all ticks in step, unlike any real
-/// machine.
+/// Not 0, which starts all tasks in the same nanosecond and all ticks in step, unlike any real machine.
 pub const DEFAULT_SEED: u64 = 1;
 
-/// What a run is planned from: what is known of a workload besides its tasks.
+/// What is known of a workload besides its tasks.
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
-    /// Nothing: it is of an rt-app file, a benchmark's, or made by hand.
+    /// Nothing: an rt-app file, a benchmark, or a workload made by hand.
     Tasks,
-    /// What its scenario says.
+    /// A scenario.
     Scenario(&'a Scenario),
-    /// Where it was recorded.
+    /// A recording's metadata.
     Recording(&'a Recording),
-    /// It is a trace of a machine.
+    /// A trace of a machine.
     Trace(&'a Trace),
 }
 
@@ -71,40 +70,40 @@ pub enum Input<'a> {
 pub struct Ticks {
     /// Ticks per second.
     pub hz: u32,
-    /// Time of the first tick after the beginning of the trace, less than a period, nanoseconds.
+    /// Time from the trace's beginning to its first tick, less than a period, nanoseconds.
     pub phase_ns: u64,
 }
 
 impl Ticks {
-    /// The time since the last tick before `at`, a time since the trace's beginning; both in nanoseconds.
+    /// Returns the time from the last tick to `at`, which counts from the trace's beginning; both nanoseconds.
     pub fn since(&self, at: u64) -> u64 {
         let period = 1_000_000_000 / u64::from(self.hz.max(1));
         (at + period - self.phase_ns % period) % period
     }
 
-    /// The time from `at` to the next tick after it; as in [`Self::since`].
+    /// Returns the time from `at` to the next tick after it; as in [`Self::since`].
     pub fn until(&self, at: u64) -> u64 {
         1_000_000_000 / u64::from(self.hz.max(1)) - self.since(at)
     }
 }
 
-/// What is known of a trace that is to be replayed.
+/// What is known of a trace to replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// The kernel that replays it as recorded.
+    /// The kernel for the replay.
     pub kernel: String,
-    /// The release it was recorded under (`uname -r`), if it says so.
+    /// The release it was recorded under (`uname -r`).
     pub release: Option<String>,
-    /// How many CPUs it has.
+    /// Its number of CPUs.
     pub cpus: usize,
     /// Whether it is known to put tasks into autogroups.
     pub autogroup: bool,
-    /// When its ticks came, if that shows.
+    /// The recorded ticks, if known.
     pub ticks: Option<Ticks>,
 }
 
 impl<'a> Input<'a> {
-    /// The kernels it names itself.
+    /// Returns the kernels that it names.
     pub fn kernels(self) -> Vec<String> {
         match self {
             Self::Tasks => Vec::new(),
@@ -114,7 +113,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The release of the kernel that it was recorded under, if it was.
+    /// Returns the release that it was recorded under.
     fn release(self) -> Option<&'a str> {
         match self {
             Self::Tasks | Self::Scenario(_) => None,
@@ -136,24 +135,24 @@ impl<'a> Input<'a> {
     }
 }
 
-/// What the caller says of a run. What is `None`, or empty, is as the file has it, or as by default.
+/// The caller's settings. The file, then the defaults, replace `None` and empty lists.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
-    /// The kernel, as [`parse_kernel`] reads it.
+    /// The kernel, for [`parse_kernel`].
     pub kernel: Option<String>,
-    /// The machine. Its preemption model precedes the file's, too. Its autogroup setting does not.
+    /// The machine, with its preemption model. Its autogroup setting does not precede the file's.
     pub machine: Option<Machine>,
-    /// Scheduler ticks a second, 1..=10000.
+    /// Ticks per second, 1..=10000.
     pub hz: Option<u32>,
     /// The preemption model.
     pub preempt: Option<Preempt>,
-    /// The seed; 0 shifts neither starts nor ticks.
+    /// See [`Config::seed`].
     pub seed: Option<u64>,
-    /// What switches, interrupts and system calls take: the name of a [`Profile`].
+    /// The name of a cost [`Profile`].
     pub costs: Option<String>,
-    /// Features by their kernel names, off with `NO_` before it; they come after the file's.
+    /// Features by their kernel names, after the file's; a prefix `NO_` disables one.
     pub features: Vec<String>,
-    /// Tunables of the kernel and single costs (nanoseconds) by their names; they come after the file's.
+    /// The kernel's tunables and single costs (nanoseconds) by name, after the file's.
     pub settings: Vec<(String, u64)>,
     /// See [`Config::gate`].
     pub gate: Option<bool>,
@@ -161,15 +160,15 @@ pub struct Overrides {
     pub autogroup: Option<bool>,
     /// Whether real-time tasks are scheduled by groups (CONFIG_RT_GROUP_SCHED).
     pub rt_group_sched: Option<bool>,
-    /// Whether the scheduler counts switches away from the tasks of each group.
+    /// See [`Kernel::group_switches`].
     pub group_switches: Option<bool>,
     /// See [`Config::threads_max`].
     pub threads_max: Option<usize>,
-    /// When to stop, nanoseconds after the start.
+    /// The end, nanoseconds after the start.
     pub duration: Option<u64>,
 }
 
-/// One thing to run, but for its tasks.
+/// A run to make, without its tasks.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Plan {
@@ -179,34 +178,32 @@ pub struct Plan {
     pub machine: String,
     /// Whether the machine is the default.
     pub machine_by_default: bool,
-    /// What the run is of: for [`run`](crate::run).
+    /// The configuration for [`run`](crate::run).
     pub config: Config,
-    /// The name of the cost profile; `measured` where the machine was.
+    /// The cost profile's name; `measured` for a measured machine.
     pub costs: &'static str,
-    /// What the user should know before it runs.
+    /// Notes for the user before the run.
     pub notes: Vec<Note>,
 }
 
-/// Plans a run. `loader` reads a file of `lstopo` that a scenario names, as for [`scenario::parse`].
+/// Plans a run. `loader` reads an `lstopo` file that a scenario names, as for [`scenario::parse`].
 ///
 /// [`scenario::parse`]: vruntime_workload::scenario::parse
 ///
 /// # Errors
 ///
-/// When there is no such kernel, feature, tunable or cost, or the kernel does not take the value; when the scenario's
-/// machine cannot be, or has not the CPUs that the scenario names. Where the scenario says it, with the place.
+/// If the kernel, a feature, a tunable or a cost does not exist, or the kernel refuses a value. If the scenario's
+/// machine is impossible or lacks CPUs that the scenario names. Errors in a scenario have their place.
 pub fn plan(input: Input<'_>, overrides: &Overrides, loader: &mut Loader<'_>) -> Result<Plan, Error> {
     Planner { input, overrides, notes: Vec::new() }.plan(loader)
 }
 
-/// A plan in the making.
 struct Planner<'a> {
     input: Input<'a>,
     overrides: &'a Overrides,
     notes: Vec<Note>,
 }
 
-/// What the kernel takes on a machine.
 struct Charges {
     profile: &'static str,
     costs: Costs,
@@ -249,14 +246,13 @@ impl Planner<'_> {
         Ok(Plan { kernel: kernel_name, machine, machine_by_default, config, costs: charges.profile, notes: self.notes })
     }
 
-    /// Whether the scenario says what two threads of a core do together, and its own machine has no such core.
+    /// Whether the scenario sets the speed of two threads of a core, and its own machine has no such core.
     fn speeds_up_nobody(&self, topology: &Topology) -> bool {
         let own = self.input.scenario().filter(|_| self.overrides.machine.is_none()).and_then(|it| it.machine.as_ref());
         let cores: BTreeSet<u32> = topology.cpus().iter().map(|cpu| cpu.core).collect();
         own.is_some_and(|machine| machine.smt_speedup_permille.is_some()) && cores.len() == topology.nr_cpus()
     }
 
-    /// Returns the caller's machine, which precedes the file's.
     fn machine(&self) -> Option<&Machine> {
         self.overrides.machine.as_ref()
     }
@@ -285,11 +281,11 @@ impl Planner<'_> {
         };
         let (mut kernel, notes) = parsed;
         self.notes.extend(notes);
-        // A release that is asked for goes before the recorded one.
+        // A requested release precedes the recorded one.
         if let (Some(release), true) = (self.input.release(), name.split('+').next() == Some(kernel.name)) {
             let usual = kernel.behaviours;
             kernel.as_of(release);
-            // One that does not schedule as its series does is called by its own name.
+            // A release that schedules unlike its series has its own name.
             if self.input.trace().is_some() && name == kernel.name && kernel.behaviours != usual {
                 return Ok((release.to_owned(), kernel));
             }
@@ -319,8 +315,7 @@ impl Planner<'_> {
             charges = Charges { profile: "measured", costs: costs.clone(), idle_depths: Vec::new(), stalls: *stalls };
         }
         match machine {
-            // What was measured of this machine goes before what is usual, and so does what its idle states are said to
-            // be.
+            // This machine's measurements, and specified idle states, precede the profile's.
             Some(machine) if !machine.idle_depths.is_empty() => charges.idle_depths.clone_from(&machine.idle_depths),
             _ if !spec.idle_states.is_empty() => charges.idle_depths.clear(),
             _ => {}
@@ -328,7 +323,6 @@ impl Planner<'_> {
         Ok(charges)
     }
 
-    /// Features, tunables and single costs: the scenario's, then the caller's.
     fn settings(&mut self, kernel: &mut Kernel, costs: &mut Costs) -> Result<(), Error> {
         if let Some(scenario) = self.input.scenario() {
             kernel::set_as_in(scenario, kernel, costs)?;
@@ -357,10 +351,9 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// What the machine runs besides.
     fn residents(&mut self, spec: &MachineSpec) -> Option<Vec<Resident>> {
         if self.input.trace().is_some() {
-            // What the machine did besides is in the trace.
+            // A trace already contains them.
             return None;
         }
         let measured = self.machine().and_then(|machine| machine.residents.clone());
@@ -387,7 +380,7 @@ impl Planner<'_> {
             .unwrap_or(false)
     }
 
-    /// A trace has what a tick charged, and not when it was due.
+    /// A trace has the time that a tick was charged, not the time that it was due.
     fn tick_phase(&self, spec: &MachineSpec) -> Option<u64> {
         let ticks = self.input.trace()?.ticks.filter(|ticks| ticks.hz == spec.hz)?;
         let (period, late) = (1_000_000_000 / u64::from(ticks.hz), spec.costs.irq_latency_ns);

@@ -1,4 +1,4 @@
-//! What a user should know of a plan before it runs.
+//! Notes on a plan for the user.
 
 use std::fmt;
 
@@ -11,52 +11,52 @@ use vruntime_workload::scenario::Preempt;
 
 use super::kernel::without_no;
 
-/// What a user should know of a plan. Its text is a sentence.
+/// A note; its text is a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Note {
-    /// A feature that is not modelled: whether it is on changes nothing.
+    /// A feature that is not modelled, and has no effect.
     NoDifference {
-        /// Its kernel name.
+        /// The kernel's name for it.
         feature: &'static str,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
-    /// The kernel has no such feature, others have.
+    /// A feature that only other kernels have.
     NotHere {
         /// The kernel.
         kernel: &'static str,
-        /// The feature's kernel name.
+        /// The kernel's name for the feature.
         feature: &'static str,
-        /// The oldest and the newest kernel on offer that have it.
+        /// The oldest and the newest supported kernel with it.
         has: (&'static str, &'static str),
     },
-    /// What was given later says something else.
+    /// A setting that a later one replaces.
     Overridden {
-        /// What has no effect.
+        /// The one without effect.
         given: Given,
-        /// What has it instead.
+        /// The one in effect.
         by: Given,
     },
-    /// Something that a machine runs besides the workload, on none of the CPUs there are.
+    /// A background task whose CPUs the machine lacks.
     LeftOut {
-        /// Its name.
+        /// The task's name.
         resident: String,
     },
-    /// A speed of two busy threads of a core, on a machine with one thread for each core.
+    /// The speed of two threads of a core, on a machine with one thread per core.
     NoSiblings,
     /// A part of a machine's description that the simulator ignores.
     MachineIgnored(String),
-    /// Under which preemption model a recording was made is not known, or it is not offered.
+    /// A recording whose preemption model is unknown, or not supported.
     Preempt {
-        /// What it says.
+        /// The recorded model.
         recorded: Option<String>,
-        /// What is simulated.
+        /// The simulated model.
         instead: Preempt,
     },
 }
 
-/// One thing that a caller gives, of which the last of a name counts.
+/// A setting of the caller; of several with one name, the last counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Given {
@@ -64,7 +64,7 @@ pub enum Given {
     Feature(String),
     /// A tunable or a cost ([`Overrides::settings`](super::Overrides::settings)).
     Setting(String, u64),
-    /// A feature or a tunable of a kernel's name.
+    /// A feature or a tunable in a kernel's name.
     PartOf {
         /// The part.
         part: String,
@@ -109,14 +109,13 @@ impl fmt::Display for Given {
     }
 }
 
-/// What is to be said where a recording does not tell how its kernel preempts, or tells what is not offered.
+/// Returns the note if a recording's preemption model is unknown or not supported.
 pub fn preempt_not_known(recording: &Recording) -> Option<Note> {
     let recorded = recording.preempt.clone();
     let known = recorded.as_deref().is_some_and(|name| Preempt::from_name(name).is_some());
     (!known).then(|| Note::Preempt { recorded, instead: Preempt::default() })
 }
 
-/// Returns the notes on a requested feature, or its opposite, under `kernel`.
 pub(super) fn of_feature(name: &str, kernel: &Kernel) -> Vec<Note> {
     let bare = without_no(name);
     let Some(row) = FEATURES.iter().find(|row| row.name == bare) else { return Vec::new() };
@@ -126,7 +125,7 @@ pub(super) fn of_feature(name: &str, kernel: &Kernel) -> Vec<Note> {
     no_difference.into_iter().chain(not_here).collect()
 }
 
-/// Adds a note for each of `all` that a later one of the same name overrides with another value.
+/// Adds a note for each of `all` that a later one of that name overrides with another value.
 pub(super) fn overridden<T: PartialEq>(
     all: &[T],
     name: impl Fn(&T) -> &str,

@@ -21,7 +21,7 @@ fn planned(head: &str, overrides: &Overrides) -> Plan {
     plan(Input::Scenario(&scenario(head)), overrides, &mut no_files).unwrap()
 }
 
-/// What is wrong, the text it is found at, and how to mend it.
+/// Returns the message, the text at the place, and the help.
 fn refused(head: &str, overrides: &Overrides) -> (String, String, String) {
     let scenario = scenario(head);
     let error = plan(Input::Scenario(&scenario), overrides, &mut no_files).unwrap_err();
@@ -168,7 +168,7 @@ fn what_cannot_be_planned_is_told_with_its_place() {
     assert!(!help("[set]\nxyzzy = 3").contains("CPU_RC_SPREAD_PERIOD"));
     assert_eq!(help("[set]\nbase_slcie_ns = 3"), "did you mean `base_slice_ns`?");
     assert_eq!(help("[set]\nswtich_ns = 3"), "did you mean `switch_ns`?");
-    // What the caller says has no place.
+    // The caller's settings have no place.
     let costs = Some("vmm".to_owned());
     assert_eq!(refused("", &Overrides { costs, ..none }).1, "");
 }
@@ -215,7 +215,7 @@ fn a_release_names_its_kernel() {
     assert_ne!(late, format!("{expected:?}"));
     expected.as_of("6.18.44-fc-v657");
     assert_eq!(late, format!("{expected:?}"));
-    // One of no kernel on offer, and what is no release, are refused as before.
+    // Unknown kernels and invalid releases are refused.
     for (name, message) in [("6.13.2", "`6.13.2`"), ("6.12.x", "`6.12.x`"), ("6.12.4+nonsense=1", "`nonsense`")] {
         let error = parse_kernel(name).unwrap_err().to_string();
         assert!(error.contains(message), "{error}");

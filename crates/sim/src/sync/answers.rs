@@ -1,24 +1,24 @@
 //! Answers: the work of a task for one of several wakers, from a wait at its inbox to the next wait.
 //!
-//! A recorded task that answered certain wakers in a certain order now answers them in the order of their wakeups. Each
-//! waker gets its answers in the recorded order. The last answer of a loop stays last, because the loop ends after it.
+//! A recorded task answered certain wakers in a certain order. Here it answers in the order of their wakeups, each
+//! waker with its answers in the recorded order. The last answer of a loop stays last, because the loop ends after
+//! it.
 
 use std::collections::BTreeMap;
 
-/// [`crate::program::Code::InboxWait`]: there are no waits for several wakers, and the task continues in place.
+/// No waits for several wakers: the task continues in place.
 pub(crate) const NO_ANSWERS: u32 = u32::MAX;
 
-/// The waits of a phase that has some for several wakers.
+/// A phase's waits, if some are for several wakers.
 #[derive(Debug)]
 pub(crate) struct Answers {
-    /// Where in the code the waits for each waker are, in order.
     waits: BTreeMap<u32, Vec<u32>>,
     last: u32,
     count: u32,
 }
 
 impl Answers {
-    /// Returns nothing if all waits are for one waker. `waits`: where each is in the code, and for which waker.
+    /// Returns `None` if all waits are for one waker. `waits`: each one's place and waker.
     pub(crate) fn new(waits: &[(u32, u32)]) -> Option<Self> {
         let &(last, from) = waits.last()?;
         if waits.iter().all(|&(_, other)| other == from) {
@@ -32,12 +32,11 @@ impl Answers {
     }
 }
 
-/// How far a task is in a loop of such a phase.
 #[derive(Clone, Debug)]
 pub(crate) struct Given {
     /// Index of the phase's [`Answers`].
     answers: u32,
-    /// Answers given, and those of them for each waker.
+    /// Answers given, in total and to each waker.
     count: u32,
     each: BTreeMap<u32, u32>,
 }
@@ -49,8 +48,8 @@ impl Default for Given {
 }
 
 impl Given {
-    /// Returns the position of the next answer to this waker, in this loop or, if all answers of this loop are given,
-    /// in the next. `index`: of the answers in `all`.
+    /// Returns the place of the next answer to this waker, in this loop or, if it is over, in the next. `index`: of
+    /// the answers in `all`.
     pub(crate) fn next(&self, index: u32, from: u32, all: &[Answers]) -> Option<u32> {
         let answers = &all[index as usize];
         let (count, given) = if self.is_over(index, answers) {
@@ -62,7 +61,6 @@ impl Given {
         (at != answers.last || count + 1 == answers.count).then_some(at)
     }
 
-    /// The answer that [`Self::next`] has found is given.
     pub(crate) fn give(&mut self, index: u32, from: u32, all: &[Answers]) {
         if self.is_over(index, &all[index as usize]) {
             *self = Self { answers: index, ..Self::default() };
@@ -71,7 +69,6 @@ impl Given {
         *self.each.entry(from).or_default() += 1;
     }
 
-    /// Whether the next answer is the first of a loop.
     fn is_over(&self, index: u32, answers: &Answers) -> bool {
         self.answers != index || self.count == answers.count
     }

@@ -1,11 +1,10 @@
 //! Completions (`kernel/sched/completion.c`, on the simple wait queues of `swait.c`): a count of tasks that may
 //! continue.
 //!
-//! A simple wait queue is first come, first served. A wakeup takes exactly the first task, even if its timeout has just
-//! expired: the task then finds that it was completed in time. The wait is interruptible
-//! (`wait_for_completion_interruptible_timeout`), and counts in no load average.
-//!
-//! Timeouts are in jiffies: see [`wheel_expiry`].
+//! A simple wait queue is first come, first served. A wakeup takes exactly the first task, even if its timeout has
+//! just expired: the task then finds that it was completed in time. The wait is interruptible
+//! (`wait_for_completion_interruptible_timeout`), and counts in no load average. Timeouts are in jiffies: see
+//! [`wheel_expiry`].
 
 use vruntime_sched::event::PrevState;
 use vruntime_sched::{Policy, Waker};
@@ -20,13 +19,12 @@ use crate::task::Timeout;
 /// The kernel's `UINT_MAX` in `completion.done`: all present and later waiters continue.
 const ALL: u32 = u32::MAX;
 
-/// Buckets of a level of the timer wheel; each level is eight times as coarse as the one before.
+/// Each level of the timer wheel is eight times as coarse as the one before.
 const LEVEL_BITS: u32 = 3;
 const LEVEL_SIZE: u64 = 64;
 /// Levels of the wheel above 100 Hz.
 const LEVELS: u32 = 9;
 
-/// A completion.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Completion {
     done: u32,
@@ -41,11 +39,11 @@ impl Completion {
     }
 }
 
-/// Returns the jiffy in which a timer of the timer wheel fires (`kernel/time/timer.c`, 4.8+), armed at jiffy `now` for
-/// `delta` jiffies later. The wheel is coarser for distant timers. A timer never fires early, so it is always in the
-/// next bucket.
+/// Returns the jiffy in which a timer of the timer wheel fires (`kernel/time/timer.c`, 4.8+), armed at jiffy `now`
+/// for `delta` jiffies later. The wheel is coarser for distant timers. The next bucket ensures that no timer fires
+/// early.
 fn wheel_expiry(now: u64, delta: u64) -> u64 {
-    // Where each level begins: the last bucket of the one before may be the one that is being emptied.
+    // A level begins with the last bucket of the one before, which may be the one that is being emptied.
     let start = |level: u32| (LEVEL_SIZE - 1) << ((level - 1) * LEVEL_BITS);
     let delta = delta.min(start(LEVELS) - 1);
     let level = (1..LEVELS).take_while(|&level| delta >= start(level)).count() as u32;
@@ -54,7 +52,6 @@ fn wheel_expiry(now: u64, delta: u64) -> u64 {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// The wait begins.
     pub(crate) fn wait_for_completion(&mut self, cpu: usize, task: u32, completion: u32, timeout: u64) -> Flow {
         let now = self.core.now;
         self.tasks[task as usize].due = now.saturating_add(if timeout == NEVER { 0 } else { timeout });
@@ -73,11 +70,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.join_completion(cpu, task, completion)
     }
 
-    /// Woken, by a completion or by the timeout.
     pub(crate) fn go_on_completing(&mut self, cpu: usize, task: u32, index: u32) -> Flow {
         let completion = &mut self.objects.completions[index as usize];
         if completion.done == 0 && self.tasks[task as usize].wait.timeout != Timeout::Expired {
-            // Another was there first.
+            // Another task took the completion.
             return self.join_completion(cpu, task, index);
         }
         if std::mem::take(&mut self.tasks[task as usize].wait.queued) {
@@ -109,7 +105,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.objects.completions[completion as usize].done = 0;
     }
 
-    /// Wakes the longest waiter (`swake_up_locked`). Returns whether there was one.
+    /// `swake_up_locked`; returns whether a task waited.
     fn wake_first(&mut self, cpu: usize, completion: u32) -> bool {
         let Some(waiter) = self.objects.completions[completion as usize].waiters.pop(&mut self.tasks) else {
             return false;

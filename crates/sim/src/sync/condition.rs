@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use crate::task::Next;
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Gives `mutex` back, if the task holds it, and sleeps until the condition is signalled.
+    /// Unlocks `mutex`, if the task holds it, and sleeps until the condition is signalled.
     pub(crate) fn wait(&mut self, cpu: usize, task: u32, condition: u32, mutex: u32) -> Flow {
         if self.unlock_in_user_mode(task, mutex) {
             self.release(cpu, mutex);
@@ -22,7 +22,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Flow::Stage
     }
 
-    /// Wakes the longest waiter.
     pub(crate) fn signal(&mut self, cpu: usize, condition: u32) {
         let waiters = self.objects.conditions[condition as usize];
         self.objects.conditions[condition as usize] = self.wake_up(cpu, waiters, 1, Waker::Task);

@@ -1,9 +1,8 @@
-//! Inboxes: a task waits for the first of several other tasks to wake it, and wakers may run ahead of it by a bounded
-//! amount.
+//! Inboxes: a task waits for the first wakeup of several other tasks, which may run ahead of it by a bounded amount.
 //!
-//! A wakeup of a busy owner is kept, and the owner does not sleep the next time. A waker that has to [follow](Follow)
-//! the owner sleeps meanwhile. It does not follow an owner that sleeps elsewhere, has not started or has ended, since
-//! two tasks that wait for each other's progress would never wake up.
+//! A wakeup of a busy owner is kept, and the owner's next wait does not sleep. A waker that has to [follow](Follow)
+//! the owner sleeps meanwhile. It does not follow an owner that sleeps elsewhere, has not started or has ended: two
+//! tasks that wait for each other's progress would never wake.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -17,27 +16,22 @@ use crate::program::{Code, Programs};
 use crate::sync::answers::{Given, NO_ANSWERS};
 use crate::task::{Life, NOBODY};
 
-/// An inbox.
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    /// Wakeups so far.
     posted: u64,
-    /// The wakers of those that no wait has taken yet.
+    /// The wakers whose wakeup no wait has taken.
     kept: VecDeque<u32>,
-    /// How far each task that waits here for several wakers is.
+    /// The progress of each task that waits here for several wakers.
     given: BTreeMap<u32, Given>,
-    /// Waits so far that are over.
     taken: u64,
-    /// Tasks that wait, in order of arrival. There are several if the owner is forked again and again.
+    /// Waiting tasks in order of arrival: several if the owner is forked repeatedly.
     sleepers: VecDeque<u32>,
     /// Tasks that wait before they wake the owner.
     posters: VecDeque<(Follow, u32)>,
-    /// Posters that may go on and have not woken the owner yet.
+    /// Released posters that have not woken the owner yet.
     promised: BTreeSet<u32>,
-    /// Tasks that wait after they woke the owner, with the number of that wakeup: each waits until the owner reaches
-    /// the wait of that wakeup.
+    /// Tasks that wait after their wakeup of the owner, with the wakeup's number, until the owner reaches its wait.
     followers: VecDeque<(u64, u32)>,
-    /// The task that waited here last.
     owner: u32,
 }
 
@@ -58,13 +52,13 @@ impl Default for Inbox {
 }
 
 impl Inbox {
-    /// Whether the owner has done all that was before that wakeup, or sleeps because it can do nothing of it.
+    /// Whether the owner has completed everything before that wakeup, or sleeps.
     fn has_come_to(&self, number: u64) -> bool {
         self.taken >= number || !self.sleepers.is_empty()
     }
 
-    /// Finds a wakeup that no wait has taken and that `task`, at its wait, has an answer to. Returns its position, and
-    /// where the task goes on.
+    /// Finds a kept wakeup that `task`, at its wait, can take. Returns the wakeup's position, and the task's next
+    /// place.
     fn finds(&self, task: u32, wait: Wait, programs: &Programs) -> Option<(usize, u32)> {
         if wait.answers == NO_ANSWERS {
             return (!self.kept.is_empty()).then_some((0, wait.at));
@@ -77,7 +71,7 @@ impl Inbox {
         self.kept.iter().enumerate().find_map(|(position, from)| next(from).map(|at| (position, at)))
     }
 
-    /// As [`Self::finds`], and takes it. Returns where the task goes on.
+    /// As [`Self::finds`], and takes the wakeup. Returns the task's next place.
     fn takes(&mut self, task: u32, wait: Wait, programs: &Programs) -> Option<u32> {
         let (position, at) = self.finds(task, wait, programs)?;
         let from = self.kept.remove(position)?;
@@ -88,13 +82,12 @@ impl Inbox {
         Some(at)
     }
 
-    /// Keeps a wakeup that no sleeper takes.
     fn keep(&mut self, from: u32) {
         self.posted += 1;
         self.kept.push_back(from);
     }
 
-    /// Whether the owner is far enough for a task that follows it in this way to wake it.
+    /// Whether the owner's progress allows a wakeup by a task that follows it in this way.
     fn lets(&self, follow: Follow) -> bool {
         let promised = self.promised.len() as u64;
         match follow {
@@ -105,7 +98,7 @@ impl Inbox {
         }
     }
 
-    /// Takes the next task that may go on: a follower, else a poster. `all`: however far the owner is.
+    /// Takes the next task to release: a follower, else a poster. `all`: despite the owner's progress.
     fn next(&mut self, all: bool) -> Option<u32> {
         if let Some(&(number, task)) = self.followers.front()
             && (all || self.has_come_to(number))
@@ -122,13 +115,11 @@ impl Inbox {
         Some(task)
     }
 
-    /// The owner sleeps here from the start.
     pub(crate) fn sleeps_first(&mut self, task: u32) {
         self.owner = task;
         self.sleepers.push_back(task);
     }
 
-    /// Whether a wakeup is there for a task at its wait.
     pub(crate) fn is_full(&self, task: u32, wait: Wait, programs: &Programs) -> bool {
         self.finds(task, wait, programs).is_some()
     }
@@ -137,13 +128,10 @@ impl Inbox {
 /// A [`Code::InboxWait`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
-    /// Index in [`Programs::answers`] or [`NO_ANSWERS`].
     pub(crate) answers: u32,
-    /// Where it is in the code.
     pub(crate) at: u32,
 }
 
-/// The inbox that instances of each task wait at; none: they wait at none.
 pub(crate) fn owners(workload: &Workload) -> Vec<Option<u32>> {
     if workload.inboxes.is_empty() {
         return Vec::new();
@@ -153,7 +141,7 @@ pub(crate) fn owners(workload: &Workload) -> Vec<Option<u32>> {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// The owner comes to wait. It enters the kernel to sleep, or to wake tasks that wait for its arrival.
+    /// Begins the owner's wait. It enters the kernel to sleep, or to wake tasks that wait for its arrival.
     pub(crate) fn inbox_wait(&mut self, cpu: usize, task: u32, inbox: u32, answers: u32) -> Flow {
         let at = &mut self.tasks[task as usize].pc;
         let wait = Wait { answers, at: *at };
@@ -165,7 +153,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.call_if(taken.is_none(), cpu, task)
     }
 
-    /// As that, in the kernel.
+    /// Continues [`Self::inbox_wait`] in the kernel.
     pub(crate) fn inbox_sleep(&mut self, cpu: usize, task: u32, inbox: u32, answers: u32) -> Flow {
         let sleeper = &mut self.tasks[task as usize];
         let this = &mut self.objects.inboxes[inbox as usize];
@@ -180,7 +168,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if taken.is_some() { Flow::Done } else { self.block_once_paid(cpu, task) }
     }
 
-    /// A task wakes the owner.
     pub(crate) fn inbox_wake(&mut self, cpu: usize, task: u32, inbox: u32, from: u32, follow: Follow) -> Flow {
         let away = self.inbox_is_left(inbox);
         let this = &mut self.objects.inboxes[inbox as usize];
@@ -191,7 +178,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.call_if(!kept, cpu, task)
     }
 
-    /// As that, in the kernel.
+    /// Continues [`Self::inbox_wake`] in the kernel.
     pub(crate) fn inbox_post(&mut self, cpu: usize, task: u32, inbox: u32, from: u32, follow: Follow) -> Flow {
         let away = self.inbox_is_left(inbox);
         let this = &mut self.objects.inboxes[inbox as usize];
@@ -208,7 +195,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.block_here(cpu, task)
     }
 
-    /// A poster or a follower is back.
     pub(crate) fn inbox_posts_now(&mut self, cpu: usize, task: u32, inbox: u32, from: u32) -> Flow {
         if self.objects.inboxes[inbox as usize].promised.remove(&task) {
             self.inbox_delivers(cpu, inbox, from);
@@ -216,7 +202,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Flow::Done
     }
 
-    /// A wakeup arrives.
     fn inbox_delivers(&mut self, cpu: usize, inbox: u32, from: u32) {
         let this = &mut self.objects.inboxes[inbox as usize];
         this.keep(from);
@@ -231,11 +216,10 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
                 return;
             }
         }
-        // If the owner sleeps, it has no answer to this yet. Another may be what it waits for.
+        // A sleeping owner has no use for this wakeup yet, and may need another.
         self.inbox_lets_go(cpu, inbox);
     }
 
-    /// Wakes the followers and posters that need not wait any longer.
     fn inbox_lets_go(&mut self, cpu: usize, inbox: u32) {
         while let Some(other) = self.objects.inboxes[inbox as usize].next(false) {
             self.wake_from_call(cpu, other, Waker::Task);
@@ -248,14 +232,14 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.block_once_paid(cpu, task)
     }
 
-    /// Whether the owner is not there to be followed: it sleeps elsewhere, or has not begun, or has ended.
+    /// Whether the owner cannot be followed: it sleeps elsewhere, has not begun, or has ended.
     fn inbox_is_left(&self, inbox: u32) -> bool {
         let this = &self.objects.inboxes[inbox as usize];
         let Some(owner) = self.tasks.get(this.owner as usize) else { return true };
         this.sleepers.is_empty() && owner.life != Life::Runnable
     }
 
-    /// The running task of `cpu` goes to sleep or ends. Unless it waits at its inbox, its followers and posters go on.
+    /// Releases followers and posters of the running task of `cpu`, which sleeps outside its inbox or ends.
     #[inline]
     pub(crate) fn leaves_inbox(&mut self, cpu: usize, task: u32) {
         if self.objects.inboxes.is_empty() {

@@ -1,13 +1,13 @@
-//! Priority inheritance: the holder of a mutex runs as urgently as its most urgent waiter, so that no task in between
-//! delays the unlock. The priority passes along the whole chain of holders.
+//! Priority inheritance: the holder of a mutex gets the priority of its most urgent waiter, so that no task in
+//! between delays the unlock. The priority passes along the whole chain of holders.
 //!
-//! As in Linux, only real-time and deadline tasks pass on their priority. Waiters queue by urgency; fair tasks are
-//! equal, and equals are in order of arrival. A deadline task inherits the parameters of another one only if that has
-//! the earlier deadline. Until then it is throttled as always.
+//! As in Linux, only real-time and deadline tasks lend their priority. Waiters queue by urgency, then by arrival;
+//! fair tasks are equal. A deadline task inherits another's parameters only if that has the earlier deadline. Until
+//! then it is throttled as usual.
 //!
 //! A handed-over mutex belongs to the new task only when it runs. Until then, a more urgent task can take it
-//! (`rt_mutex_steal`). Observed under 6.18: a FIFO task that sleeps with a mutex, and locks it again right after each
-//! unlock, starves an ordinary waiter. Each of some 325 unlocks in 3 s woke the waiter, which never got the mutex.
+//! (`rt_mutex_steal`). Observed under 6.18: a FIFO task sleeps with a mutex, and locks it again right after each
+//! unlock. An ordinary waiter starves: in 3 s, some 325 unlocks woke it in vain.
 
 use vruntime_sched::ids::{CpuId, TaskId};
 use vruntime_sched::{Boost, Policy, Rq, Scheduler, Shared};
@@ -17,13 +17,13 @@ use super::mutex_of;
 use crate::machine::{Machine, sched};
 use crate::task::{Lent, Life, NOBODY, Next};
 
-/// The kernel's `DEFAULT_PRIO`, which all of the fair class have as waiters.
+/// The kernel's `DEFAULT_PRIO`, for all fair waiters.
 const DEFAULT_PRIO: i16 = 120;
-/// The `prio` of real-time priority 0: one is less urgent than all there are.
+/// The `prio` of real-time priority 0, less urgent than any real-time task.
 const RT_PRIO_0: i16 = 99;
 
-/// How urgent a task is, lower is more so: the kernel's `prio`, what it was lent included, and the absolute deadline
-/// among deadline tasks.
+/// The kernel's `prio`, including what is lent, then the absolute deadline among deadline tasks; lower is more
+/// urgent.
 pub(crate) type Urgency = (i16, u64);
 
 fn urgency<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>, task: u32) -> Urgency {
@@ -32,14 +32,13 @@ fn urgency<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>, task: u32) -> Urgency {
     (task.prio(), task.deadline().map_or(0, |entity| entity.deadline))
 }
 
-/// The same, as it counts in a queue of waiters.
 fn waiter_urgency<P: Policy>(rqs: &[Rq<P>], shared: &Shared<P>, task: u32) -> Urgency {
     let urgency = urgency(rqs, shared, task);
     if urgency.0 < RT_PRIO_0 { urgency } else { (DEFAULT_PRIO, 0) }
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// The running task of `cpu` joins the waiters for a mutex, and lends its owner its urgency.
+    /// Adds the running task to a mutex's waiters, and lends the owner its urgency.
     pub(super) fn wait_and_lend(&mut self, cpu: usize, task: u32, mutex: u32) {
         let owner = self.objects.mutexes[mutex as usize].owner;
         if self.objects.mutexes[mutex as usize].waiters.is_empty() {
@@ -51,8 +50,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// A mutex that others wait for goes from its owner to its first waiter, who is returned. What the owner was lent
-    /// for it goes with it.
+    /// Hands a contended mutex to its first waiter, which is returned. The owner loses what it was lent for the
+    /// mutex.
     pub(super) fn hand_over(&mut self, cpu: usize, mutex: u32) -> Option<u32> {
         let this = &mut self.objects.mutexes[mutex as usize];
         let old = this.owner;
@@ -69,8 +68,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         waiter
     }
 
-    /// Takes a mutex from the task that it was handed to and that has not run since, if that is less urgent. Whether it
-    /// did.
+    /// Takes a mutex from a less urgent task that has not run since it got the mutex. Returns whether it did.
     pub(super) fn steal(&mut self, cpu: usize, task: u32, mutex: u32) -> bool {
         let this = &self.objects.mutexes[mutex as usize];
         let heir = this.owner;
@@ -91,7 +89,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         true
     }
 
-    /// Whether a mutex's owner has not run since it was handed to it.
     fn is_heir(&self, owner: u32, mutex: u32) -> bool {
         let owner = &self.tasks[owner as usize];
         owner.next == Next::ReturnLock && mutex_of(self.programs.code[owner.pc as usize]) == mutex
@@ -128,7 +125,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         objects.mutexes[mutex as usize].waiters.insert(tasks, task, overtakes);
     }
 
-    /// The most urgent of those that wait for what a task holds, as what is to be lent.
     fn owed(&self, task: u32) -> Lent {
         let some = |mutex: u32| (mutex != NOBODY).then_some(mutex);
         let next = |&mutex: &u32| some(self.objects.mutexes[mutex as usize].next_held);
@@ -142,7 +138,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// What the scheduler makes of it: a real-time priority, or the parameters of the deadline task that lends.
     fn boost(&self, lent: Lent) -> Option<Boost> {
         if lent == Lent::NOTHING {
             return None;
@@ -155,9 +150,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Some(Boost::Deadline { donor: lender.effective(), deadline: lender.deadline })
     }
 
-    /// Gives a task the urgency it is owed; if that changes it, those it waits for follow
-    /// (`rt_mutex_adjust_prio_chain`). In a circle of tasks that wait for each other it comes to rest when all are as
-    /// urgent as the most urgent.
+    /// Updates a task's lent urgency, and then that of the tasks it waits for (`rt_mutex_adjust_prio_chain`). In a
+    /// cycle of waits this ends when all are as urgent as the most urgent.
     fn adjust(&mut self, cpu: usize, task: u32) {
         let mut task = task;
         loop {
@@ -166,7 +160,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             }
             let before = urgency(&self.rqs, &self.shared, task);
             let lent = self.owed(task);
-            // What a deadline task lends is its deadline as it is now, to who has a later one now.
+            // A deadline task lends its present deadline, to a task whose present deadline is later.
             if self.tasks[task as usize].lent == lent && lent.by == NOBODY {
                 return;
             }
@@ -181,8 +175,8 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// A task's urgency has changed. Does it wait itself? Then its place among the waiters has changed, and what they
-    /// lend: whom they lend it to.
+    /// Moves a waiting task, whose urgency has changed, among the waiters. Returns the owner if what the waiters lend
+    /// changes.
     fn requeue(&mut self, task: u32) -> Option<u32> {
         let this = &self.tasks[task as usize];
         if this.next != Next::ReturnLock || this.life != Life::Asleep {
@@ -199,13 +193,12 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Some(owner)
     }
 
-    /// How urgent a task is as one that waits.
     pub(crate) fn waits_as(&self, task: u32) -> Urgency {
         waiter_urgency(&self.rqs, &self.shared, task)
     }
 
-    /// Somebody has given a task another policy or priority; it waited as `before`. If it waits for a mutex, it goes to
-    /// its new place, and the mutex's owner, and who he waits for, get to feel it, up or down (`rt_mutex_adjust_pi`).
+    /// Moves a task, whose policy or priority has changed from `before`, among a mutex's waiters, and updates the
+    /// chain of owners (`rt_mutex_adjust_pi`).
     pub(crate) fn adjust_waiter(&mut self, cpu: usize, task: u32, before: Urgency) {
         if self.waits_as(task) != before
             && let Some(owner) = self.requeue(task)

@@ -1,7 +1,7 @@
 //! Synchronisation objects. Each kind has a file, with its state and its instructions.
 //!
-//! As on Linux, an operation that need not wait does not enter the kernel: an uncontended lock, a signal without a
-//! waiter, and a semaphore above 0 take no time.
+//! As on Linux, an uncontended lock, a signal without a waiter, and a semaphore above 0 do not enter the kernel, and
+//! take no time.
 
 pub(crate) mod answers;
 mod barrier;
@@ -30,28 +30,28 @@ pub(crate) use semaphore::Semaphore;
 pub(crate) use spin::SpinWord;
 pub(crate) use wait::EventQueue;
 
-/// All objects of a workload, by its indices.
+/// All objects, by the workload's indices.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
-    /// The workload's, and then one of each barrier.
+    /// The workload's, then one for each barrier.
     pub(crate) mutexes: Vec<Mutex>,
-    /// A condition is nothing but who waits for it.
+    /// A condition has no state but its waiters.
     pub(crate) conditions: Vec<WaitQueue>,
     pub(crate) barriers: Vec<Barrier>,
     pub(crate) semaphores: Vec<Semaphore>,
     pub(crate) pipes: Vec<Pipe>,
-    /// Messages that have been written to sockets and not been read.
+    /// Unread messages in sockets.
     pub(crate) buffers: u32,
     pub(crate) spins: Vec<SpinWord>,
     pub(crate) wait_queues: Vec<EventQueue>,
     pub(crate) completions: Vec<Completion>,
     pub(crate) pools: Vec<Pool>,
     pub(crate) inboxes: Vec<Inbox>,
-    /// The inbox that instances of each of the workload's tasks wait at; empty if there are no inboxes.
+    /// The inbox at which instances of each task wait; empty without inboxes.
     pub(crate) owners: Vec<Option<u32>>,
-    /// When each timer beat last, or from when on its beats count; none: nobody has used it yet.
+    /// Each timer's last beat, or the start of its beats; `None` before its use.
     pub(crate) timers: Vec<Option<u64>>,
-    /// A mutex that somebody who did not hold it unlocked: (task, mutex).
+    /// The first mutex unlocked by a task that did not hold it: (task, mutex).
     pub(crate) stray_unlock: Option<(u32, u32)>,
 }
 

@@ -2,8 +2,7 @@
 //!
 //! An ordinary mutex is glibc's: an unlock frees it and wakes the longest waiter. The first task to lock it gets it,
 //! and a woken task that is too late waits again. A mutex with priority inheritance (`PTHREAD_PRIO_INHERIT`, the
-//! kernel's rt_mutex) is handed to the most urgent waiter, but a more urgent task may take it before that one runs. Its
-//! owner inherits the waiters' urgency: see `inherit`.
+//! kernel's rt_mutex) is handed to the most urgent waiter: see `inherit`.
 
 use vruntime_sched::event::PrevState;
 use vruntime_sched::{Policy, Waker};
@@ -15,14 +14,13 @@ use crate::machine::Machine;
 use crate::program::Code;
 use crate::task::{NOBODY, Next};
 
-/// A mutex.
 #[derive(Debug)]
 pub(crate) struct Mutex {
     pub(crate) owner: u32,
     pub(crate) waiters: WaitQueue,
-    /// It lends its owner the urgency of its waiters.
+    /// Whether it has priority inheritance.
     pub(crate) inherits: bool,
-    /// The next of the contended ones that its owner holds: see [`crate::task::Task::held`].
+    /// The owner's next contended mutex: see [`crate::task::Task::held`].
     pub(crate) next_held: u32,
 }
 
@@ -40,7 +38,7 @@ impl Mutex {
     }
 }
 
-/// The mutex an instruction takes.
+/// Returns the mutex that an instruction takes.
 #[expect(
     clippy::unreachable,
     reason = "asked of tasks at a mutex, where only `Machine::lock` brings them, which instructions with one call"
@@ -57,7 +55,7 @@ pub(crate) fn mutex_of(code: Code) -> u32 {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Takes the mutex if it is free, at no cost; otherwise the task goes to the kernel.
+    /// Takes the mutex if it is free, at no cost; otherwise the task enters the kernel.
     pub(crate) fn lock(&mut self, cpu: usize, task: u32, mutex: u32) -> Flow {
         if self.objects.mutexes[mutex as usize].take(task) {
             return Flow::Done;
@@ -67,7 +65,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Flow::Stage
     }
 
-    /// In the kernel: the mutex may have become free on the way, otherwise the task waits for it.
+    /// Takes the mutex if it has become free meanwhile; otherwise the task waits.
     pub(crate) fn enter_lock(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
         let index = mutex_of(code);
         if self.objects.mutexes[index as usize].take(task) || self.steal(cpu, task, index) {
@@ -85,18 +83,18 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.block(cpu, task, PrevState::Sleeping)
     }
 
-    /// Woken while waiting for the mutex.
+    /// Continues a task woken while it waits for the mutex.
     pub(crate) fn return_lock(&mut self, cpu: usize, task: u32, code: Code) -> Flow {
         let index = mutex_of(code);
         let mutex = &self.objects.mutexes[index as usize];
         if mutex.owner == task {
             return Flow::Done;
         }
-        // What was stolen from it, it waits for again without leaving the kernel.
+        // A stolen mutex is waited for again without leaving the kernel.
         if mutex.inherits { self.enter_lock(cpu, task, code) } else { self.lock(cpu, task, index) }
     }
 
-    /// Gives the mutex back without the kernel's help, if nobody waits for it. True if somebody does.
+    /// Unlocks the mutex without the kernel, if no task waits for it. Returns whether one does.
     pub(crate) fn unlock_in_user_mode(&mut self, task: u32, mutex: u32) -> bool {
         let this = &mut self.objects.mutexes[mutex as usize];
         if this.owner != task {
@@ -110,7 +108,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         contended
     }
 
-    /// Gives the mutex back and wakes its first waiter.
+    /// Unlocks the mutex and wakes its first waiter.
     pub(crate) fn release(&mut self, cpu: usize, mutex: u32) {
         let this = &mut self.objects.mutexes[mutex as usize];
         let waiter = if this.inherits {

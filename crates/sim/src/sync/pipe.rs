@@ -1,17 +1,16 @@
 //! Pipes and other byte channels, with whole messages.
 //!
 //! As in Linux, a pipe is a ring of pages. A message is appended to the last page if it fits, otherwise it gets pages
-//! of its own. A page is free again when it has been read to its end. A writer at a full pipe is therefore woken for a
-//! page of messages, and not for one. When the pipe becomes readable, one waiting reader is woken; when a page becomes
-//! free, one waiting writer. All waits are exclusive: a task that slept wakes the next one of its kind if something is
-//! left. Before 6.14, a reader of a full pipe woke a writer even without a free page, and the writer slept again behind
-//! the others. (Before 5.5, readers and writers were in one queue, and all were woken: not modelled.)
+//! of its own. A page is free again when it has been read to its end. A writer at a full pipe is therefore woken for
+//! a page of messages. When the pipe becomes readable, one waiting reader is woken; when a page becomes free, one
+//! waiting writer. All waits are exclusive: a task that slept wakes the next one of its kind if something is left.
+//! Before 6.14, a reader of a full pipe woke a writer even without a free page, and the writer slept again behind the
+//! others. (Before 5.5, readers and writers were in one queue, and all were woken: not modelled.)
 //!
-//! In a pipe of packets (`O_DIRECT`), nothing is put behind the last message: a page is full with one.
+//! In a pipe of packets (`O_DIRECT`), each page takes one message. A socket has no pages. Its writers wait until
+//! three quarters are free, and are then all woken.
 //!
-//! A socket has no pages. Its writers wait until three quarters are free, and are then all woken.
-//!
-//! Wakeups are synchronous: the waker announces that it is about to sleep.
+//! Wakeups are synchronous: the waker is about to sleep.
 
 use std::collections::VecDeque;
 
@@ -25,19 +24,14 @@ use crate::interpreter::Flow;
 use crate::machine::Machine;
 use crate::program::Code;
 
-/// Bytes of a page.
 const PAGE: u32 = 4096;
 
-/// A page with something in it.
 #[derive(Clone, Copy, Debug)]
 struct Page {
-    /// What is still to be read.
     unread: u32,
-    /// Up to where it has been written.
     end: u32,
 }
 
-/// What is in a channel.
 #[derive(Debug)]
 enum Content {
     Pages {
@@ -47,21 +41,20 @@ enum Content {
         /// Whether a page takes only one message.
         packets: bool,
     },
-    /// `messages`: how many are there, each in a buffer of its own.
+    /// `messages`: their number, each with its own buffer.
     Bytes { capacity: u32, messages: u32 },
 }
 
 impl Content {
-    /// How many bytes of a message go behind the last message, and how many pages of its own the rest takes.
+    /// Returns the bytes of a message behind the last message, and the number of new pages for the rest.
     fn split(size: u32, pages: &VecDeque<Page>, bytes: u32) -> (u32, usize) {
-        // Most messages are smaller than a page, and a division takes longer than all the rest.
+        // Most messages are smaller than a page, and the division is slow.
         let (whole, part) = if bytes < size { (0, bytes) } else { (bytes / size, bytes % size) };
         let merges = part > 0 && pages.back().is_some_and(|last| last.end + part <= size);
         if merges { (part, whole as usize) } else { (0, whole as usize + usize::from(part > 0)) }
     }
 }
 
-/// A pipe, or a socket.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     content: Content,
@@ -93,7 +86,6 @@ impl Pipe {
         matches!(self.content, Content::Bytes { .. })
     }
 
-    /// Messages with a buffer of their own.
     fn messages(&self) -> u32 {
         match self.content {
             Content::Pages { .. } => 0,
@@ -101,7 +93,6 @@ impl Pipe {
         }
     }
 
-    /// Whether a message has room.
     fn fits(&self, bytes: u32) -> bool {
         match &self.content {
             Content::Pages { size, most, pages, .. } => pages.len() + Content::split(*size, pages, bytes).1 <= *most,
@@ -109,7 +100,6 @@ impl Pipe {
         }
     }
 
-    /// Whether every page has something in it.
     fn is_full(&self) -> bool {
         match &self.content {
             Content::Pages { most, pages, .. } => pages.len() >= *most,
@@ -117,7 +107,7 @@ impl Pipe {
         }
     }
 
-    /// Puts a message in, if it has room.
+    /// Adds a message if it has room, and returns whether it had.
     #[inline]
     fn put(&mut self, bytes: u32) -> bool {
         match &mut self.content {
@@ -157,7 +147,6 @@ impl Pipe {
         true
     }
 
-    /// So many bytes in pages of their own.
     fn append(pages: &mut VecDeque<Page>, size: u32, bytes: u32, packets: bool) {
         let mut left = bytes;
         while left > 0 {
@@ -173,8 +162,8 @@ impl Pipe {
         let pages = match &mut self.content {
             Content::Pages { pages, .. } => pages,
             Content::Bytes { messages, .. } => {
-                // Taken as equally long: to the nearest, for pieces of one may have been read; while a byte is left,
-                // one is.
+                // The messages count as equally long, rounded because reads may take part of one. An unread byte
+                // keeps one message.
                 let before = u64::from(before.max(1));
                 let left = (u64::from(*messages) * u64::from(self.used) + before / 2) / before;
                 *messages = (left as u32).max(u32::from(self.used > 0));
@@ -195,7 +184,6 @@ impl Pipe {
 }
 
 impl Objects {
-    /// Puts a message in, if it has room.
     #[inline]
     fn put(&mut self, pipe: u32, bytes: u32) -> bool {
         let pipe = &mut self.pipes[pipe as usize];
@@ -204,7 +192,6 @@ impl Objects {
         put
     }
 
-    /// Takes so many bytes out, which are there.
     #[inline]
     fn get(&mut self, pipe: u32, bytes: u32) {
         let pipe = &mut self.pipes[pipe as usize];
@@ -213,8 +200,8 @@ impl Objects {
         self.buffers -= messages - pipe.messages();
     }
 
-    /// Passes the message that `code` writes or reads, if that is all there is to do: nobody waits for the pipe, and it
-    /// has room, or something to read. Whether it was so.
+    /// Passes the message that `code` writes or reads if no task waits for the pipe, and the message or its room is
+    /// there. Returns whether it did.
     #[inline(always)]
     #[allow(clippy::inline_always)] // see `Machine::passes_message`
     pub(crate) fn pass(&mut self, code: Code) -> bool {
@@ -235,7 +222,6 @@ impl Objects {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Bytes that the task waiting longest in `queue` wants to move.
     fn wanted(&self, queue: WaitQueue) -> Option<u32> {
         let first = queue.first()?;
         match self.programs.code[self.tasks[first as usize].pc as usize] {
@@ -244,7 +230,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// `slept`: it has waited for room, and is awake again.
+    /// Writes a message. `slept`: the task has waited for room.
     #[inline(always)]
     #[allow(clippy::inline_always)] // see `read`
     pub(crate) fn write(&mut self, cpu: usize, task: u32, index: u32, bytes: u32, slept: bool) -> Flow {
@@ -256,7 +242,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
             pipe.writers.push(&mut self.tasks, task);
             let this = &mut self.tasks[task as usize];
             (this.woken, this.due) = (false, self.core.now);
-            // Woken for room that another can use: he would wait for the next reader of a full pipe.
+            // The room suffices for another writer, which would otherwise wait for the next reader of a full pipe.
             let pipe = &self.objects.pipes[index as usize];
             if slept && self.pipes_wake_in_vain && self.wanted(others).is_some_and(|wanted| pipe.fits(wanted)) {
                 self.wake_writers(cpu, index, 1);
@@ -276,7 +262,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Flow::Done
     }
 
-    /// `slept`: it has waited for something to read, and is awake again.
+    /// Reads a message. `slept`: the task has waited for it.
     #[inline(always)]
     #[allow(clippy::inline_always)] // messages are most of what the workloads that switch the most do
     pub(crate) fn read(&mut self, cpu: usize, task: u32, index: u32, bytes: u32, slept: bool) -> Flow {
@@ -319,7 +305,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.objects.pipes[index as usize].readers = self.wake_up(cpu, readers, 1, Waker::TaskSync);
     }
 
-    /// Wakes one, or all if `nr` is 0.
+    /// Wakes `nr` writers, or all if `nr` is 0.
     fn wake_writers(&mut self, cpu: usize, index: u32, nr: u32) {
         let writers = self.objects.pipes[index as usize].writers;
         self.objects.pipes[index as usize].writers = self.wake_up(cpu, writers, nr, Waker::TaskSync);
@@ -334,7 +320,6 @@ mod tests {
         Pipe::new(&vruntime_workload::program::Pipe { name: "p".to_owned(), capacity, kind })
     }
 
-    /// Writes messages until no more fits: how many.
     fn fill(pipe: &mut Pipe, bytes: u32) -> u32 {
         let mut written = 0;
         while pipe.put(bytes) {
@@ -343,7 +328,6 @@ mod tests {
         written
     }
 
-    /// 40 messages of 100 bytes are in each of 16 pages, and room for 40 comes back with the last of a page.
     #[test]
     fn a_pipe_is_a_ring_of_pages() {
         let mut pipe = channel(Channel::Pipe, 65_536);
@@ -352,7 +336,7 @@ mod tests {
             pipe.get(100);
             assert!(!pipe.fits(100));
         }
-        // The smallest go behind the last message all the while.
+        // Small messages still fit behind the last.
         assert!(pipe.fits(96) && !pipe.fits(97));
         pipe.get(100);
         assert_eq!(fill(&mut pipe, 100), 40);
@@ -362,14 +346,14 @@ mod tests {
     #[test]
     fn large_messages_take_whole_pages_and_their_rest_may_merge() {
         let mut pipe = channel(Channel::Pipe, 4 * 4096);
-        // The second page of the first has 904 bytes; 4196 = 100 behind them and a page.
+        // The second page has 904 bytes; 4196 = 100 behind them and a page.
         assert!(pipe.put(5000) && pipe.put(4196));
         assert!(pipe.fits(4096) && !pipe.fits(4097 + 4096));
         pipe.get(9196);
         assert_eq!((pipe.used, fill(&mut pipe, 4096)), (0, 4));
     }
 
-    /// As many messages as hackbench gets into 212992 bytes at 768 each: one more than go in whole.
+    /// hackbench gets one more message than fits whole into 212992 bytes at 768 each.
     #[test]
     fn a_socket_takes_a_message_while_anything_is_free() {
         // Packets do not share pages.
@@ -378,7 +362,6 @@ mod tests {
         assert_eq!(fill(&mut channel(Channel::Socket, 212_992 * 100 / 768), 100), 278);
     }
 
-    /// Read in pieces or several at once, none is left of what has been read, and none is gone before.
     #[test]
     fn a_socket_keeps_a_buffer_a_message_until_it_is_read() {
         let mut pipe = channel(Channel::Socket, 10_000);

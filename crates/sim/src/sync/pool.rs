@@ -1,9 +1,9 @@
 //! Pools of tasks that do each other's work.
 //!
-//! The members of a pool take their work from one queue. A member with more of a CPU takes more, so only the total is
-//! given. In the simulator each member has work of its own. Before a member sleeps it helps the others: it takes half
-//! of the work that the pool lacks and that no member has begun, until the pool has done what it has to by then. The
-//! owners skip this work. The member whose work reaches the amount that a sleeper waits for wakes the sleeper.
+//! The members of a pool take their work from one queue. A member with more CPU time takes more, so only the total is
+//! given. In the simulator each member has its own work. Before a member sleeps it helps until the pool has done its
+//! amount. It takes half of the work that the pool lacks and that no member has begun, which the owners skip. The
+//! member whose work reaches a sleeper's amount wakes the sleeper.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,28 +16,27 @@ use crate::machine::Machine;
 use crate::program::Code;
 use crate::task::Next;
 
-/// Less than this is not worth a queue's lock, nanoseconds of work: the member sleeps.
+/// Work not worth a queue's lock, nanoseconds: the member sleeps instead.
 const LEAST: u64 = 10_000;
-/// A member looks so often whether it has to wake another, nanoseconds of work.
+/// The work between two checks for tasks to wake, nanoseconds.
 const CHUNK: u64 = 500_000;
 
-/// A pool.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
-    /// All work that members have begun, nanoseconds at capacity 1024.
+    /// At capacity 1024, nanoseconds.
     begun: u64,
-    /// Work that was taken over and that its owners have not come to yet.
+    /// Work taken over that its owners have not reached yet.
     taken: u64,
     members: BTreeMap<u32, Member>,
-    /// Sleeping members, each with the amount of work that the pool has to do first.
+    /// Sleeping members, by the amount of the pool's work that wakes them.
     waiters: BTreeSet<(u64, u32)>,
 }
 
 #[derive(Debug, Default)]
 struct Member {
-    /// What the pool has to have done before the member goes on.
+    /// The pool's work before the member continues.
     due: u64,
-    /// What the member has to do yet of the work that it is at, behind the part that it has begun.
+    /// The member's work not begun.
     rest: u64,
 }
 
@@ -52,7 +51,6 @@ impl Pool {
         *due
     }
 
-    /// A member sleeps from the start.
     pub(crate) fn sleeps_first(&mut self, task: u32, work: u64) {
         let due = self.owes(task, work);
         self.waiters.insert((due, task));
@@ -60,22 +58,20 @@ impl Pool {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// A member begins work of its own, or finds it done.
     pub(crate) fn pool_run(&mut self, cpu: usize, task: u32, pool: u32, work: u64) -> Flow {
         self.objects.pools[pool as usize].member(task).rest = work;
         self.pool_goes_on(cpu, task, pool)
     }
 
-    /// A member comes to a sleep, by which the pool has to have done `work` more than by its last one.
+    /// Prepares a sleep, before which the pool has to do `work` more than before the last one.
     pub(crate) fn pool_help(&mut self, cpu: usize, task: u32, pool: u32, work: u64) -> Flow {
         self.objects.pools[pool as usize].owes(task, work);
         self.pool_helps(cpu, task, pool)
     }
 
-    /// A member takes work over if the pool lacks any.
     fn pool_helps(&mut self, cpu: usize, task: u32, pool: u32) -> Flow {
         let (lacks, left) = self.pool_lacks(task, pool);
-        // What the others are at is theirs.
+        // Work that others have begun stays theirs.
         let takes = (lacks / 2).min(lacks.saturating_sub(left));
         if takes < LEAST {
             return Flow::Done;
@@ -86,7 +82,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.pool_works(cpu, task, pool, takes)
     }
 
-    /// A member goes on with that part of its own work that no other has done.
+    /// Continues with the part of a member's own work that no other has done.
     fn pool_goes_on(&mut self, cpu: usize, task: u32, pool: u32) -> Flow {
         let done = self.pool_done(pool).0;
         let this = &mut self.objects.pools[pool as usize];
@@ -104,7 +100,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.pool_works(cpu, task, pool, chunk)
     }
 
-    /// A member has done a part: wakes those that waited for it, and goes on.
     pub(crate) fn pool_worked(&mut self, cpu: usize, task: u32, pool: u32) -> Flow {
         let done = self.pool_done(pool).0;
         if self.objects.pools[pool as usize].waiters.first().is_some_and(|&(due, _)| due <= done) {
@@ -115,7 +110,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.pool_next(cpu, task, pool)
     }
 
-    /// A member is in the kernel to wake others.
     pub(crate) fn pool_wakes(&mut self, cpu: usize, task: u32, pool: u32) -> Flow {
         let done = self.pool_done(pool).0;
         while let Some(&(due, waiter)) = self.objects.pools[pool as usize].waiters.first()
@@ -136,19 +130,18 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// A member comes to a sleep that ends when the pool has done `work` more. Returns whether it has not.
+    /// Adds `work` to the pool's amount before the member continues. Returns whether the pool lacks any.
     fn pool_waits(&mut self, task: u32, pool: u32, work: u64) -> bool {
         self.objects.pools[pool as usize].owes(task, work);
         self.pool_lacks(task, pool).0 > 0
     }
 
-    /// As that: it asks the kernel for the sleep, unless the pool has done enough.
+    /// As [`Self::pool_waits`], and enters the kernel to sleep if the pool lacks work.
     pub(crate) fn pool_comes_to_sleep(&mut self, cpu: usize, task: u32, pool: u32, work: u64) -> Flow {
         let waits = self.pool_waits(task, pool, work);
         self.call_if(waits, cpu, task)
     }
 
-    /// A member goes to sleep until the pool has done enough.
     pub(crate) fn pool_sleep(&mut self, cpu: usize, task: u32, pool: u32) -> Flow {
         if self.pool_lacks(task, pool).0 == 0 {
             return Flow::Done;
@@ -160,16 +153,15 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.block(cpu, task, PrevState::Sleeping)
     }
 
-    /// A member that polls comes to its sleep. It need not sleep if the pool has done enough.
+    /// Begins a polling member's wait, which skips the sleep if the pool has done enough.
     pub(crate) fn pool_wait(&mut self, task: u32, pool: u32, work: u64) -> Flow {
         if !self.pool_waits(task, pool, work) {
-            // Over the sleep and what is behind it.
+            // Skips the sleep and the check behind it.
             self.tasks[task as usize].pc += 2;
         }
         Flow::Done
     }
 
-    /// A member that polls looks again.
     pub(crate) fn pool_again(&mut self, task: u32, pool: u32) -> Flow {
         let (lacks, left) = self.pool_lacks(task, pool);
         if lacks == 0 || left == 0 {
@@ -191,14 +183,14 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Flow::Stage
     }
 
-    /// How much the pool has to do before the member goes on, and how much work its members are at.
+    /// Returns the pool's missing work before the member continues, and the begun work of its members.
     fn pool_lacks(&self, task: u32, pool: u32) -> (u64, u64) {
         let (done, left) = self.pool_done(pool);
         let due = self.objects.pools[pool as usize].members.get(&task).map_or(0, |member| member.due);
         (due.saturating_sub(done), left)
     }
 
-    /// How much the pool has done, and how much its members have begun and not done yet.
+    /// Returns the pool's completed work, and the begun rest of its members' work.
     fn pool_done(&self, pool: u32) -> (u64, u64) {
         let now = self.core.now;
         let left = |&task: &u32| {

@@ -1,5 +1,5 @@
-//! Wait queues (`kernel/sched/wait.c`): the waiters of one object, and the selection of a wakeup. Every synchronisation
-//! object has one. `wait` has those that programs use directly.
+//! Wait queues (`kernel/sched/wait.c`): the waiters of one object, and the selection of a wakeup. `wait` has those
+//! that programs use directly.
 
 use vruntime_sched::event::OverheadKind;
 use vruntime_sched::{Policy, Waker};
@@ -10,8 +10,8 @@ use crate::machine::Machine;
 use crate::program::Code;
 use crate::task::{NOBODY, Task, Timeout};
 
-/// Tasks that wait for one object, in the order in which they are woken: a list through [`Task::behind`].
-/// [`Task::ahead`] leads back; it means nothing in the first.
+/// Waiters of one object, in the order of wakeups: a list through [`Task::behind`]. [`Task::ahead`] leads back; it
+/// has no meaning in the first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitQueue {
     first: u32,
@@ -29,12 +29,11 @@ impl WaitQueue {
         self.first == NOBODY
     }
 
-    /// Who is woken next.
     pub(crate) fn first(self) -> Option<u32> {
         (self.first != NOBODY).then_some(self.first)
     }
 
-    /// At the tail.
+    /// Adds a task at the tail.
     pub(crate) fn push(&mut self, tasks: &mut [Task], task: u32) {
         let this = &mut tasks[task as usize];
         (this.ahead, this.behind) = (self.last, NOBODY);
@@ -46,7 +45,7 @@ impl WaitQueue {
         self.last = task;
     }
 
-    /// At the head.
+    /// Adds a task at the head.
     pub(crate) fn push_front(&mut self, tasks: &mut [Task], task: u32) {
         let first = self.first;
         if first == NOBODY {
@@ -64,7 +63,7 @@ impl WaitQueue {
         Some(first)
     }
 
-    /// Before the first of those whom it `overtakes`.
+    /// Adds a task before the first one that it `overtakes`.
     pub(crate) fn insert(&mut self, tasks: &mut [Task], task: u32, overtakes: impl Fn(u32) -> bool) {
         let mut after = self.first;
         while after != NOBODY && !overtakes(after) {
@@ -82,7 +81,6 @@ impl WaitQueue {
         }
     }
 
-    /// Takes a task out that is in it.
     pub(crate) fn remove(&mut self, tasks: &mut [Task], task: u32) {
         let Task { ahead, behind, .. } = tasks[task as usize];
         if self.first == task {
@@ -98,15 +96,14 @@ impl WaitQueue {
     }
 }
 
-/// Whether a waiter is one of those that a wakeup takes so many of. Those of futexes and pipes all are.
+/// Whether the waiter counts towards a wakeup's number. Waiters of futexes and pipes do.
 fn is_exclusive(code: Code) -> bool {
     !matches!(code, Code::WaitEvent { mode: WaitMode::Shared, .. })
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// Code on `cpu` wakes the waiters of `queue` from its head on, until `nr` of them were exclusive, or all of them
-    /// if `nr` is 0; returns the queue of those that are left. A waiter whose timeout has expired runs already: it
-    /// cannot be woken, hence uses up nothing, and stays.
+    /// Wakes the waiters of `queue` from its head on, from code on `cpu`, until `nr` of them were exclusive; `nr` 0
+    /// means all. Returns the rest. A waiter whose timeout has expired already runs, does not count, and stays.
     pub(crate) fn wake_up(&mut self, cpu: usize, queue: WaitQueue, nr: u32, waker: Waker) -> WaitQueue {
         let mut queue = queue;
         let (mut next, mut left) = (queue.first(), nr);

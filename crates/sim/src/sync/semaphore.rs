@@ -1,4 +1,4 @@
-//! Counting semaphores, as glibc's: a post raises the count and wakes the longest waiter. The first task to take it
+//! Counting semaphores as in glibc: a post raises the count and wakes the longest waiter. The first task to take it
 //! gets it.
 
 use vruntime_sched::event::PrevState;
@@ -9,7 +9,6 @@ use super::WaitQueue;
 use crate::interpreter::Flow;
 use crate::machine::Machine;
 
-/// A semaphore.
 #[derive(Debug)]
 pub(crate) struct Semaphore {
     pub(crate) count: u64,
@@ -21,7 +20,6 @@ impl Semaphore {
         Self { count: u64::from(semaphore.initial), waiters: WaitQueue::default() }
     }
 
-    /// Takes one if there is any.
     pub(crate) fn take(&mut self) -> bool {
         let some = self.count > 0;
         self.count -= u64::from(some);
@@ -30,7 +28,7 @@ impl Semaphore {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// A task begins a post. Without a waiter, it does not enter the kernel.
+    /// Begins a post. Without a waiter, the task does not enter the kernel.
     pub(crate) fn come_to_post(&mut self, cpu: usize, task: u32, semaphore: u32) -> Flow {
         let semaphore = &mut self.objects.semaphores[semaphore as usize];
         let waited_for = !semaphore.waiters.is_empty();
@@ -48,7 +46,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
 
     pub(crate) fn wait_semaphore(&mut self, cpu: usize, task: u32, semaphore: u32) -> Flow {
         let this = &mut self.objects.semaphores[semaphore as usize];
-        // Whoever comes and takes wakes nobody: while somebody waits every post has woken one, who comes for it.
+        // This take wakes no task: with waiters, every post has woken one, which takes it.
         if this.take() {
             return Flow::Done;
         }

@@ -1,9 +1,9 @@
 //! Words in memory at which tasks wait without sleeping: spinlocks, barriers that spin, flags.
 //!
-//! A waiting task keeps its CPU, as the scheduler cannot know that it does nothing useful. When another task posts an
-//! event, a waiter that has a CPU sees it after [`LINE_NS`], the time in which a cache line moves. A waiter that was
-//! preempted sees it when it runs again. By then another waiter may have taken the event. A fair lock belongs to the
-//! first waiter, even while that one has no CPU. All of this happens in user mode.
+//! A waiting task keeps its CPU. When another task posts an event, a waiter on a CPU sees it after [`LINE_NS`], the
+//! time in which a cache line moves. A preempted waiter sees it when it runs again. By then another waiter may have
+//! taken the event. A fair lock belongs to the first waiter, even while that one has no CPU. All of this happens in
+//! user mode.
 
 use vruntime_sched::Policy;
 use vruntime_trace::Sink;
@@ -14,18 +14,16 @@ use crate::machine::Machine;
 use crate::program::Code;
 use crate::task::{Life, NOBODY, Next};
 
-/// The time after which a running waiter sees that the word has changed, nanoseconds.
+/// The time after which a running waiter sees a change, nanoseconds.
 const LINE_NS: u64 = 100;
-/// A spinning task looks at the word at least this often by an event of its own, nanoseconds. It has no effect on the
-/// wait, but bounds the work of an operation.
+/// The longest time between two checks of a spinning task, nanoseconds. It only bounds the work of an operation.
 const CHUNK_NS: u64 = 1_000_000_000;
 
-/// A word.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SpinWord {
     events: u64,
     fair: bool,
-    /// Of a barrier: the number of tasks that meet. Otherwise 0.
+    /// The number of tasks that meet at a barrier, or 0.
     parties: u32,
     arrived: u32,
     waiters: WaitQueue,
@@ -36,7 +34,6 @@ impl SpinWord {
         Self { events: spin.initial.into(), fair: spin.fair, parties: spin.parties, ..Self::default() }
     }
 
-    /// Takes an event that no earlier waiter has a right to.
     fn take(&mut self) -> bool {
         let free = self.events > 0 && (!self.fair || self.waiters.is_empty());
         self.events -= u64::from(free);
@@ -44,7 +41,6 @@ impl SpinWord {
     }
 }
 
-/// The word at which a task spins in this instruction.
 const fn word_of(code: Code) -> Option<u32> {
     match code {
         Code::SpinWait { spin, .. } | Code::SpinBarrier(spin) => Some(spin),
@@ -53,7 +49,6 @@ const fn word_of(code: Code) -> Option<u32> {
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// A task begins a wait.
     pub(crate) fn spin_wait(&mut self, cpu: usize, task: u32, spin: u32) -> Flow {
         if self.objects.spins[spin as usize].take() {
             return Flow::Done;
@@ -61,7 +56,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.spin_begins(cpu, task, spin)
     }
 
-    /// A task arrives at a barrier.
     pub(crate) fn spin_barrier(&mut self, cpu: usize, task: u32, spin: u32) -> Flow {
         let word = &mut self.objects.spins[spin as usize];
         word.arrived += 1;
@@ -75,7 +69,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Flow::Done
     }
 
-    /// A task posts events.
     pub(crate) fn spin_post(&mut self, spin: u32, events: u32) -> Flow {
         let word = &mut self.objects.spins[spin as usize];
         word.events = word.events.saturating_add(events.into());
@@ -94,7 +87,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Flow::Done
     }
 
-    /// A spinning task is back on its CPU: it takes an event that no other task has taken meanwhile.
+    /// Lets a spinning task that is on a CPU again take a free event.
     #[cold]
     pub(crate) fn spin_resumes(&mut self, cpu: usize, task: u32) {
         let Some(spin) = word_of(self.programs.code[self.tasks[task as usize].pc as usize]) else { return };
@@ -106,7 +99,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// The task has spun for the longest time that an operation takes, or its wait is over.
+    /// Continues a task that has spun for [`CHUNK_NS`], or whose wait is over.
     pub(crate) fn spun(&mut self, cpu: usize, task: u32) -> Flow {
         if !self.tasks[task as usize].wait.queued {
             return Flow::Done;
@@ -131,7 +124,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         Flow::Stage
     }
 
-    /// The wait of a spinning task ends: now, if it has a CPU, or when it runs again.
+    /// Ends a spinning task's wait: now, if it has a CPU, or when it runs again.
     fn spin_ends(&mut self, spin: u32, waiter: u32) {
         self.spin_leaves(spin, waiter);
         let this = &mut self.tasks[waiter as usize];

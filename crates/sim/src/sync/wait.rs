@@ -1,11 +1,10 @@
-//! Wait queues that programs use directly: `wait_event` and `wake_up` (`kernel/sched/wait.c`).
+//! Wait queues of programs: `wait_event` and `wake_up` (`kernel/sched/wait.c`).
 //!
-//! A wakeup adds events, and a waiter takes one. As in the kernel, a woken task that finds none left joins the queue
-//! again.
+//! A wakeup adds events, and a waiter takes one. A woken task that finds none left joins the queue again.
 //!
-//! A timeout is a high-resolution timer (`wait_event_hrtimeout`; poll, epoll and futex do the same). It counts from the
-//! start of the wait, across all wakeups. A task that finds its event when it returns has not timed out, even if its
-//! timer has fired.
+//! A timeout is a high-resolution timer (`wait_event_hrtimeout`; poll, epoll and futex do the same). It counts from
+//! the start of the wait, across all wakeups. A task that finds its event when it returns has not timed out, even if
+//! its timer has fired.
 
 use std::collections::VecDeque;
 
@@ -21,12 +20,11 @@ use crate::interpreter::Flow;
 use crate::machine::Machine;
 use crate::task::Timeout;
 
-/// A wait queue with the events that nobody has taken.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EventQueue {
     events: u64,
     waiters: WaitQueue,
-    /// When those events arrived that are requests from outside, the first to come first.
+    /// The arrivals of events that are requests from outside, in order.
     arrivals: VecDeque<u64>,
 }
 
@@ -37,14 +35,12 @@ impl EventQueue {
         some
     }
 
-    /// How many requests from outside no task has taken.
     pub(crate) fn requests(&self) -> usize {
         self.arrivals.len()
     }
 }
 
 impl<P: Policy, S: Sink> Machine<'_, P, S> {
-    /// The wait begins.
     pub(crate) fn wait_event(&mut self, cpu: usize, task: u32, queue: u32, mode: WaitMode, timeout: u64) -> Flow {
         let now = self.core.now;
         self.tasks[task as usize].due = now.saturating_add(if timeout == NEVER { 0 } else { timeout });
@@ -62,7 +58,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.join(cpu, task, queue, mode)
     }
 
-    /// Woken, by an event or by the timeout.
     pub(crate) fn go_on_waiting(&mut self, cpu: usize, task: u32, index: u32, mode: WaitMode) -> Flow {
         let queue = &mut self.objects.wait_queues[index as usize];
         if std::mem::take(&mut self.tasks[task as usize].wait.queued) {
@@ -75,7 +70,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         if self.end_timeout_if_expired(task) { self.timed_out(cpu, task) } else { self.join(cpu, task, index, mode) }
     }
 
-    /// A task takes an event, if there is one.
     fn takes_event(&mut self, task: u32, queue: u32) -> bool {
         let queue = &mut self.objects.wait_queues[queue as usize];
         let takes = queue.take();
@@ -85,7 +79,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         takes
     }
 
-    /// A request from outside arrived at `arrived`; the handler of its interrupt runs on `cpu`.
+    /// Adds a request from outside, which arrived at `arrived`. Its interrupt handler runs on `cpu`.
     pub(crate) fn request_event(&mut self, cpu: usize, queue: u32, arrived: u64) {
         let this = &mut self.objects.wait_queues[queue as usize];
         this.events = this.events.saturating_add(1);
@@ -105,7 +99,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.block(cpu, task, PrevState::Sleeping)
     }
 
-    /// `events` more, and up to `nr` exclusive waiters are woken for them.
     pub(crate) fn bring_events(&mut self, cpu: usize, queue: u32, nr: u32, events: u32, sync: bool) {
         let this = &mut self.objects.wait_queues[queue as usize];
         this.events = this.events.saturating_add(u64::from(events));
@@ -115,7 +108,6 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         self.objects.wait_queues[queue as usize].waiters = left;
     }
 
-    /// The wait is over: its timer, if it has one that has not fired, never will.
     pub(super) fn end_timeout(&mut self, task: u32) {
         let timeout = &mut self.tasks[task as usize].wait.timeout;
         if std::mem::replace(timeout, Timeout::None) == Timeout::Armed {
@@ -123,7 +115,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         }
     }
 
-    /// Whether the timer has fired; the wait is over then.
+    /// Ends the wait if its timer has fired. Returns whether it has.
     pub(super) fn end_timeout_if_expired(&mut self, task: u32) -> bool {
         let timeout = &mut self.tasks[task as usize].wait.timeout;
         let expired = *timeout == Timeout::Expired;
@@ -133,7 +125,7 @@ impl<P: Policy, S: Sink> Machine<'_, P, S> {
         expired
     }
 
-    /// The wait has ended without what it was for: in the trace a sleep that returns.
+    /// Ends the wait without its event: in the trace a sleep that returns.
     pub(super) fn timed_out(&mut self, cpu: usize, task: u32) -> Flow {
         let late = self.core.now.saturating_sub(self.tasks[task as usize].due);
         self.core.emit(cpu, &Event::SleepReturn { task: TaskId(task), late });

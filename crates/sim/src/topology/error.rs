@@ -1,19 +1,19 @@
-//! Why a description of a machine cannot be read.
+//! Errors in descriptions of machines.
 
 use std::fmt;
 
 use vruntime_sched::TopologyError;
 
-/// Why a description of a machine cannot be read, where, and how to mend it.
+/// Why and where a description of a machine is invalid, and how to mend it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseTopologyError {
     /// Byte offset in the text.
     pub offset: usize,
-    /// Bytes it concerns, from there; 0 for a place between.
+    /// Bytes concerned; 0 for a place between two bytes.
     pub len: usize,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// How to mend it.
+    /// The fix.
     pub help: String,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for ParseTopologyError {
 
 impl std::error::Error for ParseTopologyError {}
 
-/// How to mend a name that is none of `names`: the one that was probably meant, or else what there are.
+/// Suggests the most similar of `names`, or else all of them (`there_are`).
 pub(super) fn did_you_mean(name: &str, names: &[&str], there_are: &str) -> String {
     match vruntime_sched::kernels::nearest(name, names) {
         Some(nearest) => format!("did you mean `{nearest}`?"),

@@ -1,13 +1,13 @@
-//! Machines that have a name.
+//! Example machines.
 
 /// A machine with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Example {
     /// The name.
     pub name: &'static str,
-    /// Its description, for [`parse_topology`](super::parse_topology).
+    /// The description for [`parse_topology`](super::parse_topology).
     pub topology: &'static str,
-    /// What it is like.
+    /// A description for users.
     pub what: &'static str,
 }
 
@@ -15,7 +15,7 @@ const fn machine(name: &'static str, topology: &'static str, what: &'static str)
     Example { name, topology, what }
 }
 
-/// Machines with a name.
+/// All examples.
 pub const EXAMPLES: &[Example] = &[
     machine("laptop", "pack:1 core:4 pu:2", "4 cores of 2 threads, one cache"),
     machine("desktop", "pack:1 l3:2 core:8 pu:2", "2 chiplets of 8 cores of 2 threads, a cache each"),
@@ -25,7 +25,7 @@ pub const EXAMPLES: &[Example] = &[
     machine("epyc", "pack:2 l3:12 core:8 pu:2", "2 sockets of 12 chiplets of 8 cores of 2 threads"),
 ];
 
-/// The example called `name`.
+/// Returns the example `name`.
 pub fn example(name: &str) -> Option<&'static Example> {
     EXAMPLES.iter().find(|example| example.name == name.trim())
 }

@@ -8,21 +8,21 @@ use vruntime_sched::{CpuPlace, Topology};
 
 use super::error::ParseTopologyError;
 
-/// This machine.
+/// Reads this machine.
 ///
 /// # Errors
 ///
-/// On anything but Linux, or where `/sys` is not mounted.
+/// If this is not Linux, or `/sys` is not mounted.
 pub fn host() -> Result<Topology, ParseTopologyError> {
     from_sysfs(Path::new("/sys/devices/system"))
 }
 
-/// A machine from a copy of its `/sys/devices/system` (folders `cpu` and `node`). CPUs that are offline are left out,
-/// and the others counted from 0 in their order.
+/// Reads a machine from a copy of its `/sys/devices/system` (folders `cpu` and `node`). Offline CPUs are left out,
+/// and the others counted from 0.
 ///
 /// # Errors
 ///
-/// When the folder does not have that shape.
+/// If the folder lacks this structure.
 pub fn from_sysfs(root: &Path) -> Result<Topology, ParseTopologyError> {
     let cpu_dir = root.join("cpu");
     let missing = |what: &str| {
@@ -50,7 +50,7 @@ pub fn from_sysfs(root: &Path) -> Result<Topology, ParseTopologyError> {
     let mut cpus = Vec::new();
     for &cpu in &online {
         let dir = cpu_dir.join(format!("cpu{cpu}"));
-        // Siblings are told by the lowest CPU among them: unlike `core_id` that is unique in the machine.
+        // The lowest CPU identifies siblings: unlike `core_id` it is unique in the machine.
         let lowest = |file: &str| read(&dir.join("topology").join(file)).and_then(|text| list(&text)?.first().copied());
         let core = lowest("core_cpus_list").or_else(|| lowest("thread_siblings_list")).unwrap_or(cpu);
         let package = lowest("package_cpus_list").or_else(|| lowest("core_siblings_list")).unwrap_or(0);
@@ -67,7 +67,7 @@ pub fn from_sysfs(root: &Path) -> Result<Topology, ParseTopologyError> {
             capacity: 1024,
         });
     }
-    // A guest may be told of caches that reach across its nodes or end inside a core: the scheduler needs them nested.
+    // A guest's caches may span nodes or end inside a core, but the scheduler needs them nested.
     nest(&mut cpus);
     for (place, capacity) in cpus.iter_mut().zip(capacities) {
         place.capacity = u32::clamp(capacity, 1, 1024);
@@ -77,7 +77,7 @@ pub fn from_sysfs(root: &Path) -> Result<Topology, ParseTopologyError> {
         .map_err(|error| ParseTopologyError::contradiction(&error, 0))
 }
 
-/// Numbers the objects of each kind from 0 in the order they are met.
+/// Numbers the objects of each kind from 0 in order of appearance.
 #[derive(Default)]
 struct Ids(BTreeMap<(u8, u32), u32>, [u32; 4]);
 
@@ -91,11 +91,11 @@ impl Ids {
     }
 }
 
-/// Makes each level's objects lie in one object of the next, widening or splitting what does not.
+/// Puts each level's objects inside one object of the next, by widening or splitting.
 fn nest(cpus: &mut [CpuPlace]) {
     let mut first: BTreeMap<u32, CpuPlace> = BTreeMap::new();
     for place in cpus.iter_mut() {
-        // All threads of a core share what its first thread has.
+        // All threads of a core get the properties of the first.
         let lead = *first.entry(place.core).or_insert(*place);
         *place = CpuPlace { core: place.core, ..lead };
     }
@@ -111,7 +111,7 @@ fn nest(cpus: &mut [CpuPlace]) {
     }
 }
 
-/// The lowest CPU that shares the highest cache level, from a `cache` folder.
+/// Returns the lowest CPU that shares the highest cache level, from a `cache` folder.
 fn last_level_cache(dir: &Path) -> Option<u32> {
     let mut best: Option<(u32, u32)> = None;
     for index in 0..16 {
@@ -134,7 +134,7 @@ fn read(path: &Path) -> Option<String> {
     fs::read_to_string(path).ok()
 }
 
-/// The kernel's lists: `0-3,8`.
+/// Reads the kernel's lists: `0-3,8`.
 fn list(text: &str) -> Option<Vec<u32>> {
     let mut all = Vec::new();
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(list("0-4000000000"), None);
     }
 
-    /// A copy of the shape of a machine with two packages of two SMT cores, CPU 2 offline.
+    /// Two packages of two SMT cores, CPU 2 offline.
     #[test]
     fn a_copied_sysfs() {
         let root = std::env::temp_dir().join(format!("vruntime-sysfs-{}", std::process::id()));

@@ -1,4 +1,4 @@
-//! Machines that `lstopo --of xml` (or `hwloc-gather-topology`) wrote down, hwloc 1.x and 2.x.
+//! Machines in XML of `lstopo --of xml` (or `hwloc-gather-topology`), hwloc 1.x and 2.x.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,9 @@ use vruntime_sched::{CpuPlace, Topology};
 use super::MAX_CPUS;
 use super::error::ParseTopologyError;
 
-/// The most levels of elements. The deepest machines have some twenty.
+/// The deepest machines have some twenty levels of elements.
 const MAX_DEPTH: usize = 256;
 
-/// What of the tree above an object is known while walking down.
 #[derive(Clone, Copy, Default)]
 struct Above {
     package: Option<u32>,
@@ -24,22 +23,22 @@ struct Above {
 
 #[derive(Default)]
 struct Walk {
-    /// Ids given so far, a counter for all kinds: only equality matters until the end.
+    /// The next id, for all kinds: before the end only equality matters.
     next: u32,
-    /// Operating system's index and place of each PU, with the core's efficiency kind left out.
+    /// Operating system's index and place of each PU, without the core's efficiency kind.
     cpus: Vec<(u32, Above)>,
 }
 
-/// A machine of a file of lstopo.
+/// A machine from lstopo's XML.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lstopo {
-    /// Its CPUs.
+    /// The CPUs.
     pub topology: Topology,
-    /// What the file says and the simulator does not take as it is, a sentence each.
+    /// What the simulator ignores of the file, a sentence each.
     pub notes: Vec<String>,
 }
 
-/// Returns the machine of lstopo's XML, without the notes about it: see [`read_lstopo`].
+/// As [`read_lstopo`], without notes.
 ///
 /// # Errors
 ///
@@ -48,18 +47,18 @@ pub fn parse_lstopo(text: &str) -> Result<Topology, ParseTopologyError> {
     Ok(read_lstopo(text)?.topology)
 }
 
-/// Returns the machine of lstopo's XML. CPUs and NUMA nodes have the order of the operating system's indexes. CPUs have
-/// the capacities that Linux told hwloc (`LinuxCapacity`).
+/// Reads a machine from lstopo's XML. CPUs and NUMA nodes have the order of the operating system's indexes, and CPUs
+/// the capacities that Linux reports to hwloc (`LinuxCapacity`).
 ///
 /// # Errors
 ///
-/// When the text is no XML or has no PUs; the offset is a byte's.
+/// If the text is no XML or has no PUs. The offset counts bytes.
 pub fn read_lstopo(text: &str) -> Result<Lstopo, ParseTopologyError> {
     if let Some(offset) = too_deep(text) {
         let message = format!("elements are nested more than {MAX_DEPTH} levels deep");
         return Err(ParseTopologyError::new(offset, 0, message, "write the file with `lstopo --of xml FILE`"));
     }
-    // lstopo writes a DOCTYPE; nothing of it is fetched.
+    // lstopo writes a DOCTYPE, which needs no other file.
     let options = roxmltree::ParsingOptions { allow_dtd: true, nodes_limit: 1 << 20 };
     let document = Document::parse_with_options(text, options).map_err(|error| {
         let offset = line_offset(text, error.pos());
@@ -109,7 +108,7 @@ pub fn read_lstopo(text: &str) -> Result<Lstopo, ParseTopologyError> {
     };
     let places = walk.cpus.iter().map(|&(index, above)| {
         let core = id(0, Some(above.core.unwrap_or(u32::MAX - index)));
-        // Any cache above the core is shared; the last level is the L3, or what encloses the cores if there is none.
+        // Any cache above the core is shared. Without L3, the object around the cores has the last level.
         let llc = id(2, above.l3.or(above.die).or(above.package).or(above.node));
         CpuPlace {
             core,
@@ -126,9 +125,9 @@ pub fn read_lstopo(text: &str) -> Result<Lstopo, ParseTopologyError> {
     Ok(Lstopo { topology, notes })
 }
 
-/// Returns the offset of the first element with more than [`MAX_DEPTH`] others around it. The XML library calls itself
-/// for each level, and would overflow the stack. Text that is no XML may be found too deep or not; the library says
-/// what is wrong with it. The levels of what a DOCTYPE declares count as if they were there.
+/// Returns the offset of the first element inside more than [`MAX_DEPTH`] others, with which the XML library, which
+/// is recursive, would overflow the stack. Levels of entities in a DOCTYPE count as if used. The result for invalid
+/// XML is arbitrary; the library reports it.
 fn too_deep(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let (mut at, mut depth) = (0, 0_usize);
@@ -171,12 +170,11 @@ fn too_deep(text: &str) -> Option<usize> {
     None
 }
 
-/// The place of each number among all of them, in ascending order.
 fn ranks(numbers: impl Iterator<Item = u32>) -> BTreeMap<u32, u32> {
     numbers.collect::<BTreeSet<u32>>().into_iter().zip(0..).collect()
 }
 
-/// CPUs as Linux writes them: `0-3,6`.
+/// As Linux: `0-3,6`.
 fn list(cpus: &[u32]) -> String {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for &cpu in cpus {
@@ -189,7 +187,7 @@ fn list(cpus: &[u32]) -> String {
     runs.iter().map(run).collect::<Vec<_>>().join(",")
 }
 
-/// hwloc's bitmap, words of 32 bits from the highest on: `0xf`, `0x1,,0x3`.
+/// hwloc's words of 32 bits from the highest on: `0xf`, `0x1,,0x3`.
 fn bitmap(text: &str) -> Vec<u32> {
     let mut cpus = Vec::new();
     for (word, digits) in text.split(',').rev().enumerate().take(MAX_CPUS / 32) {
@@ -200,7 +198,6 @@ fn bitmap(text: &str) -> Vec<u32> {
     cpus
 }
 
-/// The capacity of each CPU by its os_index, of the kinds of CPUs that tell it.
 fn capacities(root: Node<'_, '_>, notes: &mut Vec<String>) -> BTreeMap<u32, u32> {
     let mut capacities = BTreeMap::new();
     let mut untold = Vec::new();
@@ -228,7 +225,6 @@ fn capacities(root: Node<'_, '_>, notes: &mut Vec<String>) -> BTreeMap<u32, u32>
     capacities
 }
 
-/// What the file has and the simulator does not: a sentence, if there is any.
 fn ignored(root: Node<'_, '_>) -> Option<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for element in root.descendants() {
@@ -236,7 +232,7 @@ fn ignored(root: Node<'_, '_>) -> Option<String> {
             ("object", Some(kind @ ("Group" | "L4Cache" | "L5Cache" | "MemCache" | "PCIDev" | "OSDev"))) => kind,
             // Latencies between NUMA nodes are read.
             ("distances2", kind) if !kind.is_some_and(is_numa) => "distances2",
-            // hwloc writes those of locality and capacity of every machine.
+            // hwloc writes locality and capacity for every machine.
             ("memattr", _) if !matches!(element.attribute("name"), Some("Capacity" | "Locality")) => "memattr",
             _ => continue,
         };
@@ -252,19 +248,18 @@ impl Walk {
         self.next
     }
 
-    /// The number of a NUMA node: the operating system's, or else the next.
     fn node(&mut self, element: Node<'_, '_>) -> u32 {
         let index = element.attribute("os_index").and_then(|index| index.parse().ok());
         index.unwrap_or_else(|| self.fresh())
     }
 
-    /// Walks the objects; a list instead of recursion, because a file may nest as deep as it likes.
+    /// Walks the objects, with a list instead of recursion, because nesting has no limit.
     fn descend(&mut self, root: Node<'_, '_>) {
         let mut stack = vec![(root, Above::default())];
         while let Some((element, mut above)) = stack.pop() {
-            // In hwloc 2 a NUMA node is a child (of kind memory) of the object whose memory it is.
+            // In hwloc 2 a NUMA node is a memory child of the object that has this memory.
             let memory = |child: &Node<'_, '_>| child.attribute("type").is_some_and(is_numa) && !has_objects(*child);
-            // With several, such as HBM beside DRAM, the first is the one that Linux schedules by.
+            // Of several, such as HBM beside DRAM, Linux schedules by the first.
             if let Some(node) = element.children().find(memory) {
                 above.node = Some(self.node(node));
             }
@@ -306,8 +301,7 @@ fn has_objects(element: Node<'_, '_>) -> bool {
     objects(element).next().is_some()
 }
 
-/// hwloc 2's `<distances2 type="NUMANode">` of latencies, if the file has one of `nodes` nodes: a row a node, by the
-/// nodes' os_index.
+/// Returns hwloc 2's latencies (`<distances2 type="NUMANode">`) of `nodes` nodes: one row per node, by os_index.
 fn distances(root: Node<'_, '_>, nodes: usize) -> Option<Vec<Vec<u32>>> {
     let table = root
         .descendants()
@@ -322,7 +316,7 @@ fn distances(root: Node<'_, '_>, nodes: usize) -> Option<Vec<Vec<u32>>> {
     if size == 0 || size > MAX_CPUS || size != nodes || values.len() != size * size {
         return None;
     }
-    // Nodes are listed as the file has them; without indexes in ascending order.
+    // In the file's order of nodes; without indexes ascending.
     let mut order: Vec<usize> = (0..size).collect();
     if indexes.len() == size {
         order.sort_by_key(|&row| indexes[row]);
@@ -388,7 +382,7 @@ mod tests {
         );
     }
 
-    /// Siblings 0 and 4, 1 and 5; nodes that alternate, listed the other way round; kinds of CPUs.
+    /// Siblings 0 and 4, 1 and 5; nodes that alternate, in reverse order; kinds of CPUs.
     const HYBRID: &str = r#"<topology version="3.0"><object type="Machine">
         <object type="Package"><object type="NUMANode" os_index="1"/><object type="L3Cache">
             <object type="Core"><object type="PU" os_index="1"/><object type="PU" os_index="5"/></object></object></object>
@@ -465,7 +459,7 @@ mod tests {
             let error = read_lstopo(&nested(levels, "")).unwrap_err().to_string();
             assert!(error.contains("nested more than 256 levels"), "{error}");
         }
-        // Levels that a DOCTYPE declares count; tags in comments, texts and attributes do not.
+        // Levels in a DOCTYPE count; tags in comments, texts and attributes do not.
         let entity = format!("<!DOCTYPE topology [<!ENTITY e '{}'>]>", "<a>".repeat(1000) + &"</a>".repeat(1000));
         assert!(too_deep(&format!("{entity}<topology>&e;</topology>")).is_some());
         let tags = "<a>".repeat(1000);

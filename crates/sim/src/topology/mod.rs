@@ -1,4 +1,4 @@
-//! Machines in words: hwloc's synthetic strings, QEMU's `-smp`, lstopo's XML, and this machine itself.
+//! Machine descriptions: hwloc's synthetic strings, QEMU's `-smp`, lstopo's XML, and the host.
 
 mod error;
 mod examples;
@@ -18,15 +18,15 @@ use std::collections::BTreeSet;
 
 use vruntime_sched::{CpuPlace, Topology};
 
-/// No machine is larger; Linux's own limit (`NR_CPUS`) is 8192.
+/// The largest machine: Linux's own limit (`NR_CPUS`).
 pub const MAX_CPUS: usize = 8192;
 
-/// A machine in one line:
+/// Reads a machine in one line:
 ///
-/// - `host`: this machine, read from `/sys`;
-/// - `8`: so many CPUs that share one cache;
-/// - `pack:2 l3:1 core:4 pu:2`: hwloc's synthetic description, see [`parse_synthetic`];
-/// - `8,sockets=2,cores=4,threads=1`: QEMU's `-smp`, see [`parse_qemu_smp`].
+/// - `host`: this machine, from `/sys`;
+/// - `8`: CPUs that share one cache;
+/// - `pack:2 l3:1 core:4 pu:2`: see [`parse_synthetic`];
+/// - `8,sockets=2,cores=4,threads=1`: see [`parse_qemu_smp`].
 ///
 /// ```
 /// use vruntime_sim::parse_topology;
@@ -38,7 +38,7 @@ pub const MAX_CPUS: usize = 8192;
 ///
 /// # Errors
 ///
-/// When the text is none of these, with the place and how to mend it.
+/// If the text is none of these, with the place and the fix.
 pub fn parse_topology(text: &str) -> Result<Topology, ParseTopologyError> {
     let trimmed = text.trim();
     if trimmed.eq_ignore_ascii_case("host") {
@@ -50,19 +50,11 @@ pub fn parse_topology(text: &str) -> Result<Topology, ParseTopologyError> {
     parse_synthetic(text)
 }
 
-/// The same machine with the capacity of each CPU given, 1..=1024.
-///
-/// ```
-/// use vruntime_sim::topology::{parse_synthetic, with_capacities};
-///
-/// let two = parse_synthetic("pu:2").unwrap();
-/// assert_eq!(with_capacities(&two, &[1024, 512]).unwrap().cpus()[1].capacity, 512);
-/// assert_eq!(with_capacities(&two, &[1]).unwrap_err().message, "1 capacity for 2 CPUs");
-/// ```
+/// Sets the capacity of each CPU, 1..=1024.
 ///
 /// # Errors
 ///
-/// When there are not as many as CPUs, or one is no capacity.
+/// If their number is not that of the CPUs, or one is out of range.
 pub fn with_capacities(topology: &Topology, capacities: &[u32]) -> Result<Topology, ParseTopologyError> {
     let wrong =
         |message| ParseTopologyError::new(0, 0, message, "give `capacities` one number for each CPU of the topology");
@@ -82,12 +74,11 @@ pub fn with_capacities(topology: &Topology, capacities: &[u32]) -> Result<Topolo
     Topology::new(cpus, Some(distance)).map_err(|error| wrong(error.to_string()))
 }
 
-/// The same machine with the distance from each NUMA node to each given, a row a node, as in ACPI's SLIT (10 to
-/// itself).
+/// Sets the distances between NUMA nodes, one row per node, as in ACPI's SLIT (10 to itself).
 ///
 /// # Errors
 ///
-/// When they are not of as many nodes as it has, or are no distances.
+/// If they do not fit the machine's nodes, or are no distances.
 pub fn with_distances(topology: &Topology, distances: &[Vec<u32>]) -> Result<Topology, ParseTopologyError> {
     let wrong = |message| {
         let help = "give `node_distances` a row for each NUMA node of the topology, with the distance to each node";

@@ -7,10 +7,9 @@ use super::error::{ParseTopologyError, did_you_mean};
 
 const KEYS: &[&str] = &["cpus", "sockets", "dies", "clusters", "cores", "threads", "maxcpus"];
 
-/// A machine from the value of QEMU's `-smp`: the number of CPUs, then `sockets`, `dies`, `clusters`, `cores` and
-/// `threads`, each in one of the level before. What is left out is 1, except that `cores` makes up for a missing
-/// product (as QEMU since 6.2 does). As on QEMU's x86 machines each die has one last-level cache, threads of a core are
-/// neighbours, and there is one NUMA node.
+/// Reads QEMU's `-smp`: the number of CPUs, then `sockets`, `dies`, `clusters`, `cores` and `threads`, each in one of
+/// the level before. The default is 1, except that missing `cores` complete the product (QEMU 6.2+). As on QEMU's x86
+/// machines, each die has one last-level cache, threads of a core are neighbours, and there is one NUMA node.
 ///
 /// ```
 /// let machine = vruntime_sim::topology::parse_qemu_smp("8,sockets=2,cores=4,threads=1").unwrap();
@@ -19,7 +18,7 @@ const KEYS: &[&str] = &["cpus", "sockets", "dies", "clusters", "cores", "threads
 ///
 /// # Errors
 ///
-/// When a key is unknown, a value is no positive number, or the product is not the number of CPUs.
+/// If a key is unknown, a value is no positive number, or the product is not the number of CPUs.
 pub fn parse_qemu_smp(text: &str) -> Result<Topology, ParseTopologyError> {
     let mut values: [Option<usize>; 7] = [None; 7];
     let mut offset = 0;

@@ -5,7 +5,7 @@ use vruntime_sched::{CpuPlace, Topology};
 use super::MAX_CPUS;
 use super::error::{ParseTopologyError, did_you_mean};
 
-/// Levels we know, by every name hwloc (and lstopo) has for them.
+/// The known levels, by every name of hwloc and lstopo.
 const NAMES: &[(&str, Level)] = &[
     ("machine", Level::Machine),
     ("group", Level::Group),
@@ -34,7 +34,6 @@ const NAMES: &[(&str, Level)] = &[
     ("thread", Level::Pu),
 ];
 
-/// A level of the hierarchy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Level {
     Machine,
@@ -48,39 +47,36 @@ pub(super) enum Level {
     Pu,
 }
 
-/// A machine from hwloc's synthetic description: levels from the outermost to the innermost, each with the number of
-/// objects in one object of the level before.
+/// Parses hwloc's synthetic description of a machine: levels from the outermost to the innermost, each with its
+/// number of objects in one object of the level before.
 ///
-/// Levels: `numa` (`node`), `pack` (`package`, `socket`), `die`, `group`, `l5` to `l1` (caches), `cluster` (of cores
-/// that share a mid-level cache), `core`, `pu` (hardware thread). `[numa]` after a level attaches a NUMA node to each
-/// of its objects. Attributes stand in parentheses: `capacity=N` (1 to 1024, our own, comma-separated for each object
-/// in turn) after `core` or `pu` sets the CPUs' computing power; hwloc's `size=` (of caches), `memory=` and
-/// `memorysidecachesize=` (of everything else) are accepted and change nothing. A bare number is that many `pu`. `pu`
-/// may be left out: one for each core.
+/// - Levels: `numa` (`node`), `pack` (`package`, `socket`), `die`, `group`, `l5` to `l1` (caches), `cluster` (of
+///   cores that share a mid-level cache), `core`, `pu` (hardware thread). A bare number is that many `pu`. Without
+///   `pu`, each core has one.
+/// - `[numa]` after a level attaches a NUMA node to each of its objects.
+/// - `(capacity=N,...)` after `core` or `pu` sets the CPUs' capacities, 1 to 1024, for each object in turn. hwloc
+///   lacks this attribute.
+/// - hwloc's `size=` (of caches), `memory=` and `memorysidecachesize=` (of other levels) change nothing.
+/// - CPUs have the order of the description, as in hwloc: the threads of one core are neighbours. `indexes=` behind
+///   `pu` changes the order: `indexes=0,4,1,5` in turn, `indexes=2*2:1*2` by hwloc's loops of step and number,
+///   `indexes=core:pu` by levels, the first fastest. Behind any other level it changes nothing.
 ///
-/// CPUs are numbered in the order of the description, as hwloc does: the threads of one core are neighbours. `indexes=`
-/// behind `pu` numbers them otherwise: `indexes=0,4,1,5` in turn, `indexes=2*2:1*2` by hwloc's loops of step and
-/// number, `indexes=core:pu` by levels, the first fastest. `indexes=` behind any other level changes nothing.
-///
-/// Without an `l3` the innermost of `die`, `pack`, `numa` and `machine` that is named shares the last-level cache.
+/// Without an `l3` the innermost named level of `die`, `pack`, `numa` and `machine` shares the last-level cache.
 ///
 /// # Errors
 ///
-/// With place and mend, when a level or an attribute is unknown, a count is missing or absurd, or levels contradict
-/// each other.
+/// If a level or an attribute is unknown, a count is missing or out of range, or levels contradict each other. The
+/// error has the place and the fix.
 pub fn parse_synthetic(text: &str) -> Result<Topology, ParseTopologyError> {
     let levels = scan(text)?;
     build(text, &levels)
 }
 
-/// One word of the description.
 struct Word {
     level: Level,
     count: usize,
-    /// A NUMA node hangs on each object of this level.
     memory: bool,
     capacity: Vec<u32>,
-    /// The value of `indexes=`, with its place.
     indexes: Option<(String, usize)>,
     offset: usize,
     len: usize,
@@ -163,7 +159,7 @@ fn word(word: &str, offset: usize) -> Result<Word, ParseTopologyError> {
     let (name, number) = match word.split_once(':') {
         Some((name, number)) => (name, number),
         None if word.starts_with(|c: char| c.is_ascii_digit()) => ("pu", word),
-        // Nobody means a level by that.
+        // A number is not meant as a level.
         None if word.trim_start_matches(['-', '+', '.']).starts_with(|c: char| c.is_ascii_digit()) => {
             let help = "write a whole number from 1 on, such as 4".to_owned();
             let message = format!("`{word}` is no number of CPUs");
@@ -191,7 +187,6 @@ fn word(word: &str, offset: usize) -> Result<Word, ParseTopologyError> {
     }
 }
 
-/// Attributes that are known, with what they look like and what has them.
 const ATTRIBUTES: [(&str, &str, &str); 5] = [
     ("capacity", "capacity=1024,512", "only cores and PUs have a capacity"),
     ("size", "size=32MB", "only caches have a size"),
@@ -200,8 +195,8 @@ const ATTRIBUTES: [(&str, &str, &str); 5] = [
     ("indexes", "indexes=0,2,1,3", "there is nothing to number"),
 ];
 
-/// `size=1MB capacity=1024,512`: the capacities. Of hwloc's attributes none changes anything, but what is none of them
-/// is wrong.
+/// Returns the capacities among attributes: `size=1MB capacity=1024,512`. hwloc's attributes change nothing, but
+/// unknown ones are errors.
 fn attributes(text: &str, offset: usize, level: Level) -> Result<Vec<u32>, ParseTopologyError> {
     let mut capacities = Vec::new();
     for part in text.split_whitespace() {
@@ -237,7 +232,7 @@ fn attributes(text: &str, offset: usize, level: Level) -> Result<Vec<u32>, Parse
             continue;
         }
         let (sound, what) = match *name {
-            // A list, or the order of the levels in which hwloc counts: `0,2,1,3`, `2*2:1*2`, `core:pu`.
+            // A list, or the order in which hwloc counts: `0,2,1,3`, `2*2:1*2`, `core:pu`.
             "indexes" => (value.starts_with(|c: char| c.is_ascii_alphanumeric()), "order of numbers"),
             _ => (is_bytes(value), "number of bytes"),
         };
@@ -248,12 +243,11 @@ fn attributes(text: &str, offset: usize, level: Level) -> Result<Vec<u32>, Parse
     Ok(capacities)
 }
 
-/// The value of `indexes=` among attributes.
 fn indexes(text: &str) -> Option<&str> {
     text.split_whitespace().find_map(|part| part.strip_prefix("indexes="))
 }
 
-/// The number of each leaf by its place in the description, which `indexes=` of the innermost level says.
+/// Returns each leaf's number, by its place in the description, for a value of `indexes=`.
 fn numbers(words: &[Word], total: usize, value: &str) -> Result<Vec<usize>, String> {
     let numbers: Vec<usize> = if value.bytes().all(|byte| byte.is_ascii_digit() || byte == b',') {
         let numbers: Result<Vec<usize>, _> = value.split(',').map(str::parse).collect();
@@ -279,7 +273,7 @@ fn numbers(words: &[Word], total: usize, value: &str) -> Result<Vec<usize>, Stri
     if numbers.len() == total { Ok(numbers) } else { Err(format!("{} numbers for {total} CPUs", numbers.len())) }
 }
 
-/// Counts through nested loops, the first fastest; a missing innermost step is added as hwloc adds it.
+/// Counts through nested loops, the first fastest. As in hwloc, a missing innermost step is added.
 fn in_loops(mut loops: Vec<(usize, usize)>, total: usize) -> Result<Vec<usize>, String> {
     let counted = loops.iter().try_fold(1_usize, |product, (_, nb)| product.checked_mul(*nb));
     let counted = counted.filter(|counted| *counted <= total && total.is_multiple_of(*counted));
@@ -298,7 +292,6 @@ fn in_loops(mut loops: Vec<(usize, usize)>, total: usize) -> Result<Vec<usize>, 
     Ok((0..total).map(number).collect())
 }
 
-/// The loops of `core:pu`: one for each level that it names.
 fn by_levels(words: &[Word], total: usize, value: &str) -> Result<Vec<(usize, usize)>, String> {
     let width = |index: usize| words[..=index].iter().map(|word| word.count).product::<usize>();
     let place = |name: &str| {
@@ -314,14 +307,13 @@ fn by_levels(words: &[Word], total: usize, value: &str) -> Result<Vec<(usize, us
     Ok(places.iter().map(each).collect())
 }
 
-/// Whether it is a number of bytes as hwloc writes it: `32MB`, `1GiB`, `65536`.
 fn is_bytes(value: &str) -> bool {
     let unit = value.trim_start_matches(|c: char| c.is_ascii_digit());
     let units = ["", "B", "kB", "KB", "KiB", "MB", "MiB", "GB", "GiB", "TB", "TiB"];
     unit.len() < value.len() && units.contains(&unit)
 }
 
-/// Rank of a level, outermost first; levels that may come in either order share one.
+/// Returns a level's rank, outermost first; levels of either order share one.
 fn rank(level: Level) -> u8 {
     match level {
         Level::Machine => 0,
@@ -340,7 +332,7 @@ fn rank(level: Level) -> u8 {
 fn build(text: &str, words: &[Word]) -> Result<Topology, ParseTopologyError> {
     for pair in words.windows(2) {
         let (outer, inner) = (rank(pair[0].level), rank(pair[1].level));
-        // Intel's L2 and L1 may be listed on either side of the core they belong to.
+        // Intel's L2 and L1 may stand on either side of their core.
         let private = |level| matches!(level, Level::Cache(0..=2));
         let around_core = pair[0].level == Level::Core && private(pair[1].level);
         if inner < outer && !around_core || (inner == outer && pair[0].level == pair[1].level) {
@@ -357,25 +349,25 @@ fn build(text: &str, words: &[Word]) -> Result<Topology, ParseTopologyError> {
             return Err(ParseTopologyError::too_large(word.offset, word.len));
         }
     }
-    // Index of an object at each level, for the leaf numbered `leaf`: the leaf divided by the leaves in one object.
+    // The index of an object of a level, for a leaf: the leaf's number divided by the leaves in one object.
     let below = |index: usize| words[index + 1..].iter().map(|word| word.count).product::<usize>();
     let position = |wanted: &[Level]| words.iter().rposition(|word| wanted.contains(&word.level));
     let outermost_first = |wanted: &[Level]| wanted.iter().find_map(|&level| position(&[level]));
     let id = |at: Option<usize>, leaf: usize| at.map_or(0, |index| (leaf / below(index)) as u32);
 
-    // Without a core, each of the innermost objects is one.
+    // Without `core`, the innermost objects are cores.
     let core = position(&[Level::Core]).unwrap_or(words.len() - 1);
     let package = position(&[Level::Package]);
     let node = words.iter().rposition(|word| word.level == Level::Numa || word.memory);
     let llc =
         outermost_first(&[Level::Cache(3), Level::Cache(4), Level::Cache(5), Level::Die, Level::Package, Level::Numa])
             .or(node);
-    // Scheduling needs caches inside nodes: with several nodes in one package and no L3 named, each node has its own.
+    // Caches have to be inside nodes: with several nodes in one package and no L3, each node has its own.
     let llc = match (llc, node) {
         (Some(llc), Some(node)) if below(node) < below(llc) => Some(node),
         (llc, _) => llc,
     };
-    // A cluster is cores that share a cache above their own: a level named cluster, or an L2 outside of cores.
+    // A cluster is cores that share a cache: a level named cluster, or an L2 outside of cores.
     let cluster = position(&[Level::Cluster])
         .or_else(|| position(&[Level::Cache(2)]).filter(|&index| index < core))
         .filter(|&index| llc.is_none_or(|llc| below(index) <= below(llc)));
@@ -476,7 +468,7 @@ mod tests {
         assert_eq!((error.offset, error.len), (7, 13));
     }
 
-    /// As `lstopo -i "pack:1 core:2 pu:2(indexes=...)" --only pu` numbers them.
+    /// As numbered by `lstopo -i "pack:1 core:2 pu:2(indexes=...)" --only pu`.
     #[test]
     fn indexes_number_the_cpus() {
         for (indexes, cores) in [

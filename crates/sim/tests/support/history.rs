@@ -1,4 +1,4 @@
-//! What the tests of old kernels share.
+//! Shared code of the tests of old kernels.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub fn for_ms(kernel: &str, machine: &str, hz: u32, ms: u64) -> Config {
     config
 }
 
-/// Every stretch that somebody ran, by task: from, to, CPU.
+/// Each task's turns: from, to, CPU.
 #[derive(Default)]
 pub struct Turns {
     running: BTreeMap<u32, (u64, TaskId)>,
@@ -63,7 +63,7 @@ impl Turns {
         turns.map(|&(since, to, _)| to.saturating_sub(since.max(from))).sum()
     }
 
-    /// The longest it was off the CPU, after `from`.
+    /// The longest time off the CPU, after `from`.
     pub fn longest_wait(&self, task: u32, from: u64) -> u64 {
         let turns = &self.of[&TaskId(task)];
         turns.windows(2).filter(|pair| pair[0].1 >= from).map(|pair| pair[1].0 - pair[0].1).max().unwrap_or(0)

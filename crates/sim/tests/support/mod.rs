@@ -1,4 +1,4 @@
-//! What the tests share: building workloads, and sinks that watch.
+//! Shared code of the tests: workloads and observing sinks.
 #![allow(dead_code, unreachable_pub)] // each test binary uses some of it
 
 pub mod history;
@@ -43,7 +43,6 @@ pub const fn sleep(us: u64) -> Op {
     Op::Sleep { time: us * US }
 }
 
-/// A task that goes once through `ops`.
 pub fn once(name: &str, ops: Vec<Op>) -> Task {
     task(name, vec![phase(ops, Repeat::Times(1))])
 }
@@ -78,7 +77,6 @@ pub fn simulate(workload: &Workload, config: &Config, sink: &mut dyn Sink) -> Re
     run_dyn(workload, config, sink, &mut |_| ControlFlow::Continue(()))
 }
 
-/// Keeps everything.
 #[derive(Default)]
 pub struct Log {
     pub events: Vec<(u64, CpuId, Event)>,
@@ -112,7 +110,7 @@ impl Log {
         TaskId(self.names.iter().position(|known| known == name).unwrap() as u32)
     }
 
-    /// When the task's loops ended, with the duration of each.
+    /// Ends of the task's loops, with their durations.
     pub fn loops(&self, name: &str) -> Vec<(u64, u64)> {
         let wanted = self.of(name);
         self.pick(|at, event| match event {
@@ -121,7 +119,7 @@ impl Log {
         })
     }
 
-    /// When the task's sleeps returned, and how late.
+    /// Ends of the task's sleeps, with their lateness.
     pub fn sleeps(&self, name: &str) -> Vec<(u64, u64)> {
         let wanted = self.of(name);
         self.pick(|at, event| match event {
@@ -140,7 +138,7 @@ impl Log {
     }
 }
 
-/// Where time went, put together from the events alone.
+/// Times computed from the events alone.
 #[derive(Default)]
 pub struct Ledger {
     cpus: BTreeMap<u32, Cpu>,
@@ -209,7 +207,7 @@ impl Ledger {
         self.cpus.entry(cpu.0).or_insert(fresh)
     }
 
-    /// Checks that all time is accounted for, on CPUs and for tasks, and agrees with the machine's own accounts.
+    /// Checks that all time of CPUs and tasks is accounted for, as in the machine's own accounts.
     pub fn check(&mut self, outcome: &Outcome) {
         let end = outcome.end;
         assert_eq!(self.switches, outcome.switches);
@@ -310,7 +308,7 @@ impl Sink for Ledger {
     }
 }
 
-/// CPUs that come and go before `end`, as often as there is another to go on.
+/// CPUs that go offline and online before `end`, never the last one.
 pub fn hotplug(cpus: usize, end: u64) -> impl Strategy<Value = Vec<Hotplug>> {
     let toggle = (0..end, 0..cpus as u32);
     prop::collection::vec(toggle, 0..12).prop_map(move |mut toggles| {
@@ -328,7 +326,7 @@ pub fn hotplug(cpus: usize, end: u64) -> impl Strategy<Value = Vec<Hotplug>> {
     })
 }
 
-/// What observers are told a host has stolen from a virtual machine, never the same twice.
+/// Stolen time reported to observers, which must alternate.
 #[derive(Default)]
 pub struct Stolen {
     since: Vec<Option<u64>>,
@@ -336,7 +334,7 @@ pub struct Stolen {
     pub total: u64,
     /// Of each.
     pub by_cpu: Vec<u64>,
-    /// How often it began.
+    /// The number of reported begins.
     pub times: usize,
 }
 
