@@ -27,7 +27,7 @@ pub struct Variant {
     pub runs: Vec<Results>,
 }
 
-/// Variants side by side. A figure is compared with the first variant that has it.
+/// Variants side by side. A figure is compared with the first that has it.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     variants: Vec<Variant>,
@@ -37,7 +37,7 @@ pub struct Comparison {
     unfinished: bool,
 }
 
-/// Marks changes relative to another variant than the first, which lacks the figure.
+/// Marks changes relative to another variant than the first.
 const ELSEWHERE: &str = " †";
 
 /// The most omitted tasks that are named.
@@ -74,7 +74,7 @@ impl Comparison {
     }
 
     /// Returns the table: for each class the metrics that change, with each variant's mean, spread, and change. A
-    /// line counts the rows left out, whose changes are within the spread or too small. `~` marks a change within the
+    /// line counts omitted rows, whose changes are within the spread or too small. `~` marks a change within the
     /// spread in a row that another variant keeps.
     pub fn table(&self) -> String {
         let all = self.differing();
@@ -107,8 +107,8 @@ impl Comparison {
         self.tables(&self.differing())
     }
 
-    /// Returns the table of a parameter's values: a row for each metric that changes (`all`: each metric), a column
-    /// for each variant.
+    /// Returns the table of a parameter's values: a row for each changed metric (`all`: each metric), a column for
+    /// each variant.
     pub fn values_table(&self, all: bool) -> String {
         let mut head = vec!["tasks", ""];
         head.extend(self.variants.iter().map(|variant| variant.label.as_str()));
@@ -310,8 +310,8 @@ pub fn spread_table(runs: &[Results]) -> String {
     grid(&["tasks", "", "mean", "min", "max"], 2, lines)
 }
 
-/// Returns [`spread_table`] as data, with the rows it omits: CPU time and waits of groups that equal a class, and
-/// zero waits beside idle CPUs.
+/// Returns [`spread_table`] as data, with the omitted rows: CPU time and waits of groups that equal a class, and zero
+/// waits beside idle CPUs.
 pub fn spread_data(runs: &[Results]) -> DataTable {
     let all = Comparison::of(vec![Variant { label: String::new(), runs: runs.to_vec() }]);
     let columns = [

@@ -2,15 +2,14 @@
 //!
 //! An idle CPU balances in each of its scheduling domains at least every `max_interval`, at a tick of its own or of
 //! the busy CPU that kicks it. A task that waits on another CPU should therefore be found within a *balance
-//! interval*: the interval of the lowest domain with both CPUs, rounded up to ticks, and a tick. The part of a wait
-//! beyond this counts, if the same CPU stays idle and the task may run there.
+//! interval*: that of the lowest domain with both CPUs, rounded up to ticks, and a tick. The wait beyond this counts,
+//! if the same CPU stays idle and the task may run there.
 //!
 //! A pair of a wait and an idle interval is examined when the first of the two ends, and only if they overlap for
-//! more than the shortest balance interval. Both are kept in order of their start, so other events cost only a list
+//! more than the shortest balance interval. Both are listed by their start, so other events cost only a list
 //! operation.
 //!
-//! A throttled task cannot run on idle CPUs where its group's limit is used up. The collector reports when such a
-//! pair becomes barred and freed.
+//! A throttled task cannot run on CPUs where its group's limit is used up. The collector bars and frees such pairs.
 
 use std::collections::BTreeMap;
 
@@ -109,15 +108,15 @@ pub(crate) struct Conservation {
     roots: Vec<Option<u32>>,
     /// The shortest and the longest balance interval, nanoseconds.
     pub(crate) range: (u64, u64),
-    /// The excess times of present waits, disjoint and in order.
+    /// Excess times of present waits, disjoint and in order.
     excess: BTreeMap<u32, Vec<(u64, u64)>>,
-    /// For a waiting task and a CPU that it was barred from in this wait: until when.
+    /// The end of the bar, for a waiting task and a CPU that it was barred from in this wait.
     freed: BTreeMap<(u32, u32), u64>,
     pub(crate) worst: Option<WorstIdleWait>,
 }
 
 impl Conservation {
-    /// For a machine with all CPUs idle. None if it has no domains.
+    /// Begins with all CPUs idle. None without domains.
     pub(crate) fn new(info: &MachineInfo<'_>) -> Option<Self> {
         let tick = info.tick_ns.max(1);
         let interval = |ns: u64| ns.div_ceil(tick).saturating_mul(tick).saturating_add(tick);
@@ -142,7 +141,7 @@ impl Conservation {
         Some(Self { waiting, idle, offline, waiters, domains, chains, roots, range, excess, freed, worst: None })
     }
 
-    /// Sets the root domains and isolated CPUs from `at` on. An idle CPU in another root domain does not count.
+    /// Sets root domains and isolated CPUs from `at` on. Idle CPUs in another root domain do not count.
     #[cold]
     pub(crate) fn root_domains(
         &mut self,
@@ -281,8 +280,8 @@ impl Conservation {
         shared.map_or(self.range.1, |&(_, interval)| interval)
     }
 
-    /// Returns when the wait since `waits` beside a CPU idle since `idle` became too long, without regard to limits.
-    /// None if it is not.
+    /// Returns when the wait since `waits` beside a CPU idle since `idle` became too long, if it did, without regard
+    /// to limits.
     fn too_long(&self, at: u64, task: TaskId, waits: u64, cpu: CpuId, idle: u64) -> Option<u64> {
         let waiter = &self.waiters[task.index()];
         let freed = self.freed.get(&(task.0, cpu.0)).copied().unwrap_or(0);

@@ -1,5 +1,4 @@
-//! Detects lasting violations of work conservation: CPUs that stay idle while tasks that may run there wait
-//! elsewhere.
+//! Detects lasting violations of work conservation: CPUs that idle while tasks that may run there wait elsewhere.
 //!
 //! At each instant, *wasted* CPUs are pairs of a waiting task and an idle CPU that may run it. Throttled tasks, and
 //! CPUs with a task on its way, do not count. Short waste is normal, since balancing works in intervals and steps.
@@ -7,8 +6,8 @@
 //! intervals. A violation has more waste than [`tolerated`] in three successive windows, and the third has at least
 //! three quarters of the first. The tasks may take turns, so each single wait can be short.
 //!
-//! "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016) checks once a second and confirms after 100 ms. Here every
-//! window is observed completely, and its length follows the machine.
+//! "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016) checks once a second and confirms after 100 ms. Here
+//! windows cover the whole run, and their length follows the machine.
 //!
 //! The scheduling domains that the two CPUs share, and how the tasks came to wait, select one of the paper's four
 //! patterns. A fifth is newer: wakeups treat a CPU with only SCHED_IDLE tasks as idle (`sched_idle_cpu`).
@@ -27,19 +26,17 @@ use crate::violation::{Pattern, Side, Violation, cpu_list};
 const LEAST_WINDOW_NS: u64 = 100_000_000;
 /// The shortest window, in longest balance intervals: balancing 8 waiting tasks takes 4 steps.
 const INTERVALS: u64 = 4;
-/// The most violations that are kept.
 const MOST: usize = 64;
 
-/// The longest time by which a CPU postpones its next attempt after it met only pinned tasks, nanoseconds
-/// (`MAX_PINNED_INTERVAL`).
+/// Longest delay of a CPU's balancing after it met only pinned tasks, nanoseconds (`MAX_PINNED_INTERVAL`).
 const PINNED_NS: u64 = 512_000_000;
 
-/// Working balancing leaves less than this factor two windows later.
+/// Effective balancing leaves less than this factor two windows later.
 const SLOWLY: f64 = 0.75;
 
-/// Returns the number of tasks that may wait beside idle CPUs, on average over a window. A wakeup searches only part
-/// of one last-level cache. On small machines the bound is most of one CPU: short tasks that keep eight CPUs 85 to 90
-/// % busy leave half a task waiting beside an idle CPU.
+/// Returns the tolerated number of tasks beside idle CPUs, on average over a window. A wakeup searches only part of
+/// one last-level cache. On small machines the bound is most of one CPU: short tasks that keep eight CPUs 85 to 90 %
+/// busy leave half a task waiting beside an idle CPU.
 fn tolerated(cpus: usize) -> f64 {
     (cpus as f64 / 20.0).max(0.75)
 }
@@ -79,12 +76,11 @@ struct Task {
     /// Allowed CPUs to which balancing may move it, as an index of `masks`.
     mask: u32,
     since: u64,
-    /// Wait time in this window, nanoseconds.
     waited: u64,
-    /// Set if it was woken on this CPU, and has not been moved by other tasks since.
+    /// Set if it was woken on this CPU, and other tasks have not moved it since.
     woken: bool,
     sched_idle: bool,
-    /// Set if it waits since a task of another policy, woken on this CPU, preempted it. Only for SCHED_IDLE tasks.
+    /// Set if a task of another policy, woken on this CPU, preempted it. Only for SCHED_IDLE tasks.
     displaced: bool,
 }
 
@@ -170,7 +166,7 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// Returns a detector for a new run.
+    /// Creates a detector for a new run.
     pub fn new() -> Self {
         Self { masks: vec![None], wider: vec![vec![0]], spare: vec![0], wanting: vec![0], ..Self::default() }
     }
@@ -194,7 +190,6 @@ impl Detector {
         &mut self.cpus[cpu]
     }
 
-    /// Books the time that a task has waited up to now.
     fn book(&mut self, task: TaskId) {
         let now = self.now;
         let it = &mut self.tasks[task.index()];
@@ -305,7 +300,7 @@ impl Detector {
         self.all_spare = self.all_spare.saturating_add_signed(more);
     }
 
-    /// Sets a CPU idle or busy. Tasks that wait there count only on a busy CPU.
+    /// Sets a CPU idle or busy. Waiting tasks count only on a busy CPU.
     fn set_idle(&mut self, cpu: usize, idle: bool) {
         let now = self.now;
         let it = self.cpu_mut(cpu);
@@ -324,7 +319,7 @@ impl Detector {
         self.look_at(cpu);
     }
 
-    /// Checks again which waiting tasks of a CPU are throttled.
+    /// Checks which waiting tasks of a CPU are throttled.
     fn look_again(&mut self, cpu: CpuId) {
         for index in 0..self.tasks.len() {
             let task = &self.tasks[index];
@@ -334,7 +329,7 @@ impl Detector {
         }
     }
 
-    /// Checks again whether a waiting task is throttled.
+    /// Checks whether a waiting task is throttled.
     fn wait_anew(&mut self, task: TaskId) {
         let Place { state, cpu, .. } = self.task_mut(task).place();
         if matches!(state, State::Waiting | State::Held) {
@@ -342,8 +337,8 @@ impl Detector {
         }
     }
 
-    /// Returns the number of wasted CPUs: the maximum over all sets of CPUs of the smaller of the tasks restricted to
-    /// the set, and the spare CPUs in it.
+    /// Returns the number of wasted CPUs: the maximum, over all sets of CPUs, of the smaller of the tasks restricted
+    /// to the set, and its spare CPUs.
     fn wasted_now(&self) -> u32 {
         if self.all_spare == 0 || self.all_wanting == 0 {
             return 0;
@@ -357,8 +352,8 @@ impl Detector {
         if most == 0 || self.holds.is_empty() { most } else { most.min(self.wasted_within_limits()) }
     }
 
-    /// Returns a lower bound of [`wasted_now`](Self::wasted_now) if limits exclude tasks from some CPUs: the smaller
-    /// number of tasks that could run on all spare CPUs, or of spare CPUs that could run all tasks.
+    /// Returns a lower bound of [`wasted_now`](Self::wasted_now) for limits that exclude tasks from some CPUs: the
+    /// smaller number of tasks that could run on all spare CPUs, or of spare CPUs that could run all tasks.
     fn wasted_within_limits(&self) -> u32 {
         let cpus = (0u32..).map(CpuId).zip(&self.cpus);
         let mut spare: Vec<(CpuId, bool)> = cpus.filter(|(_, it)| it.spare).map(|(cpu, _)| (cpu, false)).collect();
@@ -442,7 +437,7 @@ impl Detector {
         self.list(seen);
     }
 
-    /// Returns the pairs of CPUs that were idle, and that tasks waited on, for long enough in this window.
+    /// Returns the pairs of CPUs that idled, and that tasks waited on, for long enough in this window.
     fn look_round(&self, wasted: f64) -> BTreeMap<Key, Violation> {
         // At least half as long as the longest.
         let longest = self.cpus.iter().filter(|cpu| !cpu.offline).map(|cpu| cpu.idle).max().unwrap_or(0);
@@ -469,8 +464,8 @@ impl Detector {
         seen
     }
 
-    /// Returns the idle CPU in the smallest common domain, which should have pulled first. Only tasks that waited on
-    /// `waiting` for longer than `least` in total count.
+    /// Returns the idle CPU in the smallest common domain, for tasks that waited on `waiting` for longer than `least`
+    /// in total.
     fn nearest(&self, idle: &[usize], waiting: usize, least: u64) -> Option<usize> {
         let queues = self.cpus[waiting].queues.iter().filter(|(_, queue)| queue.total > least);
         let masks: Vec<Option<&CpuMask>> = queues.map(|(&mask, _)| self.masks[mask as usize].as_ref()).collect();
@@ -559,8 +554,7 @@ impl Detector {
         (key, violation)
     }
 
-    /// Returns the groups of the two CPUs in their common domain. Without one, returns all CPUs that each is balanced
-    /// with.
+    /// Returns the groups of the two CPUs in their common domain; without one, all CPUs that each is balanced with.
     fn sides(&self, domain: Option<&DomainInfo>, idle: usize, waiting: usize) -> (CpuMask, CpuMask) {
         let [idle, waiting] = [idle, waiting].map(|cpu| CpuId(cpu as u32));
         let alone = |cpu: CpuId| -> CpuMask { [cpu].into_iter().collect() };
@@ -578,8 +572,8 @@ impl Detector {
         (own, other)
     }
 
-    /// Returns one of the paper's four patterns, or `sched_idle_cpu`. `level`: that of the common domain in the
-    /// hierarchy of the idle CPU, whose group there is `here`.
+    /// Returns the pattern. `level`: that of the common domain in the hierarchy of the idle CPU, whose group there is
+    /// `here`.
     fn pattern(&self, level: Option<usize>, here: &CpuMask, waiting: usize) -> Pattern {
         let queued = &self.cpus[waiting];
         let Some(level) = level else { return Pattern::MissingDomains };

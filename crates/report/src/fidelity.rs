@@ -1,8 +1,8 @@
 //! The distance of simulated runs from recorded ones, cell by cell.
 //!
-//! A cell is one metric of one class of identical tasks in one scenario under one kernel. Each run of the recording
-//! gives one value, and together they span a range. A simulated value is inside if it lies in that range, widened at
-//! both ends by the metric's tolerance ([`Tolerance`]).
+//! A cell is one metric of one class of identical tasks in one scenario under one kernel. The recorded runs span a
+//! range of values. A simulated value is inside if it lies in that range, widened at both ends by the metric's
+//! tolerance ([`Tolerance`]).
 //!
 //! | metric | value | tolerance | if emulated |
 //! |---|---|---|---|
@@ -105,7 +105,7 @@ pub struct Recorded {
     pub runs: Vec<Observation>,
 }
 
-/// How far a simulated value may lie outside the recorded range: the wider of two bounds.
+/// How far a value may lie outside the recorded range: the wider of two bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tolerance {
     /// `relative` or `absolute`.
@@ -187,7 +187,7 @@ pub struct Cell {
     pub recorded: Vec<f64>,
     /// Origin of `found`.
     pub against: Against,
-    /// The compared value, the median of several runs; none if no run measured one.
+    /// The compared value, or the median of several; none if not measured.
     pub found: Option<f64>,
     /// Whether the value is in `allowed`.
     pub inside: bool,
@@ -223,8 +223,8 @@ impl Cell {
         (low, high)
     }
 
-    /// Returns the distance from the recorded range, in tolerances at that end: 1 at the allowed limit. Infinite if
-    /// there is no value or no tolerance.
+    /// Returns the distance from the recorded range, in tolerances: 1 at the allowed limit, infinite without a value
+    /// or a tolerance.
     pub fn strain(&self) -> f64 {
         let (low, high) = self.range();
         let (least, most) = self.allowed;
@@ -290,8 +290,8 @@ fn mean(run: &Observation, class: &str, value: Value) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Returns all cells of a scenario. The median of several runs counts. A class or a latency missing in `found` puts
-/// its cells outside.
+/// Returns all cells of a scenario, for the median of several runs. A missing class or latency puts its cells
+/// outside.
 pub fn cells(recorded: &Recorded, against: Against, found: &[Observation]) -> Vec<Cell> {
     let mut classes: Vec<&str> = Vec::new();
     for task in recorded.runs.iter().flat_map(|run| &run.tasks) {

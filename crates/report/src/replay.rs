@@ -15,7 +15,7 @@ use crate::units::{counted, percent, time};
 /// The least CPU time of a large task, thousandths of a CPU.
 const LARGE_PERMILLE: u64 = 5;
 
-/// The part of the charged CPU time that may be unplaced, because it precedes the trace.
+/// The tolerated part of unplaced CPU time, which precedes the trace.
 const UNPLACED: f64 = 0.02;
 
 /// Measurements of a task in one run, or in the recording.
@@ -23,7 +23,7 @@ const UNPLACED: f64 = 0.02;
 pub struct ReplayMeasure {
     /// CPU time, nanoseconds.
     pub cpu_ns: u64,
-    /// Time waiting for a CPU, nanoseconds; none if the trace does not distinguish waits from sleeps.
+    /// Wait time for a CPU, nanoseconds; none if the trace does not distinguish waits from sleeps.
     pub run_delay_ns: Option<u64>,
     /// Switches away from it.
     pub switches: u64,
@@ -54,13 +54,13 @@ pub struct ReplayTask {
     pub habit: String,
     /// Its last known cgroup.
     pub cgroup: Option<String>,
-    /// Its task group or autogroup at the end of the what-if, or else of the replay.
+    /// Its group or autogroup at the end of the what-if, or else of the replay.
     pub group: Option<String>,
     /// The CPU it seems confined to.
     pub confined: Option<u32>,
     /// Duration of its clock-bounded computations, nanoseconds.
     pub computes_for: Option<u64>,
-    /// Whether it is in a closed loop: it does more if it gets more CPU time.
+    /// Whether it does more if it gets more CPU time.
     pub closed: bool,
     /// Whether a rule removes it from the what-if.
     pub removed: bool,
@@ -96,8 +96,7 @@ pub struct ReplayCheck {
     pub charged_ns: u64,
     /// Lengths of recording, replay and what-if, nanoseconds.
     pub elapsed_ns: (u64, u64, u64),
-    /// The checks of several seeds, of which the rest is then the mean. Empty for one seed. See
-    /// [`ReplayCheck::over`].
+    /// The checks of several seeds, of which the rest is the mean. See [`ReplayCheck::over`].
     pub seeds: Vec<Self>,
 }
 
@@ -208,8 +207,8 @@ impl ReplayCheck {
         (before > 0).then(|| sum(|task| task.replayed.switches) as f64 / before as f64 - 1.0)
     }
 
-    /// Returns how many large tasks with at least 20 wakeups have p50 (and p99, from 100 wakeups on) within 20 % or
-    /// 100 us, and the number of such tasks.
+    /// Returns how many large tasks with 20 or more wakeups have p50 (and p99, from 100 on) within 20 % or 100 us,
+    /// and their number.
     pub fn latencies_within(&self) -> (usize, usize) {
         let near = |a: u64, b: u64| a.abs_diff(b) <= (a / 5).max(100_000);
         let pairs: Vec<bool> = self
@@ -233,7 +232,7 @@ impl ReplayCheck {
         (part(|task| task.recorded.cpu_ns), part(|task| task.recorded.switches))
     }
 
-    /// Returns how many tasks of the recording never run in the replay, and their total.
+    /// Returns how many recorded tasks never run in the replay, and their total.
     pub fn never_ran(&self) -> (usize, usize) {
         let ran = self.tasks.iter().filter(|task| task.recorded.cpu_ns > 0);
         let (never, all) =
@@ -241,15 +240,14 @@ impl ReplayCheck {
         (never, all)
     }
 
-    /// Returns the part of the charged CPU time that is in no stretch of the recording, if it is 2 % or more.
+    /// Returns the part of the charged CPU time that the recording does not place, from 2 % on.
     pub fn unplaced(&self) -> Option<f64> {
         let placed: u64 = self.tasks.iter().map(|task| task.recorded.cpu_ns).sum();
         let part = share(self.charged_ns.saturating_sub(placed), self.charged_ns);
         (part >= UNPLACED).then_some(part)
     }
 
-    /// Returns the largest difference of the CPU share of small tasks of one name, with the name. Only names with
-    /// enough CPU time count.
+    /// Returns the largest difference of the CPU share of one name's small tasks, among names with enough CPU time.
     pub fn worst_name(&self) -> Option<(f64, &str)> {
         let least = self.elapsed_ns.0 / 1000 * LARGE_PERMILLE;
         let mut names: BTreeMap<&str, (u64, u64)> = BTreeMap::new();

@@ -31,7 +31,7 @@ pub struct Progress {
     pub what_if_rounds_per_s: f64,
     /// Work in the what-if, as a multiple of the recorded work.
     pub progress: f64,
-    /// Time after which the recorded work is done in the what-if at a steady speed, nanoseconds. None: after its end.
+    /// When the recorded work is done in the what-if at a steady speed, nanoseconds; none if after its end.
     pub done_ns: Option<u64>,
     /// CPU time in the recording, nanoseconds.
     pub cpu_ns: u64,
@@ -66,10 +66,8 @@ impl Progress {
     }
 }
 
-/// Finds the progress of a name or a path in a seed.
 type Find = dyn Fn(&ReplayCheck, &str) -> Option<Progress>;
 
-/// A row of the table.
 struct Row {
     name: String,
     /// Share of CPU time in the replay and the what-if; below, wait time.
@@ -91,8 +89,7 @@ impl ReplayTask {
 }
 
 impl ReplayCheck {
-    /// Returns the progress of those of these tasks that are in closed loops. None without such a task, or without a
-    /// what-if.
+    /// Returns the progress of those of these tasks that are in closed loops, in a what-if.
     fn progress_of<'a>(&self, of: &str, tasks: impl Iterator<Item = &'a ReplayTask>) -> Option<Progress> {
         let (mut recorded_ns, mut what_if_ns, mut rounds, mut rounds_now, mut count) = (0, 0, 0.0, 0.0, 0);
         for task in tasks.filter(|task| task.closed && !task.removed && task.recorded.cpu_ns > 0) {
@@ -143,8 +140,8 @@ impl ReplayCheck {
         self.progress_of(&group.path, self.tasks.iter().filter(|task| task.is_in(&group.path)))
     }
 
-    /// Returns the progress of groups, by decreasing CPU time. The root is left out, as are groups with the same
-    /// tasks as a name or as a group inside, and autogroups, which have no names.
+    /// Returns the progress of groups, by decreasing CPU time, without the root, groups with the tasks of a name or
+    /// of an inner group, and autogroups, which have no names.
     fn groups_that_get_on(&self) -> Vec<Progress> {
         let names = self.progress();
         let groups = self.groups.iter().filter(|group| group.path != "/" && !group.path.starts_with("/autogroup"));
@@ -163,8 +160,7 @@ impl ReplayCheck {
         progress.cpu_ns >= least && (progress.progress - 1.0).abs() >= CHANGED
     }
 
-    /// Returns a sentence on the progress of the largest programs and groups in closed loops; none if it does not
-    /// change.
+    /// Returns a sentence on the largest changes of progress, of programs and groups.
     pub fn progress_sentence(&self) -> Option<String> {
         let (names, groups) = (self.progress(), self.groups_that_get_on());
         let name = |seed: &Self, of: &str| seed.progress_of_name(of);
@@ -208,8 +204,7 @@ impl ReplayCheck {
         tasks.iter().filter_map(of_task).chain(self.groups.iter().filter_map(of_group)).collect()
     }
 
-    /// Returns the table of the progress of these tasks and of all groups, beside CPU time and waits; empty without
-    /// closed loops.
+    /// Returns the table of the progress of these tasks and of all groups; empty without closed loops.
     pub(crate) fn progress_text(&self, tasks: &[ReplayTask]) -> String {
         let waited = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| time(ns as f64));
         let row = |row: Row| {
@@ -275,8 +270,8 @@ impl ReplayCheck {
         (!table.rows.is_empty()).then_some(table)
     }
 
-    /// Returns the speed of programs and groups in closed loops as bars, with a mark at the recorded speed. Tasks too
-    /// small to judge are left out.
+    /// Returns the speed of programs and groups in closed loops as bars, with a mark at the recorded speed, without
+    /// small ones.
     pub(crate) fn progress_bars(&self) -> Bars {
         let least = self.elapsed_ns.0 / 1000 * JUDGED_PERMILLE;
         let all = self.progress().into_iter().chain(self.groups_that_get_on());

@@ -8,17 +8,17 @@ use crate::cputime::CpuTimes;
 use crate::frequency::CpuFrequency;
 use crate::latency::Latency;
 
-/// Excessive waits: a CPU that the task may run on was idle throughout, for more than a balance interval.
+/// Excessive waits: a CPU that the task may run on idled throughout, for more than a balance interval.
 ///
-/// The interval is that of the lowest scheduling domain with both CPUs: `max_interval` of an idle CPU there, in whole
-/// ticks, and a tick more.
+/// The interval is `max_interval` of an idle CPU in the lowest scheduling domain with both CPUs, in whole ticks, and
+/// a tick more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdleWaits {
     /// How many waits.
     pub count: u64,
-    /// Wait time beyond the balance interval, nanoseconds.
+    /// Time beyond the balance interval, nanoseconds.
     pub total_ns: u64,
-    /// The largest such time of one wait, nanoseconds.
+    /// The maximum for one wait, nanoseconds.
     pub worst_ns: u64,
 }
 
@@ -27,13 +27,13 @@ pub struct IdleWaits {
 pub struct WorstIdleWait {
     /// The waiting task: index in [`Results::tasks`].
     pub task: usize,
-    /// The CPU that the task waited on at the end.
+    /// Its last CPU in the wait.
     pub cpu: u32,
-    /// When the wait began, nanoseconds.
+    /// Start of the wait, nanoseconds.
     pub since: u64,
-    /// When it ended, nanoseconds.
+    /// End of the wait, nanoseconds.
     pub at: u64,
-    /// The time beyond the balance interval, nanoseconds.
+    /// Time beyond the balance interval, nanoseconds.
     pub ns: u64,
 }
 
@@ -48,7 +48,7 @@ pub struct Conservation {
     pub worst: Option<WorstIdleWait>,
 }
 
-/// Figures that are 0 because they were not measured, at least in part. A simulation measures all.
+/// Figures that are 0 because they were not measured, at least in part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unmeasured {
     /// Run delays and times asleep.
@@ -68,13 +68,12 @@ impl Unmeasured {
     }
 }
 
-/// Times and counts of a task, or their sum over several. `cpu_ns + run_delay_ns + sleeping_ns == life_ns` always
-/// holds.
+/// Times and counts of one or several tasks: `cpu_ns + run_delay_ns + sleeping_ns == life_ns`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     /// On a CPU, nanoseconds.
     pub cpu_ns: u64,
-    /// Part of `cpu_ns` in the kernel: system calls, switches and interrupts, nanoseconds.
+    /// Part of `cpu_ns` in the kernel, nanoseconds: system calls, switches and interrupts.
     pub system_ns: u64,
     /// Runnable but not running, nanoseconds.
     pub run_delay_ns: u64,
@@ -87,7 +86,7 @@ pub struct Account {
     /// Switches away while runnable: preempted, slice ended, or yielded (`nr_involuntary_switches`). As in the
     /// kernel, a `sched_yield` counts here.
     pub involuntary: u64,
-    /// Moves to another CPU (`nr_migrations`). The choice of a CPU at fork is not one.
+    /// Moves to another CPU (`nr_migrations`), without the choice of a CPU at fork.
     pub migrations: u64,
     /// Completed loops of its program.
     pub loops: u64,
@@ -101,7 +100,7 @@ pub struct Account {
     pub unmeasured: Unmeasured,
 }
 
-/// Deadlines of a SCHED_DEADLINE task, by the scheduler's count: a job lasts from a wakeup to a sleep, yield or exit.
+/// Deadlines of a SCHED_DEADLINE task. A job lasts from a wakeup to a sleep, yield or exit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeadlineCount {
     /// Jobs that ended after their deadline.
@@ -124,12 +123,12 @@ impl DeadlineCount {
 }
 
 impl Account {
-    /// Voluntary and involuntary switches.
+    /// Returns all switches.
     pub const fn switches(&self) -> u64 {
         self.voluntary + self.involuntary
     }
 
-    /// Adds another account to this one.
+    /// Adds another account.
     pub fn add(&mut self, other: &Self) {
         self.cpu_ns += other.cpu_ns;
         self.system_ns += other.system_ns;
@@ -151,8 +150,8 @@ impl Account {
     }
 }
 
-/// One task. The latencies are `None` where nothing was recorded, and for tasks beyond the first
-/// [`DETAILED_TASKS`](crate::DETAILED_TASKS).
+/// One task. Latencies are `None` if nothing was recorded, and beyond the first
+/// [`DETAILED_TASKS`](crate::DETAILED_TASKS) tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskResult {
     /// Its name; unique in the run.
@@ -167,7 +166,7 @@ pub struct TaskResult {
     pub policy: SchedPolicy,
     /// Its real-time priority at the end, 1..=99; 0 for other policies.
     pub rt_priority: u8,
-    /// The time of its fork, or of the start of the run if it existed then, nanoseconds.
+    /// Time of its fork, or of the start of the run if it existed then, nanoseconds.
     pub born_ns: u64,
     /// Whether it has exited.
     pub ended: bool,
@@ -175,12 +174,11 @@ pub struct TaskResult {
     pub account: Account,
     /// From wakeup to running.
     pub wakeup_latency: Option<Latency>,
-    /// How late timed sleeps returned: timer, wakeup and wait for the CPU. The program sees this, and recordings call
-    /// it `wakeup_latency_us`.
+    /// Lateness of timed sleeps: timer, wakeup and wait for the CPU. Recordings call it `wakeup_latency_us`.
     pub sleep_return: Option<Latency>,
     /// Duration of its loops.
     pub loop_duration: Option<Latency>,
-    /// Response times of its rounds; none if it had none, or if the host does not measure them.
+    /// Response times of its rounds, if measured.
     pub response: Option<Response>,
 }
 
@@ -222,8 +220,8 @@ pub struct ClassResult {
 }
 
 impl ClassResult {
-    /// Returns the lateness of its tasks: of timed sleeps, or the wakeup latency if timed sleeps are less than a
-    /// tenth of the wakeups (timeouts that almost never expire).
+    /// Returns the lateness of timed sleeps, or the wakeup latency if they are less than a tenth of the wakeups
+    /// (timeouts that rarely expire).
     pub fn late(&self) -> Option<Latency> {
         late(self.wakeup_latency, self.sleep_return)
     }
@@ -236,12 +234,12 @@ pub(crate) fn late(wakeup: Option<Latency>, sleep_return: Option<Latency>) -> Op
 }
 
 impl Results {
-    /// Returns the energy of all CPUs, microjoules; none if none of them has a known one.
+    /// Returns the energy of all CPUs with known energy, microjoules; none without any.
     pub fn energy_uj(&self) -> Option<u64> {
         if self.frequencies.is_empty() { None } else { self.frequencies.iter().map(|cpu| cpu.energy_uj).sum() }
     }
 
-    /// Clears the figures of loops, for runs where they mean nothing.
+    /// Clears the figures of loops, where they mean nothing.
     pub fn forget_loops(&mut self) {
         let accounts = self.tasks.iter_mut().map(|task| (&mut task.account, &mut task.loop_duration));
         let classes = self.classes.iter_mut().map(|class| (&mut class.account, &mut class.loop_duration));
@@ -273,23 +271,22 @@ pub struct GroupResult {
     /// Part of it in the kernel, nanoseconds (`system_usec` of `cpu.stat`).
     pub system_ns: u64,
     /// Its entitlement, nanoseconds: the CPU time of all tasks, divided at each level by the weights, limits and
-    /// tasks of each moment. No group gets more than its limit, or its demand (time it ran, and the rest of bursts
-    /// that had to wait). Real-time and deadline tasks are entitled to the time they used. Affinities and whole CPUs
-    /// are ignored.
+    /// tasks of each moment. No group gets more than its limit, or than it ran and would have run in bursts that had
+    /// to wait. Real-time and deadline tasks are entitled to their use. Affinities and whole CPUs are ignored.
     pub entitled_ns: u64,
     /// Run delay, nanoseconds.
     pub run_delay_ns: u64,
     /// Switches away from its tasks.
     pub switches: u64,
-    /// The scheduler's own count of them, if it counts.
+    /// The scheduler's own count of them, if any.
     pub counted_switches: Option<u64>,
     /// `cpu.pressure`.
     pub pressure: Pressure,
-    /// Effect of its own CPU limit, if it has one.
+    /// Effect of its CPU limit, if any.
     pub limit: Option<LimitResult>,
-    /// Its own cpuset at the end, if it has one.
+    /// Its own cpuset at the end, if any.
     pub cpuset: Option<CpusetResult>,
-    /// Throttlings of its real-time tasks by its own limit, summed over CPUs. The root's limit is the machine's.
+    /// Throttlings of its real-time tasks by its limit, summed over CPUs. The root's limit is the machine's.
     pub nr_rt_throttled: u64,
     /// Their duration, nanoseconds.
     pub rt_throttled_ns: u64,
@@ -302,7 +299,7 @@ pub struct GroupResult {
 pub struct CpusetResult {
     /// `cpuset.cpus.effective`, such as `0-3,6`.
     pub effective: String,
-    /// `cpuset.cpus.partition`, such as `member` or `root invalid (Parent is not a partition root)`.
+    /// `cpuset.cpus.partition`: `member`, `root invalid (Parent is not a partition root)`.
     pub partition: String,
 }
 
@@ -343,12 +340,12 @@ impl LimitResult {
 pub struct Stall {
     /// Averages of 10, 60 and 300 seconds in the kernel's fixed point: 2048 is 1 %.
     pub averages: [u64; 3],
-    /// Total, nanoseconds: a mean over the CPUs, so at most the length of the run.
+    /// Total, nanoseconds: a mean over the CPUs.
     pub total_ns: u64,
 }
 
 impl Stall {
-    /// `avg10`, `avg60` and `avg300` in hundredths of a per cent, truncated like the kernel's.
+    /// Returns the averages in hundredths of a per cent, truncated like the kernel's.
     pub fn hundredths(&self) -> [u64; 3] {
         self.averages.map(|average| (average >> 11) * 100 + (((average & 2047) * 100) >> 11))
     }
@@ -369,7 +366,7 @@ impl fmt::Display for Stall {
 pub struct Pressure {
     /// Some task waited.
     pub some: Stall,
-    /// Tasks of the group waited, and none ran. 0 for the root, where it has no meaning.
+    /// Tasks of the group waited, and none ran. Always 0 for the root.
     pub full: Stall,
 }
 
@@ -390,7 +387,7 @@ pub struct BalanceCount {
     pub tasks: u64,
 }
 
-/// One CPU. `busy_ns + overhead_ns + idle_ns` is always the run's elapsed time.
+/// One CPU: `busy_ns + overhead_ns + idle_ns` is the elapsed time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuResult {
     /// Work of tasks, nanoseconds.
@@ -399,7 +396,7 @@ pub struct CpuResult {
     pub overhead_ns: u64,
     /// Idle, nanoseconds.
     pub idle_ns: u64,
-    /// Time with all real-time tasks throttled, nanoseconds, whether other tasks ran or not.
+    /// Time with all real-time tasks throttled, nanoseconds.
     pub rt_throttled_ns: u64,
     /// The time by the kernel's categories.
     pub times: CpuTimes,
@@ -409,7 +406,7 @@ pub struct CpuResult {
     pub balance: [BalanceCount; 3],
 }
 
-/// Updates of the group loads of a CPU by the balancer (3.10: `update_h_load`), and the groups visited.
+/// Updates of a CPU's group loads by the balancer (3.10: `update_h_load`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct GroupVisits {
     /// Number of updates.
@@ -421,12 +418,12 @@ pub struct GroupVisits {
 }
 
 impl CpuResult {
-    /// Balancing of one kind.
+    /// Returns balancing of one kind.
     pub const fn balance(&self, kind: BalanceKind) -> BalanceCount {
         self.balance[kind as usize]
     }
 
-    /// Balancing of all kinds.
+    /// Returns balancing of all kinds.
     pub fn balance_total(&self) -> BalanceCount {
         self.balance.iter().fold(BalanceCount::default(), |sum, count| BalanceCount {
             attempts: sum.attempts + count.attempts,
@@ -457,12 +454,12 @@ const CAUSES: [MigrateCause; 13] = [
 pub struct MigrationCount([u64; CAUSES.len()]);
 
 impl MigrationCount {
-    /// Number with this cause.
+    /// Returns the number with this cause.
     pub const fn get(&self, cause: MigrateCause) -> u64 {
         self.0[cause as usize]
     }
 
-    /// Every cause with its count, and its name in JSON and tables.
+    /// Returns every cause with its name in JSON and tables, and its count.
     pub fn iter(&self) -> impl Iterator<Item = (MigrateCause, &'static str, u64)> + '_ {
         CAUSES.into_iter().map(|cause| (cause, cause_name(cause), self.get(cause)))
     }
@@ -491,8 +488,8 @@ pub(crate) const fn cause_name(cause: MigrateCause) -> &'static str {
     }
 }
 
-/// A share that differs between the last quarter and the whole run. It is the part of a class, or of a class in one
-/// group, of the CPU time of all tasks that always wanted a CPU.
+/// A share that differs between the last quarter and the whole run: of a class, or of a class in one group, in the
+/// CPU time of all tasks that always wanted a CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsettled {
     /// The class, and its group if the class is in several.
@@ -533,7 +530,7 @@ pub struct Results {
     pub overutilized_ns: Option<u64>,
     /// The load averages at the end; none if the stream lacks [`Sink::totals`](vruntime_trace::Sink::totals).
     pub loadavg: Option<LoadAvg>,
-    /// The balancer's work on group loads (3.10); none under other kernels, or without balancing.
+    /// The balancer's work on group loads (3.10 with balancing).
     pub h_load: Option<GroupVisits>,
     /// Shares of tasks that always wanted a CPU and had not settled, by decreasing change.
     pub unsettled: Vec<Unsettled>,
@@ -543,24 +540,24 @@ pub struct Results {
 }
 
 impl TaskResult {
-    /// The kernel's `prio` at the end, -1 to 139, without an inherited one: see [`SchedPolicy::prio`].
+    /// Returns the kernel's `prio` at the end, -1 to 139, without an inherited one: see [`SchedPolicy::prio`].
     pub fn prio(&self) -> i16 {
         self.policy.prio(self.nice, self.rt_priority)
     }
 }
 
 impl Results {
-    /// `ns` as a share of one CPU's time over the run; 0 for an empty run.
+    /// Returns `ns` as a share of one CPU's time over the run; 0 for an empty run.
     pub fn share(&self, ns: u64) -> f64 {
         if self.elapsed_ns == 0 { 0.0 } else { ns as f64 / self.elapsed_ns as f64 }
     }
 
-    /// A count per second of the run.
+    /// Returns a count per second of the run.
     pub fn per_second(&self, count: u64) -> f64 {
         if self.elapsed_ns == 0 { 0.0 } else { count as f64 * 1e9 / self.elapsed_ns as f64 }
     }
 
-    /// Sum over the CPUs.
+    /// Returns the sum over the CPUs.
     pub fn machine(&self) -> CpuResult {
         let mut sum = CpuResult::default();
         for cpu in &self.cpus {
@@ -579,7 +576,7 @@ impl Results {
         sum
     }
 
-    /// Returns a note on [`Results::unsettled`]; none if all shares had settled.
+    /// Returns a note on [`Results::unsettled`], if any.
     pub fn unsettled_note(&self) -> Option<String> {
         const NAMED: usize = 3;
         let percent = |ppm: u32| f64::from(ppm) / 1e4;
@@ -598,7 +595,7 @@ impl Results {
         })
     }
 
-    /// A class by its name.
+    /// Finds a class by name.
     pub fn class(&self, name: &str) -> Option<&ClassResult> {
         self.classes.iter().find(|class| class.name == name)
     }

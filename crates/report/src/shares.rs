@@ -23,8 +23,8 @@ const WINDOW: u64 = 100_000_000;
 const WINDOW_PER_TASK: u64 = 10_000;
 /// Shortest piece per task, nanoseconds.
 const LEAST_PER_TASK: u64 = 20;
-/// The most claims and groups, over all pieces, that wait for bursts to end. Beyond it, the oldest piece is divided
-/// as if its bursts went on.
+/// The most claims and groups, over all pieces, that wait for bursts to end. The oldest piece is then divided as if
+/// its bursts went on.
 const AHEAD: usize = 1 << 16;
 
 /// A task's account at the last cut, and its recent time.
@@ -33,7 +33,7 @@ struct Seen {
     cpu: u64,
     sleeping: u64,
     waiting: u64,
-    /// Time running and sleeping. Earlier time halves with every piece in which it did either.
+    /// Time running and sleeping; earlier time halves with each active piece.
     ran: u64,
     slept: u64,
     /// Claims that depend on the length of its burst, oldest first.
@@ -49,7 +49,7 @@ struct Open {
     piece: u64,
     claim: usize,
     cpu: u64,
-    /// Wait in that burst. If at least this much of the burst is left, the task could have run throughout.
+    /// Wait in that burst: with at least this much of the burst left, the task could have run throughout.
     waited: u64,
 }
 
@@ -72,7 +72,7 @@ struct Burst {
 }
 
 impl Asked {
-    /// Returns its claim, if earlier pieces granted `ahead` of its burst that it has not run.
+    /// Returns its claim, after earlier pieces granted `ahead` of its burst that it has not run.
     fn claim(&self, ahead: u64) -> Claim {
         let more = self.burst.map_or(0, |burst| burst.waited.min(burst.rest.saturating_sub(ahead)));
         let less = ahead.saturating_sub(self.burst.map_or(0, |burst| burst.rest));
@@ -271,8 +271,7 @@ impl Shares {
     }
 }
 
-/// Divides guarantees. The root's own tasks have the part that no group is guaranteed, and a group without a
-/// guarantee has none.
+/// Divides guarantees. The root's own tasks have the rest, and a group without a guarantee has none.
 fn share_guarantees(groups: &[Level], wants: &mut [Wants]) {
     if groups.iter().all(|group| group.guarantee.is_none()) {
         return;
@@ -318,7 +317,7 @@ struct Wanted {
 }
 
 impl Seen {
-    /// Reports the length of the task's burst to the pieces that wait for it, as far as it is known.
+    /// Reports the known length of the task's burst to the pieces that wait for it.
     fn tell(&mut self, task: &mut Task, pieces: &mut VecDeque<Piece>, first: u64) {
         let ended = task.rhythm.ended.take();
         let cpu = ended.unwrap_or(self.cpu);

@@ -22,15 +22,15 @@ pub const WIDTH: u16 = 100;
 static TABLE_WIDTH: AtomicU16 = AtomicU16::new(WIDTH);
 const ENDLESS: u16 = u16::MAX;
 
-/// Sets the columns of tables for the whole program. None: no limit, so that each row is one line, for programs.
+/// Sets the columns of all tables. None: each row is one line, for programs.
 pub fn set_width(columns: Option<u16>) {
     TABLE_WIDTH.store(columns.unwrap_or(ENDLESS), Ordering::Relaxed);
 }
 
-/// The most rows of a table for reading; JSON has all. [`first`] selects them, [`more`] counts the others.
+/// The most rows of a table for reading; JSON has all.
 const ROWS: usize = 40;
 
-/// Returns all rows in order, or, of more than [`ROWS`], those with the highest `rank`, highest first.
+/// Returns all rows in order, or the [`ROWS`] with the highest `rank`, highest first.
 fn first<T, K: Ord>(rows: impl IntoIterator<Item = T>, rank: impl Fn(&T) -> K) -> Vec<T> {
     let mut rows: Vec<T> = rows.into_iter().collect();
     if rows.len() > ROWS {
@@ -40,8 +40,7 @@ fn first<T, K: Ord>(rows: impl IntoIterator<Item = T>, rank: impl Fn(&T) -> K) -
     rows
 }
 
-/// Words up to this length, and names of several words, are never broken, so that they can be copied. The table is
-/// then wider.
+/// Words up to this length, and names of several words, are never broken, so that they can be copied.
 const UNBROKEN: usize = 64;
 /// The shortest piece of a longer word.
 const PIECE: usize = 32;
@@ -57,9 +56,8 @@ pub fn grid(head: &[&str], left: usize, rows: impl IntoIterator<Item = Vec<Strin
     grid_of(TABLE_WIDTH.load(Ordering::Relaxed), head, left, rows)
 }
 
-/// Breaks a paragraph into lines within [`set_width`] and [`WIDTH`]. The first line begins with `indent`, the others
-/// two columns deeper if it is not empty. Without a limit, the paragraph is one line. Words, which may be paths, are
-/// not broken.
+/// Breaks a paragraph into lines within [`set_width`] and [`WIDTH`], but not its words, which may be paths. The first
+/// line begins with `indent`, the others two columns deeper if it is not empty. Without a limit, it is one line.
 pub fn fit_text(text: &str, indent: &str) -> String {
     match TABLE_WIDTH.load(Ordering::Relaxed) {
         ENDLESS => format!("{indent}{text}"),
@@ -94,7 +92,7 @@ pub(crate) fn has_room_in(width: u16, head: &[&str], rows: &[Vec<String>]) -> bo
     width == ENDLESS || together(&headed(head, &rows), 1) <= usize::from(width)
 }
 
-/// Returns the width of each column with whole cells, and heads in two lines where that helps.
+/// Returns the width of each column with whole cells, and two-line heads where that helps.
 fn headed(head: &[&str], rows: &[Vec<String>]) -> Vec<usize> {
     let cells = longest(&vec![""; head.len()], rows, |_, _| false, usize::MAX);
     let heads = longest(head, &[], breaks, UNBROKEN);
@@ -106,7 +104,6 @@ fn breaks(column: usize, cell: &str) -> bool {
     column > 0 || cell.chars().count() > UNBROKEN
 }
 
-/// Returns the width of a table with these columns, and `gap` between them.
 fn together(widths: &[usize], gap: usize) -> usize {
     widths.iter().map(|width| width + gap).sum::<usize>().saturating_sub(gap)
 }
@@ -154,8 +151,7 @@ fn grid_of(width: u16, head: &[&str], left: usize, rows: impl IntoIterator<Item 
     text
 }
 
-/// Returns the longest cell of each column, or its longest word if `breaks` allows breaking. A part beyond `most`
-/// counts as a [`PIECE`].
+/// Returns the longest cell of each column, or its longest word if it `breaks`; a [`PIECE`] if beyond `most`.
 fn longest(head: &[&str], rows: &[Vec<String>], breaks: impl Fn(usize, &str) -> bool, most: usize) -> Vec<usize> {
     let mut widths = vec![0; head.len()];
     let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
@@ -228,7 +224,7 @@ pub fn results_table(results: &Results) -> String {
     text
 }
 
-/// As [`results_table`], for a run under a real kernel, which reports neither CPUs nor entitlements.
+/// As [`results_table`], for real kernels, which report neither CPUs nor entitlements.
 pub fn measured_table(results: &Results) -> String {
     let mut text = classes(results);
     text.push_str(&responses(results));

@@ -1,4 +1,4 @@
-//! Recorded events: a trace of a real machine, or of a simulated run that is read again.
+//! Recorded events, of a real machine or of a simulated run.
 //!
 //! An [`Event`](crate::Event) of the simulator has ids and all fields. A recording has reused pids, changing names,
 //! and missing fields. A [`Record`] keeps them as recorded, with the kernel's names of tracepoints and fields.
@@ -6,37 +6,36 @@
 /// The largest NR_CPUS of any architecture.
 pub const MAX_CPUS: u32 = 8192;
 
-/// One event of a trace. It borrows from the reader's buffer until the next record is read.
+/// One event of a trace, borrowed from the reader's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// Nanoseconds of the trace's clock. Negative if times were shifted.
     pub at: i64,
-    /// The CPU it was recorded on.
+    /// The recording CPU.
     pub cpu: u32,
     /// Thread id of the running task: 0 for the idle task, negative if unknown.
     pub pid: i32,
     /// Its process, if the file has it.
     pub tgid: Option<i32>,
-    /// Its name in the file: `<idle>`, `swapper` or `swapper/0` for the idle task, `<...>` if the kernel had
-    /// forgotten it. Empty if there is none.
+    /// Its name in the file: `<idle>`, `swapper` or `swapper/0` for the idle task, `<...>` if forgotten; may be
+    /// empty.
     pub comm: &'a [u8],
-    /// The context on that CPU; none if the file does not have it.
+    /// The context on that CPU, if the file has it.
     pub context: Option<Context>,
-    /// The event's name, such as `sched_switch`.
+    /// Name, such as `sched_switch`.
     pub name: &'a [u8],
     /// The tracepoint with its fields.
     pub point: Tracepoint<'a>,
 }
 
 impl Record<'_> {
-    /// Whether perf reports a rename at its time (`PERF_RECORD_COMM`), like the kernel's `task_rename`. perf's
-    /// records of earlier tasks have time 0.
+    /// Whether perf reports a rename (`PERF_RECORD_COMM`) at its time. perf's records of earlier tasks have time 0.
     pub fn is_told_rename(&self) -> bool {
         self.at > 0 && self.name == b"PERF_RECORD_COMM" && matches!(self.point, Tracepoint::TaskRename { .. })
     }
 
-    /// Returns the highest CPU in the record: its own, and those in its fields. The machine has this CPU even if it
-    /// has no events. CPUs of [`MAX_CPUS`] or more are left out.
+    /// Returns the highest CPU in the record's fields. The machine has this CPU even if it has no events. CPUs of
+    /// [`MAX_CPUS`] or more are left out.
     pub fn highest_cpu(&self) -> u32 {
         let named = match self.point {
             Tracepoint::Waking(wakeup) | Tracepoint::Wakeup(wakeup) | Tracepoint::WakeupNew(wakeup) => {
@@ -51,12 +50,10 @@ impl Record<'_> {
         named.into_iter().flatten().filter(|&cpu| cpu < MAX_CPUS).fold(self.cpu, u32::max)
     }
 
-    /// Returns whether this CPU goes online or offline in the scheduler, if the record is a hotplug step on the CPU
-    /// itself.
+    /// Returns whether a hotplug step on the CPU itself brings it online or offline in the scheduler.
     ///
     /// The step is `sched_cpu_activate` or `sched_cpu_deactivate`. If the file does not name the function, every step
-    /// counts. It is then at most milliseconds early or late, and a step up may be of a CPU that has long been
-    /// online.
+    /// counts: milliseconds early or late, and perhaps upwards on a CPU that has long been online.
     pub fn online(&self) -> Option<bool> {
         match self.point {
             Tracepoint::CpuhpEnter { cpu_id, target, step, function } if cpu_id == self.cpu => match function {
@@ -103,7 +100,7 @@ pub struct Wakeup<'a> {
     pub target_cpu: Option<u32>,
 }
 
-/// The kernel's tracepoint. [`Tracepoint::Other`] is any that the readers do not decode.
+/// The kernel's tracepoint; [`Tracepoint::Other`] if not decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Tracepoint<'a> {
@@ -153,7 +150,7 @@ pub enum Tracepoint<'a> {
         /// The new task, still with its parent's name.
         child: Named<'a>,
     },
-    /// `task_newtask`, just before `sched_process_fork`: the running task forks. Android records only this one.
+    /// `task_newtask`, just before `sched_process_fork`: the running task forks. Android records only this.
     TaskNew {
         /// The new task, still with its parent's name.
         task: Named<'a>,
@@ -180,7 +177,7 @@ pub enum Tracepoint<'a> {
         /// 6.16+: whether it is the last thread of its process.
         group_dead: Option<bool>,
     },
-    /// `task_rename`, or a name from outside the events (`PERF_RECORD_COMM`, a Perfetto process tree).
+    /// `task_rename`, or a name beside the events (`PERF_RECORD_COMM`, a Perfetto process tree).
     TaskRename {
         /// The task with its new name.
         task: Named<'a>,
@@ -191,7 +188,7 @@ pub enum Tracepoint<'a> {
     CgroupAttach {
         /// The task.
         task: Named<'a>,
-        /// The hierarchy: 0 for cgroup v2, otherwise the number in /proc/PID/cgroup.
+        /// The hierarchy: 0 for cgroup v2, else the number in /proc/PID/cgroup.
         dst_root: i32,
         /// The cgroup's id.
         dst_id: u64,
@@ -240,14 +237,14 @@ pub enum Tracepoint<'a> {
         /// Its fields as text; empty from binary files.
         fields: &'a [u8],
     },
-    /// A known event whose fields are not in the kernel's format.
+    /// A known event in an unknown format.
     Malformed {
         /// Its fields as text.
         fields: &'a [u8],
     },
 }
 
-/// `state` of [`Tracepoint::CpuIdle`] when a CPU leaves idle (`PWR_EVENT_EXIT`, -1).
+/// `state` of [`Tracepoint::CpuIdle`] on leaving idle (`PWR_EVENT_EXIT`, -1).
 pub const CPU_IDLE_EXIT: u32 = u32::MAX;
 
 /// `prev_state` of `sched_switch`.
@@ -261,7 +258,7 @@ pub enum TaskState {
     Sleeping,
     /// `D`: uninterruptible sleep, or killable (`D|K`).
     DiskSleep,
-    /// `I`: an idle kernel thread in an uninterruptible sleep that is no load.
+    /// `I`: an idle kernel thread, which sleeps uninterruptibly and is no load.
     Idle,
     /// `T`: stopped by a signal.
     Stopped,
@@ -333,7 +330,7 @@ impl TaskState {
 }
 
 /// The bits of a numeric `prev_state`: those of `sched_switch` from 4.14 on; before, those of `task->state`, with the
-/// highest bit for preempted tasks.
+/// highest bit for preemption.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StateBits {
     /// No distinguishing number seen yet.
@@ -346,7 +343,7 @@ pub enum StateBits {
 }
 
 impl StateBits {
-    /// Converts a number, and learns from it which table applies.
+    /// Converts a number, and learns which table applies.
     pub fn state(&mut self, bits: u64) -> TaskState {
         // `R+`: TASK_REPORT_MAX is 0x100 from 4.14 on. Before, TASK_STATE_MAX was 1024 to 4096, and no switch had
         // 0x100 (TASK_WAKING).

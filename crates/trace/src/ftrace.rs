@@ -27,11 +27,11 @@ pub(crate) const END_OF_RUN: &str = "end of run";
 /// `sched_wakeup_new`, `sched_migrate_task`, `sched_process_fork`, `sched_process_exit`, `sched_pi_setprio`,
 /// `cgroup_attach_task`, `cpu_frequency`, and `cpuhp_enter` and `cpuhp_exit` of the step that adds a CPU to the
 /// scheduler or removes it. Facts without a tracepoint are marks (`print`), which [`Mark`] reads: policies and nice
-/// values (initial ones unless SCHED_NORMAL with nice 0, and changes), results of deadlines, weights and limits of
-/// groups (initial and changed), effects of limits, and the end of the run. A task that is born into another group
-/// than its parent's is attached at once. Balancing, overheads and ends of loops are left out. Names are whole; the
-/// kernel cuts them to 15 bytes. Pids are those of [`task_pid`](crate::task_pid) and
-/// [`stopper_pid`](crate::stopper_pid), or a [recording's](Self::with_identities).
+/// values (initial ones unless SCHED_NORMAL with nice 0), results of deadlines, weights and limits of groups, effects
+/// of limits, and the end of the run. A task that is born into another group than its parent's is attached at once.
+/// Balancing, overheads and ends of loops are left out. Names are whole; the kernel cuts them to 15 bytes. Pids are
+/// those of [`task_pid`](crate::task_pid) and [`stopper_pid`](crate::stopper_pid), or a
+/// [recording's](Self::with_identities).
 ///
 /// Memory: a fixed buffer, and one entry for each task, group and CPU. The first error of the underlying writer ends
 /// the output, and [`finish_writing`](Self::finish_writing) returns it.
@@ -69,15 +69,15 @@ impl<W: Write> FtraceWriter<W> {
         Self { out, names: Names::default(), nanoseconds: false, irq: false, now: 0 }
     }
 
-    /// Prints times to the nanosecond (`trace-cmd report -t`), not rounded to the microsecond.
+    /// Prints times to the nanosecond (`trace-cmd report -t`), not the microsecond.
     #[must_use]
     pub fn nanoseconds(mut self) -> Self {
         self.nanoseconds = true;
         self
     }
 
-    /// Writes the kernel of the run (`6.12`) into the header, for a [replay](crate::read::Notes::release). A name
-    /// without a version is left out.
+    /// Writes the kernel of the run (`6.12`), if it has a version, into the header for a
+    /// [replay](crate::read::Notes::release).
     #[must_use]
     pub fn with_kernel(mut self, kernel: &str) -> Self {
         if let Some(release) = release(kernel) {
@@ -96,7 +96,7 @@ impl<W: Write> FtraceWriter<W> {
         self
     }
 
-    /// Returns the first error, so that a caller can stop a long run.
+    /// Returns the first error, to stop a long run.
     pub fn error(&self) -> Option<&io::Error> {
         self.out.error()
     }

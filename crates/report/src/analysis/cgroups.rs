@@ -7,21 +7,20 @@ use std::sync::Arc;
 
 use vruntime_trace::{GroupInfo, SchedPolicy};
 
-/// The most groups of a recording. Tasks of later groups stay in their previous group.
+/// The most groups of a recording. Further groups are ignored.
 const MAX_GROUPS: usize = 1 << 16;
-/// The most groups of a run of ours, as in its traces.
+/// As in traces of ours.
 const MAX_OWN: usize = 1 << 24;
 /// The greatest depth of groups.
 const MAX_DEPTH: usize = 256;
 
-/// A recorded machine's task groups, beyond its trace. Paths are absolute, `/` is the root.
+/// A recorded machine's task groups, beyond its trace, by absolute paths.
 pub trait MachineGroups: fmt::Debug + Send + Sync {
     /// The hierarchy whose groups schedule, as in `cgroup_attach_task`; 0 is cgroup v2.
     fn hierarchy(&self) -> i32;
-    /// Returns the task group of a thread: that of `cgroup`, which it enters now, or else its group when the
-    /// machine's files were read.
+    /// Returns the task group of a thread: by the `cgroup` that it enters, or when the machine's files were read.
     fn group_of(&self, thread: i32, cgroup: Option<&str>) -> Option<String>;
-    /// Returns weight and limit of a task group, if known. Path and parent have no meaning.
+    /// Returns weight and limit of a task group, if known, without path and parent.
     fn settings(&self, group: &str) -> Option<GroupInfo<'static>>;
     /// Returns the affinity of a thread, if known.
     fn affinity_of(&self, thread: i32) -> Option<&[u32]>;
@@ -183,14 +182,14 @@ impl Cgroups {
         self.rows[id as usize] = Row { path: path.to_owned(), parent, settings: (id > 0).then_some(settings) };
     }
 
-    /// Returns an announced group of a run of ours; counts others as refused.
+    /// Returns an announced group; counts others as refused.
     pub(crate) fn announced(&mut self, id: u32) -> Option<u32> {
         let known = id == 0 || (id as usize) < self.rows.len();
         self.refused += u64::from(!known);
         known.then_some(id)
     }
 
-    /// Returns the number of a group, and adds it with its ancestors. None: there are too many.
+    /// Returns the number of a group, after adding it with its ancestors; none if there are too many.
     pub(crate) fn intern(&mut self, path: &str) -> Option<u32> {
         if let Some(&known) = self.paths.get(path) {
             return Some(known);
@@ -226,7 +225,8 @@ impl Cgroups {
         Some(group)
     }
 
-    /// Puts a new task into its group by the machine's files. `again`: they describe an earlier task with its pid.
+    /// Puts a new task into its group by the machine's files, unless they describe an earlier task with its pid
+    /// (`again`).
     pub(super) fn meets(&mut self, task: u32, pid: i32, again: bool) {
         if self.wanted && !again {
             let group = self.machine.as_ref().and_then(|machine| machine.group_of(pid, None));

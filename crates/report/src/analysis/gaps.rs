@@ -8,11 +8,10 @@ use std::collections::VecDeque;
 
 use super::world::{MAX_CPUS, On, Step, What};
 
-/// The delay of steps. It exceeds a tick, which charges the running task. A guessed switch is delayed for this time
-/// after the guess.
+/// The delay of steps, and of a guessed switch after the guess. It exceeds a tick, which charges the running task.
 const HELD_NS: u64 = 50_000_000;
-/// The longest time of a switch from the idle task with interrupts enabled (kernels up to 3.11 on ARM). Their
-/// handlers are recorded as the idle task's. 7 to 31 us were observed.
+/// The longest switch from the idle task with interrupts enabled (kernels up to 3.11 on ARM). Their handlers are
+/// recorded as the idle task's. 7 to 31 us were observed.
 const SWITCHING_NS: u64 = 50_000;
 const MOST_HELD: usize = 1 << 14;
 
@@ -36,7 +35,7 @@ struct Cpu {
     guess: Option<Guess>,
     /// Set if its idle task takes the CPU offline.
     offline: bool,
-    /// Set if its task came by a switch from the idle task, and has done nothing yet.
+    /// Set if its task came from the idle task, and has done nothing yet.
     from_idle: bool,
 }
 
@@ -57,7 +56,7 @@ pub(super) struct Gaps {
     cpus: Vec<Cpu>,
     tasks: Vec<Task>,
     held: VecDeque<Step>,
-    /// The number of steps before a jump of the clock, or a long silence.
+    /// Number of steps before a jump of the clock, or a long silence.
     over: usize,
     /// Time of the last released step.
     gone: i64,
@@ -231,8 +230,8 @@ impl Gaps {
         Some(since)
     }
 
-    /// Handles the departure of the CPU's task without an event: it appeared `elsewhere`, or `next` was there
-    /// afterwards.
+    /// Handles the departure of the CPU's task without an event, because it appeared `elsewhere`, or `next` was
+    /// there.
     fn left(&mut self, at: i64, cpu: u32, next: On, elsewhere: bool) {
         let row = self.cpu(cpu);
         let Cpu { on, since, charged, offline, .. } = *row;

@@ -158,7 +158,7 @@ trait Analysis: fmt::Debug + Send + Sync {
     /// A waiting task, with the reason of its wait if it is not a busy CPU. Only in simulated runs with throttled
     /// tasks.
     fn hold(&mut self, _task: u32, _hold: Option<Hold>, _world: &World) {}
-    /// The limits of a CPU will change for some tasks. Only in simulated runs.
+    /// The limits of a CPU will change. Only in simulated runs.
     fn limits_change(&mut self, _cpu: u32, _world: &World) {}
     /// An event follows at this time, perhaps no step. Only in simulated runs.
     fn passes(&mut self, _at: u64, _world: &World) {}
@@ -174,7 +174,7 @@ trait Analysis: fmt::Debug + Send + Sync {
         None
     }
     fn tables(&self, world: &World) -> Vec<DataTable>;
-    /// Returns the text for a terminal: at most `rows` rows of each table, and `lines` lines of switches.
+    /// Returns the text for a terminal: at most `rows` rows per table, and `lines` lines of switches.
     fn text(&self, world: &World, rows: usize, _lines: usize) -> String {
         let tables = self.tables(world);
         tables.iter().map(|table| table.text_without(self.spare(), rows)).collect::<Vec<String>>().join("\n")
@@ -185,7 +185,7 @@ trait Analysis: fmt::Debug + Send + Sync {
     }
 }
 
-/// Analyses of one trace in one pass, through [`Analyses::add`], or as the [`Sink`](vruntime_trace::Sink) of a run.
+/// Analyses of one trace in one pass, by [`Analyses::add`], or as the [`Sink`](vruntime_trace::Sink) of a run.
 #[derive(Debug)]
 pub struct Analyses {
     world: World,
@@ -198,7 +198,7 @@ pub struct Analyses {
 }
 
 impl Analyses {
-    /// Returns these analyses, each once.
+    /// Creates these analyses, each once.
     pub fn new(kinds: &[AnalysisKind], options: &AnalysisOptions) -> Self {
         let mut chosen: Vec<(AnalysisKind, Box<dyn Analysis>)> = Vec::new();
         for &kind in kinds {
@@ -231,27 +231,27 @@ impl Analyses {
         }
     }
 
-    /// Gathers the charts of a [`Page`](crate::Page) as well.
+    /// Also gathers the charts of a [`Page`](crate::Page).
     #[must_use]
     pub fn with_overview(mut self) -> Self {
         self.overview = Some(Box::default());
         self
     }
 
-    /// Adds what is known of the machine's groups.
+    /// Adds the groups of the recorded machine.
     #[must_use]
     pub fn with_groups(mut self, groups: Arc<dyn MachineGroups>) -> Self {
         self.world.cgroups.set_machine(groups);
         self
     }
 
-    /// Adds unreadable parts of the trace's file, a sentence each. [`Analyses::notes`] begin with them.
+    /// Adds unreadable parts of the file, a sentence each, for [`Analyses::notes`].
     pub fn add_damage(&mut self, damage: Vec<String>) {
         self.damage.extend(damage);
     }
 
-    /// Returns a requested analysis without a result because groups, or their limits, are unknown: its name, and the
-    /// unknown fact. Call it after the end.
+    /// Returns an analysis without a result because groups, or their limits, are unknown, with the unknown fact. Call
+    /// it after the end.
     pub fn lacks(&self) -> Option<(AnalysisKind, &'static str)> {
         let cgroups = &self.world.cgroups;
         self.chosen.iter().find_map(|&(kind, _)| match kind {
@@ -304,7 +304,7 @@ impl Analyses {
         }
     }
 
-    /// Ends the trace. Call it once, after the last event; a run does so itself.
+    /// Ends the trace. Call it after the last event; a run does so itself.
     pub fn end(&mut self) {
         self.let_go(true);
         for (_, analysis) in &mut self.chosen {
@@ -344,8 +344,8 @@ impl Analyses {
         self.chosen.iter().any(|(kind, _)| *kind == AnalysisKind::TimeHist)
     }
 
-    /// Returns everything for a terminal, with at most `rows` rows of each table and `lines` lines of `timehist`.
-    /// Notes follow, unless it is for machines.
+    /// Returns everything for a terminal, with at most `rows` rows per table and `lines` lines of `timehist`. Notes
+    /// follow, unless it is for machines.
     pub fn text(&self, rows: usize, lines: usize) -> String {
         let parts = self.chosen.iter().map(|(_, analysis)| analysis.text(&self.world, rows, lines));
         let notes = if self.is_for_machines() { Vec::new() } else { self.notes() };

@@ -1,4 +1,4 @@
-//! State and CPU of every task, from the events. Every analysis uses them.
+//! State and CPU of every task, for all analyses.
 //!
 //! Records and simulated events become the same [`Step`]s. A task is an index: a reused pid gets a second one.
 
@@ -11,7 +11,7 @@ use super::names::{Name, Names};
 
 /// The largest pid of any Linux (`PID_MAX_LIMIT`).
 const MAX_PID: i32 = 4_194_304;
-/// The longest time without a scheduler event, nanoseconds. A longer one is a jump of the clock.
+/// The longest time without a scheduler event; a longer one is a jump of the clock.
 const JUMP_NS: i64 = 10_000_000_000;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,6 @@ pub(crate) struct Step {
     /// Nanoseconds.
     pub(crate) at: i64,
     pub(crate) cpu: u32,
-    /// The task that ran there.
     pub(crate) by: On,
     /// Set if the handler of an interrupt did it.
     pub(crate) irq: bool,
@@ -76,7 +75,6 @@ pub(crate) enum What {
         idle: bool,
         elsewhere: bool,
     },
-    /// Events of this CPU were lost.
     Lost,
     /// The CPU goes offline or online.
     Online(bool),
@@ -128,7 +126,6 @@ struct Task {
     tgid: Option<i32>,
     /// The class of identical tasks, in our own runs.
     class: Option<String>,
-    /// Its name if it is not `comm-pid`.
     name: Option<String>,
     /// Its present name, and that in the latest record, which is read ahead of the steps.
     comm: Name,
@@ -144,7 +141,7 @@ pub(crate) struct Cpu {
     pub(crate) seen: bool,
     /// Set if its idle task takes the CPU offline.
     pub(crate) offline: bool,
-    /// Set if a task has left it unseen since its last switch. The next switch is then inconsistent.
+    /// Set if a task has left it unseen, so that the next switch is inconsistent.
     pub(crate) torn: bool,
 }
 
@@ -157,7 +154,7 @@ pub(crate) struct Faults {
     pub(crate) unwoken: u64,
     pub(crate) losses: u64,
     pub(crate) jumps: u64,
-    /// Tasks that ran unseen: each was woken although it was waiting since a wakeup.
+    /// Tasks that were woken while waiting since a wakeup, and so ran unseen.
     pub(crate) unseen: u64,
     /// Events out of order.
     pub(crate) unordered: u64,
@@ -180,10 +177,9 @@ pub(crate) struct World {
     pub(crate) changes: Vec<Change>,
     /// The CPU whose task the last step changed, and its previous state.
     pub(crate) cpu_was: Option<(u32, Cpu)>,
-    /// The task that the last step wakes although it was waiting since a wakeup: it has run unseen. It has two
-    /// changes: the end of a wait of unknown length, and the beginning of the next.
+    /// The task that ran unseen before this step, by [`Faults::unseen`]. It has two changes: the end of a wait of
+    /// unknown length, and the beginning of the next.
     pub(crate) unseen: Option<u32>,
-    /// First and last time.
     pub(crate) span: Option<(i64, i64)>,
     pub(crate) faults: Faults,
     /// Correction of times after jumps of the clock.
@@ -206,8 +202,8 @@ impl World {
         self.span = Some((0, 0));
     }
 
-    /// Returns the index of the task with this pid. A new name is noted in [`renamed`](Self::renamed) until the
-    /// record's step is due. None for impossible pids, and 0.
+    /// Returns the index of the task with this pid. [`renamed`](Self::renamed) has a new name until the record's step
+    /// is due. None for impossible pids, and 0.
     pub(crate) fn task(&mut self, pid: i32, comm: &[u8]) -> Option<u32> {
         self.meet(pid, comm, false)
     }
@@ -241,7 +237,7 @@ impl World {
         Some(index)
     }
 
-    /// Returns a task that was just forked: not an earlier one with its pid.
+    /// Returns a task that was just forked, even if its pid is reused.
     pub(crate) fn new_task(&mut self, pid: i32, comm: &[u8]) -> Option<u32> {
         let slot = usize::try_from(pid).ok().and_then(|slot| self.by_pid.get_mut(slot));
         let mut again = false;
@@ -289,8 +285,8 @@ impl World {
         self.tasks[task as usize].class = Some(class.to_owned());
     }
 
-    /// Identifies a replayed task with the recorded one, if its name has the form of replays: name and pid, and a
-    /// suffix (`.2`, `#2`) for further ones.
+    /// Identifies a replayed task with the recorded one by its name: name and pid, and a suffix (`.2`, `#2`) for
+    /// further ones.
     pub(crate) fn set_recorded(&mut self, task: u32, name: &str, comm: &str) {
         let Some(rest) = name.strip_prefix(comm).and_then(|rest| rest.strip_prefix('-')) else { return };
         let (pid, mark) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
@@ -346,7 +342,6 @@ impl World {
             || wanted == self.class(task)
     }
 
-    /// Length of the events, nanoseconds.
     pub(crate) fn elapsed(&self) -> u64 {
         self.span.map_or(0, |(first, last)| last.saturating_sub(first).max(0) as u64)
     }
@@ -393,7 +388,7 @@ impl World {
         }
     }
 
-    /// Returns the time of an event, which never decreases. An event slightly earlier than the previous one, as in
+    /// Returns the time of an event, which never decreases: an event slightly earlier than the previous one, as in
     /// merged text, is moved to it. A jump of the clock takes no time, shifts all later times, and sets all tasks to
     /// unknown.
     pub(crate) fn time(&mut self, at: i64) -> i64 {
@@ -409,7 +404,7 @@ impl World {
         moved.max(last)
     }
 
-    /// Applies a step. Returns false if its CPU is impossible, and the step is to be ignored.
+    /// Applies a step. Returns false for an impossible CPU.
     pub(crate) fn apply(&mut self, step: &Step) -> bool {
         self.changes.clear();
         self.cpu_was = None;
@@ -484,7 +479,7 @@ impl World {
         true
     }
 
-    /// Gives a CPU to a task without a known switch. After an unrecorded switch, not even the time is known.
+    /// Gives a CPU to a task without a known switch; its time is unknown if an unrecorded switch preceded.
     fn arrive(&mut self, at: i64, cpu: u32, on: On) {
         if let On::Task(task) = on {
             self.comes(at, task, cpu, self.cpus[cpu as usize].on == On::Idle);

@@ -1,5 +1,4 @@
-//! Perfetto traces: the timeline at <https://ui.perfetto.dev>, and SQL over it. `docs/traces.md` describes how a run
-//! looks in the UI, and the limits.
+//! Perfetto traces for <https://ui.perfetto.dev>. `docs/traces.md` describes a run in the UI, and the limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -33,7 +32,7 @@ use crate::names::{Names, Who};
 use crate::output::Output;
 use crate::{CpusetInfo, GroupInfo, Identities, Sink, TaskInfo};
 
-/// CPUs that Perfetto reads: it rejects a file with a scheduling event of a higher CPU (`kMaxCpuCount`).
+/// CPUs that Perfetto reads; it rejects files with scheduling events of higher ones (`kMaxCpuCount`).
 const MAX_CPUS: u32 = 1024;
 
 /// The kernel's `TRACE_FLAG_HARDIRQ`.
@@ -41,9 +40,9 @@ const HARDIRQ: u32 = 8;
 /// The kernel's `TRACE_FLAG_SOFTIRQ`.
 const SOFTIRQ: u32 = 16;
 
-/// The parent of kernel threads, by which the UI recognizes them.
+/// The parent by which the UI recognizes kernel threads.
 const KTHREADD_PID: i32 = 2;
-/// The parent of every process of the workload.
+/// The parent of the workload's processes.
 const LAUNCHER_PID: i32 = 1;
 
 /// Options of a Perfetto trace.
@@ -81,12 +80,12 @@ impl Default for PerfettoOptions {
 /// tracks, and the SQL tables `sched` and `thread_state` fill.
 ///
 /// A timestamp is nanoseconds since the start of the run, in place of `CLOCK_BOOTTIME`. Perfetto sorts by time only.
-/// If events of a task have the same nanosecond on different CPUs, each later event is moved by a nanosecond.
-/// Otherwise a task could run before its wakeup.
+/// A task's later events of the same nanosecond on other CPUs are therefore moved by a nanosecond each, or it could
+/// run before its wakeup.
 ///
 /// Memory: 16 KiB for each CPU, at most 16 MiB for all, and one entry for each task, group and CPU. The first error
 /// of the underlying writer ends the output, and [`finish_writing`](Self::finish_writing) returns it. Events of CPU
-/// 1024 and beyond are left out and [counted](Self::omitted), because Perfetto rejects files with such events.
+/// 1024 and beyond, for which Perfetto rejects files, are left out and [counted](Self::omitted).
 #[derive(Debug)]
 pub struct PerfettoWriter<W> {
     out: Output<W>,
@@ -94,7 +93,7 @@ pub struct PerfettoWriter<W> {
     bundles: Bundles,
     tasks: Vec<Task>,
     cpus: Vec<Cpu>,
-    /// The leader's pid of each (group, class) that is a process; below, the written processes of a recording.
+    /// The leader's pid of each process, by group and class; below, the written processes of a recording.
     processes: BTreeMap<(GroupId, String), i32>,
     recorded_processes: BTreeSet<i32>,
     queues: Option<RunQueues>,
@@ -185,12 +184,12 @@ impl<W: Write> PerfettoWriter<W> {
         }
     }
 
-    /// Returns the first error, so that a caller can stop a long run.
+    /// Returns the first error, to stop a long run.
     pub fn error(&self) -> Option<&io::Error> {
         self.out.error()
     }
 
-    /// Scheduling events left out, of CPU 1024 and beyond.
+    /// Number of omitted events, of CPU 1024 and beyond.
     pub fn omitted(&self) -> u64 {
         self.omitted
     }
@@ -205,7 +204,7 @@ impl<W: Write> PerfettoWriter<W> {
         self.out.finish()
     }
 
-    /// Extends every table to the ids that `names` has admitted.
+    /// Extends every table to the admitted ids.
     #[inline]
     fn reserve(&mut self) {
         let (cpus, tasks) = self.names.counts();
@@ -224,7 +223,7 @@ impl<W: Write> PerfettoWriter<W> {
     }
 
     /// Returns the timestamp of an event on `cpu`: not before the CPU's previous one, and after the last event of
-    /// each of `tasks` on another CPU.
+    /// each of `tasks` elsewhere.
     #[inline]
     fn stamp(&mut self, at: u64, cpu: CpuId, tasks: [Option<TaskId>; 2]) -> u64 {
         let mut stamp = at.max(self.cpus[cpu.index()].latest);
@@ -543,7 +542,7 @@ pub(crate) const fn state_bits(prev: Running, state: PrevState) -> i64 {
     }
 }
 
-/// The release in traces of older and unknown kernels. It only selects the encoding of `prev_state`.
+/// The release for older and unknown kernels. It only selects the encoding of `prev_state`.
 pub(crate) const NO_RELEASE: &str = "4.14.0-vruntime";
 
 /// Returns the version in a kernel's name or release.
@@ -557,7 +556,7 @@ fn has_our_states(kernel: &str) -> bool {
     version(kernel).is_some_and(|version| version >= (4, 14))
 }
 
-/// Returns a `uname -r` for which Perfetto decodes our `prev_state`: the kernel's own, unless it is older than 4.14.
+/// Returns a `uname -r` for which Perfetto decodes our `prev_state`: the kernel's own from 4.14 on.
 fn release(kernel: &str) -> String {
     match version(kernel) {
         Some((major, minor)) if has_our_states(kernel) => format!("{major}.{minor}.0-vruntime"),
@@ -565,7 +564,7 @@ fn release(kernel: &str) -> String {
     }
 }
 
-/// Returns the mark of a migration by the balancer. Wakeups and forks have none.
+/// Returns the mark of a migration by the balancer.
 const fn balance_name(cause: MigrateCause) -> Option<&'static str> {
     match cause {
         MigrateCause::Wakeup | MigrateCause::Fork | MigrateCause::Exec => None,

@@ -10,7 +10,7 @@ use crate::event::{Named, Record, Tracepoint, Wakeup};
 const MAX_NAMES: usize = 1 << 16;
 /// The most tasks. Linux stops at 4,194,304 pids.
 const MAX_TASKS: usize = 1 << 22;
-/// The most reused pids with rows of their own. Beyond, all tasks of a pid share a row.
+/// The most reused pids with rows of their own.
 const MAX_LIVES: usize = 1 << 18;
 /// The most names of one task.
 const MAX_COMMS: usize = 8;
@@ -24,9 +24,9 @@ pub struct TaskSummary {
     pub tgid: Option<i32>,
     /// Its first eight names.
     pub comms: Vec<Vec<u8>>,
-    /// Number of renames.
+    /// Renames.
     pub renames: u64,
-    /// Known CPU time, nanoseconds; for running tasks, up to the end of the trace.
+    /// Known CPU time, nanoseconds; running tasks run to the end of the trace.
     pub cpu_ns: u64,
     /// Switches away from it.
     pub switches: u64,
@@ -36,7 +36,7 @@ pub struct TaskSummary {
     pub migrations: u64,
     /// Whether it was running when the trace began.
     pub running_at_start: bool,
-    /// Later tasks with its pid. At most one, unless there are too many for rows of their own.
+    /// Later tasks with its pid: at most one, unless these lack rows of their own.
     pub reuses: u64,
     /// Runs after a sleep without a known wakeup.
     pub unwoken: u64,
@@ -60,7 +60,7 @@ impl TaskSummary {
         String::from_utf8_lossy(self.comms.last().map_or(&b"?"[..], Vec::as_slice)).into_owned()
     }
 
-    /// Wakeups: `sched_wakeup` and `sched_wakeup_new`, or `sched_waking` if the trace has only that.
+    /// Returns wakeups: `sched_wakeup` and `sched_wakeup_new`, or `sched_waking` without these.
     pub fn wakeups(&self) -> u64 {
         if self.queued > 0 { self.queued } else { self.wakings }
     }
@@ -100,7 +100,7 @@ const KNOWN: [&[u8]; 14] = [
 
 const WAKING: usize = 1;
 
-/// Summarizes a trace. Memory: a bounded number of rows for tasks, CPUs and event names.
+/// Summarizes a trace. Memory: bounded numbers of tasks, CPUs and event names.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     known: [u64; KNOWN.len()],
@@ -124,7 +124,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Returns an empty summary.
+    /// Creates an empty summary.
     pub fn new() -> Self {
         Self::default()
     }
@@ -179,7 +179,7 @@ impl Summary {
         self.point(cpu, record);
     }
 
-    /// Returns since when the first known task of a CPU runs: for its charged time, if the record has it.
+    /// Returns since when the first known task of a CPU runs: for its charged time, if known.
     fn since(&self, record: &Record<'_>) -> i64 {
         let began = self.clock.stretches().last().map_or(record.at, |&(began, _)| began);
         match record.point {
@@ -190,8 +190,8 @@ impl Summary {
         }
     }
 
-    /// Ends the trace: counts the time of running tasks up to now. Call it once. A CPU is left out if its last switch
-    /// was inconsistent, or the clock has jumped since; all are if the trace has no switches.
+    /// Ends the trace: counts the time of running tasks up to now. Call it once. Skips CPUs with an inconsistent last
+    /// switch, or without an event since a jump of the clock, and all if the trace has no switches.
     pub fn end(&mut self) {
         let Some(&(began, now)) = self.clock.stretches().last() else { return };
         if self.count_of("sched_switch") == 0 {
@@ -208,8 +208,8 @@ impl Summary {
         }
     }
 
-    /// Handles an action of a task on a CPU that seems idle: some machines do not record switches from the idle task.
-    /// The task got the CPU at its wakeup, or as long ago as its charged time.
+    /// Handles an action of a task on a CPU that seems idle. Some machines do not record switches from the idle task:
+    /// it got the CPU at its wakeup, or as long ago as its charged time.
     fn turns_up(&mut self, cpu: usize, record: &Record<'_>) {
         let Some((0, idle)) = self.cpus[cpu].current else { return };
         let (pid, charged) = match record.point {
@@ -236,7 +236,7 @@ impl Summary {
         self.missing_arrivals += 1;
     }
 
-    /// Handles a switch to a task that seems to be on another CPU: its switch away is missing.
+    /// Handles a switch to a task that seems to be on another CPU, whose switch is missing.
     fn leaves_elsewhere(&mut self, pid: i32, elsewhere: Option<u32>, cpu: usize) {
         let Some(row) = elsewhere.and_then(|other| self.cpus.get_mut(other as usize)) else { return };
         if elsewhere != Some(cpu as u32) && row.current.is_some_and(|(current, _)| current == pid) {
@@ -414,12 +414,12 @@ impl Summary {
         Some(task)
     }
 
-    /// Number of events, without losses.
+    /// Returns the number of events, without losses.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// Number of events with this name.
+    /// Returns the number of events with this name.
     pub fn count_of(&self, name: &str) -> u64 {
         match KNOWN.iter().position(|&known| known == name.as_bytes()) {
             Some(known) => self.known[known],
@@ -427,7 +427,7 @@ impl Summary {
         }
     }
 
-    /// Names with counts, the most frequent first.
+    /// Returns names with counts, the most frequent first.
     pub fn counts(&self) -> Vec<(String, u64)> {
         let known = KNOWN.iter().map(|name| name.to_vec()).zip(self.known).filter(|&(_, count)| count > 0);
         let others = self.names.iter().map(|(name, &count)| (name.clone(), count));
@@ -440,44 +440,44 @@ impl Summary {
         all
     }
 
-    /// The clock: span, jumps, strays.
+    /// Returns the clock: span, jumps, strays.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// CPUs with events, and their numbers of events.
+    /// Returns CPUs with their numbers of events.
     pub fn cpus(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.cpus.iter().enumerate().filter(|(_, cpu)| cpu.events > 0).map(|(id, cpu)| (id as u32, cpu.events))
     }
 
-    /// Returns the least number of CPUs of the machine: the highest in any record, plus one.
+    /// Returns the least number of CPUs: the highest in any record, plus one.
     pub fn named_cpus(&self) -> u32 {
         self.named_cpus
     }
 
-    /// Number of losses, and of the lost events as far as counted.
+    /// Returns the numbers of losses, and of counted lost events.
     pub fn lost(&self) -> (u64, u64) {
         self.cpus.iter().fold((0, 0), |(losses, lost), cpu| (losses + cpu.losses, cpu.lost.saturating_add(lost)))
     }
 
-    /// Switches from a task that was not on the CPU: events are missing.
+    /// Returns the number of switches from a task that was not on the CPU.
     pub fn broken_switches(&self) -> u64 {
         self.broken_switches
     }
 
-    /// Missing switches from the idle task: the next task then did something on its CPU.
+    /// Returns the number of missing switches from the idle task, after which the task acted on its CPU.
     pub fn missing_arrivals(&self) -> u64 {
         self.missing_arrivals
     }
 
-    /// The tasks by decreasing CPU time, without idle tasks.
+    /// Returns the tasks by decreasing CPU time, without idle tasks.
     pub fn tasks(&self) -> Vec<&TaskSummary> {
         let mut tasks: Vec<&TaskSummary> = self.tasks.iter().filter(|task| task.pid != 0).collect();
         tasks.sort_by(|a, b| b.cpu_ns.cmp(&a.cpu_ns).then_with(|| a.pid.cmp(&b.pid)));
         tasks
     }
 
-    /// Mentions of pids that no Linux has: negative or beyond 4,194,304.
+    /// Returns the number of mentions of impossible pids: negative or beyond 4,194,304.
     pub fn impossible_pids(&self) -> u64 {
         self.tasks_left_out
     }
@@ -492,7 +492,7 @@ impl Summary {
         self.finer_than_us
     }
 
-    /// Whether the trace has wakeups; without, [`TaskSummary::unwoken`] means nothing.
+    /// Whether the trace has wakeups, which [`TaskSummary::unwoken`] needs.
     pub fn has_wakeups(&self) -> bool {
         self.count_of("sched_waking") + self.count_of("sched_wakeup") > 0
     }
