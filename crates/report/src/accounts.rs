@@ -55,7 +55,7 @@ pub(crate) struct Task {
 /// How a task computes and sleeps. A *burst* is the computation from a wakeup to the next sleep or exit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rhythm {
-    /// CPU time at the end of the first burst since [`Shares`](crate::shares::Shares) last read it.
+    /// CPU time at the end of the first burst since [`Shares`](crate::shares::Shares) read it.
     pub(crate) ended: Option<u64>,
     /// Run delay at the end of the last burst.
     pub(crate) delay: u64,
@@ -95,8 +95,8 @@ impl Rhythm {
         (self.woken, self.slept, self.interval) = (at, slept, interval);
     }
 
-    /// Whether the task sleeps for the same time after each burst, however late the burst ended: relative sleeps, or
-    /// waits for other tasks. Each wait then reduces its demand. The demand of a task that a clock wakes is constant.
+    /// Whether the task sleeps equally long after early and late bursts: relative sleeps, or waits for other tasks.
+    /// Each wait then reduces its demand. A task that a clock wakes has a constant demand.
     pub(crate) fn waits_cost_bursts(&self) -> bool {
         self.wakeups >= Self::TELLING && self.interval_differs >= self.slept_differs
     }
@@ -187,7 +187,7 @@ impl Group {
 pub(crate) struct Cpu {
     pub(crate) running: Running,
     pub(crate) since: u64,
-    /// Announced overhead that is not yet taken from the elapsed time.
+    /// Announced overhead not yet taken from the elapsed time.
     pub(crate) owed: u64,
     /// Kind of the latest overhead.
     pub(crate) last: Spent,
@@ -258,7 +258,7 @@ impl Cpu {
         !matches!(spent, Spent::User | Spent::Nice)
     }
 
-    /// Ends the run, and takes back overhead that was not spent yet.
+    /// Ends the run, and takes back unspent overhead.
     pub(crate) fn finish(&mut self, at: u64) {
         self.advance(at);
         self.result.times.give_back(std::mem::take(&mut self.owed), self.last);
@@ -280,8 +280,7 @@ impl Task {
         if id < DETAILED_TASKS { self.detail.get_or_insert_default() } else { &mut classes[self.class as usize].detail }
     }
 
-    /// Books the time up to `at` to the task's state, and returns it; then sets the new state. Does nothing before
-    /// birth and after death.
+    /// Books the time up to `at` to the old state, and returns it. Does nothing before birth and after death.
     #[inline]
     pub(crate) fn enter(&mut self, at: u64, state: State, groups: &mut [Group]) -> u64 {
         if matches!(self.state, State::Unborn | State::Dead) {

@@ -26,8 +26,8 @@ use crate::throttles::BoundBy;
 use crate::violation::cpu_list;
 use waits::{Bound, Holds, waits, waits_no_more};
 
-/// The number of tasks with their own latency histograms. Later tasks share those of their class. A task's four
-/// histograms take about 40 KB, so all take at most about 40 MB.
+/// The number of tasks with their own latency histograms, which take about 40 KB each. Later tasks share their
+/// class's.
 pub const DETAILED_TASKS: usize = 1024;
 
 /// Turns an event stream into [`Results`](crate::Results). Memory grows with tasks, groups and CPUs, not with time.
@@ -60,7 +60,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// A collector for `cpus` CPUs. A CPU without events counts as idle.
+    /// Creates a collector for `cpus` CPUs. A CPU without events is idle.
     pub fn new(cpus: usize) -> Self {
         Self { cpus: vec![Cpu::default(); cpus], ..Self::default() }
     }
@@ -568,7 +568,6 @@ impl Sink for Collector {
     }
 }
 
-/// Index of a kind of balancing in [`CpuResult::balance`].
 const _: () = assert!(BalanceKind::NewIdle as usize == 2, "CpuResult::balance has a place for each kind");
 
 #[cfg(test)]

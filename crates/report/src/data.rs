@@ -1,4 +1,4 @@
-//! Tables as data: columns with a key and a kind, rows of values. Text, files and pages are made from them.
+//! Tables as data, for text, files and pages: columns with a key and a kind, rows of values.
 
 use std::borrow::Cow;
 
@@ -16,13 +16,13 @@ pub enum Kind {
     Count,
     /// Durations, nanoseconds.
     Nanoseconds,
-    /// Times, nanoseconds of the trace's clock, or since the run began.
+    /// Times, nanoseconds.
     Instant,
     /// Fractions of a whole.
     Share,
     /// Other numbers.
     Number,
-    /// Numbers with units of their own, and text for reading.
+    /// Numbers with their own units, and text for reading.
     Measure,
 }
 
@@ -49,7 +49,7 @@ pub enum Cell {
     Int(i64),
     /// A share or number; finite.
     Float(f64),
-    /// A number in a column of several units, comparable within one unit.
+    /// A number with its own unit.
     Measure {
         /// The finite number.
         value: f64,
@@ -159,7 +159,7 @@ pub struct DataTable {
 }
 
 impl DataTable {
-    /// Returns an empty table. Each column: key, head, kind.
+    /// Creates an empty table. Each column: key, head, kind.
     pub fn new(name: &'static str, title: impl Into<String>, columns: &[(&'static str, &'static str, Kind)]) -> Self {
         let columns =
             columns.iter().map(|&(key, head, kind)| Column { key: key.into(), head: head.into(), kind }).collect();
@@ -189,8 +189,7 @@ impl DataTable {
         format!("{}\n{table}{more}", fit_text(&format!("{}:", self.title), ""))
     }
 
-    /// As [`DataTable::text`], but without some `spare` columns on a narrow terminal, the first ones first, and with
-    /// a note.
+    /// As [`DataTable::text`], but on a narrow terminal without the first `spare` columns, and with a note.
     pub(crate) fn text_without(&self, spare: &[&str], rows: usize) -> String {
         let (table, left_out) = self.narrowed(spare, rows, has_room);
         let mut text = table.text(rows);
@@ -201,7 +200,7 @@ impl DataTable {
         text
     }
 
-    /// Removes columns, the first `spare` ones first, until the table `fits`. Returns it with the removed heads.
+    /// Removes the first `spare` columns until the table `fits`. Returns it with the removed heads.
     pub(crate) fn narrowed(
         &self,
         spare: &[&str],

@@ -1,4 +1,4 @@
-//! Sentences on why a group got more or less CPU time than its entitlement, and which CPU limit throttled it.
+//! Sentences on groups' deviations from their entitlements, and on the CPU limits that throttled them.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::units::{percent, time};
 const DEVIATION: u64 = 20;
 /// Deviations below this part of one CPU are not explained.
 const NOTICEABLE: u64 = 100;
-/// The least part of the periods in which a named limit throttled its group.
+/// The least part of the periods in which a named limit throttled.
 const OFTEN: f64 = 0.01;
 const MOST: usize = 5;
 
@@ -51,8 +51,8 @@ impl Explained {
         Self { groups, elapsed_ns: runs.iter().map(|run| run.elapsed_ns).sum(), cpus: first.cpus.len() }
     }
 
-    /// Explains every group with a deviation, largest first, and then names the limits that throttled other groups.
-    /// At most [`MOST`] sentences, and one that counts the rest.
+    /// Explains every group with a deviation, largest first, and then names the limits of other groups. At most
+    /// [`MOST`] sentences, and one that counts the rest.
     fn sentences(&self) -> Vec<String> {
         let mut found: Vec<(bool, f64, String)> = Vec::new();
         for at in 1..self.groups.len() {
@@ -77,7 +77,7 @@ impl Explained {
         sentences
     }
 
-    /// Explains one group, or the ancestor whose limit throttled it. None without a deviation or a limit.
+    /// Explains one group, or the ancestor whose limit throttled it, if needed.
     pub(crate) fn of_group(&self, path: &str) -> Option<String> {
         let at = self.groups.iter().position(|group| group.path == path).filter(|&at| at > 0)?;
         let explained = if self.deviates(at) { at } else { self.throttled(at)?.owner };
@@ -172,7 +172,7 @@ impl Explained {
         std::iter::successors(Some(at), |&at| self.groups[at].parent.filter(|&parent| parent < at))
     }
 
-    /// Returns the CPU time that a group lacks, as a part of one CPU; negative if it got more.
+    /// Returns the CPU time that a group lacks, as a part of one CPU.
     fn missing(&self, at: usize) -> f64 {
         self.share(self.groups[at].entitled_ns) - self.share(self.groups[at].cpu_ns)
     }
@@ -278,7 +278,6 @@ mod tests {
         assert!(run.group_sentences().is_empty(), "a limit that throttled no group is not named");
     }
 
-    /// An ancestor's limit is named at the group below it, unless the ancestor is explained itself.
     #[test]
     fn the_limit_of_an_ancestor_is_named() {
         let mut run = results(&[("/", None, 900, 900), ("/shop", Some(0), 500, 500), ("/shop/web", Some(1), 300, 400)]);

@@ -1,5 +1,5 @@
-//! Results as JSON, in the recordings' format: the setup, then `observed` with one entry for each run, and additional
-//! fields.
+//! Results as JSON, in the recordings' format with additional fields: the setup, then `observed` with an entry for
+//! each run.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub struct RunInfo {
     pub preempt: String,
     /// Whether autogroup was on.
     pub autogroup: bool,
-    /// Whether tasks existed before the run and slept until their start, instead of being forked then.
+    /// Whether tasks existed and slept before their start, instead of being forked then.
     pub gate: bool,
     /// Cost profile.
     pub costs: String,

@@ -11,8 +11,7 @@ pub(crate) const HUNDRED: u64 = 100;
 
 /// Key figures of a distribution of times, in nanoseconds.
 ///
-/// Percentiles are from a histogram with two significant digits (within 1 %, exact below 256 ns). Other figures are
-/// exact.
+/// Percentiles are within 1 %, and exact below 256 ns. Other figures are exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency {
     /// Number of times; never 0.
@@ -43,7 +42,7 @@ pub struct Latency {
 
 const PENDING: usize = 12;
 
-/// Records times. The histogram takes about 10 KB once it holds a second, and is created with the first time.
+/// Records times. The histogram, about 10 KB once it holds a second, is created with the first time.
 ///
 /// A run has thousands of recorders with rare values, whose histograms are in no cache. New values therefore wait in
 /// the one cache line that is needed anyway.
@@ -83,7 +82,7 @@ impl Recorder {
         self.recorded.get_or_insert_default().add(ns);
     }
 
-    /// Adds pending values to the histogram, so that reading needs no copy.
+    /// Adds pending values to the histogram.
     pub(crate) fn flush(&mut self) {
         let waiting = std::mem::take(&mut self.waiting) as usize;
         if waiting > 0 {
@@ -108,8 +107,7 @@ impl Recorder {
         }
     }
 
-    /// Returns the distribution in about `points` points: a time, and the part of the times up to it. The last is the
-    /// maximum.
+    /// Returns about `points` points: a time, and the part of the times up to it. The last is the maximum.
     pub(crate) fn distribution(&self, points: usize) -> Vec<(u64, f64)> {
         self.whole().map_or_else(Vec::new, |recorded| recorded.distribution(points))
     }

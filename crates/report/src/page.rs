@@ -1,7 +1,7 @@
 //! A report as one self-contained page, for light and dark displays, keyboards and paper.
 //!
-//! The page contains script and styles from `assets/`, uPlot for charts, and the data as JSON in its own element.
-//! Task names can be any bytes: no data can end that element, and the script shows names as text only.
+//! The page contains script and styles from `assets/`, uPlot for charts, and the data as JSON. Task names can be any
+//! bytes: they cannot end the JSON's element, and the script shows them as text.
 
 use std::fmt::Write as _;
 
@@ -39,8 +39,8 @@ const MOST_BARS: usize = 24;
 const TOO_SHORT: f64 = 0.005;
 
 impl Bar {
-    /// Returns bars in order. Invisible ones, and those beyond the maximum, are combined into the last. A bar
-    /// `within` another (a group in a group) is already in its share.
+    /// Returns bars in order, with invisible and excess ones combined into the last. A bar `within` another (a group
+    /// in a group) is already in its share.
     pub(crate) fn folded(
         all: Vec<(String, f64, Option<f64>)>,
         within: fn(&str, &str) -> bool,
@@ -78,7 +78,7 @@ pub struct Bars {
     pub entry: String,
     /// Description.
     pub sub: String,
-    /// Distinguishes bars of one heading, such as by run; may be empty.
+    /// Distinguishes bars of one heading; may be empty.
     pub label: String,
     /// One per line.
     pub rows: Vec<Bar>,
@@ -91,7 +91,7 @@ pub struct TableGroup {
     pub title: String,
     /// Description.
     pub sub: String,
-    /// Tables with labels that distinguish them, such as runs; may be empty.
+    /// Tables with labels that distinguish them; may be empty.
     pub tables: Vec<(String, DataTable)>,
 }
 
@@ -108,7 +108,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// Returns a page with a heading, and a line on the run.
+    /// Creates a page with a heading, and a line on the run.
     pub fn new(title: impl Into<String>, lead: impl Into<String>) -> Self {
         Self { title: title.into(), lead: lead.into(), ..Self::default() }
     }
@@ -130,7 +130,7 @@ impl Page {
         }
     }
 
-    /// Adds the charts of a run or trace with [`Analyses::with_overview`].
+    /// Adds the charts of analyses with [`Analyses::with_overview`].
     pub fn run(&mut self, label: &str, analyses: &Analyses) {
         if let Some(overview) = analyses.overview_json() {
             self.runs.push(json!({ "label": label, "overview": overview }));
@@ -288,7 +288,7 @@ fn escape(text: &str) -> String {
     safe
 }
 
-/// Escapes JSON in a script element: it then has no tags and no line separators.
+/// Escapes JSON in a script element.
 fn in_script(json: &str) -> String {
     // JSON has these in strings only.
     let escaped = json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");

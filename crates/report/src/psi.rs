@@ -1,8 +1,8 @@
 //! Pressure stall information of the CPUs (`psi.c`, `/proc/pressure/cpu`, `cpu.pressure`): the part of the time in
 //! which tasks of a group waited for a CPU.
 //!
-//! It is exact. The kernel's accounts change at enqueue, dequeue and switch: the events `Wakeup`, `WakeupNew`,
-//! `Migrate`, `MoveGroup` and `Switch`. A task with a delayed dequeue counts as asleep.
+//! It is exact. The kernel's accounts change at the events `Wakeup`, `WakeupNew`, `Migrate`, `MoveGroup` and
+//! `Switch`. A task with a delayed dequeue counts as asleep.
 //!
 //! On one CPU, *some* is the time in which a task of the group waits, and *full* the part of it in which none runs.
 //! Both are averaged over the CPUs, weighted with each CPU's ticks that were not idle. Every two seconds and a tick,
@@ -174,7 +174,7 @@ impl Psi {
         self.tick = tick_ns.max(1);
     }
 
-    /// Returns the interval of updates: two seconds and a tick, nanoseconds.
+    /// Returns the interval of updates, nanoseconds.
     fn period(&self) -> u64 {
         (2 * (1_000_000_000 / self.tick) + 1) * self.tick
     }
@@ -309,7 +309,7 @@ impl Psi {
         }
     }
 
-    /// Returns each group's pressure as a reader of the files sees it at `at`.
+    /// Returns each group's pressure as read from the files at `at`.
     pub(crate) fn read(&mut self, at: u64) -> Vec<Pressure> {
         self.advance(at);
         let (tick, period) = (self.tick, self.period());

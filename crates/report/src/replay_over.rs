@@ -81,18 +81,18 @@ impl Row<'_> {
         }
     }
 
-    /// Returns the figure that the what-if is compared with: that of the replay, or else of the recording.
+    /// Returns the figure of the replay, or else of the recording, to compare with.
     fn base(&self) -> Option<Spread> {
         self.replayed.or_else(|| Spread::of(&[self.recorded?]))
     }
 
-    /// Returns the change by the what-if as text; empty without both values.
+    /// Returns the change by the what-if as text, if any.
     fn change(&self) -> String {
         let pair = self.base().zip(self.what_if);
         pair.map_or_else(String::new, |(base, other)| change(base, other, self.metric.unit == OF_A_CPU, true))
     }
 
-    /// Whether the what-if changes the figure beyond the spread, and by enough to matter; or adds or loses it.
+    /// Whether the what-if changes the figure noticeably beyond the spread, or adds or loses it.
     fn matters(&self) -> bool {
         match (self.base(), self.what_if) {
             (Some(base), Some(what_if)) => {
@@ -103,7 +103,6 @@ impl Row<'_> {
     }
 }
 
-/// Returns the rounded mean.
 fn mean(values: impl Iterator<Item = u64>) -> Option<u64> {
     let values: Vec<u64> = values.collect();
     let sum: u128 = values.iter().map(|&value| u128::from(value)).sum();
@@ -191,7 +190,7 @@ impl<'a> Each<'a> {
         self.spread(|seed| read(seed, seed.groups.iter().find(|group| group.path == path)?))
     }
 
-    /// Whether the what-if changes a figure of a task beyond the spread of the seeds; always with one seed.
+    /// Whether the what-if changes a figure of a task beyond the spread of the seeds, if several.
     pub(crate) fn is_certain(&self, task: &ReplayTask, read: fn(&ReplayMeasure) -> Option<u64>) -> bool {
         let of = |pick: fn(&ReplayTask) -> Option<ReplayMeasure>| {
             self.of_task(&task.name, |_, task| Some(read(&pick(task)?)? as f64))
@@ -237,8 +236,8 @@ impl<'a> Each<'a> {
         rows.chain(progress).collect()
     }
 
-    /// Returns the rows of progress, which the replay as recorded lacks. When the work is done is given only if every
-    /// seed does it.
+    /// Returns the rows of progress, which the replay lacks. When the work is done is given only if every seed does
+    /// it.
     fn rows_of_progress(
         &self,
         subject: Subject<'a>,
@@ -270,8 +269,7 @@ impl<'a> Each<'a> {
 const RUNS: [ReplayRun; 3] = [ReplayRun::Recorded, ReplayRun::Replayed, ReplayRun::WhatIf];
 
 impl ReplayCheck {
-    /// Combines several seeds of the same recording and what-if: their mean, with each in [`ReplayCheck::seeds`].
-    /// None without a seed.
+    /// Combines seeds of the same recording and what-if: their mean, with each in [`ReplayCheck::seeds`].
     pub fn over(mut seeds: Vec<Self>) -> Option<Self> {
         if seeds.len() < 2 {
             return seeds.pop();
@@ -323,8 +321,8 @@ impl ReplayCheck {
         rows.filter(|row| row.replayed.is_some() || row.what_if.is_some()).collect()
     }
 
-    /// Returns recording, replays and what-ifs of several seeds as text: mean ± half the range, and the change by the
-    /// what-if. A last line counts the rows left out, whose change is within the spread or too small.
+    /// Returns recording, replays and what-ifs of several seeds: mean ± half the range, and the change by the
+    /// what-if. A line counts omitted rows, whose change is within the spread or too small.
     pub fn over_seeds_text(&self, all: bool) -> String {
         let what_if = self.what_if_cpus.is_some();
         let rows = self.spread_rows(self.shown(all));
@@ -467,8 +465,7 @@ mod tests {
     use super::*;
     use crate::replay::latency_of;
 
-    /// A seed: a server in a closed loop with this CPU time, of a second, in the replay and the what-if, and an added
-    /// task.
+    /// A seed: a server in a closed loop with this CPU time of a second, and an added task.
     fn seed(replayed: u64, what_if: u64) -> ReplayCheck {
         let measure = |cpu_ns: u64| ReplayMeasure {
             cpu_ns,

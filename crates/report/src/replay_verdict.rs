@@ -51,13 +51,12 @@ impl fmt::Display for Verdict {
 }
 
 impl ReplayCheck {
-    /// Returns the judged tasks.
     fn weighed(&self) -> impl Iterator<Item = &ReplayTask> {
         let least = self.elapsed_ns.0 / 1000 * JUDGED_PERMILLE;
         self.tasks.iter().filter(move |task| task.recorded.cpu_ns > 0 && task.recorded.cpu_ns >= least)
     }
 
-    /// Whether a task's CPU time is within this number of points, or this part, of the recorded one.
+    /// Whether a task's CPU time is within these points, or this part, of the recorded one.
     fn is_near(&self, task: &ReplayTask, points: f64, part: f64) -> bool {
         let (recorded, replayed) =
             (share(task.recorded.cpu_ns, self.elapsed_ns.0), share(task.replayed.cpu_ns, self.elapsed_ns.1));
@@ -65,13 +64,12 @@ impl ReplayCheck {
         off <= points / 100.0 + ROUNDING || off <= recorded * part + ROUNDING
     }
 
-    /// Returns how many judged tasks are within 1 point or 5 %, and the number of judged tasks.
+    /// Returns how many judged tasks are within 1 point or 5 %, and their number.
     pub fn tasks_near(&self) -> (usize, usize) {
         (self.weighed().filter(|task| self.is_near(task, 1.0, 0.05)).count(), self.weighed().count())
     }
 
-    /// Returns how many tasks with at least 100 wakeups have p50 and p99 within 25 % or 100 us, and the number of
-    /// such tasks.
+    /// Returns how many tasks with at least 100 wakeups have p50 and p99 within 25 % or 100 us, and their number.
     pub fn latencies_near(&self) -> (usize, usize) {
         let near = |a: u64, b: u64| a.abs_diff(b) <= (a / 4).max(100_000);
         let pairs: Vec<bool> = self
@@ -109,8 +107,8 @@ impl ReplayCheck {
         })
     }
 
-    /// Returns the verdict with its reasons, in a line. For several seeds it is that of their mean, with the number
-    /// of seeds for each verdict.
+    /// Returns the verdict with its reasons; for several seeds, that of their mean, with the number of seeds per
+    /// verdict.
     pub fn verdict_line(&self) -> String {
         let Some(verdict) = self.verdict() else {
             return "Verdict: none. No task had 1 % of a CPU: the recording is too short or too idle.".to_owned();

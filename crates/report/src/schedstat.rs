@@ -331,7 +331,7 @@ mod tests {
     }
 
     /// Unfinished waits, sleeps and blocks are included. A deadline task without runtime does none of these. Only
-    /// wakeups that moved the task themselves count as migrations.
+    /// wakeups that moved the task count as migrations.
     #[test]
     fn a_wakeup_migrates_whom_it_moves() {
         let mut stat = SchedStat::new(1000);

@@ -1,14 +1,14 @@
 //! Finds shares of tasks that still change when the run ends.
 //!
-//! At first the shares do not follow the weights, because balancing takes time. A mean over the run includes this
-//! start. Tasks of one class and group are a *party*. Parties that want a CPU for [`ALWAYS`] of the run divide their
-//! total. The share of each is compared over the whole run and in its last quarter.
+//! At first, before balancing, the shares do not follow the weights, and a mean over the run includes this start.
+//! Tasks of one class and group are a *party*. Parties that want a CPU for [`ALWAYS`] of the run divide their total.
+//! The share of each is compared over the whole run and in its last quarter.
 //!
 //! A share has settled if the two differ by at most [`RELATIVE`] of the smaller one, by [`ABSOLUTE`], or by
 //! [`GRAIN_NS`] for each task of the party, which allows for slices.
 //!
-//! Accounts are sampled 32 to 64 times. Runs with changes of weights, policies, groups, limits or CPUs, and runs with
-//! more than [`PARTIES`], are not examined.
+//! Accounts are sampled 32 to 64 times. Runs with changes of weights, policies, groups, limits or CPUs, or with more
+//! than [`PARTIES`], are not examined.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ const GRAIN_NS: f64 = 10_000_000.0;
 pub(crate) struct Moves {
     pub(crate) class: u32,
     pub(crate) group: u32,
-    /// Share in the CPU time of all tasks that always wanted a CPU: over the run, and in its last quarter.
+    /// Share in the CPU time of all such tasks: over the run, and in its last quarter.
     pub(crate) whole: f64,
     pub(crate) last: f64,
 }
@@ -54,7 +54,6 @@ struct Sample {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settling {
-    /// Numbers of parties, by class and group.
     numbers: BTreeMap<(u32, u32), usize>,
     samples: Vec<Sample>,
     width: u64,

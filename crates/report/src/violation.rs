@@ -96,7 +96,7 @@ pub struct Violation {
     pub idle_cpu: usize,
     /// Idle CPUs of the machine: the most in a window.
     pub idle_cpus: usize,
-    /// Waiting tasks of the machine that could have run on an idle CPU: the average of the worst window.
+    /// Average number of the machine's waiting tasks that could have run on an idle CPU, in the worst window.
     pub wasted_cpus: f64,
     /// CPU of the task that waited longest.
     pub waiting_cpu: usize,
@@ -110,9 +110,9 @@ pub struct Violation {
     pub level: Option<String>,
     /// CPUs of that domain.
     pub domain: Option<String>,
-    /// The idle CPU's group in it; without a domain, all CPUs it is balanced with.
+    /// The idle CPU's group in it, or all CPUs that it is balanced with.
     pub idle_side: Side,
-    /// The waiting tasks' group; without a domain, all CPUs that their CPU is balanced with.
+    /// The waiting tasks' group, or all CPUs that their CPU is balanced with.
     pub waiting_side: Side,
 }
 

@@ -12,14 +12,13 @@ const PID_MAX: i32 = 1 << 22;
 pub struct Identity {
     /// Its recorded name (`comm`).
     pub comm: String,
-    /// Its recorded thread id. If it is none or already used, the task gets an unused one.
+    /// Its recorded thread id. Without an unused one, the task gets another.
     pub pid: Option<i32>,
     /// Its process, if known.
     pub tgid: Option<i32>,
 }
 
-/// Maps the tasks of a run, by name, to recorded ones for its traces. Other tasks keep their names. No pid is used
-/// twice, or is that of another recorded task.
+/// Maps the tasks of a run, by name, to recorded ones for its traces. Other tasks keep their names, with unused pids.
 ///
 /// ```
 /// use vruntime_trace::{Event, FtraceWriter, CpuId, Identities, Identity, Sink, TaskId, TaskInfo};
@@ -37,18 +36,16 @@ pub struct Identity {
 pub struct Identities {
     known: BTreeMap<String, Identity>,
     stoppers: Vec<i32>,
-    /// Names of processes.
     processes: BTreeMap<i32, String>,
     /// All recorded pids, and all used pids.
     recorded: BTreeSet<i32>,
     given: BTreeSet<i32>,
-    /// The next candidate for an unused pid.
     next: i32,
 }
 
 impl Identities {
-    /// Takes the identities by name in the run, the recorded pids of the stoppers (`migration/N`) of the first CPUs,
-    /// and all recorded pids.
+    /// Takes identities by name in the run, the recorded pids of the first CPUs' stoppers (`migration/N`), and all
+    /// recorded pids.
     pub fn new(
         tasks: impl IntoIterator<Item = (String, Identity)>,
         stoppers: impl IntoIterator<Item = Option<i32>>,
@@ -102,7 +99,7 @@ impl Identities {
         self.stoppers[cpu]
     }
 
-    /// Returns the wanted pid if it is unused; else another unused one.
+    /// Returns the wanted pid, or another unused one.
     pub(crate) fn give(&mut self, wanted: Option<i32>) -> i32 {
         if let Some(pid) = wanted.filter(|&pid| pid > 0)
             && self.given.insert(pid)

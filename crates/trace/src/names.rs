@@ -10,8 +10,8 @@ use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use crate::identity::{FIRST_TASK_PID, Identities};
 use crate::{GroupInfo, TaskInfo};
 
-/// Bounds of ids, which index tables. A larger id is a bug of the caller, and must not allocate a large table. Linux
-/// stops at 8192 CPUs and 4,194,304 pids.
+/// Bounds of ids, which index tables. A larger id is a bug of the caller. Linux stops at 8192 CPUs and 4,194,304
+/// pids.
 const MAX_CPUS: u32 = 1 << 16;
 const MAX_TASKS: u32 = 1 << 24;
 const MAX_GROUPS: u32 = 1 << 24;
@@ -32,8 +32,7 @@ pub const fn task_pid(task: TaskId) -> i32 {
     if pid > i32::MAX as u32 { i32::MAX } else { pid as i32 }
 }
 
-/// Whether a thread of this name is a stopper (`migration/N`). In simulations it belongs to the scheduler: it has no
-/// wakeups and no group.
+/// Whether this is a stopper's name (`migration/N`). In simulations, stoppers have no wakeups and no group.
 pub fn is_stopper(comm: impl AsRef<[u8]>) -> bool {
     comm.as_ref().starts_with(b"migration/")
 }
@@ -258,7 +257,7 @@ impl Names {
         Ok(())
     }
 
-    /// Returns the numbers of known CPUs and tasks; lower ids have entries.
+    /// Returns the numbers of known CPUs and tasks.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.cpus.len(), self.tasks.len())
     }
@@ -317,8 +316,7 @@ impl Names {
         self.tasks[task.index()].group
     }
 
-    /// Returns the group of a new task, if it is not its parent's. The running task counts as the parent of initial
-    /// tasks.
+    /// Returns the group of a new task, if it is not its parent's; the running task is the parent of initial tasks.
     pub(crate) fn born_into(&self, cpu: CpuId, parent: Option<TaskId>, child: TaskId) -> Option<GroupId> {
         let parent = parent.map_or_else(|| self.current(cpu), Running::Task).task();
         let group = self.group(child);

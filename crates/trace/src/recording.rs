@@ -25,12 +25,12 @@ pub use file::{Formats, TraceDatFile};
 
 use crate::read::{Error, Place};
 
-/// Number of the option. trace-cmd counts its own up from 1, and has used 22.
+/// Number of the option. trace-cmd's own count up from 1 to 22.
 pub const OPTION: u16 = 0x5652;
 
-/// The longest text in one option. The rest continues in further options of this number.
+/// The longest text in one option; further options continue it.
 const PIECE: usize = 16 << 20;
-/// The longest text that is read: 200,000 threads and their groups.
+/// The longest text: 200,000 threads and their groups.
 pub(crate) const MAX_BYTES: usize = 64 << 20;
 const MAX_PARTS: usize = 64;
 
@@ -70,22 +70,22 @@ impl Recording {
         self.parts.push(Part { name: name.to_owned(), text, at: 0 });
     }
 
-    /// The text of a part.
+    /// Returns the text of a part.
     pub fn part(&self, name: &str) -> Option<&str> {
         self.parts.iter().find(|part| part.name == name).map(|part| part.text.as_str())
     }
 
-    /// Offset of a part in the file, bytes.
+    /// Returns the offset of a part in the file, bytes.
     pub fn offset(&self, name: &str) -> Option<u64> {
         self.parts.iter().find(|part| part.name == name).map(|part| part.at)
     }
 
-    /// Names and lengths (bytes) of all parts.
+    /// Returns names and lengths (bytes) of all parts.
     pub fn parts(&self) -> impl Iterator<Item = (&str, usize)> {
         self.parts.iter().map(|part| (part.name.as_str(), part.text.len()))
     }
 
-    /// The text of the section.
+    /// Returns the section's text.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut text = format!("{MAGIC}{VERSION}\n").into_bytes();
         for part in &self.parts {
@@ -96,7 +96,6 @@ impl Recording {
         text
     }
 
-    /// Returns the options that hold the text.
     pub(crate) fn options(&self) -> Vec<Vec<u8>> {
         self.to_bytes().chunks(PIECE).map(<[u8]>::to_vec).collect()
     }

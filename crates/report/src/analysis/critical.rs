@@ -1,10 +1,10 @@
 //! The critical path of a task: its own work, and during its sleeps the work of the tasks that led to its wakeup.
 //!
-//! Every instant of the task's life belongs to one task and one activity. While the task runs or waits for a CPU,
-//! this is the task itself. A sleep is walked backwards from the wakeup: the waker ran, waited for a CPU, or slept.
-//! In a sleep of the waker, the walk continues with its own waker, back to the start of the first sleep. A wakeup by
-//! an interrupt (as the trace says, or because the CPU was idle) ends the walk. In traces without flags for
-//! interrupts (`perf script`), the running task is the waker.
+//! Every instant of the task's life belongs to one task and activity. While the task runs or waits for a CPU, this is
+//! the task itself. A sleep is walked backwards from the wakeup: the waker ran, waited for a CPU, or slept. In a
+//! sleep of the waker, the walk continues with its own waker, back to the start of the first sleep. A wakeup by an
+//! interrupt (as the trace says, or because the CPU was idle) ends the walk. In traces without flags for interrupts
+//! (`perf script`), the running task is the waker.
 //!
 //! Only the work during one sleep of the task is kept, which bounds memory.
 
@@ -14,9 +14,9 @@ use super::world::{On, Span, State, Step, What, World};
 use super::{Analysis, Options};
 use crate::data::{DataTable, Kind};
 
-/// The most pieces of other tasks' work in one sleep. Further pieces are counted as unknown.
+/// The most pieces of other tasks' work in one sleep; further ones are counted.
 const MOST_PIECES: usize = 1 << 20;
-/// The most steps of one walk. Further steps are counted as unknown.
+/// The most steps of one walk; further ones are counted.
 const MOST_STEPS: usize = 1 << 14;
 /// The most steps shown of the longest sleep, from its end. [`CriticalPath::notes`] names the number.
 const SHOWN_STEPS: usize = 200;

@@ -43,7 +43,6 @@ pub(super) struct IdleWaiting {
     waiting: Since,
     idle: Since,
     tasks: Vec<Task>,
-    /// The CPU of each waiting task.
     places: Vec<u32>,
     /// Set if affinities are known, so that `might` is not used.
     told: bool,
@@ -85,7 +84,7 @@ impl IdleWaiting {
         }
     }
 
-    /// Ends overlaps with an idle CPU: it is busy now, or its task is not to count.
+    /// Ends overlaps with an idle CPU.
     fn idle_ends(&mut self, at: u64, cpu: usize, world: &World) {
         let Some(since) = self.idle.end(cpu) else { return };
         if at.saturating_sub(since) < LEAST_NS {

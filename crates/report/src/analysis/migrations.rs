@@ -1,5 +1,4 @@
-//! Migrations by cause. Simulated runs have the cause. In recordings of `sched_migrate_task`, the events around it
-//! show it:
+//! Migrations by cause. Simulated runs have the cause. In recordings of `sched_migrate_task`, other events show it:
 //!
 //! | cause | evidence |
 //! |---|---|
@@ -14,7 +13,7 @@
 //! | `asleep` | the task sleeps: its affinity changed, or its CPU went offline |
 //! | `other` | anything else, mostly affinity |
 //!
-//! A recording without `sched_migrate_task` shows a migration only at the task's next run: `wakeup` if it slept in
+//! Without `sched_migrate_task`, a recording shows migrations only between a task's runs: `wakeup` if it slept in
 //! between, else `while runnable`. A note says that other moves are missing.
 
 use std::collections::BTreeMap;
@@ -86,7 +85,6 @@ impl Migrations {
         Self::default()
     }
 
-    /// Notes that a task runs.
     fn ran(&mut self, task: u32, ran: Ran) {
         if task as usize >= self.ran.len() {
             self.ran.resize(task as usize + 1, None);

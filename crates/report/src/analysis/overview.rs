@@ -18,7 +18,7 @@ use crate::latency::Recorder;
 const MOST_SLICES: usize = 1 << 14;
 /// The first grain, nanoseconds.
 const FINEST_NS: u64 = 1_000;
-/// The most tasks with their own distribution. Later tasks share one for each name, with the same limit.
+/// The most tasks with their own distribution. Later tasks share one per name.
 const MOST_RECORDERS: usize = 1024;
 /// The most names with their own distribution, by number of delays. Others share one.
 const MOST_NAMES: usize = 40;

@@ -1,10 +1,10 @@
-//! The effects of groups' limits. Simulated runs and their text traces show them. The kernel has no event for them.
+//! The effects of groups' limits. The kernel has no event for them, unlike simulated runs and their text traces.
 //! Recordings give the part of its quota that a group used in each period, and bounds of the throttled time.
 //!
 //! Lower bound: a group with a task that is runnable on an idle CPU for 1 ms or more is throttled there. Upper bound:
 //! all time in which tasks of the group waited on a CPU and none ran there. Both are summed over CPUs, as
 //! `throttled_usec` of `cpu.stat`. Periods count from the start of the trace, since the kernel's start is unknown. A
-//! group may have used up a period of the kernel and only most of one here.
+//! used-up period of the kernel may be only most of one here.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,7 @@ use crate::results::LimitResult;
 
 /// Shorter waits on an idle CPU are pending wakeups.
 const LEAST_NS: u64 = 1_000_000;
-/// Percent of the quota from which a period counts as used up. A period here overlaps two of the kernel's, and may
-/// have a little less.
+/// Percent of the quota from which a period counts as used up, since it overlaps two of the kernel's.
 const USED_UP: u128 = 95;
 
 /// A limited group's use, by period.
@@ -29,7 +28,7 @@ struct Use {
     /// Start of the present period, and the time up to which it is counted.
     from: u64,
     since: u64,
-    /// Its running, and its runnable tasks.
+    /// Number of running, and of runnable tasks.
     running: u64,
     runnable: u64,
     used: u64,
@@ -339,7 +338,6 @@ impl Analysis for Throttling {
 mod tests {
     use super::*;
 
-    /// Use of a tenth of a CPU in each period, over any number of periods without a change.
     #[test]
     fn a_period_is_used_up_with_95_per_cent_of_the_quota() {
         let counts = |it: &Use| (it.periods, it.used_up, it.used_in_all, it.most);

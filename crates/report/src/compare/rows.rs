@@ -41,7 +41,7 @@ impl Row<'_> {
         Some((base, self.cells[variant]?)).filter(|_| of < variant)
     }
 
-    /// Whether reference and cell have enough samples for a sentence on their difference.
+    /// Whether reference and cell have enough samples for a sentence.
     pub(super) fn is_of_enough(&self, variant: usize) -> bool {
         let base = self.base().map_or(variant, |(of, _)| of);
         [base, variant].iter().all(|&index| self.samples[index] >= self.metric.least)
@@ -120,8 +120,8 @@ impl Comparison {
         Row { subject, name: name.to_owned(), metric, cells: cells.collect(), samples: samples.collect() }
     }
 
-    /// Returns the rows that differ in any digit, and each subject's CPU time. Changed classes come first, then other
-    /// classes, then groups, and last the machine. Each kind is ordered by CPU time.
+    /// Returns the rows that differ in any digit, and each subject's CPU time: changed classes, other classes,
+    /// groups, and the machine, each ordered by CPU time.
     pub(super) fn differing(&self) -> Vec<Row<'_>> {
         let differs = |row: &Row<'_>| {
             let ran = row.cells.iter().zip(&self.variants).filter(|(_, variant)| !variant.runs.is_empty());
@@ -153,7 +153,7 @@ impl Comparison {
         rows
     }
 
-    /// Returns the mean CPU time of a class or group in the variant with the most, as a part of one CPU.
+    /// Returns the mean CPU time in the variant with the most, as a part of one CPU.
     fn cpu(&self, subject: Subject<'_>) -> f64 {
         let of_run = |(run, index): (&Results, &Index)| match subject {
             Subject::Class(class) => Some(run.share(index.class(run, class)?.account.cpu_ns)),
@@ -171,8 +171,8 @@ impl Comparison {
         row.subject == Subject::Machine || self.cpu(row.subject) >= NEXT_TO_NOTHING
     }
 
-    /// Whether a variant differs enough from the reference, beyond the spread. Tasks that some variants lack count if
-    /// they have noticeable CPU time. If only one variant has values, all of them count.
+    /// Whether a variant differs enough from the reference, beyond the spread. Tasks that some variants lack count
+    /// with noticeable CPU time; all count if only one variant has values.
     pub(super) fn changes(&self, row: &Row<'_>) -> bool {
         let mut ran = row.cells.iter().zip(&self.variants).filter(|(_, variant)| !variant.runs.is_empty());
         let missing = row.base().is_some() && (self.ran().count() < 2 || ran.any(|(cell, _)| cell.is_none()));
@@ -181,7 +181,7 @@ impl Comparison {
     }
 }
 
-/// Returns the groups whose tasks, with descendants', are exactly those of one class from the beginning.
+/// Returns the groups whose tasks, descendants included, were always exactly those of one class.
 fn of_one_class(run: &Results) -> BTreeSet<&str> {
     let mut classes: Vec<Option<usize>> = vec![None; run.groups.len()];
     let mut mixed = vec![false; run.groups.len()];
@@ -204,7 +204,7 @@ fn of_one_class(run: &Results) -> BTreeSet<&str> {
 
 const MOST: usize = 30;
 
-/// Shortens paths for a table, by leaving out the middle. Names stay distinct, unless whole paths print alike.
+/// Shortens paths for a table by leaving out the middle, so that names stay distinct.
 fn short_names(paths: &[&str]) -> Vec<String> {
     let whole: Vec<String> = paths.iter().map(|path| printable(path)).collect();
     let short: Vec<String> = whole.iter().map(|path| elided(path)).collect();

@@ -29,8 +29,7 @@ impl Standout<'_> {
         self.other.mean > self.base.mean
     }
 
-    /// Orders sentences: tasks with CPU time first, latency and throughput before their causes, and then the largest
-    /// change.
+    /// Orders sentences: tasks with CPU time first, then latency and throughput, then the largest change.
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         let tier = |standout: &Self| standout.row.metric.family.tier();
         (other.weighs.cmp(&self.weighs))
@@ -69,8 +68,8 @@ struct TooFew;
 impl Comparison {
     /// Returns the largest relative change beyond the spread for each kind of figure (latency, throughput, CPU time,
     /// limits, switches), in this order. Percentiles of too few values are left out. Tasks with less than a
-    /// thousandth of a CPU in every variant are named last, and only if no other task has a change of that kind.
-    /// Sentences on the entitlements and limits of the named groups follow.
+    /// thousandth of a CPU in every variant are named last, and only without other changes of that kind. Sentences on
+    /// the entitlements and limits of the named groups follow.
     pub fn sentence(&self) -> String {
         if self.unfinished {
             return wrap("All runs were stopped before their end, so their figures cannot be compared.");
@@ -136,7 +135,7 @@ impl Comparison {
         text
     }
 
-    /// Returns the largest change of each family, in order, and whether a change was left out for too few samples.
+    /// Returns the largest change of each family, in order, and whether one was left out for too few samples.
     fn standouts<'a>(&self, rows: &'a [Row<'a>]) -> (Vec<Standout<'a>>, bool) {
         let mut best: Vec<(Family, Standout<'_>)> = Vec::new();
         let mut few = false;
@@ -164,8 +163,7 @@ impl Comparison {
         (best, few)
     }
 
-    /// Explains the CPU time of the groups in these changes, and names limits that throttled them: a distinct
-    /// sentence for each of the two variants.
+    /// Explains the CPU time of the groups in these changes, and names limits that throttled them, for both variants.
     fn reasons(&self, standouts: &[Standout<'_>]) -> Vec<String> {
         let mut sentences: Vec<String> = Vec::new();
         for standout in standouts {

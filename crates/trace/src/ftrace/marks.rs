@@ -140,9 +140,9 @@ pub enum Mark<'a> {
         /// The event.
         what: DeadlineEvent,
     },
-    /// A group's new weight and limit ([`GroupInfo::settings`]). Its path shows its parent.
+    /// A group's new weight and limit ([`GroupInfo::settings`]).
     Group(GroupInfo<'a>),
-    /// A group has used up its limit on the event's CPU.
+    /// A group's limit is used up on the event's CPU.
     Throttle {
         /// The group.
         path: &'a str,

@@ -13,10 +13,10 @@ const MAX_THREADS: usize = 1 << 22;
 /// Writes [`Record`]s as `trace-cmd report -t -N` prints them: nanoseconds, and the kernel's wording of fields. A
 /// known process stands beside the thread, as with the option record-tgid: `bash-7     (    7) [001]`.
 ///
-/// Fields that are known only as text stay as they were. Unknown events of a binary file have only their name.
-/// Control characters in names become `?`, which keeps lines whole. An unknown running task is `<...>-0`, which the
-/// reader distinguishes from the idle task (`<idle>-0`). Two things are lost: the flags except `h`, since a
-/// [`Record`] has no others, and processes of threads without events, which are [counted](Self::omitted).
+/// Undecoded fields stay as text; in binary files, such events have only their name. Control characters in names
+/// become `?`. An unknown running task is `<...>-0`, which the reader distinguishes from the idle task (`<idle>-0`).
+/// Two things are lost: the flags except `h`, and processes of threads without events, which are
+/// [counted](Self::omitted).
 ///
 /// Memory: one entry for each thread with a known process.
 ///
@@ -77,8 +77,8 @@ impl<W: Write> RecordedText<W> {
         self.release.as_deref()
     }
 
-    /// Writes one event. Of perf's additional records, it uses only processes, and [new
-    /// names](Record::is_told_rename), which become `task_rename`.
+    /// Writes one event. Of perf's additional records, it uses processes, and [new names](Record::is_told_rename) as
+    /// `task_rename`.
     pub fn record(&mut self, record: &Record<'_>) {
         let renamed = Record { name: b"task_rename", ..*record };
         let record = if record.is_told_rename() { &renamed } else { record };
@@ -115,12 +115,12 @@ impl<W: Write> RecordedText<W> {
         }
     }
 
-    /// Number of threads whose process is in no line, because they have no events.
+    /// Returns the number of known threads whose process is not written, for lack of events.
     pub fn omitted(&self) -> u64 {
         self.processes.values().filter(|process| !process.written).count() as u64
     }
 
-    /// Returns the first error, so that a caller can stop early.
+    /// Returns the first error, to stop early.
     pub fn error(&self) -> Option<&io::Error> {
         self.out.error()
     }

@@ -129,12 +129,12 @@ impl<W: Write> RecordedPerfetto<W> {
         }
     }
 
-    /// Number of omitted events.
+    /// Returns the number of omitted events.
     pub fn omitted(&self) -> u64 {
         self.omitted
     }
 
-    /// Returns the first error, so that a caller can stop early.
+    /// Returns the first error, to stop early.
     pub fn error(&self) -> Option<&io::Error> {
         self.out.error()
     }

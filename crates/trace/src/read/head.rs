@@ -94,8 +94,8 @@ fn bracketed(line: &[u8], open: usize) -> Option<Head> {
     Some(finish(line, head, rest))
 }
 
-/// Returns the context by ftrace's third flag: `h` in an interrupt's handler, `H` in one that interrupted a softirq,
-/// `z` and `Z` in an NMI, `s` in a softirq.
+/// Returns the context by ftrace's third flag: `h` in an interrupt, `H` in one that interrupted a softirq, `z` and
+/// `Z` in an NMI, `s` in a softirq.
 fn context(flags: &[u8]) -> Option<Context> {
     match flags.get(2)? {
         b'h' | b'H' | b'z' | b'Z' => Some(Context::Hardirq),
@@ -121,7 +121,7 @@ fn in_brackets(text: &[u8]) -> Option<(Option<i32>, &[u8])> {
     Some((id, &text[..open]))
 }
 
-/// Parses `comm-pid` of ftrace, `comm pid` or `comm pid/tid` of perf: name, thread, process.
+/// Parses `comm-pid` of ftrace, or `comm pid` or `comm pid/tid` of perf.
 #[inline]
 fn identity(text: &[u8]) -> Option<(Dress, Range<usize>, i32, Option<i32>)> {
     let number = |end: usize| -> Option<(i32, usize)> {
@@ -162,7 +162,7 @@ fn identity(text: &[u8]) -> Option<(Dress, Range<usize>, i32, Option<i32>)> {
     Some((dress, from..from + trim_end(name).len(), pid, process))
 }
 
-/// Parses a time with its colon: nanoseconds, whether they are counts, and the rest.
+/// Parses a time with its colon, in nanoseconds or counts.
 #[inline]
 fn time(text: &[u8]) -> Option<(i64, bool, &[u8])> {
     let (negative, number) = match text {

@@ -15,7 +15,7 @@ pub enum Kind {
     TraceCmdReport,
     /// `trace-cmd report -R`.
     TraceCmdRaw,
-    /// A page of Android's systrace, with ftrace text inside.
+    /// A page of Android's systrace with ftrace text.
     Systrace,
     /// `perf script`.
     PerfScript,
@@ -67,7 +67,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// How often something happened in a file, and where first.
+/// Number and first place of an occurrence in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Number of times.
@@ -90,11 +90,11 @@ pub struct Forked {
     pub process: i32,
     /// The thread.
     pub thread: i32,
-    /// Its parent, or the adopting process if that has ended.
+    /// Its parent, or the adopting process.
     pub parent: i32,
 }
 
-/// What is known of a file besides its events, so far.
+/// What is known of a file beside its events, so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
     /// Kind; none before the first event of a text.
@@ -103,19 +103,19 @@ pub struct Notes {
     pub cpus: Option<u32>,
     /// Release of the recorded kernel (`uname -r`), if the file says.
     pub release: Option<String>,
-    /// Events that the kernel overwrote before the buffer was read, if the file says.
+    /// Overwritten events, if the file says.
     pub overwritten: Option<u64>,
     /// Unknown lines or records.
     pub not_understood: Tally,
-    /// Events whose fields are not in the kernel's format ([`Tracepoint::Malformed`](crate::Tracepoint::Malformed)).
+    /// Events in an unknown format ([`Tracepoint::Malformed`](crate::Tracepoint::Malformed)).
     pub malformed: Tally,
     /// Lines cut at 64 KiB.
     pub cut_lines: Tally,
     /// Where the file is cut off.
     pub unterminated: Option<Place>,
-    /// Whether times are counts without a unit (`trace_clock` counter, x86-tsc), which are read as nanoseconds.
+    /// Whether times are counts without a unit (`trace_clock` counter, x86-tsc), read as nanoseconds.
     pub counts_for_time: bool,
-    /// Threads that existed before the first event, from perf.data or `perf script --show-task-events`.
+    /// Threads before the first event, from perf.data or `perf script --show-task-events`.
     pub forked: Vec<Forked>,
     /// Data that `vruntime record` added.
     pub recording: Option<Arc<Recording>>,
@@ -162,7 +162,7 @@ pub(super) fn release(bytes: &[u8]) -> Option<String> {
     plain.then(|| String::from_utf8_lossy(word).into_owned())
 }
 
-/// The longest release there is: `__NEW_UTS_LEN`.
+/// `__NEW_UTS_LEN`.
 const RELEASE: usize = 64;
 
 /// Why a trace cannot be read.
@@ -173,12 +173,12 @@ pub enum Error {
     Io(io::Error),
     /// The file is empty.
     Empty,
-    /// The file is of a readable kind, without events.
+    /// A readable file without events.
     WithoutEvents {
         /// Its kind.
         kind: Kind,
     },
-    /// The file has no events.
+    /// A text without events.
     NoEvents {
         /// Number of lines read.
         lines: u64,
@@ -190,7 +190,7 @@ pub enum Error {
         /// Expected content.
         expected: String,
     },
-    /// The file is of a known kind that is not supported.
+    /// The file's kind is known, but not supported.
     NotRead {
         /// Its kind.
         what: String,

@@ -22,7 +22,6 @@ use self::header::Header;
 use self::sample::{Found, Layout};
 
 pub(super) const MAGIC: &[u8] = b"PERFILE2";
-/// As from a machine with the other byte order.
 pub(super) const MAGIC_SWAPPED: &[u8] = b"2ELIFREP";
 
 /// The most bytes of records held for the end of their round.
@@ -86,7 +85,6 @@ struct Row {
 }
 
 impl Held {
-    /// Releases rows up to `limit`, in order.
     fn release(&mut self, limit: u64) {
         self.rows.sort_unstable();
         self.ready = self.rows.partition_point(|row| row.time <= limit);
@@ -295,7 +293,7 @@ impl<R: Read + Seek> PerfData<R> {
         }
     }
 
-    /// What is known of the file so far.
+    /// Returns what is known of the file so far.
     pub fn notes(&self) -> &Notes {
         &self.notes
     }

@@ -2,8 +2,8 @@
 //!
 //! A file is a sequence of packets, and a packet with events is a bundle of one CPU. Several data sources can record
 //! a CPU, each with its own writer (`trusted_packet_sequence_id`), flushed at different times. Only the bundles of
-//! one CPU and one writer, a *lane*, are in order. The file is read twice: first to find the bundles of each lane,
-//! then to merge the lanes, with one bundle of each in memory.
+//! one CPU and writer, a *lane*, are in order. The file is read twice: to find the bundles of each lane, and to merge
+//! the lanes, with one bundle of each in memory.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -62,7 +62,6 @@ type Places = BTreeMap<(u32, u32), Vec<(u64, u32)>>;
 #[derive(Debug)]
 struct Lane {
     cpu: u32,
-    /// Index in [`PerfettoTrace::runs`].
     runs: usize,
     /// Offsets and lengths of its bundles, and the number already read.
     places: Vec<(u64, u32)>,
@@ -207,7 +206,6 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         Ok(())
     }
 
-    /// Reads the threads of a process tree.
     fn threads(&mut self, tree: &[u8]) {
         for (tag, value) in Message::new(tree) {
             let Some(row) = value.bytes().and_then(Few::read) else { continue };
@@ -309,7 +307,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         Ok(Some(Record { at, cpu, pid, tgid, comm, context, name, point }))
     }
 
-    /// What is known of the file so far.
+    /// Returns what is known of the file so far.
     pub fn notes(&self) -> &Notes {
         &self.notes
     }
@@ -331,8 +329,8 @@ fn named((pid, comm): &mut (i32, Vec<u8>), task: Named<'_>) {
     comm.extend_from_slice(task.comm);
 }
 
-/// Returns the recorded name of a thread whose last name is `last`. `/proc` appends the work to a kernel worker's
-/// name (`kworker/0:1-events`), which events lack.
+/// Returns the recorded name of a thread with the last name `last`. `/proc` appends its work to a kernel worker's
+/// name (`kworker/0:1-events`).
 fn then<'a>(comm: &'a [u8], last: &'a [u8]) -> &'a [u8] {
     let works_at = last.strip_prefix(comm).is_some_and(|rest| matches!(rest.first(), Some(b'-' | b'+')));
     if works_at && comm.starts_with(b"kworker/") { last } else { comm }

@@ -14,7 +14,7 @@ use super::scan::{digits, signed, trim_start, word};
 use super::script::Script;
 use crate::event::{Named, Record, StateBits, Tracepoint};
 
-/// Reads text by lines, in a fixed buffer of 256 KiB. Each line may be from another tool.
+/// Reads text by lines, in a fixed buffer of 256 KiB. Lines of several tools may be mixed.
 #[derive(Debug)]
 pub struct TextReader<R> {
     lines: Lines<R>,
@@ -27,11 +27,9 @@ pub struct TextReader<R> {
     latest: i64,
     /// Set if [`Notes::kind`] is final.
     kind_known: bool,
-    /// Checks the columns of perf script.
     script: Script,
-    /// Recognizes text of other tools.
     foreign: Foreign,
-    /// Lines already found: an event by [`begin`](Self::begin), or losses and the event behind them.
+    /// Lines already found: an event by [`begin`](Self::begin), or losses and the next event.
     found: VecDeque<Found>,
     /// Set after an event that is not perf's own.
     began: bool,
@@ -64,7 +62,7 @@ enum Line {
 }
 
 impl<R: Read> TextReader<R> {
-    /// Reads from `reader`, which needs no buffer.
+    /// Reads from `reader`, without a further buffer.
     pub fn new(reader: R) -> Self {
         Self {
             lines: Lines::new(reader),
@@ -82,7 +80,7 @@ impl<R: Read> TextReader<R> {
         }
     }
 
-    /// What is known of the file so far.
+    /// Returns what is known of the file so far.
     pub fn notes(&self) -> &Notes {
         &self.notes
     }
@@ -212,7 +210,7 @@ impl<R: Read> TextReader<R> {
     }
 
     /// Finds the event behind a loss, which has the time. At most as many losses as CPUs precede it. Only the last
-    /// found line is read from the buffer again.
+    /// line is read from the buffer again.
     fn look_ahead(&mut self) -> Result<(), Error> {
         const MOST: usize = 8192;
         while self.found.len() < MOST && !matches!(self.found.back(), Some(Found { line: Line::Event(_), .. })) {
@@ -419,7 +417,7 @@ fn forked(fields: &[u8]) -> Option<[i32; 3]> {
     Some([process, thread, parent])
 }
 
-/// Parses what `perf script` prints with --show-task-events, --show-lost-events and --show-switch-events.
+/// Parses the lines of `perf script` with --show-task-events, --show-lost-events and --show-switch-events.
 fn perf_record<'a>(name: &[u8], fields: &'a [u8]) -> Tracepoint<'a> {
     let read = || match name {
         b"PERF_RECORD_LOST" => {

@@ -122,8 +122,8 @@ impl<R: Read + Seek> TraceDat<R> {
     /// Reads the header, and the first page of each CPU.
     ///
     /// # Errors
-    /// If reading fails, the header is damaged, there is no event, or the file has unsupported content: text of the
-    /// latency tracers, compression other than zstd.
+    /// If reading fails, the header is damaged, there is no event, or the content is unsupported: text of the latency
+    /// tracers, compression other than zstd.
     pub fn new(reader: R) -> Result<Self, Error> {
         let mut input = Input::new(reader)?;
         let Header { layout, formats, comms, clock, buffer, overrun, machine_cpus, release, recording } =
@@ -234,7 +234,7 @@ impl<R: Read + Seek> TraceDat<R> {
         }
     }
 
-    /// Puts a loss of `cpu`, at the time of its last event, among the next events.
+    /// Puts a loss of `cpu`, at its last event's time, among the next events.
     fn lose(&mut self, cpu: usize) {
         let row = &mut self.cpus[cpu];
         row.now = Now::Lost(None);
@@ -282,7 +282,7 @@ impl<R: Read + Seek> TraceDat<R> {
         Ok(Some(Record { at, cpu: *id, pid, tgid: None, comm: comms.get(pid), context, name, point }))
     }
 
-    /// What is known of the file so far.
+    /// Returns what is known of the file so far.
     pub fn notes(&self) -> &Notes {
         &self.notes
     }
