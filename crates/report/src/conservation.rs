@@ -1,12 +1,12 @@
 //! Work conservation: waits beside an idle CPU that may run the task, beyond the time in which balancing notices.
 //!
-//! An idle CPU balances in each of its scheduling domains at least every `max_interval`, at a tick of its own or of
-//! the busy CPU that kicks it. A task that waits on another CPU should therefore be found within a *balance
-//! interval*: that of the lowest domain with both CPUs, rounded up to ticks, and a tick. The wait beyond this counts,
-//! if the same CPU stays idle and the task may run there.
+//! An idle CPU balances in each of its scheduling domains at least every `max_interval`: at a tick of its own, or of
+//! the busy CPU that kicks it. A task that waits elsewhere should therefore be found within a *balance interval*.
+//! This is the interval of the lowest domain with both CPUs, rounded up to ticks, and a tick. The wait beyond it
+//! counts, if the same CPU stays idle and the task may run there.
 //!
-//! A pair of a wait and an idle interval is examined when the first of the two ends, and only if they overlap for
-//! more than the shortest balance interval. Both are listed by their start, so other events cost only a list
+//! A pair of a wait and an idle interval is examined when the first of the two ends. It is skipped if they overlap
+//! for at most the shortest balance interval. Both are listed by their start, so other events cost only a list
 //! operation.
 //!
 //! A throttled task cannot run on CPUs where its group's limit is used up. The collector bars and frees such pairs.

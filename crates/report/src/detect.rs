@@ -35,8 +35,8 @@ const PINNED_NS: u64 = 512_000_000;
 const SLOWLY: f64 = 0.75;
 
 /// Returns the tolerated number of tasks beside idle CPUs, on average over a window. A wakeup searches only part of
-/// one last-level cache. On small machines the bound is most of one CPU: short tasks that keep eight CPUs 85 to 90 %
-/// busy leave half a task waiting beside an idle CPU.
+/// one last-level cache. On small machines the bound is most of one CPU. There, short tasks that keep eight CPUs 85
+/// to 90 % busy leave half a task waiting beside an idle CPU.
 fn tolerated(cpus: usize) -> f64 {
     (cpus as f64 / 20.0).max(0.75)
 }
@@ -337,8 +337,8 @@ impl Detector {
         }
     }
 
-    /// Returns the number of wasted CPUs: the maximum, over all sets of CPUs, of the smaller of the tasks restricted
-    /// to the set, and its spare CPUs.
+    /// Returns the number of wasted CPUs, counted for the set of CPUs of each waiting task's affinity: the smaller number
+    /// of tasks that may run on the whole set, and of spare CPUs in it. The maximum counts.
     fn wasted_now(&self) -> u32 {
         if self.all_spare == 0 || self.all_wanting == 0 {
             return 0;
@@ -352,8 +352,8 @@ impl Detector {
         if most == 0 || self.holds.is_empty() { most } else { most.min(self.wasted_within_limits()) }
     }
 
-    /// Returns a lower bound of [`wasted_now`](Self::wasted_now) for limits that exclude tasks from some CPUs: the
-    /// smaller number of tasks that could run on all spare CPUs, or of spare CPUs that could run all tasks.
+    /// Returns an upper bound of [`wasted_now`](Self::wasted_now) if limits exclude tasks from some CPUs: the smaller
+    /// number of tasks that could run on any spare CPU, and of spare CPUs that could run any task.
     fn wasted_within_limits(&self) -> u32 {
         let cpus = (0u32..).map(CpuId).zip(&self.cpus);
         let mut spare: Vec<(CpuId, bool)> = cpus.filter(|(_, it)| it.spare).map(|(cpu, _)| (cpu, false)).collect();

@@ -1,5 +1,5 @@
-//! Reasons other than a busy CPU that keep a runnable task from running: its group's limit, the bandwidth of
-//! real-time tasks, or a deadline task's own runtime.
+//! Reasons other than a busy CPU that keep a runnable task from running. These are its group's limit, the bandwidth
+//! of real-time tasks, and a deadline task's own runtime.
 
 use vruntime_trace::{CpuId, DeadlineEvent, Event, GroupId, Running, SchedPolicy, TaskId};
 

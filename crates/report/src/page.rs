@@ -123,7 +123,7 @@ impl Page {
         self.folded.push(sentence.into());
     }
 
-    /// Adds bars, if any.
+    /// Adds bars, unless empty.
     pub fn bars(&mut self, bars: Bars) {
         if !bars.rows.is_empty() {
             self.bars.push(bars);
@@ -137,7 +137,7 @@ impl Page {
         }
     }
 
-    /// Adds tables, if any.
+    /// Adds tables, unless empty.
     pub fn tables(&mut self, group: TableGroup) {
         if !group.tables.is_empty() {
             self.tables.push(group);

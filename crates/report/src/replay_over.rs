@@ -86,7 +86,7 @@ impl Row<'_> {
         self.replayed.or_else(|| Spread::of(&[self.recorded?]))
     }
 
-    /// Returns the change by the what-if as text, if any.
+    /// Returns the change by the what-if as text; may be empty.
     fn change(&self) -> String {
         let pair = self.base().zip(self.what_if);
         pair.map_or_else(String::new, |(base, other)| change(base, other, self.metric.unit == OF_A_CPU, true))

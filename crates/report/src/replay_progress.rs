@@ -140,8 +140,8 @@ impl ReplayCheck {
         self.progress_of(&group.path, self.tasks.iter().filter(|task| task.is_in(&group.path)))
     }
 
-    /// Returns the progress of groups, by decreasing CPU time, without the root, groups with the tasks of a name or
-    /// of an inner group, and autogroups, which have no names.
+    /// Returns the progress of groups, by decreasing CPU time. Groups with the tasks of a name or of an inner group
+    /// are left out, as are the root and autogroups, which have no names.
     fn groups_that_get_on(&self) -> Vec<Progress> {
         let names = self.progress();
         let groups = self.groups.iter().filter(|group| group.path != "/" && !group.path.starts_with("/autogroup"));

@@ -81,8 +81,8 @@ impl ReplayCheck {
         self.over_seeds_page().into_iter().chain(tables).collect()
     }
 
-    /// Returns the bars of a page: groups with entitlements for each run, the largest tasks with their recorded time,
-    /// and closed loops with their recorded speed.
+    /// Returns the bars of a page: groups with entitlements, the largest tasks with recorded times, and closed loops
+    /// with recorded speeds.
     pub fn share_bars(&self) -> Vec<Bars> {
         let (replayed, what_if) = (self.elapsed_ns.1, self.elapsed_ns.2);
         let groups = [

@@ -60,7 +60,7 @@ pub struct Unmeasured {
 }
 
 impl Unmeasured {
-    /// A sum is unmeasured if any of its terms is.
+    /// A sum with an unmeasured term is unmeasured.
     pub fn add(&mut self, other: Self) {
         self.waits |= other.waits;
         self.migrations |= other.migrations;
@@ -278,13 +278,13 @@ pub struct GroupResult {
     pub run_delay_ns: u64,
     /// Switches away from its tasks.
     pub switches: u64,
-    /// The scheduler's own count of them, if any.
+    /// The scheduler's own count of them, if it counts.
     pub counted_switches: Option<u64>,
     /// `cpu.pressure`.
     pub pressure: Pressure,
-    /// Effect of its CPU limit, if any.
+    /// Effect of its CPU limit, if it has one.
     pub limit: Option<LimitResult>,
-    /// Its own cpuset at the end, if any.
+    /// Its own cpuset at the end, if it has one.
     pub cpuset: Option<CpusetResult>,
     /// Throttlings of its real-time tasks by its limit, summed over CPUs. The root's limit is the machine's.
     pub nr_rt_throttled: u64,
@@ -488,8 +488,8 @@ pub(crate) const fn cause_name(cause: MigrateCause) -> &'static str {
     }
 }
 
-/// A share that differs between the last quarter and the whole run: of a class, or of a class in one group, in the
-/// CPU time of all tasks that always wanted a CPU.
+/// A share of a class, or of a class in one group, that differs between the last quarter and the whole run. It is the
+/// part in the CPU time of all tasks that always wanted a CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsettled {
     /// The class, and its group if the class is in several.
@@ -576,7 +576,7 @@ impl Results {
         sum
     }
 
-    /// Returns a note on [`Results::unsettled`], if any.
+    /// Returns a note on [`Results::unsettled`]; none if empty.
     pub fn unsettled_note(&self) -> Option<String> {
         const NAMED: usize = 3;
         let percent = |ppm: u32| f64::from(ppm) / 1e4;

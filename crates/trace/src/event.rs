@@ -53,7 +53,7 @@ impl Record<'_> {
     /// Returns whether a hotplug step on the CPU itself brings it online or offline in the scheduler.
     ///
     /// The step is `sched_cpu_activate` or `sched_cpu_deactivate`. If the file does not name the function, every step
-    /// counts: milliseconds early or late, and perhaps upwards on a CPU that has long been online.
+    /// counts. It is then milliseconds early or late, and a step up may be of a CPU that has long been online.
     pub fn online(&self) -> Option<bool> {
         match self.point {
             Tracepoint::CpuhpEnter { cpu_id, target, step, function } if cpu_id == self.cpu => match function {

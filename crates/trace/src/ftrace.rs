@@ -26,9 +26,10 @@ pub(crate) const END_OF_RUN: &str = "end of run";
 /// The lines are those of `trace-cmd report -N` on a current kernel: `sched_switch`, `sched_waking`, `sched_wakeup`,
 /// `sched_wakeup_new`, `sched_migrate_task`, `sched_process_fork`, `sched_process_exit`, `sched_pi_setprio`,
 /// `cgroup_attach_task`, `cpu_frequency`, and `cpuhp_enter` and `cpuhp_exit` of the step that adds a CPU to the
-/// scheduler or removes it. Facts without a tracepoint are marks (`print`), which [`Mark`] reads: policies and nice
-/// values (initial ones unless SCHED_NORMAL with nice 0), results of deadlines, weights and limits of groups, effects
-/// of limits, and the end of the run. A task that is born into another group than its parent's is attached at once.
+/// scheduler or removes it. Facts without a tracepoint are marks (`print`), which [`Mark`] reads. They are policies and
+/// nice values (initial ones unless SCHED_NORMAL with nice 0), results of deadlines, and weights, limits and throttling
+/// of groups. The last mark is the end of the run. A task that is born into another group than its parent's is attached
+/// at once.
 /// Balancing, overheads and ends of loops are left out. Names are whole; the kernel cuts them to 15 bytes. Pids are
 /// those of [`task_pid`](crate::task_pid) and [`stopper_pid`](crate::stopper_pid), or a
 /// [recording's](Self::with_identities).

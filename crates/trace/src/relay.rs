@@ -40,6 +40,7 @@ enum Rare {
         effective: CpuMask,
         partition: String,
     },
+    /// Name, class, and the rest.
     Task(TaskId, String, String, TaskInfo<'static>),
     Affinity(u64, TaskId, Option<CpuMask>),
     LoopEnd(u64, TaskId, u64, LoopTimes),

@@ -5,8 +5,8 @@
 //! does not count, since that CPU is waking up for the task.
 //!
 //! Simulated runs have affinities and throttled tasks. In recordings, a task *could* run on a CPU where it has been
-//! seen by the end of the wait, and *might* run on another, except for kernel threads of a CPU (`name/N`). Throttled
-//! tasks count as waiting there.
+//! seen by the end of the wait. It *might* run on another, unless it is a kernel thread of a CPU (`name/N`).
+//! Throttled tasks count as waiting there.
 
 use vruntime_trace::CpuMask;
 

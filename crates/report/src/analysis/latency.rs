@@ -2,8 +2,8 @@
 //!
 //! A delay begins with a wakeup (`sched_waking` if the trace has it, else `sched_wakeup`), or when a runnable task
 //! leaves its CPU. It ends when the task runs. As in perf, a wakeup of a task that has not left its CPU does not
-//! count, and a task whose first event is a switch to a CPU has no delay. Tasks of one name share a row, unless
-//! options ask for each.
+//! count. A task whose first event is a switch to a CPU has no delay. Tasks of one name share a row, unless options
+//! ask for each.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -32,7 +32,7 @@ struct Use {
     running: u64,
     runnable: u64,
     used: u64,
-    /// Set if any of its tasks ran or waited.
+    /// Set if a task of it ran or waited.
     active: bool,
     periods: u64,
     used_up: u64,

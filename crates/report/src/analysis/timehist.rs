@@ -1,7 +1,7 @@
 //! `perf sched timehist`: a line for each switch, with the times of the task that leaves, and the summary.
 //!
-//! As in perf, *wait time* is from the task's last switch away from a CPU to its switch to this one, *sch delay* from
-//! its wakeup to this switch, and *run time* the time since on this CPU.
+//! The times are perf's. *Wait time* is from the task's last switch away from a CPU to its switch to this one. *Sch
+//! delay* is from its wakeup to this switch, and *run time* the time since on this CPU.
 
 use std::fmt::Write as _;
 

@@ -186,7 +186,7 @@ pub(crate) struct World {
     moved_by: i64,
     /// Set if the clock has jumped since the last step.
     jumped: bool,
-    /// Set if any `sched_waking`, or any `sched_stat_runtime`, was seen.
+    /// Set after a `sched_waking`, and after a `sched_stat_runtime`.
     pub(crate) has_waking: bool,
     pub(crate) has_charges: bool,
     pub(crate) cgroups: Cgroups,

@@ -120,8 +120,8 @@ impl Comparison {
         Row { subject, name: name.to_owned(), metric, cells: cells.collect(), samples: samples.collect() }
     }
 
-    /// Returns the rows that differ in any digit, and each subject's CPU time: changed classes, other classes,
-    /// groups, and the machine, each ordered by CPU time.
+    /// Returns the rows that differ in any digit, and each subject's CPU time. The order is: changed classes, other
+    /// classes, groups, the machine. Each kind is ordered by CPU time.
     pub(super) fn differing(&self) -> Vec<Row<'_>> {
         let differs = |row: &Row<'_>| {
             let ran = row.cells.iter().zip(&self.variants).filter(|(_, variant)| !variant.runs.is_empty());

@@ -366,7 +366,7 @@ fn groups_are_rows_where_they_tell_more_than_classes() {
     assert!(sentence.ends_with(limits), "{sentence}");
 }
 
-/// Latency comes first although CPU time changes more, and the limit of the class's group is the reason.
+/// Latency is first although CPU time changes more, and the limit of the class's group is the reason.
 #[test]
 fn latency_is_first_and_the_limit_behind_it_is_named() {
     let limited = |label: &str, cpu_ms: u64, late_us: u64, throttled: u64| {

@@ -91,7 +91,7 @@ fn a_group_with_one_running_task_is_stalled_in_part_only() {
     assert_eq!((group.some.total_ns, group.full.total_ns), (20 * S, 0));
 }
 
-/// CPUs are weighted with their busy time. CPU 0, always busy, has stalls throughout; CPU 1, busy for a quarter of
+/// CPUs are weighted with their busy time. CPU 0, always busy, has stalls throughout. CPU 1, busy for a quarter of
 /// each period, has none: 1 x 1 + 0.25 x 0 of 1.25.
 #[test]
 fn cpus_are_weighted_with_their_busy_time() {

@@ -120,8 +120,8 @@ fn a_parser_of_its_own_gets_every_field_back() {
     let mut lines = text.lines();
     assert_eq!(lines.next(), Some("cpus=2"));
     let parsed: Vec<_> = lines.map(|line| parse(line).unwrap_or_else(|| panic!("unreadable: {line}"))).collect();
-    // All but LoopEnd and SleepReturn, the initial nice value of `batch`, a group's weight, the groups of two new
-    // tasks, and the end of the run.
+    // All but LoopEnd and SleepReturn, the nice value of `batch`, a group's weight, the groups of two new tasks, and
+    // the end of the run.
     assert_eq!(parsed.len(), 26);
     assert!(parsed.is_sorted_by_key(|line| line.3));
 

@@ -37,8 +37,8 @@ impl<W: Write> PerfettoWriter<W> {
         })
     }
 
-    /// Returns the event that follows `event` at the same instant: the end of a hotplug step, or the move of a new
-    /// task to another group than its parent's.
+    /// Returns the event that follows `event` at the same instant: the end of a hotplug step, or a new task's move to
+    /// its group.
     pub(super) fn after(&self, cpu: CpuId, event: &Event) -> Option<FtraceEventKind> {
         match *event {
             Event::Fork { parent, child } => {

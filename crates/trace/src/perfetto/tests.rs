@@ -80,7 +80,7 @@ fn the_switches_carry_what_the_sched_table_needs() {
     assert_eq!(preemption.next_comm.as_deref(), Some(b"a batch job with a long name".as_slice()));
     assert_eq!((preemption.next_pid, preemption.next_prio), (Some(1001), Some(125)));
 
-    // CPU 0's bundle comes first: idle, preempted, yielded, asleep, preempted by the stopper, the stopper asleep.
+    // CPU 0's bundle is first: idle, preempted, yielded, asleep, preempted by the stopper, the stopper asleep.
     let states: Vec<_> = switches.iter().filter_map(|(_, _, switch)| switch.prev_state).collect();
     assert_eq!(states, [0, 0x100, 0, 1, 0x100, 1, 0, 2, 0, 0x10]);
     // On each CPU, the task that leaves is the one that came.
@@ -112,8 +112,8 @@ fn a_wakeup_from_afar_comes_in_order_of_time() {
     assert_eq!(woken, expected);
 }
 
-/// The events of one task, sorted by time as Perfetto does (ties by CPU, the worst order for us), are in the order in
-/// which they happened.
+/// The events of one task, sorted by time as Perfetto does, are in the order in which they happened. Ties are sorted
+/// by CPU, the worst order for us.
 #[test]
 fn events_of_one_instant_on_several_cpus_keep_their_order() {
     let mut writer = PerfettoWriter::new(Vec::new());

@@ -60,6 +60,7 @@ pub(super) enum Missed {
 pub(super) enum Item {
     /// An event; `record` is a range of the page.
     Event { at: u64, record: Range<usize> },
+    /// End of the page.
     End,
     /// Invalid data: the rest of the page is lost.
     Damaged(usize),

@@ -190,8 +190,8 @@ impl Summary {
         }
     }
 
-    /// Ends the trace: counts the time of running tasks up to now. Call it once. Skips CPUs with an inconsistent last
-    /// switch, or without an event since a jump of the clock, and all if the trace has no switches.
+    /// Ends the trace: counts the time of running tasks up to now. Call it once. Skips CPUs whose last switch was
+    /// inconsistent, or before a jump of the clock, and all if the trace has no switches.
     pub fn end(&mut self) {
         let Some(&(began, now)) = self.clock.stretches().last() else { return };
         if self.count_of("sched_switch") == 0 {

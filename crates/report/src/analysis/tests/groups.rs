@@ -51,7 +51,7 @@ fn analyse_as_said(kinds: &[AnalysisKind], said: Said, text: &str) -> Analyses {
     analyses
 }
 
-/// `a` in a group of weight 300 and `b` in one of 100 want all of a CPU, and have half of it each for 400 ms.
+/// `a` in a group of weight 300 and `b` in one of 100 want all of a CPU. Each has half of it for 400 ms.
 fn halves() -> String {
     let mut text = switch(0, 0, IDLE, "R", A);
     text += &wake("sched_wakeup_new", 0, 0, A, B, 0);
