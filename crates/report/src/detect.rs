@@ -337,8 +337,8 @@ impl Detector {
         }
     }
 
-    /// Returns the number of wasted CPUs, counted for the set of CPUs of each waiting task's affinity: the smaller number
-    /// of tasks that may run on the whole set, and of spare CPUs in it. The maximum counts.
+    /// Returns the number of wasted CPUs. For the affinity of each waiting task, it is the smaller number of tasks that
+    /// may run on all its CPUs, and of its spare CPUs. The maximum counts.
     fn wasted_now(&self) -> u32 {
         if self.all_spare == 0 || self.all_wanting == 0 {
             return 0;
@@ -391,6 +391,7 @@ impl Detector {
         }
     }
 
+    /// Ends the window.
     fn close(&mut self) {
         let now = self.now;
         for index in 0..self.tasks.len() {

@@ -207,8 +207,8 @@ impl ReplayCheck {
         (before > 0).then(|| sum(|task| task.replayed.switches) as f64 / before as f64 - 1.0)
     }
 
-    /// Returns how many large tasks with 20 or more wakeups have p50 (and p99, from 100 on) within 20 % or 100 us;
-    /// and all.
+    /// Returns how many large tasks with 20 or more wakeups have p50 within 20 % or 100 us, and their number. From 100
+    /// wakeups on, p99 counts as well.
     pub fn latencies_within(&self) -> (usize, usize) {
         let near = |a: u64, b: u64| a.abs_diff(b) <= (a / 5).max(100_000);
         let pairs: Vec<bool> = self

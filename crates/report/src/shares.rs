@@ -291,6 +291,7 @@ fn share_guarantees(groups: &[Level], wants: &mut [Wants]) {
 }
 
 impl Piece {
+    /// Returns its part of [`AHEAD`].
     fn size(&self) -> usize {
         1 + self.claims.len() + self.groups.len()
     }

@@ -18,6 +18,7 @@ impl Spread {
         Some(Self { mean: values.iter().sum::<f64>() / values.len() as f64, min, max })
     }
 
+    /// Whether the means are equal.
     pub(crate) fn is(self, other: Self) -> bool {
         self.mean.to_bits() == other.mean.to_bits()
     }

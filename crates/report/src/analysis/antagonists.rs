@@ -50,6 +50,7 @@ struct Wait {
 
 #[derive(Debug, Default)]
 pub(super) struct Antagonists {
+    /// Waiting tasks by CPU.
     queues: Vec<Vec<u32>>,
     waits: Vec<Wait>,
     pairs: BTreeMap<Key, Pair>,

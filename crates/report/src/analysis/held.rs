@@ -15,6 +15,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    /// Links a task of the world to one of the run.
     pub(super) fn announce(&mut self, task: u32, id: TaskId) {
         if task as usize >= self.own.len() {
             self.own.resize(task as usize + 1, None);

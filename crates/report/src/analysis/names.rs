@@ -42,6 +42,7 @@ impl Names {
         self.texts.get((name.0 as usize).checked_sub(1)?).map(|text| &**text)
     }
 
+    /// Whether the name has this text.
     pub(super) fn is(&self, name: Name, comm: &[u8]) -> bool {
         self.text(name).is_some_and(|text| text == cut(comm))
     }

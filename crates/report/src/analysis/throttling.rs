@@ -93,6 +93,7 @@ impl Use {
     }
 }
 
+/// A limited group on one CPU.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     running: u32,
@@ -102,6 +103,7 @@ struct Place {
     held: Option<u64>,
 }
 
+/// Where a task counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counted {
     group: u32,

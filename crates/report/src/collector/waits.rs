@@ -40,6 +40,7 @@ impl Holds {
         self.rt.is_empty() && self.limits.is_empty()
     }
 
+    /// Whether a task is throttled on a CPU.
     #[inline]
     pub(super) fn hold(&self, task: impl Into<Bound>, cpu: CpuId, groups: &[Group]) -> bool {
         if self.is_empty() {

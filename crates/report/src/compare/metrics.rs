@@ -27,6 +27,7 @@ pub(super) struct Metric {
 }
 
 impl Metric {
+    /// Whether it grows with the length of the run.
     pub(super) fn grows(&self) -> bool {
         matches!(self.unit, "count" | "J") || [IDLE_WAITS, LATE_MAX, RESPONSE_MAX].contains(&self.key)
     }
@@ -70,6 +71,7 @@ pub(super) enum Subject<'a> {
     Machine,
 }
 
+/// The smallest relative change that matters.
 const NO_CHANGE: f64 = 0.01;
 
 impl Metric {

@@ -101,6 +101,7 @@ impl<R: Read + Seek> Input<R> {
         Ok(number(&bytes, 0, size, self.big_endian).unwrap_or(0))
     }
 
+    /// Reads text up to a NUL.
     pub(super) fn text(&mut self, expected: &str) -> Result<Vec<u8>, Error> {
         let mut text = Vec::new();
         loop {

@@ -25,6 +25,7 @@ pub(super) struct Script {
 }
 
 impl Script {
+    /// Whether more lines are needed.
     #[inline]
     pub(super) fn watches(&self) -> bool {
         !self.settled
