@@ -337,8 +337,8 @@ impl Detector {
         }
     }
 
-    /// Returns the number of wasted CPUs. For the affinity of each waiting task, it is the smaller number of tasks that
-    /// may run on all its CPUs, and of its spare CPUs. The maximum counts.
+    /// Returns the number of wasted CPUs. Each waiting task's affinity has tasks that may run on all its CPUs, and spare
+    /// CPUs. Their smaller number counts, for the affinity where it is largest.
     fn wasted_now(&self) -> u32 {
         if self.all_spare == 0 || self.all_wanting == 0 {
             return 0;
@@ -352,8 +352,8 @@ impl Detector {
         if most == 0 || self.holds.is_empty() { most } else { most.min(self.wasted_within_limits()) }
     }
 
-    /// Returns an upper bound of [`wasted_now`](Self::wasted_now) if limits exclude tasks from some CPUs: the smaller
-    /// number of tasks that could run on any spare CPU, and of spare CPUs that could run any task.
+    /// Returns an upper bound of [`wasted_now`](Self::wasted_now) if limits exclude tasks from some CPUs. It is the
+    /// smaller number of tasks that could run on any spare CPU, and of spare CPUs that could run any task.
     fn wasted_within_limits(&self) -> u32 {
         let cpus = (0u32..).map(CpuId).zip(&self.cpus);
         let mut spare: Vec<(CpuId, bool)> = cpus.filter(|(_, it)| it.spare).map(|(cpu, _)| (cpu, false)).collect();

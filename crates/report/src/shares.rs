@@ -5,7 +5,7 @@
 //! tasks with a demand.
 //!
 //! The demand of a task is the time that it ran. If its burst continues beyond the piece, the rest of the burst is
-//! added: at most the task's wait, and less what earlier pieces granted of it. The length of the burst is known only
+//! added, up to the task's wait, and less what earlier pieces granted. The length of the burst is known only
 //! later, so pieces are divided with a delay ([`AHEAD`]). Some tasks wake less often if they wait
 //! ([`Rhythm::waits_cost_bursts`](crate::accounts::Rhythm)). Their demand is their life in the piece, divided between
 //! running and sleeping in the recent proportion.

@@ -1,8 +1,8 @@
 //! Inserts switches that a recording lacks, where later events prove them.
 //!
-//! Some machines record no switch from the idle task. A task that acts on a seemingly idle CPU was switched in
-//! without an event, at its wakeup or as long ago as its charged time. A task that another replaces was switched out
-//! after its charged time. Since later events are needed, steps are delayed after the first gap.
+//! Some machines record no switch from the idle task. A task that acts on a seemingly idle CPU arrived without an
+//! event: at its wakeup, or as long ago as its charged time. A task that another replaces was switched out after its
+//! charged time. Since later events are needed, steps are delayed after the first gap.
 
 use std::collections::VecDeque;
 

@@ -383,8 +383,8 @@ fn who_came_unseen_ran() {
     assert_eq!(analyses.json()["faults"]["broken_switches"], 0);
 }
 
-/// Like tasks of a throttled group: `a` waits beside an idle CPU for longer than the delay of steps, returns unseen,
-/// and is charged only at the next tick.
+/// Like tasks of a throttled group: `a` waits beside an idle CPU for longer than the delay of steps. It returns
+/// unseen, and is charged only at the next tick.
 #[test]
 fn who_waited_for_long_and_came_unseen_ran_only_for_what_it_was_charged() {
     let charge =

@@ -94,8 +94,8 @@ fn bracketed(line: &[u8], open: usize) -> Option<Head> {
     Some(finish(line, head, rest))
 }
 
-/// Returns the context by ftrace's third flag: `h` in an interrupt, `H` in one that interrupted a softirq, `z` and
-/// `Z` in an NMI, `s` in a softirq.
+/// Returns the context by ftrace's third flag. In an interrupt it is `h`, or `H` if that interrupted a softirq. In an
+/// NMI it is `z` or `Z`, in a softirq `s`.
 fn context(flags: &[u8]) -> Option<Context> {
     match flags.get(2)? {
         b'h' | b'H' | b'z' | b'Z' => Some(Context::Hardirq),
