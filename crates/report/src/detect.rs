@@ -337,8 +337,8 @@ impl Detector {
         }
     }
 
-    /// Returns the number of wasted CPUs. Each waiting task's affinity has tasks that may run on all its CPUs, and spare
-    /// CPUs. Their smaller number counts, for the affinity where it is largest.
+    /// Returns the number of wasted CPUs. Each waiting task's affinity has tasks that may run on all its CPUs, and
+    /// spare CPUs. Their smaller number counts, for the affinity where it is largest.
     fn wasted_now(&self) -> u32 {
         if self.all_spare == 0 || self.all_wanting == 0 {
             return 0;
