@@ -1,4 +1,4 @@
-//! What collecting results costs, beside a sink that only hashes the events.
+//! Cost of collecting results, compared with a sink that only hashes the events.
 //!
 //! `cargo bench -p vruntime-report`. The events are those of 8 CPUs that pass messages among `TASKS` tasks: waking,
 //! wakeup, switch in, switch out. Time is per event.

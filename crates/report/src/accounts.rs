@@ -1,4 +1,4 @@
-//! The books the collector keeps: of each task, class, group and CPU.
+//! The collector's accounts of tasks, classes, groups and CPUs.
 
 use vruntime_trace::{CpuId, Running, SchedPolicy};
 
@@ -8,44 +8,40 @@ use crate::latency::Recorder;
 use crate::results::{Account, CpuResult, CpusetResult, LimitResult, MigrationCount, Response};
 use crate::throttles::BoundBy;
 
-/// Where a task is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum State {
     #[default]
     Unborn,
     Sleeping,
-    /// Waits for a CPU after a wakeup: the time until it runs is a wakeup latency.
+    /// Waits for a CPU since a wakeup, which is a wakeup latency.
     Woken,
-    /// Waits for a CPU for another reason: forked, preempted or yielded.
+    /// Waits for a CPU because it was forked, preempted or yielded.
     Waiting,
     Running,
     Dead,
 }
 
 impl State {
-    /// Waiting for a CPU, or on one.
     #[inline]
     pub(crate) fn is_runnable(self) -> bool {
         matches!(self, Self::Woken | Self::Waiting | Self::Running)
     }
 }
 
-/// A task's book.
-//
-// In this order in memory, 64 bytes a paragraph: what every event of a task looks at comes first.
+// In memory order, 64 bytes per paragraph; fields that every event of a task reads come first.
 #[derive(Clone, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Task {
     pub(crate) state: State,
     pub(crate) nice: i8,
     pub(crate) rt_priority: u8,
-    /// A deadline task that waits for its next period: no CPU could run it.
+    /// Set if it is a deadline task that waits for its next period.
     pub(crate) throttled: bool,
     pub(crate) bound_by: BoundBy,
     pub(crate) policy: SchedPolicy,
     pub(crate) class: u32,
     pub(crate) group: u32,
-    /// The CPU it blocked on, waiting for a device.
+    /// The CPU on which it blocked for a device.
     pub(crate) blocked_on: Option<CpuId>,
     pub(crate) since: u64,
     pub(crate) detail: Option<Box<Detail>>,
@@ -56,26 +52,26 @@ pub(crate) struct Task {
     pub(crate) name: Box<str>,
 }
 
-/// How a task computes and sleeps. A *burst* is what it computes from a wakeup until it sleeps again or ends.
+/// How a task computes and sleeps. A *burst* is the computation from a wakeup to the next sleep or exit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rhythm {
-    /// Its CPU time when the first burst came to an end that did since [`Shares`](crate::shares::Shares) last looked.
+    /// CPU time at the end of the first burst since [`Shares`](crate::shares::Shares) read it.
     pub(crate) ended: Option<u64>,
-    /// Its run delay when the last burst ended.
+    /// Run delay at the end of the last burst.
     pub(crate) delay: u64,
     wakeups: u32,
     woken: u64,
     asleep: u64,
-    /// The last sleep, and the time between the last two wakeups.
+    /// The last sleep, and the last interval between wakeups.
     slept: u64,
     interval: u64,
-    /// By how much these differ from one time to the next, of late.
+    /// Sums of the recent differences between successive ones.
     slept_differs: u64,
     interval_differs: u64,
 }
 
 impl Rhythm {
-    /// Wakeups by which it shows whether a task sleeps less for having waited.
+    /// Wakeups needed to tell whether waits shorten a task's sleeps.
     const TELLING: u32 = 4;
 
     #[inline]
@@ -89,7 +85,7 @@ impl Rhythm {
     fn wakes(&mut self, at: u64) {
         let (slept, interval) = (at.saturating_sub(self.asleep), at.saturating_sub(self.woken));
         self.wakeups = self.wakeups.saturating_add(1);
-        // The first sleep was before it began, and the first interval ended with the second wakeup.
+        // The first sleep is the task's creation, and the first interval ends with the second wakeup.
         if self.wakeups > 2 {
             self.slept_differs += slept.abs_diff(self.slept);
             self.slept_differs -= self.slept_differs / 16;
@@ -99,27 +95,24 @@ impl Rhythm {
         (self.woken, self.slept, self.interval) = (at, slept, interval);
     }
 
-    /// Whether the task sleeps for the same time after each burst, however late the burst ended, as with relative
-    /// sleeps, or where other tasks have to answer first. Its demand falls with each wait. A task that a clock wakes
-    /// has a constant demand.
+    /// Whether the task sleeps equally long after early and late bursts: relative sleeps, or waits for other tasks.
+    /// Each wait then reduces its demand. A task that a clock wakes has a constant demand.
     pub(crate) fn waits_cost_bursts(&self) -> bool {
         self.wakeups >= Self::TELLING && self.interval_differs >= self.slept_differs
     }
 }
 
-/// Histograms of a task, or of those of its class that have none of their own.
+/// Histograms of a task, or of those of its class without their own.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Detail {
     pub(crate) wakeup_latency: Recorder,
     pub(crate) sleep_return: Recorder,
     pub(crate) loop_duration: Recorder,
     pub(crate) response: Recorder,
-    /// Rounds that took longer than the target.
     pub(crate) above_target: u64,
 }
 
 impl Detail {
-    /// Adds the pending values to the histograms.
     pub(crate) fn flush(&mut self) {
         let Self { wakeup_latency, sleep_return, loop_duration, response, above_target: _ } = self;
         for recorder in [wakeup_latency, sleep_return, loop_duration, response] {
@@ -127,7 +120,6 @@ impl Detail {
         }
     }
 
-    /// Adds what another has.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.wakeup_latency.merge(&other.wakeup_latency);
         self.sleep_return.merge(&other.sleep_return);
@@ -136,13 +128,11 @@ impl Detail {
         self.above_target += other.above_target;
     }
 
-    /// Returns how long rounds took; none if there was no round.
     pub(crate) fn response(&self) -> Option<Response> {
         Some(Response { times: self.response.latency()?, above_target: self.above_target })
     }
 }
 
-/// A class of identical tasks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Class {
     pub(crate) name: String,
@@ -150,13 +140,13 @@ pub(crate) struct Class {
     pub(crate) migrations: MigrationCount,
 }
 
-/// A task group's own book, without the groups below it.
+/// A task group's own account, without its descendants.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) path: String,
     pub(crate) parent: Option<u32>,
     pub(crate) weight: u32,
-    /// Its weight is that of idle tasks (`cpu.idle`).
+    /// `cpu.idle`.
     pub(crate) idle: bool,
     /// Percent of the machine (2.6.15-cpurc).
     pub(crate) guarantee: Option<u32>,
@@ -172,7 +162,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// A group of the usual weight, without a limit.
+    /// A group of default weight, without a limit.
     pub(crate) fn new(path: String, parent: Option<u32>) -> Self {
         Self {
             path,
@@ -193,21 +183,20 @@ impl Group {
     }
 }
 
-/// A CPU's book.
 #[derive(Clone, Debug)]
 pub(crate) struct Cpu {
     pub(crate) running: Running,
     pub(crate) since: u64,
-    /// Overhead announced but not yet taken from the time that passed.
+    /// Announced overhead not yet taken from the elapsed time.
     pub(crate) owed: u64,
-    /// What the last of it is.
+    /// Kind of the latest overhead.
     pub(crate) last: Spent,
     pub(crate) switched: bool,
-    /// A task with a nice value above 0 runs.
+    /// Set if a task with a positive nice value runs.
     pub(crate) niced: bool,
-    /// Tasks that blocked here and wait for a device (`nr_iowait`).
+    /// Tasks that blocked here for a device (`nr_iowait`).
     pub(crate) iowait: u32,
-    /// A virtual CPU that waits for one of its host's: what it has to do stands still.
+    /// Set if it is a virtual CPU that waits for its host.
     pub(crate) stolen: bool,
     pub(crate) result: CpuResult,
 }
@@ -229,14 +218,13 @@ impl Default for Cpu {
 }
 
 impl Cpu {
-    /// Books the time up to `at`.
     #[inline]
     pub(crate) fn advance(&mut self, at: u64) {
         let passed = at.saturating_sub(self.since);
         self.since = self.since.max(at);
         if self.stolen {
             self.result.times.steal += passed;
-            // The guest takes it for what it was about to do.
+            // The guest counts it as its present activity.
             *(if self.running == Running::Idle { &mut self.result.idle_ns } else { &mut self.result.busy_ns }) +=
                 passed;
             return;
@@ -262,7 +250,7 @@ impl Cpu {
         }
     }
 
-    /// `ns` will be spent on something else than work. True if that is the running task's system time.
+    /// Adds overhead of `ns`. Returns whether it is the running task's system time.
     pub(crate) fn owes(&mut self, ns: u64, spent: Spent) -> bool {
         self.owed += ns;
         self.last = spent;
@@ -270,7 +258,7 @@ impl Cpu {
         !matches!(spent, Spent::User | Spent::Nice)
     }
 
-    /// The run is over, perhaps before all that was owed was spent.
+    /// Ends the run, and takes back unspent overhead.
     pub(crate) fn finish(&mut self, at: u64) {
         self.advance(at);
         self.result.times.give_back(std::mem::take(&mut self.owed), self.last);
@@ -278,7 +266,7 @@ impl Cpu {
 }
 
 impl Task {
-    /// Its life begins, asleep, unless it has begun.
+    /// Begins its life, asleep.
     #[inline]
     pub(crate) fn be_born(&mut self, at: u64) {
         if self.state == State::Unborn {
@@ -292,8 +280,7 @@ impl Task {
         if id < DETAILED_TASKS { self.detail.get_or_insert_default() } else { &mut classes[self.class as usize].detail }
     }
 
-    /// Books the time up to `at` to the state the task was in, gives it the next one, and says how long that was.
-    /// Before its birth and after its death nothing is booked.
+    /// Books the time up to `at` to the old state, and returns it. Does nothing before birth and after death.
     #[inline]
     pub(crate) fn enter(&mut self, at: u64, state: State, groups: &mut [Group]) -> u64 {
         if matches!(self.state, State::Unborn | State::Dead) {

@@ -1,11 +1,10 @@
-//! How busy CPUs were, in a sentence: the same of a run, of a replay and of a trace that is analysed. What part of
-//! which time it is of, their own tables say.
+//! A sentence on how busy CPUs were, equal for runs, replays and analysed traces.
 
 use crate::replay::{ReplayCheck, share};
 use crate::results::Results;
 use crate::units::percent;
 
-/// What part of `of` each CPU was busy, by its number, and all of them were in the mean.
+/// Returns the sentence for the shares of CPUs, by number, and their mean. `of` names the time.
 pub(crate) fn sentence(shares: &[(usize, f64)], mean: f64, of: &str) -> Option<String> {
     let most = shares.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let least = shares.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
@@ -22,32 +21,32 @@ pub(crate) fn sentence(shares: &[(usize, f64)], mean: f64, of: &str) -> Option<S
     })
 }
 
-/// As [`sentence`], of all CPUs of a machine, for all the time.
+/// As [`sentence`], for all CPUs and the whole time.
 fn of_the_time(shares: &[f64]) -> Option<String> {
     let numbered: Vec<(usize, f64)> = shares.iter().copied().enumerate().collect();
     sentence(&numbered, shares.iter().sum::<f64>() / shares.len() as f64, "the time")
 }
 
 impl Results {
-    /// How busy the CPUs were with tasks, as the table of CPUs has it; none of a run that does not tell of CPUs.
+    /// Returns how busy the CPUs were with tasks; none without CPUs.
     pub fn busy_sentence(&self) -> Option<String> {
         of_the_time(&self.cpus.iter().map(|cpu| self.share(cpu.busy_ns)).collect::<Vec<f64>>())
     }
 }
 
-/// One of those that a [`ReplayCheck`] sets side by side.
+/// A run in a [`ReplayCheck`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayRun {
-    /// What the trace says.
+    /// The trace.
     Recorded,
     /// The replay as recorded.
     Replayed,
-    /// The replay under another kernel, on another machine or with other rules.
+    /// The what-if: another kernel, another machine or other rules.
     WhatIf,
 }
 
 impl ReplayCheck {
-    /// What part of the time each CPU was busy; empty of a what-if if there is none.
+    /// Returns the utilisation of each CPU; empty without the run.
     pub fn busy(&self, run: ReplayRun) -> Vec<f64> {
         let (recorded, replayed, what_if) = self.elapsed_ns;
         let busy = self.cpus.iter();
@@ -58,7 +57,7 @@ impl ReplayCheck {
         }
     }
 
-    /// How busy the CPUs were in a run, as the tables of CPUs have it.
+    /// Returns how busy the CPUs were in a run.
     pub fn busy_sentence(&self, run: ReplayRun) -> Option<String> {
         of_the_time(&self.busy(run))
     }

@@ -1,8 +1,8 @@
 //! From events to results: a state machine for every task and every CPU.
 //!
-//! A task is unborn, asleep, runnable, running or dead. Each change of state accounts for the time since the last
-//! change. A CPU runs a task, the stopper or nothing. An [`Event::Overhead`] takes its time from the time that follows.
-//! Every interval goes to exactly one account, so both accounts balance.
+//! Each change of a task's state accounts for the time since the last one. A CPU runs a task, the stopper or nothing.
+//! An [`Event::Overhead`] takes its time from the time that follows. Every interval enters exactly one account of
+//! each kind, so both kinds balance.
 
 mod sums;
 mod waits;
@@ -26,9 +26,8 @@ use crate::throttles::BoundBy;
 use crate::violation::cpu_list;
 use waits::{Bound, Holds, waits, waits_no_more};
 
-/// The number of tasks with latency histograms of their own. Times of later tasks are kept only for their class.
-///
-/// A task's four histograms take about 40 KB, so this bounds them to about 40 MB for any number of tasks.
+/// The number of tasks with their own latency histograms, which take about 40 KB each. Later tasks share their
+/// class's.
 pub const DETAILED_TASKS: usize = 1024;
 
 /// Turns an event stream into [`Results`](crate::Results). Memory grows with tasks, groups and CPUs, not with time.
@@ -40,18 +39,18 @@ pub struct Collector {
     groups: Vec<Group>,
     cpus: Vec<Cpu>,
     migrations: MigrationCount,
-    /// Watches waits beside idle CPUs, once the machine is known.
+    /// Present once the machine is known.
     conservation: Option<Conservation>,
     holds: Holds,
     psi: Psi,
     shares: Shares,
     settling: Settling,
     frequency: Frequencies,
-    /// When a CPU has just looked for work: the next event has the time that this took.
+    /// Time of a CPU's last balancing: the next event has its overhead.
     balanced: Option<u64>,
     h_load: Option<GroupVisits>,
     loadavg: Option<LoadAvg>,
-    /// Switches away from each group as the scheduler counted them, by group id; empty if it did not.
+    /// The scheduler's counts of switches away from each group; empty without.
     counted_switches: Vec<u64>,
     unexplained: u64,
     /// The response time above which rounds are counted, nanoseconds.
@@ -61,12 +60,12 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// A collector for a machine of `cpus` CPUs. A CPU without events counts as idle throughout.
+    /// Creates a collector for `cpus` CPUs. A CPU without events is idle.
     pub fn new(cpus: usize) -> Self {
         Self { cpus: vec![Cpu::default(); cpus], ..Self::default() }
     }
 
-    /// Counts the rounds whose response time is above `target` nanoseconds.
+    /// Counts rounds with a response time above `target` nanoseconds.
     #[must_use]
     pub fn with_target(self, target: Option<u64>) -> Self {
         Self { target, ..self }
@@ -88,8 +87,7 @@ impl Collector {
         &mut self.cpus[id.index()]
     }
 
-    /// Adds a task that the stream names without an announcement (a trace cut at its beginning), with its number as
-    /// name.
+    /// Adds a task without an announcement, as in a truncated trace, named by its number.
     #[cold]
     fn unannounced(&mut self, id: TaskId) {
         for missing in self.tasks.len()..=id.index() {
@@ -117,7 +115,6 @@ impl Collector {
         }
     }
 
-    /// The books of a group's limit.
     fn limit(&mut self, id: GroupId) -> &mut LimitResult {
         self.ensure_group(id);
         self.groups[id.index()].limit.get_or_insert_default()
@@ -128,7 +125,7 @@ impl Collector {
         self.task_mut(id);
         let Self { tasks, groups, conservation, cpus, holds, .. } = self;
         let task = &mut tasks[id.index()];
-        // A task woken before it had left its CPU just runs on; one already waiting goes on waiting.
+        // A task woken before it left its CPU continues to run; a waiting one continues to wait.
         if matches!(task.state, State::Unborn | State::Sleeping) {
             if let Some(blocked) = task.blocked_on.take() {
                 let blocked = &mut cpus[blocked.index()];
@@ -151,7 +148,7 @@ impl Collector {
             let cpu = self.cpu_mut(cpu);
             let first = !cpu.switched;
             if first && prev != Running::Idle {
-                // A trace that begins in the middle: who is switched out first has run since its beginning.
+                // In a truncated trace, the first task to be switched out has run since the beginning.
                 cpu.running = prev;
             }
             cpu.advance(at);
@@ -202,7 +199,7 @@ impl Collector {
         }
         if let Running::Task(id) = next {
             let task = &mut tasks[id.index()];
-            // A task nobody announced may run first and be heard of then; one known to sleep may not.
+            // An unannounced task may run first; a sleeping one may not.
             *unexplained += u64::from(matches!(task.state, State::Sleeping | State::Dead));
             task.be_born(at);
             task.throttled = false;
@@ -257,7 +254,7 @@ impl Collector {
         self.migrations.count(cause);
     }
 
-    /// The histograms of a task, or of its class.
+    /// Returns the histograms of a task, or of its class.
     fn detail(&mut self, id: TaskId) -> &mut Detail {
         self.task_mut(id);
         let Self { tasks, classes, .. } = self;
@@ -315,7 +312,7 @@ impl Collector {
         }
     }
 
-    /// A task has the priority of one that waits for it, or its own again.
+    /// Sets an inherited priority, or ends it.
     fn boost(&mut self, id: TaskId, priority: i16) {
         self.limits_change(id);
         self.task_mut(id).bound_by = BoundBy::of_priority(priority);
@@ -348,7 +345,7 @@ impl Collector {
         self.settling.disturb();
         self.psi.moves(at, id, group);
         self.shares.change(at, &mut self.tasks, &self.groups);
-        // Limits of another group are for it from now on.
+        // From now on the limits of the new group apply.
         self.wait_ends(id);
         self.ensure_group(group);
         let Self { tasks, groups, .. } = self;
@@ -363,7 +360,7 @@ impl Collector {
         self.task_mut(id);
         let Self { tasks, groups, conservation, holds, .. } = self;
         let task = &mut tasks[id.index()];
-        // A running task announces its exit, then runs until it is switched out for good.
+        // A running task announces its exit, and then runs until it is switched out.
         if task.state != State::Running {
             task.enter(at, State::Dead, groups);
             if let Some(watch) = conservation {
@@ -465,7 +462,7 @@ impl Sink for Collector {
         }
         match *event {
             Event::Switch { prev, prev_state, next } => self.switch(at, cpu, prev, prev_state, next),
-            // Of an affinity that changes `Sink::affinity` tells.
+            // `Sink::affinity` reports changed affinities.
             Event::Waking { .. } | Event::AffinityLost { .. } => {}
             Event::PiSetprio { task, new, .. } => self.boost(task, new),
             Event::RtThrottle { group } => self.rt_throttle(at, cpu, group, true),
@@ -558,7 +555,7 @@ impl Sink for Collector {
             let state = task.state;
             task.enter(*now, state, groups);
             task.account.life_ns = task.since - task.born;
-            // What was announced may not have been spent when the run ended.
+            // The run may have ended before an announced overhead.
             task.account.system_ns = task.account.system_ns.min(task.account.cpu_ns);
             if let Some(watch) = conservation {
                 waits_no_more(watch, *now, (TaskId(id as u32), task), groups, holds);
@@ -571,7 +568,6 @@ impl Sink for Collector {
     }
 }
 
-/// Index of a kind of balancing in [`CpuResult::balance`].
 const _: () = assert!(BalanceKind::NewIdle as usize == 2, "CpuResult::balance has a place for each kind");
 
 #[cfg(test)]

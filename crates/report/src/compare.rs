@@ -1,4 +1,4 @@
-//! Two or more runs side by side: values, spread over repeats, changes, and what stands out.
+//! Compares runs: values, spread over repeats, and the most notable changes.
 
 mod figure;
 mod metrics;
@@ -21,30 +21,30 @@ use rows::Row;
 /// One side of a comparison: a kernel, a machine, a file, or a combination.
 #[derive(Clone, Debug)]
 pub struct Variant {
-    /// Its name, such as `6.12`.
+    /// Name, such as `6.12`.
     pub label: String,
-    /// Its runs, one for each seed. Empty if all were stopped before their end.
+    /// One run for each seed. Empty if all were stopped early.
     pub runs: Vec<Results>,
 }
 
-/// Variants side by side. A figure is compared with the first variant that has it.
+/// Variants side by side. A figure is compared with the first that has it.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     variants: Vec<Variant>,
     /// The index of each run of each variant.
     indexes: Vec<Vec<Index>>,
-    /// Whether all runs were stopped before their end, so that nothing can be compared.
+    /// Set if all runs were stopped early, so that nothing is comparable.
     unfinished: bool,
 }
 
-/// Marks changes that are relative to another variant than the first, which lacks the figure.
+/// Marks changes relative to another variant than the first.
 const ELSEWHERE: &str = " †";
 
-/// The most tasks that are named of those that the table leaves out.
+/// The most omitted tasks that are named.
 const NAMED: usize = 12;
 
 impl Comparison {
-    /// Compares the variants, the first being the reference. None if there are fewer than two, or none has a run.
+    /// Compares the variants with the first. None for fewer than two, or without a run.
     pub fn new(variants: Vec<Variant>) -> Option<Self> {
         (variants.len() >= 2 && variants.iter().any(|variant| !variant.runs.is_empty())).then(|| Self::of(variants))
     }
@@ -54,7 +54,7 @@ impl Comparison {
         Self { variants, indexes, unfinished: false }
     }
 
-    /// Marks all runs as stopped before their end. Their lengths differ, so nothing stands out.
+    /// Marks all runs as stopped early: their lengths differ.
     #[must_use]
     pub fn unfinished(self) -> Self {
         Self { unfinished: true, ..self }
@@ -65,7 +65,6 @@ impl Comparison {
         &self.variants
     }
 
-    /// The variants that have values.
     fn ran(&self) -> impl Iterator<Item = &Variant> {
         self.variants.iter().filter(|variant| !variant.runs.is_empty())
     }
@@ -74,10 +73,9 @@ impl Comparison {
         self.variants.iter().map(|variant| variant.runs.len()).max().unwrap_or(0)
     }
 
-    /// Returns the table: for each class of tasks the metrics that change, with each variant's mean, its spread, and
-    /// its change relative to the first. A line counts the rows that are left out: changes within the spread, and
-    /// changes too small to matter. `~` marks a change within the spread in a row that another variant keeps in the
-    /// table.
+    /// Returns the table: for each class the metrics that change, with each variant's mean, spread, and change. A
+    /// line counts omitted rows, whose changes are within the spread or too small. `~` marks a change within the
+    /// spread in a row that another variant keeps.
     pub fn table(&self) -> String {
         let all = self.differing();
         let count = all.len();
@@ -104,13 +102,13 @@ impl Comparison {
         text
     }
 
-    /// Returns the table with every row that differs in any digit, and the CPU time of all tasks.
+    /// Returns the table of all rows that differ in any digit, and of the CPU time of all tasks.
     pub fn whole_table(&self) -> String {
         self.tables(&self.differing())
     }
 
-    /// The table of a parameter's values: a row for each metric that changes, and a column for each variant. `all`:
-    /// also for metrics that do not change.
+    /// Returns the table of a parameter's values: a row for each changed metric (`all`: each metric), a column for
+    /// each variant.
     pub fn values_table(&self, all: bool) -> String {
         let mut head = vec!["tasks", ""];
         head.extend(self.variants.iter().map(|variant| variant.label.as_str()));
@@ -129,7 +127,7 @@ impl Comparison {
         grid(&head, 2, lines)
     }
 
-    /// Charts of the metrics that change most: a bar for each variant.
+    /// Returns charts of the most changed metrics, a bar for each variant.
     pub fn bars(&self) -> Vec<Bars> {
         const MOST: usize = 4;
         let rows = self.differing().into_iter().filter(|row| self.changes(row)).take(MOST);
@@ -151,7 +149,7 @@ impl Comparison {
     }
 
     fn tables(&self, rows: &[Row<'_>]) -> String {
-        // Each block repeats the reference, so that a block fits the width.
+        // Each block repeats the reference, and fits the width.
         let per_block = if self.repeats() > 1 { 2 } else { 3 };
         let others: Vec<usize> = (1..self.variants.len()).collect();
         let blocks = others.chunks(per_block).map(|block| self.block(rows, block));
@@ -183,17 +181,15 @@ impl Comparison {
     }
 
     fn change(&self, row: &Row<'_>, other: usize) -> String {
-        // Counts of runs of unequal length are no change of anything, nor is the worst of more against the worst of
-        // fewer.
+        // Counts of runs of unequal length, and maxima of unequal numbers, are not comparable.
         let comparable = !(self.unfinished && row.metric.grows());
         let Some((base, other)) = row.pair(other).filter(|_| comparable) else { return String::new() };
         let text = spread::change(base, other, row.metric.unit == "% of a CPU", self.repeats() > 1);
-        // Against another column than the first.
         let elsewhere = if row.cells[0].is_none() { ELSEWHERE } else { "" };
         text + elsewhere
     }
 
-    /// Every metric of every class and group: for each variant the mean over its runs, and the range of them.
+    /// Returns every metric of every class and group: each variant's mean and range.
     pub fn data_table(&self) -> DataTable {
         let columns = [
             ("class", "Tasks", Kind::Text),
@@ -211,7 +207,7 @@ impl Comparison {
             let (class, group) = columns_of(row.subject);
             let base = row.base().filter(|(_, base)| base.mean != 0.0);
             for (cell, variant) in row.cells.iter().zip(&self.variants) {
-                // Those before the base have no value.
+                // Variants before the base have no value.
                 let change = base.and_then(|(_, base)| Some(cell.as_ref()?.mean / base.mean - 1.0));
                 table.push(vec![
                     class.into(),
@@ -229,7 +225,7 @@ impl Comparison {
         table
     }
 
-    /// The rows that differ as people read them: a column a variant, and its change against the first.
+    /// Returns the differing rows for a page: a column for each variant, and its change from the first.
     pub fn page_table(&self) -> DataTable {
         let columns = [("class", "Tasks", Kind::Text), ("metric", "Metric", Kind::Text)];
         let mut table = DataTable::new("comparison_page", "What differs", &columns);
@@ -267,8 +263,8 @@ impl Comparison {
         table
     }
 
-    /// The comparison as JSON: a list of `{class, group, metric, unit, values: [{variant, mean, min, max}]}`, one of
-    /// class and group null, and of the machine both, and the sentence.
+    /// Returns JSON: a list of `{class, group, metric, unit, values: [{variant, mean, min, max}]}`, and the sentence.
+    /// Class or group is null; for the machine, both are.
     pub fn json(&self) -> Value {
         let rows: Vec<Value> = self
             .rows()
@@ -294,7 +290,7 @@ impl Comparison {
     }
 }
 
-/// Mean, smallest and largest value over the runs, for every class, group and metric.
+/// Returns mean, minimum and maximum over the runs, for every class, group and metric.
 pub fn spread_table(runs: &[Results]) -> String {
     let all = Comparison::of(vec![Variant { label: String::new(), runs: runs.to_vec() }]);
     let mut last = None;
@@ -314,8 +310,8 @@ pub fn spread_table(runs: &[Results]) -> String {
     grid(&["tasks", "", "mean", "min", "max"], 2, lines)
 }
 
-/// Returns the data of [`spread_table`], with the rows that it leaves out: CPU time and waits of groups that equal a
-/// class, and waits beside idle CPUs that are 0.
+/// Returns [`spread_table`] as data, with the omitted rows: CPU time and waits of groups that equal a class, and zero
+/// waits beside idle CPUs.
 pub fn spread_data(runs: &[Results]) -> DataTable {
     let all = Comparison::of(vec![Variant { label: String::new(), runs: runs.to_vec() }]);
     let columns = [
@@ -344,8 +340,8 @@ pub fn spread_data(runs: &[Results]) -> DataTable {
     table
 }
 
-/// [`spread_data`] as JSON: a list of `{class, group, metric, unit, mean, min, max}`, the fields as
-/// [`Comparison::json`] has them.
+/// Returns [`spread_data`] as JSON: a list of `{class, group, metric, unit, mean, min, max}`, as in
+/// [`Comparison::json`].
 pub fn spread_json(runs: &[Results]) -> Value {
     let all = Comparison::of(vec![Variant { label: String::new(), runs: runs.to_vec() }]);
     let cell = |row: Row<'_>| {
@@ -356,7 +352,6 @@ pub fn spread_json(runs: &[Results]) -> Value {
     all.rows().into_iter().map(cell).collect()
 }
 
-/// In data: the class, and the group; of the machine neither.
 fn columns_of(subject: Subject<'_>) -> (Option<&str>, Option<&str>) {
     match subject {
         Subject::Class(class) => (Some(class), None),
@@ -369,7 +364,7 @@ fn value(metric: &Metric, cell: Option<Spread>) -> String {
     cell.map_or_else(|| "-".to_owned(), |spread| spread.text(metric.format))
 }
 
-/// A value for a page: sorted by what it is, read as [`value`] has it.
+/// Returns a cell for a page, sortable by value.
 fn measured(metric: &Metric, cell: Option<Spread>) -> Cell {
     cell.map_or(Cell::Nothing, |spread| Cell::Measure {
         value: spread.mean,

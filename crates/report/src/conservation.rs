@@ -1,16 +1,15 @@
 //! Work conservation: waits beside an idle CPU that may run the task, beyond the time in which balancing notices.
 //!
-//! An idle CPU balances in each of its scheduling domains at least every `max_interval`, at a tick of its own or of the
-//! busy CPU that kicks it. A task that waits on one CPU while another is idle should therefore be found within a
-//! *balance interval*: the interval of the lowest domain with both CPUs, rounded up to ticks, and a tick. The part of a
-//! wait beyond this is counted, if the same CPU stays idle and the task may run there.
+//! An idle CPU balances in each of its scheduling domains at least every `max_interval`. It does so at its own tick,
+//! or at that of a busy CPU that kicks it. A task that waits elsewhere should therefore be found within a *balance
+//! interval*. This is the interval of the lowest domain with both CPUs, rounded up to ticks, and a tick. The wait
+//! beyond it counts, if the same CPU stays idle and the task may run there.
 //!
-//! A wait and an idle interval overlap until the first of the two ends. Only then is the pair examined, and only if the
-//! overlap is longer than the shortest balance interval. Waiting tasks and idle CPUs are kept in order of their start,
-//! so all other events cost only a push to or a removal from a list.
+//! A pair of a wait and an idle interval is examined when the first of the two ends. It is skipped if they overlap
+//! for at most the shortest balance interval. Both are listed by their start, so other events cost only a list
+//! operation.
 //!
-//! A throttled task cannot run on any idle CPU where its group's limit is used up. The collector reports when such a
-//! pair becomes blocked and unblocked.
+//! A throttled task cannot run on CPUs where its group's limit is used up. The collector bars and frees such pairs.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +17,10 @@ use vruntime_trace::{CpuId, CpuMask, MachineInfo, TaskId};
 
 use crate::results::{Account, WorstIdleWait};
 
-/// Nothing, in [`Since`].
+/// No index, in [`Since`].
 const NONE: u32 = u32::MAX;
 
-/// Indices in the order in which something began for them: a list through an array.
+/// Indices with start times, in order of these: a list through an array.
 #[derive(Clone, Debug)]
 pub(crate) struct Since {
     nodes: Vec<Node>,
@@ -44,7 +43,7 @@ impl Default for Since {
 }
 
 impl Since {
-    /// It begins for `index`, not before it began for any other; nothing happens if it has begun already.
+    /// Adds `index`, with a time not before the others. Does nothing if it is there.
     #[inline]
     pub(crate) fn begin(&mut self, index: usize, at: u64) {
         if index >= self.nodes.len() {
@@ -62,7 +61,7 @@ impl Since {
         self.newest = index as u32;
     }
 
-    /// It ends for `index`: since when it has been so, if it has.
+    /// Removes `index`, and returns its start time.
     #[inline]
     pub(crate) fn end(&mut self, index: usize) -> Option<u64> {
         let node = self.nodes.get_mut(index).filter(|node| node.listed)?;
@@ -79,7 +78,7 @@ impl Since {
         Some(since)
     }
 
-    /// Those for which it has lasted longest first, with since when.
+    /// Returns indices and start times, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         let node = |index: u32| (index != NONE).then_some(index);
         std::iter::successors(node(self.oldest), move |&index| node(self.nodes[index as usize].newer))
@@ -89,36 +88,35 @@ impl Since {
 
 #[derive(Clone, Debug, Default)]
 struct Waiter {
-    /// Where it waits.
     cpu: u32,
-    /// Where it may run; none: anywhere.
+    /// Allowed CPUs; none if all.
     allowed: Option<Box<CpuMask>>,
 }
 
-/// The counter. It receives the states of tasks and CPUs, and adds excessive waits to the tasks' accounts.
+/// Receives the states of tasks and CPUs, and adds excessive waits to the tasks' accounts.
 #[derive(Clone, Debug)]
 pub(crate) struct Conservation {
     waiting: Since,
     idle: Since,
-    /// CPUs that are offline: they are not idle, whatever runs there.
+    /// Offline CPUs, which are never idle.
     offline: CpuMask,
     waiters: Vec<Waiter>,
     domains: Vec<(CpuMask, u64)>,
-    /// For each CPU its domains, from the lowest up.
+    /// The domains of each CPU, lowest first.
     chains: Vec<Vec<u32>>,
-    /// For each CPU its root domain; none if it is isolated; empty if there is one for all.
+    /// The root domain of each CPU; none if it is isolated; empty if there is one for all.
     roots: Vec<Option<u32>>,
     /// The shortest and the longest balance interval, nanoseconds.
     pub(crate) range: (u64, u64),
-    /// Of waits that are still going on: the times that were too long, apart from each other and in order.
+    /// Excess times of present waits, disjoint and in order.
     excess: BTreeMap<u32, Vec<(u64, u64)>>,
-    /// Of a task that waits and a CPU where it was barred since it began to: until when.
+    /// The end of the bar, for a waiting task and a CPU that it was barred from in this wait.
     freed: BTreeMap<(u32, u32), u64>,
     pub(crate) worst: Option<WorstIdleWait>,
 }
 
 impl Conservation {
-    /// For a machine whose CPUs are all idle. None if it has nothing to balance between.
+    /// Begins with all CPUs idle. None without domains.
     pub(crate) fn new(info: &MachineInfo<'_>) -> Option<Self> {
         let tick = info.tick_ns.max(1);
         let interval = |ns: u64| ns.div_ceil(tick).saturating_mul(tick).saturating_add(tick);
@@ -143,7 +141,7 @@ impl Conservation {
         Some(Self { waiting, idle, offline, waiters, domains, chains, roots, range, excess, freed, worst: None })
     }
 
-    /// Sets the root domains and isolated CPUs from `at` on. A CPU that is idle in another root domain does not count.
+    /// Sets root domains and isolated CPUs from `at` on. Idle CPUs in another root domain do not count.
     #[cold]
     pub(crate) fn root_domains(
         &mut self,
@@ -152,7 +150,7 @@ impl Conservation {
         isolated: &CpuMask,
         barred: impl Fn(TaskId, CpuId) -> bool,
     ) {
-        // What was idle up to now was so for others.
+        // The idle time up to now counts by the previous root domains.
         let idle: Vec<usize> = self.idle.iter().map(|(cpu, _)| cpu).collect();
         for cpu in idle {
             self.gets_busy(at, CpuId(cpu as u32), &barred);
@@ -164,7 +162,6 @@ impl Conservation {
         self.roots = (0..cpus).map(|cpu| number(CpuId(cpu))).collect();
     }
 
-    /// Whether anything is balanced between two CPUs.
     fn together(&self, a: usize, b: u32) -> bool {
         let root = |cpu: usize| self.roots.get(cpu).copied().flatten();
         self.roots.is_empty() || (root(a).is_some() && root(a) == root(b as usize))
@@ -178,30 +175,28 @@ impl Conservation {
         &mut self.waiters[task.index()]
     }
 
-    /// A task begins to wait on `cpu`.
     #[inline]
     pub(crate) fn waits(&mut self, at: u64, task: TaskId, cpu: CpuId) {
         self.waiter(task).cpu = cpu.0;
         self.waiting.begin(task.index(), at);
     }
 
-    /// Moves a task to another CPU, where its wait continues.
     #[inline]
     pub(crate) fn moves(&mut self, task: TaskId, to: CpuId) {
         self.waiter(task).cpu = to.0;
     }
 
-    /// The tasks that wait, the longest first.
+    /// Returns the waiting tasks, longest wait first.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = TaskId> + '_ {
         self.waiting.iter().map(|(task, _)| TaskId(task as u32))
     }
 
-    /// Where a task waits, or waited last.
+    /// Returns the CPU of a task's present or last wait.
     pub(crate) fn cpu(&mut self, task: TaskId) -> CpuId {
         CpuId(self.waiter(task).cpu)
     }
 
-    /// A task that waited, if it did, waits no more. It has been `barred` from some CPUs up to now.
+    /// Ends a task's wait. It has been `barred` from some CPUs up to now.
     #[inline]
     pub(crate) fn runs(&mut self, at: u64, task: TaskId, account: &mut Account, barred: impl Fn(CpuId) -> bool) {
         let Some(since) = self.waiting.end(task.index()) else { return };
@@ -213,7 +208,7 @@ impl Conservation {
         }
     }
 
-    /// From now on a task that waits could not run on `cpu`.
+    /// Bars a waiting task from `cpu` from now on.
     pub(crate) fn is_barred(&mut self, at: u64, task: TaskId, cpu: CpuId) {
         let begin_of =
             |list: &Since, index: usize| list.nodes.get(index).filter(|node| node.listed).map(|node| node.since);
@@ -222,12 +217,11 @@ impl Conservation {
         }
     }
 
-    /// From now on a task that waits could run on `cpu` again.
+    /// Ends [`is_barred`](Self::is_barred).
     pub(crate) fn is_freed(&mut self, at: u64, task: TaskId, cpu: CpuId) {
         self.freed.insert((task.0, cpu.0), at);
     }
 
-    /// Notes that a CPU becomes idle.
     #[inline]
     pub(crate) fn goes_idle(&mut self, at: u64, cpu: CpuId) {
         if cpu.index() < self.chains.len() && !self.offline.contains(cpu) {
@@ -235,7 +229,7 @@ impl Conservation {
         }
     }
 
-    /// A CPU has something to do. Some tasks have been `barred` from it up to now.
+    /// Ends a CPU's idle time. Some tasks have been `barred` from it up to now.
     #[inline]
     pub(crate) fn gets_busy(&mut self, at: u64, cpu: CpuId, barred: impl Fn(TaskId, CpuId) -> bool) {
         let Some(since) = self.idle.end(cpu.index()) else { return };
@@ -244,7 +238,7 @@ impl Conservation {
         }
     }
 
-    /// A CPU goes offline: whatever it does from now on, it is not idle.
+    /// Takes a CPU offline.
     #[cold]
     pub(crate) fn goes(&mut self, at: u64, cpu: CpuId, barred: impl Fn(TaskId, CpuId) -> bool) {
         self.gets_busy(at, cpu, barred);
@@ -253,7 +247,6 @@ impl Conservation {
         }
     }
 
-    /// A CPU is online again.
     #[cold]
     pub(crate) fn comes(&mut self, at: u64, cpu: CpuId, idle: bool) {
         self.offline.remove(cpu);
@@ -262,7 +255,7 @@ impl Conservation {
         }
     }
 
-    /// Changes the affinity of a task: its wait begins again.
+    /// Changes the affinity of a task, which restarts its wait.
     pub(crate) fn affinity(
         &mut self,
         at: u64,
@@ -279,16 +272,16 @@ impl Conservation {
         }
     }
 
-    /// Balance interval of an idle CPU and one where a task waits.
+    /// Returns the balance interval of an idle CPU and one with a waiting task.
     fn interval(&self, idle: usize, waits_on: u32) -> u64 {
         let chain = self.chains[idle].iter().map(|&domain| &self.domains[domain as usize]);
         let shared = chain.clone().find(|(span, _)| span.contains(CpuId(waits_on)));
-        // CPUs that no domain has in common: nothing will ever be balanced between them.
+        // Without a common domain, nothing is balanced between the CPUs.
         shared.map_or(self.range.1, |&(_, interval)| interval)
     }
 
-    /// Returns the time from which a task that waits since `waits` has waited too long beside a CPU that is idle since
-    /// `idle`, without regard to limits. None if that is not yet the case.
+    /// Returns when the wait since `waits` beside a CPU idle since `idle` became too long, if it did, without regard
+    /// to limits.
     fn too_long(&self, at: u64, task: TaskId, waits: u64, cpu: CpuId, idle: u64) -> Option<u64> {
         let waiter = &self.waiters[task.index()];
         let freed = self.freed.get(&(task.0, cpu.0)).copied().unwrap_or(0);
@@ -333,7 +326,7 @@ impl Conservation {
     }
 }
 
-/// Adds an interval that ends no earlier than all of them.
+/// Adds an interval that ends last.
 pub(crate) fn add(parts: &mut Vec<(u64, u64)>, mut begin: u64, end: u64) {
     while let Some(&(earlier, until)) = parts.last()
         && until >= begin

@@ -1,35 +1,34 @@
-//! CPU time by kind, in the terms of `/proc/stat` and `cpu.stat` (`cputime.c`, `cpuacct.c`).
+//! CPU time by kind, as in `/proc/stat` and `cpu.stat` (`cputime.c`, `cpuacct.c`).
 //!
-//! As in a kernel with `VIRT_CPU_ACCOUNTING_GEN` and without `IRQ_TIME_ACCOUNTING`, times are exact and not sampled at
-//! ticks. An interrupt counts as system time of the interrupted task, and as `irq` of the CPU.
+//! As with `VIRT_CPU_ACCOUNTING_GEN` and without `IRQ_TIME_ACCOUNTING`, times are exact, not sampled at ticks. An
+//! interrupt is system time of the interrupted task, and `irq` of the CPU.
 
 use vruntime_trace::OverheadKind;
 
-/// What a CPU did with its time: nanoseconds that add up to the length of the run. `/proc/stat` shows them in
-/// hundredths of a second.
+/// A CPU's time, nanoseconds, which add up to the length of the run. `/proc/stat` has hundredths of a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTimes {
-    /// The work of tasks, and refilling caches for it.
+    /// Work of tasks, with refilling caches.
     pub user: u64,
-    /// The same, of tasks with a nice value above 0.
+    /// `user` of tasks with a positive nice value.
     pub nice: u64,
-    /// In the kernel: system calls, switches, the stopper.
+    /// Kernel: system calls, switches, the stopper.
     pub system: u64,
-    /// Nothing to do.
+    /// Idle time.
     pub idle: u64,
-    /// Nothing to do while a task that blocked here waits for a device.
+    /// Idle time while a task that blocked here waits for a device.
     pub iowait: u64,
-    /// Interrupts: ticks, timers, those of other CPUs.
+    /// Interrupts: ticks, timers, interprocessor interrupts.
     pub irq: u64,
     /// Balancing after a tick or for idle CPUs (`SCHED_SOFTIRQ`).
     pub softirq: u64,
-    /// A virtual CPU that had something to do waited for a CPU of its host's. The guest's scheduler does not know:
-    /// `cpu_s` of tasks and `usage_usec` of groups have this time, too.
+    /// A busy virtual CPU waited for its host. The guest's scheduler does not know: `cpu_s` of tasks and `usage_usec`
+    /// of groups include this time.
     pub steal: u64,
 }
 
 impl CpuTimes {
-    /// Every field with its name, in the order of `/proc/stat`.
+    /// Returns fields with names, in the order of `/proc/stat`.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
         [
             ("user", self.user),
@@ -55,7 +54,6 @@ impl CpuTimes {
         self.steal += other.steal;
     }
 
-    /// Where an overhead is counted.
     #[inline]
     pub(crate) fn field(&mut self, spent: Spent) -> &mut u64 {
         match spent {
@@ -67,7 +65,7 @@ impl CpuTimes {
         }
     }
 
-    /// Time that overheads, the last of them `last`, were announced for but that the run did not last for.
+    /// Takes back announced overhead that exceeds the run, `last` first.
     pub(crate) fn give_back(&mut self, mut ns: u64, last: Spent) {
         for spent in [last, Spent::System, Spent::Irq, Spent::SoftIrq, Spent::User, Spent::Nice] {
             let field = self.field(spent);
@@ -78,7 +76,6 @@ impl CpuTimes {
     }
 }
 
-/// The account of an overhead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Spent {
     User,
@@ -90,10 +87,10 @@ pub(crate) enum Spent {
 }
 
 impl Spent {
-    /// `balanced`: a search for work has just been made. `niced`: the running task has a nice value above 0.
+    /// `balanced`: the CPU has just balanced. `niced`: the running task has a positive nice value.
     pub(crate) fn on(kind: OverheadKind, balanced: bool, niced: bool) -> Self {
         match kind {
-            // A cold cache makes the task's own work longer.
+            // A cold cache prolongs the task's own work.
             OverheadKind::Migration if niced => Self::Nice,
             OverheadKind::Migration => Self::User,
             OverheadKind::Switch | OverheadKind::Syscall => Self::System,

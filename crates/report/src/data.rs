@@ -1,5 +1,4 @@
-//! Tables as data: columns with a key and a kind, rows of values. What is printed, exported and put on a page is made
-//! of them.
+//! Tables as data, for text, files and pages: columns with a key and a kind, rows of values.
 
 use std::borrow::Cow;
 
@@ -8,56 +7,55 @@ use serde_json::{Map, Value, json};
 use crate::table::{fit_text, grid, has_room};
 use crate::units::{count, percent, time};
 
-/// What the values of a column are.
+/// Kinds of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A name.
+    /// Names.
     Text,
-    /// How many, or a number that identifies something (a CPU, a pid).
+    /// Counts, and numbers of CPUs or tasks.
     Count,
-    /// A length of time, nanoseconds.
+    /// Durations, nanoseconds.
     Nanoseconds,
-    /// A point of time, nanoseconds of the trace's clock, or since the run began.
+    /// Times, nanoseconds.
     Instant,
-    /// A part of something: 1.0 is all of it.
+    /// Fractions of a whole.
     Share,
-    /// Any other number.
+    /// Other numbers.
     Number,
-    /// Numbers of several units, each with its own and with the text that people read.
+    /// Numbers with their own units, and text for reading.
     Measure,
 }
 
 /// A column of a [`DataTable`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Its name in JSON, CSV and Parquet, with its unit: `max_delay_ns`.
+    /// Name in JSON, CSV and Parquet, with unit: `max_delay_ns`.
     pub key: Cow<'static, str>,
-    /// What people read above it: `Max delay`.
+    /// Heading for reading: `Max delay`.
     pub head: Cow<'static, str>,
-    /// What its values are.
+    /// Kind of its values.
     pub kind: Kind,
 }
 
-/// One value. Its variant matches the column's [`Kind`]: `Text` for text, `Int` for counts and times, `Float` for
-/// shares and numbers, `Measure` for measures; `Nothing` if there is none.
+/// One value, in the variant of the column's [`Kind`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Cell {
-    /// There is none.
+    /// No value.
     #[default]
     Nothing,
-    /// A name.
+    /// Of [`Kind::Text`].
     Text(String),
-    /// A count or a time.
+    /// A count or time.
     Int(i64),
-    /// A share or another number; finite.
+    /// A share or number; finite.
     Float(f64),
-    /// A number in a column of several units: only those of one unit can be compared.
+    /// A number with its own unit.
     Measure {
-        /// In its unit; finite.
+        /// The finite number.
         value: f64,
-        /// Such as `ns`.
+        /// Its unit, such as `ns`.
         unit: &'static str,
-        /// As people read it.
+        /// Text for reading.
         text: String,
     },
 }
@@ -117,7 +115,7 @@ impl<T: Into<Cell>> From<Option<T>> for Cell {
 }
 
 impl Cell {
-    /// As people read it.
+    /// Returns text for reading.
     pub fn text(&self, kind: Kind) -> String {
         match (self, kind) {
             (Self::Nothing, _) => "-".to_owned(),
@@ -131,7 +129,7 @@ impl Cell {
         }
     }
 
-    /// For JSON.
+    /// Returns the JSON value.
     pub fn json(&self) -> Value {
         match self {
             Self::Nothing => Value::Null,
@@ -142,27 +140,26 @@ impl Cell {
     }
 }
 
-/// Seconds with all nine digits.
 pub(crate) fn instant(ns: i64) -> String {
     let sign = if ns < 0 { "-" } else { "" };
     format!("{sign}{}.{:09}", ns.unsigned_abs() / 1_000_000_000, ns.unsigned_abs() % 1_000_000_000)
 }
 
-/// A table: what it is called, its columns, its rows.
+/// A table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DataTable {
-    /// Its name in files and JSON, such as `latency`: letters, digits, `_`.
+    /// Name in files and JSON, such as `latency`: letters, digits, `_`.
     pub name: &'static str,
-    /// A line above it, which says what it shows.
+    /// A line above the table.
     pub title: String,
     /// Its columns.
     pub columns: Vec<Column>,
-    /// Its rows, each with a cell a column.
+    /// The rows, with a cell for each column.
     pub rows: Vec<Vec<Cell>>,
 }
 
 impl DataTable {
-    /// A table without rows. Each column: key, head, kind.
+    /// Creates an empty table. Each column: key, head, kind.
     pub fn new(name: &'static str, title: impl Into<String>, columns: &[(&'static str, &'static str, Kind)]) -> Self {
         let columns =
             columns.iter().map(|&(key, head, kind)| Column { key: key.into(), head: head.into(), kind }).collect();
@@ -178,7 +175,7 @@ impl DataTable {
         self.rows.push(row);
     }
 
-    /// Returns the title and the first `rows` rows for a terminal of 100 columns, and a note on rows that are left out.
+    /// Returns the title and the first `rows` rows for a terminal, and a note on omitted rows.
     pub fn text(&self, rows: usize) -> String {
         if self.rows.is_empty() {
             return format!("{}\n", fit_text(&format!("{}: none", self.title), ""));
@@ -192,8 +189,7 @@ impl DataTable {
         format!("{}\n{table}{more}", fit_text(&format!("{}:", self.title), ""))
     }
 
-    /// As [`DataTable::text`], but on a narrow terminal without some of these columns, the first ones first, with a
-    /// note.
+    /// As [`DataTable::text`], but on a narrow terminal without the first `spare` columns, and with a note.
     pub(crate) fn text_without(&self, spare: &[&str], rows: usize) -> String {
         let (table, left_out) = self.narrowed(spare, rows, has_room);
         let mut text = table.text(rows);
@@ -204,7 +200,7 @@ impl DataTable {
         text
     }
 
-    /// Without the first of these columns, as many as it takes to be one that `fits`; and their heads.
+    /// Removes the first `spare` columns until the table `fits`. Returns it with the removed heads.
     pub(crate) fn narrowed(
         &self,
         spare: &[&str],
@@ -224,7 +220,6 @@ impl DataTable {
         (table, left_out)
     }
 
-    /// Removes the columns whose keys are so.
     pub(crate) fn remove(&mut self, is_spare: impl Fn(&str) -> bool) {
         let kept: Vec<bool> = self.columns.iter().map(|column| !is_spare(&column.key)).collect();
         let (mut of_columns, kept) = (kept.iter(), &kept);
@@ -239,14 +234,13 @@ impl DataTable {
         self.columns.iter().map(|column| column.head.as_ref()).collect()
     }
 
-    /// The first rows as people read them.
     fn lines(&self, rows: usize) -> Vec<Vec<String>> {
         let line =
             |row: &Vec<Cell>| row.iter().zip(&self.columns).map(|(cell, column)| cell.text(column.kind)).collect();
         self.rows.iter().take(rows).map(line).collect()
     }
 
-    /// An array with an object for each row.
+    /// Returns an array with an object for each row.
     pub fn json(&self) -> Value {
         let object = |row: &Vec<Cell>| {
             let fields = self.columns.iter().zip(row).map(|(column, cell)| (column.key.to_string(), cell.json()));

@@ -1,19 +1,16 @@
-//! Detects lasting violations of work conservation: CPUs that stay idle while tasks that may run there wait elsewhere.
+//! Detects lasting violations of work conservation: CPUs that idle while tasks that may run there wait elsewhere.
 //!
-//! At each instant, the number of *wasted* CPUs is the number of pairs of a waiting task and an idle CPU that may run
-//! it. Throttled tasks, and CPUs with a task on its way, do not count. Short waste is normal, since balancing works in
-//! intervals and steps. The run is therefore cut into windows of at least 100 ms and at least four of the longest
-//! balance intervals, and the waste is averaged over each window. A violation has more waste than placement leaves by
-//! design (a twentieth of the machine, and three quarters of a CPU) in three windows in succession, and the third has
-//! at least three quarters of the first. The tasks may take turns, so each single wait can be short.
+//! At each instant, *wasted* CPUs are pairs of a waiting task and an idle CPU that may run it. Throttled tasks, and
+//! CPUs with a task on its way, do not count. Short waste is normal, since balancing works in intervals and steps.
+//! The waste is therefore averaged over windows of at least 100 ms and at least four of the longest balance
+//! intervals. A violation has more waste than [`tolerated`] in three successive windows, and the third has at least
+//! three quarters of the first. The tasks may take turns, so each single wait can be short.
 //!
-//! "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016) checks once a second and confirms after 100 ms. Here every
-//! window is observed completely, and its length depends on the machine: on 64 CPUs of 8 nodes, an idle CPU balances
-//! over the whole machine every 128 ms.
+//! "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016) checks once a second and confirms after 100 ms. Here
+//! windows cover the whole run, and their length follows the machine.
 //!
-//! The scheduling domains that the two CPUs share, and the way in which the tasks came to wait, decide which of the
-//! paper's four patterns it is. A fifth pattern is newer: a CPU that runs only SCHED_IDLE tasks counts as idle for
-//! wakeups (`sched_idle_cpu`).
+//! The scheduling domains that the two CPUs share, and how the tasks came to wait, select one of the paper's four
+//! patterns. A fifth is newer: wakeups treat a CPU with only SCHED_IDLE tasks as idle (`sched_idle_cpu`).
 
 mod sink;
 
@@ -27,21 +24,19 @@ use crate::violation::{Pattern, Side, Violation, cpu_list};
 
 /// The shortest window, nanoseconds: the paper's time of confirmation.
 const LEAST_WINDOW_NS: u64 = 100_000_000;
-/// The shortest window, in longest balance intervals: 8 waiting tasks are balanced in 4 steps.
+/// The shortest window, in longest balance intervals: balancing 8 waiting tasks takes 4 steps.
 const INTERVALS: u64 = 4;
-/// The most violations that are kept. The rest are counted.
 const MOST: usize = 64;
 
-/// Nanoseconds for which a CPU that met only tasks it may not take puts off its next look at most
-/// (`MAX_PINNED_INTERVAL`).
+/// Longest delay of a CPU's balancing after it met only pinned tasks, nanoseconds (`MAX_PINNED_INTERVAL`).
 const PINNED_NS: u64 = 512_000_000;
 
-/// Balancing that works leaves less than this, two windows later.
+/// Effective balancing leaves less than this factor two windows later.
 const SLOWLY: f64 = 0.75;
 
-/// The number of tasks that may wait beside as many idle CPUs, in the mean of a window, by the number of CPUs. A wakeup
-/// searches a part of one last-level cache only. On small machines it is most of one CPU. There, short tasks can keep
-/// eight CPUs busy for 85 to 90 % of the time. On average, half a task then waits beside an idle CPU.
+/// Returns the tolerated number of tasks beside idle CPUs, on average over a window. A wakeup searches only part of
+/// one last-level cache. On small machines the bound is most of one CPU. There, short tasks that keep eight CPUs 85
+/// to 90 % busy leave half a task waiting beside an idle CPU.
 fn tolerated(cpus: usize) -> f64 {
     (cpus as f64 / 20.0).max(0.75)
 }
@@ -49,15 +44,15 @@ fn tolerated(cpus: usize) -> f64 {
 /// What a detector found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Detected {
-    /// Length of a window, nanoseconds. A run that is shorter says nothing.
+    /// Length of a window, nanoseconds. A shorter run has no findings.
     pub window_ns: u64,
-    /// How many whole windows were watched.
+    /// Complete windows observed.
     pub windows: u64,
-    /// How many tasks waited that could have run on an idle CPU, on average over the window in which they were most.
+    /// Tasks that waited beside an idle CPU: the highest average of a window.
     pub wasted_cpus: f64,
-    /// What was found, in order of time; at most 64.
+    /// The first 64 violations, in order of time.
     pub violations: Vec<Violation>,
-    /// How many more there were.
+    /// Number of further violations.
     pub more: u64,
 }
 
@@ -66,8 +61,7 @@ enum State {
     #[default]
     Asleep,
     Waiting,
-    /// Its group has used up its limit, or its real-time tasks theirs, or it its own runtime: it waits for that, not
-    /// for a CPU.
+    /// Throttled: its group's limit, the real-time limit, or its own runtime is used up.
     Held,
     Running,
 }
@@ -77,19 +71,16 @@ struct Task {
     name: String,
     state: State,
     cpu: u32,
-    /// Where it may run: an index of `masks`.
+    /// Allowed CPUs, as an index of `masks`.
     affinity: u32,
-    /// The same, restricted to CPUs that balancing would move it to.
+    /// Allowed CPUs to which balancing may move it, as an index of `masks`.
     mask: u32,
     since: u64,
-    /// Waiting in this window, nanoseconds.
     waited: u64,
-    /// It was woken on this CPU, and nothing but itself has moved it since.
+    /// Set if it was woken on this CPU, and other tasks have not moved it since.
     woken: bool,
-    /// Set if its policy is SCHED_IDLE.
     sched_idle: bool,
-    /// Set if it waits since a task of another policy, which was woken on this CPU, preempted it. Only SCHED_IDLE tasks
-    /// have it set.
+    /// Set if a task of another policy, woken on this CPU, preempted it. Only for SCHED_IDLE tasks.
     displaced: bool,
 }
 
@@ -99,12 +90,11 @@ impl Task {
     }
 }
 
-/// Where a task is, and as what.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     state: State,
     cpu: usize,
-    /// Where it could be moved to from there.
+    /// CPUs to which it may be moved, as an index of `masks`.
     mask: u32,
 }
 
@@ -113,7 +103,7 @@ struct Place {
 struct Queue {
     count: u32,
     since: u64,
-    /// Time in this window in which there was at least one.
+    /// Time in this window with at least one such task.
     total: u64,
 }
 
@@ -121,26 +111,26 @@ struct Queue {
 struct Cpu {
     idle_since: Option<u64>,
     offline: bool,
-    /// Tasks that wait here; while the CPU is idle they are about to run, and count for nothing.
+    /// Tasks that wait here. On an idle CPU they are about to run, and do not count.
     waiting: u32,
-    /// Set if it is idle, and no task is on its way.
+    /// Set if the CPU is idle with no task on its way.
     spare: bool,
     idle: u64,
     /// By affinity.
     queues: BTreeMap<u32, Queue>,
-    /// Task time waited in this window; and that of tasks woken here.
+    /// Wait time of tasks in this window; below, that of tasks woken here.
     waited: u64,
     waited_woken: u64,
-    /// And that of displaced SCHED_IDLE tasks.
+    /// Wait time of displaced SCHED_IDLE tasks.
     waited_displaced: u64,
-    /// How often it found something to move in this window, by the level in its hierarchy.
+    /// How often it found a task to move in this window, by level.
     found: Vec<u32>,
 }
 
-/// What makes two windows show the same: the domain, and the first CPU of the group where tasks wait.
+/// Identifies findings across windows: the domain, and the first CPU of the group with waiting tasks.
 type Key = (Option<u32>, u32);
 
-/// Watches a run as a [`Sink`](vruntime_trace::Sink).
+/// Finds violations in a run, as a [`Sink`](vruntime_trace::Sink).
 #[derive(Clone, Debug, Default)]
 pub struct Detector {
     now: u64,
@@ -149,26 +139,25 @@ pub struct Detector {
     cpus: Vec<Cpu>,
     tasks: Vec<Task>,
     domains: Vec<DomainInfo>,
-    /// For each CPU its domains, from the lowest up.
+    /// The domains of each CPU, lowest first.
     chains: Vec<Vec<u32>>,
     masks: Vec<Option<CpuMask>>,
-    /// For each CPU those with which it is balanced at all, if those are not all: its root domain's, or itself if it is
-    /// isolated.
+    /// For each CPU the CPUs that it is balanced with, if not all: its root domain's, or itself if isolated.
     reach: Vec<CpuMask>,
-    /// Of `masks`, and of the first CPU of what a CPU is balanced with: both.
+    /// Intersections of `masks` with `reach`, by mask and the first CPU of the reach.
     within: BTreeMap<(u32, u32), u32>,
-    /// For each of `masks` those that allow all it does, itself among them.
+    /// For each mask its supersets, itself included.
     wider: Vec<Vec<u32>>,
-    /// For each of `masks` how many of its CPUs are spare, and how many tasks that have it wait on busy CPUs.
+    /// For each mask its spare CPUs, and the tasks with this mask that wait on busy CPUs.
     spare: Vec<u32>,
     wanting: Vec<u32>,
-    /// Sums of the same over all CPUs and tasks.
+    /// Sums over all CPUs and tasks.
     all_spare: u32,
     all_wanting: u32,
-    /// CPU time lost in this window: with each instant's number of tasks that wait and could run on a spare CPU.
+    /// Integral over this window of [`wasted_now`](Self::wasted_now).
     wasted: u64,
     holds: Holds,
-    /// What the last window showed, and where that is in the list; nowhere, but counted, if the list was full.
+    /// Findings of the last window, and their indices in the list; `None` if counted only.
     going_on: BTreeMap<Key, Option<usize>>,
     /// CPUs wasted in the window before the last, and in the last.
     before: [f64; 2],
@@ -177,12 +166,12 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// Of a run that is yet to begin.
+    /// Creates a detector for a new run.
     pub fn new() -> Self {
         Self { masks: vec![None], wider: vec![vec![0]], spare: vec![0], wanting: vec![0], ..Self::default() }
     }
 
-    /// What was found.
+    /// Returns the findings.
     pub fn into_detected(self) -> Detected {
         self.detected
     }
@@ -201,7 +190,6 @@ impl Detector {
         &mut self.cpus[cpu]
     }
 
-    /// Books the time a task has waited up to now.
     fn book(&mut self, task: TaskId) {
         let now = self.now;
         let it = &mut self.tasks[task.index()];
@@ -232,7 +220,6 @@ impl Detector {
         }
     }
 
-    /// One task fewer of that affinity waits on a CPU.
     fn leave_queue(&mut self, cpu: usize, mask: u32) {
         let now = self.now;
         let it = self.cpu_mut(cpu);
@@ -249,7 +236,6 @@ impl Detector {
         self.look_at(cpu);
     }
 
-    /// One task more of that affinity waits on a CPU.
     fn join_queue(&mut self, cpu: usize, mask: u32) {
         let now = self.now;
         let it = self.cpu_mut(cpu);
@@ -266,7 +252,7 @@ impl Detector {
         self.look_at(cpu);
     }
 
-    /// Of the CPUs a task may run on those to which it could be moved from `cpu`.
+    /// Returns the CPUs of an affinity that balancing can reach from `cpu`, as an index of `masks`.
     fn within_reach(&mut self, affinity: u32, cpu: CpuId) -> u32 {
         let Some(reach) = self.reach.get(cpu.index()) else { return affinity };
         let key = (affinity, reach.first().map_or(cpu.0, |first| first.0));
@@ -282,7 +268,6 @@ impl Detector {
         mask
     }
 
-    /// The index of a set of CPUs.
     fn mask(&mut self, cpus: Option<&CpuMask>) -> u32 {
         let known = self.masks.iter().position(|mask| mask.as_ref() == cpus);
         known.unwrap_or_else(|| {
@@ -291,14 +276,14 @@ impl Detector {
         }) as u32
     }
 
-    /// Adds `more` waiting tasks of this affinity on busy CPUs.
+    /// Adds `more` to the tasks with this mask that wait on busy CPUs.
     fn want(&mut self, mask: u32, more: i32) {
         let wanting = &mut self.wanting[mask as usize];
         *wanting = wanting.saturating_add_signed(more);
         self.all_wanting = self.all_wanting.saturating_add_signed(more);
     }
 
-    /// Whether a CPU is spare may have changed.
+    /// Updates whether a CPU is spare.
     fn look_at(&mut self, cpu: usize) {
         let it = &mut self.cpus[cpu];
         let spare = it.idle_since.is_some() && !it.offline && it.waiting == 0;
@@ -315,7 +300,7 @@ impl Detector {
         self.all_spare = self.all_spare.saturating_add_signed(more);
     }
 
-    /// Sets a CPU idle or busy: tasks that wait there count only on a busy CPU.
+    /// Sets a CPU idle or busy. Waiting tasks count only on a busy CPU.
     fn set_idle(&mut self, cpu: usize, idle: bool) {
         let now = self.now;
         let it = self.cpu_mut(cpu);
@@ -334,7 +319,7 @@ impl Detector {
         self.look_at(cpu);
     }
 
-    /// Checks again which waiting tasks of a CPU are throttled.
+    /// Checks which waiting tasks of a CPU are throttled.
     fn look_again(&mut self, cpu: CpuId) {
         for index in 0..self.tasks.len() {
             let task = &self.tasks[index];
@@ -344,7 +329,7 @@ impl Detector {
         }
     }
 
-    /// What a task waits for, if it waits, may be another thing now.
+    /// Checks whether a waiting task is throttled.
     fn wait_anew(&mut self, task: TaskId) {
         let Place { state, cpu, .. } = self.task_mut(task).place();
         if matches!(state, State::Waiting | State::Held) {
@@ -352,8 +337,8 @@ impl Detector {
         }
     }
 
-    /// Returns how many tasks that wait on busy CPUs could run on spare CPUs now: the maximum over all sets of CPUs of
-    /// the smaller number of tasks restricted to the set, and spare CPUs in it.
+    /// Returns the number of wasted CPUs. Each waiting task's affinity has tasks that may run on all its CPUs, and
+    /// spare CPUs. Their smaller number counts, for the affinity where it is largest.
     fn wasted_now(&self) -> u32 {
         if self.all_spare == 0 || self.all_wanting == 0 {
             return 0;
@@ -367,8 +352,8 @@ impl Detector {
         if most == 0 || self.holds.is_empty() { most } else { most.min(self.wasted_within_limits()) }
     }
 
-    /// Returns a lower bound of that number if limits exclude tasks from some CPUs: the tasks that could run on all
-    /// spare CPUs, or the spare CPUs that could run all tasks.
+    /// Returns an upper bound of [`wasted_now`](Self::wasted_now) if limits exclude tasks from some CPUs. It is the
+    /// smaller number of tasks that could run on any spare CPU, and of spare CPUs that could run any task.
     fn wasted_within_limits(&self) -> u32 {
         let cpus = (0u32..).map(CpuId).zip(&self.cpus);
         let mut spare: Vec<(CpuId, bool)> = cpus.filter(|(_, it)| it.spare).map(|(cpu, _)| (cpu, false)).collect();
@@ -406,7 +391,7 @@ impl Detector {
         }
     }
 
-    /// The window ends now.
+    /// Ends the window.
     fn close(&mut self) {
         let now = self.now;
         for index in 0..self.tasks.len() {
@@ -437,7 +422,7 @@ impl Detector {
         }
     }
 
-    /// Checks whether the waste lasts, and finds the idle CPUs and the CPUs with waiting tasks.
+    /// Checks whether the waste lasts, and lists its CPUs.
     fn judge(&mut self) {
         let wasted = self.wasted as f64 / self.detected.window_ns as f64;
         self.detected.wasted_cpus = self.detected.wasted_cpus.max(wasted);
@@ -453,10 +438,9 @@ impl Detector {
         self.list(seen);
     }
 
-    /// What this window shows: which CPUs were idle, and on which tasks waited, for long enough, and what that looks
-    /// like.
+    /// Returns the pairs of CPUs that idled, and that tasks waited on, for long enough in this window.
     fn look_round(&self, wasted: f64) -> BTreeMap<Key, Violation> {
-        // Whoever was idle, or waited for, half as long as he who was longest.
+        // At least half as long as the longest.
         let longest = self.cpus.iter().filter(|cpu| !cpu.offline).map(|cpu| cpu.idle).max().unwrap_or(0);
         let is_idle = |cpu: &usize| !self.cpus[*cpu].offline && self.cpus[*cpu].idle * 2 >= longest;
         let idle: Vec<usize> = (0..self.cpus.len()).filter(is_idle).collect();
@@ -481,8 +465,8 @@ impl Detector {
         seen
     }
 
-    /// Returns the nearest idle CPU for tasks that waited on `waiting` for longer than `least` in total: the one in the
-    /// smallest common domain, which should have pulled first.
+    /// Returns the idle CPU in the smallest common domain, for tasks that waited on `waiting` for longer than `least`
+    /// in total.
     fn nearest(&self, idle: &[usize], waiting: usize, least: u64) -> Option<usize> {
         let queues = self.cpus[waiting].queues.iter().filter(|(_, queue)| queue.total > least);
         let masks: Vec<Option<&CpuMask>> = queues.map(|(&mask, _)| self.masks[mask as usize].as_ref()).collect();
@@ -494,7 +478,7 @@ impl Detector {
         idle.iter().copied().filter(|&cpu| may_take(cpu)).min_by_key(size)
     }
 
-    /// Adds the violations of a window. Those of the previous window continue.
+    /// Adds the violations of a window, or extends those of the previous window.
     fn list(&mut self, seen: BTreeMap<Key, Violation>) {
         let mut going_on = BTreeMap::new();
         for (key, window) in seen {
@@ -538,7 +522,7 @@ impl Detector {
         self.masks.push(mask);
     }
 
-    /// The lowest domain in which `idle` balances and that spans `other`, and its level in the hierarchy of `idle`.
+    /// Returns the lowest domain in which `idle` balances and that spans `other`, and its level there.
     fn common(&self, idle: usize, other: usize) -> Option<(u32, usize)> {
         let chain = self.chains.get(idle)?;
         let level =
@@ -571,8 +555,7 @@ impl Detector {
         (key, violation)
     }
 
-    /// Returns the groups of the two CPUs in their common domain, between which balancing should have moved tasks.
-    /// Without one, returns all CPUs that each is balanced with.
+    /// Returns the groups of the two CPUs in their common domain; without one, all CPUs that each is balanced with.
     fn sides(&self, domain: Option<&DomainInfo>, idle: usize, waiting: usize) -> (CpuMask, CpuMask) {
         let [idle, waiting] = [idle, waiting].map(|cpu| CpuId(cpu as u32));
         let alone = |cpu: CpuId| -> CpuMask { [cpu].into_iter().collect() };
@@ -590,8 +573,8 @@ impl Detector {
         (own, other)
     }
 
-    /// Returns the pattern: one of the paper's four, or `sched_idle_cpu`. `level`: that of the domain in common, in the
-    /// hierarchy of the idle CPU, whose group there is `here`.
+    /// Returns the pattern. `level`: that of the common domain in the hierarchy of the idle CPU, whose group there is
+    /// `here`.
     fn pattern(&self, level: Option<usize>, here: &CpuMask, waiting: usize) -> Pattern {
         let queued = &self.cpus[waiting];
         let Some(level) = level else { return Pattern::MissingDomains };
@@ -609,7 +592,6 @@ impl Detector {
         }
     }
 
-    /// How busy these CPUs were in this window.
     fn side(&self, cpus: &CpuMask) -> Side {
         let window = self.detected.window_ns as f64;
         let inside = || cpus.iter().filter_map(|cpu| self.cpus.get(cpu.index()));
@@ -624,7 +606,6 @@ impl Detector {
     }
 }
 
-/// Whether a set of CPUs, or `None` for all, has this one.
 fn allows(mask: Option<&CpuMask>, cpu: CpuId) -> bool {
     mask.is_none_or(|mask| mask.contains(cpu))
 }

@@ -1,19 +1,19 @@
-//! What every group was entitled to: weighted max-min fairness, level by level.
+//! Entitlements of groups: weighted max-min fairness, level by level.
 
-/// One that shares in a capacity.
+/// A share in a capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
-    /// Its weight; 1024 is a task of nice 0 and a group of `cpu.weight` 100.
+    /// Weight; 1024 is a task of nice 0 and a group of `cpu.weight` 100.
     pub(crate) weight: u64,
     /// The most it can use.
     pub(crate) demand: u64,
 }
 
-/// Divides `capacity` in proportion to weight. Capacity that one claim cannot use goes to the others. The parts add up
-/// to the smaller of `capacity` and the total demand, up to rounding (one unit for each claim).
+/// Divides `capacity` in proportion to weight. Capacity that one claim cannot use is divided among the others. The
+/// sum is the smaller of `capacity` and the total demand, up to rounding (one unit per claim).
 pub(crate) fn divide(capacity: u64, claims: &[Claim]) -> Vec<u64> {
     let mut order: Vec<usize> = (0..claims.len()).collect();
-    // Who is satisfied first: the smallest demand per weight. Compared as cross products, so nothing is rounded.
+    // The smallest demand per weight is satisfied first. Cross products avoid rounding.
     order.sort_by(|&a, &b| {
         let (a, b) = (claims[a], claims[b]);
         (u128::from(a.demand) * u128::from(b.weight)).cmp(&(u128::from(b.demand) * u128::from(a.weight)))
@@ -32,21 +32,20 @@ pub(crate) fn divide(capacity: u64, claims: &[Claim]) -> Vec<u64> {
     parts
 }
 
-/// Weight of a task by its nice value, on the scale of [`Claim::weight`]: each step is a factor of 1.25, as
-/// sched(7) says.
+/// Returns the [`Claim::weight`] of a task. Each nice step is a factor of 1.25, as in sched(7).
 pub(crate) fn nice_weight(nice: i8) -> u64 {
     (1024.0 * 1.25_f64.powi(-i32::from(nice))).round() as u64
 }
 
-/// Weight of an idle group and of a task under SCHED_IDLE, on the scale of [`Claim::weight`].
+/// [`Claim::weight`] of an idle group and of a SCHED_IDLE task.
 pub(crate) const IDLE_WEIGHT: u64 = 3;
 
-/// Weight of a group by its `cpu.weight`, on the scale of [`Claim::weight`].
+/// Returns the [`Claim::weight`] of a group.
 pub(crate) const fn group_weight(weight: u32) -> u64 {
     weight as u64 * 1024 / 100
 }
 
-/// Returns the weight of a guarantee of `percent` of the machine beside other guarantees: above 0 even for 0 %.
+/// Returns the weight of a guarantee beside other guarantees: above 0 even for 0 %.
 pub(crate) const fn guaranteed_weight(percent: u32) -> u64 {
     percent as u64 * 1024 + 1
 }

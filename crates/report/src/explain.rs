@@ -1,4 +1,4 @@
-//! Sentences on groups: why a group got more or less CPU time than its entitlement, and which CPU limit throttled it.
+//! Sentences on groups' deviations from their entitlements, and on the CPU limits that throttled them.
 
 use std::collections::BTreeMap;
 
@@ -6,34 +6,32 @@ use crate::printable::printable;
 use crate::results::{GroupResult, Results};
 use crate::units::{percent, time};
 
-/// The least deviation from the entitlement that is explained: a 20th of the entitlement.
+/// Deviations below this part of the entitlement are not explained.
 const DEVIATION: u64 = 20;
-/// The same: a 100th of one CPU.
+/// Deviations below this part of one CPU are not explained.
 const NOTICEABLE: u64 = 100;
-/// A limit is named if it throttled its group in at least this part of the periods.
+/// The least part of the periods in which a named limit throttled.
 const OFTEN: f64 = 0.01;
-/// The most groups that are explained.
 const MOST: usize = 5;
 
-/// The groups of one or more runs of one workload, with their figures summed over the runs.
+/// The groups of one or more runs of one workload, summed.
 pub(crate) struct Explained {
     groups: Vec<GroupResult>,
     elapsed_ns: u64,
     cpus: usize,
 }
 
-/// A group, and the limit that throttled it.
 #[derive(Clone, Copy)]
 struct Throttled {
-    /// The index of the group that has the limit: the group itself or an ancestor.
+    /// Index of the limited group: the group itself or an ancestor.
     owner: usize,
     periods: u64,
-    /// The periods in which it throttled the group.
+    /// Periods in which it throttled the group.
     hits: u64,
 }
 
 impl Explained {
-    /// Sums the groups of the first run over all runs.
+    /// Sums the first run's groups over all runs.
     pub(crate) fn of(runs: &[Results]) -> Self {
         let Some((first, others)) = runs.split_first() else {
             return Self { groups: Vec::new(), elapsed_ns: 0, cpus: 0 };
@@ -53,14 +51,14 @@ impl Explained {
         Self { groups, elapsed_ns: runs.iter().map(|run| run.elapsed_ns).sum(), cpus: first.cpus.len() }
     }
 
-    /// Explains every group whose CPU time deviates from its entitlement, the largest deviation first, and then names
-    /// the limits that throttled other groups. At most [`MOST`] sentences, and one that counts the other groups.
+    /// Explains every group with a deviation, largest first, and then names the limits of other groups. At most
+    /// [`MOST`] sentences, and one that counts the rest.
     fn sentences(&self) -> Vec<String> {
         let mut found: Vec<(bool, f64, String)> = Vec::new();
         for at in 1..self.groups.len() {
             let throttled = self.throttled(at);
             let deviates = self.deviates(at);
-            // A limit is explained at the group that has it.
+            // A limit is explained at its own group.
             let elsewhere =
                 throttled.is_some_and(|limit| limit.owner != at && (!deviates || self.deviates(limit.owner)));
             if let Some(sentence) = self.sentence(at).filter(|_| !elsewhere) {
@@ -79,15 +77,14 @@ impl Explained {
         sentences
     }
 
-    /// Explains one group, by its path. If it has its entitlement, and the limit of an ancestor throttled it, explains
-    /// that ancestor. None if no limit throttled it.
+    /// Explains one group, or the ancestor whose limit throttled it, if needed.
     pub(crate) fn of_group(&self, path: &str) -> Option<String> {
         let at = self.groups.iter().position(|group| group.path == path).filter(|&at| at > 0)?;
         let explained = if self.deviates(at) { at } else { self.throttled(at)?.owner };
         self.sentence(explained)
     }
 
-    /// Whether a limit of this group or of an ancestor throttled it.
+    /// Whether a limit of this group or an ancestor throttled it.
     pub(crate) fn is_throttled(&self, path: &str) -> bool {
         self.groups.iter().position(|group| group.path == path).is_some_and(|at| self.throttled(at).is_some())
     }
@@ -110,7 +107,7 @@ impl Explained {
         Some(format!("{name} got {got}, {less} than its entitlement of {entitled}: {reason}."))
     }
 
-    /// The reason why a group that no limit throttled got less.
+    /// Returns why a group without a limit got less.
     fn why_less(&self, at: usize) -> String {
         let narrow = self.lineage(at).find_map(|of| {
             let effective = &self.groups[of].cpuset.as_ref()?.effective;
@@ -138,7 +135,7 @@ impl Explained {
         let mut less: Vec<usize> = (1..self.groups.len()).filter(|&other| !related(other)).collect();
         less.retain(|&other| self.missing(other) * NOTICEABLE as f64 >= 1.0);
         less.sort_by(|&a, &b| self.missing(b).total_cmp(&self.missing(a)));
-        // A group whose descendant is named is not named again.
+        // A group is not named after its descendant.
         let Some(&most) = less.first() else {
             return "other tasks did not get what they were entitled to".to_owned();
         };
@@ -159,7 +156,7 @@ impl Explained {
         format!("{whose}{} throttled it in {throttled} of {periods} periods", max.unwrap_or_default())
     }
 
-    /// The limit that throttled a group most often: its own or an ancestor's.
+    /// Returns the own or inherited limit that throttled a group most often.
     fn throttled(&self, at: usize) -> Option<Throttled> {
         let limits = self.lineage(at).filter_map(|owner| {
             let limit = self.groups[owner].limit?;
@@ -169,18 +166,18 @@ impl Explained {
         limits.filter(|limit| limit.hits > 0 && often(limit) >= OFTEN).max_by(|a, b| often(a).total_cmp(&often(b)))
     }
 
-    /// A group, its parent, and so on, up to the root.
+    /// Returns a group and its ancestors, up to the root.
     fn lineage(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
         // Parents have lower indices than their children.
         std::iter::successors(Some(at), |&at| self.groups[at].parent.filter(|&parent| parent < at))
     }
 
-    /// CPU time that a group lacks for its entitlement, as a part of one CPU. Negative if it got more.
+    /// Returns the CPU time that a group lacks, as a part of one CPU.
     fn missing(&self, at: usize) -> f64 {
         self.share(self.groups[at].entitled_ns) - self.share(self.groups[at].cpu_ns)
     }
 
-    /// Whether a group's CPU time deviates so far from its entitlement that a reason is due.
+    /// Whether a group's deviation needs an explanation.
     fn deviates(&self, at: usize) -> bool {
         let GroupResult { cpu_ns, entitled_ns, .. } = self.groups[at];
         let missing = u128::from(cpu_ns.abs_diff(entitled_ns));
@@ -188,7 +185,7 @@ impl Explained {
         self.is_entitled() && is_noticeable && missing * u128::from(DEVIATION) >= u128::from(entitled_ns)
     }
 
-    /// Whether entitlements are known: the simulator computes them, a real kernel does not report them.
+    /// Whether entitlements are known, as in simulations.
     fn is_entitled(&self) -> bool {
         self.groups.first().is_some_and(|root| root.entitled_ns > 0)
     }
@@ -207,14 +204,13 @@ impl Explained {
 }
 
 impl Results {
-    /// Explains, in sentences, why groups got more or less CPU time than their entitlement, and names the limits that
-    /// throttled groups. Empty if every group got its entitlement and no limit throttled one.
+    /// Returns sentences on deviations from entitlements, and on the limits that throttled groups.
     pub fn group_sentences(&self) -> Vec<String> {
         Explained::of(std::slice::from_ref(self)).sentences()
     }
 }
 
-/// The number of CPUs in a list such as `0-3,6`. None if it has another form.
+/// Returns the number of CPUs in a list such as `0-3,6`; none for another form.
 fn count_cpus(list: &str) -> Option<usize> {
     let count = |range: &str| {
         let (from, to) = range.split_once('-').unwrap_or((range, range));
@@ -282,7 +278,6 @@ mod tests {
         assert!(run.group_sentences().is_empty(), "a limit that throttled no group is not named");
     }
 
-    /// An ancestor's limit is named at the group below it, unless the ancestor is explained itself.
     #[test]
     fn the_limit_of_an_ancestor_is_named() {
         let mut run = results(&[("/", None, 900, 900), ("/shop", Some(0), 500, 500), ("/shop/web", Some(1), 300, 400)]);
@@ -327,7 +322,6 @@ mod tests {
         assert!(reason(&run).is_some_and(|why| why.ends_with("hardly waited.")));
     }
 
-    /// Small deviations need no reason, and neither does a run whose entitlements are not known.
     #[test]
     fn small_deviations_are_not_explained() {
         let of = |cpu, entitled| results(&[("/", None, 900, 900), ("/web", Some(0), cpu, entitled)]).group_sentences();

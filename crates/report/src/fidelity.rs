@@ -1,8 +1,8 @@
-//! How far a simulated run is from a recorded one, cell by cell.
+//! The distance of simulated runs from recorded ones, cell by cell.
 //!
-//! A cell is one metric of one class of identical tasks in one scenario under one kernel. The recorded side is a
-//! range: one value for each run of the recording. A simulated value is inside if it lies in that range widened by
-//! the metric's tolerance at both ends ([`Tolerance`]); there is no other slack, however small the counts are.
+//! A cell is one metric of one class of identical tasks in one scenario under one kernel. The recorded runs span a
+//! range of values. A simulated value is inside if it lies in that range, widened at both ends by the metric's
+//! tolerance ([`Tolerance`]).
 //!
 //! | metric | value | tolerance | if emulated |
 //! |---|---|---|---|
@@ -11,9 +11,9 @@
 //! | `wakeup_latency_p50`, `_p90`, `_p99` | mean of its tasks' percentiles, us | 20 % or 100 us | 30 % or 500 us; not judged on more than 2 CPUs |
 //! | `migrations` | mean of migrations of a task | a factor of 2, or 10 | same |
 //! | `nr_throttled` | periods in which a group with a limit was throttled | 10 % | same |
-//! | `throttled_usec` | how long it was, summed over CPUs | 15 % | same |
+//! | `throttled_usec` | duration of that, summed over CPUs | 15 % | same |
 //!
-//! The class of a cell about a group is the group's path.
+//! The class of a group's cell is the group's path.
 
 mod page;
 
@@ -27,30 +27,30 @@ use crate::table::grid;
 
 pub use page::page;
 
-/// One recorded or simulated run: its tasks, and its groups that have a limit.
+/// One recorded or simulated run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observation {
-    /// Every task.
+    /// All tasks.
     pub tasks: Vec<ObservedTask>,
-    /// Every group with a limit.
+    /// Groups with a limit.
     pub groups: Vec<ObservedGroup>,
 }
 
-/// What was seen of one group with a limit.
+/// A group with a limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedGroup {
-    /// Its path (`/Q`).
+    /// Its path.
     pub path: String,
     /// Periods in which it was throttled.
     pub nr_throttled: f64,
-    /// How long, summed over CPUs, microseconds.
+    /// Time throttled, summed over CPUs, microseconds.
     pub throttled_usec: f64,
 }
 
-/// What was seen of one task.
+/// A task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedTask {
-    /// The class of identical tasks it belongs to.
+    /// Its class of identical tasks.
     pub class: String,
     /// CPU time, seconds.
     pub cpu_s: f64,
@@ -58,8 +58,7 @@ pub struct ObservedTask {
     pub switches: f64,
     /// Migrations, if they were counted.
     pub migrations: Option<f64>,
-    /// Return from timed sleeps against their due time, microseconds: p50, p90, p99. None for a task that never
-    /// sleeps.
+    /// p50, p90 and p99 of the lateness of timed sleeps, microseconds. None for a task that never sleeps.
     pub wakeup_latency_us: Option<[f64; 3]>,
 }
 
@@ -87,16 +86,16 @@ impl From<&Results> for Observation {
     }
 }
 
-/// A recorded scenario, as far as the comparison needs it.
+/// A recorded scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
-    /// Kernel it was recorded on, such as `6.12`.
+    /// Recorded kernel, such as `6.12`.
     pub kernel: String,
-    /// The scenario's name.
+    /// Name of the scenario.
     pub scenario: String,
-    /// CPUs of the machine.
+    /// Number of CPUs.
     pub cpus: usize,
-    /// Whether all its tasks are confined to one and the same CPU.
+    /// Whether all tasks are confined to the same CPU.
     pub one_cpu: bool,
     /// Whether the machine was emulated in software.
     pub emulated: bool,
@@ -106,27 +105,27 @@ pub struct Recorded {
     pub runs: Vec<Observation>,
 }
 
-/// How far outside the recorded range a simulated value may lie: by the larger of the two.
+/// How far a value may lie outside the recorded range: the wider of two bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tolerance {
-    /// By `relative` of the range's end or by `absolute`, whichever is wider.
+    /// `relative` or `absolute`.
     Around {
-        /// A fraction of the end of the range.
+        /// Fraction of the range's end.
         relative: f64,
-        /// In the metric's unit.
+        /// Distance in the metric's unit.
         absolute: f64,
     },
-    /// By this factor or by `absolute`, whichever is wider.
+    /// `factor` or `absolute`.
     Factor {
-        /// The upper end is multiplied by it, the lower divided.
+        /// Multiplies the upper end, divides the lower.
         factor: f64,
-        /// In the metric's unit.
+        /// Distance in the metric's unit.
         absolute: f64,
     },
 }
 
 impl Tolerance {
-    /// The widened range.
+    /// Returns the widened range.
     pub fn widen(self, low: f64, high: f64) -> (f64, f64) {
         match self {
             Self::Around { relative, absolute } => {
@@ -145,12 +144,12 @@ pub enum Against {
     /// Simulated runs.
     #[default]
     Simulation,
-    /// Runs recorded another time, or on another machine.
+    /// Runs recorded at another time, or on another machine.
     Recording,
 }
 
 impl Against {
-    /// What the value of a cell is called.
+    /// Returns the name of the value of a cell.
     pub fn name(self) -> &'static str {
         match self {
             Self::Simulation => "simulated",
@@ -158,7 +157,7 @@ impl Against {
         }
     }
 
-    /// The same, as the head of a column.
+    /// Returns the head of its column.
     fn head(self) -> &'static str {
         match self {
             Self::Simulation => "Simulated",
@@ -166,7 +165,6 @@ impl Against {
         }
     }
 
-    /// What `cells` are compared with.
     fn of<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> Self {
         cells.into_iter().next().map(|cell| cell.against).unwrap_or_default()
     }
@@ -179,21 +177,21 @@ pub struct Cell {
     pub kernel: String,
     /// Scenario.
     pub scenario: String,
-    /// Class of identical tasks.
+    /// Class of identical tasks, or path of a group.
     pub class: String,
-    /// What is compared; the module's table lists them.
+    /// Metric, from the module's table.
     pub metric: &'static str,
     /// Its unit.
     pub unit: &'static str,
-    /// One value a recorded run.
+    /// One value per recorded run.
     pub recorded: Vec<f64>,
-    /// What the next is.
+    /// Origin of `found`.
     pub against: Against,
-    /// The value that is compared, the median if there were several runs; none if none of them measured one.
+    /// The compared value, or the median of several; none if not measured.
     pub found: Option<f64>,
-    /// The verdict.
+    /// Whether the value is in `allowed`.
     pub inside: bool,
-    /// From where to where it may be.
+    /// Allowed range.
     pub allowed: (f64, f64),
 }
 
@@ -213,21 +211,20 @@ impl Serialize for Cell {
 }
 
 impl Cell {
-    /// Whether a machine on which nothing happens would miss it: of what was never, or next to never, seen, 0 is
-    /// allowed.
+    /// Whether the value 0 would be outside.
     pub fn is_telling(&self) -> bool {
         self.allowed.0 > 0.0
     }
 
-    /// Lowest and highest recorded value.
+    /// Returns the recorded range.
     pub fn range(&self) -> (f64, f64) {
         let low = self.recorded.iter().copied().fold(f64::INFINITY, f64::min);
         let high = self.recorded.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         (low, high)
     }
 
-    /// Returns the distance of the value from the recorded range, in tolerances at that end: 0 within the range, 1 at
-    /// the allowed limit. Infinite if there is no value or no tolerance.
+    /// Returns the distance from the recorded range, in tolerances: 1 at the allowed limit, infinite without a value
+    /// or a tolerance.
     pub fn strain(&self) -> f64 {
         let (low, high) = self.range();
         let (least, most) = self.allowed;
@@ -247,7 +244,6 @@ struct Metric {
     value: Value,
 }
 
-/// What a metric reads off a task.
 type Value = fn(&ObservedTask) -> Option<f64>;
 
 fn metrics(recorded: &Recorded) -> Vec<Metric> {
@@ -288,14 +284,14 @@ fn metrics(recorded: &Recorded) -> Vec<Metric> {
     metrics
 }
 
-/// Mean over the tasks of a class that have the value; none if none has.
+/// Returns the mean over the tasks of a class that have the value.
 fn mean(run: &Observation, class: &str, value: Value) -> Option<f64> {
     let values: Vec<f64> = run.tasks.iter().filter(|task| task.class == class).filter_map(value).collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Every cell of a scenario. `found` is one run, or several of which the median counts. A class or a latency that
-/// they lack makes its cells lie outside.
+/// Returns all cells of a scenario, for the median of several runs. A missing class or latency puts its cells
+/// outside.
 pub fn cells(recorded: &Recorded, against: Against, found: &[Observation]) -> Vec<Cell> {
     let mut classes: Vec<&str> = Vec::new();
     for task in recorded.runs.iter().flat_map(|run| &run.tasks) {
@@ -320,7 +316,6 @@ pub fn cells(recorded: &Recorded, against: Against, found: &[Observation]) -> Ve
     cells
 }
 
-/// The cells of every group that has a limit.
 fn group_cells(recorded: &Recorded, against: Against, found: &[Observation]) -> Vec<Cell> {
     type Value = fn(&ObservedGroup) -> f64;
     const METRICS: [(&str, &str, f64, Value); 2] = [
@@ -342,7 +337,6 @@ fn group_cells(recorded: &Recorded, against: Against, found: &[Observation]) -> 
     cells
 }
 
-/// A cell with its verdict.
 fn judge(
     recorded: &Recorded,
     class: &str,
@@ -380,7 +374,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
-/// The table of all cells; its last line is `inside N of M cells`.
+/// Returns the table of all cells, with [`closing_line`] at its end.
 pub fn table(cells: &[Cell]) -> String {
     let rows = cells.iter().map(|cell| {
         let (low, high) = cell.range();
@@ -402,14 +396,13 @@ pub fn table(cells: &[Cell]) -> String {
     text
 }
 
-/// How many are inside of those that are not had for nothing.
 fn telling_line(cells: &[Cell]) -> String {
     let telling: Vec<&Cell> = cells.iter().filter(|cell| cell.is_telling()).collect();
     let inside = telling.iter().filter(|cell| cell.inside).count();
     format!("{inside} of the {} cells that a value of 0 would not satisfy are inside", telling.len())
 }
 
-/// All cells as data, whatever their verdict.
+/// Returns all cells as data.
 pub fn data_table(cells: &[Cell]) -> DataTable {
     let against = Against::of(cells);
     let mut table = DataTable::new(

@@ -1,24 +1,24 @@
-//! At which frequencies CPUs ran, from `cpu_frequency`, and what that took.
+//! Frequencies of CPUs, from `cpu_frequency`, and their energy.
 
 use std::collections::BTreeMap;
 
 use vruntime_trace::{CpuId, EnergyInfo};
 
-/// At which frequencies a CPU ran.
+/// The frequencies of a CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuFrequency {
     /// The CPU.
     pub cpu: u32,
-    /// How long it ran at which frequency, kilohertz and nanoseconds, ascending, time it was idle included.
+    /// Ascending frequencies, kilohertz, with nanoseconds at each, idle time included.
     pub residency: Vec<(u32, u64)>,
-    /// How often it changed.
+    /// Number of changes.
     pub changes: u64,
-    /// Energy while busy, microjoules. None if the power is unknown.
+    /// Energy while busy, microjoules, if the power is known.
     pub energy_uj: Option<u64>,
 }
 
 impl CpuFrequency {
-    /// The mean over the time, kilohertz.
+    /// Mean over time, kilohertz.
     pub fn mean_khz(&self) -> u64 {
         let time: u128 = self.residency.iter().map(|(_, ns)| u128::from(*ns)).sum();
         let cycles: u128 = self.residency.iter().map(|(khz, ns)| u128::from(*khz) * u128::from(*ns)).sum();
@@ -26,15 +26,14 @@ impl CpuFrequency {
     }
 }
 
-/// The frequencies of every CPU during the run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Frequencies {
     cpus: BTreeMap<u32, Cpu>,
-    /// Of each CPU: its frequencies, kilohertz, and what it takes at them, microwatts.
+    /// Frequencies of each CPU, kilohertz, with its power, microwatts.
     power: BTreeMap<u32, Vec<(u32, u64)>>,
-    /// Wakeups look at it.
+    /// Set if wakeups consider energy.
     looked_at: bool,
-    /// Root domains, by their first CPUs, that ignore energy, and since when.
+    /// Root domains that ignore energy, by first CPU, with start times.
     overutilized: BTreeMap<u32, u64>,
     overutilized_ns: u64,
 }
@@ -46,12 +45,12 @@ struct Cpu {
     residency: BTreeMap<u32, u64>,
     changes: u64,
     busy: bool,
-    /// How long it was busy at which.
+    /// Busy time by frequency.
     busy_ns: BTreeMap<u32, u64>,
 }
 
 impl Frequencies {
-    /// What the CPUs take.
+    /// Sets the power of the CPUs.
     pub(crate) fn take(&mut self, energy: &EnergyInfo<'_>) {
         self.looked_at = energy.looked_at;
         for domain in &energy.model.domains {
@@ -60,7 +59,6 @@ impl Frequencies {
         }
     }
 
-    /// A CPU becomes busy, or idle.
     pub(crate) fn runs(&mut self, at: u64, cpu: CpuId, busy: bool) {
         if let Some(known) = self.cpus.get_mut(&cpu.0) {
             known.advance(at);
@@ -98,7 +96,6 @@ impl Frequencies {
         }
     }
 
-    /// What there is at the end.
     pub(crate) fn finish(mut self, at: u64) -> Vec<CpuFrequency> {
         self.cpus.values_mut().for_each(|cpu| cpu.advance(at));
         let Self { cpus, power, .. } = self;
@@ -124,7 +121,7 @@ impl Cpu {
         self.since = at;
     }
 
-    /// At a frequency that is not in the table it takes what it does at the next above.
+    /// A frequency outside the table has the power of the next above.
     fn energy_uj(&self, power: &[(u32, u64)]) -> u64 {
         let at = |khz: u32| power.iter().find(|(known, _)| *known >= khz).or(power.last()).map_or(0, |&(_, uw)| uw);
         let sum: u128 = self.busy_ns.iter().map(|(&khz, &ns)| u128::from(at(khz)) * u128::from(ns)).sum();

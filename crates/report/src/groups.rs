@@ -1,4 +1,4 @@
-//! What the groups of a run got.
+//! The results of groups.
 
 use vruntime_trace::weight;
 
@@ -6,7 +6,7 @@ use crate::accounts::{Group, Task};
 use crate::entitlement::{IDLE_WEIGHT, group_weight, guaranteed_weight, nice_weight};
 use crate::results::{GroupResult, Pressure, Unmeasured};
 
-/// Sums over the tree, beside what each group was `entitled` to.
+/// Sums over the tree, with each group's entitlement.
 pub(crate) fn group_results(groups: &[Group], tasks: &[Task], entitled: &[u64]) -> Vec<GroupResult> {
     let mut results: Vec<GroupResult> = groups
         .iter()
@@ -36,7 +36,7 @@ pub(crate) fn group_results(groups: &[Group], tasks: &[Task], entitled: &[u64]) 
     for task in tasks {
         results[task.group as usize].tasks += 1;
     }
-    // Parents come before their children, so one pass backwards sums the tree.
+    // Parents come before their children, so one backward pass sums the tree.
     for index in (0..results.len()).rev() {
         let Some(parent) = results[index].parent.filter(|&parent| parent < index) else { continue };
         let (head, tail) = results.split_at_mut(index);
@@ -50,7 +50,7 @@ pub(crate) fn group_results(groups: &[Group], tasks: &[Task], entitled: &[u64]) 
     results
 }
 
-/// Returns the `cpu.weight` of an autogroup: the weight of a task of its nice value, where 1024 is 100
+/// Returns the `cpu.weight` of an autogroup: that of a task of its nice value, where 1024 is 100
 /// (`cpu_weight_read_u64`, rounded to nearest).
 fn autogroup_weight(nice: i8) -> u32 {
     ((weight::down(weight::of_nice(nice)) * 100 + 512) / 1024).max(1) as u32
@@ -67,7 +67,7 @@ impl Group {
         }
     }
 
-    /// What reading its `cpu.weight` gives: of an idle group too little for it.
+    /// Its `cpu.weight` as read; 0 for an idle group.
     fn weight(&self) -> u32 {
         if self.idle { 0 } else { self.nice.map_or(self.weight, autogroup_weight) }
     }

@@ -1,5 +1,5 @@
-//! Reasons other than a busy CPU that keep a runnable task from running: its group's limit, the bandwidth of real-time
-//! tasks, or a deadline task's own runtime.
+//! Reasons other than a busy CPU that keep a runnable task from running. These are its group's limit, the bandwidth
+//! of real-time tasks, and a deadline task's own runtime.
 
 use vruntime_trace::{CpuId, DeadlineEvent, Event, GroupId, Running, SchedPolicy, TaskId};
 
@@ -9,22 +9,21 @@ use crate::throttles::{BoundBy, Throttles};
 struct Task {
     group: u32,
     bound_by: BoundBy,
-    /// A deadline task that waits for its next period: no CPU could run it.
+    /// Set if it is a deadline task that waits for its next period.
     throttled: bool,
 }
 
-/// What a task waits for instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Hold {
-    /// The next period of this group's limit, its own or one above.
+    /// The limit of this group, its own or an ancestor.
     Group(u32),
-    /// That of the bandwidth of real-time tasks.
+    /// The bandwidth of real-time tasks.
     Realtime,
-    /// That of its own runtime, as a deadline task.
+    /// Its own runtime, as a deadline task.
     Runtime,
 }
 
-/// Whose hold an event may have changed.
+/// Tasks whose hold an event may have changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Changed {
     Nobody,
@@ -33,22 +32,19 @@ pub(crate) enum Changed {
     On(CpuId),
 }
 
-/// The present throttling.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Holds {
     tasks: Vec<Task>,
-    /// Each group's parent.
     parents: Vec<Option<u32>>,
-    /// Where groups have used up their limits.
+    /// Used-up limits of groups.
     limits: Throttles,
-    /// Where real-time tasks are throttled.
+    /// Throttled real-time tasks.
     rt: Throttles,
-    /// How many tasks are throttled by themselves.
+    /// Number of deadline tasks without runtime.
     spent: usize,
 }
 
 impl Holds {
-    /// How many groups are known.
     pub(crate) fn groups(&self) -> usize {
         self.parents.len()
     }
@@ -72,8 +68,8 @@ impl Holds {
         &mut self.tasks[id.index()]
     }
 
-    /// Applies an event and returns whose hold it may have changed. A task that the event makes wait is not among them:
-    /// ask for it, too.
+    /// Applies an event, and returns whose hold it may have changed. A task that starts to wait is not included:
+    /// check it, too.
     pub(crate) fn hears(&mut self, at: u64, cpu: CpuId, event: &Event) -> Changed {
         match *event {
             Event::Switch { next: Running::Task(task), .. } => {
@@ -125,12 +121,10 @@ impl Holds {
         }
     }
 
-    /// How many tasks are known.
     pub(crate) fn tasks(&self) -> u32 {
         self.tasks.len() as u32
     }
 
-    /// Whether no task is throttled.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.limits.is_empty() && self.rt.is_empty() && self.spent == 0
@@ -141,7 +135,7 @@ impl Holds {
         self.why(task, cpu).is_some()
     }
 
-    /// What would hold a task back on a CPU.
+    /// Returns what would throttle a task on a CPU.
     pub(crate) fn why(&self, task: TaskId, cpu: CpuId) -> Option<Hold> {
         if self.is_empty() {
             return None;

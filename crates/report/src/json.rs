@@ -1,5 +1,5 @@
-//! Results as JSON, in the format of the recordings of real kernels: the setup, then `observed`, one entry for each
-//! run, with additional fields.
+//! Results as JSON, in the recordings' format with additional fields: the setup, then `observed` with an entry for
+//! each run.
 
 use std::collections::BTreeMap;
 
@@ -15,40 +15,40 @@ use crate::results::{
     Stall, TaskResult,
 };
 
-/// What was run: the head of the JSON. The names are those of the recordings.
+/// The setup: the head of the JSON, with the recordings' names.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RunInfo {
-    /// The scenario's name.
+    /// Scenario.
     pub name: String,
-    /// The kernel's.
+    /// Kernel.
     pub kernel: String,
-    /// What is not as the file and the kernel have it, a line each: rules of a what-if, tunables, features.
+    /// Overrides of file and kernel, a line each: rules of a what-if, tunables, features.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
     /// Number of CPUs.
     pub cpus: usize,
     /// The machine as the user wrote it.
     pub topology: String,
-    /// How many CPUs the host of a virtual machine has for it, if that host is simulated.
+    /// CPUs of a virtual machine's simulated host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_cpus: Option<u32>,
     /// Length of the first run, seconds.
     pub duration_s: f64,
-    /// Ticks a second.
+    /// Ticks per second.
     pub hz: u32,
     /// Preemption model.
     pub preempt: String,
     /// Whether autogroup was on.
     pub autogroup: bool,
-    /// Whether tasks were there before the run and slept until they started; else each was forked then.
+    /// Whether tasks existed and slept before their start, instead of being forked then.
     pub gate: bool,
-    /// The cost profile.
+    /// Cost profile.
     pub costs: String,
-    /// Whether that is what software emulation takes: the recordings' field.
+    /// Whether the profile is of software emulation.
     pub emulated: bool,
 }
 
-/// One run as JSON: an entry of `observed`.
+/// Returns one run, an entry of `observed`.
 pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
     to_value(&Observed {
         seed,
@@ -117,7 +117,7 @@ pub fn observed_json(results: &Results, seed: u64, digest: u64) -> Value {
     })
 }
 
-/// A whole run, `observed` being one [`observed_json`] for each repetition.
+/// Returns all runs; `observed` has an [`observed_json`] for each.
 pub fn run_json(info: &RunInfo, observed: Vec<Value>) -> Value {
     #[derive(Serialize)]
     struct Run<'a> {
@@ -133,7 +133,7 @@ fn to_value(value: &impl Serialize) -> Value {
     serde_json::to_value(value).expect("results are representable as JSON")
 }
 
-/// Nanoseconds as seconds; exact to the nanosecond for a run of up to 104 days.
+/// Nanoseconds as seconds; exact for runs of up to 104 days.
 fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
@@ -142,7 +142,6 @@ fn micros(ns: u64) -> f64 {
     ns as f64 / 1e3
 }
 
-/// Pairs as a JSON object.
 struct Map<I>(I);
 
 impl<'a, V: Serialize, I: Iterator<Item = (&'a str, V)> + Clone> Serialize for Map<I> {
@@ -164,7 +163,7 @@ struct Observed<T: Serialize, C: Serialize, G: Serialize> {
 
 #[derive(Serialize)]
 struct Entry {
-    /// How many, for a class; a task has no such field.
+    /// Number, for a class only.
     #[serde(skip_serializing_if = "Option::is_none")]
     tasks: Option<usize>,
     #[serde(flatten)]
@@ -183,14 +182,13 @@ struct Task {
     attributes: Attributes,
 }
 
-/// Priority and policy at the end of the run.
+/// Final priority and policy.
 #[derive(Serialize)]
 struct Attributes {
     policy: &'static str,
-    /// The kernel's: -1 (deadline), 0..=98 (real-time), 100..=139 (fair).
+    /// -1 (deadline), 0..=98 (real-time), 100..=139 (fair).
     prio: i16,
     nice: i8,
-    /// Only of real-time tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     rt_priority: Option<u8>,
 }
@@ -209,7 +207,6 @@ struct Counts {
     nr_involuntary_switches: u64,
     nr_migrations: u64,
     loops: u64,
-    /// Only of those that were under SCHED_DEADLINE.
     #[serde(skip_serializing_if = "Option::is_none")]
     deadline: Option<Deadline>,
 }
@@ -249,12 +246,11 @@ struct Latencies {
     response_us: Option<ResponseTimes>,
 }
 
-/// From when rounds were due until they were done.
+/// From due times of rounds to their ends.
 #[derive(Serialize)]
 struct ResponseTimes {
     #[serde(flatten)]
     times: Percentiles,
-    /// The target, and the share of rounds above it.
     #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -319,7 +315,6 @@ struct More {
     idle_waits: Waits,
 }
 
-/// Waits beyond a balance interval beside an idle CPU.
 #[derive(Serialize)]
 struct Waits {
     count: u64,
@@ -395,7 +390,7 @@ struct Group {
     rt: Option<RtThrottled>,
 }
 
-/// Of a group whose real-time tasks were throttled: how often, and for how long on all CPUs together.
+/// Throttlings of real-time tasks, summed over CPUs.
 #[derive(Serialize)]
 struct RtThrottled {
     nr_rt_throttled: u64,
@@ -409,7 +404,7 @@ impl RtThrottled {
     }
 }
 
-/// As in the files of the `cpuset` controller.
+/// As in the `cpuset` controller's files.
 #[derive(Serialize)]
 struct Cpuset {
     #[serde(rename = "cpus.effective")]
@@ -424,10 +419,9 @@ impl Cpuset {
     }
 }
 
-/// As in `cpu.stat`.
 #[derive(Serialize)]
 struct Limit {
-    /// Quota and period, us.
+    /// Quota and period, microseconds.
     max: Option<[u64; 2]>,
     nr_periods: u64,
     nr_throttled: u64,
@@ -449,7 +443,7 @@ impl Limit {
     }
 }
 
-/// The fields of `cpu.stat`, microseconds as there.
+/// As in `cpu.stat`, microseconds.
 #[derive(Serialize)]
 #[expect(clippy::struct_field_names, reason = "the kernel's names carry their unit")]
 struct CpuStat {
@@ -524,7 +518,7 @@ impl Cpu {
     }
 }
 
-/// A line of `/proc/stat`, in seconds.
+/// As in `/proc/stat`, but seconds.
 struct Times(CpuTimes);
 
 impl Serialize for Times {
@@ -545,34 +539,33 @@ struct Machine {
     elapsed_s: f64,
     #[serde(flatten)]
     cpu: Cpu,
-    /// 1, 5 and 15 minutes, as `/proc/loadavg` shows them.
+    /// 1, 5 and 15 minutes.
     loadavg: Option<[f64; 3]>,
-    /// Of each CPU that has a governor.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cpu_frequency: Vec<Frequency>,
-    /// For how long wakeups did not look at energy. Only where they do otherwise.
+    /// Time in which wakeups ignored energy, if they ever consider it.
     #[serde(skip_serializing_if = "Option::is_none")]
     overutilized_s: Option<f64>,
     nr_migrations: u64,
-    /// Only under 3.10.
+    /// Only for 3.10.
     #[serde(skip_serializing_if = "Option::is_none")]
     h_load: Option<HLoad>,
     unexplained_switches: u64,
     migrations: Causes,
-    /// Null for a machine of one CPU: there is nothing to balance.
+    /// Null for one CPU.
     work_conservation: Option<WorkConservation>,
     wakeup_to_run_us: Option<Percentiles>,
 }
 
-/// As in `cpufreq/stats`: `total_trans` and `time_in_state`.
+/// As in `cpufreq/stats`.
 #[derive(Serialize)]
 struct Frequency {
     cpu: u32,
     mean_khz: u64,
     total_trans: u64,
-    /// Seconds at each frequency, kHz.
+    /// Seconds by frequency in kHz.
     time_in_state: BTreeMap<u32, f64>,
-    /// Energy while busy, joules, if the power is known.
+    /// Energy while busy, joules, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     energy_j: Option<f64>,
 }
@@ -591,7 +584,7 @@ impl Frequency {
 
 #[derive(Serialize)]
 struct WorkConservation {
-    /// The shortest and the longest of two CPUs of the machine.
+    /// The shortest and the longest.
     balance_interval_us: [f64; 2],
     idle_waits: Waits,
     worst: Option<WorstWait>,

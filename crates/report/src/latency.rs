@@ -1,53 +1,51 @@
-//! Distributions of times: HDR histograms with two significant digits, and what is read off them.
+//! Distributions of times: HDR histograms with two significant digits, and their key figures.
 
 use std::borrow::Cow;
 
 use hdrhistogram::Histogram;
 
-/// What three sleeps were like, the next three need not be.
+/// The least number of values for a median.
 pub(crate) const SEVERAL: u64 = 20;
-/// Of fewer the 99th percentile is the worst.
+/// The least number of values for a 99th percentile; below, it is the maximum.
 pub(crate) const HUNDRED: u64 = 100;
 
 /// Key figures of a distribution of times, in nanoseconds.
 ///
-/// Percentiles are from a histogram with two significant digits (within 1 % of the true value, exact below 256 ns).
-/// `min_ns`, `max_ns`, `mean_ns`, `last_ns` and `count` are exact.
+/// Percentiles are within 1 %, and exact below 256 ns. Other figures are exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency {
-    /// How many times were recorded; never 0.
+    /// Number of times; never 0.
     pub count: u64,
-    /// The shortest.
+    /// Minimum.
     pub min_ns: u64,
-    /// Half of them are at most this.
+    /// Median.
     pub p50_ns: u64,
-    /// 75 % are at most this.
+    /// 75th percentile.
     pub p75_ns: u64,
-    /// 90 % are at most this.
+    /// 90th percentile.
     pub p90_ns: u64,
-    /// 95 % are at most this.
+    /// 95th percentile.
     pub p95_ns: u64,
-    /// 99 % are at most this.
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// 99.5 % are at most this.
+    /// 99.5th percentile.
     pub p995_ns: u64,
-    /// 99.9 % are at most this.
+    /// 99.9th percentile.
     pub p999_ns: u64,
-    /// The longest.
+    /// Maximum.
     pub max_ns: u64,
-    /// Their mean, rounded down.
+    /// Mean, rounded down.
     pub mean_ns: u64,
-    /// The last that was recorded; of several tasks together the last of the last of them that has any.
+    /// The last time; for several tasks, that of the last task with any.
     pub last_ns: u64,
 }
 
-/// How many times wait until they are put into a histogram together.
 const PENDING: usize = 12;
 
-/// Records times. Empty until the first, since a histogram takes about 10 KB once it holds a second.
+/// Records times. The histogram, about 10 KB once it holds a second, is created with the first time.
 ///
-/// A run has thousands of recorders, each with rare values, so histograms are in no cache. New values therefore wait in
-/// the one cache line that is needed in any case.
+/// A run has thousands of recorders with rare values, whose histograms are in no cache. New values therefore wait in
+/// the one cache line that is needed anyway.
 #[derive(Clone, Debug, Default)]
 #[repr(C, align(64))]
 pub(crate) struct Recorder {
@@ -56,7 +54,6 @@ pub(crate) struct Recorder {
     recorded: Option<Box<Recorded>>,
 }
 
-/// Times that were recorded.
 #[derive(Clone, Debug)]
 struct Recorded {
     histogram: Histogram<u32>,
@@ -78,14 +75,14 @@ impl Recorder {
         }
     }
 
-    /// There is no room left for it to wait, or it is longer than 4.29 s.
+    /// For times beyond 4.29 s, or a full line.
     #[inline(never)]
     fn record_at_once(&mut self, ns: u64) {
         self.flush();
         self.recorded.get_or_insert_default().add(ns);
     }
 
-    /// Adds the pending values to the histogram, so that reading it needs no copy.
+    /// Adds pending values to the histogram.
     pub(crate) fn flush(&mut self) {
         let waiting = std::mem::take(&mut self.waiting) as usize;
         if waiting > 0 {
@@ -93,7 +90,7 @@ impl Recorder {
         }
     }
 
-    /// All of it, what waits included; nothing if no time was recorded.
+    /// Returns all times, pending ones included.
     fn whole(&self) -> Option<Cow<'_, Recorded>> {
         if self.waiting == 0 {
             return self.recorded.as_deref().map(Cow::Borrowed);
@@ -110,8 +107,7 @@ impl Recorder {
         }
     }
 
-    /// The distribution in at most about `points` points: a time, and the part that is at most that; the last is the
-    /// longest.
+    /// Returns about `points` points: a time, and the part of the times up to it. The last is the maximum.
     pub(crate) fn distribution(&self, points: usize) -> Vec<(u64, f64)> {
         self.whole().map_or_else(Vec::new, |recorded| recorded.distribution(points))
     }
@@ -141,7 +137,7 @@ impl Recorded {
         self.max = self.max.max(ns);
         self.sum = self.sum.saturating_add(ns);
         self.last = ns;
-        // An auto-resizing histogram takes every value it can represent; beyond 2^62 ns (146 years) it saturates.
+        // An auto-resizing histogram takes every representable value; beyond 2^62 ns (146 years) it saturates.
         if self.histogram.record(ns).is_err() {
             self.histogram.saturating_record(ns);
         }
@@ -152,7 +148,7 @@ impl Recorded {
         self.max = self.max.max(other.max);
         self.sum = self.sum.saturating_add(other.sum);
         self.last = other.last;
-        // Both resize themselves, so adding cannot run out of range.
+        // Both resize themselves, so adding cannot fail.
         let _in_range = self.histogram.add(&other.histogram);
     }
 
@@ -162,7 +158,7 @@ impl Recorded {
         for value in self.histogram.iter_recorded() {
             below += value.count_since_last_iteration();
             let part = below as f64 / all as f64;
-            // The tail is told in full: what is beyond 99 % is what people look for.
+            // Readers look for the tail, which is complete beyond 99 %.
             if out.is_empty() || part - told >= 1.0 / points as f64 || part > 0.99 {
                 out.push((value.value_iterated_to().min(self.max), part));
                 told = part;
@@ -228,7 +224,6 @@ mod tests {
         assert_eq!((latency.min_ns, latency.p50_ns, latency.p90_ns, latency.max_ns), (0, 0, 255, 255));
     }
 
-    /// Pending values count at any time.
     #[test]
     fn what_waits_counts() {
         let (mut asked, mut settled) = (Recorder::default(), Recorder::default());
@@ -244,7 +239,6 @@ mod tests {
         }
     }
 
-    /// In ten steps, and then each of the last.
     #[test]
     fn the_tail_is_told_in_full() {
         let mut recorder = Recorder::default();

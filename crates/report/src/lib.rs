@@ -21,11 +21,11 @@
 //! assert_eq!((account.cpu_ns, account.run_delay_ns, account.sleeping_ns), (200, 50, 750));
 //! ```
 //!
-//! A task's life is divided exactly: running + run delay + sleeping = life. So is a CPU's time: busy + overhead + idle
-//! = elapsed. Kernel time while a task has the CPU (a tick, a context switch) counts as the task's CPU time, as the
-//! kernel accounts it, and as the CPU's overhead.
+//! A task's life is divided exactly: running + run delay + sleeping = life. So is a CPU's time: busy + overhead +
+//! idle = elapsed. As in the kernel, a tick or a context switch counts as CPU time of the task, and also as the CPU's
+//! overhead.
 
-// What comes from a user ends in an error, never in a panic; what cannot happen says why where it stands.
+// User input must end in an error, never in a panic. Impossible cases have a comment at their place.
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)

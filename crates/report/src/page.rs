@@ -1,7 +1,7 @@
 //! A report as one self-contained page, for light and dark displays, keyboards and paper.
 //!
-//! The page contains its script and styles from `assets/`, uPlot for charts, and the data as JSON in an element of its
-//! own. Task names can be any bytes: no data can end that element, and the script shows them as text only.
+//! The page contains script and styles from `assets/`, uPlot for charts, and the data as JSON. Task names can be any
+//! bytes: they cannot end the JSON's element, and the script shows them as text.
 
 use std::fmt::Write as _;
 
@@ -16,32 +16,31 @@ const TEMPLATE: &str = include_str!("../assets/page.html");
 const STYLE: &str = include_str!("../assets/page.css");
 const SCRIPT: &str = include_str!("../assets/page.js");
 
-/// The most rows of a table on a page. A note states the rest, which JSON and other files have.
+/// The most rows of a table. A note counts the rest.
 const MOST_ROWS: usize = 2_000;
 
-/// One bar: a part of something, and a mark to compare it with.
+/// A bar with a mark for comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
-    /// Whose.
+    /// Label.
     pub name: String,
-    /// How long it is.
+    /// Length.
     pub share: f64,
-    /// Where the mark is, in the same unit.
+    /// Position of the mark, in the unit of the length.
     pub mark: Option<f64>,
-    /// What stands behind it.
+    /// Text behind it.
     pub text: String,
 }
 
-/// The most bars of their own.
+/// The most separate bars.
 const MOST_BARS: usize = 24;
 
-/// The part of the longest bar below which a bar cannot be seen.
+/// Shorter bars, relative to the longest, are invisible.
 const TOO_SHORT: f64 = 0.005;
 
 impl Bar {
-    /// Bars of these names, shares and marks, in their order. Those that are too short to be seen, and those beyond the
-    /// most there may be, are one bar together, the last. What `within` another of these (a group in a group) is in
-    /// that one's share already.
+    /// Returns bars in order, with invisible and excess ones combined into the last. A bar `within` another (a group
+    /// in a group) is already in its share.
     pub(crate) fn folded(
         all: Vec<(String, f64, Option<f64>)>,
         within: fn(&str, &str) -> bool,
@@ -52,7 +51,7 @@ impl Bar {
         let (mut long, mut short): (Vec<_>, Vec<_>) = all.into_iter().partition(|bar| length(bar) >= least);
         short.splice(0..0, long.split_off(long.len().min(MOST_BARS)));
         if short.len() == 1 {
-            // Its name takes no more room than what stands for it.
+            // A single bar needs no more room.
             long.append(&mut short);
         }
         let mut bars: Vec<Self> =
@@ -73,30 +72,30 @@ impl Bar {
 /// Bars under a heading.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bars {
-    /// The heading.
+    /// Heading.
     pub title: String,
-    /// What the page's navigation calls them; empty: they are not in it.
+    /// Entry in the page's navigation; none if empty.
     pub entry: String,
-    /// What they show.
+    /// Description.
     pub sub: String,
-    /// What tells them from others of the same heading, such as the run; may be empty.
+    /// Distinguishes bars of one heading; may be empty.
     pub label: String,
-    /// One a line.
+    /// One per line.
     pub rows: Vec<Bar>,
 }
 
 /// Tables under a heading.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableGroup {
-    /// The heading.
+    /// Heading.
     pub title: String,
-    /// What they show.
+    /// Description.
     pub sub: String,
-    /// Each with what tells it from the others, such as the run it is of; may be empty.
+    /// Tables with labels that distinguish them; may be empty.
     pub tables: Vec<(String, DataTable)>,
 }
 
-/// What a page is made of. Texts are plain.
+/// Content of a page, as plain text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Page {
     title: String,
@@ -109,7 +108,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// A page with a heading, and a line that says what was run.
+    /// Creates a page with a heading, and a line on the run.
     pub fn new(title: impl Into<String>, lead: impl Into<String>) -> Self {
         Self { title: title.into(), lead: lead.into(), ..Self::default() }
     }
@@ -119,37 +118,37 @@ impl Page {
         self.summary.push(sentence.into());
     }
 
-    /// Adds a sentence that is folded away below the summary.
+    /// Adds a folded sentence below the summary.
     pub fn fold(&mut self, sentence: impl Into<String>) {
         self.folded.push(sentence.into());
     }
 
-    /// Adds bars, if there are any.
+    /// Adds bars, unless empty.
     pub fn bars(&mut self, bars: Bars) {
         if !bars.rows.is_empty() {
             self.bars.push(bars);
         }
     }
 
-    /// Adds the charts of a run or a trace that was watched with [`Analyses::with_overview`].
+    /// Adds the charts of analyses with [`Analyses::with_overview`].
     pub fn run(&mut self, label: &str, analyses: &Analyses) {
         if let Some(overview) = analyses.overview_json() {
             self.runs.push(json!({ "label": label, "overview": overview }));
         }
     }
 
-    /// Adds tables, if there are any.
+    /// Adds tables, unless empty.
     pub fn tables(&mut self, group: TableGroup) {
         if !group.tables.is_empty() {
             self.tables.push(group);
         }
     }
 
-    /// Adds the tables of the same analyses of several runs, those of one name together.
+    /// Adds the tables of several runs, grouped by name.
     pub fn analyses(&mut self, runs: &[(String, &Analyses)]) {
         let mut groups: Vec<TableGroup> = Vec::new();
         for (label, analyses) in runs {
-            // What the charts show is no table to read.
+            // The chart shows this table.
             for table in analyses.tables().into_iter().filter(|table| table.name != "runqueue_over_time") {
                 let label = if runs.len() > 1 { label.clone() } else { String::new() };
                 match groups.iter_mut().find(|group| group.title == table.title) {
@@ -165,7 +164,7 @@ impl Page {
         self.tables.extend(groups);
     }
 
-    /// The whole page.
+    /// Returns the page.
     pub fn html(&self) -> String {
         let tables: Vec<Value> = self.tables.iter().map(group_json).collect();
         let bars: Vec<Value> = self.bars.iter().map(bars_json).collect();
@@ -197,7 +196,7 @@ impl Page {
             ("SCRIPT", SCRIPT.to_owned()),
         ];
         let mut html = String::new();
-        // Between two @ there is a name; what is put there is not looked at again.
+        // A name stands between two @. Its replacement is not searched.
         for (index, piece) in TEMPLATE.split('@').enumerate() {
             match parts.iter().find(|(name, _)| index % 2 == 1 && *name == piece) {
                 Some((_, text)) => html.push_str(text),
@@ -239,14 +238,14 @@ fn table_json(table: &DataTable) -> Value {
         key if key.starts_with("change") => "change",
         _ => kind(column.kind),
     };
-    // A column that has no value in any row says nothing, and takes room from the others; the files have it.
+    // Columns without values are left out; the files have them.
     let told = |at: usize| table.rows.iter().any(|row| row.get(at).is_some_and(|cell| *cell != Cell::Nothing));
     let shown: Vec<usize> = (0..table.columns.len()).filter(|&at| table.rows.is_empty() || told(at)).collect();
     let columns: Vec<Value> = shown
         .iter()
         .map(|&at| {
             let column = &table.columns[at];
-            // `CPU: recorded` and its neighbours are below one head.
+            // `CPU: recorded` and its neighbours share a head.
             match column.head.split_once(": ") {
                 Some((group, head)) => json!({ "group": group, "head": head, "kind": kind_of(column) }),
                 None => json!({ "head": column.head, "kind": kind_of(column) }),
@@ -254,7 +253,7 @@ fn table_json(table: &DataTable) -> Value {
         })
         .collect();
     let cell = |cell: &Cell| match cell {
-        // What it is sorted by, and what is read.
+        // Value and unit for sorting, and text.
         Cell::Measure { value, unit, text } => json!([value, unit, text]),
         cell => cell.json(),
     };
@@ -272,7 +271,7 @@ fn bars_json(bars: &Bars) -> Value {
     json!({ "title": bars.title, "entry": bars.entry, "sub": bars.sub, "label": bars.label, "rows": rows })
 }
 
-/// Text between tags.
+/// Escapes text between tags.
 fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -289,9 +288,9 @@ fn escape(text: &str) -> String {
     safe
 }
 
-/// JSON inside a script element: nothing in it looks like a tag, or ends a line of script.
+/// Escapes JSON in a script element.
 fn in_script(json: &str) -> String {
-    // Outside of strings JSON has none of these.
+    // JSON has these in strings only.
     let escaped = json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
     escaped.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
@@ -335,7 +334,7 @@ mod tests {
         };
         let pair = |name: &str, text: &str| (name.to_owned(), text.to_owned());
         let all = vec![bar("/a", 1.0, 1.0), bar("/b", 0.003, 0.002), bar("/b/c", 0.002, 0.001), bar("/d", 0.001, 0.5)];
-        // What was recorded is long: that is seen.
+        // Recorded values are long, and so visible.
         assert_eq!(
             told(all.clone()),
             [pair("/a", "1.000 1.000"), pair("/d", "0.001 0.500"), pair("2 others", "0.003 0.002")]

@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// Whether a terminal obeys a character rather than shows it: controls, separators of lines, and characters that set
-/// the direction of writing.
+/// Whether a character controls a terminal: controls, line separators, and characters that set the writing direction.
 pub fn obeyed(character: char) -> bool {
     const DIRECTIONS: [char; 3] = ['\u{61c}', '\u{200e}', '\u{200f}'];
     character.is_control()
@@ -11,7 +10,7 @@ pub fn obeyed(character: char) -> bool {
         || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A name on one line: characters that would break a table, or speak to a terminal, are written as Rust escapes them.
+/// Escapes a name for one line, as Rust does: characters that would break a table or control a terminal.
 ///
 /// ```
 /// assert_eq!(vruntime_report::printable("a\u{1b}[2J\nb"), "a\\u{1b}[2J\\nb");
@@ -20,12 +19,12 @@ pub fn printable(name: &str) -> String {
     escaped(name, |_| false)
 }
 
-/// As [`printable`], of a text of several lines: line breaks and tabs remain.
+/// As [`printable`], for several lines: line breaks and tabs remain.
 pub fn printable_text(text: &str) -> String {
     escaped(text, |character| matches!(character, '\n' | '\t'))
 }
 
-/// JSON that means the same and can be printed: only within strings is there anything to escape.
+/// Returns equivalent, printable JSON: only strings need escapes.
 pub fn printable_json(json: &str) -> String {
     let mut safe = String::with_capacity(json.len());
     for character in json.chars() {

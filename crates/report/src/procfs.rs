@@ -1,6 +1,6 @@
 //! Snapshots as text: `/sys/kernel/debug/sched/debug`, `/proc/schedstat` and `/proc/PID/sched`, with the simulated
-//! kernel's field names, order and columns. For kernels before 6.1, only fields that exist in both are written. The
-//! first CFS and O(1) use the names of 3.10.
+//! kernel's field names, order and columns. Kernels before 6.1 have only fields that exist in both. The first CFS and
+//! O(1) use the names of 3.10.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,8 @@ use vruntime_trace::{CpuMask, Running, SchedPolicy, TaskId};
 use crate::printable::printable;
 use crate::schedstat::{SchedStat, kinds};
 
-/// Nanoseconds as milliseconds with six places, as the kernel splits them: the sign of less than a millisecond is lost.
+/// Splits nanoseconds into milliseconds and six places. As in the kernel, the sign of less than a millisecond is
+/// lost.
 fn ms(ns: i64) -> (i64, u64) {
     (ns / 1_000_000, ns.unsigned_abs() % 1_000_000)
 }
@@ -21,19 +22,18 @@ fn ms_text(ns: i64) -> String {
     format!("{high}.{low:06}")
 }
 
-/// A weight in the scale of the kernel: up to 3.18 nice 0 is 1024 (`SCHED_LOAD_RESOLUTION` is 0 there), later 1024
-/// times that.
+/// Returns a weight in the kernel's scale: nice 0 is 1024 up to 3.18 (`SCHED_LOAD_RESOLUTION` is 0), later 1024 times
+/// that.
 fn weight(names: Names, weight: u64) -> u64 {
     if names <= Names::V3 { weight >> 10 } else { weight }
 }
 
-/// A line of a run queue.
 fn line(text: &mut String, name: &str, value: impl std::fmt::Display) {
     // Writing to a string cannot fail.
     let _ = writeln!(text, "  .{name:<30}: {value}");
 }
 
-/// What `/sys/kernel/debug/sched/debug` would show.
+/// Returns `/sys/kernel/debug/sched/debug`.
 pub fn sched_debug(snapshot: &Snapshot, stat: &SchedStat) -> String {
     let mut text = String::new();
     let jiffies = snapshot.at / snapshot.tick_ns.max(1);
@@ -60,7 +60,6 @@ pub fn sched_debug(snapshot: &Snapshot, stat: &SchedStat) -> String {
     text
 }
 
-/// The tunables the kernel shows.
 fn sysctls(snapshot: &Snapshot) -> Vec<(&'static str, u64)> {
     let [latency, wakeup, idle] = snapshot.cfs_ns;
     let mut all = vec![("sysctl_sched_latency", latency), ("sysctl_sched_min_granularity", snapshot.base_slice_ns)];
@@ -83,7 +82,7 @@ fn of_cpu(text: &mut String, snapshot: &Snapshot, cpu: &CpuDebug, stat: &SchedSt
     short(text, "nr_running", cpu.nr_running.to_string());
     short(text, "nr_switches", stat.cpus.get(index).map_or(0, |cpu| cpu.switches).to_string());
     short(text, "nr_uninterruptible", cpu.nr_uninterruptible.to_string());
-    // Jiffies, which the kernel prints as if they were nanoseconds.
+    // Jiffies, which the kernel prints like nanoseconds.
     short(text, "next_balance", ms_text(cpu.next_balance_jiffies as i64));
     short(text, "curr->pid", cpu.curr.task().map_or(0, task_pid).to_string());
     short(text, "clock", ms_text(cpu.clock as i64));
@@ -91,12 +90,12 @@ fn of_cpu(text: &mut String, snapshot: &Snapshot, cpu: &CpuDebug, stat: &SchedSt
     short(text, "avg_idle", cpu.avg_idle.to_string());
     short(text, "max_idle_balance_cost", cpu.max_idle_balance_cost.to_string());
     let path = |group: usize| stat.groups.get(group).map_or("/", String::as_str);
-    // The kernel shows a group before those above it.
+    // The kernel prints a group before its ancestors.
     for cfs in cpu.cfs.iter().rev() {
         let _ = writeln!(text, "\ncfs_rq[{index}]:{}", path(cfs.group.index()));
         of_queue(text, snapshot.names, cfs, snapshot.cpus.first().and_then(|first| first.cfs.first()));
     }
-    // Without scheduling of real-time groups there is one queue without a path, and since 6.12 nothing is throttled.
+    // Without groups of real-time tasks there is one queue without a path, and since 6.12 nothing is throttled.
     let root = if snapshot.rt_groups { "/" } else { "" };
     let groups = cpu.rt_groups.iter().rev().map(|(group, rt)| (path(group.index()), rt));
     for (path, rt) in groups.chain([(root, &cpu.rt)]) {
@@ -111,7 +110,7 @@ fn of_cpu(text: &mut String, snapshot: &Snapshot, cpu: &CpuDebug, stat: &SchedSt
     let _ = writeln!(text, "\ndl_rq[{index}]:");
     line(text, "dl_nr_running", cpu.dl_nr_running);
     if snapshot.names >= Names::V6_1 {
-        // Without a limit it says -1.
+        // -1 without a limit.
         line(text, "dl_bw->bw", cpu.dl_bw.map_or(-1, |bw| bw as i64));
         line(text, "dl_bw->total_bw", cpu.dl_total_bw);
     }
@@ -119,7 +118,7 @@ fn of_cpu(text: &mut String, snapshot: &Snapshot, cpu: &CpuDebug, stat: &SchedSt
         " S            task   PID       vruntime   eligible    deadline             slice          sum-exec      \
          switches  prio         wait-time        sum-sleep       sum-block  node   group-id  group-path"
     } else {
-        // The kernel names none of the columns behind the third time, and the line below ends with the names.
+        // The kernel does not name the columns behind the third time; the line below ends with the names.
         " S            task   PID         tree-key  switches  prio     wait-time             sum-exec        sum-sleep"
     };
     let _ = writeln!(text, "\nrunnable tasks:\n{head}\n{}", "-".repeat(head.len()));
@@ -128,9 +127,8 @@ fn of_cpu(text: &mut String, snapshot: &Snapshot, cpu: &CpuDebug, stat: &SchedSt
     }
 }
 
-/// The lines about virtual time.
 fn of_time(text: &mut String, names: Names, cfs: &CfsDebug, first: Option<&CfsDebug>) {
-    // The kernel marks what is not there with -1.
+    // The kernel prints -1 for missing values.
     let (left_deadline, left) = cfs.left.unwrap_or((-1, -1));
     let right = cfs.right_vruntime.unwrap_or(-1);
     let spread = right.wrapping_sub(left);
@@ -152,8 +150,8 @@ fn of_time(text: &mut String, names: Names, cfs: &CfsDebug, first: Option<&CfsDe
             ("right_vruntime", right),
             ("spread", spread),
         ],
-        // The origin of the sums is moved along with the average; where the simulator has it concerns nobody. Stable
-        // releases of 6.12 have it, too (6.12.117).
+        // The origin of the sums moves with the average and has no meaning here. Stable releases of 6.12 have it, too
+        // (6.12.117).
         Names::V6_12 | Names::V6_18 => &[
             ("left_deadline", left_deadline),
             ("left_vruntime", left),
@@ -178,7 +176,7 @@ fn of_queue(text: &mut String, names: Names, cfs: &CfsDebug, first: Option<&CfsD
         Names::V6_1 | Names::V6_6 => {
             &[("nr_running", nr), ("h_nr_running", queued), ("idle_nr_running", idle), ("idle_h_nr_running", h_idle)]
         }
-        // As in 6.12.117; the release of 6.12 counted as 6.6 does.
+        // As in 6.12.117; 6.12 itself counted like 6.6.
         Names::V6_12 => &[
             ("nr_running", nr),
             ("h_nr_runnable", runnable),
@@ -230,7 +228,7 @@ fn of_queue(text: &mut String, names: Names, cfs: &CfsDebug, first: Option<&CfsD
     }
 }
 
-/// `R`, `S`, `D`, or `>R` for the one that runs.
+/// `R`, `S`, `D`, or `>R` for the running task.
 fn state(cpu: &CpuDebug, task: &TaskDebug) -> &'static str {
     use vruntime_trace::debug::TaskState;
     match task.state {
@@ -283,7 +281,7 @@ fn row(names: Names, cpu: &CpuDebug, task: &TaskDebug, stat: &SchedStat, path: &
     )
 }
 
-/// A set of CPUs as the kernel prints it: hexadecimal words of 32 bits, the first as short as the machine allows.
+/// Returns CPUs in the kernel's format: hexadecimal words of 32 bits, the first as short as the machine allows.
 fn mask(cpus: &CpuMask, nr_cpus: usize) -> String {
     let mut words = vec![0_u32; nr_cpus.div_ceil(32).max(1)];
     for cpu in cpus.iter() {
@@ -297,8 +295,7 @@ fn mask(cpus: &CpuMask, nr_cpus: usize) -> String {
     text
 }
 
-/// What `/proc/schedstat` would show. Counters that neither the scheduler keeps nor the events tell are 0: see
-/// `docs/accounting.md`.
+/// Returns `/proc/schedstat`. Unknown counters are 0: see `docs/accounting.md`.
 pub fn proc_schedstat(snapshot: &Snapshot, stat: &SchedStat) -> String {
     let version = snapshot.schedstat_version;
     let jiffies = snapshot.at / snapshot.tick_ns.max(1);
@@ -332,7 +329,7 @@ pub fn proc_schedstat(snapshot: &Snapshot, stat: &SchedStat) -> String {
                 let (failed, gained) = (counts_here.failed[kind], counts_here.gained[kind]);
                 let _ = write!(text, " {count} {balanced} {failed} {imbalance} {gained} 0 0 0");
             }
-            // What a CPU pushed is told of the lowest domain: the event does not say for which it was.
+            // The event of a push lacks the domain, so all pushes count at the lowest.
             let pushed = if level == 0 { counts.pushed } else { 0 };
             let remote = stat.wake_remote(index, &cpu.domains, level);
             let _ = writeln!(text, " {pushed} 0 {pushed} 0 0 0 0 0 0 {remote} 0 0");
@@ -341,7 +338,7 @@ pub fn proc_schedstat(snapshot: &Snapshot, stat: &SchedStat) -> String {
     text
 }
 
-/// What `/proc/PID/sched` of a task would show; none if it was not there.
+/// Returns `/proc/PID/sched` of a task, if it exists.
 pub fn proc_pid_sched(snapshot: &Snapshot, stat: &SchedStat, id: TaskId) -> Option<String> {
     let task = snapshot.cpus.iter().flat_map(|cpu| &cpu.tasks).find(|task| task.id == id)?;
     let counts = stat.tasks.get(id.index()).cloned().unwrap_or_default();
@@ -355,7 +352,7 @@ pub fn proc_pid_sched(snapshot: &Snapshot, stat: &SchedStat, id: TaskId) -> Opti
         let _ = writeln!(text, "{name:<45}:{value:>21}");
     };
     let names = snapshot.names;
-    // Up to 5.15 what only SCHEDSTATS counts is the entity's.
+    // Up to 5.15, counters of SCHEDSTATS are the entity's.
     let of_stat = |name: &str| if names <= Names::V3 { format!("se.statistics.{name}") } else { name.to_owned() };
     let switches = counts.voluntary + counts.involuntary;
     time(&mut text, "se.exec_start", se.exec_start as i64);
@@ -384,7 +381,7 @@ pub fn proc_pid_sched(snapshot: &Snapshot, stat: &SchedStat, id: TaskId) -> Opti
     if early {
         number(&mut text, "se.nr_migrations", counts.migrations as i64);
     }
-    // What is 0 no kernel on offer counts, or no event tells: see `docs/accounting.md`.
+    // No supported kernel counts the zeros, or no event reports them: see `docs/accounting.md`.
     for (name, count) in [
         ("nr_migrations_cold", 0),
         ("nr_failed_migrations_affine", u64::from(task.migrations.affine)),
@@ -449,7 +446,7 @@ fn averages(text: &mut String, names: Names, se: &EntityDebug, number: impl Fn(&
     }
 }
 
-/// The number the kernel gives it.
+/// Returns the kernel's number.
 const fn policy(policy: SchedPolicy) -> i64 {
     match policy {
         SchedPolicy::Normal => 0,
@@ -470,7 +467,7 @@ mod tests {
     fn times_are_split_as_in_the_kernel() {
         assert_eq!(ms_text(1_500_000), "1.500000");
         assert_eq!(ms_text(-1_048_576), "-1.048576");
-        // What is not there is -1 ns, which reads like this on every machine.
+        // A missing value is -1 ns, which has this text.
         assert_eq!(ms_text(-1), "0.000001");
     }
 

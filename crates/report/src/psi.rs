@@ -1,27 +1,25 @@
 //! Pressure stall information of the CPUs (`psi.c`, `/proc/pressure/cpu`, `cpu.pressure`): the part of the time in
 //! which tasks of a group waited for a CPU.
 //!
-//! It is computed exactly from the event stream. The kernel's own accounts change at enqueue, dequeue and switch, which
-//! are the events `Wakeup`, `WakeupNew`, `Migrate`, `MoveGroup` and `Switch`. A task with a delayed dequeue counts as
-//! asleep.
+//! It is exact. The kernel's accounts change at the events `Wakeup`, `WakeupNew`, `Migrate`, `MoveGroup` and
+//! `Switch`. A task with a delayed dequeue counts as asleep.
 //!
 //! On one CPU, *some* is the time in which a task of the group waits, and *full* the part of it in which none runs.
-//! Over the CPUs it is the mean, weighted with the ticks in which each was not idle. Every two seconds and a tick, the
-//! mean is added to the total and the averages. As in the kernel, activity of less than a tick in such a period is
-//! lost.
+//! Both are averaged over the CPUs, weighted with each CPU's ticks that were not idle. Every two seconds and a tick,
+//! the mean is added to the total and the averages. As in the kernel, activity of less than a tick in such a period
+//! is lost.
 
 use vruntime_trace::loadavg::calc_load;
 use vruntime_trace::{CpuId, GroupId, PrevState, Running, TaskId};
 
 use crate::results::{Pressure, Stall};
 
-/// What is left of an average of 10, 60 and 300 seconds after a period, of 2048 (`EXP_10s`, `EXP_60s`, `EXP_300s`).
+/// The remainder of an average of 10, 60 and 300 seconds after a period, of 2048 (`EXP_10s`, `EXP_60s`, `EXP_300s`).
 const EXP: [u64; 3] = [1677, 1981, 2034];
 const ONE: u64 = 2048;
-/// The tick of a stream that does not tell: 250 Hz.
+/// Default tick: 250 Hz.
 const TICK_NS: u64 = 4_000_000;
 
-/// What a task is to this account.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum State {
     #[default]
@@ -37,7 +35,7 @@ struct Task {
     group: u32,
 }
 
-/// A group on one CPU. Times are those since the last period, nanoseconds.
+/// A group on one CPU, since the last period, nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
     runnable: u32,
@@ -49,7 +47,6 @@ struct Cell {
 }
 
 impl Cell {
-    /// Books the time up to `at`.
     #[inline]
     fn record(&mut self, at: u64) {
         let passed = at.saturating_sub(self.since);
@@ -70,13 +67,12 @@ impl Cell {
 #[derive(Clone, Debug, Default)]
 struct Group {
     parent: Option<u32>,
-    /// By CPU, as far as its tasks have been.
     cells: Vec<Cell>,
     /// Some and full.
     totals: [Total; 2],
     last_update: u64,
     next_update: u64,
-    /// When the worker looks at it next; it sleeps while the group does.
+    /// Time of the worker's next update; it sleeps while the group does.
     work_at: Option<u64>,
 }
 
@@ -89,7 +85,7 @@ struct Total {
 
 impl Total {
     fn update(&mut self, missed: u64, passed: u64) {
-        // Rounding can make the sum run ahead of time; what is too much counts in the next period.
+        // Rounding can put the sum ahead of time. The excess counts in the next period.
         let sample = (self.ns - self.averaged_ns).min(passed);
         self.averaged_ns += sample;
         let percent = (sample * 100).checked_div(passed).unwrap_or(0);
@@ -117,7 +113,7 @@ impl Group {
         cell
     }
 
-    /// Adds what the CPUs have recorded to the totals; whether there was anything.
+    /// Adds the CPUs' times to the totals. Returns whether there were any.
     fn collect(&mut self, at: u64, tick: u64) -> bool {
         let mut sums = [0_u128; 2];
         let mut weights = 0;
@@ -132,13 +128,13 @@ impl Group {
             (cell.some, cell.full, cell.nonidle) = (0, 0, 0);
         }
         for (total, sum) in self.totals.iter_mut().zip(sums) {
-            // A mean of times that are each at most that of a period and a bit.
+            // Each time is at most a period and a bit, and so is their mean.
             total.ns += (sum / u128::from(weights.max(1))) as u64;
         }
         active
     }
 
-    /// A period, or several, is over: the averages move on.
+    /// Ends periods, and updates the averages.
     fn update(&mut self, at: u64, period: u64) {
         let missed = at.saturating_sub(self.next_update) / period;
         let passed = at.saturating_sub(self.last_update + missed * period);
@@ -158,13 +154,12 @@ impl Group {
     }
 }
 
-/// The pressure on every group.
 #[derive(Clone, Debug)]
 pub(crate) struct Psi {
     tick: u64,
     tasks: Vec<Task>,
     groups: Vec<Group>,
-    /// The first time a worker is due.
+    /// Time of the first due worker.
     work_at: u64,
 }
 
@@ -175,19 +170,18 @@ impl Default for Psi {
 }
 
 impl Psi {
-    /// Before anything else.
     pub(crate) fn machine(&mut self, tick_ns: u64) {
         self.tick = tick_ns.max(1);
     }
 
-    /// Nanoseconds from one update of the averages to the next: two seconds and a tick.
+    /// Returns the interval of updates, nanoseconds.
     fn period(&self) -> u64 {
         (2 * (1_000_000_000 / self.tick) + 1) * self.tick
     }
 
     pub(crate) fn group(&mut self, id: GroupId, parent: Option<GroupId>) {
         self.ensure(id.0);
-        // Parents come first; anything else would be a circle.
+        // Parents come first, which excludes cycles.
         self.groups[id.index()].parent = parent.map(|parent| parent.0).filter(|&parent| parent < id.0);
     }
 
@@ -211,7 +205,6 @@ impl Psi {
         &mut self.tasks[id.index()]
     }
 
-    /// Time has come to `at`.
     #[inline]
     pub(crate) fn advance(&mut self, at: u64) {
         while at >= self.work_at {
@@ -231,7 +224,7 @@ impl Psi {
         }
     }
 
-    /// Changes the accounts of a group and of those it is in, on one CPU.
+    /// Changes a group and its ancestors on one CPU.
     #[inline]
     fn change(&mut self, group: u32, cpu: u32, at: u64, mut with: impl FnMut(&mut Cell)) {
         let wakes_at = at + self.period();
@@ -247,7 +240,7 @@ impl Psi {
         }
     }
 
-    /// A task is to be in another state, on a CPU, in a group.
+    /// Sets a task's state, CPU and group.
     #[inline]
     fn set(&mut self, at: u64, id: TaskId, new: Task) {
         let old = std::mem::replace(self.task_mut(id), new);
@@ -309,7 +302,6 @@ impl Psi {
         self.set(at, id, Task { group: group.0, ..task });
     }
 
-    /// A task that does not run ends.
     pub(crate) fn ends(&mut self, at: u64, id: TaskId) {
         let task = *self.task_mut(id);
         if task.state == State::Queued {
@@ -317,7 +309,7 @@ impl Psi {
         }
     }
 
-    /// What a program that reads the files at `at` sees: by group.
+    /// Returns each group's pressure as read from the files at `at`.
     pub(crate) fn read(&mut self, at: u64) -> Vec<Pressure> {
         self.advance(at);
         let (tick, period) = (self.tick, self.period());
@@ -329,8 +321,7 @@ impl Psi {
                     group.update(at, period);
                 }
                 let [some, full] = group.totals.map(|total| Stall { averages: total.averages, total_ns: total.ns });
-                // On the machine as a whole it has no meaning: somebody always runs where somebody waits. The kernel
-                // shows 0.
+                // On the whole machine a task runs whenever one waits, so the kernel shows 0.
                 Pressure { some, full: if index == 0 { Stall::default() } else { full } }
             })
             .collect()

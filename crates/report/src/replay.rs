@@ -1,4 +1,4 @@
-//! How well a replayed trace reproduces the recording, and what another kernel or machine makes of it.
+//! How well a replay reproduces its recording, and the effects of a what-if.
 
 use std::collections::BTreeMap;
 
@@ -12,22 +12,22 @@ use crate::replay_progress::Progress;
 use crate::results::TaskResult;
 use crate::units::{counted, percent, time};
 
-/// The least CPU time of a task in the summary, thousandths of a CPU.
+/// The least CPU time of a large task, thousandths of a CPU.
 const LARGE_PERMILLE: u64 = 5;
 
-/// The part of the charged CPU time that may be without a place, because it was before the trace began.
+/// The tolerated part of unplaced CPU time, which precedes the trace.
 const UNPLACED: f64 = 0.02;
 
-/// What one run, or the recording, gave a task.
+/// Measurements of a task in one run, or in the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplayMeasure {
-    /// Time on a CPU, nanoseconds.
+    /// CPU time, nanoseconds.
     pub cpu_ns: u64,
-    /// How long it waited for a CPU, nanoseconds; none if the trace tells no waits from sleeps.
+    /// Wait time for a CPU, nanoseconds; none if the trace does not distinguish waits from sleeps.
     pub run_delay_ns: Option<u64>,
-    /// How often it left one.
+    /// Switches away from it.
     pub switches: u64,
-    /// From wakeups until it ran.
+    /// From wakeups to running.
     pub wakeup: Option<Latency>,
 }
 
@@ -48,60 +48,59 @@ impl From<&TaskResult> for ReplayMeasure {
 pub struct ReplayTask {
     /// `comm-pid`.
     pub name: String,
-    /// `comm`: small tasks are judged by it together.
+    /// `comm`, by which small tasks are judged together.
     pub comm: String,
-    /// How its sleeps are replayed; empty if it is in the what-if only ([`ReplayTask::is_added`]).
+    /// How its sleeps are replayed; empty for [added](ReplayTask::is_added) tasks.
     pub habit: String,
-    /// The cgroup it was in last, if the trace, or what came with it, tells of any.
+    /// Its last known cgroup.
     pub cgroup: Option<String>,
-    /// The task group or autogroup in which it is at the end of the what-if, or of the replay if there is no what-if.
+    /// Its group or autogroup at the end of the what-if, or else of the replay.
     pub group: Option<String>,
-    /// The CPU it is confined to, if it is taken to be.
+    /// The CPU it seems confined to.
     pub confined: Option<u32>,
-    /// How long it computes between two sleeps if it looks at the clock for that, nanoseconds.
+    /// Duration of its clock-bounded computations, nanoseconds.
     pub computes_for: Option<u64>,
-    /// Whether it is in a closed loop: it does more when it gets more CPU.
+    /// Whether it does more if it gets more CPU time.
     pub closed: bool,
-    /// Whether a rule removes it, so that the what-if does not have it.
+    /// Whether a rule removes it from the what-if.
     pub removed: bool,
-    /// How often it was woken in the recording.
+    /// Wakeups in the recording.
     pub rounds: u64,
-    /// What the trace says.
+    /// In the recording.
     pub recorded: ReplayMeasure,
-    /// What the replay as recorded gave.
+    /// In the replay as recorded.
     pub replayed: ReplayMeasure,
-    /// What the replay under another kernel, on another machine or with other rules gave.
+    /// In the what-if: another kernel, another machine or other rules.
     pub what_if: Option<ReplayMeasure>,
 }
 
 impl ReplayTask {
-    /// Whether it is in the what-if only, as a copy or an added workload, without recorded and replayed figures.
+    /// Whether it is in the what-if only, as a copy or an added workload.
     pub fn is_added(&self) -> bool {
         self.habit.is_empty()
     }
 }
 
-/// A recording and its replays, task by task and CPU by CPU.
+/// A recording and its replays.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplayCheck {
-    /// Every task, the largest first after [`ReplayCheck::sort`].
+    /// Every task; [`ReplayCheck::sort`] sorts them.
     pub tasks: Vec<ReplayTask>,
-    /// Every task group; empty if there is but the root.
+    /// Every task group; empty if there is only the root.
     pub groups: Vec<ReplayGroup>,
     /// Busy time of each CPU, nanoseconds: recorded, replayed.
     pub cpus: Vec<(u64, u64)>,
-    /// Busy time of each CPU of the what-if.
+    /// Busy time of each CPU in the what-if.
     pub what_if_cpus: Option<Vec<u64>>,
-    /// What the recording's tasks were charged for (`sched_stat_runtime`), nanoseconds; 0: it does not tell.
+    /// Charged time of all recorded tasks (`sched_stat_runtime`), nanoseconds; 0 if unknown.
     pub charged_ns: u64,
-    /// How long each is, nanoseconds: recording, replay, what-if.
+    /// Lengths of recording, replay and what-if, nanoseconds.
     pub elapsed_ns: (u64, u64, u64),
-    /// What each of several seeds gave; the rest is then the mean over them.
-    /// Empty of one seed. See [`ReplayCheck::over`].
+    /// The checks of several seeds, of which the rest is the mean. See [`ReplayCheck::over`].
     pub seeds: Vec<Self>,
 }
 
-/// Returns the key figures of these times; None without times.
+/// Returns the key figures; none without times.
 pub fn latency_of(times: &[u64]) -> Option<Latency> {
     let mut recorder = Recorder::default();
     for &ns in times {
@@ -115,7 +114,7 @@ pub(crate) fn share(ns: u64, of: u64) -> f64 {
 }
 
 impl ReplayCheck {
-    /// The largest tasks first; of equally large ones by name.
+    /// Sorts the tasks: largest first, then by name.
     pub fn sort(&mut self) {
         let most = |task: &ReplayTask| match task.what_if {
             Some(what_if) if task.is_added() => what_if.cpu_ns,
@@ -124,7 +123,7 @@ impl ReplayCheck {
         self.tasks.sort_by(|a, b| (most(b), &a.name).cmp(&(most(a), &b.name)));
     }
 
-    /// What the what-if changes, in a sentence.
+    /// Returns the effects of the what-if, in a sentence.
     pub fn what_if_sentence(&self) -> Option<String> {
         self.what_if_cpus.as_ref()?;
         let (of, what_if_of) = (self.elapsed_ns.1, self.elapsed_ns.2);
@@ -166,7 +165,7 @@ impl ReplayCheck {
                 before.count.min(behind.count) >= HUNDRED && each.is_certain(task, |run| Some(run.wakeup?.p99_ns));
             let (before, behind) = (before.p99_ns, behind.p99_ns);
             let (by, before, behind) = (before.abs_diff(behind), time(before as f64), time(behind as f64));
-            // What is written alike is no change to tell.
+            // Equal text is no change.
             (enough && before != behind).then_some((by, before, behind, task))
         });
         if let Some((_, before, behind, task)) = waits.max_by_key(|(by, ..)| *by) {
@@ -179,13 +178,13 @@ impl ReplayCheck {
         Some(text)
     }
 
-    /// The tasks that had enough of a CPU to be judged by.
+    /// Returns the tasks with enough CPU time to be judged.
     fn large(&self) -> impl Iterator<Item = &ReplayTask> {
         let least = self.elapsed_ns.0 / 1000 * LARGE_PERMILLE;
         self.tasks.iter().filter(move |task| task.recorded.cpu_ns > 0 && task.recorded.cpu_ns >= least)
     }
 
-    /// The largest difference of a CPU share, with the task's name.
+    /// Returns the largest difference of a large task's CPU share, with its name.
     pub fn worst_share(&self) -> Option<(f64, &str)> {
         let off = |task: &ReplayTask| {
             (share(task.replayed.cpu_ns, self.elapsed_ns.1) - share(task.recorded.cpu_ns, self.elapsed_ns.0)).abs()
@@ -193,14 +192,14 @@ impl ReplayCheck {
         self.large().map(|task| (off(task), task.name.as_str())).max_by(|a, b| a.0.total_cmp(&b.0))
     }
 
-    /// How much more (or fewer) switches the large tasks have together in the replay, as a fraction.
+    /// Returns the change of the large tasks' switches in the replay, as a fraction.
     pub fn switches_off(&self) -> Option<f64> {
         let sum = |pick: fn(&ReplayTask) -> u64| self.large().map(pick).sum::<u64>();
         let recorded = sum(|task| task.recorded.switches);
         (recorded > 0).then(|| sum(|task| task.replayed.switches) as f64 / recorded as f64 - 1.0)
     }
 
-    /// How much more (or fewer) switches all tasks of the recording have together in the replay, as a fraction.
+    /// Returns the same of all recorded tasks.
     pub fn all_switches_off(&self) -> Option<f64> {
         let recorded = || self.tasks.iter().filter(|task| !task.habit.is_empty());
         let sum = |pick: fn(&ReplayTask) -> u64| recorded().map(pick).sum::<u64>();
@@ -208,14 +207,14 @@ impl ReplayCheck {
         (before > 0).then(|| sum(|task| task.replayed.switches) as f64 / before as f64 - 1.0)
     }
 
-    /// Of the large tasks with 20 wakeups or more those whose p50 and, from 100 on, p99 are within 20 % or 100 us, and
-    /// all.
+    /// Returns how many large tasks with 20 or more wakeups have p50 within 20 % or 100 us, and their number. From 100
+    /// wakeups on, p99 counts as well.
     pub fn latencies_within(&self) -> (usize, usize) {
         let near = |a: u64, b: u64| a.abs_diff(b) <= (a / 5).max(100_000);
         let pairs: Vec<bool> = self
             .large()
             .filter_map(|task| {
-                // The percentiles of a few wakeups are no measure.
+                // Percentiles of fewer wakeups have no meaning.
                 let recorded = task.recorded.wakeup.filter(|recorded| recorded.count >= SEVERAL)?;
                 Some(task.replayed.wakeup.is_some_and(|replayed| {
                     near(recorded.p50_ns, replayed.p50_ns)
@@ -226,14 +225,14 @@ impl ReplayCheck {
         (pairs.iter().filter(|near| **near).count(), pairs.len())
     }
 
-    /// What part of all tasks' CPU time and of all switches the large ones have.
+    /// Returns the large tasks' part of CPU time and of switches.
     pub fn judged(&self) -> (f64, f64) {
         let part =
             |pick: fn(&ReplayTask) -> u64| share(self.large().map(pick).sum(), self.tasks.iter().map(pick).sum());
         (part(|task| task.recorded.cpu_ns), part(|task| task.recorded.switches))
     }
 
-    /// Of the tasks that ran in the recording those that get no time at all in the replay, and all.
+    /// Returns how many recorded tasks never run in the replay, and their total.
     pub fn never_ran(&self) -> (usize, usize) {
         let ran = self.tasks.iter().filter(|task| task.recorded.cpu_ns > 0);
         let (never, all) =
@@ -241,15 +240,14 @@ impl ReplayCheck {
         (never, all)
     }
 
-    /// Returns the part of the recording's charged CPU time that is in none of its stretches, if that is 2 % or more.
+    /// Returns the part of the charged CPU time that the recording does not place, from 2 % on.
     pub fn unplaced(&self) -> Option<f64> {
         let placed: u64 = self.tasks.iter().map(|task| task.recorded.cpu_ns).sum();
         let part = share(self.charged_ns.saturating_sub(placed), self.charged_ns);
         (part >= UNPLACED).then_some(part)
     }
 
-    /// Returns the largest difference of a CPU share over the small tasks of one name, with that name, among names with
-    /// enough CPU time.
+    /// Returns the largest difference of the CPU share of one name's small tasks, among names with enough CPU time.
     pub fn worst_name(&self) -> Option<(f64, &str)> {
         let least = self.elapsed_ns.0 / 1000 * LARGE_PERMILLE;
         let mut names: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
@@ -266,7 +264,7 @@ impl ReplayCheck {
         together.map(off).max_by(|a, b| a.0.total_cmp(&b.0))
     }
 
-    /// How far to trust a what-if of this trace, in a sentence.
+    /// Returns a sentence on how far to trust a what-if.
     pub fn summary(&self) -> String {
         let Some((worst, name)) = self.worst_share() else {
             return "No task had half a percent of a CPU: the trace is too short or too idle to be judged by."
@@ -277,12 +275,12 @@ impl ReplayCheck {
         let (name, (near, of)) = (printable(name), self.latencies_within());
         let (by_name, (never, ran)) = (self.worst_name(), self.never_ran());
         let off = by_name.map_or(worst, |(off, _)| off.max(worst));
-        // Whoever never runs is missing in everything else, too.
+        // Tasks that never run distort everything else, too.
         let complete = never * 20 <= ran && self.unplaced().is_none();
         let good = off <= 0.005 && switches_off <= 0.1 && complete;
         let fair = off <= 0.02 && switches_off <= 0.25 && complete;
         let ((cpu, of_switches), judged) = (self.judged(), self.large().count());
-        // Small tasks are not judged one by one, and a recording may be made of them.
+        // Small tasks are not judged one by one, and a recording may consist of them.
         let most = cpu >= 0.8 && of_switches >= 0.5;
         let verdict = match (good && near == of && most, good || fair) {
             (true, _) => "a what-if of this trace is as accurate as these differences",
@@ -327,7 +325,7 @@ impl ReplayCheck {
         )
     }
 
-    /// Everything, for `--json`. Of a task that is in the what-if only, `recorded`, `replayed` and `sleeps` are null.
+    /// Returns everything, for `--json`. For added tasks, `recorded`, `replayed` and `sleeps` are null.
     pub fn json(&self) -> Value {
         let measure = |measure: &ReplayMeasure| {
             json!({
@@ -474,7 +472,6 @@ mod tests {
         assert_eq!(told(often, often), None);
     }
 
-    /// Of three wakeups the percentiles say nothing, of twenty the median, of a hundred the 99th.
     #[test]
     fn few_wakeups_are_no_measure() {
         let with = |recorded: &[u64], replayed: &[u64]| {
@@ -498,7 +495,6 @@ mod tests {
         assert!(many.what_if_sentence().unwrap().contains("p99"));
     }
 
-    /// Small tasks may have nearly all switches.
     #[test]
     fn the_switches_of_small_tasks_count_together() {
         let mut check = check(400_000_000, 100);
@@ -525,7 +521,7 @@ mod tests {
         );
     }
 
-    /// Thirty children of 2 ms each: none is large, and together they are 6 % of the second.
+    /// Thirty children of 2 ms each: none is large, and together they have 6 % of the second.
     #[test]
     fn small_tasks_count_together_and_so_do_those_that_never_run() {
         let children = |replayed: fn(u64) -> u64| {
@@ -574,14 +570,14 @@ mod tests {
             check.what_if_sentence().unwrap(),
             "All tasks together get 20.15 % of a CPU instead of 40.30; most changes for web-1, from 40.30 to 20.15 %."
         );
-        // Who is only in the what-if changes from nothing, which is no news.
+        // Added tasks have no change.
         check.tasks[1].what_if = Some(ReplayMeasure { cpu_ns: 600_000_000, ..ReplayMeasure::default() });
         assert_eq!(
             check.what_if_sentence().unwrap(),
             "All recorded tasks together get 20.15 % of a CPU instead of 40.30, and added tasks 60.00; most changes for web-1, \
              from 40.30 to 20.15 %."
         );
-        // What is alike in all digits that are told does not change.
+        // Equal digits are no change.
         check.tasks.truncate(1);
         check.tasks[0].what_if = Some(ReplayMeasure { cpu_ns: 403_000_001, ..check.tasks[0].replayed });
         let waits = |ns: u64| latency_of(&vec![ns; 100]);

@@ -1,4 +1,4 @@
-//! What a trace and its replays gave the task groups: the rows of [`ReplayCheck::groups`], as text, data and JSON.
+//! Task groups in a trace and its replays ([`ReplayCheck::groups`]), as text, data and JSON.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::results::{GroupResult, Results};
 use crate::table::grid;
 use crate::units::{counted, percent, time};
 
-/// What one run gave a task group, groups below it included.
+/// A task group with its descendants in one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplayGroupMeasure {
     /// CPU time, nanoseconds.
@@ -19,7 +19,7 @@ pub struct ReplayGroupMeasure {
     pub entitled_ns: u64,
     /// Run delay, nanoseconds.
     pub run_delay_ns: u64,
-    /// How often, and for how many nanoseconds, its own limit throttled it; none without one.
+    /// Number and nanoseconds of throttlings by its own limit, if it has one.
     pub throttled: Option<(u64, u64)>,
 }
 
@@ -34,21 +34,21 @@ impl From<&GroupResult> for ReplayGroupMeasure {
     }
 }
 
-/// A task group in all runs that have it.
+/// A task group in all runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplayGroup {
     /// Its path.
     pub path: String,
-    /// The CPU time in the trace of its tasks and of groups below, nanoseconds, if they are known.
+    /// Recorded CPU time, descendants included, nanoseconds, if known.
     pub recorded_ns: Option<u64>,
-    /// What the replay as recorded gave; none: it is of a rule.
+    /// In the replay as recorded; none if a rule adds it.
     pub replayed: Option<ReplayGroupMeasure>,
-    /// What the what-if gave.
+    /// In the what-if.
     pub what_if: Option<ReplayGroupMeasure>,
 }
 
 impl ReplayGroup {
-    /// The groups of both runs, in the order in which they were made; none if there is but the root.
+    /// Returns the groups of both runs, in order of creation; none if there is only the root.
     pub fn all(replayed: &Results, what_if: Option<&Results>) -> Vec<Self> {
         let mut all: Vec<Self> = replayed
             .groups
@@ -86,8 +86,7 @@ fn throttled(measure: Measure) -> String {
 }
 
 impl ReplayCheck {
-    /// Of which group throttling changes most in the what-if, as part of a sentence; none if of none by more than a
-    /// tenth.
+    /// Returns the largest change of a group's throttling in the what-if, as part of a sentence; none up to a tenth.
     pub(crate) fn throttling_what_if(&self) -> Option<String> {
         let changes = self.groups.iter().filter_map(|group| {
             let (before, behind) = (group.replayed?.throttled, group.what_if?.throttled);
@@ -109,7 +108,7 @@ impl ReplayCheck {
         })
     }
 
-    /// The groups of the replay as recorded; empty if there are none.
+    /// Returns the groups of the replay as recorded as text.
     pub(crate) fn groups_text(&self) -> String {
         if self.groups.is_empty() {
             return String::new();
@@ -131,8 +130,7 @@ impl ReplayCheck {
         format!("\n{}", grid(&head, 1, rows))
     }
 
-    /// The groups of the replay as recorded beside those of the what-if, and what limits did in both; empty if there
-    /// are none.
+    /// Returns the groups of the replay and the what-if, with the effects of limits.
     pub(crate) fn groups_what_if(&self) -> String {
         if self.groups.is_empty() {
             return String::new();
@@ -171,7 +169,6 @@ impl ReplayCheck {
         text
     }
 
-    /// The groups as data, if there are any.
     pub(crate) fn groups_table(&self) -> Option<DataTable> {
         const NS: Kind = Kind::Nanoseconds;
         let heads: [(&'static str, &'static str, Kind); 15] = [

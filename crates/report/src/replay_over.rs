@@ -14,16 +14,13 @@ use crate::spread::{Spread, certain, change};
 use crate::table::{fit_text, grid};
 use crate::units::{count, percent, time};
 
-/// A figure: how it is called, written, and judged.
 #[derive(Debug)]
 struct Metric {
-    /// In tables.
     name: &'static str,
-    /// In JSON.
     key: &'static str,
     unit: &'static str,
     format: fn(f64) -> String,
-    /// A smaller difference is too small to matter, in the metric's unit.
+    /// Smallest difference that matters, in the metric's unit.
     floor: f64,
 }
 
@@ -59,7 +56,6 @@ const ROUNDS: Metric = metric("rounds/s", "rounds_per_s", "per second", count, 5
 const DONE: Metric = metric("work done after", "work_done", "ns", time, 1_000_000.0);
 const BUSY: Metric = metric("busy %", "busy", OF_A_CPU, percentage, 0.5);
 
-/// Whose figure it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Subject<'a> {
     Task(&'a str),
@@ -85,19 +81,18 @@ impl Row<'_> {
         }
     }
 
-    /// What the what-if is compared with: the replay as recorded, or, of a figure that it does not have, the recording.
+    /// Returns the figure of the replay, or else of the recording, to compare with.
     fn base(&self) -> Option<Spread> {
         self.replayed.or_else(|| Spread::of(&[self.recorded?]))
     }
 
-    /// What changes from the base to the what-if, as people read it; empty if either has no value.
+    /// Returns the change by the what-if as text; may be empty.
     fn change(&self) -> String {
         let pair = self.base().zip(self.what_if);
         pair.map_or_else(String::new, |(base, other)| change(base, other, self.metric.unit == OF_A_CPU, true))
     }
 
-    /// Whether the what-if changes the figure beyond the spread, and by enough to matter; or has one that is new, or
-    /// lacks one.
+    /// Whether the what-if changes the figure noticeably beyond the spread, or adds or loses it.
     fn matters(&self) -> bool {
         match (self.base(), self.what_if) {
             (Some(base), Some(what_if)) => {
@@ -108,7 +103,6 @@ impl Row<'_> {
     }
 }
 
-/// The mean, as whole numbers are rounded; none: there is no value.
 fn mean(values: impl Iterator<Item = u64>) -> Option<u64> {
     let values: Vec<u64> = values.collect();
     let sum: u128 = values.iter().map(|&value| u128::from(value)).sum();
@@ -148,15 +142,13 @@ impl ReplayGroupMeasure {
     }
 }
 
-/// The tasks of a check by their names.
 fn by_name(check: &ReplayCheck) -> BTreeMap<&str, &ReplayTask> {
     check.tasks.iter().map(|task| (task.name.as_str(), task)).collect()
 }
 
-/// The seeds of a check, to be asked for one figure after the other.
+/// The seeds of a check, for queries of single figures.
 pub(crate) struct Each<'a> {
     check: &'a ReplayCheck,
-    /// Each seed, and its tasks by name.
     seeds: Vec<(&'a ReplayCheck, BTreeMap<&'a str, &'a ReplayTask>)>,
 }
 
@@ -180,29 +172,25 @@ const OF_GROUPS: [(&Metric, ReadGroup); 5] = [
 ];
 
 impl<'a> Each<'a> {
-    /// Of one seed, that is all there is.
     pub(crate) fn new(check: &'a ReplayCheck) -> Self {
         let seeds = if check.seeds.is_empty() { std::slice::from_ref(check) } else { &check.seeds[..] };
         Self { check, seeds: seeds.iter().map(|seed| (seed, by_name(seed))).collect() }
     }
 
-    /// What each seed gave of one figure.
     fn spread(&self, read: impl Fn(&ReplayCheck) -> Option<f64>) -> Option<Spread> {
         Spread::of(&self.seeds.iter().filter_map(|(seed, _)| read(seed)).collect::<Vec<f64>>())
     }
 
-    /// What each seed gave a task.
     fn of_task(&self, name: &str, read: impl Fn(&ReplayCheck, &ReplayTask) -> Option<f64>) -> Option<Spread> {
         let values = self.seeds.iter().filter_map(|(seed, tasks)| read(seed, tasks.get(name)?));
         Spread::of(&values.collect::<Vec<f64>>())
     }
 
-    /// What each seed gave a group.
     fn of_group(&self, path: &str, read: impl Fn(&ReplayCheck, &ReplayGroup) -> Option<f64>) -> Option<Spread> {
         self.spread(|seed| read(seed, seed.groups.iter().find(|group| group.path == path)?))
     }
 
-    /// Whether the what-if changes a figure of a task beyond the spread of the seeds; of one seed it always does.
+    /// Whether the what-if changes a figure of a task beyond the spread of the seeds, if several.
     pub(crate) fn is_certain(&self, task: &ReplayTask, read: fn(&ReplayMeasure) -> Option<u64>) -> bool {
         let of = |pick: fn(&ReplayTask) -> Option<ReplayMeasure>| {
             self.of_task(&task.name, |_, task| Some(read(&pick(task)?)? as f64))
@@ -248,8 +236,8 @@ impl<'a> Each<'a> {
         rows.chain(progress).collect()
     }
 
-    /// How fast something in a closed loop gets on: of the recording and the what-if only. When its work is done is
-    /// there if it is done with every seed.
+    /// Returns the rows of progress, which the replay lacks. When the work is done is given only if every seed does
+    /// it.
     fn rows_of_progress(
         &self,
         subject: Subject<'a>,
@@ -258,9 +246,9 @@ impl<'a> Each<'a> {
     ) -> [Row<'a>; 3] {
         let row =
             |metric, recorded, what_if| Row { subject, metric, recorded: Some(recorded), replayed: None, what_if };
-        // What is never woken has no rounds.
+        // Tasks that are never woken have no rounds.
         let rounds = of(|one| Some(one.what_if_rounds_per_s)).filter(|_| progress.recorded_rounds_per_s > 0.0);
-        // A mean over some of the seeds would be of those that were fast enough.
+        // A mean over some seeds would be that of the fast ones.
         let always = |one: &Progress| Some(f64::from(u8::from(one.done_ns.is_some())));
         let done = of(always).filter(|done| done.min > 0.0).and_then(|_| of(|one| Some(one.done_ns? as f64)));
         [
@@ -281,8 +269,7 @@ impl<'a> Each<'a> {
 const RUNS: [ReplayRun; 3] = [ReplayRun::Recorded, ReplayRun::Replayed, ReplayRun::WhatIf];
 
 impl ReplayCheck {
-    /// Makes one of what several seeds gave, all of the same recording and the same what-if: their mean, and in
-    /// [`ReplayCheck::seeds`] each of them. None: there is no seed.
+    /// Combines seeds of the same recording and what-if: their mean, with each in [`ReplayCheck::seeds`].
     pub fn over(mut seeds: Vec<Self>) -> Option<Self> {
         if seeds.len() < 2 {
             return seeds.pop();
@@ -324,7 +311,7 @@ impl ReplayCheck {
         Some(all)
     }
 
-    /// Every figure of these tasks, of all groups and of all CPUs that any run has.
+    /// Returns every figure of these tasks, and of all groups and CPUs, that any run has.
     fn spread_rows<'a>(&'a self, tasks: &'a [ReplayTask]) -> Vec<Row<'a>> {
         let each = Each::new(self);
         let of_tasks = tasks.iter().flat_map(|task| each.rows_of_task(task));
@@ -334,9 +321,8 @@ impl ReplayCheck {
         rows.filter(|row| row.replayed.is_some() || row.what_if.is_some()).collect()
     }
 
-    /// Returns the recording, the replays as recorded and the what-ifs of several seeds: mean ± half the range, and the
-    /// change from the replay as recorded to the what-if. A line counts the rows that are left out, because the change
-    /// is within the spread or too small.
+    /// Returns recording, replays and what-ifs of several seeds: mean ± half the range, and the change by the
+    /// what-if. A line counts omitted rows, whose change is within the spread or too small.
     pub fn over_seeds_text(&self, all: bool) -> String {
         let what_if = self.what_if_cpus.is_some();
         let rows = self.spread_rows(self.shown(all));
@@ -373,7 +359,7 @@ impl ReplayCheck {
         text
     }
 
-    /// All figures of several seeds, as data: a row a figure and run; none of one seed.
+    /// Returns all figures of several seeds, a row for each figure and run; none for one seed.
     pub(crate) fn over_seeds_table(&self) -> Option<DataTable> {
         let heads = [
             ("task", "Task", Kind::Text),
@@ -401,7 +387,7 @@ impl ReplayCheck {
         Some(table)
     }
 
-    /// All figures of several seeds as people read them on a page; none of one seed.
+    /// Returns all figures of several seeds for a page; none for one seed.
     pub(crate) fn over_seeds_page(&self) -> Option<DataTable> {
         let heads = [
             ("of", "Of", Kind::Text),
@@ -440,8 +426,8 @@ impl ReplayCheck {
         Some(table)
     }
 
-    /// Returns all figures of several seeds for `--json`: a list of `task`, `group` or `cpu`, `metric`, `unit`,
-    /// `recorded`, and for `replayed` and `what_if` `mean`, `min` and `max`. None for one seed.
+    /// Returns all figures of several seeds for `--json`: a list of `task`, `group` or `cpu`, `metric`, `unit` and
+    /// `recorded`. `replayed` and `what_if` have `mean`, `min` and `max`. None for one seed.
     pub(crate) fn over_seeds_json(&self) -> Option<Value> {
         let row = |row: Row<'_>| {
             let [task, group, cpu] = subject(row.subject).map(|cell| cell.json());
@@ -459,13 +445,13 @@ impl ReplayCheck {
         (!self.seeds.is_empty()).then(|| self.spread_rows(&self.tasks).into_iter().map(row).collect())
     }
 
-    /// How fast something gets on with each of several seeds; none of one seed.
+    /// Returns the progress over the seeds; none for one seed.
     pub(crate) fn spread_of_progress(&self, of: impl Fn(&Self) -> Option<Progress>) -> Option<Spread> {
         Spread::of(&self.seeds.iter().filter_map(|seed| Some(of(seed)?.progress)).collect::<Vec<f64>>())
     }
 }
 
-/// In data: the task, the group, the CPU; two of them are nothing.
+/// Returns task, group and CPU, of which one has a value.
 fn subject(subject: Subject<'_>) -> [Cell; 3] {
     match subject {
         Subject::Task(name) => [name.into(), Cell::Nothing, Cell::Nothing],
@@ -479,8 +465,7 @@ mod tests {
     use super::*;
     use crate::replay::latency_of;
 
-    /// One seed: a server in a closed loop with this CPU time, of a second, in the replay and in the what-if, and a
-    /// task that is in the what-if only.
+    /// A seed: a server in a closed loop with this CPU time of a second, and an added task.
     fn seed(replayed: u64, what_if: u64) -> ReplayCheck {
         let measure = |cpu_ns: u64| ReplayMeasure {
             cpu_ns,
@@ -591,7 +576,6 @@ mod tests {
         assert!(apart.what_if_sentence().unwrap().contains("most changes for server-1"));
     }
 
-    /// Of two seeds one does the recorded work in time: a mean of that one would be no mean.
     #[test]
     fn work_is_done_if_it_is_with_every_seed() {
         let done = |one: u64, other: u64| {

@@ -1,4 +1,4 @@
-//! What tasks in closed loops get done in a what-if: by name, by task, and by task group.
+//! Progress of tasks in closed loops in a what-if: by name, by task, and by task group.
 
 use std::collections::BTreeMap;
 
@@ -13,35 +13,32 @@ use crate::replay_verdict::JUDGED_PERMILLE;
 use crate::table::grid;
 use crate::units::{count, percent, time};
 
-/// A change of progress below this is none.
+/// The least change of progress that counts.
 const CHANGED: f64 = 0.01;
-/// The most names, and the most groups, in the sentence about progress.
+/// The most names, and the most groups, in the sentence.
 const NAMED: usize = 3;
 
-/// What tasks that are in closed loops get done in a what-if.
-///
-/// Work is CPU time here, so that this holds on CPUs of the recorded speed.
+/// Progress in a what-if of tasks in closed loops. Work is CPU time, so CPUs must have the recorded speed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
-    /// The name that the tasks share, the name of one task, or the path of their group.
+    /// Name that the tasks share, name of one task, or path of their group.
     pub of: String,
-    /// How many tasks there are.
+    /// Number of tasks.
     pub tasks: usize,
-    /// How often they were woken in a second of the recording, together.
+    /// Wakeups per second in the recording, over all tasks.
     pub recorded_rounds_per_s: f64,
-    /// The same in the what-if.
+    /// Wakeups per second in the what-if.
     pub what_if_rounds_per_s: f64,
-    /// How much of the recorded work they do in the what-if, as a multiple of it.
+    /// Work in the what-if, as a multiple of the recorded work.
     pub progress: f64,
-    /// The time at which the recorded work is done in the what-if, nanoseconds after its start, at a steady speed.
-    /// None: after the end of the what-if.
+    /// When the recorded work is done in the what-if at a steady speed, nanoseconds; none if after its end.
     pub done_ns: Option<u64>,
-    /// Their CPU time in the recording, nanoseconds.
+    /// CPU time in the recording, nanoseconds.
     pub cpu_ns: u64,
 }
 
 impl Progress {
-    /// How far the tasks get, in words; `range` is what stands behind their speed.
+    /// Returns the progress in words. `range` follows the speed.
     fn words(&self, recorded_ns: u64, range: &str) -> String {
         let done = match self.done_ns {
             Some(done_ns) => format!(
@@ -63,26 +60,24 @@ impl Progress {
         ]
     }
 
-    /// Returns the fields of JSON that one task or group has; all are null if nothing of it is in a closed loop.
+    /// Returns the JSON fields of a task or group; all are null without a closed loop.
     pub(crate) fn fields_of(progress: Option<&Self>) -> [(&'static str, Value); 4] {
         progress.map_or_else(|| Self::default().fields().map(|(name, _)| (name, Value::Null)), Self::fields)
     }
 }
 
-/// Finds in a seed what a name or a path gets done.
 type Find = dyn Fn(&ReplayCheck, &str) -> Option<Progress>;
 
-/// One that gets on: what the table says of it.
 struct Row {
     name: String,
-    /// CPU time and waiting as the replay has them, and as the what-if has: parts of the time.
+    /// Share of CPU time in the replay and the what-if; below, wait time.
     cpu: [f64; 2],
     waited_ns: [Option<u64>; 2],
     progress: Progress,
 }
 
 impl ReplayTask {
-    /// Whether it is in the task group `path`, or in one below.
+    /// Whether it is in the task group `path` or a descendant.
     pub(crate) fn is_in(&self, path: &str) -> bool {
         path == "/"
             || self
@@ -94,8 +89,7 @@ impl ReplayTask {
 }
 
 impl ReplayCheck {
-    /// What these tasks get done in the what-if; those that are in no closed loop do not count. None: no task is in
-    /// one, or there is no what-if.
+    /// Returns the progress of those of these tasks that are in closed loops, in a what-if.
     fn progress_of<'a>(&self, of: &str, tasks: impl Iterator<Item = &'a ReplayTask>) -> Option<Progress> {
         let (mut recorded_ns, mut what_if_ns, mut rounds, mut rounds_now, mut count) = (0, 0, 0.0, 0.0, 0);
         for task in tasks.filter(|task| task.closed && !task.removed && task.recorded.cpu_ns > 0) {
@@ -120,7 +114,7 @@ impl ReplayCheck {
         })
     }
 
-    /// What the tasks in closed loops get done in the what-if, by name: those with most CPU time first.
+    /// Returns the progress by name, by decreasing CPU time.
     pub fn progress(&self) -> Vec<Progress> {
         let mut names: BTreeMap<&str, Vec<&ReplayTask>> = BTreeMap::new();
         for task in self.tasks.iter().filter(|task| !task.is_added()) {
@@ -132,25 +126,22 @@ impl ReplayCheck {
         all
     }
 
-    /// What the tasks of one name get done.
     fn progress_of_name(&self, comm: &str) -> Option<Progress> {
         self.progress_of(comm, self.tasks.iter().filter(|task| !task.is_added() && task.comm == comm))
     }
 
-    /// What a task gets done in the what-if. None: it is in no closed loop, or there is no what-if.
+    /// Returns the progress of a task, as [`progress`](Self::progress).
     pub fn progress_of_task(&self, task: &ReplayTask) -> Option<Progress> {
         self.progress_of(&task.name, std::iter::once(task))
     }
 
-    /// What the tasks of a group, and of those below it, get done in the what-if. None: none of them is in a closed
-    /// loop, or there is no what-if.
+    /// Returns the progress of a group with its descendants.
     pub fn progress_of_group(&self, group: &ReplayGroup) -> Option<Progress> {
         self.progress_of(&group.path, self.tasks.iter().filter(|task| task.is_in(&group.path)))
     }
 
-    /// What the groups get done that have more in closed loops than the tasks of one name, those with most CPU time
-    /// first. The root has everything; of groups with the same tasks the innermost is there. Sessions have no names to
-    /// tell of.
+    /// Returns the progress of groups, by decreasing CPU time. Groups with the tasks of a name or of an inner group
+    /// are left out, as are the root and autogroups, which have no names.
     fn groups_that_get_on(&self) -> Vec<Progress> {
         let names = self.progress();
         let groups = self.groups.iter().filter(|group| group.path != "/" && !group.path.starts_with("/autogroup"));
@@ -164,14 +155,12 @@ impl ReplayCheck {
         all
     }
 
-    /// Whether the change of progress is large enough for a sentence.
     fn changes(&self, progress: &Progress) -> bool {
         let least = self.elapsed_ns.0 / 1000 * JUDGED_PERMILLE;
         progress.cpu_ns >= least && (progress.progress - 1.0).abs() >= CHANGED
     }
 
-    /// Returns a sentence on the progress of the largest programs in closed loops, and of the largest groups with
-    /// several of them. None if it does not change.
+    /// Returns a sentence on the largest changes of progress, of programs and groups.
     pub fn progress_sentence(&self) -> Option<String> {
         let (names, groups) = (self.progress(), self.groups_that_get_on());
         let name = |seed: &Self, of: &str| seed.progress_of_name(of);
@@ -181,7 +170,7 @@ impl ReplayCheck {
                 let spread = self.spread_of_progress(|seed| find(seed, &one.of));
                 (one, spread)
             });
-            // Faster with one seed and slower with another is chance.
+            // A direction that depends on the seed is chance.
             let certain = with_spread.filter(|(_, spread)| spread.is_none_or(|all| all.min > 1.0 || all.max < 1.0));
             let told = certain.take(NAMED).map(|(one, spread)| {
                 let half = spread.map(|all| format!(" ±{:.2}", (all.max - all.min) / 2.0)).unwrap_or_default();
@@ -193,7 +182,6 @@ impl ReplayCheck {
         (!told.is_empty()).then(|| format!("Progress: {}.", told.join("; ")))
     }
 
-    /// Every task and every group with something in a closed loop, the largest first.
     fn progress_rows(&self, tasks: &[ReplayTask]) -> Vec<Row> {
         let (of, what_if_of) = (self.elapsed_ns.1, self.elapsed_ns.2);
         let of_task = |task: &ReplayTask| {
@@ -216,8 +204,7 @@ impl ReplayCheck {
         tasks.iter().filter_map(of_task).chain(self.groups.iter().filter_map(of_group)).collect()
     }
 
-    /// How fast these tasks and all groups get on in the what-if, beside CPU time and waiting; empty if nothing is in a
-    /// closed loop.
+    /// Returns the table of the progress of these tasks and of all groups; empty without closed loops.
     pub(crate) fn progress_text(&self, tasks: &[ReplayTask]) -> String {
         let waited = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| time(ns as f64));
         let row = |row: Row| {
@@ -249,7 +236,7 @@ impl ReplayCheck {
         if rows.is_empty() { String::new() } else { format!("\n{}", grid(&head, 1, rows)) }
     }
 
-    /// [`Self::progress_text`] of everything, as data; none if there is nothing.
+    /// Returns [`Self::progress_text`] of everything as data.
     pub(crate) fn progress_table(&self) -> Option<DataTable> {
         const NS: Kind = Kind::Nanoseconds;
         let heads: [(&'static str, &'static str, Kind); 10] = [
@@ -283,8 +270,8 @@ impl ReplayCheck {
         (!table.rows.is_empty()).then_some(table)
     }
 
-    /// How many times as fast programs and groups in closed loops get on, as bars; the mark is the speed of the
-    /// recording. Those too small to judge are left out.
+    /// Returns the speed of programs and groups in closed loops as bars, with a mark at the recorded speed, without
+    /// small ones.
     pub(crate) fn progress_bars(&self) -> Bars {
         let least = self.elapsed_ns.0 / 1000 * JUDGED_PERMILLE;
         let all = self.progress().into_iter().chain(self.groups_that_get_on());
@@ -313,7 +300,6 @@ impl ReplayCheck {
         }
     }
 
-    /// What is in closed loops, by name, for `--json`.
     pub(crate) fn progress_json(&self) -> Value {
         let one = |one: &Progress| {
             let mut json = json!({ "comm": one.of, "tasks": one.tasks });

@@ -1,4 +1,4 @@
-//! A recording and its replays as printed tables. The heading of each column names the run.
+//! Recordings and replays as printed tables. The heading of each column names the run.
 
 use crate::busy::ReplayRun;
 use crate::latency::Latency;
@@ -9,7 +9,7 @@ use crate::units::{count, percent, time};
 /// The default number of rows: the largest tasks.
 const SHOWN: usize = 15;
 
-/// The figures of two runs in a row. The first is missing for tasks that were not there.
+/// A row's figures of two runs. New tasks lack the first.
 type Pair = (Option<ReplayMeasure>, ReplayMeasure);
 
 fn latency(measure: &ReplayMeasure, pick: fn(&Latency) -> u64) -> String {
@@ -49,7 +49,7 @@ impl ReplayCheck {
         self.shown(all).iter().filter_map(row).collect()
     }
 
-    /// Returns the utilisation of each CPU in two runs. The machine of a what-if may have another number of CPUs.
+    /// Returns the utilisation of each CPU in two runs, which may have different numbers of CPUs.
     fn cpu_rows(&self, before: ReplayRun, behind: ReplayRun) -> Vec<Vec<String>> {
         let runs = [before, behind].map(|run| self.busy(run));
         let cpus = runs.iter().map(Vec::len).max().unwrap_or(0);
@@ -59,7 +59,7 @@ impl ReplayCheck {
             .collect()
     }
 
-    /// Returns the table of the recording and the replay as recorded.
+    /// Returns the table of the recording and the replay.
     pub fn check_table(&self, all: bool) -> String {
         let of = (self.elapsed_ns.0, self.elapsed_ns.1);
         let head = [
@@ -79,7 +79,7 @@ impl ReplayCheck {
         format!("{}{}\n{cpus}{}", grid(&head, 1, rows), self.rest(all), self.groups_text())
     }
 
-    /// Returns the table of the replay as recorded and the what-if. None without a what-if.
+    /// Returns the table of the replay and the what-if, if there is one.
     pub fn what_if_table(&self, all: bool) -> Option<String> {
         self.what_if_cpus.as_ref()?;
         let of = (self.elapsed_ns.1, self.elapsed_ns.2);

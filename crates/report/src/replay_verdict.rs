@@ -1,4 +1,4 @@
-//! How far a replay can be trusted, in a word.
+//! One-word verdicts on replays.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use crate::latency::HUNDRED;
 use crate::replay::{ReplayCheck, ReplayTask, share};
 use crate::units::{counted, percent};
 
-/// A task is judged if it had at least this much of a CPU, in thousandths.
+/// The least CPU time of a judged task, thousandths of a CPU.
 pub(crate) const JUDGED_PERMILLE: u64 = 10;
-/// What the limits of shares leave to the rounding of fractions.
+/// Allowance for the rounding of fractions.
 const ROUNDING: f64 = 1e-9;
 
-/// How well a replay as recorded reproduces the recording.
+/// How well a replay reproduces the recording.
 ///
 /// | verdict | CPU time of tasks | switches | tasks that never run |
 /// |---|---|---|---|
@@ -21,20 +21,20 @@ const ROUNDING: f64 = 1e-9;
 /// | fair | tasks with 80 % of the CPU time within 2 points or 10 % | | at most 5 % |
 /// | poor | otherwise | | |
 ///
-/// A task is judged if it had 1 % of a CPU. A point is 1 % of one CPU. If 2 % or more of the CPU time in a recording
-/// has no place in it, because switches are missing, the verdict is at most fair.
+/// A judged task has 1 % of a CPU or more. A point is 1 % of one CPU. If missing switches leave 2 % or more of the
+/// CPU time unplaced, the verdict is at most fair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// A what-if can be as good as the replay, which is close.
+    /// The replay is close, and a what-if can be.
     Good,
-    /// A what-if shows which way things go, and roughly how far.
+    /// A what-if shows direction and rough size of changes.
     Fair,
-    /// A what-if of this recording is not to be relied on.
+    /// A what-if is not reliable.
     Poor,
 }
 
 impl Verdict {
-    /// In a word, for JSON.
+    /// Returns the word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Good => "good",
@@ -51,13 +51,12 @@ impl fmt::Display for Verdict {
 }
 
 impl ReplayCheck {
-    /// The tasks that had 1 % of a CPU or more.
     fn weighed(&self) -> impl Iterator<Item = &ReplayTask> {
         let least = self.elapsed_ns.0 / 1000 * JUDGED_PERMILLE;
         self.tasks.iter().filter(move |task| task.recorded.cpu_ns > 0 && task.recorded.cpu_ns >= least)
     }
 
-    /// Whether the CPU time of a task equals the recorded one within this number of points, or this part.
+    /// Whether a task's CPU time is within these points, or this part, of the recorded one.
     fn is_near(&self, task: &ReplayTask, points: f64, part: f64) -> bool {
         let (recorded, replayed) =
             (share(task.recorded.cpu_ns, self.elapsed_ns.0), share(task.replayed.cpu_ns, self.elapsed_ns.1));
@@ -65,13 +64,12 @@ impl ReplayCheck {
         off <= points / 100.0 + ROUNDING || off <= recorded * part + ROUNDING
     }
 
-    /// How many of the judged tasks are within 1 point or 5 %, and how many there are.
+    /// Returns how many judged tasks are within 1 point or 5 %, and their number.
     pub fn tasks_near(&self) -> (usize, usize) {
         (self.weighed().filter(|task| self.is_near(task, 1.0, 0.05)).count(), self.weighed().count())
     }
 
-    /// Returns, of the tasks with 100 wakeups or more, the number whose p50 and p99 of the wakeup latency are within 25
-    /// % or 100 us, and the number of all.
+    /// Returns how many tasks with at least 100 wakeups have p50 and p99 within 25 % or 100 us, and their number.
     pub fn latencies_near(&self) -> (usize, usize) {
         let near = |a: u64, b: u64| a.abs_diff(b) <= (a / 4).max(100_000);
         let pairs: Vec<bool> = self
@@ -87,7 +85,7 @@ impl ReplayCheck {
         (pairs.iter().filter(|near| **near).count(), pairs.len())
     }
 
-    /// The verdict; none: no task had 1 % of a CPU.
+    /// Returns the verdict; none without a judged task.
     pub fn verdict(&self) -> Option<Verdict> {
         let (near, all) = self.tasks_near();
         if all == 0 {
@@ -109,8 +107,8 @@ impl ReplayCheck {
         })
     }
 
-    /// The verdict with the numbers that decided it, in a line. Of several seeds it is on their mean, with the number
-    /// of seeds that have each verdict.
+    /// Returns the verdict with its reasons; for several seeds, that of their mean, with the number of seeds per
+    /// verdict.
     pub fn verdict_line(&self) -> String {
         let Some(verdict) = self.verdict() else {
             return "Verdict: none. No task had 1 % of a CPU: the recording is too short or too idle.".to_owned();
@@ -133,7 +131,7 @@ impl ReplayCheck {
         format!("Verdict: {verdict}. {}.{seeds}", parts.join("; "))
     }
 
-    /// How many of several seeds have which verdict by themselves; none of one seed.
+    /// Returns how many seeds have each verdict; none for one seed.
     fn verdicts_of_seeds(&self) -> Option<String> {
         let count = |verdict| self.seeds.iter().filter(|seed| seed.verdict() == Some(verdict)).count();
         let all = [Verdict::Good, Verdict::Fair, Verdict::Poor].map(|verdict| (count(verdict), verdict));
@@ -145,7 +143,6 @@ impl ReplayCheck {
         (!there.is_empty()).then(|| there.join(", "))
     }
 
-    /// The verdict for `--json`.
     pub(crate) fn verdict_json(&self) -> Value {
         let (near, all) = self.tasks_near();
         let (latencies, of) = self.latencies_near();

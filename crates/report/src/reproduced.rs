@@ -1,4 +1,4 @@
-//! A published experiment run again: the document's tables with ours beside them, and whether its claims hold.
+//! A published experiment run again: the document's tables with ours beside them, and a check of its claims.
 
 mod page;
 
@@ -11,49 +11,49 @@ use crate::table::{WIDTH, grid};
 /// An experiment run again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Reproduced {
-    /// What users call it.
+    /// Name.
     pub name: String,
-    /// What it is about, in a sentence.
+    /// Subject, in a sentence.
     pub title: String,
-    /// The document, as one would cite it.
+    /// The document's citation.
     pub document: String,
-    /// The document's tables, ours beside them.
+    /// The document's tables, with ours.
     pub tables: Vec<FigureTable>,
-    /// The same figures to look at.
+    /// Charts of the figures.
     pub charts: Vec<Chart>,
-    /// What it must show, and whether it does.
+    /// What the document claims.
     pub claims: Vec<Claim>,
-    /// What it says besides, a sentence or two each.
+    /// Further findings, a sentence or two each.
     pub findings: Vec<String>,
-    /// What is measured how, a paragraph each.
+    /// Methods of measurement, a paragraph each.
     pub method: Vec<String>,
 }
 
 /// A table of figures, published and ours.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FigureTable {
-    /// What is in it, with the units.
+    /// Content, with units.
     pub title: String,
     /// Names of the columns; published ones say so.
     pub head: Vec<String>,
-    /// The number of text columns at the left.
+    /// Number of text columns at the left.
     pub left: usize,
-    /// Its cells, row by row.
+    /// Cells by row.
     pub rows: Vec<Vec<String>>,
 }
 
-/// A chart of figures, published and ours, over the same labels.
+/// A chart of figures, published and ours.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Chart {
-    /// What it shows.
+    /// Content.
     pub title: String,
-    /// What the values are, with the unit.
+    /// Quantity of the values, with unit.
     pub y: String,
-    /// Whether the labels are steps of one quantity (lines) or things (bars).
+    /// Whether the labels are steps of a quantity (lines), not things (bars).
     pub lines: bool,
-    /// What the labels are; empty if they speak for themselves.
+    /// Quantity of the labels; may be empty.
     pub x: String,
-    /// What there are values of.
+    /// Labels of the values.
     pub labels: Vec<String>,
     /// The values.
     pub series: Vec<Series>,
@@ -62,44 +62,44 @@ pub struct Chart {
 /// A row of values in a chart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Series {
-    /// Whose values.
+    /// Origin of the values.
     pub name: String,
-    /// Whether they are the document's.
+    /// Whether the document published them.
     pub published: bool,
-    /// A value for each label; None if not measured.
+    /// A value for each label, if measured.
     pub values: Vec<Option<f64>>,
 }
 
 impl Series {
-    /// The document's values, one for each label.
+    /// The document's values.
     pub fn published<V: Into<Option<f64>>>(name: impl Into<String>, values: impl IntoIterator<Item = V>) -> Self {
         Self { name: name.into(), published: true, values: values.into_iter().map(Into::into).collect() }
     }
 
-    /// What was found here, one for each label.
+    /// Our values.
     pub fn ours<V: Into<Option<f64>>>(name: impl Into<String>, values: impl IntoIterator<Item = V>) -> Self {
         Self { published: false, ..Self::published(name, values) }
     }
 }
 
-/// Something an experiment must show.
+/// A claim of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {
-    /// What.
+    /// The claim.
     pub claim: String,
-    /// Whether it does; none if this run could not tell.
+    /// Whether it holds; none if this run cannot tell.
     pub met: Option<bool>,
-    /// The figures that say so, or why there are none.
+    /// The figures behind it, or why there are none.
     pub found: String,
 }
 
 impl Claim {
-    /// A claim that a run has settled.
+    /// A claim that a run has decided.
     pub fn new(claim: impl Into<String>, met: bool, found: impl Into<String>) -> Self {
         Self { claim: claim.into(), met: Some(met), found: found.into() }
     }
 
-    /// A claim that this run could not settle.
+    /// A claim that this run could not decide.
     pub fn open(claim: impl Into<String>, why: impl Into<String>) -> Self {
         Self { claim: claim.into(), met: None, found: why.into() }
     }
@@ -115,7 +115,7 @@ impl Claim {
 }
 
 impl Reproduced {
-    /// The whole of it as text, in [`WIDTH`] columns.
+    /// Returns all of it as text, in [`WIDTH`] columns.
     pub fn text(&self) -> String {
         let mut text = format!("{}\n{}\n", self.name, "═".repeat(self.name.chars().count()));
         text.push_str(&wrapped(&self.title, "", ""));

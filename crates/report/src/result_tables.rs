@@ -1,4 +1,4 @@
-//! What a run gave, as tables of data: for pages and files. Whatever is printed of it is a column of one of them.
+//! The results of a run as tables of data, for pages and files. They have every printed figure.
 
 use crate::data::{Cell, DataTable, Kind};
 use crate::latency::Latency;
@@ -22,7 +22,7 @@ const ACCOUNT: [Head; 11] = [
     ("loop_p50_ns", "Loop p50", Kind::Nanoseconds),
 ];
 
-/// What the limit of a group did: [`limit_cells`].
+/// Columns of [`limit_cells`].
 pub(crate) const LIMIT: [Head; 9] = [
     ("quota_ns", "Quota", Kind::Nanoseconds),
     ("period_ns", "Period", Kind::Nanoseconds),
@@ -54,7 +54,7 @@ const RESPONSE: [Head; 6] = [
     ("above_target", "Above the target", Kind::Share),
 ];
 
-/// What one or `tasks` tasks got, and how long a loop of theirs takes.
+/// Returns the account of `tasks` tasks, and the duration of their loops.
 fn account(account: &Account, tasks: usize, loops: Option<Latency>, results: &Results) -> Vec<Cell> {
     vec![
         account.cpu_ns.into(),
@@ -71,8 +71,7 @@ fn account(account: &Account, tasks: usize, loops: Option<Latency>, results: &Re
     ]
 }
 
-/// Returns the latency from wakeup to running, and the lateness for the program: of timed sleeps, if it has enough of
-/// them, else the same latency.
+/// Returns the wakeup latency, and the [lateness](late).
 fn latency(wakeup: Option<Latency>, sleep_return: Option<Latency>) -> Vec<Cell> {
     let pick = |latency: Option<Latency>, pick: fn(Latency) -> u64| Cell::from(latency.map(pick));
     let late = late(wakeup, sleep_return);
@@ -87,7 +86,7 @@ fn latency(wakeup: Option<Latency>, sleep_return: Option<Latency>) -> Vec<Cell> 
     ]
 }
 
-/// How long rounds took, in the columns of [`RESPONSE`].
+/// Returns response times, in the columns of [`RESPONSE`].
 fn response(response: Option<Response>, target: Option<u64>) -> Vec<Cell> {
     let times = response.map(|response| response.times);
     vec![
@@ -100,12 +99,11 @@ fn response(response: Option<Response>, target: Option<u64>) -> Vec<Cell> {
     ]
 }
 
-/// None of nothing.
 pub(crate) fn ratio(part: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| part as f64 / of as f64)
 }
 
-/// What a group's limit did, in the columns of [`LIMIT`].
+/// Returns the effects of a group's limit, in the columns of [`LIMIT`].
 pub(crate) fn limit_cells(limit: Option<LimitResult>) -> [Cell; 9] {
     let max = limit.and_then(|limit| limit.max);
     [
@@ -125,7 +123,7 @@ pub(crate) fn table(name: &'static str, title: &str, heads: &[&[Head]]) -> DataT
     DataTable::new(name, title, &heads.concat())
 }
 
-/// Returns the table `notes`, a row for each note of a command's other tables; none if there are no notes.
+/// Returns the table `notes`, a row for each note on other tables; none without notes.
 pub fn notes_data(notes: &[String]) -> Option<DataTable> {
     let mut data = table("notes", "Notes on the other tables", &[&[("note", "Note", Kind::Text)]]);
     for note in notes {
@@ -135,7 +133,7 @@ pub fn notes_data(notes: &[String]) -> Option<DataTable> {
 }
 
 impl Results {
-    /// Tasks, classes, groups, CPUs: every number of them that is a column.
+    /// Returns all tables.
     pub fn tables(&self) -> Vec<DataTable> {
         let names: [Head; 2] = [("class", "Tasks", Kind::Text), ("tasks", "Number", Kind::Count)];
         let mut classes = table("classes", "Classes of tasks", &[&names, &ACCOUNT, &LATENCY, &RESPONSE]);
@@ -184,7 +182,6 @@ impl Results {
         tables
     }
 
-    /// Classes with deadline tasks, and what became of their deadlines.
     fn deadlines_table(&self) -> Option<DataTable> {
         let heads: [Head; 6] = [
             ("class", "Deadline tasks", Kind::Text),
@@ -296,7 +293,7 @@ impl Results {
         cpus
     }
 
-    /// How long each CPU ran at which frequency.
+    /// Returns the time of each CPU at each frequency.
     fn frequencies_table(&self) -> Option<DataTable> {
         let heads: [Head; 7] = [
             ("cpu", "CPU", Kind::Count),
@@ -325,7 +322,7 @@ impl Results {
         (!table.rows.is_empty()).then_some(table)
     }
 
-    /// Load averages and pressure on the CPUs at the end.
+    /// Returns load averages and pressure at the end.
     fn averages_table(&self) -> Option<DataTable> {
         let heads: [Head; 7] = [
             ("load_1min", "Load: 1 min", Kind::Number),
@@ -351,7 +348,7 @@ impl Results {
         Some(table)
     }
 
-    /// What the balancer of 3.10 did for the weights of groups.
+    /// Returns the balancer's work on group loads (3.10).
     fn weights_table(&self) -> Option<DataTable> {
         let visits = self.h_load?;
         let heads: [Head; 3] = [
@@ -364,7 +361,6 @@ impl Results {
         Some(table)
     }
 
-    /// Returns the waits of more than a balance interval beside an idle CPU.
     fn idle_waits_table(&self) -> Option<DataTable> {
         self.conservation.filter(|_| self.account.idle_waits.count > 0)?;
         let heads: [Head; 5] = [
@@ -389,7 +385,7 @@ impl Results {
         Some(table)
     }
 
-    /// CPU time of each group against what it was entitled to; of each class if there are no groups.
+    /// Returns CPU time and entitlement of each group, or CPU time of each class without groups.
     pub fn share_bars(&self) -> Bars {
         if self.groups.len() > 1 {
             let rows = self
@@ -418,7 +414,7 @@ impl Results {
 }
 
 impl Bars {
-    /// CPU time of groups, with what they were entitled to.
+    /// CPU time of groups, with entitlements.
     pub(crate) fn of_groups() -> Self {
         Self {
             title: "CPU time of groups".to_owned(),
@@ -430,7 +426,7 @@ impl Bars {
         }
     }
 
-    /// Bars of groups, each with its path, its CPU time and what it was entitled to.
+    /// Returns bars of groups: path, CPU time, entitlement.
     pub(crate) fn rows_of_groups(all: Vec<(String, f64, Option<f64>)>) -> Vec<Bar> {
         let within = |path: &str, other: &str| path.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'));
         Bar::folded(all, within, |cpu, entitled| {

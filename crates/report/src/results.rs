@@ -1,4 +1,4 @@
-//! What came out of a run: plain data, exact to the nanosecond.
+//! The results of a run: plain data, exact to the nanosecond.
 
 use std::fmt;
 
@@ -8,51 +8,50 @@ use crate::cputime::CpuTimes;
 use crate::frequency::CpuFrequency;
 use crate::latency::Latency;
 
-/// Excessive waits: for more than a balance interval, a CPU that the task may run on was idle throughout.
+/// Excessive waits: a CPU that the task may run on idled throughout, for more than a balance interval.
 ///
-/// The balance interval is that of the lowest scheduling domain with the idle CPU and the task's: the longest time
-/// between two balances of an idle CPU there (`max_interval`), in whole ticks and a tick more.
+/// The interval is `max_interval` of an idle CPU in the lowest scheduling domain with both CPUs, in whole ticks, and
+/// a tick more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdleWaits {
     /// How many waits.
     pub count: u64,
-    /// What they went on beyond the balance interval, nanoseconds.
+    /// Time beyond the balance interval, nanoseconds.
     pub total_ns: u64,
-    /// The most that one wait did, nanoseconds.
+    /// The maximum for one wait, nanoseconds.
     pub worst_ns: u64,
 }
 
-/// The worst of all [`IdleWaits`].
+/// The worst of the [`IdleWaits`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorstIdleWait {
     /// The waiting task: index in [`Results::tasks`].
     pub task: usize,
-    /// The CPU it waited on at the end.
+    /// Its last CPU in the wait.
     pub cpu: u32,
-    /// When the wait began, nanoseconds.
+    /// Start of the wait, nanoseconds.
     pub since: u64,
-    /// When it ended, nanoseconds.
+    /// End of the wait, nanoseconds.
     pub at: u64,
-    /// What of it was too long, nanoseconds.
+    /// Time beyond the balance interval, nanoseconds.
     pub ns: u64,
 }
 
-/// Work conservation: no CPU should stay idle for longer than a balance interval while a task that may run there waits.
+/// Work conservation: no CPU should idle for longer than a balance interval while a task that may run there waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conservation {
-    /// The shortest balance interval of two CPUs of the machine, nanoseconds.
+    /// The shortest balance interval of two CPUs, nanoseconds.
     pub least_interval_ns: u64,
-    /// The longest one, nanoseconds.
+    /// The longest, nanoseconds.
     pub most_interval_ns: u64,
-    /// The worst wait beyond it, if there was any.
+    /// The worst wait beyond the interval.
     pub worst: Option<WorstIdleWait>,
 }
 
-/// Figures of a task, of several, or of a group that are 0 because they were not measured, at least in part. A
-/// simulation measures all.
+/// Figures that are 0 because they were not measured, at least in part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unmeasured {
-    /// Run delays, and with them how long it slept.
+    /// Run delays and times asleep.
     pub waits: bool,
     /// Migrations.
     pub migrations: bool,
@@ -61,7 +60,7 @@ pub struct Unmeasured {
 }
 
 impl Unmeasured {
-    /// Of a sum is not known what is not of a part of it.
+    /// A sum with an unmeasured term is unmeasured.
     pub fn add(&mut self, other: Self) {
         self.waits |= other.waits;
         self.migrations |= other.migrations;
@@ -69,51 +68,48 @@ impl Unmeasured {
     }
 }
 
-/// The time and the counts of one task, or the sum of them over several.
-///
-/// Always: `cpu_ns + run_delay_ns + sleeping_ns == life_ns`.
+/// Times and counts of one or several tasks: `cpu_ns + run_delay_ns + sleeping_ns == life_ns`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     /// On a CPU, nanoseconds.
     pub cpu_ns: u64,
-    /// In the kernel, of `cpu_ns`: system calls, switches and the interrupts that hit it, nanoseconds.
+    /// Part of `cpu_ns` in the kernel, nanoseconds: system calls, switches and interrupts.
     pub system_ns: u64,
     /// Runnable but not running, nanoseconds.
     pub run_delay_ns: u64,
-    /// Neither, nanoseconds: asleep, or created but not yet started.
+    /// Asleep, or created but not started, nanoseconds.
     pub sleeping_ns: u64,
     /// From fork to exit, or to the end of the run, nanoseconds.
     pub life_ns: u64,
-    /// Switches away by its own doing: it slept, blocked or exited (`nr_voluntary_switches`).
+    /// Switches away because it slept, blocked or exited (`nr_voluntary_switches`).
     pub voluntary: u64,
-    /// Switches away while it could have run on: preempted, slice ended, or yielded (`nr_involuntary_switches`). The
-    /// kernel counts a `sched_yield` that gives way here, not among the voluntary ones.
+    /// Switches away while runnable: preempted, slice ended, or yielded (`nr_involuntary_switches`). As in the
+    /// kernel, a `sched_yield` counts here.
     pub involuntary: u64,
-    /// Moves to another CPU, as `nr_migrations` counts them: the choice of a CPU at fork is not one.
+    /// Moves to another CPU (`nr_migrations`), without the choice of a CPU at fork.
     pub migrations: u64,
     /// Completed loops of its program.
     pub loops: u64,
-    /// CPU work those loops asked for, nanoseconds.
+    /// CPU work that the loops requested, nanoseconds.
     pub loop_work_ns: u64,
-    /// Waits beyond a balance interval beside an idle CPU.
+    /// Waits beside an idle CPU.
     pub idle_waits: IdleWaits,
-    /// What became of its deadlines, if it ever was under SCHED_DEADLINE.
+    /// Its deadlines, if it ever was under SCHED_DEADLINE.
     pub deadline: Option<DeadlineCount>,
-    /// What of all that is not known.
+    /// Figures that are not known.
     pub unmeasured: Unmeasured,
 }
 
-/// Deadlines of a SCHED_DEADLINE task, as the scheduler counts them: a job begins at a wakeup and ends at a sleep,
-/// yield or exit.
+/// Deadlines of a SCHED_DEADLINE task. A job lasts from a wakeup to a sleep, yield or exit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeadlineCount {
     /// Jobs that ended after their deadline.
     pub misses: u64,
-    /// How late the latest was, nanoseconds.
+    /// The longest delay, nanoseconds.
     pub max_late_ns: u64,
-    /// How often it had used up its runtime, or yielded, and had to wait for its next period.
+    /// Waits for the next period, after a used-up runtime or a yield.
     pub throttled: u64,
-    /// Signals for a used-up runtime; 0 if it did not request any.
+    /// Signals for a used-up runtime, if requested.
     pub overruns: u64,
 }
 
@@ -127,12 +123,12 @@ impl DeadlineCount {
 }
 
 impl Account {
-    /// Voluntary and involuntary switches.
+    /// Returns all switches.
     pub const fn switches(&self) -> u64 {
         self.voluntary + self.involuntary
     }
 
-    /// Adds another account to this one.
+    /// Adds another account.
     pub fn add(&mut self, other: &Self) {
         self.cpu_ns += other.cpu_ns;
         self.system_ns += other.system_ns;
@@ -154,51 +150,49 @@ impl Account {
     }
 }
 
-/// One task. The latencies are `None` where nothing was recorded, and for all tasks beyond the first
-/// [`DETAILED_TASKS`](crate::DETAILED_TASKS), whose times are in their class only.
+/// One task. Latencies are `None` if nothing was recorded, and beyond the first
+/// [`DETAILED_TASKS`](crate::DETAILED_TASKS) tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskResult {
     /// Its name; unique in the run.
     pub name: String,
     /// Index of its class in [`Results::classes`].
     pub class: usize,
-    /// Index of its group, the last it was in, in [`Results::groups`].
+    /// Index of its last group in [`Results::groups`].
     pub group: usize,
     /// Its nice value at the end.
     pub nice: i8,
     /// Its policy at the end.
     pub policy: SchedPolicy,
-    /// Its real-time priority at the end, 1..=99; 0 if it is no real-time task.
+    /// Its real-time priority at the end, 1..=99; 0 for other policies.
     pub rt_priority: u8,
-    /// When its life began, nanoseconds: it was forked, or, if it was there before it started, the run began.
+    /// Time of its fork, or of the start of the run if it existed then, nanoseconds.
     pub born_ns: u64,
-    /// It has exited.
+    /// Whether it has exited.
     pub ended: bool,
     /// Time and counts.
     pub account: Account,
     /// From wakeup to running.
     pub wakeup_latency: Option<Latency>,
-    /// How late timed sleeps returned: timer, wakeup and wait for the CPU together. This is what a program sees, and
-    /// what the recordings call `wakeup_latency_us`.
+    /// Lateness of timed sleeps: timer, wakeup and wait for the CPU. Recordings call it `wakeup_latency_us`.
     pub sleep_return: Option<Latency>,
     /// Duration of its loops.
     pub loop_duration: Option<Latency>,
-    /// How long its rounds took, from when they were due; none if it had none, or if the host does not
-    /// measure them.
+    /// Response times of its rounds, if measured.
     pub response: Option<Response>,
 }
 
 /// Response times of rounds ([`Sink::round_end`](vruntime_trace::Sink::round_end)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// From when a round was due until it was done.
+    /// From the due time of a round to its end.
     pub times: Latency,
-    /// How many rounds took longer than [`Results::target_ns`]; 0 if there is no target.
+    /// Rounds that took longer than [`Results::target_ns`]; 0 without a target.
     pub above_target: u64,
 }
 
 impl Response {
-    /// Returns the share of rounds that took longer than the target, 0 to 1.
+    /// Returns the share of rounds above the target, 0 to 1.
     pub fn above(&self) -> f64 {
         self.above_target as f64 / self.times.count.max(1) as f64
     }
@@ -209,25 +203,25 @@ impl Response {
 pub struct ClassResult {
     /// Its name.
     pub name: String,
-    /// How many tasks have been.
+    /// Number of tasks over the run.
     pub tasks: usize,
     /// Sum over its tasks.
     pub account: Account,
-    /// From wakeup to running, over all its tasks.
+    /// As [`TaskResult::wakeup_latency`].
     pub wakeup_latency: Option<Latency>,
-    /// How late timed sleeps returned, over all its tasks.
+    /// As [`TaskResult::sleep_return`].
     pub sleep_return: Option<Latency>,
-    /// Duration of loops, over all its tasks.
+    /// As [`TaskResult::loop_duration`].
     pub loop_duration: Option<Latency>,
-    /// How long rounds took, over all its tasks.
+    /// As [`TaskResult::response`].
     pub response: Option<Response>,
-    /// Moves by cause.
+    /// Migrations by cause.
     pub migrations: MigrationCount,
 }
 
 impl ClassResult {
-    /// How late its tasks are: what a program sees whose sleeps are timed, else the wait that follows its wakeups. Few
-    /// timed sleeps among many wakeups, timeouts that have nearly never come, are no measure of it.
+    /// Returns the lateness of timed sleeps, or the wakeup latency if they are less than a tenth of the wakeups
+    /// (timeouts that rarely expire).
     pub fn late(&self) -> Option<Latency> {
         late(self.wakeup_latency, self.sleep_return)
     }
@@ -240,12 +234,12 @@ pub(crate) fn late(wakeup: Option<Latency>, sleep_return: Option<Latency>) -> Op
 }
 
 impl Results {
-    /// What the machine's CPUs took while they were busy, microjoules; none if that is not known of any of them.
+    /// Returns the energy of all CPUs, microjoules; none if that of any CPU is unknown.
     pub fn energy_uj(&self) -> Option<u64> {
         if self.frequencies.is_empty() { None } else { self.frequencies.iter().map(|cpu| cpu.energy_uj).sum() }
     }
 
-    /// Leaves out what is known of loops, where they mean nothing.
+    /// Clears the figures of loops, where they mean nothing.
     pub fn forget_loops(&mut self) {
         let accounts = self.tasks.iter_mut().map(|task| (&mut task.account, &mut task.loop_duration));
         let classes = self.classes.iter_mut().map(|class| (&mut class.account, &mut class.loop_duration));
@@ -255,50 +249,48 @@ impl Results {
     }
 }
 
-/// One task group, with everything below it.
+/// One task group with its descendants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupResult {
     /// Absolute path; the root is `/`.
     pub path: String,
     /// Index of its parent in [`Results::groups`].
     pub parent: Option<usize>,
-    /// `cpu.weight`; 0 of an idle group.
+    /// `cpu.weight`; 0 for an idle group.
     pub weight: u32,
-    /// `cpu.idle`: its tasks get the time that other tasks leave.
+    /// `cpu.idle`.
     pub idle: bool,
-    /// Percent of the machine it is guaranteed, which is its weight then (2.6.15-cpurc).
+    /// Guaranteed percent of the machine, which is then its weight (2.6.15-cpurc).
     pub guarantee: Option<u32>,
-    /// Of a session's autogroup its nice value, which is its weight then.
+    /// Nice value of a session's autogroup, which is then its weight.
     pub nice: Option<i8>,
-    /// Tasks whose last group is this one or one below it.
+    /// Tasks whose last group is this one or a descendant.
     pub tasks: usize,
-    /// CPU time of its tasks and of the groups below, nanoseconds.
+    /// CPU time, nanoseconds.
     pub cpu_ns: u64,
-    /// In the kernel, of that, nanoseconds (`system_usec` of `cpu.stat`); the rest is `user_usec`.
+    /// Part of it in the kernel, nanoseconds (`system_usec` of `cpu.stat`).
     pub system_ns: u64,
-    /// Its entitlement, nanoseconds: the CPU time of all tasks, divided level by level in proportion to weight, by the
-    /// weights, limits and tasks of each moment. No group gets more than its demand (the time it ran, and the rest of
-    /// bursts that had to wait) or its limit. Real-time and deadline tasks are entitled to the time they used.
-    /// Affinities, and the granularity of whole CPUs, are ignored.
+    /// Its entitlement, nanoseconds: the CPU time of all tasks, divided at each level by the weights, limits and
+    /// tasks of each moment. No group gets more than its limit, or than it ran and would have run in bursts that had
+    /// to wait. Real-time and deadline tasks are entitled to their use. Affinities and whole CPUs are ignored.
     pub entitled_ns: u64,
-    /// Run delay of its tasks and of the groups below, nanoseconds.
+    /// Run delay, nanoseconds.
     pub run_delay_ns: u64,
-    /// Switches away from its tasks, groups below included.
+    /// Switches away from its tasks.
     pub switches: u64,
-    /// The same as the scheduler counted it, where it was asked to.
+    /// The scheduler's own count of them, if it counts.
     pub counted_switches: Option<u64>,
-    /// How much of the time its tasks, groups below included, waited for a CPU (`cpu.pressure`).
+    /// `cpu.pressure`.
     pub pressure: Pressure,
-    /// What its own CPU limit did, if it has one.
+    /// Effect of its CPU limit, if it has one.
     pub limit: Option<LimitResult>,
-    /// Its CPUs at the end, if it has a cpuset of its own.
+    /// Its own cpuset at the end, if it has one.
     pub cpuset: Option<CpusetResult>,
-    /// How often its real-time tasks were throttled, by its own limit of them; the root's is the machine's. Summed over
-    /// CPUs.
+    /// Throttlings of its real-time tasks by its limit, summed over CPUs. The root's limit is the machine's.
     pub nr_rt_throttled: u64,
-    /// For how long, nanoseconds, summed over CPUs.
+    /// Their duration, nanoseconds.
     pub rt_throttled_ns: u64,
-    /// What of all that is not known.
+    /// Figures that are not known.
     pub unmeasured: Unmeasured,
 }
 
@@ -307,24 +299,24 @@ pub struct GroupResult {
 pub struct CpusetResult {
     /// `cpuset.cpus.effective`, such as `0-3,6`.
     pub effective: String,
-    /// `cpuset.cpus.partition`, such as `member` or `root invalid (Parent is not a partition root)`.
+    /// `cpuset.cpus.partition`: `member`, `root invalid (Parent is not a partition root)`.
     pub partition: String,
 }
 
-/// What a group's CPU limit did: `cpu.stat`.
+/// Effect of a group's CPU limit, as in `cpu.stat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LimitResult {
-    /// Quota and period it began with, nanoseconds; none if the events came without.
+    /// Initial quota and period, nanoseconds; none if the events lack them.
     pub max: Option<(u64, u64)>,
-    /// Periods that passed while anything of the group ran or waited.
+    /// Periods in which any of its tasks ran or waited.
     pub nr_periods: u64,
-    /// Those at whose end it was throttled on some CPU.
+    /// Periods at whose end it was throttled on some CPU.
     pub nr_throttled: u64,
-    /// How long it was throttled, nanoseconds, summed over CPUs. As in `cpu.stat`, a throttling counts when it ends.
+    /// Time throttled, nanoseconds, summed over CPUs. As in `cpu.stat`, a throttling counts when it ends.
     pub throttled_ns: u64,
-    /// Periods in which it used more than its quota.
+    /// Periods with use above the quota.
     pub nr_bursts: u64,
-    /// How much more, nanoseconds.
+    /// Use above the quota, nanoseconds.
     pub burst_ns: u64,
 }
 
@@ -334,7 +326,7 @@ impl LimitResult {
         self.throttled_ns = self.throttled_ns.saturating_add(ns);
     }
 
-    /// Ends periods, with the group throttled on a CPU or not, and `burst` nanoseconds above the quota.
+    /// Ends periods. `burst`: use above the quota, nanoseconds.
     pub(crate) fn period(&mut self, periods: u32, throttled: bool, burst: u64) {
         self.nr_periods = self.nr_periods.saturating_add(periods.into());
         self.nr_throttled = self.nr_throttled.saturating_add(if throttled { periods.into() } else { 0 });
@@ -348,12 +340,12 @@ impl LimitResult {
 pub struct Stall {
     /// Averages of 10, 60 and 300 seconds in the kernel's fixed point: 2048 is 1 %.
     pub averages: [u64; 3],
-    /// All of the time, nanoseconds: a mean over the CPUs, so at most the length of the run.
+    /// Total, nanoseconds: a mean over the CPUs.
     pub total_ns: u64,
 }
 
 impl Stall {
-    /// `avg10`, `avg60` and `avg300` in hundredths of a per cent, cut off as the kernel does.
+    /// Returns the averages in hundredths of a per cent, truncated like the kernel's.
     pub fn hundredths(&self) -> [u64; 3] {
         self.averages.map(|average| (average >> 11) * 100 + (((average & 2047) * 100) >> 11))
     }
@@ -369,12 +361,12 @@ impl fmt::Display for Stall {
     }
 }
 
-/// Pressure on the CPUs. Its text is that of `/proc/pressure/cpu`.
+/// CPU pressure; displays as `/proc/pressure/cpu`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pressure {
     /// Some task waited.
     pub some: Stall,
-    /// No task of the group ran while some waited: others had the CPU. 0 for the root, where it has no meaning.
+    /// Tasks of the group waited, and none ran. Always 0 for the root.
     pub full: Stall,
 }
 
@@ -384,7 +376,7 @@ impl fmt::Display for Pressure {
     }
 }
 
-/// How often a CPU looked for work to pull, and what came of it.
+/// How often a CPU tried to pull tasks, and the result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BalanceCount {
     /// Attempts.
@@ -395,43 +387,43 @@ pub struct BalanceCount {
     pub tasks: u64,
 }
 
-/// One CPU. Always: `busy_ns + overhead_ns + idle_ns == ` the run's elapsed time.
+/// One CPU: `busy_ns + overhead_ns + idle_ns` is the elapsed time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuResult {
-    /// Doing tasks' work, nanoseconds.
+    /// Work of tasks, nanoseconds.
     pub busy_ns: u64,
-    /// In the kernel on the scheduler's behalf: switches, ticks, interrupts, refilling caches; nanoseconds.
+    /// Scheduler's overhead, nanoseconds: switches, ticks, interrupts, refilling caches.
     pub overhead_ns: u64,
     /// Idle, nanoseconds.
     pub idle_ns: u64,
-    /// The time in which all real-time tasks were throttled here, nanoseconds, whether other tasks ran or not.
+    /// Time with all real-time tasks throttled, nanoseconds.
     pub rt_throttled_ns: u64,
-    /// The same time in the kernel's words.
+    /// The time by the kernel's categories.
     pub times: CpuTimes,
-    /// Switches from one task to another, the idle task included.
+    /// Switches between tasks, the idle task included.
     pub switches: u64,
-    /// Balancing, by [`BalanceKind`]: busy, idle, newly idle.
+    /// Balancing, by [`BalanceKind`].
     pub balance: [BalanceCount; 3],
 }
 
-/// How often the balancer computed what all groups weigh on a CPU (3.10: `update_h_load`), and what it visited for it.
+/// Updates of a CPU's group loads by the balancer (3.10: `update_h_load`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct GroupVisits {
-    /// How often.
+    /// Number of updates.
     pub updates: u64,
     /// Visits to groups.
     pub groups: u64,
-    /// Those to groups without a task on that CPU.
+    /// Visits to groups without a task on that CPU.
     pub idle: u64,
 }
 
 impl CpuResult {
-    /// Balancing of one kind.
+    /// Returns balancing of one kind.
     pub const fn balance(&self, kind: BalanceKind) -> BalanceCount {
         self.balance[kind as usize]
     }
 
-    /// Balancing of every kind.
+    /// Returns balancing of all kinds.
     pub fn balance_total(&self) -> BalanceCount {
         self.balance.iter().fold(BalanceCount::default(), |sum, count| BalanceCount {
             attempts: sum.attempts + count.attempts,
@@ -462,12 +454,12 @@ const CAUSES: [MigrateCause; 13] = [
 pub struct MigrationCount([u64; CAUSES.len()]);
 
 impl MigrationCount {
-    /// How many had this cause.
+    /// Returns the number with this cause.
     pub const fn get(&self, cause: MigrateCause) -> u64 {
         self.0[cause as usize]
     }
 
-    /// Every cause with its count and its name in JSON and tables.
+    /// Returns every cause with its name in JSON and tables, and its count.
     pub fn iter(&self) -> impl Iterator<Item = (MigrateCause, &'static str, u64)> + '_ {
         CAUSES.into_iter().map(|cause| (cause, cause_name(cause), self.get(cause)))
     }
@@ -496,24 +488,24 @@ pub(crate) const fn cause_name(cause: MigrateCause) -> &'static str {
     }
 }
 
-/// A share that had not settled: in the last quarter of the run it was another than over the whole run. Of all tasks
-/// that always wanted a CPU, it is what those of one class, or of one class in one group, got.
+/// A share of a class, or of a class in one group, that differs between the last quarter and the whole run. It is the
+/// part in the CPU time of all tasks that always wanted a CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsettled {
-    /// The class, and the group where it is in several.
+    /// The class, and its group if the class is in several.
     pub name: String,
-    /// The share over the whole run, millionths.
+    /// Share of the whole run, millionths.
     pub whole_ppm: u32,
-    /// The share in the last quarter of the run, millionths.
+    /// Share in the last quarter, millionths.
     pub last_ppm: u32,
 }
 
-/// Everything that came out of one run.
+/// All results of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Results {
     /// Length of the run, nanoseconds.
     pub elapsed_ns: u64,
-    /// The response time above which rounds are counted, nanoseconds; none if there is no target.
+    /// The response time above which rounds are counted, nanoseconds.
     pub target_ns: Option<u64>,
     /// By task id.
     pub tasks: Vec<TaskResult>,
@@ -525,49 +517,47 @@ pub struct Results {
     pub cpus: Vec<CpuResult>,
     /// Sum over all tasks.
     pub account: Account,
-    /// All moves by cause.
+    /// Migrations by cause.
     pub migrations: MigrationCount,
-    /// From wakeup to running, over all tasks.
+    /// From wakeup to running.
     pub wakeup_latency: Option<Latency>,
-    /// Whether work was conserved; none if the stream does not tell the machine's scheduling domains, or it has none.
+    /// Work conservation; none if the stream has no scheduling domains.
     pub conservation: Option<Conservation>,
-    /// The frequencies of each CPU that has a governor; empty if none has.
+    /// Frequencies of each CPU with a governor.
     pub frequencies: Vec<CpuFrequency>,
-    /// The time in which a CPU had less than a fifth of its capacity free, so that wakeups ignored energy, nanoseconds.
+    /// Time in which a CPU had less than a fifth of its capacity free, so that wakeups ignored energy, nanoseconds.
     /// None if they always do.
     pub overutilized_ns: Option<u64>,
-    /// The load averages at the end; none of a stream that does not tell them
-    /// ([`Sink::totals`](vruntime_trace::Sink::totals)).
+    /// The load averages at the end; none if the stream lacks [`Sink::totals`](vruntime_trace::Sink::totals).
     pub loadavg: Option<LoadAvg>,
-    /// What the balancer of 3.10 did for the weights of groups; none under other kernels, or without balancing.
+    /// The balancer's work on group loads (3.10 with balancing).
     pub h_load: Option<GroupVisits>,
-    /// The shares of tasks that always wanted a CPU that had not settled when the run ended, from the one that moved
-    /// most.
+    /// Shares of tasks that always wanted a CPU and had not settled, by decreasing change.
     pub unsettled: Vec<Unsettled>,
-    /// The number of switches to a task that slept or had ended by the known events: events are missing, or the
-    /// scheduler is wrong. 0 for every run of the simulator.
+    /// Switches to a task that slept or had ended by the known events: events are missing, or the scheduler is wrong.
+    /// 0 for simulations.
     pub unexplained: u64,
 }
 
 impl TaskResult {
-    /// The kernel's `prio` at the end, -1 to 139, without what it was lent: see [`SchedPolicy::prio`].
+    /// Returns the kernel's `prio` at the end, -1 to 139, without an inherited one: see [`SchedPolicy::prio`].
     pub fn prio(&self) -> i16 {
         self.policy.prio(self.nice, self.rt_priority)
     }
 }
 
 impl Results {
-    /// `ns` as a share of one CPU's time over the whole run: 1.0 is one CPU all along. 0 for a run of no length.
+    /// Returns `ns` as a share of one CPU's time over the run; 0 for an empty run.
     pub fn share(&self, ns: u64) -> f64 {
         if self.elapsed_ns == 0 { 0.0 } else { ns as f64 / self.elapsed_ns as f64 }
     }
 
-    /// A count as a rate, per second of the run.
+    /// Returns a count per second of the run.
     pub fn per_second(&self, count: u64) -> f64 {
         if self.elapsed_ns == 0 { 0.0 } else { count as f64 * 1e9 / self.elapsed_ns as f64 }
     }
 
-    /// Sum over the CPUs.
+    /// Returns the sum over the CPUs.
     pub fn machine(&self) -> CpuResult {
         let mut sum = CpuResult::default();
         for cpu in &self.cpus {
@@ -586,7 +576,7 @@ impl Results {
         sum
     }
 
-    /// Returns a note on shares that had not settled when the run ended; none if all had.
+    /// Returns a note on [`Results::unsettled`]; none if empty.
     pub fn unsettled_note(&self) -> Option<String> {
         const NAMED: usize = 3;
         let percent = |ppm: u32| f64::from(ppm) / 1e4;
@@ -605,7 +595,7 @@ impl Results {
         })
     }
 
-    /// A class by its name.
+    /// Finds a class by name.
     pub fn class(&self, name: &str) -> Option<&ClassResult> {
         self.classes.iter().find(|class| class.name == name)
     }

@@ -1,22 +1,21 @@
-//! The counters of `/proc/schedstat` and `/proc/PID/sched` (`stats.c`), from the events: the scheduler itself keeps
-//! those of failed migrations alone.
+//! The counters of `/proc/schedstat` and `/proc/PID/sched` (`stats.c`), from the events. The scheduler itself keeps
+//! only those of failed migrations.
 
 use vruntime_trace::{
     BalanceKind, CpuId, CpuMask, DeadlineEvent, Event, GroupId, GroupInfo, MachineInfo, MigrateCause, PrevState,
     Running, SchedPolicy, Sink, TaskId, TaskInfo,
 };
 
-/// Counts what happens until a given time.
+/// Counts up to a given time.
 #[derive(Clone, Debug, Default)]
 pub struct SchedStat {
     until: u64,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) tasks: Vec<Task>,
-    /// Paths by group.
     pub(crate) groups: Vec<String>,
 }
 
-/// Of one level of a CPU's scheduling domains, by [`BalanceKind`].
+/// Counters of a scheduling domain, by [`BalanceKind`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Level {
     pub(crate) count: [u64; 3],
@@ -25,7 +24,7 @@ pub(crate) struct Level {
     pub(crate) gained: [u64; 3],
 }
 
-/// Of a CPU. Times are nanoseconds.
+/// Counters of a CPU. Times are nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cpu {
     pub(crate) yld_count: u64,
@@ -49,7 +48,7 @@ impl Cpu {
     }
 }
 
-/// Of a task. Times are nanoseconds.
+/// Counters of a task. Times are nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Task {
     pub(crate) name: String,
@@ -70,30 +69,27 @@ pub(crate) struct Task {
     pub(crate) wait_count: u64,
     state: State,
     since: u64,
-    /// Since when it is runnable and does not run, with runtime or without.
+    /// Since when it is runnable and does not run, throttled or not.
     queued: u64,
     moved: bool,
-    /// Under SCHED_DEADLINE, without runtime: it is on no run queue.
+    /// Set if it is a deadline task without runtime, on no run queue.
     throttled: bool,
 }
 
 impl Task {
-    /// When what it does now began, if it is that; else 0, as in the kernel.
+    /// Returns when its `state` began; else 0, as in the kernel.
     fn began(&self, state: State) -> u64 {
         if self.state == state { self.since } else { 0 }
     }
 
-    /// `wait_start`.
     pub(crate) fn wait_start(&self) -> u64 {
         self.began(State::Waiting)
     }
 
-    /// `sleep_start`.
     pub(crate) fn sleep_start(&self) -> u64 {
         self.began(State::Sleeping)
     }
 
-    /// `block_start`.
     pub(crate) fn block_start(&self) -> u64 {
         self.began(State::Blocked)
     }
@@ -104,7 +100,7 @@ impl Task {
         self.wait_count += 1;
     }
 
-    /// Its runtime is used up at `at`, or back.
+    /// Handles its used-up or replenished runtime.
     fn set_throttled(&mut self, at: u64, throttled: bool) {
         self.throttled = throttled;
         match self.state {
@@ -128,23 +124,23 @@ enum State {
     Sleeping,
     Blocked,
     Waiting,
-    /// It would wait, if it had runtime left.
+    /// It would wait, but has no runtime.
     Throttled,
     Running,
 }
 
 impl SchedStat {
-    /// Counts up to and with `until`, nanoseconds.
+    /// Counts up to and including `until`, nanoseconds.
     pub fn new(until: u64) -> Self {
         Self { until, ..Self::default() }
     }
 
-    /// The name of a task.
+    /// Returns the name of a task.
     pub fn task_name(&self, id: TaskId) -> &str {
         self.tasks.get(id.index()).map_or("?", |task| &task.name)
     }
 
-    /// Returns the tasks of that name, or else those whose name is it with `-` and a number.
+    /// Returns the tasks of that name, or else those with `-` and a number appended.
     pub fn named(&self, name: &str) -> Vec<TaskId> {
         let instance = |other: &str| {
             let rest = other.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
@@ -227,10 +223,9 @@ impl SchedStat {
         if let Running::Task(id) = next {
             let task = self.of(id);
             let waited = at - task.since.min(at);
-            // `sched_info` knows nothing of runtimes: all the time that it was runnable and did not run is its run
-            // delay.
+            // `sched_info` ignores runtimes: all time runnable and not running is run delay.
             delay = at - task.queued.min(at);
-            // What it waited for its runtime is over.
+            // Its wait for runtime is over.
             task.waited(if task.state == State::Throttled { 0 } else { waited });
             task.throttled = false;
             (task.state, task.since) = (State::Running, at);
@@ -250,7 +245,7 @@ impl SchedStat {
         }
     }
 
-    /// Wakeups from `cpu` to others whose lowest common domain is at `level` of its domains.
+    /// Returns wakeups from `cpu` of tasks whose lowest common domain is at `level`.
     pub(crate) fn wake_remote(&self, cpu: usize, domains: &[(&'static str, CpuMask)], level: usize) -> u64 {
         let Some(counts) = self.cpus.get(cpu).map(|cpu| &cpu.wake_remote) else { return 0 };
         let lowest = |target: u32| domains.iter().position(|(_, span)| span.contains(CpuId(target)));
@@ -311,7 +306,7 @@ impl Sink for SchedStat {
     }
 }
 
-/// The order of the kinds of balancing in `/proc/schedstat`: busy first since version 16.
+/// Returns the order of kinds in `/proc/schedstat`: busy first since version 16.
 pub(crate) fn kinds(version: u32) -> [BalanceKind; 3] {
     use BalanceKind::{Busy, Idle, NewIdle};
     if version >= 16 { [Busy, Idle, NewIdle] } else { [Idle, Busy, NewIdle] }
@@ -321,7 +316,6 @@ pub(crate) fn kinds(version: u32) -> [BalanceKind; 3] {
 mod tests {
     use super::*;
 
-    /// Each attempt is balanced, failed, or pulls tasks. An attempt that finds only pinned tasks is balanced.
     #[test]
     fn looks_are_balanced_or_failed_or_bring_tasks() {
         let mut stat = SchedStat::new(1000);
@@ -336,8 +330,8 @@ mod tests {
         assert_eq!((level.count[idle], level.balanced[idle], level.failed[idle], level.gained[idle]), (4, 2, 1, 2));
     }
 
-    /// Waits, sleeps and blocks, those that last included; a deadline task without runtime does none of it.
-    /// Of wakeups only those count as migrations that moved the task themselves.
+    /// Unfinished waits, sleeps and blocks are included. A deadline task without runtime does none of these. Only
+    /// wakeups that moved the task count as migrations.
     #[test]
     fn a_wakeup_migrates_whom_it_moves() {
         let mut stat = SchedStat::new(1000);
@@ -375,7 +369,7 @@ mod tests {
             (120, switch(on, PrevState::Sleeping, Running::Idle)),
             (150, Event::Wakeup { task: id, target: cpu }),
             (150, switch(Running::Idle, PrevState::Preempted, on)),
-            // Told after the switch, and while it waits for others.
+            // After the switch, and while it waits for others.
             (160, switch(on, PrevState::Yielded, Running::Idle)),
             (160, dated(DeadlineEvent::Throttle)),
             (200, dated(DeadlineEvent::Replenish)),

@@ -1,4 +1,4 @@
-//! How a run develops: load averages, pressure, utilisation and run queues at regular times (`--every`).
+//! Samples of a run (`--every`): load averages, pressure, utilisation and run queues.
 
 use vruntime_trace::loadavg::{LoadAvg, calc_load};
 use vruntime_trace::{CpuId, Event, GroupId, MachineInfo, PrevState, Running, Sink, TaskId, TaskInfo};
@@ -6,31 +6,28 @@ use vruntime_trace::{CpuId, Event, GroupId, MachineInfo, PrevState, Running, Sin
 use crate::data::{Cell, DataTable, Kind};
 use crate::psi::Psi;
 
-/// What is left of a load average after a sample, of 2048 (`EXP_1`, `EXP_5`, `EXP_15`).
+/// The remainder of a load average after a sample, of 2048 (`EXP_1`, `EXP_5`, `EXP_15`).
 const EXP: [u64; 3] = [1884, 2014, 2037];
 /// One task, in the kernel's fixed point.
 const ONE: u64 = 2048;
 /// The kernel samples after this time and a tick, nanoseconds (`LOAD_FREQ`).
 const SAMPLE_NS: u64 = 5_000_000_000;
-/// Ticks behind the time of a sample in which CPUs report their tasks.
+/// Ticks after a sample's due time in which CPUs report their tasks.
 const GRACE: u64 = 10;
-/// The tick of a stream that does not say: 250 Hz.
+/// Default tick: 250 Hz.
 const TICK_NS: u64 = 4_000_000;
-/// The most rows that are kept.
 const MOST_ROWS: usize = 1 << 20;
 
-/// Where a task is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
     Asleep,
     /// Asleep, and counted in the load average.
     Blocked,
-    /// Runnable on that CPU.
+    /// Runnable on this CPU.
     Queued(u32),
 }
 
-/// A CPU.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
     runnable: u32,
@@ -40,25 +37,25 @@ struct Cpu {
 /// One interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TimeSample {
-    /// The end of the interval, nanoseconds.
+    /// Its end, nanoseconds.
     pub at: u64,
-    /// The length of the interval, nanoseconds.
+    /// Its length, nanoseconds.
     pub width: u64,
-    /// Load averages of 1, 5 and 15 minutes, at the end.
+    /// Load averages at the end.
     pub load: LoadAvg,
     /// CPU time of tasks, as a part of all CPU time.
     pub utilisation: f64,
-    /// Pressure: the part of the interval in which tasks waited for a CPU (`some` of `/proc/pressure/cpu`).
+    /// Part of the interval in which tasks waited for a CPU (`some` of `/proc/pressure/cpu`).
     pub pressure: f64,
-    /// Runnable tasks, on average.
+    /// Average number of runnable tasks.
     pub runnable: f64,
-    /// Runnable tasks, at most at one time.
+    /// Their maximum.
     pub most_runnable: u32,
-    /// Runnable tasks of one CPU, at most at one time.
+    /// The maximum on one CPU.
     pub longest_queue: u32,
 }
 
-/// Takes the samples of a run: a [`Sink`].
+/// Samples a run, as a [`Sink`].
 #[derive(Clone, Debug, Default)]
 pub struct TimeSeries {
     every: u64,
@@ -80,12 +77,11 @@ pub struct TimeSeries {
     psi: Psi,
     stalled_ns: u64,
     samples: Vec<TimeSample>,
-    /// Intervals that were not kept.
     dropped: u64,
 }
 
 impl TimeSeries {
-    /// A sample each `every` nanoseconds, of a machine of `cpus` CPUs.
+    /// Takes a sample every `every` nanoseconds.
     pub fn new(every: u64, cpus: usize) -> Self {
         let every = every.max(1);
         let this = Self { every, next: every, cpus: vec![Cpu::default(); cpus], ..Self::default() };
@@ -99,18 +95,18 @@ impl TimeSeries {
         self
     }
 
-    /// The samples so far.
+    /// Returns the samples.
     pub fn samples(&self) -> &[TimeSample] {
         &self.samples
     }
 
-    /// What the samples leave out.
+    /// Returns a note on omitted samples.
     pub fn note(&self) -> Option<String> {
         let more = format!("--every: {} intervals behind the first {MOST_ROWS} are left out", self.dropped);
         (self.dropped > 0).then_some(more)
     }
 
-    /// The samples as a table.
+    /// Returns the samples as a table.
     pub fn table(&self) -> DataTable {
         let columns = [
             ("time_ns", "Time", Kind::Instant),
@@ -135,7 +131,6 @@ impl TimeSeries {
         table
     }
 
-    /// Books the time up to `at`.
     fn advance(&mut self, at: u64) {
         while self.next <= at || self.load_at <= at {
             let to = self.next.min(self.load_at);
@@ -247,7 +242,7 @@ impl TimeSeries {
     }
 }
 
-/// Nanoseconds from one sample of the load averages to the next.
+/// Returns the interval of load average samples, nanoseconds.
 const fn sample_interval(tick: u64) -> u64 {
     (SAMPLE_NS / tick + 1) * tick
 }
@@ -307,7 +302,7 @@ impl Sink for TimeSeries {
     fn finish(&mut self, at: u64) {
         self.advance(at);
         self.psi.advance(at);
-        // What is left is shorter.
+        // The rest is shorter.
         if at > self.begun {
             self.sample(at);
         }
@@ -326,7 +321,6 @@ mod tests {
         series.event(at, CpuId(cpu), &event);
     }
 
-    /// Two tasks share a CPU of two for 10 s; then one of them sleeps.
     #[test]
     fn samples_have_what_the_interval_had() {
         let mut series = TimeSeries::new(5 * S, 2);
@@ -350,7 +344,6 @@ mod tests {
         assert_eq!(rows[0].load, LoadAvg::default());
         let after_one = calc_load(0, 1884, 2 * 2048, 1);
         assert_eq!(rows[1].load.0[0], after_one);
-        // A blocked task counts.
         assert!(rows[3].load.0[0] > 0 && rows[3].load.0[0] >= rows[1].load.0[0]);
         let table = series.table();
         assert_eq!(table.json()[0]["runnable_mean"], 2.0);

@@ -1,50 +1,47 @@
 //! Finds shares of tasks that still change when the run ends.
 //!
-//! Tasks start on some CPU, and balancing takes time, so at first the shares do not follow the weights. A mean over the
-//! whole run includes this start. Tasks of one class and group are a *party*. Of the parties whose tasks want a CPU for
-//! [`ALWAYS`] of the run, the share of each in their total is compared: over the whole run, and in its last quarter.
+//! At first, before balancing, the shares do not follow the weights, and a mean over the run includes this start.
+//! Tasks of one class and group are a *party*. Parties that want a CPU for [`ALWAYS`] of the run divide their total.
+//! The share of each is compared over the whole run and in its last quarter.
 //!
-//! A share has settled if the two differ by at most [`RELATIVE`] of the smaller one, by [`ABSOLUTE`], or by
-//! [`GRAIN_NS`] for each task of the party, which is the effect of the length of slices.
+//! A share has settled if the two differ by at most one of three bounds. These are [`RELATIVE`] of the smaller one,
+//! [`ABSOLUTE`], and [`GRAIN_NS`] for each task of the party, which allows for slices.
 //!
-//! The accounts are read at 32 to 64 instants of the run. Runs with changes of weights, policies, groups, limits or
-//! CPUs, and runs with more than [`PARTIES`], are not examined.
+//! Accounts are sampled 32 to 64 times. Runs with changes of weights, policies, groups, limits or CPUs, or with more
+//! than [`PARTIES`], are not examined.
 
 use std::collections::BTreeMap;
 
 use crate::accounts::{Class, Group, State, Task};
 
-/// The most instants that are kept: with twice as many, every second one is dropped.
+/// The most samples: every second one is dropped then.
 const SAMPLES: usize = 64;
-/// Nanoseconds between two instants at first, at least, and for each task, so that they cost little.
+/// Shortest initial interval between samples, in total and per task, nanoseconds.
 const WIDTH: u64 = 10_000_000;
 const WIDTH_PER_TASK: u64 = 10_000;
-/// The most parties that are watched.
 const PARTIES: usize = 1024;
 
-/// The part of its life for which a party wants a CPU if it always wants one.
+/// The part of its life in which such a party wants a CPU.
 const ALWAYS: f64 = 0.98;
-/// Bounds of what may move: a part of the share, of all that was got, and nanoseconds for each task of a party.
+/// Tolerated differences: relative, of the total, and nanoseconds per task of the party.
 const RELATIVE: f64 = 0.1;
 const ABSOLUTE: f64 = 0.005;
 const GRAIN_NS: f64 = 10_000_000.0;
 
-/// A share that has not settled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Moves {
-    /// The class and the group of the tasks.
     pub(crate) class: u32,
     pub(crate) group: u32,
-    /// Their share in the CPU time of all tasks that always wanted a CPU: over the run, and in its last quarter.
+    /// Share in the CPU time of all such tasks: over the run, and in its last quarter.
     pub(crate) whole: f64,
     pub(crate) last: f64,
 }
 
-/// What a party has had up to an instant, nanoseconds.
+/// A party's total up to an instant, nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Had {
     cpu: u64,
-    /// On a CPU and waiting for one.
+    /// Running or waiting.
     wanted: u64,
     tasks: u64,
 }
@@ -55,20 +52,18 @@ struct Sample {
     parties: Vec<Had>,
 }
 
-/// Watches the shares.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settling {
-    /// The numbers of parties, by class and group.
     numbers: BTreeMap<(u32, u32), usize>,
     samples: Vec<Sample>,
     width: u64,
     next: u64,
-    /// Something changed by which shares change.
+    /// Set if shares changed for a known reason.
     disturbed: bool,
 }
 
 impl Moves {
-    /// Returns the name of the class, and that of the group if it is not the root.
+    /// Returns the class, and its group if not the root.
     pub(crate) fn name(&self, classes: &[Class], groups: &[Group]) -> String {
         let class = classes.get(self.class as usize).map_or("?", |class| class.name.as_str());
         match groups.get(self.group as usize).filter(|_| self.group > 0) {
@@ -79,19 +74,18 @@ impl Moves {
 }
 
 impl Settling {
-    /// Whether the books are to be read.
     #[inline]
     pub(crate) fn due(&self, at: u64) -> bool {
         at >= self.next
     }
 
-    /// Weights, policies, groups, limits or CPUs change.
+    /// Stops the examination: weights, policies, groups, limits or CPUs change.
     pub(crate) fn disturb(&mut self) {
         (self.disturbed, self.next) = (true, u64::MAX);
         self.samples.clear();
     }
 
-    /// Reads the books of all tasks.
+    /// Takes a sample.
     pub(crate) fn look(&mut self, at: u64, tasks: &[Task]) {
         if self.disturbed {
             return;
@@ -132,7 +126,7 @@ impl Settling {
         (self.numbers.len() <= PARTIES).then_some(Sample { at, parties })
     }
 
-    /// Returns the shares that have not settled at the end of the run, those that moved most first.
+    /// Returns the unsettled shares, by decreasing change.
     pub(crate) fn finish(mut self, at: u64, tasks: &[Task]) -> Vec<Moves> {
         let Some(end) = (!self.disturbed).then(|| self.sample(at, tasks)).flatten() else { return Vec::new() };
         let three_quarters = at - at / 4;
@@ -177,8 +171,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Two tasks that always want the one CPU for `length` ms. Up to `until` ms each has half of it, then the first has
-    /// nine tenths. Returns the shares that have not settled.
+    /// Two tasks that always want one CPU for `length` ms. Each has half of it up to `until` ms, then the first has
+    /// nine tenths.
     fn moves(length: u64, until: u64, sleeps: u64) -> Vec<Moves> {
         let mut settling = Settling::default();
         let mut tasks: Vec<Task> =
@@ -190,7 +184,6 @@ mod tests {
                 task.account.run_delay_ns += MS / 10 * (10 - part);
                 task.since = at * MS;
             }
-            // It sleeps for some of the time.
             tasks[1].account.run_delay_ns -= if at <= sleeps { tasks[1].account.run_delay_ns.min(MS / 2) } else { 0 };
             if settling.due(at * MS) {
                 settling.look(at * MS, &tasks);
@@ -206,7 +199,7 @@ mod tests {
         assert!((found[0].whole - 0.74).abs() < 0.01 && (found[0].last - 0.9).abs() < 0.01, "{found:?}");
         assert!(moves(5000, 0, 0).is_empty(), "they were 9 to 1 all along");
         assert!(moves(5000, 5000, 0).is_empty(), "they were 1 to 1 all along");
-        // 11.6 % and 10 % of the second differ by more than a tenth, 88.4 % and 90 % of the first do not.
+        // 11.6 % and 10 % of the second differ by more than a tenth; 88.4 % and 90 % of the first do not.
         assert_eq!(moves(50_000, 2000, 0).len(), 1);
         assert!(moves(100_000, 2000, 0).is_empty(), "10.8 % and 10 %");
         assert!(moves(5000, 2000, 1000).is_empty(), "the second does not always want the CPU: no two do");

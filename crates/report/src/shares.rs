@@ -1,14 +1,14 @@
 //! Entitlements: the CPU time that every group should have had by its weight.
 //!
-//! A run is cut into pieces: where a task is born, where weights, policies, limits or groups change, and every
-//! [`WINDOW`]. In each piece, the CPU time of all tasks is divided down the tree of groups ([`divide`]) among the tasks
-//! with a demand.
+//! A run is cut into pieces: at births of tasks, at changes of weights, policies, limits or groups, and every
+//! [`WINDOW`]. In each piece, the CPU time of all tasks is divided down the tree of groups ([`divide`]) among the
+//! tasks with a demand.
 //!
-//! The demand of a task is the time that it ran. If its burst continues beyond the end of the piece, the demand also
-//! includes the rest of the burst that it could have run while it waited, less what earlier pieces granted of it. The
-//! length of the burst is known only later, so pieces are divided with a delay ([`AHEAD`]). Some tasks wake less often
-//! if they wait ([`Rhythm::waits_cost_bursts`](crate::accounts::Rhythm)). Their demand is their life in the piece,
-//! divided between running and sleeping in the recent proportion.
+//! The demand of a task is the time that it ran. If its burst continues beyond the piece, the rest of the burst is
+//! added, up to the task's wait, and less what earlier pieces granted. The length of the burst is known only
+//! later, so pieces are divided with a delay ([`AHEAD`]). Some tasks wake less often if they wait
+//! ([`Rhythm::waits_cost_bursts`](crate::accounts::Rhythm)). Their demand is their life in the piece, divided between
+//! running and sleeping in the recent proportion.
 
 use std::collections::VecDeque;
 
@@ -17,65 +17,62 @@ use vruntime_trace::SchedPolicy;
 use crate::accounts::{Group, State, Task};
 use crate::entitlement::{Claim, IDLE_WEIGHT, divide, guaranteed_weight, nice_weight};
 
-/// Nanoseconds between two cuts at most, while tasks are few.
+/// Longest piece with few tasks, nanoseconds.
 const WINDOW: u64 = 100_000_000;
-/// The same for each task, so that cutting costs little of the time that tasks take.
+/// Longest piece per task, nanoseconds, which bounds the cost of cutting.
 const WINDOW_PER_TASK: u64 = 10_000;
-/// Nanoseconds between two cuts at least, for each task.
+/// Shortest piece per task, nanoseconds.
 const LEAST_PER_TASK: u64 = 20;
-/// How many claims and groups, of all pieces together, wait for bursts to end. Beyond it the oldest piece is divided as
-/// at the end of the run: bursts that are not over would have gone on.
+/// The most claims and groups, over all pieces, that wait for bursts to end. The oldest piece is then divided as if
+/// its bursts went on.
 const AHEAD: usize = 1 << 16;
 
-/// What a task's book said at the last cut, and how it divided its time of late.
+/// A task's account at the last cut, and its recent time.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     cpu: u64,
     sleeping: u64,
     waiting: u64,
-    /// Running and sleeping; what was halves with every piece in which it did either.
+    /// Time running and sleeping; earlier time halves with each active piece.
     ran: u64,
     slept: u64,
-    /// Its claims, the oldest first, that depend on the length of its burst.
+    /// Claims that depend on the length of its burst, oldest first.
     open: VecDeque<Open>,
-    /// What the divided pieces entitled it to of its burst, beyond what it ran of it.
+    /// Time granted of its burst beyond what it ran.
     ahead: u64,
 }
 
-/// A claim of which it is not known how much of the time the task waited it would have run.
+/// A claim that depends on the length of a burst.
 #[derive(Clone, Copy, Debug)]
 struct Open {
-    /// The number of the piece, and the claim's in it.
+    /// Number of the piece, and index of the claim.
     piece: u64,
     claim: usize,
-    /// The task's CPU time at the piece's end.
     cpu: u64,
-    /// Its wait in that burst: with at least this much left, it could have run throughout.
+    /// Wait in that burst: with at least this much of the burst left, the task could have run throughout.
     waited: u64,
 }
 
-/// What a task wants in a piece.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     task: u32,
     group: u32,
     weight: u64,
-    /// What it ran, or would have.
     demand: u64,
     burst: Option<Burst>,
 }
 
-/// What is not over at the piece's end.
+/// A burst that continues beyond the piece.
 #[derive(Clone, Copy, Debug)]
 struct Burst {
-    /// How long the task waited in the piece, in this burst.
+    /// Wait in the piece, in this burst.
     waited: u64,
-    /// What the task runs of it later; all there is as long as that is not known.
+    /// Later run time of the burst; the maximum while unknown.
     rest: u64,
 }
 
 impl Asked {
-    /// Returns its claim, if earlier pieces granted `ahead` of its burst that it has not run.
+    /// Returns its claim, after earlier pieces granted `ahead` of its burst that it has not run.
     fn claim(&self, ahead: u64) -> Claim {
         let more = self.burst.map_or(0, |burst| burst.waited.min(burst.rest.saturating_sub(ahead)));
         let less = ahead.saturating_sub(self.burst.map_or(0, |burst| burst.rest));
@@ -83,52 +80,50 @@ impl Asked {
     }
 }
 
-/// What is known up to the last cut.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shares {
-    /// When that was.
+    /// Time of the last cut.
     from: u64,
-    /// When the next is due.
+    /// Time of the next.
     until: u64,
     seen: Vec<Seen>,
-    /// Tasks that may have done something since, each at most once.
+    /// Tasks that may have been active since, each at most once.
     living: Vec<u32>,
-    /// How many tasks were known then.
+    /// Number of tasks at the last cut.
     known: usize,
-    /// Pieces that are not divided yet, and the number of the first.
+    /// Pieces not divided yet, and the number of the first.
     pieces: VecDeque<Piece>,
     first: u64,
     /// Claims and groups in them.
     ahead: usize,
-    /// What each group was entitled to, what its real-time and deadline tasks took included.
+    /// Entitlement of each group, with the time of its real-time and deadline tasks.
     entitled: Vec<u64>,
-    /// What each group's limit grants that it was not entitled to yet.
+    /// Part of each group's quota that was not entitled yet.
     granted: Vec<u64>,
 }
 
-/// What is to be divided.
 #[derive(Clone, Debug, Default)]
 struct Piece {
     capacity: u64,
     claims: Vec<Asked>,
     groups: Vec<Level>,
-    /// How many claims depend on bursts that are not over.
+    /// Number of claims that depend on unfinished bursts.
     open: usize,
 }
 
-/// A group, as it was in a piece.
+/// A group in a piece.
 #[derive(Clone, Copy, Debug, Default)]
 struct Level {
     parent: Option<u32>,
     weight: u64,
     guarantee: Option<u32>,
-    /// The quota of its limit, and how many periods began.
+    /// Quota, and number of periods that began.
     limit: Option<(u64, u64)>,
-    /// Taken by real-time and deadline tasks, whatever their groups weigh.
+    /// Time of real-time and deadline tasks, which weights do not divide.
     urgent: u64,
 }
 
-/// What one group and those below it want in a piece.
+/// Wants of a group and its descendants in a piece.
 #[derive(Clone, Debug, Default)]
 struct Wants {
     demand: u64,
@@ -136,36 +131,33 @@ struct Wants {
     members: Vec<(Member, Claim)>,
 }
 
-/// A member of a group in the division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Member {
-    /// A claim of the piece's.
+    /// Index of a claim.
     Task(usize),
     Group(usize),
-    /// The root's own tasks, where guarantees are given.
+    /// The root's own tasks, beside guarantees.
     Rest,
 }
 
 impl Shares {
-    /// Whether a cut is due.
     #[inline]
     pub(crate) fn due(&self, at: u64) -> bool {
         at >= self.until
     }
 
-    /// When the last cut was.
     pub(crate) fn last(&self) -> u64 {
         self.from
     }
 
-    /// Cuts at `at`, before something changes, if the last cut was long enough ago.
+    /// Cuts at `at`, before a change, if the last cut is old enough.
     pub(crate) fn change(&mut self, at: u64, tasks: &mut [Task], groups: &[Group]) {
         if groups.len() > 1 && at.saturating_sub(self.from) > LEAST_PER_TASK * tasks.len() as u64 {
             self.cut(at, tasks, groups);
         }
     }
 
-    /// Ends the piece that began with the last cut. Parents come before their children.
+    /// Ends the piece since the last cut. Parents come before their children.
     pub(crate) fn cut(&mut self, at: u64, tasks: &mut [Task], groups: &[Group]) {
         let from = std::mem::replace(&mut self.from, at);
         self.until = at.saturating_add(WINDOW.max(WINDOW_PER_TASK * tasks.len() as u64));
@@ -210,7 +202,6 @@ impl Shares {
         }
     }
 
-    /// Cuts at the end of the run.
     pub(crate) fn finish(&mut self, at: u64, tasks: &mut [Task], groups: &[Group]) {
         self.cut(at, tasks, groups);
         for piece in std::mem::take(&mut self.pieces) {
@@ -218,7 +209,6 @@ impl Shares {
         }
     }
 
-    /// Divides what was got in a piece.
     fn divide(&mut self, piece: &Piece) {
         let groups = &piece.groups;
         self.entitled.resize(groups.len(), 0);
@@ -273,7 +263,7 @@ impl Shares {
         }
     }
 
-    /// What each group was entitled to by the last cut, nanoseconds.
+    /// Returns each group's entitlement up to the last cut, nanoseconds.
     pub(crate) fn entitled(&self, groups: usize) -> Vec<u64> {
         let mut entitled = self.entitled.clone();
         entitled.resize(groups, 0);
@@ -281,8 +271,7 @@ impl Shares {
     }
 }
 
-/// Divides guarantees: the root's own tasks have the part of the machine that no group is guaranteed, and a group
-/// without a guarantee has none.
+/// Divides guarantees. The root's own tasks have the rest, and a group without a guarantee has none.
 fn share_guarantees(groups: &[Level], wants: &mut [Wants]) {
     if groups.iter().all(|group| group.guarantee.is_none()) {
         return;
@@ -302,7 +291,7 @@ fn share_guarantees(groups: &[Level], wants: &mut [Wants]) {
 }
 
 impl Piece {
-    /// What it takes of [`AHEAD`].
+    /// Returns its part of [`AHEAD`].
     fn size(&self) -> usize {
         1 + self.claims.len() + self.groups.len()
     }
@@ -322,7 +311,6 @@ impl Level {
     }
 }
 
-/// What a task did and wanted in a piece.
 struct Wanted {
     got: u64,
     demand: u64,
@@ -330,7 +318,7 @@ struct Wanted {
 }
 
 impl Seen {
-    /// Tells the pieces whose claims waited for it how long the task's burst went on, as far as that is known.
+    /// Reports the known length of the task's burst to the pieces that wait for it.
     fn tell(&mut self, task: &mut Task, pieces: &mut VecDeque<Piece>, first: u64) {
         let ended = task.rhythm.ended.take();
         let cpu = ended.unwrap_or(self.cpu);
@@ -339,7 +327,7 @@ impl Seen {
             if ended.is_none() && rest < open.waited {
                 break;
             }
-            // Those that were divided without waiting any longer are gone.
+            // Pieces that were divided early are gone.
             if let Some(piece) = open.piece.checked_sub(first).and_then(|index| pieces.get_mut(index as usize)) {
                 if let (true, Some(burst)) = (ended.is_some(), &mut piece.claims[open.claim].burst) {
                     burst.rest = rest;
@@ -350,9 +338,9 @@ impl Seen {
         }
     }
 
-    /// Looks at what a task did in the piece that ends at `at`.
+    /// Computes the run time and demand of a task in the piece that ends at `at`.
     fn piece(&mut self, task: &Task, at: u64) -> Wanted {
-        // Its book ends with its last change of state.
+        // The account ends with the last change of state.
         let since = at.saturating_sub(task.since);
         let (mut cpu, mut sleeping, mut waiting) =
             (task.account.cpu_ns, task.account.sleeping_ns, task.account.run_delay_ns);

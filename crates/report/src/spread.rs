@@ -1,10 +1,9 @@
-//! What several seeds gave of one figure: the mean and the range, and how people read them.
+//! Mean and range of a figure over several seeds.
 
 use serde_json::{Value, json};
 
 use crate::units::three;
 
-/// Mean and range over several runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) mean: f64,
@@ -13,24 +12,23 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Returns the spread of these values; none: there is no value.
     pub(crate) fn of(values: &[f64]) -> Option<Self> {
         let first = *values.first()?;
         let (min, max) = values.iter().fold((first, first), |(min, max), &value| (min.min(value), max.max(value)));
         Some(Self { mean: values.iter().sum::<f64>() / values.len() as f64, min, max })
     }
 
-    /// Whether nothing differs at all.
+    /// Whether the means are equal.
     pub(crate) fn is(self, other: Self) -> bool {
         self.mean.to_bits() == other.mean.to_bits()
     }
 
-    /// Whether the ranges share no value: what separates them is more than chance between seeds.
+    /// Whether the ranges share no value, so that the difference is more than chance.
     pub(crate) fn is_disjoint(self, other: Self) -> bool {
         self.max < other.min || other.max < self.min
     }
 
-    /// Returns the mean and half the range: `71.6 ±0.52`. Values that are all alike have no range.
+    /// Returns mean and half the range: `71.6 ±0.52`. Equal values have no range.
     pub(crate) fn text(self, format: fn(f64) -> String) -> String {
         let mean = format(self.mean);
         if self.min.to_bits() == self.max.to_bits() {
@@ -39,20 +37,19 @@ impl Spread {
         format!("{mean} ±{}", format((self.max - self.min) / 2.0))
     }
 
-    /// Returns `mean`, `min` and `max`.
     pub(crate) fn json(self) -> Value {
         json!({ "mean": self.mean, "min": self.min, "max": self.max })
     }
 }
 
-/// What is certain of a change: the near ends of the two ranges; none if they share a value.
+/// Returns the near ends of two disjoint ranges.
 pub(crate) fn certain(base: Spread, other: Spread) -> Option<(f64, f64)> {
     let ends = if base.max < other.min { (base.max, other.min) } else { (base.min, other.max) };
     base.is_disjoint(other).then_some(ends)
 }
 
-/// Returns the change as people read it: `+13.5 pp` of percents of a CPU (`in_points`), else `+24.3 %` or `x12.0`. Of
-/// `several` runs, `~` stands before a change within the spread.
+/// Returns the change as text: `+13.5 pp` of percents of a CPU (`in_points`), else `+24.3 %` or `x12.0`. With
+/// `several` runs, `~` marks a change within the spread.
 pub(crate) fn change(base: Spread, other: Spread, in_points: bool, several: bool) -> String {
     let text = if in_points {
         let points = format!("{:+.2} pp", other.mean - base.mean);

@@ -1,4 +1,4 @@
-//! Tables that fit a terminal; in a file or a pipe, of one line a row.
+//! Tables that fit a terminal. In a file or a pipe, a row is one line.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,25 +15,22 @@ use crate::printable::printable;
 use crate::results::{Account, IdleWaits, Results};
 use crate::units::{count, percent, three, time};
 
-/// No table is wider than this many columns, unless [`set_width`] says otherwise.
+/// The most columns of a table, unless [`set_width`] changes it.
 pub const WIDTH: u16 = 100;
 
-/// How wide tables are made; [`ENDLESS`] for no bound.
+/// The width of tables; [`ENDLESS`] for no limit.
 static TABLE_WIDTH: AtomicU16 = AtomicU16::new(WIDTH);
-/// No table is so wide.
 const ENDLESS: u16 = u16::MAX;
 
-/// Sets the columns of tables once, for the whole program. None: without limit, so that each row is one line, for
-/// programs.
+/// Sets the columns of all tables. None: each row is one line, for programs.
 pub fn set_width(columns: Option<u16>) {
     TABLE_WIDTH.store(columns.unwrap_or(ENDLESS), Ordering::Relaxed);
 }
 
-/// A table for reading has at most this many rows; JSON has all. [`first`] chooses them, [`more`] counts the others.
+/// The most rows of a table for reading; JSON has all.
 const ROWS: usize = 40;
 
-/// Returns the rows of a table: all in their order, or, of more than [`ROWS`], those with the highest `rank`, the
-/// highest first.
+/// Returns all rows in order, or the [`ROWS`] with the highest `rank`, highest first.
 fn first<T, K: Ord>(rows: impl IntoIterator<Item = T>, rank: impl Fn(&T) -> K) -> Vec<T> {
     let mut rows: Vec<T> = rows.into_iter().collect();
     if rows.len() > ROWS {
@@ -43,27 +40,24 @@ fn first<T, K: Ord>(rows: impl IntoIterator<Item = T>, rank: impl Fn(&T) -> K) -
     rows
 }
 
-/// Words up to this long, and names of several words, are never broken: people copy them. The table is rather wider
-/// then.
+/// Words up to this length, and names of several words, are never broken, so that they can be copied.
 const UNBROKEN: usize = 64;
-/// Longer ones are broken anyway, but not into shorter pieces than this.
+/// The shortest piece of a longer word.
 const PIECE: usize = 32;
 
-/// No frame, a rule under the head, blanks between columns.
+/// A rule under the head, blanks between columns, no frame.
 const STYLE: TableStyle = TableStyle::new()
     .header_lines(ContentLineStyle::none())
     .header_separator(LineStyle::none().fill('─'))
     .content_lines(ContentLineStyle::none());
 
-/// A table in the house's form: a rule under the head, no frame, all columns but the first `left` right-aligned. As
-/// wide as [`set_width`] lets it be.
+/// Returns a table in the house's form, within [`set_width`]: all columns but the first `left` are right-aligned.
 pub fn grid(head: &[&str], left: usize, rows: impl IntoIterator<Item = Vec<String>>) -> String {
     grid_of(TABLE_WIDTH.load(Ordering::Relaxed), head, left, rows)
 }
 
-/// Breaks a paragraph into lines as [`set_width`] requires, of at most [`WIDTH`] columns. The first line begins with
-/// `indent`, the others two columns deeper if it is not empty. Without a limit, the paragraph is one line. Words, which
-/// may be paths, are not broken.
+/// Breaks a paragraph into lines within [`set_width`] and [`WIDTH`], but not its words, which may be paths. The first
+/// line begins with `indent`, the others two columns deeper if it is not empty. Without a limit, it is one line.
 pub fn fit_text(text: &str, indent: &str) -> String {
     match TABLE_WIDTH.load(Ordering::Relaxed) {
         ENDLESS => format!("{indent}{text}"),
@@ -71,7 +65,7 @@ pub fn fit_text(text: &str, indent: &str) -> String {
     }
 }
 
-/// A paragraph of our own, which is broken wherever it is printed.
+/// Breaks a paragraph of our own at [`WIDTH`] even without a limit.
 pub(crate) fn wrap(text: &str) -> String {
     wrap_at(TABLE_WIDTH.load(Ordering::Relaxed).min(WIDTH), text, "")
 }
@@ -93,31 +87,27 @@ pub(crate) fn has_room(head: &[&str], rows: &[Vec<String>]) -> bool {
     has_room_in(TABLE_WIDTH.load(Ordering::Relaxed), head, rows)
 }
 
-/// As [`has_room`], for this number of columns.
 pub(crate) fn has_room_in(width: u16, head: &[&str], rows: &[Vec<String>]) -> bool {
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
     width == ENDLESS || together(&headed(head, &rows), 1) <= usize::from(width)
 }
 
-/// Returns the width of each column with whole cells, and heads in two lines where that helps: a head is broken before
-/// a number is separated from its unit.
+/// Returns the width of each column with whole cells, and two-line heads where that helps.
 fn headed(head: &[&str], rows: &[Vec<String>]) -> Vec<usize> {
     let cells = longest(&vec![""; head.len()], rows, |_, _| false, usize::MAX);
     let heads = longest(head, &[], breaks, UNBROKEN);
     cells.into_iter().zip(heads).map(|(cell, head)| cell.max(head)).collect()
 }
 
-/// Whether a cell may be in several lines.
+/// Whether a cell may be broken.
 fn breaks(column: usize, cell: &str) -> bool {
     column > 0 || cell.chars().count() > UNBROKEN
 }
 
-/// Returns the width of a table with these columns, and `gap` between them.
 fn together(widths: &[usize], gap: usize) -> usize {
     widths.iter().map(|width| width + gap).sum::<usize>().saturating_sub(gap)
 }
 
-/// As [`grid`], of at most `width` columns.
 fn grid_of(width: u16, head: &[&str], left: usize, rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(STYLE);
@@ -128,17 +118,16 @@ fn grid_of(width: u16, head: &[&str], left: usize, rows: impl IntoIterator<Item 
     }
     table.set_header(head);
     let rows: Vec<Vec<String>> = rows.into_iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
-    // What fits has no need to be broken, and bounds would only make the columns uneven.
+    // Cells that fit need no bounds, which would make the columns uneven.
     let whole = longest(head, &rows, |_, _| false, usize::MAX);
     let (headed, broken) = (headed(head, &rows), longest(head, &rows, breaks, UNBROKEN));
     let room = usize::from(width);
-    // Columns that are near each other are read more easily than cells in several lines, and those more easily than
-    // what is beyond the terminal's edge.
+    // In order of preference: distant columns, near columns, broken cells, a table beyond the terminal's edge.
     let ways = [(&whole, 2), (&whole, 1), (&headed, 2), (&headed, 1), (&broken, 2), (&broken, 1)];
     let fits = |(widths, gap): (&Vec<usize>, usize)| width == ENDLESS || together(widths, gap) <= room;
     let way = ways.iter().position(|&way| fits(way)).unwrap_or(ways.len() - 1);
     let (widths, gap) = ways[way];
-    // The rule goes a column beyond the last cell, if there is one.
+    // The rule extends a column beyond the last cell, if there is one.
     let last_padding = u16::from(width == ENDLESS || together(widths, gap) < room);
     table.add_rows(rows);
     let last = head.len().saturating_sub(1);
@@ -150,7 +139,6 @@ fn grid_of(width: u16, head: &[&str], left: usize, rows: impl IntoIterator<Item 
             column.set_cell_alignment(CellAlignment::Right);
         }
         if way >= 2 {
-            // Padding is part of a column's width.
             let least = widths[index] as u16 + left_padding + right_padding;
             column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
         }
@@ -163,8 +151,7 @@ fn grid_of(width: u16, head: &[&str], left: usize, rows: impl IntoIterator<Item 
     text
 }
 
-/// The longest cell of each column, or the longest word of it if `breaks` says that it may be broken between words. Of
-/// one beyond `most` it is a [`PIECE`].
+/// Returns the longest cell of each column, or its longest word if it `breaks`; a [`PIECE`] if beyond `most`.
 fn longest(head: &[&str], rows: &[Vec<String>], breaks: impl Fn(usize, &str) -> bool, most: usize) -> Vec<usize> {
     let mut widths = vec![0; head.len()];
     let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
@@ -179,7 +166,7 @@ fn longest(head: &[&str], rows: &[Vec<String>], breaks: impl Fn(usize, &str) -> 
     widths
 }
 
-/// Returns the tables of a run: classes of tasks, groups if there are any, groups with a limit, and CPUs.
+/// Returns the tables of a run: classes of tasks, groups, limits, CPUs.
 pub fn results_table(results: &Results) -> String {
     let mut text = classes(results);
     text.push_str(&responses(results));
@@ -237,7 +224,7 @@ pub fn results_table(results: &Results) -> String {
     text
 }
 
-/// As [`results_table`], for a run under a real kernel, which reports neither CPUs nor entitlements.
+/// As [`results_table`], for real kernels, which report neither CPUs nor entitlements.
 pub fn measured_table(results: &Results) -> String {
     let mut text = classes(results);
     text.push_str(&responses(results));
@@ -267,7 +254,6 @@ pub fn measured_table(results: &Results) -> String {
     text
 }
 
-/// Returns the table of waits of more than a balance interval beside an idle CPU.
 fn idle_waits(results: &Results) -> String {
     let Some(conservation) = &results.conservation else { return String::new() };
     let row = |name: String, waits: &IdleWaits| {
@@ -298,7 +284,7 @@ fn idle_waits(results: &Results) -> String {
     text
 }
 
-/// What the row of all tasks is called, as no class is.
+/// Returns a name for the row of all tasks that no class has.
 fn of_all(results: &Results) -> String {
     let is_taken = |name: &String| results.classes.iter().any(|class| name_of(&class.name, class.tasks) == *name);
     let names = ["all", "all tasks"].map(str::to_owned).into_iter();
@@ -306,13 +292,12 @@ fn of_all(results: &Results) -> String {
     names.chain(numbered).find(|name| !is_taken(name)).unwrap_or_default()
 }
 
-/// A class with the number of its tasks.
+/// Returns a class with the number of its tasks.
 pub(crate) fn name_of(class: &str, tasks: usize) -> String {
     let class = printable(class);
     if tasks == 1 { class } else { format!("{class} x{tasks}") }
 }
 
-/// Returns a figure, or a dash if it was not measured.
 fn known(unmeasured: bool, figure: String) -> String {
     if unmeasured { "-".to_owned() } else { figure }
 }
@@ -343,7 +328,7 @@ fn classes(results: &Results) -> String {
         })
         .collect();
     if results.classes.len() > 1 {
-        // Lateness is of different kinds from class to class, so there is none of all of them.
+        // Lateness differs in kind between classes, so it has no total.
         rows.push(row(of_all(results), results.tasks.len(), &results.account, None, None));
     }
     let head =
@@ -353,7 +338,7 @@ fn classes(results: &Results) -> String {
     text
 }
 
-/// Returns the table of response times, a row per class; an empty text if the host does not measure them.
+/// Returns the table of response times; empty if the host does not measure them.
 fn responses(results: &Results) -> String {
     let known = || results.classes.iter().filter_map(|class| Some((class, class.response?)));
     let rows = first(known(), |(_, response)| response.times.max_ns).into_iter().map(|(class, response)| {
@@ -375,7 +360,7 @@ fn responses(results: &Results) -> String {
     text
 }
 
-/// Under which policy and how urgent the tasks of each class were at the end; a row for each kind there is in a class.
+/// Returns the final policies and priorities, a row for each kind in a class.
 fn policies(results: &Results) -> String {
     let mut kinds: BTreeMap<(usize, i16, &'static str, i8, u8), usize> = BTreeMap::new();
     for task in &results.tasks {
@@ -393,10 +378,9 @@ fn policies(results: &Results) -> String {
     text
 }
 
-/// Classes with deadline tasks: what became of the deadlines.
 fn deadlines(results: &Results) -> String {
     let dated = || results.classes.iter().filter_map(|class| Some((class, class.account.deadline?)));
-    // A column that few ask for.
+    // A rarely used column.
     let told = dated().any(|(_, deadline)| deadline.overruns > 0);
     let rows = first(dated(), |(_, deadline)| (deadline.misses, deadline.max_late_ns));
     let rows = rows.into_iter().map(|(class, deadline)| {
@@ -442,7 +426,6 @@ fn groups(results: &Results) -> String {
     text
 }
 
-/// What the limits of groups did.
 fn limits(results: &Results) -> String {
     let limited = || results.groups.iter().filter_map(|group| group.limit.map(|limit| (group, limit)));
     let rows = first(limited(), |(_, limit)| limit.throttled_ns).into_iter().map(|(group, limit)| {
@@ -475,7 +458,6 @@ fn limits(results: &Results) -> String {
     text
 }
 
-/// Groups whose real-time tasks were throttled.
 fn rt_limits(results: &Results) -> String {
     let throttled = || results.groups.iter().filter(|group| group.nr_rt_throttled > 0);
     let rows = first(throttled(), |group| group.rt_throttled_ns)
@@ -512,7 +494,7 @@ fn cpus(results: &Results) -> String {
         row
     };
     let mut rows: Vec<Vec<String>> = Vec::new();
-    // Beyond a screenful the CPUs differ too little to be read one by one.
+    // More CPUs than a screenful differ too little to be read one by one.
     if results.cpus.len() <= 16 {
         rows.extend(results.cpus.iter().enumerate().map(|(index, cpu)| row(index.to_string(), cpu, 1)));
     }
@@ -521,13 +503,12 @@ fn cpus(results: &Results) -> String {
     grid(if throttled { &head } else { &head[..7] }, 1, rows)
 }
 
-/// At which frequencies CPUs ran.
 fn frequencies(results: &Results) -> String {
     let mhz = |khz: f64| count((khz / 1000.0).round());
     let row = |frequency: &CpuFrequency| {
         let total: u64 = frequency.residency.iter().map(|(_, ns)| ns).sum();
         let share = |ns: u64| percent(ns as f64 / total.max(1) as f64);
-        // What it ran at most of the time, and the highest, tell the most in a line.
+        // The most frequent frequency, and the highest.
         let most = frequency.residency.iter().max_by_key(|(_, ns)| *ns).copied().unwrap_or_default();
         let highest = frequency.residency.last().copied().unwrap_or_default();
         vec![
@@ -559,12 +540,11 @@ fn frequencies(results: &Results) -> String {
     text
 }
 
-/// Of microjoules.
 fn joules(uj: u64) -> String {
     three(uj as f64 / 1e6)
 }
 
-/// Load averages and pressure, as `/proc/loadavg` and `/proc/pressure/cpu` show them at the end.
+/// Returns load averages and pressure at the end, as `/proc/loadavg` and `/proc/pressure/cpu`.
 fn averages(results: &Results) -> String {
     let mut text = String::new();
     if let Some(load) = results.loadavg {
@@ -578,7 +558,7 @@ fn averages(results: &Results) -> String {
     text
 }
 
-/// Counts the rows that [`first`] has left out. `rank` is by what it chose.
+/// Counts the rows that [`first`] left out. `rank` names its order.
 fn more(text: &mut String, total: usize, one: &str, several: &str, rank: &str) {
     if total > ROWS {
         let more = total - ROWS;

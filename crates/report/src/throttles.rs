@@ -1,19 +1,18 @@
-//! Groups that are throttled on each CPU, for their real-time tasks or by `cpu.max`. Their tasks wait for the end of a
-//! period, not for a CPU.
+//! Throttled groups of each CPU, for their real-time tasks or by `cpu.max`.
 
 use std::collections::BTreeMap;
 
 use vruntime_trace::{CpuId, GroupId, SchedPolicy};
 
-/// Which limit is for a task.
+/// The limit that applies to a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum BoundBy {
-    /// That of its group.
+    /// Its group's.
     #[default]
     Group,
-    /// The bandwidth of real-time tasks: its priority is a real-time one, its own or one it was lent.
+    /// The bandwidth of real-time tasks, by its own or an inherited priority.
     Realtime,
-    /// Neither: a deadline task has its own runtime, or one it was lent.
+    /// None: a deadline task has its own or an inherited runtime.
     Nothing,
 }
 
@@ -28,7 +27,7 @@ impl From<SchedPolicy> for BoundBy {
 }
 
 impl BoundBy {
-    /// By the kernel's `prio`.
+    /// Returns the limit by the kernel's `prio`.
     pub(crate) fn of_priority(prio: i16) -> Self {
         match prio {
             ..0 => Self::Nothing,
@@ -38,12 +37,12 @@ impl BoundBy {
     }
 }
 
-/// The throttlings that last, of a CPU and a group: since when, nanoseconds.
+/// Start times of present throttlings, by CPU and group, nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Throttles(BTreeMap<(u32, u32), u64>);
 
 impl Throttles {
-    /// The tasks of a group have used up what they may have of `cpu`.
+    /// Begins a throttling of a group.
     pub(crate) fn begin(&mut self, at: u64, cpu: CpuId, group: GroupId) {
         self.0.entry((cpu.0, group.0)).or_insert(at);
     }
@@ -53,13 +52,12 @@ impl Throttles {
         self.0.remove(&(cpu.0, group.0)).map(|since| at.saturating_sub(since))
     }
 
-    /// Whether no group is throttled.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Which throttled group holds the tasks of `group` back on `cpu`: it itself, or the nearest above it.
+    /// Returns the throttled group that throttles `group` on `cpu`: itself, or the nearest ancestor.
     pub(crate) fn holder(&self, cpu: u32, group: u32, parent: impl Fn(u32) -> Option<u32>) -> Option<u32> {
         let mut at = Some(group).filter(|_| !self.is_empty());
         while let Some(group) = at {
@@ -77,7 +75,7 @@ impl Throttles {
         self.holder(cpu, group, parent).is_some()
     }
 
-    /// Ends them all: CPU, group and how long each lasted.
+    /// Ends all throttlings; returns CPU, group and length.
     pub(crate) fn finish(&mut self, now: u64) -> impl Iterator<Item = (u32, u32, u64)> + use<> {
         std::mem::take(&mut self.0)
             .into_iter()
@@ -89,8 +87,7 @@ impl Throttles {
 mod tests {
     use super::*;
 
-    /// A mutex lends an ordinary task a deadline or a real-time priority: its group's limit is none for it until it
-    /// gives that back.
+    /// A task with an inherited deadline or real-time priority is exempt from its group's limit.
     #[test]
     fn what_a_task_is_lent_decides_which_limit_is_for_it() {
         let lent = [(-1, BoundBy::Nothing), (0, BoundBy::Realtime), (98, BoundBy::Realtime), (120, BoundBy::Group)];

@@ -1,6 +1,6 @@
-//! Numbers as people read them: three digits that matter and the unit that suits.
+//! Numbers for reading: three significant digits and a suitable unit.
 
-/// A time: `87 ns`, `4.2 us`, `12.3 ms`, `5.00 s`.
+/// `87 ns`, `4.2 us`, `12.3 ms`, `5.00 s`.
 pub(crate) fn time(ns: f64) -> String {
     let (value, unit) = match ns.abs() {
         size if size < 999.5 => (ns, "ns"),
@@ -11,7 +11,7 @@ pub(crate) fn time(ns: f64) -> String {
     if unit == "ns" { format!("{value:.0} ns") } else { format!("{} {unit}", three(value)) }
 }
 
-/// A number with three digits that matter, no exponent: `0.12`, `1.23`, `12.3`, `123`, `1234`.
+/// Three significant digits, no exponent: `0.12`, `1.23`, `12.3`, `123`, `1234`.
 pub(crate) fn three(value: f64) -> String {
     match value.abs() {
         size if size < 9.995 => format!("{value:.2}"),
@@ -20,13 +20,13 @@ pub(crate) fn three(value: f64) -> String {
     }
 }
 
-/// An energy in joules, with three digits that matter also where it is small: a short run takes some millijoules.
+/// Joules, with three significant digits also for small values: a short run takes millijoules.
 pub(crate) fn joules(value: f64) -> String {
     let places = -value.abs().log10().floor();
     if (1.0..=9.0).contains(&places) { format!("{value:.*}", places as usize + 2) } else { three(value) }
 }
 
-/// A count, or a mean or rate of counts: whole when it is whole, large ones with a k or M.
+/// A count, or a mean or rate of counts; large ones with k or M.
 pub(crate) fn count(value: f64) -> String {
     match value.abs() {
         size if size >= 9_999_500.0 => format!("{} M", three(value / 1e6)),
@@ -36,7 +36,7 @@ pub(crate) fn count(value: f64) -> String {
     }
 }
 
-/// So many of something: `1 task`, `12 tasks`.
+/// A number with its noun.
 ///
 /// ```
 /// assert_eq!(vruntime_report::counted(1, "switch", "switches"), "1 switch");

@@ -8,27 +8,26 @@ use vruntime_trace::CpuMask;
 use crate::printable::printable;
 use crate::units::counted;
 
-/// The pattern of a violation: one of the four bugs of "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016, section
-/// 3), a later choice of the kernel, or none of these.
+/// One of the four bugs of "A Decade of Wasted Cores" (Lozi et al., EuroSys 2016, section 3), or a later pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
-    /// Balancing compared the two groups and saw nothing to move (3.1).
+    /// Balancing compared the two groups, and found nothing to move (3.1).
     GroupImbalance,
-    /// Both CPUs are in the same scheduling group, at the level that should balance between them (3.2).
+    /// Both CPUs are in one scheduling group at the level that should balance them (3.2).
     GroupConstruction,
-    /// The tasks that wait were woken there (3.3).
+    /// The waiting tasks were woken there (3.3).
     OverloadOnWakeup,
     /// No scheduling domain has both CPUs (3.4).
     MissingDomains,
-    /// Wakeups chose a CPU that ran only SCHED_IDLE tasks, and so preempted them (`sched_idle_cpu`, Linux 5.4+).
+    /// 5.4+: wakeups chose a CPU that ran only SCHED_IDLE tasks, and preempted them (`sched_idle_cpu`).
     SchedIdleCpu,
     /// None of these.
     Other,
 }
 
 impl Pattern {
-    /// What it is called.
+    /// Returns its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::GroupImbalance => "group imbalance",
@@ -40,7 +39,7 @@ impl Pattern {
         }
     }
 
-    /// What it means, and where to look.
+    /// Returns its meaning, and where to look.
     const fn meaning(self) -> &'static str {
         match self {
             Self::GroupImbalance => {
@@ -64,16 +63,16 @@ impl Pattern {
     }
 }
 
-/// A scheduling group, and how it fared in a window.
+/// A scheduling group in a window.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Side {
     /// Its CPUs, such as `0-7,16`.
     pub cpus: String,
-    /// How many they are.
+    /// Number of CPUs.
     pub count: usize,
-    /// How many of them were busy, on average.
+    /// Busy CPUs, on average.
     pub busy: f64,
-    /// How many tasks waited on them, on average.
+    /// Waiting tasks, on average.
     pub waiting: f64,
 }
 
@@ -87,43 +86,42 @@ impl fmt::Display for Side {
 /// A CPU stayed idle while tasks that may run there waited on another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Violation {
-    /// What it looks like.
+    /// Its pattern.
     pub pattern: Pattern,
-    /// When the first of its windows began, nanoseconds.
+    /// Start of its first window, nanoseconds.
     pub from_ns: u64,
-    /// When the last one ended, nanoseconds.
+    /// End of its last window, nanoseconds.
     pub until_ns: u64,
-    /// The idle CPU nearest to where tasks waited.
+    /// The idle CPU nearest to the waiting tasks.
     pub idle_cpu: usize,
-    /// How many CPUs of the machine were idle, the most in a window.
+    /// Idle CPUs of the machine: the most in a window.
     pub idle_cpus: usize,
-    /// How many tasks waited that could have run on an idle CPU, all over the machine, on average over the worst
-    /// window.
+    /// Average number of the machine's waiting tasks that could have run on an idle CPU, in the worst window.
     pub wasted_cpus: f64,
-    /// Where tasks waited: the CPU with the task that waited longest.
+    /// CPU of the task that waited longest.
     pub waiting_cpu: usize,
-    /// On how many CPUs of `waiting_side` tasks waited, the most in a window.
+    /// CPUs of `waiting_side` with waiting tasks: the most in a window.
     pub waiting_cpus: usize,
-    /// The task that waited longest there in its first window.
+    /// The task that waited longest in its first window.
     pub task: String,
-    /// For how long altogether, nanoseconds: in one window.
+    /// Its total wait in one window, nanoseconds.
     pub task_wait_ns: u64,
-    /// The level of the lowest scheduling domain of the idle CPU with both; none: no domain has both.
+    /// Level of the idle CPU's lowest domain with both CPUs, if there is one.
     pub level: Option<String>,
-    /// Its CPUs.
+    /// CPUs of that domain.
     pub domain: Option<String>,
-    /// The idle CPU's scheduling group there; without a domain: all the CPUs it is balanced with.
+    /// The idle CPU's group in it, or all CPUs that it is balanced with.
     pub idle_side: Side,
-    /// The other group; without a domain: all the CPUs that the waiting tasks' CPU is balanced with.
+    /// The waiting tasks' group, or all CPUs that their CPU is balanced with.
     pub waiting_side: Side,
 }
 
 impl Violation {
-    /// Another window of it.
+    /// Extends it by a window.
     pub(crate) fn goes_on(&mut self, window: &Self) {
         self.until_ns = window.until_ns;
         if self.pattern == Pattern::Other {
-            // One window is enough to tell what it is.
+            // One window can show the pattern.
             self.pattern = window.pattern;
         }
         self.idle_cpus = self.idle_cpus.max(window.idle_cpus);
@@ -162,7 +160,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// As the kernel lists CPUs: `0-7,16`.
+/// Returns CPUs in the kernel's format: `0-7,16`.
 pub(crate) fn cpu_list(cpus: &CpuMask) -> String {
     let all: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
     let mut text = String::new();

@@ -1,7 +1,6 @@
-//! How fast traces are read, beside only finding their lines.
+//! Speed of the readers, compared with only finding lines.
 //!
-//! `cargo bench -p vruntime-trace --bench readers`. The events are those of 8 CPUs that pass messages, as the writer
-//! prints them.
+//! `cargo bench -p vruntime-trace --bench readers`. The events are those of 8 CPUs that pass messages.
 
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
@@ -43,7 +42,6 @@ fn text() -> Vec<u8> {
     sink.finish_writing().unwrap_or_default()
 }
 
-/// The same as `perf script` prints it.
 fn perf(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() * 2);
     for line in text.split(|&byte| byte == b'\n') {
@@ -100,7 +98,7 @@ fn perf_script(bencher: Bencher<'_, '_>) {
     bench(bencher, &perf(&text()), events);
 }
 
-/// A recording whose pages are there a thousand times.
+/// A recording with its pages a thousand times.
 fn trace_dat_file() -> Vec<u8> {
     const TIMES: usize = 1000;
     let mut file = include_bytes!("../tests/data/trace-v6.dat").to_vec();
@@ -133,7 +131,6 @@ fn trace_dat(bencher: Bencher<'_, '_>) {
     bench(bencher, &trace_dat_file(), trace_dat_events);
 }
 
-/// What the writer makes of the same events as `text`.
 fn perfetto_file() -> Vec<u8> {
     let options = PerfettoOptions { counters: false, slices: false, ..PerfettoOptions::default() };
     let mut sink = PerfettoWriter::with_options(Vec::new(), &options);
@@ -155,7 +152,7 @@ fn perfetto(bencher: Bencher<'_, '_>) {
     bench(bencher, &perfetto_file(), |file| PerfettoTrace::new(Cursor::new(file)).map_or(0, binary_events));
 }
 
-/// A recording whose records are there a thousand times.
+/// A recording with its records a thousand times.
 fn perf_data_file() -> Vec<u8> {
     let file = include_bytes!("../tests/data/perf.data");
     let number = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap_or_default()) as usize;
@@ -164,7 +161,7 @@ fn perf_data_file() -> Vec<u8> {
     let grown = (records.len() - size) as u64;
     let mut all = [&file[..start], &records, &file[start + size..]].concat();
     all[48..56].copy_from_slice(&(records.len() as u64).to_le_bytes());
-    // The table of features, and what it points to, have moved.
+    // The table of features has moved, with its content.
     let table = start + records.len();
     for feature in 0..(0..4).map(|word| number(72 + word * 8).count_ones() as usize).sum() {
         let at = table + feature * 16;

@@ -1,4 +1,4 @@
-//! How fast the writers take events, beside a sink that only hashes them.
+//! Speed of the writers, compared with a sink that only hashes events.
 //!
 //! `cargo bench -p vruntime-trace`. The events are those of 8 CPUs that pass messages: wakeup, switch in, switch out.
 
@@ -17,7 +17,7 @@ fn main() {
     divan::main();
 }
 
-/// Four events a round; 200,000 in all.
+/// Four events per round; 200,000 in all.
 fn feed(sink: &mut impl Sink) {
     for id in 0..64 {
         let name = format!("messenger-{id}");
@@ -79,7 +79,7 @@ fn perfetto_to_a_file(bencher: Bencher<'_, '_>) {
         feed(&mut sink);
         sink.finish_writing().map(drop)
     });
-    // A file that is not there any more is what we want.
+    // A missing file is fine.
     let _ = std::fs::remove_file(&path);
 }
 
@@ -92,7 +92,6 @@ fn ftrace_text(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// Counts the bytes and forgets them.
 #[derive(Debug, Default)]
 struct Discard(u64);
 

@@ -1,45 +1,41 @@
-//! Recorded events: the content of a trace of a real machine, or of a simulated run that is read again.
+//! Recorded events, of a real machine or of a simulated run.
 //!
-//! An [`Event`](crate::Event) of the simulator has ids, and all its fields are known. A recording has pids that are
-//! reused, names that change, and fields that old kernels lack. A [`Record`] keeps them as recorded. Names of
-//! tracepoints and fields are the kernel's.
+//! An [`Event`](crate::Event) of the simulator has ids and all fields. A recording has reused pids, changing names,
+//! and missing fields. A [`Record`] keeps them as recorded, with the kernel's names of tracepoints and fields.
 
 /// The largest NR_CPUS of any architecture.
 pub const MAX_CPUS: u32 = 8192;
 
-/// One line of a text trace, or one record of a binary one.
-///
-/// It borrows from the reader's buffer: keep what you need before you ask for the next one.
+/// One event of a trace, borrowed from the reader's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// Nanoseconds of the trace's clock. Negative if times were shifted.
     pub at: i64,
-    /// The CPU it was recorded on.
+    /// The recording CPU.
     pub cpu: u32,
-    /// The running task's thread id, 0 for the idle task; negative if unknown.
+    /// Thread id of the running task: 0 for the idle task, negative if unknown.
     pub pid: i32,
-    /// The process of that thread, where the file has it.
+    /// Its process, if the file has it.
     pub tgid: Option<i32>,
-    /// The name of the running task in the file: `<idle>`, `swapper` or `swapper/0` for the idle task, `<...>` if the
-    /// kernel had forgotten it. Empty if there is none.
+    /// Its name in the file: `<idle>`, `swapper` or `swapper/0` for the idle task, `<...>` if forgotten; may be
+    /// empty.
     pub comm: &'a [u8],
-    /// In which context of that CPU it happened; none where the file does not say.
+    /// The context on that CPU, if the file has it.
     pub context: Option<Context>,
-    /// The event's name, such as `sched_switch`.
+    /// Name, such as `sched_switch`.
     pub name: &'a [u8],
-    /// Which tracepoint it is, with its fields.
+    /// The tracepoint with its fields.
     pub point: Tracepoint<'a>,
 }
 
 impl Record<'_> {
-    /// Whether perf reports, beside its events, a new name of a task (`PERF_RECORD_COMM`) at the time of the change, as
-    /// the kernel's `task_rename`. perf's records of earlier tasks have time 0.
+    /// Whether perf reports a rename (`PERF_RECORD_COMM`) at its time. perf's records of earlier tasks have time 0.
     pub fn is_told_rename(&self) -> bool {
         self.at > 0 && self.name == b"PERF_RECORD_COMM" && matches!(self.point, Tracepoint::TaskRename { .. })
     }
 
-    /// The highest CPU that the record names: the CPU it was recorded on, and those in its fields. The machine has this
-    /// CPU, whether or not the trace has events of the CPU. Numbers that no Linux has ([`MAX_CPUS`]) are left out.
+    /// Returns the highest CPU in the record's fields. The machine has this CPU even if it has no events. CPUs of
+    /// [`MAX_CPUS`] or more are left out.
     pub fn highest_cpu(&self) -> u32 {
         let named = match self.point {
             Tracepoint::Waking(wakeup) | Tracepoint::Wakeup(wakeup) | Tracepoint::WakeupNew(wakeup) => {
@@ -54,12 +50,10 @@ impl Record<'_> {
         named.into_iter().flatten().filter(|&cpu| cpu < MAX_CPUS).fold(self.cpu, u32::max)
     }
 
-    /// Whether this CPU is in the scheduler from now on, at a step of hotplug that may change it and that this CPU
-    /// itself takes.
+    /// Returns whether a hotplug step on the CPU itself brings it online or offline in the scheduler.
     ///
-    /// The step is `sched_cpu_activate` or `sched_cpu_deactivate`. If the file does not name the function, it is any
-    /// step on the way up or down: some precede and some follow it by at most milliseconds, and a step on the way up
-    /// may be of a CPU that has long been online.
+    /// The step is `sched_cpu_activate` or `sched_cpu_deactivate`. If the file does not name the function, every step
+    /// counts. It is then milliseconds early or late, and a step up may be of a CPU that has long been online.
     pub fn online(&self) -> Option<bool> {
         match self.point {
             Tracepoint::CpuhpEnter { cpu_id, target, step, function } if cpu_id == self.cpu => match function {
@@ -73,15 +67,14 @@ impl Record<'_> {
     }
 }
 
-/// What a CPU was executing when it recorded an event.
+/// The context of a CPU at an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Context {
-    /// The task itself, in user mode or in a system call.
+    /// User mode or a system call.
     Task,
-    /// A softirq. It does the task's own work (a packet sent over loopback), or work of others (a timer of the wheel,
-    /// a packet from outside).
+    /// A softirq: the task's own work (a packet over loopback), or other work (a timer, a packet from outside).
     Softirq,
-    /// The handler of a hardware interrupt, or of one that cannot be masked.
+    /// A hardware interrupt, or an NMI.
     Hardirq,
 }
 
@@ -101,13 +94,13 @@ pub struct Wakeup<'a> {
     pub task: Named<'a>,
     /// The kernel's `prio`: 120 + nice; 99 - the real-time priority; -1 for deadline tasks.
     pub prio: i32,
-    /// False if it was awake already; kernels since 3.19 report no such wakeups.
+    /// Whether the task slept. Kernels since 3.19 report no other wakeups.
     pub success: bool,
-    /// The CPU it is put on; of `sched_waking` the CPU it was on last.
+    /// The CPU chosen for it; in `sched_waking`, its last CPU.
     pub target_cpu: Option<u32>,
 }
 
-/// What happened, by the kernel's tracepoint. Everything the readers do not know in detail is [`Tracepoint::Other`].
+/// The kernel's tracepoint; [`Tracepoint::Other`] if not decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Tracepoint<'a> {
@@ -117,18 +110,18 @@ pub enum Tracepoint<'a> {
         prev: Named<'a>,
         /// Its `prio`.
         prev_prio: i32,
-        /// Why.
+        /// Why it leaves.
         prev_state: TaskState,
         /// The task that gets the CPU.
         next: Named<'a>,
         /// Its `prio`.
         next_prio: i32,
     },
-    /// `sched_waking`: a task is woken; its CPU is not chosen yet.
+    /// `sched_waking`: a wakeup begins; the CPU is not chosen yet.
     Waking(Wakeup<'a>),
     /// `sched_wakeup`: the task is on a run queue.
     Wakeup(Wakeup<'a>),
-    /// `sched_wakeup_new`: a task just forked is on a run queue.
+    /// `sched_wakeup_new`: a new task is on a run queue.
     WakeupNew(Wakeup<'a>),
     /// `sched_migrate_task`.
     MigrateTask {
@@ -136,43 +129,43 @@ pub enum Tracepoint<'a> {
         task: Named<'a>,
         /// Its `prio`.
         prio: i32,
-        /// From here.
+        /// The source.
         orig_cpu: u32,
-        /// To here.
+        /// The destination.
         dest_cpu: u32,
     },
     /// `sched_stat_runtime`: a task was charged CPU time.
     StatRuntime {
         /// The task.
         task: Named<'a>,
-        /// Nanoseconds since it was charged before.
+        /// CPU time since the previous charge, nanoseconds.
         runtime_ns: u64,
-        /// Its vruntime, nanoseconds of nice 0; kernels since 6.8 do not tell.
+        /// Its vruntime, nanoseconds of nice 0; none since 6.8.
         vruntime_ns: Option<u64>,
     },
     /// `sched_process_fork`.
     ProcessFork {
         /// The parent.
         parent: Named<'a>,
-        /// The new task, which has its parent's name.
+        /// The new task, still with its parent's name.
         child: Named<'a>,
     },
-    /// `task_newtask`, just before `sched_process_fork`, and recorded by Android instead: the running task forks.
+    /// `task_newtask`, just before `sched_process_fork`: the running task forks. Android records only this.
     TaskNew {
-        /// The new task, which has its parent's name.
+        /// The new task, still with its parent's name.
         task: Named<'a>,
-        /// What it shares with its parent: the flags of clone(2).
+        /// Flags of clone(2).
         clone_flags: u64,
         /// Its `oom_score_adj`.
         oom_score_adj: i32,
     },
-    /// `sched_process_exec`: the task runs another program from now on.
+    /// `sched_process_exec`: the task starts another program.
     ProcessExec {
         /// The program's path.
         filename: &'a [u8],
-        /// Its thread id from now on.
+        /// Its new thread id.
         pid: i32,
-        /// And until now.
+        /// Its previous thread id.
         old_pid: i32,
     },
     /// `sched_process_exit`.
@@ -181,91 +174,91 @@ pub enum Tracepoint<'a> {
         task: Named<'a>,
         /// Its `prio`.
         prio: i32,
-        /// Whether it is the last thread of its process, from Linux 6.16 on.
+        /// 6.16+: whether it is the last thread of its process.
         group_dead: Option<bool>,
     },
-    /// `task_rename`, or what a file knows of a task besides its events (`PERF_RECORD_COMM`, a Perfetto process tree).
+    /// `task_rename`, or a name beside the events (`PERF_RECORD_COMM`, a Perfetto process tree).
     TaskRename {
-        /// The task, with its name from now on.
+        /// The task with its new name.
         task: Named<'a>,
-        /// Its process, where the file has it.
+        /// Its process, if the file has it.
         tgid: Option<i32>,
     },
-    /// `cgroup_attach_task`: a task is in another cgroup from now on.
+    /// `cgroup_attach_task`: a task moves to another cgroup.
     CgroupAttach {
         /// The task.
         task: Named<'a>,
-        /// The hierarchy: 0 of cgroup v2, otherwise as /proc/PID/cgroup numbers it.
+        /// The hierarchy: 0 for cgroup v2, else the number in /proc/PID/cgroup.
         dst_root: i32,
         /// The cgroup's id.
         dst_id: u64,
-        /// How deep it lies; the root is 0.
+        /// Its depth; the root is 0.
         dst_level: i32,
         /// Its path in that hierarchy.
         dst_path: &'a [u8],
     },
     /// `cpu_idle`.
     CpuIdle {
-        /// Which idle state; [`CPU_IDLE_EXIT`] when the CPU leaves it.
+        /// The idle state; [`CPU_IDLE_EXIT`] when the CPU leaves it.
         state: u32,
-        /// Whose.
+        /// The CPU.
         cpu_id: u32,
     },
     /// `cpu_frequency`.
     CpuFrequency {
         /// kHz.
         khz: u32,
-        /// Whose.
+        /// The CPU.
         cpu_id: u32,
     },
-    /// `cpuhp_enter`: a step of a CPU's way online or offline begins.
+    /// `cpuhp_enter`: a step of a CPU to online or offline begins.
     CpuhpEnter {
-        /// Whose.
+        /// The CPU.
         cpu_id: u32,
-        /// The state it is on the way to.
+        /// The final state.
         target: i32,
-        /// The state that this step is of (`idx`).
+        /// The state of this step (`idx`).
         step: i32,
-        /// The name of what does it, where the file has it: binary files have an address.
+        /// The step's function; empty in binary files, which have an address.
         function: &'a [u8],
     },
     /// `print`, `tracing_mark_write`: a text written to `trace_marker`.
     Print {
-        /// The text, without the function it came from.
+        /// The text, without the function that wrote it.
         text: &'a [u8],
     },
-    /// The buffer was full: events of this CPU are missing before this point.
+    /// Events of this CPU before this point were lost.
     Lost {
-        /// The number of events; None if not counted.
+        /// Their number, if counted.
         events: Option<u64>,
     },
     /// Any other event.
     Other {
-        /// Its fields as text. Empty from binary files.
+        /// Its fields as text; empty from binary files.
         fields: &'a [u8],
     },
-    /// An event that should be one of those above, but whose fields are not what the kernel prints.
+    /// A known event in an unknown format.
     Malformed {
-        /// Its fields as they are.
+        /// Its fields as text.
         fields: &'a [u8],
     },
 }
 
-/// `state` of [`Tracepoint::CpuIdle`] when a CPU leaves idle: `PWR_EVENT_EXIT`, -1 as the kernel prints it.
+/// `state` of [`Tracepoint::CpuIdle`] on leaving idle (`PWR_EVENT_EXIT`, -1).
 pub const CPU_IDLE_EXIT: u32 = u32::MAX;
 
-/// `prev_state` of `sched_switch`: what the task waits for that leaves the CPU.
+/// `prev_state` of `sched_switch`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TaskState {
-    /// `R`: runnable. Up to Linux 4.13 of a task that yielded, and of preempted ones on some kernels, too.
+    /// `R`: runnable. Until 4.13 also for yielding tasks, and on some kernels for preempted ones.
     Running,
     /// `R+`: runnable and preempted.
     Preempted,
-    /// `S`: sleeps, signals wake it.
+    /// `S`: interruptible sleep.
     Sleeping,
-    /// `D`: sleeps, signals do not wake it (`D|K`: deadly ones do).
+    /// `D`: uninterruptible sleep, or killable (`D|K`).
     DiskSleep,
-    /// `I`: an idle kernel thread, which sleeps as in `D` but is no load.
+    /// `I`: an idle kernel thread, which sleeps uninterruptibly and is no load.
     Idle,
     /// `T`: stopped by a signal.
     Stopped,
@@ -273,17 +266,17 @@ pub enum TaskState {
     Tracing,
     /// `P`: a parked kernel thread.
     Parked,
-    /// `X`, `x`: gone.
+    /// `X`, `x`: dead.
     Dead,
-    /// `Z`: gone, its parent has not asked yet.
+    /// `Z`: a zombie.
     Zombie,
-    /// Something no kernel prints.
+    /// Not a state of any kernel.
     #[default]
     Unknown,
 }
 
 impl TaskState {
-    /// Whether the task stays on the run queue: it did not ask to be taken off.
+    /// Whether the task stays on the run queue.
     pub const fn is_runnable(self) -> bool {
         matches!(self, Self::Running | Self::Preempted)
     }
@@ -293,7 +286,7 @@ impl TaskState {
         matches!(self, Self::Dead | Self::Zombie)
     }
 
-    /// As the kernel prints it: `R`, `R+`, `S`, `D`...; `?` if unknown.
+    /// The kernel's letters: `R`, `R+`, `S`, `D`...; `?` if unknown.
     ///
     /// ```
     /// # use vruntime_trace::TaskState;
@@ -316,14 +309,14 @@ impl TaskState {
         }
     }
 
-    /// Reads the kernel's letters: the first of several (`D|K`) decides, and a `+` means that the task was preempted,
-    /// even on its way to sleep.
+    /// Parses the kernel's letters. The first of several (`D|K`) decides. A `+` means preempted, even on the way to
+    /// sleep.
     pub fn from_letters(text: &[u8]) -> Self {
         match *text {
             [.., b'+'] => Self::Preempted,
             [b'R', ..] => Self::Running,
             [b'S' | b's', ..] => Self::Sleeping,
-            // `K`, `W` or `N` alone: under `kill -9`, on the way out of an uninterruptible sleep.
+            // `K`, `W` or `N` alone: killed in an uninterruptible sleep.
             [b'D' | b'd' | b'K' | b'W' | b'N', ..] => Self::DiskSleep,
             [b'I' | b'i', ..] => Self::Idle,
             [b'T', ..] => Self::Stopped,
@@ -336,26 +329,24 @@ impl TaskState {
     }
 }
 
-/// The table of the bits of a numeric `prev_state`.
-///
-/// From 4.14 on, `sched_switch` has bits of its own. Before, they were those of `task->state`, with a bit above all
-/// others for preempted tasks.
+/// The bits of a numeric `prev_state`: those of `sched_switch` from 4.14 on; before, those of `task->state`, with the
+/// highest bit for preemption.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StateBits {
-    /// Nothing seen yet that only one of them has.
+    /// No distinguishing number seen yet.
     #[default]
     Unknown,
     /// Linux 4.14 and later.
     Report,
-    /// Before.
+    /// Before 4.14.
     TaskState,
 }
 
 impl StateBits {
-    /// Reads a number, and learns from it which table this is.
+    /// Converts a number, and learns which table applies.
     pub fn state(&mut self, bits: u64) -> TaskState {
-        // `R+`: TASK_REPORT_MAX is 0x100 from 4.14 on; before, TASK_STATE_MAX was 1024 to 4096, and 0x100 (TASK_WAKING)
-        // was never there when a task left a CPU.
+        // `R+`: TASK_REPORT_MAX is 0x100 from 4.14 on. Before, TASK_STATE_MAX was 1024 to 4096, and no switch had
+        // 0x100 (TASK_WAKING).
         if bits >= 512 {
             *self = Self::TaskState;
             return match bits {
@@ -377,7 +368,7 @@ impl StateBits {
             _ if bits & 8 != 0 => TaskState::Tracing,
             _ if bits & 0x10 != 0 => TaskState::Dead,
             _ if bits & 0x20 != 0 => TaskState::Zombie,
-            // TASK_DEAD before 4.14, parked from then on: of the two only one is frequent.
+            // TASK_DEAD before 4.14, parked since: only the more frequent one counts.
             _ if bits & 0x40 != 0 => {
                 if *self == Self::Report {
                     TaskState::Parked

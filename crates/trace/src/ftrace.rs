@@ -18,24 +18,24 @@ pub use records::RecordedText;
 
 use site::Site;
 
-/// What marks the end of a run, so that what was so until then has a length.
+/// The mark at the end of a run, at which the last states end.
 pub(crate) const END_OF_RUN: &str = "end of run";
 
-/// Writes the events as ftrace text, one line each, for the many tools that read it (and for `grep`).
+/// Writes the events as ftrace text, one line each.
 ///
 /// The lines are those of `trace-cmd report -N` on a current kernel: `sched_switch`, `sched_waking`, `sched_wakeup`,
 /// `sched_wakeup_new`, `sched_migrate_task`, `sched_process_fork`, `sched_process_exit`, `sched_pi_setprio`,
-/// `cgroup_attach_task`, `cpu_frequency`, `cpuhp_enter` and `cpuhp_exit` of the step in which a CPU comes to the
-/// scheduler or leaves it. What the kernel has no tracepoint for is a mark (`print`): policies and nice values, those
-/// that tasks are born with (unless it is SCHED_NORMAL with nice 0) and each change; what becomes of deadlines; weights
-/// and limits of groups, those that they begin with and each change; what limits do; and at last that the run ends
-/// ([`Mark`] reads them all). A task that is born into another group than that of who forks it is attached to it at
-/// once. Balancing, overheads and ends of loops are not written. Names are written whole; the kernel cuts them to 15
-/// bytes. Pids are those of [`task_pid`](crate::task_pid) and [`stopper_pid`](crate::stopper_pid), or a
+/// `cgroup_attach_task`, `cpu_frequency`, and `cpuhp_enter` and `cpuhp_exit` of the step that adds a CPU to the
+/// scheduler or removes it. Facts without a tracepoint are marks (`print`), which [`Mark`] reads. They are policies and
+/// nice values (initial ones unless SCHED_NORMAL with nice 0), results of deadlines, and weights, limits and throttling
+/// of groups. The last mark is the end of the run. A task that is born into another group than its parent's is attached
+/// at once.
+/// Balancing, overheads and ends of loops are left out. Names are whole; the kernel cuts them to 15 bytes. Pids are
+/// those of [`task_pid`](crate::task_pid) and [`stopper_pid`](crate::stopper_pid), or a
 /// [recording's](Self::with_identities).
 ///
-/// Memory: a fixed buffer, and one entry for each task, group and CPU. An error of the writer below is kept and
-/// returned by [`finish_writing`](Self::finish_writing); what comes after it is dropped.
+/// Memory: a fixed buffer, and one entry for each task, group and CPU. The first error of the underlying writer ends
+/// the output, and [`finish_writing`](Self::finish_writing) returns it.
 ///
 /// ```
 /// use vruntime_trace::{CpuId, Event, FtraceWriter, PrevState, Running, Sink, TaskId};
@@ -53,14 +53,13 @@ pub struct FtraceWriter<W> {
     out: Output<W>,
     names: Names,
     nanoseconds: bool,
-    /// Whether the present wakeup is by an interrupt.
+    /// Set if an interrupt does the present wakeup.
     irq: bool,
-    /// The latest time seen.
     now: u64,
 }
 
 impl<W: Write> FtraceWriter<W> {
-    /// Writes to `out`, with the header of a machine of `cpus` CPUs. `out` needs no buffer of its own.
+    /// Writes to `out`, with the header of a machine of `cpus` CPUs. `out` needs no buffer.
     pub fn new(out: W, cpus: u32) -> Self {
         let mut out = Output::new(out);
         out.write(|buffer| {
@@ -71,15 +70,15 @@ impl<W: Write> FtraceWriter<W> {
         Self { out, names: Names::default(), nanoseconds: false, irq: false, now: 0 }
     }
 
-    /// Prints times to the nanosecond, as `trace-cmd report -t` does; without, they are rounded to the microsecond.
+    /// Prints times to the nanosecond (`trace-cmd report -t`), not the microsecond.
     #[must_use]
     pub fn nanoseconds(mut self) -> Self {
         self.nanoseconds = true;
         self
     }
 
-    /// Writes the kernel of the run (`6.12`) into the header, for a [replay](crate::read::Notes::release). A name that
-    /// is not a number is not written.
+    /// Writes the kernel of the run (`6.12`), if it has a version, into the header for a
+    /// [replay](crate::read::Notes::release).
     #[must_use]
     pub fn with_kernel(mut self, kernel: &str) -> Self {
         if let Some(release) = release(kernel) {
@@ -91,24 +90,23 @@ impl<W: Write> FtraceWriter<W> {
         self
     }
 
-    /// Calls the tasks what a recording called them. Processes that it knew stand beside their threads, as with the
-    /// option record-tgid.
+    /// Uses the names and pids of a recording. Known processes stand beside their threads (option record-tgid).
     #[must_use]
     pub fn with_identities(mut self, identities: Identities) -> Self {
         self.names = Names::with_identities(Some(identities));
         self
     }
 
-    /// Returns the first error. A caller may stop a long run early.
+    /// Returns the first error, to stop a long run.
     pub fn error(&self) -> Option<&io::Error> {
         self.out.error()
     }
 
-    /// Writes what is left and gives the writer back.
+    /// Flushes and returns the writer.
     ///
     /// # Errors
-    /// The first error of the writer below, whenever it happened, or `InvalidInput` if an event named an id no run
-    /// can count to. The trace ends before it.
+    /// The first error of the underlying writer, or `InvalidInput` if an event named an id that no run has. The trace
+    /// ends before it.
     pub fn finish_writing(self) -> io::Result<W> {
         self.out.finish()
     }
@@ -117,7 +115,7 @@ impl<W: Write> FtraceWriter<W> {
         if let Event::Waking { irq, .. } = *event {
             self.irq = irq;
         }
-        // The events of a wakeup follow one another.
+        // The events of a wakeup are consecutive.
         let flags = if self.irq { IN_INTERRUPT } else { IN_TASK };
         let Self { out, names, nanoseconds, .. } = self;
         let site = Site { names, nanoseconds: *nanoseconds, at, cpu };
@@ -158,7 +156,7 @@ impl<W: Write> FtraceWriter<W> {
 }
 
 impl<W: Write> FtraceWriter<W> {
-    /// Writes a line of no task, on the first CPU.
+    /// Writes a mark of no task, on CPU 0.
     fn print(&mut self, at: u64, text: &str) {
         self.now = self.now.max(at);
         let Self { out, names, nanoseconds, .. } = self;
@@ -190,7 +188,7 @@ impl<W: Write> Sink for FtraceWriter<W> {
     }
 
     fn cpuset(&mut self, at: u64, _id: GroupId, info: &CpusetInfo<'_>) {
-        // What groups begin with is no change.
+        // Initial settings are no change.
         if at > 0 {
             self.print(at, &printable(&info.settings()));
         }
@@ -214,13 +212,13 @@ impl<W: Write> Sink for FtraceWriter<W> {
     }
 
     fn finish(&mut self, at: u64) {
-        // Else nobody knew how long it went on as it was.
+        // The last states end here.
         self.print(at, END_OF_RUN);
         self.out.flush();
     }
 }
 
-/// `prev_state` as `sched_switch` prints it. The idle task is always runnable; a stopper leaves only to sleep.
+/// Returns `prev_state` as text. The idle task is always runnable; a stopper leaves only to sleep.
 pub(crate) fn state_letters(prev: Running, state: PrevState) -> &'static str {
     match (prev, state) {
         (Running::Stopper, _) | (Running::Task(_), PrevState::Sleeping) => "S",
@@ -231,9 +229,9 @@ pub(crate) fn state_letters(prev: Running, state: PrevState) -> &'static str {
     }
 }
 
-/// What `uname -r` would say of that kernel; none of a name that is no number.
+/// Returns the `uname -r` of a kernel; none without a version.
 fn release(kernel: &str) -> Option<String> {
-    // What follows says how that kernel was patched.
+    // The rest names the kernel's patches.
     let number = kernel.split('-').next()?;
     let parts = number.split('.').map(|part| part.parse::<u32>().ok()).collect::<Option<Vec<u32>>>()?;
     match parts[..] {
@@ -243,17 +241,17 @@ fn release(kernel: &str) -> Option<String> {
     }
 }
 
-/// How deep a group is below the root, by its path.
+/// Returns the depth of a group below the root.
 pub(crate) fn group_level(path: &str) -> u64 {
     path.split('/').filter(|name| !name.is_empty()).count() as u64
 }
 
-/// The kernel's five flags. Only the third, the context, is written; the others stay empty.
+/// The kernel's five flags. Only the third, the context, is written.
 const IN_INTERRUPT: &[u8] = b"..h.. ";
 const IN_SOFTIRQ: &[u8] = b"..s.. ";
 const IN_TASK: &[u8] = b"..... ";
 
-/// The process of a thread, in the column of the option record-tgid.
+/// Writes the process of a thread in the column of record-tgid.
 fn push_tgid(buffer: &mut Vec<u8>, tgid: i32) {
     let digits = tgid.checked_ilog10().map_or(1, |log| log as usize + 1);
     buffer.extend_from_slice(b" (");
@@ -262,16 +260,16 @@ fn push_tgid(buffer: &mut Vec<u8>, tgid: i32) {
     buffer.push(b')');
 }
 
-/// `target`, `step` and `state` of `cpuhp_enter` and `cpuhp_exit` of a CPU that goes online (`CPUHP_AP_ACTIVE`, on the
-/// way to `CPUHP_ONLINE`) or offline (on the way to `CPUHP_OFFLINE`). The numbers depend on a kernel's configuration;
-/// these are from the example in its documentation (core-api/cpu_hotplug.rst).
+/// Returns `target`, `step` and `state` of `cpuhp_enter` and `cpuhp_exit` at `CPUHP_AP_ACTIVE`, on the way to
+/// `CPUHP_ONLINE` or `CPUHP_OFFLINE`. The numbers depend on a kernel's configuration; these are from
+/// core-api/cpu_hotplug.rst.
 pub(crate) const fn cpuhp(online: bool) -> (i32, i32, i32) {
     const ONLINE: i32 = 169;
     const ACTIVE: i32 = 168;
     if online { (ONLINE, ACTIVE, ACTIVE) } else { (0, ACTIVE, ACTIVE) }
 }
 
-/// `value` in three columns at least, as `%3d`.
+/// Writes `value` as `%3d`.
 fn push_padded(buffer: &mut Vec<u8>, name: &[u8], value: i32) {
     buffer.extend_from_slice(name);
     let digits = value.checked_ilog10().map_or(1, |log| log as usize + 1);
@@ -292,8 +290,8 @@ fn push_signed(buffer: &mut Vec<u8>, name: &[u8], value: i32) {
     push_number(buffer, value.unsigned_abs().into(), 1);
 }
 
-/// `value` in decimal, with leading zeros to at least `digits` (at most 20). `write!` takes thrice the time, and a line
-/// has ten.
+/// Writes `value` with leading zeros to at least `digits` (at most 20). `write!` takes three times as long, and a
+/// line has ten numbers.
 fn push_number(buffer: &mut Vec<u8>, mut value: u64, digits: usize) {
     let mut text = [b'0'; 20];
     let mut first = text.len();

@@ -2,24 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Made-up pids begin here: below are the kernel's own (0 is the idle task, 1 `init`, 2 `kthreadd`).
+/// The first made-up pid; the kernel's own are below (0 the idle task, 1 `init`, 2 `kthreadd`).
 pub(crate) const FIRST_TASK_PID: u32 = 1000;
-/// Linux has no pids from here on (`PID_MAX_LIMIT`).
+/// `PID_MAX_LIMIT`.
 const PID_MAX: i32 = 1 << 22;
 
-/// What a recording calls a task.
+/// The recorded counterpart of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// Its name there (`comm`).
+    /// Its recorded name (`comm`).
     pub comm: String,
-    /// Its recorded thread id. None, or one that another task has taken: it gets an unused one.
+    /// Its recorded thread id. Without an unused one, the task gets another.
     pub pid: Option<i32>,
-    /// Its process there, if that is known.
+    /// Its process, if known.
     pub tgid: Option<i32>,
 }
 
-/// What the tasks of a run are called in its traces, by the names that the run has for them. Whoever is not among them
-/// keeps that name. No pid is given out twice, and none that the recording gave to somebody else.
+/// Maps the tasks of a run, by name, to recorded ones for its traces. Other tasks keep their names, with unused pids.
 ///
 /// ```
 /// use vruntime_trace::{Event, FtraceWriter, CpuId, Identities, Identity, Sink, TaskId, TaskInfo};
@@ -37,18 +36,16 @@ pub struct Identity {
 pub struct Identities {
     known: BTreeMap<String, Identity>,
     stoppers: Vec<i32>,
-    /// The name of each process.
     processes: BTreeMap<i32, String>,
-    /// Pids that are somebody's in the recording, and those of them that have been given out.
+    /// All recorded pids, and all used pids.
     recorded: BTreeSet<i32>,
     given: BTreeSet<i32>,
-    /// The next unused pid.
     next: i32,
 }
 
 impl Identities {
-    /// Returns the identities of these tasks, each by its name in the run. Also takes the recorded pids of the stopper
-    /// threads (`migration/N`) of the first CPUs, and all recorded pids.
+    /// Takes identities by name in the run, the recorded pids of the first CPUs' stoppers (`migration/N`), and all
+    /// recorded pids.
     pub fn new(
         tasks: impl IntoIterator<Item = (String, Identity)>,
         stoppers: impl IntoIterator<Item = Option<i32>>,
@@ -62,7 +59,7 @@ impl Identities {
             identity.tgid = identity.tgid.filter(|&tgid| tgid > 0);
             recorded.extend(identity.pid.into_iter().chain(identity.tgid));
             if let Some(tgid) = identity.tgid {
-                // A process is called what its first thread is.
+                // A process has the name of its first thread.
                 if identity.pid == Some(tgid) || !processes.contains_key(&tgid) {
                     processes.insert(tgid, identity.comm.clone());
                 }
@@ -80,22 +77,20 @@ impl Identities {
         identities
     }
 
-    /// What the task of that name is called, if that is known.
     pub(crate) fn of(&self, name: &str) -> Option<&Identity> {
         self.known.get(name)
     }
 
-    /// What that process is called.
     pub(crate) fn process(&self, tgid: i32) -> Option<&str> {
         self.processes.get(&tgid).map(String::as_str)
     }
 
-    /// Whether the recording or a task has this pid.
+    /// Whether this pid is recorded or used.
     pub(crate) fn has(&self, pid: i32) -> bool {
         self.recorded.contains(&pid) || self.given.contains(&pid)
     }
 
-    /// The pid of the stopper thread of that CPU.
+    /// Returns the stopper's pid of that CPU.
     pub(crate) fn stopper(&mut self, cpu: usize) -> i32 {
         while self.stoppers.len() <= cpu {
             let pid = self.give(None);
@@ -104,7 +99,7 @@ impl Identities {
         self.stoppers[cpu]
     }
 
-    /// Returns the wanted pid if it is unused; else another unused one.
+    /// Returns the wanted pid, or another unused one.
     pub(crate) fn give(&mut self, wanted: Option<i32>) -> i32 {
         if let Some(pid) = wanted.filter(|&pid| pid > 0)
             && self.given.insert(pid)

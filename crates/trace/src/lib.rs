@@ -1,7 +1,7 @@
 //! Traces: sinks for events, writers of trace formats, and readers of recorded traces.
 //!
-//! Every observer of a run is a [`Sink`]: a digest, the metrics of `vruntime_report`, a Perfetto file. Sinks compose as
-//! tuples, and cost nothing when absent.
+//! Every observer of a run is a [`Sink`]: a digest, the metrics of `vruntime_report`, a Perfetto file. Sinks compose
+//! as tuples.
 //!
 //! ```
 //! use vruntime_trace::{CpuId, Digest, Event, FtraceWriter, Sink, TaskId, TaskInfo};
@@ -18,12 +18,12 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! [`PerfettoWriter`] writes files for <https://ui.perfetto.dev>, and [`FtraceWriter`] the text of `trace-cmd report`.
-//! Both stream, so their memory does not grow with the length of the run.
+//! [`PerfettoWriter`] writes files for <https://ui.perfetto.dev>, and [`FtraceWriter`] the text of `trace-cmd
+//! report`. Both stream, so their memory does not grow with the length of the run.
 //!
-//! [`read`] has the readers. They return [`Record`]s, which have the names and ids of a real kernel.
+//! The readers in [`read`] return [`Record`]s, which have the names and ids of a real kernel.
 
-// What comes from a user ends in an error, never in a panic; what cannot happen says why where it stands.
+// User input must end in an error, never in a panic. Impossible cases have a comment at their place.
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)

@@ -1,4 +1,4 @@
-//! What a trace calls things: `comm`s, pids and priorities, learned from the announcements and kept up to date.
+//! Names in a trace: `comm`s, pids and priorities, from announcements and events.
 
 use std::io;
 
@@ -10,18 +10,17 @@ use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use crate::identity::{FIRST_TASK_PID, Identities};
 use crate::{GroupInfo, TaskInfo};
 
-/// The bounds of ids. Ids count up from 0, so tables are indexed by them. A larger id is a bug of the caller and must
-/// not allocate a table of its size. Linux stops at 8192 CPUs and 4,194,304 pids.
+/// Bounds of ids, which index tables. A larger id is a bug of the caller. Linux stops at 8192 CPUs and 4,194,304
+/// pids.
 const MAX_CPUS: u32 = 1 << 16;
 const MAX_TASKS: u32 = 1 << 24;
 const MAX_GROUPS: u32 = 1 << 24;
 
-/// The pid of `migration/0`. Tasks jump over the range.
+/// The pid of `migration/0`. Pids of tasks skip the range of the stoppers.
 const FIRST_STOPPER_PID: u32 = 4_000_000;
 
-/// The pid a trace gives to `task`: its id + 1000.
-///
-/// From task 3,999,000 on it is 100,000 more, which leaves room for the `migration/N` threads.
+/// Returns the pid of `task` in a trace: its id + 1000. From task 3,999,000 on it is 100,000 more, which leaves room
+/// for the `migration/N` threads.
 ///
 /// ```
 /// # use vruntime_trace::{TaskId, task_pid};
@@ -33,13 +32,12 @@ pub const fn task_pid(task: TaskId) -> i32 {
     if pid > i32::MAX as u32 { i32::MAX } else { pid as i32 }
 }
 
-/// Whether a thread of that name is a CPU's stopper (`migration/N`). In a simulated machine it is the scheduler's own:
-/// nobody's wakeup brings it, and it is in no group.
+/// Whether this is a stopper's name (`migration/N`). In simulations, stoppers have no wakeups and no group.
 pub fn is_stopper(comm: impl AsRef<[u8]>) -> bool {
     comm.as_ref().starts_with(b"migration/")
 }
 
-/// The pid a trace gives to the stopper thread (`migration/N`) of `cpu`: 4,000,000 + N.
+/// Returns the pid of the stopper (`migration/N`) of `cpu` in a trace: 4,000,000 + N.
 ///
 /// ```
 /// # use vruntime_trace::{CpuId, stopper_pid};
@@ -50,12 +48,11 @@ pub const fn stopper_pid(cpu: CpuId) -> i32 {
     if pid > i32::MAX as u32 { i32::MAX } else { pid as i32 }
 }
 
-/// A task as tracepoints name it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Who<'a> {
     pub(crate) comm: &'a Bytes,
     pub(crate) pid: i32,
-    /// The kernel's `prio`: 120 + nice; 99 - the priority of a real-time task; -1 for a deadline task; 0 for a stopper.
+    /// The kernel's `prio`: 120 + nice; 99 - real-time priority; -1 for deadline; 0 for a stopper.
     pub(crate) prio: i32,
 }
 
@@ -63,15 +60,15 @@ pub(crate) struct Who<'a> {
 struct Task {
     comm: Bytes,
     pid: i32,
-    /// Its process, if a recording says it.
+    /// Its recorded process.
     tgid: Option<i32>,
     nice: i8,
     policy: SchedPolicy,
     rt_priority: u8,
-    /// The `prio` that priority inheritance has given it.
+    /// An inherited `prio`.
     lent: Option<i16>,
     group: GroupId,
-    /// `task_cpu()`: the CPU it is on or was on last.
+    /// `task_cpu()`: its present or last CPU.
     cpu: CpuId,
 }
 
@@ -91,17 +88,16 @@ struct Cpu {
     current: Running,
 }
 
-/// Every name the trace needs.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     tasks: Vec<Task>,
     cpus: Vec<Cpu>,
     groups: Vec<String>,
-    /// The recorded tasks that the tasks of a replay stand for.
+    /// The recorded counterparts of a replay's tasks.
     identities: Option<Identities>,
 }
 
-/// A name that cannot break a line of text: control characters become `?`.
+/// Replaces control characters, which could break a line of text, with `?`.
 pub(crate) fn printable(name: &str) -> String {
     name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
@@ -114,12 +110,10 @@ fn out_of_range(what: &str, id: u32, limit: u32) -> io::Error {
 }
 
 impl Names {
-    /// Empty names, with the identities of the tasks.
     pub(crate) fn with_identities(identities: Option<Identities>) -> Self {
         Self { identities, ..Self::default() }
     }
 
-    /// Learns of a task.
     pub(crate) fn announce(&mut self, id: TaskId, info: &TaskInfo<'_>) -> io::Result<()> {
         self.make_room(id)?;
         let known = self.identities.as_ref().and_then(|identities| identities.of(info.name)).cloned();
@@ -138,17 +132,16 @@ impl Names {
         Ok(())
     }
 
-    /// Learns of a group.
     pub(crate) fn announce_group(&mut self, id: GroupId, info: &GroupInfo<'_>) -> io::Result<()> {
         self.admit_group(id)?;
         self.groups[id.index()] = printable(info.path);
         Ok(())
     }
 
-    /// Makes sure that every id in `event` has an entry, if only a made-up name.
+    /// Adds an entry, with a made-up name, for every unknown id in `event`.
     ///
     /// # Errors
-    /// `InvalidInput` if an id is so large that it cannot have been counted.
+    /// `InvalidInput` if an id is beyond its bound.
     #[inline]
     pub(crate) fn admit(&mut self, cpu: CpuId, event: &Event) -> io::Result<()> {
         self.admit_cpu(cpu)?;
@@ -243,7 +236,7 @@ impl Names {
         Ok(())
     }
 
-    /// Gives a new task a generated name, and its pid, or those of its identity.
+    /// Gives a new task a generated name, and its own or its counterpart's pid.
     fn introduce(&mut self, task: TaskId, pid: Option<i32>) {
         let row = &mut self.tasks[task.index()];
         row.comm = Bytes::from(format!("task-{task}"));
@@ -264,7 +257,7 @@ impl Names {
         Ok(())
     }
 
-    /// How many CPUs and tasks are known; ids below have entries.
+    /// Returns the numbers of known CPUs and tasks.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.cpus.len(), self.tasks.len())
     }
@@ -275,7 +268,6 @@ impl Names {
         Who { comm: &row.comm, pid: row.pid, prio: row.prio() }
     }
 
-    /// Returns the process of the running task, if recorded.
     #[inline]
     pub(crate) fn tgid(&self, running: Running) -> Option<i32> {
         match running {
@@ -284,17 +276,16 @@ impl Names {
         }
     }
 
-    /// The pid of the stopper thread of a CPU that has been admitted.
+    /// Returns the stopper's pid of an admitted CPU.
     pub(crate) fn stopper_pid(&self, cpu: CpuId) -> i32 {
         self.cpus[cpu.index()].stopper_pid
     }
 
-    /// Returns the identities of the tasks, if they are from a recording.
     pub(crate) fn identities(&self) -> Option<&Identities> {
         self.identities.as_ref()
     }
 
-    /// Policy, real-time priority and nice value of `task`.
+    /// Returns policy, real-time priority and nice value.
     pub(crate) fn attributes(&self, task: TaskId) -> (SchedPolicy, u8, i8) {
         let row = &self.tasks[task.index()];
         (row.policy, row.rt_priority, row.nice)
@@ -310,41 +301,38 @@ impl Names {
         }
     }
 
-    /// Returns the running task of `cpu`, as far as the events show.
     #[inline]
     pub(crate) fn current(&self, cpu: CpuId) -> Running {
         self.cpus[cpu.index()].current
     }
 
-    /// The CPU `task` is on, or was on last.
+    /// Returns the present or last CPU of `task`.
     #[inline]
     pub(crate) fn last_cpu(&self, task: TaskId) -> CpuId {
         self.tasks[task.index()].cpu
     }
 
-    /// The group `task` is in.
     pub(crate) fn group(&self, task: TaskId) -> GroupId {
         self.tasks[task.index()].group
     }
 
-    /// Returns the group of a new task, if it is not its parent's. The initial tasks of a workload count as forked by
-    /// the running task.
+    /// Returns the group of a new task, if it is not its parent's; the running task is the parent of initial tasks.
     pub(crate) fn born_into(&self, cpu: CpuId, parent: Option<TaskId>, child: TaskId) -> Option<GroupId> {
         let parent = parent.map_or_else(|| self.current(cpu), Running::Task).task();
         let group = self.group(child);
         (group != parent.map_or(GroupId::ROOT, |parent| self.group(parent))).then_some(group)
     }
 
-    /// The path of `group`; the root's for one never announced.
+    /// Returns the path of `group`; `/` if it was never announced.
     pub(crate) fn path(&self, group: GroupId) -> &str {
         self.groups.get(group.index()).filter(|path| !path.is_empty()).map_or("/", String::as_str)
     }
 
-    /// Takes note of what `event`, already admitted, changes. To be called after the event is written.
+    /// Applies an admitted `event`, after it is written.
     #[inline]
     pub(crate) fn observe(&mut self, cpu: CpuId, event: &Event) {
         match *event {
-            // One that sleeps before it starts does so on that CPU.
+            // A task that sleeps before it starts does so on that CPU.
             Event::Fork { child, .. } => self.tasks[child.index()].cpu = cpu,
             Event::Wakeup { task, target } | Event::WakeupNew { task, target } => {
                 self.tasks[task.index()].cpu = target;
@@ -407,7 +395,7 @@ mod tests {
         assert_eq!(names.task(task).prio, 89);
         names.observe(zero, &Event::PiSetprio { task, old: 89, new: 69 });
         assert_eq!(names.task(task).prio, 69);
-        // What it has itself changes below what it was lent.
+        // A change of its own below the inherited priority.
         names.observe(zero, &Event::SetPolicy { task, policy: SchedPolicy::Normal, rt_priority: 0 });
         assert_eq!(names.task(task).prio, 69);
         names.observe(zero, &Event::PiSetprio { task, old: 69, new: 120 });

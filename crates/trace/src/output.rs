@@ -1,11 +1,11 @@
-//! Bytes on their way out: one buffer, and the first error kept.
+//! A buffered output that keeps the first error.
 
 use std::io::{self, Write};
 
-/// How much is gathered before the writer below is called. Enough that a plain `File` needs no `BufWriter` around it.
+/// Size of the buffer, which makes a `BufWriter` around a `File` unnecessary.
 const CAPACITY: usize = 64 * 1024;
 
-/// A buffered writer for sinks, which cannot return errors: the first one is kept, and everything after it is dropped.
+/// A buffered writer for sinks, which cannot return errors. After the first one, all output is dropped.
 #[derive(Debug)]
 pub(crate) struct Output<W> {
     writer: W,
@@ -18,7 +18,7 @@ impl<W: Write> Output<W> {
         Self { writer, buffer: Vec::with_capacity(CAPACITY), error: None }
     }
 
-    /// Appends what `fill` puts into the buffer.
+    /// Appends to the buffer by `fill`.
     #[inline]
     pub(crate) fn write(&mut self, fill: impl FnOnce(&mut Vec<u8>)) {
         if self.error.is_some() {
@@ -39,7 +39,7 @@ impl<W: Write> Output<W> {
         self.buffer.clear();
     }
 
-    /// Keeps `error` unless there is one already.
+    /// Keeps the first error.
     pub(crate) fn fail(&mut self, error: io::Error) {
         self.error.get_or_insert(error);
     }
@@ -48,7 +48,7 @@ impl<W: Write> Output<W> {
         self.error.as_ref()
     }
 
-    /// Hands over what is buffered, so that a reader of the file sees it; errors are kept for later.
+    /// Writes the buffer, so that readers of the file see it.
     pub(crate) fn flush(&mut self) {
         self.drain();
         if self.error.is_none()
@@ -58,7 +58,7 @@ impl<W: Write> Output<W> {
         }
     }
 
-    /// Flushes and gives the writer back, or the first error there was.
+    /// Flushes, and returns the writer or the first error.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         self.flush();
         match self.error {
@@ -72,7 +72,7 @@ impl<W: Write> Output<W> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Takes `room` bytes, then says the disk is full.
+    /// Takes `room` bytes before an error.
     #[derive(Debug)]
     pub(crate) struct FullDisk {
         pub(crate) room: usize,

@@ -1,7 +1,7 @@
-//! What `vruntime record` leaves beside the events: the section of a recording, in one file with them.
+//! The section of a recording that `vruntime record` adds to the events' file.
 //!
-//! A recording is a `trace.dat` of version 6 with one more option, [`OPTION`]. trace-cmd and KernelShark pass over
-//! options that they do not know. The option holds text: a first line with the version, then named parts.
+//! A recording is a `trace.dat` of version 6 with one more option, [`OPTION`]. trace-cmd and KernelShark ignore
+//! unknown options. The option holds text: a first line with the version, then named parts.
 //!
 //! ```text
 //! vruntime-recording 1
@@ -14,8 +14,8 @@
 //!
 //! ```
 //!
-//! The number is the length of a part in bytes. A line feed follows each part. This module knows how parts are put
-//! together, and [`TraceDatFile`] how the file is. What a part means, its reader knows.
+//! The number is the length of a part in bytes. A line feed follows each part. This module knows the format, and
+//! [`TraceDatFile`] that of the file. The content of a part is for its reader.
 
 mod file;
 
@@ -25,22 +25,19 @@ pub use file::{Formats, TraceDatFile};
 
 use crate::read::{Error, Place};
 
-/// The number of the option. trace-cmd counts its own from 1 up, and has used 22.
+/// Number of the option. trace-cmd's own count up from 1 to 22.
 pub const OPTION: u16 = 0x5652;
 
-/// The longest piece of the text in one option. A longer text continues in the next option of this number.
+/// The longest text in one option; further options continue it.
 const PIECE: usize = 16 << 20;
-/// The longest text that is read: 200,000 threads and their groups.
+/// The longest text: 200,000 threads and their groups.
 pub(crate) const MAX_BYTES: usize = 64 << 20;
-/// The most parts that are read.
 const MAX_PARTS: usize = 64;
 
-/// The first line, but for the version.
 const MAGIC: &str = "vruntime-recording ";
-/// The version that is written and read.
 const VERSION: u32 = 1;
 
-/// The section of a recording: named parts of text, in their order.
+/// Named parts of text, in order.
 ///
 /// ```
 /// use vruntime_trace::recording::Recording;
@@ -61,34 +58,34 @@ pub struct Recording {
 struct Part {
     name: String,
     text: String,
-    /// Where in the file the text begins, bytes; 0 of a part that was not read from a file.
+    /// Offset of the text in the file, bytes; 0 without a file.
     at: u64,
 }
 
 impl Recording {
-    /// Adds a part. A part of the same name is replaced.
+    /// Adds a part, or replaces one with its name.
     pub fn add(&mut self, name: &str, text: String) {
         debug_assert!(is_name(name), "{name:?} is no name of a part");
         self.parts.retain(|part| part.name != name);
         self.parts.push(Part { name: name.to_owned(), text, at: 0 });
     }
 
-    /// The text of a part.
+    /// Returns the text of a part.
     pub fn part(&self, name: &str) -> Option<&str> {
         self.parts.iter().find(|part| part.name == name).map(|part| part.text.as_str())
     }
 
-    /// Where in the file a part begins, bytes.
+    /// Returns the offset of a part in the file, bytes.
     pub fn offset(&self, name: &str) -> Option<u64> {
         self.parts.iter().find(|part| part.name == name).map(|part| part.at)
     }
 
-    /// The names and lengths (bytes) of all parts, in their order.
+    /// Returns names and lengths (bytes) of all parts.
     pub fn parts(&self) -> impl Iterator<Item = (&str, usize)> {
         self.parts.iter().map(|part| (part.name.as_str(), part.text.len()))
     }
 
-    /// The text of the section.
+    /// Returns the section's text.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut text = format!("{MAGIC}{VERSION}\n").into_bytes();
         for part in &self.parts {
@@ -99,15 +96,14 @@ impl Recording {
         text
     }
 
-    /// The options that hold the text.
     pub(crate) fn options(&self) -> Vec<Vec<u8>> {
         self.to_bytes().chunks(PIECE).map(<[u8]>::to_vec).collect()
     }
 
-    /// Reads the text of a section, which begins at byte `start` of its file.
+    /// Parses a section that begins at byte `start` of its file.
     ///
     /// # Errors
-    /// The text is not such a section, ends early, has a part twice, or has a version that is not read.
+    /// If the text is not a section, ends early, has a part twice, or has an unsupported version.
     pub fn parse(bytes: &[u8], start: u64) -> Result<Self, Error> {
         Reader { bytes, at: 0, start }.recording()
     }
@@ -119,7 +115,6 @@ impl fmt::Display for Recording {
     }
 }
 
-/// Whether a part can have that name.
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 32 && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
 }
@@ -170,7 +165,7 @@ impl<'a> Reader<'a> {
             return Err(self.damaged_at(begin, HEAD));
         };
         let at = self.at;
-        // The part and the line feed behind it.
+        // The part and its line feed.
         let left = self.bytes.len() - at;
         let Some(text) = at.checked_add(length).and_then(|end| self.bytes.get(at..end)).filter(|_| length < left)
         else {
@@ -190,7 +185,6 @@ impl<'a> Reader<'a> {
         Ok(Part { name: name.to_owned(), text, at: self.place(at) })
     }
 
-    /// A line, without its line feed.
     fn line(&mut self, expected: &str) -> Result<&'a [u8], Error> {
         let rest: &'a [u8] = &self.bytes[self.at..];
         let Some(length) = rest.iter().take(128).position(|&byte| byte == b'\n') else {
@@ -262,12 +256,12 @@ mod tests {
         assert!(Recording::parse(format!("vruntime-recording 1\n@a {length}\nx\n").as_bytes(), 0).is_err());
     }
 
-    /// Wherever it is cut off: read up to the end of a part, or an error.
+    /// At any cut, the result is complete parts or an error.
     #[test]
     fn a_section_cut_short_is_no_surprise() {
         let bytes = recording().to_bytes();
         let whole: Vec<usize> = (0..bytes.len()).filter(|&end| Recording::parse(&bytes[..end], 0).is_ok()).collect();
-        // Behind the first line and behind each part but the last.
+        // After the first line and after each part but the last.
         assert_eq!(whole.len(), 3, "{whole:?}");
     }
 }

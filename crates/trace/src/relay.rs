@@ -1,4 +1,4 @@
-//! A sink that stores events, and passes them on in batches, also to another thread.
+//! A sink that stores events and passes them on in batches, also to another thread.
 
 use vruntime_sched::CpuMask;
 use vruntime_sched::energy::EnergyModel;
@@ -8,11 +8,10 @@ use vruntime_sched::loadavg::LoadAvg;
 
 use crate::sink::{CpusetInfo, DomainInfo, EnergyInfo, GroupInfo, LoopTimes, MachineInfo, Sink, TaskInfo, Totals};
 
-/// How many calls make a batch: enough that passing one on costs little of each, few enough that they are in a cache
-/// still.
+/// Calls per batch: enough to make passing cheap, few enough to stay in the cache.
 const BATCH: usize = 2048;
 
-/// One call of a [`Sink`] with its arguments. Frequent calls are small; the data of others is elsewhere.
+/// One call of a [`Sink`]. Data of rare calls is separate, so that frequent ones are small.
 #[derive(Debug)]
 enum Call {
     Event(u64, CpuId, Event),
@@ -22,7 +21,6 @@ enum Call {
     Rare(Box<Rare>),
 }
 
-/// A rare call.
 #[derive(Debug)]
 enum Rare {
     Machine {
@@ -50,7 +48,6 @@ enum Rare {
     Finish(u64),
 }
 
-/// A group's path, and the rest.
 #[derive(Debug)]
 struct Group(String, GroupInfo<'static>);
 
@@ -88,12 +85,12 @@ impl Rare {
     }
 }
 
-/// Calls of a [`Sink`], in their order.
+/// Calls of a [`Sink`], in order.
 #[derive(Debug)]
 pub struct Batch(Vec<Call>);
 
 impl Batch {
-    /// Makes them.
+    /// Makes the calls.
     pub fn tell(&self, sink: &mut impl Sink) {
         for call in &self.0 {
             match call {
@@ -107,7 +104,7 @@ impl Batch {
     }
 }
 
-/// Which calls of a [`Sink`] a run makes only on request.
+/// Calls of a [`Sink`] that a run makes only on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wants {
     loops: bool,
@@ -115,13 +112,13 @@ pub struct Wants {
 }
 
 impl Wants {
-    /// Returns what `sink` wants.
+    /// Returns the requests of `sink`.
     pub fn of(sink: &impl Sink) -> Self {
         Self { loops: sink.wants_loops(), rounds: sink.wants_rounds() }
     }
 }
 
-/// A [`Sink`] that collects calls and passes them on in batches, the last one at the end of the run.
+/// A [`Sink`] that passes calls on in batches, the last one at the end of the run.
 #[derive(Debug)]
 pub struct Relay<F> {
     calls: Vec<Call>,
@@ -130,12 +127,11 @@ pub struct Relay<F> {
 }
 
 impl<F: FnMut(Batch)> Relay<F> {
-    /// Creates a relay that wants what the sinks behind it want.
+    /// Creates a relay with the requests of the sinks behind it.
     pub fn new(wants: Wants, pass_on: F) -> Self {
         Self { calls: Vec::with_capacity(BATCH), wants, pass_on }
     }
 
-    /// Passes on what is there.
     fn flush(&mut self) {
         if !self.calls.is_empty() {
             let calls = std::mem::replace(&mut self.calls, Vec::with_capacity(BATCH));
@@ -223,7 +219,6 @@ impl<F: FnMut(Batch)> Sink for Relay<F> {
 mod tests {
     use super::*;
 
-    /// Writes down every call.
     #[derive(Debug, Default)]
     struct Listener(Vec<String>);
 
@@ -287,7 +282,7 @@ mod tests {
         }
     }
 
-    /// Calls everything there is, `rounds` times, with something else in each field.
+    /// Makes every call `rounds` times, with different values in each field.
     fn call(sink: &mut impl Sink, rounds: u64) {
         assert!(sink.wants_loops() && sink.wants_rounds());
         let cpus = |list: &[u32]| list.iter().copied().map(CpuId).collect::<CpuMask>();

@@ -1,4 +1,4 @@
-//! Where events go.
+//! The receivers of events.
 
 use vruntime_sched::energy::EnergyModel;
 use vruntime_sched::event::{DeadlineEvent, Event, PrevState, Running};
@@ -6,46 +6,46 @@ use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 use vruntime_sched::loadavg::LoadAvg;
 use vruntime_sched::{CpuMask, SchedPolicy};
 
-/// What a reader of a trace wants to know of a task besides its events.
+/// A task, beyond its events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskInfo<'a> {
     /// The task's name (`comm`), such as `web-3`.
     pub name: &'a str,
-    /// The class of identical tasks it is an instance of, such as `web`; the name itself when it is the only one.
+    /// Class of identical tasks, such as `web`; the name itself if it is the only one.
     pub class: &'a str,
-    /// The task group it starts in.
+    /// Its first group.
     pub group: GroupId,
-    /// -20..=19.
+    /// Its nice value, -20..=19.
     pub nice: i8,
-    /// The policy it starts with.
+    /// Its first policy.
     pub policy: SchedPolicy,
-    /// 1..=99 under SCHED_FIFO and SCHED_RR, else 0.
+    /// Its real-time priority: 1..=99 under SCHED_FIFO and SCHED_RR, else 0.
     pub rt_priority: u8,
 }
 
-/// What a reader of a trace wants to know of a task group.
+/// A task group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupInfo<'a> {
     /// Absolute path below the root, such as `/web/api`; the root is `/`.
     pub path: &'a str,
-    /// The group it is in; the root has none.
+    /// The parent; none for the root.
     pub parent: Option<GroupId>,
     /// `cpu.weight`, 1..=10000.
     pub weight: u32,
-    /// `cpu.idle`: it weighs as little as an idle task, whatever `weight` says.
+    /// `cpu.idle`: `weight` has no effect.
     pub idle: bool,
-    /// Under the CPU resource controller of 2006: what it is guaranteed, percent of the machine. A group without has no
-    /// weight there.
+    /// Guaranteed percent of the machine under the CPU resource controller of 2006. A group without one has no weight
+    /// there.
     pub guarantee: Option<u32>,
-    /// `cpu.max`: quota and period, nanoseconds; none: no limit.
+    /// `cpu.max`: quota and period, nanoseconds; none if unlimited.
     pub max: Option<(u64, u64)>,
-    /// Of a session's autogroup its nice value (`/proc/PID/autogroup`), which is its weight then.
+    /// Nice value of a session's autogroup (`/proc/PID/autogroup`), which is then its weight.
     pub nice: Option<i8>,
 }
 
 impl<'a> GroupInfo<'a> {
-    /// Its path and what can be changed of it, as it stands in cgroup v2's files (times in microseconds): `/web
-    /// cpu.weight=300 cpu.max=50000 100000`.
+    /// Returns its path and changeable attributes as in cgroup v2's files, in microseconds: `/web cpu.weight=300
+    /// cpu.max=50000 100000`.
     pub fn settings(&self) -> String {
         let weight = match (self.guarantee, self.nice) {
             (Some(percent), _) => format!("guarantee={percent}"),
@@ -59,10 +59,10 @@ impl<'a> GroupInfo<'a> {
         }
     }
 
-    /// Reads what [`GroupInfo::settings`] writes; none if it is something else. The weight of a group that has a nice
-    /// value, a guarantee or is idle is 100, for that does not count.
+    /// Parses the output of [`GroupInfo::settings`]. The weight is 100 if a nice value, a guarantee or `cpu.idle`
+    /// replaces it.
     pub fn from_settings(text: &'a str) -> Option<Self> {
-        // A path may have anything in it, so it is read from the end.
+        // A path may contain anything, so the text is parsed from its end.
         let (rest, max) = text.rsplit_once(" cpu.max=")?;
         let max = if max == "max" {
             None
@@ -89,19 +89,19 @@ impl<'a> GroupInfo<'a> {
     }
 }
 
-/// What a reader of a trace wants to know of a group's cpuset.
+/// A group's cpuset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpusetInfo<'a> {
     /// The group's absolute path below the root.
     pub path: &'a str,
     /// `cpuset.cpus.effective`: the CPUs its tasks may run on.
     pub effective: &'a CpuMask,
-    /// `cpuset.cpus.partition`, as reading it gives: `member`, `root`, `root invalid (Parent is not a partition root)`.
+    /// `cpuset.cpus.partition` as read: `member`, `root`, `root invalid (Parent is not a partition root)`.
     pub partition: &'a str,
 }
 
 impl CpusetInfo<'_> {
-    /// As it stands in cgroup v2's files: `/web cpuset.cpus.effective=0-2,5 cpuset.cpus.partition=root`.
+    /// Returns it as in cgroup v2's files: `/web cpuset.cpus.effective=0-2,5 cpuset.cpus.partition=root`.
     pub fn settings(&self) -> String {
         let cpus: Vec<u32> = self.effective.iter().map(|cpu| cpu.0).collect();
         let run = |run: &[u32]| match *run {
@@ -113,128 +113,123 @@ impl CpusetInfo<'_> {
     }
 }
 
-/// CPUs among which load is balanced at one level of the machine: a scheduling domain.
+/// A scheduling domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DomainInfo {
     /// The kernel's name of its level, such as `MC` or `NUMA`.
     pub level: &'static str,
     /// Its CPUs.
     pub span: CpuMask,
-    /// Those of them that balance here: where NUMA nodes overlap, each has a domain of its own over the same CPUs.
+    /// The CPUs that balance here. Where NUMA nodes overlap, several domains span the same CPUs.
     pub members: CpuMask,
-    /// The groups of CPUs that are compared and balanced with each other; they may overlap.
+    /// The groups between which load is balanced; they may overlap.
     pub groups: Vec<CpuMask>,
-    /// The longest time between two looks of an idle CPU for work here, nanoseconds (`max_interval`).
+    /// Longest time between two balances of an idle CPU, nanoseconds (`max_interval`).
     pub interval_ns: u64,
 }
 
-/// What a reader of a trace wants to know of the machine.
+/// The machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineInfo<'a> {
-    /// How many CPUs it has.
+    /// Number of CPUs.
     pub cpus: usize,
-    /// Nanoseconds from one tick to the next.
+    /// Tick period, nanoseconds.
     pub tick_ns: u64,
-    /// Its scheduling domains, those of a lower level first.
+    /// Its scheduling domains, lowest level first.
     pub domains: &'a [DomainInfo],
     /// The power of its CPUs, if known.
     pub energy: Option<EnergyInfo<'a>>,
 }
 
-/// What the CPUs of a machine take.
+/// The energy model of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnergyInfo<'a> {
-    /// At which frequency.
+    /// Power by frequency.
     pub model: &'a EnergyModel,
-    /// Whether wakeups look at it.
+    /// Whether wakeups consider energy.
     pub looked_at: bool,
 }
 
-/// What the scheduler has counted of a whole run: no event tells it.
+/// Counts of a whole run that no event has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Totals<'a> {
     /// The load averages at the end.
     pub loadavg: LoadAvg,
-    /// The switches away from tasks of each group and its descendants, by group id. Empty unless the scheduler counts
+    /// Switches away from tasks of each group and its descendants, by group id. Empty unless the scheduler counts
     /// them ([`Kernel::group_switches`](vruntime_sched::Kernel::group_switches)).
     pub group_switches: &'a [u64],
 }
 
-/// One loop of a task's program as rt-app logs it: what [`Event::LoopEnd`] does not say. Nanoseconds.
+/// One loop of a task's program as rt-app logs it, beyond [`Event::LoopEnd`]. Nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoopTimes {
-    /// Work that `run` and `runtime` asked for together (`c_duration`).
+    /// Work that `run` and `runtime` requested (`c_duration`).
     pub asked: u64,
-    /// From the beginning to the end of each of them, together, waits for the CPU included (`run`).
+    /// Duration of these, waits for the CPU included (`run`).
     pub run: u64,
-    /// Work done in them, as time at full capacity (`perf`, a count of rt-app's calibrated loops).
+    /// Work done in them, as time at full capacity (`perf`, a count of calibrated loops).
     pub work: u64,
-    /// Periods of the loop's timers together (`c_period`).
+    /// Sum of the timers' periods (`c_period`).
     pub period: u64,
-    /// What was left of the last timer's period when the task came to it; negative: it came too late (`slack`).
+    /// Time left of the last timer's period on arrival; negative if the task was late (`slack`).
     pub slack: i64,
-    /// The same, of all its timers together (`slack` with `cumulative_slack`).
+    /// Sum of that over the timers (`slack` with `cumulative_slack`).
     pub cumulative_slack: i64,
-    /// How late the task returned from its timers, together; a timer that it did not have to wait for sets it to 0
-    /// (`wu_lat`).
+    /// Total lateness of returns from timers (`wu_lat`). A timer without a wait sets it to 0.
     pub wakeup_latency: u64,
 }
 
-/// Receives everything that happens, in order of time; events of the same nanosecond come in the order they happened.
+/// Receives the events of a run, in order.
 ///
-/// `at` is nanoseconds since the start of the run. Groups and tasks are announced before the first event that names
-/// them.
+/// `at` is nanoseconds since the start. Groups and tasks are announced before the first event that names them.
 pub trait Sink {
-    /// The machine, before anything else.
+    /// The machine; the first call.
     fn machine(&mut self, _info: &MachineInfo<'_>) {}
 
-    /// All scheduling domains after a rebuild at `at` nanoseconds, because a CPU went offline or online.
+    /// All scheduling domains after a rebuild for CPU hotplug.
     fn domains(&mut self, _at: u64, _domains: &[DomainInfo]) {}
 
-    /// The root domains and isolated CPUs from `at` on: nothing is balanced between root domains, and no fair task
+    /// Root domains and isolated CPUs from `at` on. Nothing is balanced between root domains, and no fair task
     /// between isolated CPUs. Called only if there are several root domains, or were.
     fn root_domains(&mut self, _at: u64, _roots: &[CpuMask], _isolated: &CpuMask) {}
 
-    /// A task group exists.
+    /// A new task group.
     fn group(&mut self, _id: GroupId, _info: &GroupInfo<'_>) {}
-    /// From `at` on a group's weight or limit is what this says.
+    /// A group's new weight or limit.
     fn group_changed(&mut self, _at: u64, _id: GroupId, _info: &GroupInfo<'_>) {}
-    /// A group's cpuset from `at` on. Called for groups with a cpuset, after the group itself.
+    /// A group's cpuset from `at` on. Called after the group itself.
     fn cpuset(&mut self, _at: u64, _id: GroupId, _info: &CpusetInfo<'_>) {}
-    /// A task exists.
+    /// A new task.
     fn task(&mut self, _id: TaskId, _info: &TaskInfo<'_>) {}
-    /// From `at` on a task may run on these CPUs only; `None`: on all, as every task may until this is called for it.
+    /// The CPUs that a task may run on from `at` on; `None` is all, the default.
     fn affinity(&mut self, _at: u64, _task: TaskId, _cpus: Option<&CpuMask>) {}
-    /// Whether [`Sink::loop_end`] shall be called: gathering what it tells costs a little time.
+    /// Whether to call [`Sink::loop_end`], which costs a little time. Read when the run begins.
     fn wants_loops(&self) -> bool {
         false
     }
-    /// The workload's `task` completed a loop that began `duration` ago; called right after its [`Event::LoopEnd`], and
-    /// only if [`Sink::wants_loops`] says so when the run begins.
+    /// `task` completed a loop of `duration`. Called right after its [`Event::LoopEnd`].
     fn loop_end(&mut self, _at: u64, _task: TaskId, _duration: u64, _times: &LoopTimes) {}
-    /// Whether [`Sink::round_end`] shall be called: gathering response times costs a little time.
+    /// Whether to call [`Sink::round_end`], which costs a little time. Read when the run begins.
     fn wants_rounds(&self) -> bool {
         false
     }
-    /// `task` completed a round: `response` nanoseconds have passed since the round was due. A round lasts from the end
-    /// of a wait (for a timer, for another task, for data) to the beginning of the next. Called only if
-    /// [`Sink::wants_rounds`] says so when the run begins.
+    /// `task` completed a round, `response` nanoseconds after it was due. A round lasts from the end of a wait (for a
+    /// timer, a task, data) to the beginning of the next.
     fn round_end(&mut self, _at: u64, _task: TaskId, _response: u64) {}
-    /// Something happened on `cpu`.
+    /// An event on `cpu`.
     fn event(&mut self, at: u64, cpu: CpuId, event: &Event);
-    /// `cpu` rescheduled, and its task continues. There is no event for that.
+    /// `cpu` rescheduled, and its task continues. No event says this.
     #[inline]
     fn stays(&mut self, _at: u64, _cpu: CpuId) {}
-    /// From `at` on, the host of a virtual machine delays `cpu`, which has work, until one of its own CPUs is free; or
-    /// no longer.
+    /// Whether the host of a virtual machine delays `cpu`, which has work, from `at` on.
     fn stolen(&mut self, _at: u64, _cpu: CpuId, _waits: bool) {}
-    /// What was counted, right before the end.
+    /// Totals, right before the end.
     fn totals(&mut self, _totals: &Totals<'_>) {}
     /// The run ended.
     fn finish(&mut self, _at: u64) {}
 }
 
-/// Throws everything away.
+/// Discards everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoSink;
 
@@ -455,8 +450,8 @@ tuple_sink!(A 0, B 1, C 2, D 3, E 4, F 5);
 
 /// A 64-bit digest of the event stream: equal digests mean equal runs.
 ///
-/// Every field of every event enters, so two runs that differ in one nanosecond of one event differ here. The
-/// function is our own (multiply and rotate over 64-bit words, as in FxHash) and never changes: tests pin its values.
+/// Every field of every event enters. The function is our own (multiply and rotate over 64-bit words, as in FxHash)
+/// and never changes: tests pin its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest(u64);
 
@@ -467,7 +462,7 @@ impl Default for Digest {
 }
 
 impl Digest {
-    /// The digest of everything seen so far.
+    /// The digest so far.
     pub const fn value(&self) -> u64 {
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -503,7 +498,7 @@ impl Sink for Digest {
             Event::Wakeup { task, target } => (4, u64::from(task.0), u64::from(target.0)),
             Event::WakeupNew { task, target } => (5, u64::from(task.0), u64::from(target.0)),
             Event::Switch { prev, prev_state, next } => {
-                // Why the idle task left the CPU means nothing.
+                // The idle task's state has no meaning.
                 let state = match prev_state {
                     _ if prev.task().is_none() => 0,
                     PrevState::Preempted => 0,
@@ -517,7 +512,7 @@ impl Sink for Digest {
             Event::Migrate { task, from, to, cause } => (7, pair(task.0, cause as u32), pair(from.0, to.0)),
             Event::SetNice { task, nice } => (8, u64::from(task.0), nice as u64),
             Event::MoveGroup { task, group } => (9, u64::from(task.0), u64::from(group.0)),
-            // Whether that counts as balanced is for the statistics alone.
+            // Only statistics use `balanced`.
             Event::Balance { kind, level, busiest, pulled, balanced: _ } => {
                 (10, pair(kind as u32, u32::from(level)), pair(busiest.map_or(u32::MAX, |cpu| cpu.0), pulled))
             }

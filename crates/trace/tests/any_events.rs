@@ -1,4 +1,4 @@
-//! Whatever events come, in whatever order: the writers do not panic, and what they write can be read back.
+//! For any events in any order, the writers do not panic, and their output can be read back.
 
 use std::collections::BTreeMap;
 
@@ -106,7 +106,6 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Whether the kernel has a tracepoint for it.
 fn is_traced(event: &Event) -> bool {
     !matches!(
         event,
@@ -127,20 +126,19 @@ fn is_traced(event: &Event) -> bool {
     )
 }
 
-/// Whether Perfetto's trace has it.
 fn is_perfetto(event: &Event) -> bool {
     is_traced(event) && !matches!(event, Event::PiSetprio { .. } | Event::Overutilized { .. })
 }
 
-/// How many marks (`print`) the text has: what tasks are born with and is not usual, every change of it, what becomes
-/// of deadlines, what groups may and what their limits do.
+/// Number of marks (`print`): initial policies and nice values unless default, their changes, results of deadlines,
+/// limits of groups and their effects.
 fn marks(names: usize, events: &[(u64, CpuId, Event)]) -> usize {
     let (mut policies, mut nices) = (BTreeMap::new(), BTreeMap::new());
     let mut marks = 0;
     for (at, (_, _, event)) in events.iter().enumerate() {
         // The tasks with names are announced one before each of the first events.
         if at < names {
-            // Each announces a group as well, which says what it may; the root may anything.
+            // Each announces a group as well, with its limit; the root has none.
             marks += usize::from(at % 5 != 0);
             nices.insert(TaskId(at as u32), (at % 40) as i8 - 20);
             policies.insert(TaskId(at as u32), SchedPolicy::Normal);
@@ -168,8 +166,7 @@ fn marks(names: usize, events: &[(u64, CpuId, Event)]) -> usize {
     marks
 }
 
-/// Of each event, whether it is the birth of a task into another group than that of who forks it: that is a tracepoint
-/// more.
+/// Whether each event is the birth of a task into another group than its parent's, which has a further tracepoint.
 fn births(names: usize, events: &[(u64, CpuId, Event)]) -> Vec<bool> {
     let (mut groups, mut current) = (BTreeMap::new(), BTreeMap::new());
     let births = events.iter().enumerate().map(|(at, (_, cpu, event))| {
@@ -191,7 +188,7 @@ fn births(names: usize, events: &[(u64, CpuId, Event)]) -> Vec<bool> {
     births.collect()
 }
 
-/// How many tracepoints it is: a CPU that comes or goes enters a step and leaves it.
+/// Number of tracepoints: a hotplug step has a beginning and an end.
 fn tracepoints(event: &Event) -> usize {
     if matches!(event, Event::CpuDown | Event::CpuUp) { 2 } else { 1 }
 }
@@ -222,7 +219,6 @@ proptest! {
     #[test]
     fn every_event_comes_back(
         names in prop::collection::vec(any::<String>(), 0..20),
-        // Steps from nothing to centuries.
         steps in prop::collection::vec((prop_oneof![Just(0), 0..5_000_u64, any::<u64>()], cpu(), event()), 0..200),
     ) {
         let mut now = 0_u64;
@@ -250,9 +246,9 @@ proptest! {
         }
         let kept = |(_, cpu, event): &&(u64, CpuId, Event)| is_perfetto(event) && cpu.0 < 1024;
         let born = events.iter().zip(&births).filter(|((_, cpu, _), birth)| **birth && cpu.0 < 1024).count();
-        // The end of the run is the last.
+        // The end of the run is the last event.
         prop_assert_eq!(read, 1 + born + events.iter().filter(kept).map(|event| tracepoints(&event.2)).sum::<usize>());
-        // Encoding what was decoded gives as many bytes: no field was lost or unknown.
+        // Encoding what was decoded gives the same size: no field was lost or unknown.
         prop_assert_eq!(trace.encoded_len(), bytes.len());
 
         let mut text = FtraceWriter::new(Vec::new(), 8);

@@ -1,4 +1,4 @@
-//! Small files that were once read wrongly, each for a kind of fault.
+//! Small files that were once read wrongly, one for each kind of fault.
 
 use std::io::Cursor;
 
@@ -18,7 +18,6 @@ fn all<T>(bytes: &[u8], each: impl Fn(&Record<'_>) -> T) -> (Vec<T>, Summary) {
     (found, summary)
 }
 
-/// A number as protobuf has it.
 fn varint(mut number: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number >= 0x80 {
@@ -37,7 +36,7 @@ fn bytes(tag: u64, value: &[u8]) -> Vec<u8> {
     [varint(tag << 3 | 2), varint(value.len() as u64), value.to_vec()].concat()
 }
 
-/// A packet with a bundle of CPU 0. `first`: whether its sequence stands before the events, or behind.
+/// A packet with a bundle of CPU 0. `first`: whether its sequence precedes the events.
 fn packet(sequence: u64, first: bool, events: &[Vec<u8>]) -> Vec<u8> {
     let id = number(10, sequence);
     let bundle = bytes(1, &[number(1, 0), events.concat()].concat());
@@ -57,7 +56,7 @@ fn idle(at: u64, state: u64) -> Vec<u8> {
     event(at, 0, 13, &[number(1, state), number(2, 0)].concat())
 }
 
-/// The data sources were flushed at different moments: the bundles of one CPU are not in the order of time.
+/// Data sources are flushed separately: the bundles of one CPU are not in order.
 #[test]
 fn bundles_of_several_data_sources_are_merged_by_time() {
     let (times, summary) = all(TWO_SOURCES, |record| record.at);
@@ -82,7 +81,6 @@ fn the_sequence_of_a_packet_may_stand_behind_its_events() {
     }
 }
 
-/// Where two data sources record the same event, it happened once.
 #[test]
 fn an_event_of_two_data_sources_is_one() {
     let switches = [switch(10, 0, 7), switch(40, 7, 0), switch(40, 0, 8)];
@@ -92,7 +90,7 @@ fn an_event_of_two_data_sources_is_one() {
     assert_eq!((summary.count_of("sched_switch"), summary.broken_switches()), (3, 0));
 }
 
-/// Version 7, as trace-cmd 3 writes it when nothing was recorded: no CPU has pages. Version 6 has CPUs without pages.
+/// trace-cmd 3's version 7 without events: no CPU has pages. Version 6 has CPUs without pages.
 #[test]
 fn a_trace_dat_without_events_is_not_damaged() {
     let told = |bytes: Vec<u8>| match read::from_reader(Cursor::new(bytes)) {
@@ -109,11 +107,10 @@ fn a_trace_dat_without_events_is_not_damaged() {
     }
 }
 
-/// The pages of every CPU are left out of the file.
 fn empty_v6() -> Vec<u8> {
     let mut bytes = include_bytes!("data/trace-v6.dat").to_vec();
     let at = bytes.windows(10).position(|word| word == b"flyrecord\0").unwrap() + 10;
-    // Where and how large the pages of two CPUs are.
+    // Offsets and sizes of two CPUs' pages.
     for cpu in 0..2 {
         bytes[at + cpu * 16 + 8..at + cpu * 16 + 16].fill(0);
     }
@@ -121,14 +118,13 @@ fn empty_v6() -> Vec<u8> {
     bytes
 }
 
-/// The option of the buffer has no CPU any more.
 fn empty_v7() -> Vec<u8> {
     let mut bytes = include_bytes!("data/trace-v7-zstd.dat").to_vec();
     let word = |bytes: &[u8], at: usize, size: usize| {
         bytes[at..at + size].iter().rev().fold(0_usize, |sum, &byte| sum << 8 | usize::from(byte))
     };
     let text = |bytes: &[u8], at: usize| at + bytes[at..].iter().position(|&byte| byte == 0).unwrap() + 1;
-    // Version, order of bytes, size of long, size of pages, compression and its version.
+    // Version, byte order, size of long, size of pages, compression and its version.
     let compression = text(&bytes, 10) + 2 + 4;
     let mut next = word(&bytes, text(&bytes, text(&bytes, compression).min(bytes.len())), 8);
     let mut changed = false;
@@ -179,7 +175,7 @@ fn cpus_that_events_name_exist() {
     }
 }
 
-/// One that is woken again before it turns up has run unseen: it has come after the last wakeup.
+/// A task that is woken again before its next event has run unseen: it came after the last wakeup.
 #[test]
 fn an_arrival_is_guessed_from_the_last_wakeup() {
     let text = "<idle>-0 [000] d..2. 1.000000: cpu_idle: state=1 cpu_id=0\n\

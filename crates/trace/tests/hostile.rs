@@ -1,4 +1,4 @@
-//! Files nobody should have to read: what is damaged is counted, nothing panics, and memory is bounded.
+//! Hostile files: damage is counted, nothing panics, and memory is bounded.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use vruntime_trace::read::{Error, Place, Summary, TextReader, open};
 use vruntime_trace::recording::Recording;
 
-/// Makes a file while it is read.
+/// Generates a file while it is read.
 struct Made<F> {
     line: F,
     count: u64,
@@ -119,7 +119,7 @@ fn a_hundred_thousand_names_of_events() {
     assert_eq!(counts[0], ("(others)".to_owned(), 100_000 - 65_536));
 }
 
-/// What the fuzzers begin with, and what they have kept.
+/// The fuzzers' initial and kept inputs.
 #[test]
 fn the_fuzzers_corpus() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
@@ -137,7 +137,7 @@ fn the_fuzzers_corpus() {
     }
 }
 
-/// The same of recordings' sections: most are of a real one, cut or changed.
+/// As above, for recordings' sections: most are of a real one, cut or changed.
 #[test]
 fn the_fuzzers_sections() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/recording");
@@ -156,7 +156,6 @@ fn the_fuzzers_sections() {
 }
 
 proptest! {
-    /// Whatever the bytes, behind the first line or not.
     #[test]
     fn any_section_is_read_or_refused(head in any::<bool>(), bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let first: &[u8] = if head { b"vruntime-recording 1\n" } else { b"" };
@@ -165,7 +164,6 @@ proptest! {
         }
     }
 
-    /// Whatever the parts.
     #[test]
     fn any_parts_come_back(parts in prop::collection::btree_map("[a-z-]{1,32}", ".{0,60}", 0..6)) {
         let mut recording = Recording::default();
@@ -179,7 +177,6 @@ proptest! {
         prop_assert_eq!(read.parts().count(), parts.len());
     }
 
-    /// Whatever the bytes.
     #[test]
     fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
         let (mut reader, mut summary) = (TextReader::new(&bytes[..]), Summary::new());
@@ -189,7 +186,7 @@ proptest! {
         prop_assert!(summary.events() <= bytes.len() as u64);
     }
 
-    /// Whatever is made of the words of real traces.
+    /// Any combination of the words of real traces.
     #[test]
     fn any_words(words in prop::collection::vec(prop::sample::select(vec![
         "a", "-", "12", " ", "[", "001", "]", "(", ")", "d..2.", " 5.000001", ":", "sched_switch", "sched:", "prev_comm=", "prev_pid=",

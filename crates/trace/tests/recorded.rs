@@ -16,12 +16,11 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
-/// Everything in a trace, each event as text.
+/// Every event of a trace as text.
 fn told(path: &Path, line: impl Fn(&Record<'_>) -> String) -> (Vec<String>, Summary, Notes) {
     told_by(read::open(path).unwrap(), line)
 }
 
-/// Everything that a reader finds, each event as text.
 fn told_by(mut events: Box<dyn Events>, line: impl Fn(&Record<'_>) -> String) -> (Vec<String>, Summary, Notes) {
     let (mut lines, mut summary) = (Vec::new(), Summary::new());
     while let Some(record) = events.next_record().unwrap() {
@@ -36,8 +35,8 @@ fn summary(path: &Path) -> (Summary, Notes) {
     (summary, notes)
 }
 
-/// What every dress of an event has: neither processes nor who ran (latency-format cuts his name), nor the wording of
-/// what has no fields here.
+/// The common part of all formats of an event: no processes, no running task (latency-format cuts its name), and no
+/// unknown fields.
 fn bare(record: &Record<'_>) -> String {
     let fields = match record.point {
         Tracepoint::Other { .. } => String::new(),
@@ -48,7 +47,7 @@ fn bare(record: &Record<'_>) -> String {
     format!("{} {} {} {} {fields}", record.at, record.cpu, record.pid, String::from_utf8_lossy(record.name))
 }
 
-/// Compares line by line, so that a failure can be read.
+/// Compares line by line, for readable failures.
 fn same(name: &str, found: &[String], expected: &[String]) {
     for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
         assert_eq!(found, expected, "{name}: event {at}");
@@ -138,7 +137,7 @@ fn trace_dat_has_what_trace_cmd_reads_in_it() {
     }
 }
 
-/// What has passed since the event before stands behind the time, and is no part of the name.
+/// The time since the previous event is no part of the name.
 #[test]
 fn trace_cmd_with_differences_says_the_same() {
     let (text, _, _) = told(&fixture("trace-dat.txt"), bare);
@@ -147,7 +146,6 @@ fn trace_cmd_with_differences_says_the_same() {
     same("trace-cmd-report-ts-diff.txt", &lines, &text);
 }
 
-/// The kernel's flags say whose doing a wakeup is, in every format that has them.
 #[test]
 fn wakeups_by_interrupts_are_told() {
     let wakeups = |name: &str| {
@@ -173,7 +171,7 @@ fn wakeups_by_interrupts_are_told() {
 
 #[test]
 fn perf_data_has_what_perf_script_reads_in_it() {
-    // perf makes up names of what ran before it began, at time 0, and says more of records that are no events.
+    // perf makes up names of earlier tasks, at time 0, and prints further records that are no events.
     let all = |record: &Record<'_>| match record.name {
         name if name.starts_with(b"PERF_RECORD_") => String::new(),
         _ => format!("{} {:?} {}", String::from_utf8_lossy(record.comm), record.tgid, bare(record)),
@@ -193,8 +191,8 @@ fn perf_data_has_what_perf_script_reads_in_it() {
     assert_eq!(names(&of_data), names(&of_text));
 }
 
-/// Who was there before the first event, and whose child: in the file, and in what `perf script --show-task-events`
-/// prints of it. A fork of later is an event like any other.
+/// Threads before the first event, with their parents, in the file and from `perf script --show-task-events`. A later
+/// fork is an event.
 #[test]
 fn perf_knows_who_was_there_and_whose_child() {
     let was_there = |mut events: Box<dyn Events>| {
@@ -213,7 +211,7 @@ fn perf_knows_who_was_there_and_whose_child() {
     assert_eq!(was_there(text), [of(30, 31, 30)]);
 }
 
-/// Of a task on its way out perf has no ids any more, but the event itself has.
+/// For exiting tasks perf has no ids, but the event has.
 #[test]
 fn who_ran_is_told_by_the_event_where_perf_does_not_know() {
     let mut bytes = std::fs::read(fixture("perf.data")).unwrap();
@@ -267,7 +265,7 @@ fn perf_data_cut_or_damaged_is_refused_or_read() {
     let whole = std::fs::read(fixture("perf.data")).unwrap();
     let (all, _) = damaged(whole.clone()).unwrap();
     for end in 10..whole.len() {
-        // What its events look like stands at its end.
+        // The descriptions of its events are at its end.
         assert!(damaged(whole[..end].to_vec()).is_none_or(|(found, _)| found == all), "{end}");
     }
     let (mut read, mut untold) = (0, 0);
@@ -279,11 +277,10 @@ fn perf_data_cut_or_damaged_is_refused_or_read() {
         untold += u64::from(found < all && !counted(&notes));
     }
     assert!(read > 1000, "{read}");
-    // A record of a kind that is not known, as newer kernels have them, is passed over: one in a hundred.
+    // An unknown record is skipped, since newer kernels have such records: one in a hundred.
     assert!(untold * 50 < read, "of {read} that were read {untold} have lost events and do not tell");
 }
 
-/// Made with the classes of Perfetto's own Python package.
 #[test]
 fn switches_in_columns_are_those_of_a_switch_each() {
     let line = |record: &Record<'_>| {
@@ -340,7 +337,7 @@ fn tasks_of_a_recording() {
     assert!(tasks.is_sorted_by(|a, b| a.cpu_ns >= b.cpu_ns));
 }
 
-/// Everything up to any byte: events or an error, and the loss told.
+/// Up to any byte: events or an error, and the loss reported.
 #[test]
 fn a_trace_cut_anywhere_is_read_to_there() {
     for name in [
@@ -387,8 +384,7 @@ fn flipped_bits_are_counted_at_worst() {
                 while let Some(record) = reader.next_record().unwrap() {
                     summary.add(&record);
                 }
-                // One line may become two, or two one: what has lost its line break takes the next line for fields of
-                // its own.
+                // A line may become two, or two one, whose fields then include the second.
                 let lost = before.events().abs_diff(summary.events());
                 assert!(lost <= 1, "{name}: byte {at} bit {bit}: {lost} events lost");
                 let told = lost == 0 || counted(reader.notes()) || whole[at] == b'\n';
@@ -398,12 +394,12 @@ fn flipped_bits_are_counted_at_worst() {
     }
 }
 
-/// Whether a reader has something to say of damage.
+/// Whether a reader reports damage.
 fn counted(notes: &Notes) -> bool {
     notes.not_understood.count + notes.malformed.count > 0 || notes.unterminated.is_some()
 }
 
-/// Reads bytes to the end: how many events, and what the reader had to say; none if the header is refused.
+/// Reads bytes to the end; returns events and notes, or none if the header is rejected.
 fn damaged(bytes: Vec<u8>) -> Option<(u64, Notes)> {
     let size = bytes.len() as u64;
     let mut events = read::from_reader(Cursor::new(bytes)).ok()?;
@@ -422,15 +418,15 @@ fn trace_dat_cut_anywhere_is_refused_or_read_to_there() {
         let (all, _) = damaged(whole.clone()).unwrap();
         assert_eq!(all, events);
         let mut partly = 0;
-        // An empty file and bits of the magic are no text, either.
+        // An empty file and parts of the magic are no text.
         for end in 0..whole.len() {
             let Some((found, notes)) = (end >= 10).then(|| damaged(whole[..end].to_vec())).flatten() else { continue };
             partly += u64::from(found > 0);
             assert!(found <= all, "{name}: {end}");
-            // Behind the pages only what is not read can be missing.
+            // Only unused data follows the pages.
             assert!(notes.unterminated.is_some() || found == all, "{name}: {end}");
         }
-        // The options of version 7 are at its end.
+        // Version 7 has its options at the end.
         assert_eq!(partly > 4000, name == "trace-v6.dat", "{name}: {partly}");
     }
 }
@@ -448,7 +444,7 @@ fn trace_dat_with_flipped_bits_is_refused_or_read() {
             untold += u64::from(found < 174 && !counted(&notes));
         }
         assert!(read > 1000, "{name}: {read}");
-        // There are no checksums: a record of another kind or length, which it may well be, passes for one.
+        // There are no checksums, so a record of another kind or length can pass as valid.
         assert!(untold * 100 < read, "{name}: of {read} that were read {untold} have lost events and do not tell");
     }
 }

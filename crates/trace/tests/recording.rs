@@ -1,5 +1,5 @@
-//! Recordings: a `trace.dat` with a section. What is written is read back, by this crate and by trace-cmd; what is
-//! damaged is an error with its place.
+//! Recordings: a `trace.dat` with a section. This crate and trace-cmd read the written file; damage is an error with
+//! its place.
 
 use std::fs;
 use std::io::Cursor;
@@ -26,7 +26,6 @@ fn section() -> Recording {
     section
 }
 
-/// All events, a line each.
 fn events(bytes: &[u8]) -> Result<Vec<String>, Error> {
     let mut reader = TraceDat::new(Cursor::new(bytes))?;
     let mut lines = Vec::new();
@@ -55,7 +54,7 @@ fn what_is_written_is_read_back() {
     assert_eq!(Events::notes(&TraceDat::new(Cursor::new(&original[..])).unwrap()).recording, None);
 }
 
-/// More text than an option holds goes on in the next.
+/// Text beyond an option's maximum continues in the next option.
 #[test]
 fn a_long_section_is_put_together_again() {
     let mut long = section();
@@ -73,7 +72,7 @@ fn a_section_that_is_too_long_is_refused() {
     assert!(error.contains("a recording's section of at most 67108864 bytes"), "{error}");
 }
 
-/// trace-cmd passes over the option that it does not know, and prints the events as those of its own file.
+/// trace-cmd ignores the unknown option, and prints the events of its own file.
 #[test]
 fn trace_cmd_opens_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -92,7 +91,6 @@ fn trace_cmd_opens_it() {
     assert_eq!(lines(&ours.stdout), lines(&theirs.stdout));
 }
 
-/// Where the options with the section begin and end.
 fn place_of_section(bytes: &[u8]) -> (usize, usize) {
     let at = bytes.windows(20).position(|window| window == b"vruntime-recording 1").unwrap();
     (at, at + section().to_bytes().len())
@@ -110,7 +108,7 @@ fn a_file_cut_within_the_section_is_an_error_with_its_place() {
     }
 }
 
-/// One bit of the section is wrong: another text, or an error with its place.
+/// A wrong bit of the section gives another text, or an error with its place.
 #[test]
 fn flipped_bits_in_the_section_are_read_or_refused() {
     let bytes = written(section());

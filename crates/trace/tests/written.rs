@@ -1,4 +1,4 @@
-//! What our writers write, read back: the same events.
+//! The output of our writers, read back.
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -11,7 +11,7 @@ use vruntime_trace::{
     RecordedPerfetto, RecordedText, Running, SchedPolicy, Sink, TaskId, TaskInfo, Tracepoint,
 };
 
-/// Everything that has a tracepoint, on several CPUs, from a fixed sequence of numbers.
+/// Every event with a tracepoint, on several CPUs, from a fixed sequence of numbers.
 fn feed(sink: &mut impl Sink, rounds: u32) {
     for id in 0..32 {
         let name = format!("task {id}");
@@ -61,7 +61,7 @@ fn read(bytes: Vec<u8>) -> (Vec<String>, Summary, Notes) {
     let (mut lines, mut summary) = (Vec::new(), Summary::new());
     while let Some(record) = events.next_record().unwrap() {
         summary.add(&record);
-        // In text an idle or a stopper task has a state of its own; what we do not read is another matter.
+        // In text an idle or a stopper task has its own state. Undecoded events do not count.
         if !matches!(record.point, Tracepoint::Other { .. }) {
             let name = String::from_utf8_lossy(record.name).into_owned();
             lines.push(format!("{} {} {} {name} {:?}", record.at, record.cpu, record.pid, record.point));
@@ -85,7 +85,7 @@ fn both_formats_have_the_same_events() {
     for notes in [text_notes, binary_notes] {
         assert_eq!((notes.not_understood.count, notes.malformed.count, notes.unterminated), (0, 0, None), "{notes:?}");
     }
-    // Nice values that tasks are born with are marks in text, behind the fork, and instants on tracks there.
+    // Initial nice values are marks after the fork in text, and instants on tracks in Perfetto.
     let place = |line: &str| line.splitn(4, ' ').take(3).collect::<Vec<_>>().join(" ");
     for pair in text.windows(2).filter(|pair| pair[1].contains(" print ")) {
         assert!(pair[0].contains(" sched_process_fork ") && place(&pair[0]) == place(&pair[1]), "{pair:?}");
@@ -106,7 +106,7 @@ fn both_formats_have_the_same_events() {
     assert!(of_binary.has_tgid() && !of_text.has_tgid());
 }
 
-/// Policies, nice values and deadlines: marks in text, read back word for word and twice, and instants on the task's
+/// Policies, nice values and deadlines: marks in text, read back literally and twice, and instants on the task's
 /// track.
 #[test]
 fn what_has_no_tracepoint_is_read_back() {
@@ -237,7 +237,7 @@ fn a_perfetto_trace_cut_or_damaged_is_refused_or_read() {
     let mut partly = 0;
     for end in 0..whole.len() {
         let Some((found, notes)) = events(whole[..end].to_vec()) else { continue };
-        // Between two packets nothing tells that there were more.
+        // A cut between two packets is not visible.
         assert!(found <= 61 && (found > 0 || notes.unterminated.is_some()), "{end}");
         partly += usize::from(found > 0);
     }
@@ -254,17 +254,16 @@ fn a_perfetto_trace_cut_or_damaged_is_refused_or_read() {
             untold += usize::from(found < 61 && !told);
         }
     }
-    // A field with a number that is not known, as newer writers have them, is passed over, with the event in it: one in
-    // a hundred.
+    // A field with an unknown number is skipped with its event, since newer writers have such fields: one in a
+    // hundred.
     assert!(read > 10_000 && untold * 50 < read, "of {read} that were read {untold} have lost events and do not tell");
 }
 
-/// Where a trace is, beside this file.
 fn fixture(name: &str) -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
-/// All recordings, each with its name, uncompressed. `compact.pftrace` is none, nor are the cases of a few lines.
+/// All recordings by name, uncompressed, without `compact.pftrace` and the small cases.
 fn recordings() -> impl Iterator<Item = (String, Vec<u8>)> {
     let entries = std::fs::read_dir(fixture("")).unwrap().map(|entry| entry.unwrap());
     let files = entries.map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap()));
@@ -280,8 +279,7 @@ fn recordings() -> impl Iterator<Item = (String, Vec<u8>)> {
     })
 }
 
-/// What survives a conversion: everything but processes, and what a file says of tasks beside its events, but for new
-/// names.
+/// What survives a conversion: all but processes, and additional records except new names.
 fn lines(bytes: Vec<u8>) -> Vec<String> {
     let mut events = read::from_reader(Cursor::new(bytes)).unwrap();
     let mut lines = Vec::new();
@@ -319,7 +317,7 @@ fn every_recording_converted_to_text_is_the_same() {
     }
 }
 
-/// Which processes the threads are of that have events.
+/// Returns the processes of threads with events.
 fn processes(bytes: Vec<u8>) -> BTreeMap<i32, i32> {
     let mut events = read::from_reader(Cursor::new(bytes)).unwrap();
     let mut processes = BTreeMap::new();
@@ -406,7 +404,7 @@ fn every_recording_converted_to_perfetto_is_the_same_but_for_what_it_cannot_say(
         }
         assert_eq!(writer.omitted(), 0, "{name}");
         let perfetto = writer.finish_writing().unwrap();
-        // Markers have one name there, and whether a process ended is not said. Of one time, CPUs come in their order.
+        // Markers have one name there, and the end of a process is missing. At one time, CPUs are in order.
         let plain = |line: String| {
             line.replace("tracing_mark_write", "print")
                 .replace("group_dead: Some(true)", "group_dead: None")
@@ -428,7 +426,7 @@ fn every_recording_converted_to_perfetto_is_the_same_but_for_what_it_cannot_say(
     }
 }
 
-/// A task on its way out has no ids any more that perf could tell: that is not the idle task.
+/// perf has no ids of an exiting task, which is not the idle task.
 #[test]
 fn who_is_not_known_is_not_idle() {
     let text = "b 11/11 [000] 1.000000: sched:sched_waking: comm=a pid=10 prio=120 target_cpu=000\n\
@@ -449,7 +447,7 @@ fn who_is_not_known_is_not_idle() {
     assert_eq!(lines(perfetto.finish_writing().unwrap()), before);
 }
 
-/// When events were lost the next one says, also before the first of all.
+/// The next event reports a loss, even before the first one.
 #[test]
 fn a_loss_is_as_late_as_what_follows() {
     let text = "CPU:1 [LOST 5 EVENTS]\nCPU:0 [LOST EVENTS]\n\
@@ -493,7 +491,7 @@ fn losses_and_odd_events_survive_text() {
     );
 }
 
-/// What Android records instead of `sched_process_fork`, there and back.
+/// Android's substitute for `sched_process_fork`, there and back.
 #[test]
 fn new_tasks_are_written() {
     let text =
@@ -526,7 +524,6 @@ fn new_tasks_are_written() {
     assert_eq!(points(perfetto.finish_writing().unwrap()), read);
 }
 
-/// A file that ends within a packet tells so, rather than that it has no events.
 #[test]
 fn the_beginning_of_a_perfetto_trace_is_said_to_be_cut_off() {
     let mut writer = PerfettoWriter::new(Vec::new());

@@ -1,10 +1,8 @@
-//! Antagonists: for every task that waited on a CPU's run queue, the tasks that had that CPU meanwhile, and for how
-//! long.
+//! Antagonists: for every task that waited on a CPU, the tasks that had the CPU meanwhile, and for how long.
 //!
-//! Three rows are not tasks. `(unknown)` is a wait on a CPU whose task is unknown, because events are lost; a wait in
-//! which the task must have run without an event counts there until its next wakeup. `(idle)` is a wait beside the idle
-//! task, while the CPU wakes up. `(throttled: /its/group)` is a wait for the limit of a group, which simulated runs and
-//! their text traces show.
+//! Three rows are not tasks. `(unknown)` is a wait for an unknown task after lost events. It includes waits in which
+//! the task must have run unseen. `(idle)` is a wait while the CPU wakes up. `(throttled: /its/group)` is a wait for
+//! a group's limit, which simulated runs and their text traces show.
 
 use std::collections::BTreeMap;
 
@@ -13,54 +11,47 @@ use super::{Analysis, Options};
 use crate::data::{DataTable, Kind};
 use crate::holds::Hold;
 
-/// The most pairs that have a row of their own. All others are summed up.
+/// The most pairs with their own row. Others are summed.
 const MOST_PAIRS: usize = 1 << 18;
 
-/// A task, or another cause, that delayed a task.
+/// The cause of a delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum By {
     Task(u32),
     Idle,
     Unknown,
-    /// No CPU was waited for.
+    /// A limit, and not a CPU.
     Hold(Hold),
 }
 
 /// A delayed task and the cause. None: the pairs beyond [`MOST_PAIRS`].
 type Key = Option<(u32, By)>;
 
-/// How the row of a limit begins.
 pub(super) const THROTTLED: &str = "(throttled: ";
 
-/// What one did to another.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pair {
     ns: u64,
-    /// How many waits.
     waits: u64,
-    /// The most in one wait, when that ended, and where.
+    /// The longest delay of one wait, and its end and CPU.
     worst: u64,
     worst_at: i64,
     worst_cpu: u32,
 }
 
-/// A wait.
 #[derive(Clone, Debug, Default)]
 struct Wait {
-    /// Up to when it is in the shares.
+    /// The time up to which it is in the shares.
     since: i64,
-    /// What it is for from then on, if not for a CPU.
+    /// The limit that it waits for since then.
     hold: Option<Hold>,
-    /// The delays by cause.
     shares: Vec<(By, u64)>,
 }
 
-/// The analysis.
 #[derive(Debug, Default)]
 pub(super) struct Antagonists {
-    /// The waiting tasks of each CPU.
+    /// Waiting tasks by CPU.
     queues: Vec<Vec<u32>>,
-    /// The present wait of each task.
     waits: Vec<Wait>,
     pairs: BTreeMap<Key, Pair>,
     by_name: bool,
@@ -85,7 +76,7 @@ impl Antagonists {
         &mut self.waits[task as usize]
     }
 
-    /// Books what `on` did to a waiting task until now.
+    /// Books the delay of a waiting task by `on` up to now.
     fn book(&mut self, at: i64, task: u32, on: On) {
         let wait = self.wait(task);
         let who = match (wait.hold, on) {
@@ -106,7 +97,7 @@ impl Antagonists {
         }
     }
 
-    /// A wait is over. `seen`: an event shows its end.
+    /// Ends a wait. `seen`: an event shows its end.
     fn end(&mut self, at: i64, task: u32, cpu: u32, seen: bool) {
         let mut shares = std::mem::take(&mut self.wait(task).shares);
         if !seen {
@@ -147,7 +138,6 @@ impl Antagonists {
         }
     }
 
-    /// Both names of a pair.
     fn names(&self, world: &World, key: Key) -> (String, String) {
         match key {
             Some((task, who)) => (self.name(world, By::Task(task)), self.name(world, who)),
@@ -159,7 +149,7 @@ impl Antagonists {
 impl Analysis for Antagonists {
     fn step(&mut self, step: &Step, world: &World) {
         let at = step.at;
-        // Who had the CPU until now.
+        // The CPU's previous task.
         let before = |cpu: u32| match world.cpu_was {
             Some((other, was)) if other == cpu => was.on,
             _ => world.cpus().get(cpu as usize).map_or(On::Unknown, |row: &Cpu| row.on),

@@ -1,13 +1,9 @@
-//! A span of unknown length in at most 1024 bins: when it is full, every two become one of twice the width.
-//!
-//! Bins hold sums over time and a maximum; both are exact, whatever the width.
+//! A span of unknown length in at most 1024 bins: when they are full, pairs are joined. Sums over time and maxima are
+//! exact at any width.
 
-/// The most bins there are.
 pub(crate) const MOST: usize = 1024;
-/// The width they begin with, nanoseconds.
 const FINEST_NS: u64 = 1_000_000;
 
-/// What happened on a CPU in a bin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bin {
     /// Runnable tasks × nanoseconds.
@@ -20,7 +16,6 @@ pub(crate) struct Bin {
     pub(crate) max: u32,
 }
 
-/// What there is to add.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) runnable: u32,
@@ -28,11 +23,9 @@ pub(crate) struct Load {
     pub(crate) known: bool,
 }
 
-/// Bins of all CPUs, of the same width.
 #[derive(Clone, Debug)]
 pub(crate) struct Bins {
     pub(crate) width: u64,
-    /// By CPU.
     pub(crate) rows: Vec<Vec<Bin>>,
 }
 
@@ -43,7 +36,7 @@ impl Default for Bins {
 }
 
 impl Bins {
-    /// From `begin` to `end`, nanoseconds since the start, a CPU was like this.
+    /// Adds the load of a CPU from `begin` to `end`, nanoseconds since the start.
     pub(crate) fn add(&mut self, cpu: usize, begin: u64, end: u64, load: Load) {
         if cpu >= self.rows.len() {
             self.rows.resize(cpu + 1, Vec::new());
@@ -69,7 +62,7 @@ impl Bins {
         }
     }
 
-    /// Makes bins wider until a CPU has at most `most` of them, or one.
+    /// Widens the bins until a CPU has at most `most`, or one.
     pub(crate) fn widen(&mut self, most: usize) {
         while self.len() > most.max(1) {
             self.halve();
@@ -91,7 +84,7 @@ impl Bins {
         }
     }
 
-    /// How many bins the longest row has.
+    /// Number of bins of the longest row.
     pub(crate) fn len(&self) -> usize {
         self.rows.iter().map(Vec::len).max().unwrap_or(0)
     }

@@ -1,6 +1,5 @@
-//! The groups of tasks and their limits. Sources are simulated runs, the marks in their traces, `cgroup_attach_task`,
-//! and a machine's own files ([`MachineGroups`]). A task of unknown group is in its parent's group, or in the root if
-//! the parent is unknown.
+//! Groups of tasks and their limits. Sources are simulated runs, the marks in their traces, `cgroup_attach_task`, and
+//! a machine's files ([`MachineGroups`]). A task of unknown group is in its parent's group, or else in the root.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,28 +7,25 @@ use std::sync::Arc;
 
 use vruntime_trace::{GroupInfo, SchedPolicy};
 
-/// The largest number of groups of a recording that the analyses distinguish. Tasks of later groups count where they
-/// were before. A run of ours numbers its groups, and all of them are known.
+/// The most groups of a recording. Further groups are ignored.
 const MAX_GROUPS: usize = 1 << 16;
-/// The most groups of a run of ours, as in its traces.
+/// As in traces of ours.
 const MAX_OWN: usize = 1 << 24;
-/// The greatest depth of groups that the analyses distinguish.
+/// The greatest depth of groups.
 const MAX_DEPTH: usize = 256;
 
-/// What is known of the task groups of a recorded machine besides its trace. Paths are absolute, `/` is the root.
+/// A recorded machine's task groups, beyond its trace, by absolute paths.
 pub trait MachineGroups: fmt::Debug + Send + Sync {
-    /// The hierarchy whose groups schedule, as `cgroup_attach_task` numbers them; 0 is cgroup v2.
+    /// The hierarchy whose groups schedule, as in `cgroup_attach_task`; 0 is cgroup v2.
     fn hierarchy(&self) -> i32;
-    /// Returns the task group of a thread: by this cgroup, which it enters now; without one, its group when the
-    /// machine's files were read, None if it was not there.
+    /// Returns the task group of a thread: by the `cgroup` that it enters, or when the machine's files were read.
     fn group_of(&self, thread: i32, cgroup: Option<&str>) -> Option<String>;
-    /// Returns weight and limit of a task group; None if unknown. Path and parent do not count.
+    /// Returns weight and limit of a task group, if known, without path and parent.
     fn settings(&self, group: &str) -> Option<GroupInfo<'static>>;
-    /// Returns the affinity of a thread; None if unknown.
+    /// Returns the affinity of a thread, if known.
     fn affinity_of(&self, thread: i32) -> Option<&[u32]>;
 }
 
-/// What a group may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) weight: u32,
@@ -52,7 +48,6 @@ impl From<&GroupInfo<'_>> for Settings {
     }
 }
 
-/// A fact on groups, or on the weights of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Update {
     /// A task is in another group from now on.
@@ -60,7 +55,7 @@ pub(crate) enum Update {
         task: u32,
         group: u32,
     },
-    /// Of a recording: the kernel's `prio` of a task is another now.
+    /// Of a recording: a new `prio`.
     Prio {
         task: u32,
         prio: i32,
@@ -74,12 +69,12 @@ pub(crate) enum Update {
         task: u32,
         nice: i8,
     },
-    /// A group may this from now on.
+    /// New settings of a group.
     Group {
         group: u32,
         settings: Settings,
     },
-    /// A group has used up its limit on the CPU of the step.
+    /// A group has used up its limit on the step's CPU.
     Throttled {
         group: u32,
     },
@@ -100,41 +95,36 @@ pub(crate) enum Update {
     },
 }
 
-/// A group.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
     pub(crate) path: String,
     pub(crate) parent: Option<u32>,
-    /// None if unknown.
     pub(crate) settings: Option<Settings>,
 }
 
-/// All groups and their members.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cgroups {
-    /// Set if an analysis needs groups.
     pub(crate) wanted: bool,
     /// The root first, parents before their children.
     rows: Vec<Row>,
     paths: BTreeMap<String, u32>,
-    /// The group of each task; none: nothing says it.
+    /// The group of each task, if known.
     of: Vec<Option<u32>>,
     /// The last `prio` of each task.
     prios: Vec<i32>,
     machine: Option<Arc<dyn MachineGroups>>,
-    /// The scheduler itself tells: a run of ours, or the marks in its trace.
+    /// Set if the scheduler itself reports: a run of ours, or the marks in its trace.
     pub(crate) exact: bool,
     /// Mentions of groups beyond the limit.
     pub(crate) refused: u64,
 }
 
 impl Cgroups {
-    /// Whether a task may run on a CPU, if the recorded machine said that.
+    /// Whether a task may run on a CPU, if the machine's files say.
     pub(crate) fn allows(&self, pid: i32, cpu: u32) -> Option<bool> {
         Some(self.machine.as_ref()?.affinity_of(pid)?.contains(&cpu))
     }
 
-    /// What the recorded machine said.
     pub(crate) fn set_machine(&mut self, machine: Arc<dyn MachineGroups>) {
         self.machine = Some(machine);
     }
@@ -143,33 +133,31 @@ impl Cgroups {
         &self.rows
     }
 
-    /// Whether anything is known of groups at all.
+    /// Whether any fact on groups is known.
     pub(crate) fn known(&self) -> bool {
         self.exact || self.machine.is_some() || self.rows.len() > 1
     }
 
-    /// Whether there may be others than the root.
+    /// Whether there may be groups besides the root.
     pub(crate) fn several(&self) -> bool {
         self.machine.is_some() || self.rows.len() > 1
     }
 
-    /// What the group of a task is called, if it is known.
+    /// Returns the path of a task's group, if known.
     pub(crate) fn path_of(&self, task: u32) -> Option<&str> {
         let group = self.known_group(task).or_else(|| self.exact.then_some(0))?;
         self.rows.get(group as usize).map(|row| row.path.as_str())
     }
 
-    /// Whether their weights and limits are, of any.
+    /// Whether any weights and limits are known.
     pub(crate) fn settings_known(&self) -> bool {
         self.exact || self.rows.iter().any(|row| row.settings.is_some())
     }
 
-    /// The group of a task.
     pub(crate) fn of(&self, task: u32) -> u32 {
         self.known_group(task).unwrap_or(0)
     }
 
-    /// The same, if anything says it.
     pub(crate) fn known_group(&self, task: u32) -> Option<u32> {
         self.of.get(task as usize).copied().flatten()
     }
@@ -181,7 +169,7 @@ impl Cgroups {
         self.of[task as usize] = group;
     }
 
-    /// A group of a run of ours, which numbers them.
+    /// Adds a group of a run of ours, by its number.
     pub(crate) fn announce(&mut self, id: u32, path: &str, parent: Option<u32>, settings: Settings) {
         if id as usize >= MAX_OWN {
             self.refused += 1;
@@ -194,14 +182,14 @@ impl Cgroups {
         self.rows[id as usize] = Row { path: path.to_owned(), parent, settings: (id > 0).then_some(settings) };
     }
 
-    /// Returns the group of a run of ours, if it is announced. Counts it as refused otherwise.
+    /// Returns an announced group; counts others as refused.
     pub(crate) fn announced(&mut self, id: u32) -> Option<u32> {
         let known = id == 0 || (id as usize) < self.rows.len();
         self.refused += u64::from(!known);
         known.then_some(id)
     }
 
-    /// The number of a group, by its path; those above it are there then, too. None: there are too many.
+    /// Returns the number of a group, after adding it with its ancestors; none if there are too many.
     pub(crate) fn intern(&mut self, path: &str) -> Option<u32> {
         if let Some(&known) = self.paths.get(path) {
             return Some(known);
@@ -237,8 +225,8 @@ impl Cgroups {
         Some(group)
     }
 
-    /// Places a new task in its group, by the machine's files. `again`: its pid belonged to another task before, which
-    /// those files describe.
+    /// Puts a new task into its group by the machine's files, unless they describe an earlier task with its pid
+    /// (`again`).
     pub(super) fn meets(&mut self, task: u32, pid: i32, again: bool) {
         if self.wanted && !again {
             let group = self.machine.as_ref().and_then(|machine| machine.group_of(pid, None));
@@ -247,9 +235,9 @@ impl Cgroups {
         }
     }
 
-    /// Where a thread is that is moved to a cgroup of this hierarchy; none if that does not schedule.
+    /// Returns the new group of a thread that is moved to a cgroup; none if the hierarchy does not schedule.
     pub(super) fn moved_to(&mut self, pid: i32, hierarchy: i32, cgroup: &str) -> Option<u32> {
-        // Some kernels told the group's name and not its path.
+        // Some kernels report the group's name instead of its path.
         if !cgroup.starts_with('/') {
             return None;
         }
@@ -262,7 +250,7 @@ impl Cgroups {
         }
     }
 
-    /// Whether that is another priority than the task had before.
+    /// Notes a task's priority. Returns whether it is a new one.
     pub(super) fn new_prio(&mut self, task: u32, prio: i32) -> bool {
         const NOT_KNOWN: i32 = i32::MIN;
         if task as usize >= self.prios.len() {
@@ -271,7 +259,6 @@ impl Cgroups {
         std::mem::replace(&mut self.prios[task as usize], prio) != prio
     }
 
-    /// Takes note.
     pub(super) fn apply(&mut self, told: Update) {
         match told {
             Update::Moved { task, group } => self.put(task, Some(group)),
@@ -284,7 +271,7 @@ impl Cgroups {
         }
     }
 
-    /// A task is forked: it is where its parent is, unless something else was said of it.
+    /// Puts a new task into its parent's group, if its group is unknown.
     pub(super) fn inherits(&mut self, child: u32, parent: u32) {
         if self.known_group(child).is_none()
             && let Some(group) = self.known_group(parent)

@@ -1,12 +1,12 @@
 //! The critical path of a task: its own work, and during its sleeps the work of the tasks that led to its wakeup.
 //!
-//! Every instant of the task's life is attributed to one task and one activity. While the task runs or waits for a CPU,
-//! this is the task itself. A sleep is walked backwards from the wakeup: the waker ran, before that it waited for a
-//! CPU, or it slept. In a sleep of the waker, the walk continues with its own waker, back to the start of the first
-//! sleep. A wakeup by an interrupt (as the trace says, or because the CPU was idle) ends the walk. Traces without flags
-//! for interrupts (`perf script`) count the running task as the waker.
+//! Every instant of the task's life belongs to one task and activity. While the task runs or waits for a CPU, this is
+//! the task itself. A sleep is walked backwards from the wakeup: the waker ran, waited for a CPU, or slept. In a
+//! sleep of the waker, the walk continues with its own waker, back to the start of the first sleep. A wakeup by an
+//! interrupt (as the trace says, or because the CPU was idle) ends the walk. In traces without flags for interrupts
+//! (`perf script`), the running task is the waker.
 //!
-//! Only the work during one sleep of the task is remembered, which bounds memory.
+//! Only the work during one sleep of the task is kept, which bounds memory.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ use super::world::{On, Span, State, Step, What, World};
 use super::{Analysis, Options};
 use crate::data::{DataTable, Kind};
 
-/// The most pieces of what others did that are remembered in one sleep. What lies beyond is unknown, and counted.
+/// The most pieces of other tasks' work in one sleep; further ones are counted.
 const MOST_PIECES: usize = 1 << 20;
-/// The most steps of one walk. What lies before them is unknown, and counted.
+/// The most steps of one walk; further ones are counted.
 const MOST_STEPS: usize = 1 << 14;
-/// The most steps of the longest sleep that are shown, from its end. [`CriticalPath::notes`] names the number.
+/// The most steps shown of the longest sleep, from its end. [`CriticalPath::notes`] names the number.
 const SHOWN_STEPS: usize = 200;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,19 +40,18 @@ impl Doing {
     }
 }
 
-/// A state that is over.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     state: State,
     begin: i64,
     end: i64,
-    /// The waker, if it was a sleep.
+    /// The waker, for a sleep.
     waker: On,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Past {
-    /// The sleep of the task this is of.
+    /// Number of the task's sleep that this belongs to.
     sleep: u64,
     pieces: Vec<Piece>,
 }
@@ -73,7 +72,6 @@ struct Sum {
     longest_at: i64,
 }
 
-/// The analysis.
 #[derive(Debug)]
 pub(super) struct CriticalPath {
     wanted: String,
@@ -82,11 +80,10 @@ pub(super) struct CriticalPath {
     sleeps: u64,
     past: Vec<Past>,
     kept: usize,
-    /// Pieces that were not remembered, and walks that ended before they had come to the beginning of the sleep.
+    /// Pieces beyond the limit, and walks that ended early.
     forgotten: u64,
     cut: u64,
     sums: BTreeMap<(u32, Doing), Sum>,
-    /// The links of the longest sleep.
     longest: (u64, Vec<Link>),
 }
 
@@ -119,7 +116,7 @@ impl CriticalPath {
         }
     }
 
-    /// Remembers the work of a task, if it may matter to the present sleep.
+    /// Keeps the work of a task, if it may matter to the present sleep.
     fn remember(&mut self, task: u32, was: Span, at: i64, waker: On) {
         if at <= was.since {
             return;
@@ -140,7 +137,7 @@ impl CriticalPath {
         self.kept += 1;
     }
 
-    /// What a task did at a time just before `cursor`.
+    /// Returns the state of a task just before `cursor`.
     fn piece(&self, world: &World, task: u32, cursor: i64) -> Option<Piece> {
         let now = world.state(task);
         if now.since < cursor {
@@ -151,7 +148,6 @@ impl CriticalPath {
         past.pieces.get(after.checked_sub(1)?).copied()
     }
 
-    /// Attributes the time of the target's sleep to the tasks that led to its end.
     fn walk(&mut self, world: &World, target: u32, floor: i64, at: i64, waker: On) -> Vec<Link> {
         let mut links = Vec::new();
         let On::Task(mut who) = waker else {
@@ -172,7 +168,7 @@ impl CriticalPath {
             let doing = match (piece.state, piece.waker) {
                 (State::Running, _) => Doing::Runs,
                 (State::Waiting, _) => Doing::Waits,
-                // One never heard of before was woken, so it slept.
+                // An unknown task was woken, so it slept.
                 (State::Asleep | State::Unknown, On::Task(other)) if other != who && other != target => {
                     who = other;
                     continue;
@@ -199,7 +195,7 @@ impl Analysis for CriticalPath {
         }
         let Some(target) = self.target else { return };
         let waker = match step.what {
-            // Who was hit by the interrupt has nothing to do with it.
+            // The interrupted task is not the waker.
             What::Waking { .. } | What::Woken { .. } if step.irq => On::Idle,
             What::Waking { .. } | What::Woken { .. } => step.by,
             _ => On::Unknown,
@@ -247,7 +243,7 @@ impl Analysis for CriticalPath {
         let doing = match span.state {
             State::Running => Doing::Runs,
             State::Waiting => Doing::Waits,
-            // Nothing ended it: nobody can be told to have.
+            // No event ended the sleep.
             State::Asleep => Doing::Unknown,
             State::Unknown | State::Gone => return,
         };

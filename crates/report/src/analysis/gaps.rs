@@ -1,74 +1,71 @@
 //! Inserts switches that a recording lacks, where later events prove them.
 //!
-//! Some machines record no switch from the idle task. A task that acts on a CPU that seems idle was switched in without
-//! an event: at its wakeup, or as long ago as its charged time. A task that another replaces was switched out after its
-//! charged time. Later events are needed for this, so after the first gap, steps are delayed for a while.
+//! Some machines record no switch from the idle task. A task that acts on a seemingly idle CPU arrived without an
+//! event: at its wakeup, or as long ago as its charged time. A task that another replaces was switched out after its
+//! charged time. Since later events are needed, steps are delayed after the first gap.
 
 use std::collections::VecDeque;
 
 use super::world::{MAX_CPUS, On, Step, What};
 
-/// The delay of steps. A tick that charges the running task is earlier, and so is mostly the next event on a CPU that a
-/// task left without an event. A guessed switch is delayed for this time after the guess.
+/// The delay of steps, and of a guessed switch after the guess. It exceeds a tick, which charges the running task.
 const HELD_NS: u64 = 50_000_000;
-/// The longest time of a switch from the idle task, with interrupts enabled (kernels up to 3.11 on ARM): their handlers
-/// are recorded as the idle task's. 7 to 31 us were observed.
+/// The longest switch from the idle task with interrupts enabled (kernels up to 3.11 on ARM). Their handlers are
+/// recorded as the idle task's. 7 to 31 us were observed.
 const SWITCHING_NS: u64 = 50_000;
-/// The most delayed steps.
 const MOST_HELD: usize = 1 << 14;
 
 /// A task is on a CPU since an unknown time.
 #[derive(Clone, Copy, Debug)]
 struct Guess {
-    /// Not before this one.
+    /// Earliest possible time.
     least: i64,
-    /// When it turned up.
+    /// Time of its first event.
     made: i64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
     on: On,
-    /// Since when; of one that is idle, when it was last seen so.
+    /// Start of the task; on an idle CPU, its last idle event.
     since: i64,
-    /// What its task was charged since then.
+    /// Charged time since then.
     charged: u64,
-    /// That time is a guess, until its task is charged.
+    /// Set until the task is charged, if `since` is a guess.
     guess: Option<Guess>,
     /// Set if its idle task takes the CPU offline.
     offline: bool,
-    /// Its task has come by a switch from the idle task, and done nothing yet.
+    /// Set if its task came from the idle task, and has done nothing yet.
     from_idle: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Task {
-    /// Where it runs.
     cpu: Option<u32>,
-    /// Since when it waits.
+    /// Start of its wait.
     ready: Option<i64>,
-    /// It waits since a wakeup.
+    /// Set if the wait began with a wakeup.
     woken: bool,
-    /// From when it was charged, although nothing tells that it ran.
+    /// Start of its charged time, if no event shows that it ran.
     charged_from: Option<i64>,
 }
 
-/// Holds steps back, once there was a gap.
+/// Delays steps after the first gap.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gaps {
     cpus: Vec<Cpu>,
     tasks: Vec<Task>,
     held: VecDeque<Step>,
-    /// The number of steps before a jump of the clock, or a long silence.
+    /// Number of steps before a jump of the clock, or a long silence.
     over: usize,
-    /// The time of the last released step.
+    /// Time of the last released step.
     gone: i64,
-    /// How many switches from the idle task were missing.
+    /// Missing switches from the idle task.
     pub(super) arrivals: u64,
     holds: bool,
-    /// Tasks are charged for what they run (`sched_stat_runtime`).
+    /// Set if tasks are charged (`sched_stat_runtime`).
     has_charges: bool,
-    /// There is `sched_waking`.
+    /// Set if there is `sched_waking`.
     has_waking: bool,
 }
 
@@ -87,7 +84,6 @@ impl Gaps {
         &mut self.tasks[task as usize]
     }
 
-    /// Takes the next step, as recorded.
     pub(super) fn add(&mut self, step: Step) {
         if self.held.back().is_some_and(|last| last.at.abs_diff(step.at) > HELD_NS) {
             self.over = self.held.len();
@@ -111,7 +107,7 @@ impl Gaps {
         Some(step)
     }
 
-    /// Whether this is an arrival that was guessed a short while ago, and may yet turn out to have been later.
+    /// Whether this is a recently guessed arrival, whose time may still change.
     fn is_open(&self, first: &Step, now: i64) -> bool {
         let guess = |cpu: &Cpu| cpu.guess.filter(|_| cpu.on == first.by);
         first.what == What::Arrives
@@ -138,7 +134,7 @@ impl Gaps {
             }
             (On::Unknown, _) => self.comes(at, cpu, by),
             (On::Task(_), What::Woken { .. }) if by == On::Idle && self.is_switching(is, at) => {}
-            // Nothing happens in the name of who is not there.
+            // Ignores an event of a task that is not there.
             (On::Task(_), _) if by != is.on && by != On::Unknown && !matches!(what, What::Switch { .. }) => {
                 if let (On::Task(task), What::Charged { task: charged, ns }) = (by, what)
                     && task == charged
@@ -181,13 +177,12 @@ impl Gaps {
         }
     }
 
-    /// Whether a CPU is still on its way from the idle task. Kernels that have `sched_waking` (4.4) let no interrupts
-    /// in there.
+    /// Whether a CPU is still switching from the idle task. Kernels with `sched_waking` (4.4) disable interrupts
+    /// there.
     fn is_switching(&self, cpu: Cpu, at: i64) -> bool {
         cpu.from_idle && !self.has_waking && at.abs_diff(cpu.since) <= SWITCHING_NS
     }
 
-    /// Notes that a task has the CPU from now on.
     fn comes(&mut self, at: i64, cpu: u32, on: On) {
         if let On::Task(task) = on {
             if let Some(other) = self.task(task).cpu.filter(|&other| other != cpu) {
@@ -200,7 +195,7 @@ impl Gaps {
         *self.cpu(cpu) = Cpu { on, since: at, offline, ..Cpu::default() };
     }
 
-    /// Handles the action of a task on a CPU that seems idle.
+    /// Handles an action of a task on a CPU that seems idle.
     fn turns_up(&mut self, step: &Step) {
         let Step { at, cpu, by, what, .. } = *step;
         let who = if let What::Switch { prev, .. } = what { prev } else { by };
@@ -223,8 +218,8 @@ impl Gaps {
         self.put_in(Step { at: since, cpu, by: who, irq: false, what: What::Arrives });
     }
 
-    /// Handles a switch from the CPU's task to `by` without an event, as long ago as the charged time of `by`. Returns
-    /// the time, if known.
+    /// Handles a switch to `by` without an event, as long ago as the charged time of `by`. Returns the time, if
+    /// known.
     fn replaced(&mut self, at: i64, cpu: u32, by: On) -> Option<i64> {
         self.left(at, cpu, by, false);
         let On::Task(task) = by else { return None };
@@ -235,15 +230,15 @@ impl Gaps {
         Some(since)
     }
 
-    /// Handles the departure of the CPU's task without an event: it appeared `elsewhere`, or `next` was there
-    /// afterwards.
+    /// Handles the departure of the CPU's task without an event, because it appeared `elsewhere`, or `next` was
+    /// there.
     fn left(&mut self, at: i64, cpu: u32, next: On, elsewhere: bool) {
         let row = self.cpu(cpu);
         let Cpu { on, since, charged, offline, .. } = *row;
         *row = Cpu { since: at, offline, ..Cpu::default() };
         if let On::Task(task) = on {
             self.task(task).cpu = None;
-            // Where tasks are charged for what they run, who was not has not run for long.
+            // If tasks are charged, an uncharged task did not run for long.
             if charged > 0 || self.has_charges {
                 let at = since.saturating_add_unsigned(charged).min(at);
                 self.cpu(cpu).since = at;
@@ -275,7 +270,7 @@ impl Gaps {
         }
     }
 
-    /// Puts a step in behind all that are not later.
+    /// Inserts a step behind all that are not later.
     fn put_in(&mut self, step: Step) {
         self.holds = true;
         let later = self.held.iter().rev().take_while(|held| held.at > step.at).count();

@@ -1,7 +1,5 @@
-//! CPU time and entitlement of each group, by the computation of a run's own results ([`Shares`]) from the recorded
-//! states of tasks.
-//!
-//! A task of unknown state has no demand. The stopper threads (`migration/N`) belong to the machine, and to no group.
+//! CPU time and entitlement of each group, computed from the recorded states of tasks like a run's own results
+//! ([`Shares`]). A task of unknown state has no demand. Stopper threads (`migration/N`) are in no group.
 
 use super::cgroups::{Settings, Update};
 use super::world::{Change, State, Step, What, World};
@@ -13,23 +11,22 @@ use crate::results::{GroupResult, LimitResult};
 use crate::shares::Shares;
 use vruntime_trace::SchedPolicy;
 
-/// Nanoseconds between two cuts at least, for each group: so that a trace with many groups is analysed in time.
+/// Shortest piece per group, nanoseconds, which bounds the analysis time of traces with many groups.
 const LEAST_PER_GROUP: u64 = 20;
 
-/// The analysis.
 #[derive(Debug, Default)]
 pub(super) struct GroupUse {
     tasks: Vec<Task>,
-    /// The book of each task, plus one; 0: it has none yet.
+    /// Index of each task's account plus one, or 0.
     books: Vec<u32>,
     groups: Vec<Group>,
     shares: Shares,
     results: Vec<GroupResult>,
-    /// Tasks that ran, and of which nothing says in which group.
+    /// Tasks of unknown group that ran.
     ungrouped: u64,
 }
 
-/// In place of a task's book: it has none.
+/// In place of a task's account: it has none.
 const NONE: u32 = u32::MAX;
 
 impl GroupUse {
@@ -37,7 +34,7 @@ impl GroupUse {
         Self::default()
     }
 
-    /// Groups that are new have books, too.
+    /// Adds accounts of new groups.
     fn know(&mut self, world: &World) {
         for row in world.cgroups.rows().iter().skip(self.groups.len()) {
             let mut group = Group::new(row.path.clone(), row.parent);
@@ -49,7 +46,7 @@ impl GroupUse {
         }
     }
 
-    /// The book of a task.
+    /// Returns the index of a task's account.
     fn book(&mut self, task: u32, world: &World) -> Option<usize> {
         if task as usize >= self.books.len() {
             self.books.resize(task as usize + 1, 0);
@@ -66,7 +63,7 @@ impl GroupUse {
         (*book != NONE).then(|| *book as usize - 1)
     }
 
-    /// What a task or group weighs is about to change.
+    /// Handles a coming change of weights.
     fn change(&mut self, at: u64) {
         if at.saturating_sub(self.shares.last()) >= LEAST_PER_GROUP * self.groups.len() as u64 {
             self.shares.change(at, &mut self.tasks, &self.groups);
@@ -76,7 +73,7 @@ impl GroupUse {
     fn enter(&mut self, at: u64, change: &Change, world: &World) {
         let Some(mut book) = self.book(change.task, world) else { return };
         if change.was.state == State::Gone && change.now.state != State::Gone {
-            // A pid that came again: who had it before is dead, and stays so.
+            // A reused pid: the earlier task stays dead.
             let Task { nice, policy, rt_priority, group, .. } = self.tasks[book];
             self.tasks.push(Task { nice, rt_priority, policy, group, ..Task::default() });
             book = self.tasks.len() - 1;
@@ -107,7 +104,7 @@ fn set(group: &mut Group, settings: Settings) {
     group.limit = settings.max.map(|max| LimitResult { max: Some(max), ..LimitResult::default() });
 }
 
-/// Policy, real-time priority and nice value of a task, by what they were and the kernel's `prio`.
+/// Returns policy, real-time priority and nice value by the kernel's `prio` and previous values.
 fn by_prio(prio: i32, policy: SchedPolicy, nice: i8) -> (SchedPolicy, u8, i8) {
     match prio {
         ..0 => (SchedPolicy::Deadline, 0, nice),
@@ -134,7 +131,7 @@ impl Analysis for GroupUse {
         }
     }
 
-    /// Cut where the run's own results are: at the first event, of any kind, once it is due.
+    /// Cuts where the run's own results do: at the first due event of any kind.
     fn passes(&mut self, at: u64, world: &World) {
         self.know(world);
         if self.shares.due(at) && self.groups.len() > 1 {
@@ -201,7 +198,7 @@ impl Analysis for GroupUse {
         note.into_iter().collect()
     }
 
-    /// The times that shares tell as well, and then what the two shares do.
+    /// Times that the shares repeat, and then the difference of the shares.
     fn spare(&self) -> &'static [&'static str] {
         &["entitled_ns", "cpu_ns", "difference_ns"]
     }

@@ -7,7 +7,7 @@ use super::cgroups::Update;
 use super::world::{On, State, Step, What, World};
 use crate::holds::{Changed, Hold, Holds};
 
-/// What holds tasks back, and which of the run's tasks is which of the world's.
+/// Throttling, and the run's task of each of the world's.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Held {
     pub(super) holds: Holds,
@@ -15,7 +15,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// A task of the world is this one of the run.
+    /// Links a task of the world to one of the run.
     pub(super) fn announce(&mut self, task: u32, id: TaskId) {
         if task as usize >= self.own.len() {
             self.own.resize(task as usize + 1, None);
@@ -25,18 +25,18 @@ impl Held {
 }
 
 impl World {
-    /// Whether something but other tasks would keep this one from running on a CPU.
+    /// Whether a task would be throttled on a CPU.
     pub(super) fn is_held(&self, task: u32, cpu: u32) -> bool {
         self.what_holds(task, cpu).is_some()
     }
 
-    /// What would keep a task from running on a CPU but other tasks.
+    /// Returns what would throttle a task on a CPU.
     pub(super) fn what_holds(&self, task: u32, cpu: u32) -> Option<Hold> {
         let own = self.held.own.get(task as usize).copied().flatten()?;
         self.held.holds.why(own, CpuId(cpu))
     }
 
-    /// A task of a trace, whose tasks and groups have no other numbers than the world's.
+    /// Returns the run's task of a trace, with the same number.
     fn own(&mut self, task: u32) -> TaskId {
         let (id, known) = (TaskId(task), self.held.own.get(task as usize).copied().flatten());
         if known.is_none() {
@@ -46,7 +46,7 @@ impl World {
         id
     }
 
-    /// Updates the throttled tasks by a step of a trace that is already applied.
+    /// Updates the throttled tasks by an applied step of a trace.
     fn hears(&mut self, step: &Step) -> Changed {
         let event = match step.what {
             What::Fork { child } => {
@@ -98,13 +98,13 @@ impl Analyses {
         }
     }
 
-    /// What may be had of a CPU changes now.
+    /// Announces a change of the limits on a CPU.
     pub(super) fn limits_change(&mut self, at: i64, cpu: u32) {
         self.step(&Step { at, cpu, by: On::Unknown, irq: false, what: What::Other });
         self.chosen.iter_mut().for_each(|(_, analysis)| analysis.limits_change(cpu, &self.world));
     }
 
-    /// What a task waits for, if it waits.
+    /// Reports what a waiting task waits for.
     pub(super) fn tell_what_holds(&mut self, task: u32) {
         let span = self.world.state(task);
         if span.state == State::Waiting {

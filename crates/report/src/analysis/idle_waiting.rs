@@ -1,12 +1,12 @@
 //! Time in which a task waited while an idle CPU could have run it.
 //!
 //! A wait and an idle interval of another CPU overlap until the first of them ends. Only overlaps of a millisecond or
-//! more count: no balancer looks more often, and most shorter ones are wakeups in progress. A wait on a CPU that is
-//! itself idle does not count, since the CPU is waking up for the task.
+//! more count: no balancer looks more often, and most shorter ones are wakeups in progress. A wait on an idle CPU
+//! does not count, since that CPU is waking up for the task.
 //!
-//! Simulated runs show where a task may run, and which tasks are throttled. In recordings, a task *could* run on a CPU
-//! where it has been seen by the end of the wait, and *might* run on another, except for kernel threads of a CPU
-//! (`name/N`). Throttled tasks count as waiting there.
+//! Simulated runs have affinities and throttled tasks. In recordings, a task *could* run on a CPU where it has been
+//! seen by the end of the wait. It *might* run on another, unless it is a kernel thread of a CPU (`name/N`).
+//! Throttled tasks count as waiting there.
 
 use vruntime_trace::CpuMask;
 
@@ -16,18 +16,17 @@ use crate::conservation::{Since, add};
 use crate::data::{DataTable, Kind};
 use crate::holds::Hold;
 
-/// Shorter overlaps are not looked at.
 const LEAST_NS: u64 = 1_000_000;
 
 type Parts = Vec<(u64, u64)>;
 
 #[derive(Clone, Debug, Default)]
 struct Task {
-    /// Where it has been seen.
+    /// CPUs where it has been seen.
     seen: CpuMask,
     /// Its affinity, if known.
     allowed: Option<CpuMask>,
-    /// The overlaps of the present wait: with CPUs it could use, and with CPUs it might use.
+    /// Overlaps of the present wait, with CPUs it could use, and with CPUs it might use.
     could: Parts,
     might: Parts,
     waits: u64,
@@ -39,13 +38,11 @@ struct Task {
     worst_cpu: u32,
 }
 
-/// The analysis.
 #[derive(Debug, Default)]
 pub(super) struct IdleWaiting {
     waiting: Since,
     idle: Since,
     tasks: Vec<Task>,
-    /// Where each waiting task is.
     places: Vec<u32>,
     /// Set if affinities are known, so that `might` is not used.
     told: bool,
@@ -64,7 +61,6 @@ impl IdleWaiting {
         &mut self.tasks[task as usize]
     }
 
-    /// A wait and an idle interval overlapped.
     fn overlap(&mut self, task: u32, cpu: usize, begin: u64, end: u64, world: &World) {
         if world.is_held(task, cpu as u32) {
             return;
@@ -88,7 +84,7 @@ impl IdleWaiting {
         }
     }
 
-    /// A CPU is not idle any more, or the task whose CPU it is shall not count: the overlaps until now are over.
+    /// Ends overlaps with an idle CPU.
     fn idle_ends(&mut self, at: u64, cpu: usize, world: &World) {
         let Some(since) = self.idle.end(cpu) else { return };
         if at.saturating_sub(since) < LEAST_NS {
@@ -103,7 +99,7 @@ impl IdleWaiting {
         }
     }
 
-    /// A wait, or the part of it on one CPU, is over.
+    /// Ends a wait, or the part of it on one CPU.
     fn wait_ends(&mut self, at: u64, task: u32, world: &World) {
         let Some(since) = self.waiting.end(task as usize) else { return };
         if at.saturating_sub(since) < LEAST_NS {
@@ -120,7 +116,7 @@ impl IdleWaiting {
         }
     }
 
-    /// The whole wait is over.
+    /// Books a complete wait.
     fn book(&mut self, at: i64, task: u32, since: i64, cpu: u32) {
         let it = self.task(task);
         let sum = |parts: &mut Parts| parts.drain(..).map(|(begin, end)| end - begin).sum::<u64>();
@@ -137,7 +133,7 @@ impl IdleWaiting {
     }
 }
 
-/// The CPU a kernel thread belongs to, by its name: `ksoftirqd/3`, `kworker/1:0`.
+/// Returns the CPU of a kernel thread by its name: `ksoftirqd/3`, `kworker/1:0`.
 pub(super) fn per_cpu(comm: &str) -> Option<u32> {
     let rest = comm.split_once('/')?.1;
     let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
@@ -146,18 +142,18 @@ pub(super) fn per_cpu(comm: &str) -> Option<u32> {
 
 impl Analysis for IdleWaiting {
     fn step(&mut self, step: &Step, world: &World) {
-        // Counts from the first event, and never goes back.
+        // From the first event, and never decreasing.
         let at = world.elapsed();
         for change in &world.changes {
             if change.was.state == State::Waiting {
                 self.task(change.task);
-                // It has been where it runs now, by the end of the wait.
+                // By the end of the wait, it has been on its new CPU.
                 if change.now.state == State::Running {
                     self.task(change.task).seen.insert(vruntime_trace::CpuId(change.now.cpu));
                 }
                 self.wait_ends(at, change.task, world);
                 if world.unseen == Some(change.task) {
-                    // It has run in between: when it waited, and beside which CPU, is not known.
+                    // It has run in between, so the overlaps are unknown.
                     let it = self.task(change.task);
                     (it.could, it.might) = (Parts::default(), Parts::default());
                 } else if change.now.state != State::Waiting {
@@ -206,7 +202,7 @@ impl Analysis for IdleWaiting {
     }
 
     fn limits_change(&mut self, cpu: u32, world: &World) {
-        // What was idle up to now was so under the old limits.
+        // The idle time up to now was under the old limits.
         let idle = self.idle.iter().any(|(idle, _)| idle == cpu as usize);
         self.idle_ends(world.elapsed(), cpu as usize, world);
         if idle {

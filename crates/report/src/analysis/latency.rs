@@ -1,9 +1,9 @@
-//! Latency tables as of `perf sched latency`: the time from runnable to running.
+//! Latency tables like `perf sched latency`: the time from runnable to running.
 //!
 //! A delay begins with a wakeup (`sched_waking` if the trace has it, else `sched_wakeup`), or when a runnable task
-//! leaves its CPU. It ends when the task runs. As in perf, a wakeup of a task that has not left its CPU does not count,
-//! and a task whose first event is a switch to a CPU has no delay. Tasks of one name are one row, unless options ask
-//! for each.
+//! leaves its CPU. It ends when the task runs. As in perf, a wakeup of a task that has not left its CPU does not
+//! count. A task whose first event is a switch to a CPU has no delay. Tasks of one name share a row, unless options
+//! ask for each.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use crate::data::{DataTable, Kind};
 use crate::printable::printable;
 use crate::units::counted;
 
-/// The state of one delay (perf: atom).
+/// The state of a delay (perf: atom).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Atom {
     #[default]
@@ -64,7 +64,6 @@ struct Row {
     delays: Delays,
 }
 
-/// The analysis.
 #[derive(Debug, Default)]
 pub(super) struct Latencies {
     rows: Vec<Row>,
@@ -92,7 +91,7 @@ impl Latencies {
         }
     }
 
-    /// Every task or name with its delays, the largest average first, as perf sorts: average, maximum, count, run time.
+    /// Returns tasks or names with delays, in perf's order: decreasing average, maximum, count, run time.
     fn sorted(&self, world: &World) -> Vec<(String, Option<i32>, usize, Delays)> {
         let tasks = (0..self.rows.len() as u32).filter(|&task| self.rows[task as usize].delays.count > 0);
         let mut all: Vec<(String, Option<i32>, usize, Delays)> = if self.each {

@@ -1,4 +1,4 @@
-//! Our own runs, while they go on: events as steps.
+//! Events of our own runs as steps.
 
 use vruntime_trace::{
     CpuId, CpuMask, Event, GroupId, GroupInfo, MachineInfo, PrevState, Running, Sink, TaskId, TaskInfo, TaskState,
@@ -59,7 +59,7 @@ impl Analyses {
             Event::BandwidthPeriod { group, periods, throttled, burst } => {
                 What::Update(Update::Period { group: group.0, periods, throttled, burst })
             }
-            // Events the kernel has no tracepoint for change nobody's state.
+            // Events without a tracepoint change no state.
             _ => return None,
         })
     }
@@ -72,7 +72,6 @@ impl Analyses {
         }
     }
 
-    /// What a task waits for, if it waits.
     fn tell_held(&mut self, id: TaskId) {
         if let Some(task) = self.who(id) {
             self.tell_what_holds(task);

@@ -1,21 +1,20 @@
-//! Migrations by cause. Simulated runs contain the cause. For recordings of `sched_migrate_task`, the events around it
-//! show the cause:
+//! Migrations by cause. Simulated runs have the cause. In recordings of `sched_migrate_task`, other events show it:
 //!
-//! | cause | told by |
+//! | cause | evidence |
 //! |---|---|
 //! | `wakeup` | it follows `sched_waking` of the task on the same CPU (interrupts are off until the task is placed); without `sched_waking`: the task slept |
 //! | `fork` | the task is new |
-//! | `newidle` | recorded on the CPU that gets the task, and the next switch there is away from one that sleeps or is gone |
-//! | `idle` | the same, while the CPU is idle |
-//! | `periodic` | the same, and who runs there goes on or is preempted |
-//! | `nohz_idle` | recorded on a third CPU, which is idle and balances for the one that gets the task |
-//! | `stopper` | `migration/N` runs on the CPU that loses the task: active balancing, a changed affinity, or exec |
+//! | `newidle` | recorded on the destination CPU, where the next switch is away from a task that sleeps or has exited |
+//! | `idle` | as `newidle`, but the CPU is idle |
+//! | `periodic` | as `newidle`, but the running task continues or is preempted |
+//! | `nohz_idle` | recorded on a third, idle CPU, which balances for the destination |
+//! | `stopper` | `migration/N` runs on the source CPU: active balancing, a changed affinity, or exec |
 //! | `rt_push`, `rt_pull` | a real-time or deadline task that its CPU pushes, or another pulls |
-//! | `asleep` | the task sleeps: its affinity changed, or its CPU went |
-//! | `other` | anything else; mostly affinity |
+//! | `asleep` | the task sleeps: its affinity changed, or its CPU went offline |
+//! | `other` | anything else, mostly affinity |
 //!
-//! A recording without `sched_migrate_task` shows a migration only at the next run of a task: `wakeup` if the task
-//! slept since its last run, else `while runnable`. Moves in between are missing, and a note says so.
+//! Without `sched_migrate_task`, a recording shows migrations only between a task's runs: `wakeup` if it slept in
+//! between, else `while runnable`. A note says that other moves are missing.
 
 use std::collections::BTreeMap;
 
@@ -26,20 +25,18 @@ use super::{Analysis, Options};
 use crate::data::{Cell, DataTable, Kind};
 use crate::results::cause_name;
 
-/// The last event of a CPU, as far as it matters.
 #[derive(Clone, Debug, Default)]
 struct Cpu {
-    /// The task just being woken here.
+    /// The task that is being woken here.
     waking: Option<u32>,
-    /// Tasks pulled since the last switch, each once for every pull.
+    /// Tasks pulled since the last switch, once for each pull.
     pulled: Vec<u32>,
 }
 
-/// The title where the trace has no event of migrations.
+/// The title without events of migrations.
 pub(super) const FROM_SWITCHES: &str =
     "Migrations that sched_switch shows (record sched_migrate_task for all migrations, and their causes)";
 
-/// What is counted.
 #[derive(Debug, Default)]
 struct Tally {
     causes: BTreeMap<&'static str, u64>,
@@ -47,25 +44,23 @@ struct Tally {
     tasks: Vec<[u64; 3]>,
 }
 
-/// A task's last time on a CPU.
 #[derive(Clone, Copy, Debug)]
 struct Ran {
     cpu: u32,
-    /// It went to sleep there.
+    /// Set if it went to sleep there.
     slept: bool,
 }
 
-/// The analysis.
 #[derive(Debug, Default)]
 pub(super) struct Migrations {
     cpus: Vec<Cpu>,
     tally: Tally,
-    /// What switches alone show.
+    /// Migrations from switches alone.
     switches: Tally,
     ran: Vec<Option<Ran>>,
-    /// The causes are the scheduler's own.
+    /// Set if the scheduler reported the causes.
     told: bool,
-    /// There is any event of a migration.
+    /// Set if there is any event of a migration.
     recorded: bool,
 }
 
@@ -90,7 +85,6 @@ impl Migrations {
         Self::default()
     }
 
-    /// A task runs there from now on, or until now.
     fn ran(&mut self, task: u32, ran: Ran) {
         if task as usize >= self.ran.len() {
             self.ran.resize(task as usize + 1, None);
@@ -101,7 +95,7 @@ impl Migrations {
         }
     }
 
-    /// Those pulled since the last switch of a CPU: why.
+    /// Counts the tasks pulled since the last switch of a CPU.
     fn count_pulled(&mut self, cpu: u32, cause: &'static str) {
         for task in std::mem::take(&mut self.cpus[cpu as usize].pulled) {
             self.tally.count(task, cause);
@@ -141,7 +135,7 @@ impl Analysis for Migrations {
         match step.what {
             What::Migrate { task, cause: Some(cause), .. } => {
                 self.told = true;
-                // Not a migration to the kernel, which only then gives the task its first CPU.
+                // The kernel counts no fork, which gives the task its first CPU.
                 if cause != MigrateCause::Fork {
                     self.tally.count(task, cause_name(cause));
                 }

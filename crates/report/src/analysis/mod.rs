@@ -1,5 +1,5 @@
-//! Analyses of any trace, recorded or simulated, one file for each. The requested analyses read the events in one
-//! pass, and keep sums, not events.
+//! Analyses of any trace, recorded or simulated, one file for each. They read the events in one pass, and keep sums,
+//! not events.
 //!
 //! ```
 //! use vruntime_report::{Analyses, AnalysisKind, AnalysisOptions};
@@ -53,33 +53,33 @@ pub use cgroups::MachineGroups;
 use cgroups::Update;
 use world::{Step, What, World};
 
-/// What there is to look for.
+/// The analyses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AnalysisKind {
-    /// Delays from runnable to running, as `perf sched latency` prints them.
+    /// Delays from runnable to running (`perf sched latency`).
     Latency,
-    /// Every switch, as `perf sched timehist` prints it.
+    /// Every switch (`perf sched timehist`).
     TimeHist,
-    /// Its summary, as `perf sched timehist --summary` prints it.
+    /// Summary of the switches (`perf sched timehist --summary`).
     Summary,
-    /// Tasks that waited, and the tasks that had their CPU.
+    /// Waiting tasks, and the tasks that had their CPU.
     Antagonists,
-    /// Tasks that waited while an idle CPU could have run them.
+    /// Tasks that waited beside an idle CPU that could have run them.
     IdleWhileWaiting,
-    /// Runnable tasks on each CPU, over time.
+    /// Runnable tasks of each CPU over time.
     RunQueue,
     /// Migrations by cause.
     Migrations,
-    /// What groups used, and what they were entitled to.
+    /// Use and entitlement of groups.
     Groups,
-    /// What the limits of groups did.
+    /// Effects of groups' limits.
     Throttling,
-    /// The work of one task, and of the tasks that led to its wakeups.
+    /// Work of one task, and of the tasks that led to its wakeups.
     CriticalPath,
 }
 
 impl AnalysisKind {
-    /// All of them.
+    /// All analyses.
     pub const ALL: [Self; 10] = [
         Self::Latency,
         Self::TimeHist,
@@ -93,11 +93,11 @@ impl AnalysisKind {
         Self::CriticalPath,
     ];
 
-    /// The analyses that fit a page and need no further data.
+    /// Analyses that fit a page and need no further data.
     pub const USUAL: [Self; 5] =
         [Self::Latency, Self::Antagonists, Self::IdleWhileWaiting, Self::RunQueue, Self::Migrations];
 
-    /// Whether it needs to know of groups.
+    /// Whether it needs groups.
     pub const fn tells_groups(self) -> bool {
         matches!(self, Self::Groups | Self::Throttling | Self::CriticalPath)
     }
@@ -136,71 +136,69 @@ impl FromStr for AnalysisKind {
     }
 }
 
-/// How to look.
+/// Options of the analyses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AnalysisOptions {
-    /// A row for each task, rather than for all tasks of one name (`perf sched latency --pids`).
+    /// A row for each task, instead of each name (`perf sched latency --pids`).
     pub each_task: bool,
-    /// The task of the critical path: its pid, its name, `name-pid`, or its class.
+    /// Task of the critical path: pid, name, `name-pid`, or class.
     pub task: Option<String>,
-    /// The run replays a recording: its tasks have the names and pids that they had there, rather than those of the
-    /// simulation.
+    /// Whether the run replays a recording: tasks then have the recording's names and pids.
     pub replayed: bool,
 }
 
 use AnalysisOptions as Options;
 
-/// One of them: sees every step after the world has taken note of it.
+/// One analysis. It receives every step after the world has applied it.
 trait Analysis: fmt::Debug + Send + Sync {
     fn step(&mut self, step: &Step, world: &World);
-    /// Called for simulated runs: affinities will follow, and all CPUs are idle at 0.
+    /// Begins a simulated run: all CPUs are idle at 0, and affinities follow.
     fn simulated(&mut self, _cpus: usize) {}
     fn affinity(&mut self, _task: u32, _cpus: Option<&CpuMask>, _world: &World) {}
-    /// Called for a waiting task with the reason of its wait, if it is not a busy CPU. Only in simulated runs, while
-    /// any task is throttled.
+    /// A waiting task, with the reason of its wait if it is not a busy CPU. Only in simulated runs with throttled
+    /// tasks.
     fn hold(&mut self, _task: u32, _hold: Option<Hold>, _world: &World) {}
-    /// Called before the limits of a CPU change for some tasks. Only in simulated runs.
+    /// The limits of a CPU will change. Only in simulated runs.
     fn limits_change(&mut self, _cpu: u32, _world: &World) {}
-    /// Called before an event at this time that may be no step. Only in simulated runs.
+    /// An event follows at this time, perhaps no step. Only in simulated runs.
     fn passes(&mut self, _at: u64, _world: &World) {}
-    /// Of groups, and of what tasks weigh.
+    /// A fact on groups, or on tasks' weights.
     fn update(&mut self, _told: Update, _world: &World) {}
     fn finish(&mut self, _world: &World) {}
-    /// Returns what to know before trusting it, and what its tables leave out: how many, and of what.
+    /// Returns caveats, and what its tables leave out: each with a count.
     fn notes(&self) -> Vec<(u64, &'static str)> {
         Vec::new()
     }
-    /// The one task it is of, if it is of one.
+    /// Its task, for an analysis of one task.
     fn task(&self) -> Option<u32> {
         None
     }
     fn tables(&self, world: &World) -> Vec<DataTable>;
-    /// Returns the text for a terminal, with at most this number of rows of each table, and of lines for switches.
+    /// Returns the text for a terminal: at most `rows` rows per table, and `lines` lines of switches.
     fn text(&self, world: &World, rows: usize, _lines: usize) -> String {
         let tables = self.tables(world);
         tables.iter().map(|table| table.text_without(self.spare(), rows)).collect::<Vec<String>>().join("\n")
     }
-    /// Columns that a narrow terminal can do without, by their keys.
+    /// Keys of columns that a narrow terminal can omit.
     fn spare(&self) -> &'static [&'static str] {
         &[]
     }
 }
 
-/// Analyses of one trace, in one pass: fed with [`Analyses::add`], or as the [`Sink`](vruntime_trace::Sink) of a run.
+/// Analyses of one trace in one pass, by [`Analyses::add`], or as the [`Sink`](vruntime_trace::Sink) of a run.
 #[derive(Debug)]
 pub struct Analyses {
     world: World,
     gaps: gaps::Gaps,
     chosen: Vec<(AnalysisKind, Box<dyn Analysis>)>,
     overview: Option<Box<overview::Overview>>,
-    /// As [`AnalysisOptions::replayed`].
     replayed: bool,
-    /// What of the trace's file could not be read, a sentence each.
+    /// Unreadable parts of the trace's file, a sentence each.
     damage: Vec<String>,
 }
 
 impl Analyses {
-    /// These, each once.
+    /// Creates these analyses, each once.
     pub fn new(kinds: &[AnalysisKind], options: &AnalysisOptions) -> Self {
         let mut chosen: Vec<(AnalysisKind, Box<dyn Analysis>)> = Vec::new();
         for &kind in kinds {
@@ -233,27 +231,27 @@ impl Analyses {
         }
     }
 
-    /// Watches for the charts of a [`Page`](crate::Page) as well.
+    /// Also gathers the charts of a [`Page`](crate::Page).
     #[must_use]
     pub fn with_overview(mut self) -> Self {
         self.overview = Some(Box::default());
         self
     }
 
-    /// The trace is of a machine of whose groups that is known.
+    /// Adds the groups of the recorded machine.
     #[must_use]
     pub fn with_groups(mut self, groups: Arc<dyn MachineGroups>) -> Self {
         self.world.cgroups.set_machine(groups);
         self
     }
 
-    /// Adds what of the trace's file could not be read, a sentence each: [`Analyses::notes`] begin with it.
+    /// Adds unreadable parts of the file, a sentence each, for [`Analyses::notes`].
     pub fn add_damage(&mut self, damage: Vec<String>) {
         self.damage.extend(damage);
     }
 
-    /// Returns a requested analysis that has no result because groups, or their limits, are unknown: its name, and the
-    /// unknown fact. To be called after the end.
+    /// Returns an analysis without a result because groups, or their limits, are unknown, with the unknown fact. Call
+    /// it after the end.
     pub fn lacks(&self) -> Option<(AnalysisKind, &'static str)> {
         let cgroups = &self.world.cgroups;
         self.chosen.iter().find_map(|&(kind, _)| match kind {
@@ -267,12 +265,12 @@ impl Analyses {
         })
     }
 
-    /// What the charts of a page are made of; none without [`Analyses::with_overview`].
+    /// Returns the data of a page's charts; none without [`Analyses::with_overview`].
     pub(crate) fn overview_json(&self) -> Option<Value> {
         self.overview.as_ref().map(|overview| overview.json(&self.world))
     }
 
-    /// The next event of a recorded trace.
+    /// Adds the next event of a recorded trace.
     pub fn add(&mut self, record: &Record<'_>) {
         let Self { world, gaps, .. } = self;
         records::steps(world, record, |step| gaps.add(step));
@@ -306,7 +304,7 @@ impl Analyses {
         }
     }
 
-    /// The trace is over. To be called once, after the last event; a run does so by itself.
+    /// Ends the trace. Call it after the last event; a run does so itself.
     pub fn end(&mut self) {
         self.let_go(true);
         for (_, analysis) in &mut self.chosen {
@@ -317,38 +315,37 @@ impl Analyses {
         }
     }
 
-    /// The tasks that have this pid, name or class, as `name-pid`.
+    /// Returns the tasks with this pid, name or class, as `name-pid`.
     pub fn tasks_called(&self, wanted: &str) -> Vec<String> {
         let tasks = (0..self.world.tasks() as u32).filter(|&task| self.world.is_called(task, wanted));
         tasks.map(|task| self.world.name(task)).collect()
     }
 
-    /// The names of all tasks, each once: those of their classes, where they have one.
+    /// Returns the distinct names of all tasks, or of their classes.
     pub fn task_names(&self) -> BTreeSet<String> {
         let tasks = (0..self.world.tasks() as u32).filter(|&task| self.world.pid(task) != 0);
         tasks.map(|task| self.world.class(task)).collect()
     }
 
-    /// Of which task the critical path is, as `name-pid`: of several that are called as was asked for, the first that
-    /// did anything.
+    /// Returns the task of the critical path, as `name-pid`: the first matching one that did anything.
     pub fn critical_task(&self) -> Option<String> {
         let task = self.chosen.iter().find_map(|(_, analysis)| analysis.task())?;
         Some(self.world.name(task))
     }
 
-    /// Every table of every analysis, in the order they were asked for.
+    /// Returns all tables, in the order of request.
     pub fn tables(&self) -> Vec<DataTable> {
         self.chosen.iter().flat_map(|(_, analysis)| analysis.tables(&self.world)).collect()
     }
 
-    /// Whether its text is only perf's lines, which other programs read. The caller then prints [`Analyses::notes`]
+    /// Whether its text is only perf's lines, for other programs. The caller then prints [`Analyses::notes`]
     /// elsewhere.
     pub fn is_for_machines(&self) -> bool {
         self.chosen.iter().any(|(kind, _)| *kind == AnalysisKind::TimeHist)
     }
 
-    /// Returns everything for a terminal, with at most `rows` rows of each table and `lines` lines of `timehist`. The
-    /// notes are at its end, unless it is for machines.
+    /// Returns everything for a terminal, with at most `rows` rows per table and `lines` lines of `timehist`. Notes
+    /// follow, unless it is for machines.
     pub fn text(&self, rows: usize, lines: usize) -> String {
         let parts = self.chosen.iter().map(|(_, analysis)| analysis.text(&self.world, rows, lines));
         let notes = if self.is_for_machines() { Vec::new() } else { self.notes() };
@@ -357,7 +354,7 @@ impl Analyses {
         parts.chain(known).collect::<Vec<String>>().join("\n")
     }
 
-    /// What to know of the events before trusting what was made of them, a line each.
+    /// Returns caveats of the events, a line each.
     pub fn notes(&self) -> Vec<String> {
         let faults = self.world.faults;
         let told = [
@@ -380,7 +377,7 @@ impl Analyses {
         self.damage.iter().cloned().chain(told).collect()
     }
 
-    /// Every table by its name, and what to know of the events.
+    /// Returns all tables by name, and the notes.
     pub fn json(&self) -> Value {
         let tables: Map<String, Value> =
             self.tables().iter().map(|table| (table.name.to_owned(), table.json())).collect();

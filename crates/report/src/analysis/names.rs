@@ -3,16 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Names are kept up to this length; the kernel's are at most 15 bytes.
+/// The longest name; the kernel's have at most 15 bytes.
 const MAX_COMM: usize = 256;
-/// The most distinct names. No trace of a real machine has more.
 const MAX_NAMES: usize = 1 << 22;
 
 /// A name; by default none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Name(u32);
 
-/// All names.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     texts: Vec<Arc<[u8]>>,
@@ -25,7 +23,6 @@ fn cut(comm: &[u8]) -> &[u8] {
 }
 
 impl Names {
-    /// Returns the name that has this text.
     #[cold]
     pub(super) fn intern(&mut self, comm: &[u8]) -> Name {
         if let Some(&number) = self.numbers.get(cut(comm)) {
@@ -41,7 +38,6 @@ impl Names {
         Name(number)
     }
 
-    /// Returns the text of a name, if it has one.
     pub(super) fn text(&self, name: Name) -> Option<&[u8]> {
         self.texts.get((name.0 as usize).checked_sub(1)?).map(|text| &**text)
     }

@@ -1,9 +1,8 @@
-//! The charts of a page: how busy each CPU was over time, the length of its queue, its timeline, and the distribution
-//! of delays after wakeups.
+//! The charts of a page: use and queue length of each CPU over time, timeline, and delays after wakeups.
 //!
-//! Memory is bounded for every length: 1024 bins of time (32,768 in total on the page), 2048 distributions, and 16,384
-//! slices of the timeline. Beyond that, slices shorter than a grain are combined with their neighbours as *several
-//! tasks*. Longer slices are exact. The page states the grain.
+//! Memory is bounded: 1024 bins of time (32,768 in total on the page), 2048 distributions, and 16,384 slices of the
+//! timeline. Beyond that, slices shorter than a grain are combined with their neighbours as *several tasks*. Longer
+//! slices are exact. The page states the grain.
 
 use std::collections::BTreeMap;
 
@@ -16,18 +15,15 @@ use super::world::{On, State, Step, World};
 use crate::data::DataTable;
 use crate::latency::Recorder;
 
-/// The most slices that are kept.
 const MOST_SLICES: usize = 1 << 14;
 /// The first grain, nanoseconds.
 const FINEST_NS: u64 = 1_000;
-/// The most tasks that have a distribution of their own, by their last names. Later tasks share one for each name, with
-/// the same limit.
+/// The most tasks with their own distribution. Later tasks share one per name.
 const MOST_RECORDERS: usize = 1024;
-/// The most names that have a distribution of their own, those with most delays. The rest has one together.
+/// The most names with their own distribution, by number of delays. Others share one.
 const MOST_NAMES: usize = 40;
 /// The most bins of all CPUs on a page: with more than 32 CPUs the bins are wider.
 const MOST_BINS: usize = 1 << 15;
-/// Points of a distribution.
 const POINTS: usize = 160;
 /// In place of a task: several.
 const SEVERAL: u32 = u32::MAX;
@@ -41,7 +37,6 @@ struct Slice {
     count: u32,
 }
 
-/// The analysis.
 #[derive(Debug, Default)]
 pub(crate) struct Overview {
     queues: RunQueues,
@@ -51,9 +46,8 @@ pub(crate) struct Overview {
     all: u64,
     grain: u64,
     delays: Vec<Recorder>,
-    /// Of tasks beyond the first: by class, or by the name they had.
+    /// Of later tasks: by class, or by name.
     beyond: BTreeMap<String, Recorder>,
-    /// Of names beyond the first.
     others: Recorder,
 }
 
@@ -95,7 +89,7 @@ impl Overview {
         }
     }
 
-    /// Distributions by class or name: those with most delays.
+    /// Returns distributions by class or name, by decreasing number of delays.
     fn distributions(&self, world: &World) -> Vec<Value> {
         let mut by_name: BTreeMap<String, Recorder> = BTreeMap::new();
         for (task, recorder) in self.delays.iter().enumerate().filter(|(_, recorder)| recorder.latency().is_some()) {
@@ -122,7 +116,7 @@ impl Overview {
         all.iter().map(distribution).collect()
     }
 
-    /// Everything, for a page. Times are nanoseconds since the first event.
+    /// Returns all data for a page. Times are nanoseconds since the first event.
     pub(crate) fn json(&self, world: &World) -> Value {
         let mut bins = self.queues.bins().clone();
         bins.widen(MOST_BINS / world.cpus().len().max(1));
@@ -146,7 +140,7 @@ impl Overview {
                 })
             })
             .collect();
-        // Tasks that are in the timeline, by number.
+        // Numbers of the tasks in the timeline.
         let (mut names, mut classes): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
         let mut number: BTreeMap<u32, usize> = BTreeMap::new();
         let mut slices: Vec<Vec<Value>> = Vec::new();
@@ -181,7 +175,7 @@ impl Overview {
     }
 }
 
-/// Whether two slices are both too short to be drawn alone, and near enough to be drawn as one.
+/// Whether two slices are short and near enough to be drawn as one.
 fn joins(last: &Slice, next: &Slice, grain: u64) -> bool {
     let short = |slice: &Slice| slice.task == SEVERAL || slice.end - slice.begin < grain;
     grain > 0 && short(last) && short(next) && last.begin / grain == next.end.saturating_sub(1) / grain

@@ -5,14 +5,13 @@ use vruntime_trace::{Context, DeadlineEvent, Mark, Named, Record, Tracepoint, Wa
 use super::cgroups::{Settings, Update};
 use super::world::{On, Step, What, World};
 
-/// `prio` of real-time and deadline tasks is below this.
 const MAX_RT_PRIO: i32 = 100;
 
-/// Translates a record to steps; none if it is no event. Names, groups and priorities are first.
+/// Converts a record to steps; none if it is no event. Names, groups and priorities are first.
 pub(super) fn steps(world: &mut World, record: &Record<'_>, mut add: impl FnMut(Step)) {
     let step = step(world, record);
     for (task, name) in std::mem::take(&mut world.renamed) {
-        // What perf tells besides its events need not have a time.
+        // perf's additional records need not have a time.
         let at = if record.name.starts_with(b"PERF_RECORD_") { world.read_at } else { record.at };
         add(Step { at, cpu: record.cpu, by: On::Unknown, irq: false, what: What::Named { task, name } });
     }
@@ -24,10 +23,10 @@ pub(super) fn steps(world: &mut World, record: &Record<'_>, mut add: impl FnMut(
     }
 }
 
-/// What it says of groups, and of what tasks weigh.
+/// Reports its facts on groups and weights.
 fn groups(world: &mut World, record: &Record<'_>, mut tell: impl FnMut(Update)) {
     let mut prio = |world: &mut World, task: Named<'_>, prio: i32| {
-        // Where the scheduler tells of policies itself, priorities that are lent are not mistaken for own ones.
+        // If the scheduler reports policies, inherited priorities are not mistaken for own ones.
         if world.cgroups.wanted
             && !world.cgroups.exact
             && let Some(task) = world.task(task.pid, task.comm)
@@ -64,8 +63,8 @@ fn groups(world: &mut World, record: &Record<'_>, mut tell: impl FnMut(Update)) 
 }
 
 fn mark_told(world: &mut World, mark: &Mark<'_>) -> Option<Update> {
-    // Only the traces of our runs have such marks: those of groups from the beginning on, and one at the end. If nobody
-    // has spoken of a group until then, there was none.
+    // Only traces of our runs have such marks: groups from the beginning, and one at the end. Without a group by
+    // then, there was none.
     world.cgroups.exact |= match mark {
         Mark::Group(_) => true,
         Mark::End => world.cgroups.intern("/").is_some() && world.cgroups.rows().len() == 1,
@@ -92,8 +91,7 @@ fn mark_told(world: &mut World, mark: &Mark<'_>) -> Option<Update> {
 }
 
 fn step(world: &mut World, record: &Record<'_>) -> Option<Step> {
-    // A name alone is no step, whether the kernel's event tells it or perf besides, which has no time of its own for
-    // those that were there before.
+    // A name alone is no step. perf's additional names of earlier tasks have no time.
     if let Tracepoint::TaskRename { task, tgid } = record.point {
         if let (Some(task), Some(tgid)) = (world.task(task.pid, task.comm), tgid) {
             world.set_tgid(task, tgid);

@@ -1,4 +1,4 @@
-//! How many tasks were runnable on each CPU, over time; and how busy it was.
+//! Runnable tasks and utilisation of each CPU over time.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,6 @@ use crate::units::counted;
 const LENGTHS: usize = 5;
 /// Columns of the picture in the text.
 const WIDTH: usize = 72;
-/// The most CPUs in the picture; the rest is counted.
 const PICTURED: usize = 64;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,7 +25,6 @@ struct Queue {
     unknown: u64,
 }
 
-/// The analysis.
 #[derive(Debug, Default)]
 pub(super) struct RunQueues {
     queues: Vec<Queue>,
@@ -44,7 +42,6 @@ impl RunQueues {
         Self::default()
     }
 
-    /// How busy CPUs were, and how long their queues.
     pub(super) fn bins(&self) -> &Bins {
         &self.bins
     }
@@ -57,7 +54,7 @@ impl RunQueues {
         &mut self.queues[cpu as usize]
     }
 
-    /// Accounts for the time until now. `on`: the task that had the CPU.
+    /// Accounts for the time until now. `on`: the CPU's task.
     fn advance(&mut self, at: i64, cpu: u32, on: On, start: i64) {
         let queue = self.queue(cpu);
         if at <= queue.since {

@@ -1,4 +1,4 @@
-//! What the analyses found, in sentences: for the top of a page.
+//! Findings of the analyses in sentences, for the top of a page.
 
 use super::Analyses;
 use super::antagonists::THROTTLED;
@@ -7,7 +7,6 @@ use crate::busy;
 use crate::data::{Cell, DataTable};
 use crate::units::{counted, percent, time};
 
-/// A value of a row, by its column's key.
 fn cell<'a>(table: &'a DataTable, row: usize, key: &str) -> Option<&'a Cell> {
     let column = table.columns.iter().position(|column| column.key == key)?;
     table.rows.get(row)?.get(column)
@@ -29,16 +28,16 @@ fn text<'a>(table: &'a DataTable, row: usize, key: &str) -> Option<&'a str> {
 }
 
 impl Analyses {
-    /// How busy the CPUs were where that is known, if run queues were asked for.
+    /// Returns how busy the CPUs were, if run queues were analysed.
     pub fn busy_sentence(&self) -> Option<String> {
         self.tables().iter().find(|table| table.name == "runqueue").and_then(busy)
     }
 
-    /// What else stands out, a sentence each, of the analyses that were asked for.
+    /// Returns further findings, a sentence each.
     pub fn sentences(&self) -> Vec<String> {
         let tables = self.tables();
         let of = |name: &str| tables.iter().find(|table| table.name == name);
-        // Whoever is throttled waits to run, too.
+        // Throttled tasks also wait to run.
         let limited =
             of("antagonists").is_some_and(|table| (0..table.rows.len()).any(|row| limit(table, row).is_some()));
         let parts = [
@@ -53,7 +52,7 @@ impl Analyses {
     }
 }
 
-/// A CPU of which less is known counts for less in the mean.
+/// CPUs are weighted with their known time.
 fn busy(table: &DataTable) -> Option<String> {
     let rows = 0..table.rows.len();
     let told = rows.filter_map(|cpu| Some(((cpu, number(table, cpu, "busy")?), number(table, cpu, "known")?)));
@@ -83,13 +82,13 @@ fn delays(table: &DataTable, limited: bool) -> Option<String> {
     ))
 }
 
-/// Of a row of the antagonists: by what the task was throttled, if it was.
+/// Returns the group that throttled the task, for a row of the antagonists.
 fn limit(table: &DataTable, row: usize) -> Option<&str> {
     text(table, row, "for_task")?.strip_prefix(THROTTLED)?.strip_suffix(')')
 }
 
 fn antagonist(table: &DataTable) -> Option<String> {
-    // Of what is in parentheses only limits are somebody's doing.
+    // Of the rows in parentheses, only limits have a known cause.
     let is_told = |&row: &usize| {
         limit(table, row).is_some() || text(table, row, "for_task").is_some_and(|who| !who.starts_with('('))
     };
@@ -117,7 +116,7 @@ fn idle(table: &DataTable) -> String {
             if count == 1 { "it" } else { "them" },
             time(sum("could_ns")),
             time(worst),
-            // The column is there where affinities are not told.
+            // The column exists if affinities are unknown.
             if cell(table, 0, "might_ns").is_some() {
                 " (The idle CPU had run the task before. The trace does not show whether its affinity has changed since.)"
             } else {

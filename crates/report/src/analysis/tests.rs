@@ -3,7 +3,7 @@ use vruntime_trace::read::TextReader;
 
 use super::*;
 
-/// `CPU at_us who -> what` lines as ftrace prints them.
+/// `CPU at_us who -> what` lines as ftrace text.
 fn analyse(kinds: &[AnalysisKind], options: &AnalysisOptions, text: &str) -> Analyses {
     let mut reader = TextReader::new(text.as_bytes());
     let mut analyses = Analyses::new(kinds, options);
@@ -88,7 +88,7 @@ fn latencies_and_who_caused_them() {
     let latency = &tables[0];
     assert_eq!(cell(latency, "b", "max_delay_ns"), 4_000_000);
     assert_eq!(cell(latency, "b", "max_delay_start_ns"), 2_000_000);
-    // Its first coming had no delay, as far as the trace knows; then it was preempted for 3 ms.
+    // Its first switch had no known delay; then it was preempted for 3 ms.
     assert_eq!((cell(latency, "a", "count"), cell(latency, "a", "avg_delay_ns")), (2.into(), 1_500_000.into()));
     assert_eq!(cell(latency, "a", "runtime_ns"), 5_000_000, "by its switches: nothing was charged");
     let antagonists = tables[1].json();
@@ -149,11 +149,10 @@ fn migrations_by_what_is_around_them() {
     let text = [
         switch(0, 1_000, IDLE, "R", A),
         switch(1, 1_000, IDLE, "R", C),
-        // Placed at its wakeup.
         wake("sched_waking", 0, 2_000, A, B, 0),
         migrate(0, 2_001, A, B, 0, 1),
         wake("sched_wakeup", 0, 2_002, A, B, 1),
-        // Pulled, and then C sleeps: newly idle. Pulled back while A goes on: periodic.
+        // Pulled, and then C sleeps: newly idle. Pulled back while A continues: periodic.
         wake("sched_waking", 0, 2_100, A, ("d", 10), 0),
         wake("sched_wakeup", 0, 2_101, A, ("d", 10), 0),
         migrate(1, 3_000, C, ("d", 10), 0, 1),
@@ -172,7 +171,6 @@ fn migrations_by_what_is_around_them() {
     assert_eq!(cell(&tables[1], "b-8", "migrations"), 2);
 }
 
-/// Without `sched_migrate_task` nobody is told that there were none.
 #[test]
 fn migrations_of_a_trace_that_has_no_event_of_them() {
     let text = [
@@ -201,7 +199,7 @@ fn migrations_of_a_trace_that_has_no_event_of_them() {
 
 #[test]
 fn a_critical_path_goes_through_those_who_woke() {
-    // A sleeps from 2 to 10 ms: C worked from 3 to 6 and woke B, who waited to 7 and worked to 10.
+    // A sleeps from 2 to 10 ms: C worked from 3 to 6 and woke B, which waited to 7 and worked to 10.
     let text = [
         switch(0, 1_000, IDLE, "R", A),
         switch(0, 2_000, A, "S", IDLE),
@@ -248,7 +246,7 @@ fn losses_and_jumps_are_told() {
 }
 
 proptest! {
-    /// Events in any order, of any CPU and task: nothing panics, and sums stay within what passed.
+    /// Events in any order, of any CPU and task: nothing panics, and sums stay within the elapsed time.
     #[test]
     fn any_events_at_all(
         events in prop::collection::vec((0_u8..7, 0_u32..4, 0_u32..6, 0_u32..6, 0_u64..40_000_000), 0..80),
@@ -350,8 +348,8 @@ fn a_replayed_task_is_called_as_it_was_recorded() {
     }
 }
 
-/// As on machines that never tell of a switch from the idle task: `a` runs for 8 of 10 ms, and only its charges and its
-/// going say so.
+/// Some machines never record a switch from the idle task: `a` runs for 8 of 10 ms, known only from its charges and
+/// switches.
 #[test]
 fn who_came_unseen_ran() {
     let mut text = String::new();
@@ -374,7 +372,7 @@ fn who_came_unseen_ran() {
     let tables = analyses.tables();
     let table = |name: &str| tables.iter().find(|table| table.name == name).expect("it was asked for").json();
     let row = &table("runqueue")[1];
-    // Until the first gap shows nothing is held back, so that its task comes when another has done something.
+    // Steps are not delayed before the first gap, so its task arrives when another has acted.
     let (span, first) = (58_050.0 - 10_000.0, 8050.0 - 2000.0);
     assert_eq!(row["busy"].as_f64().map(|busy| (busy * span).round()), Some(first + 4.0 * 8000.0), "{row}");
     let waits = table("antagonists");
@@ -385,8 +383,8 @@ fn who_came_unseen_ran() {
     assert_eq!(analyses.json()["faults"]["broken_switches"], 0);
 }
 
-/// As the tasks of a throttled group: `a` waits beside an idle CPU for longer than steps are held, is back unseen, and
-/// is charged only at the next tick.
+/// Like tasks of a throttled group: `a` waits beside an idle CPU for longer than the delay of steps. It returns
+/// unseen, and is charged only at the next tick.
 #[test]
 fn who_waited_for_long_and_came_unseen_ran_only_for_what_it_was_charged() {
     let charge =
@@ -394,14 +392,14 @@ fn who_waited_for_long_and_came_unseen_ran_only_for_what_it_was_charged() {
     let busy = |beat: u64| {
         let mut text = switch(0, 1000, IDLE, "R", A);
         text += &switch(0, 10_000, A, "R", IDLE);
-        // From the first gap on steps are held.
+        // Steps are delayed from the first gap on.
         text += &wake("sched_waking", 1, 11_000, IDLE, B, 1);
         for at in (12_000..99_000).step_by(beat as usize) {
             text += &wake("sched_waking", 1, at, B, ("d", 10), 1);
         }
         text += &wake("sched_waking", 0, 100_000, A, C, 0);
         text += &wake("sched_waking", 1, 101_000, B, ("d", 10), 1);
-        // It came 500 us before it did something: 9, 4 and 2 of 106 ms.
+        // It came 500 us before its first event: 9, 4 and 2 of 106 ms.
         text += &charge(103_500, 4_000_000);
         text += &switch(1, 104_000, B, "S", IDLE);
         text += &charge(105_500, 2_000_000);
@@ -415,7 +413,7 @@ fn who_waited_for_long_and_came_unseen_ran_only_for_what_it_was_charged() {
     assert_eq!(busy(80_000), Some(15_000.0), "nobody does anything for long");
 }
 
-/// Its switch away is missing: it ran for what it was charged, and who had the CPU then nobody knows.
+/// Its switch away is missing: it ran for its charged time, and the next task is unknown.
 #[test]
 fn who_left_unseen_ran_for_what_it_was_charged() {
     let text = [
@@ -431,11 +429,11 @@ fn who_left_unseen_ran_for_what_it_was_charged() {
         assert_eq!(analyses.json()["faults"]["broken_switches"], 1);
         busy
     };
-    // Where the idle task had the CPU then, that is known: 1 and 9 of 19 ms.
+    // With a known idle time: 1 and 9 of 19 ms.
     let mut rested = text.clone();
     rested[2] = switch(0, 9000, IDLE, "R", IDLE);
     assert_eq!(busy_of(&rested).map(|busy| (busy * 19.0).round()), Some(10.0));
-    // Where the one that had it was charged for 5 ms, it had come then: 1, 5 and 9 of 17 ms.
+    // With a charge of 5 ms for the next task: 1, 5 and 9 of 17 ms.
     let mut charged = text.clone();
     charged[2].insert_str(0, "  b-8 [000] 0.009000: sched_stat_runtime: comm=b pid=8 runtime=5000000 [ns]\n");
     assert_eq!(busy_of(&charged).map(|busy| (busy * 17.0).round()), Some(15.0));
@@ -445,7 +443,7 @@ fn who_left_unseen_ran_for_what_it_was_charged() {
     assert_eq!(busy, Some(10.0), "1 and 9 of 12 ms are known, the 7 between are nobody's: {rows}");
     let sentence = "CPU 0 was busy 83.33 % of the known time.";
     assert_eq!(analyses.busy_sentence().as_deref(), Some(sentence));
-    // A CPU of which less is known counts for less: 10 of 12 ms and 9.5 of 19.
+    // A CPU with more unknown time counts for less: 10 of 12 ms and 9.5 of 19.
     let (begins, sleeps) = (switch(1, 1000, IDLE, "R", C), switch(1, 10_500, C, "S", IDLE));
     let two = [&text[0], &begins, &text[1], &text[2], &sleeps, &text[3], &text[4]].map(String::as_str).concat();
     let analyses = analyse(&[AnalysisKind::RunQueue], &Options::default(), &two);
@@ -454,8 +452,8 @@ fn who_left_unseen_ran_for_what_it_was_charged() {
     assert_eq!(analyses.json()["faults"]["broken_switches"], 1);
 }
 
-/// As on ARM before 3.12: an interrupt comes while the CPU switches from the idle task, whose doing its wakeups are
-/// said to be. Nothing is missing.
+/// ARM before 3.12: an interrupt arrives while the CPU switches from the idle task, which seems to do its wakeups. No
+/// event is missing.
 #[test]
 fn the_idle_task_is_not_back_for_an_interrupt_in_a_switch() {
     let faults = |wakeup: &str, later_us: u64| {
@@ -469,12 +467,10 @@ fn the_idle_task_is_not_back_for_an_interrupt_in_a_switch() {
     assert_eq!(faults("sched_wakeup", 30), (0, 0));
     // Later the idle task is back, and its task has come again.
     assert_eq!(faults("sched_wakeup", 300).0, 1);
-    // Who has `sched_waking` lets no interrupts in there.
+    // Kernels with `sched_waking` disable interrupts there.
     assert_eq!(faults("sched_waking", 30).0, 1);
 }
 
-/// Who comes onto a CPU unseen, and of whose waking nothing tells either, has run after a sleep that no event ended, as
-/// one who was switched to.
 #[test]
 fn who_came_unseen_was_not_woken_either() {
     let mut text = switch(0, 1000, A, "S", IDLE);
@@ -485,7 +481,7 @@ fn who_came_unseen_was_not_woken_either() {
     assert_eq!((faults["missing_arrivals"].as_u64(), faults["unwoken"].as_u64()), (Some(1), Some(2)), "{faults}");
 }
 
-/// `task_newtask` and `sched_process_fork` tell of one fork both; either will do.
+/// `task_newtask` and `sched_process_fork` report the same fork; either suffices.
 #[test]
 fn a_fork_told_twice_is_one() {
     let news = "  a-7 [000] 0.002000: task_newtask: pid=9 comm=a clone_flags=3d0f00 oom_score_adj=0\n";
@@ -505,7 +501,7 @@ fn a_fork_told_twice_is_one() {
     assert_eq!((tasks(news), tasks(&format!("{news}{fork}"))), (one.clone(), one));
 }
 
-/// Its switch away is missing, and the next thing on its CPU happened in the name of another.
+/// Its switch away is missing, and the next event on its CPU is another task's.
 #[test]
 fn in_whose_name_something_happens_is_there() {
     let charge = "  b-8 [001] 0.000500: sched_stat_runtime: comm=b pid=8 runtime=100000 [ns]\n".to_owned();
@@ -523,7 +519,7 @@ fn in_whose_name_something_happens_is_there() {
         let analyses = analyse(&[AnalysisKind::RunQueue], &Options::default(), &text(by));
         analyses.tables()[0].json()[0]["busy"].as_f64().map(|busy| (busy * 1000.0).round() as u32)
     };
-    // It was never charged in a trace that charges tasks, so it had left at once.
+    // It was never charged in a trace that charges tasks, so it left at once.
     assert_eq!(busy(A), Some(917), "10 of 10.9 ms, for it was there");
     assert_eq!(busy(IDLE), Some(0));
     assert_eq!(busy(C), Some(690), "2 of 2.9 ms; of the others nobody knows");
@@ -533,7 +529,6 @@ mod cases;
 mod groups;
 mod runs;
 
-/// What a table leaves out, the notes say, and with them JSON and the other files.
 #[test]
 fn what_a_table_leaves_out_is_noted() {
     let mut analyses = Analyses::new(&[AnalysisKind::TimeHist], &AnalysisOptions::default());

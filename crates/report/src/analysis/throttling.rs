@@ -1,10 +1,10 @@
-//! The effects of groups' limits. Simulated runs and their text traces show them. The kernel has no event for them: for
-//! a recording there is the part of its quota that a group used in each period, and bounds for the throttled time.
+//! The effects of groups' limits. The kernel has no event for them, unlike simulated runs and their text traces.
+//! Recordings give the part of its quota that a group used in each period, and bounds of the throttled time.
 //!
-//! The lower bound: a group whose task is runnable on an idle CPU for 1 ms or more is throttled there. The upper bound:
+//! Lower bound: a group with a task that is runnable on an idle CPU for 1 ms or more is throttled there. Upper bound:
 //! all time in which tasks of the group waited on a CPU and none ran there. Both are summed over CPUs, as
-//! `throttled_usec` of `cpu.stat`. The start of the kernel's periods is unknown. Periods count from the start of the
-//! trace, so a group may have used up a period of the kernel and only most of one here.
+//! `throttled_usec` of `cpu.stat`. Periods count from the start of the trace, since the kernel's start is unknown. A
+//! used-up period of the kernel may be only most of one here.
 
 use std::collections::BTreeMap;
 
@@ -15,25 +15,24 @@ use crate::data::{DataTable, Kind};
 use crate::result_tables::{LIMIT, limit_cells, ratio, table};
 use crate::results::LimitResult;
 
-/// Shorter waits on an idle CPU are wakeups on their way.
+/// Shorter waits on an idle CPU are pending wakeups.
 const LEAST_NS: u64 = 1_000_000;
-/// The part of the quota, in percent, from which a period counts as used up. A period here overlaps two of the
-/// kernel's, so it may have a little less.
+/// Percent of the quota from which a period counts as used up, since it overlaps two of the kernel's.
 const USED_UP: u128 = 95;
 
-/// What one group with a limit used, period by period.
+/// A limited group's use, by period.
 #[derive(Clone, Copy, Debug)]
 struct Use {
     quota: u64,
     period: u64,
-    /// The start of the present period, and the time up to which it is counted.
+    /// Start of the present period, and the time up to which it is counted.
     from: u64,
     since: u64,
-    /// Tasks of it on CPUs, and all that are runnable.
+    /// Number of running, and of runnable tasks.
     running: u64,
     runnable: u64,
     used: u64,
-    /// Anything of it ran or waited.
+    /// Set if a task of it ran or waited.
     active: bool,
     periods: u64,
     used_up: u64,
@@ -66,7 +65,6 @@ impl Use {
         self.since = to;
     }
 
-    /// Ends `count` equal periods.
     fn close(&mut self, count: u64) {
         if self.active {
             self.periods += count;
@@ -85,7 +83,7 @@ impl Use {
             self.close(1);
             let whole = at.saturating_sub(self.from) / self.period;
             if whole > 0 {
-                // Nothing changed all the while.
+                // Nothing changed in these periods.
                 self.spend(self.from + self.period);
                 self.close(whole);
                 self.since = self.from;
@@ -95,12 +93,12 @@ impl Use {
     }
 }
 
-/// A group with a limit on one CPU.
+/// A limited group on one CPU.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     running: u32,
     waiting: u32,
-    /// Since when tasks wait there and the CPU is idle; and since when they do and none of the group runs there.
+    /// Start of the wait beside an idle CPU, and of the wait while no task of the group runs there.
     beside_idle: Option<u64>,
     held: Option<u64>,
 }
@@ -113,12 +111,11 @@ struct Counted {
     cpu: u32,
 }
 
-/// The analysis.
 #[derive(Debug, Default)]
 pub(super) struct Throttling {
-    /// The counts of the scheduler, by group.
+    /// The scheduler's counts, by group.
     told: Vec<Option<LimitResult>>,
-    /// Of a recording: what each group with a limit used, and for how long it was throttled, at least and at most.
+    /// For recordings: use of limited groups, and bounds of the throttled time.
     uses: BTreeMap<u32, Use>,
     bounds: BTreeMap<u32, (u64, u64)>,
     /// By CPU and group.
@@ -139,7 +136,7 @@ impl Throttling {
         self.told[group as usize].get_or_insert_default()
     }
 
-    /// A group has this limit from now on.
+    /// Sets a group's limit.
     fn limited(&mut self, at: u64, group: u32, max: Option<(u64, u64)>) {
         if max.is_some() || self.told.get(group as usize).is_some_and(Option::is_some) {
             self.limit(group).max = max;
@@ -148,7 +145,7 @@ impl Throttling {
             (Some(it), Some((quota, period))) => {
                 it.advance(at);
                 if it.period != period.max(1) {
-                    // The one that goes on is none.
+                    // The unfinished period does not count.
                     (it.period, it.from, it.used, it.active) = (period.max(1), at, 0, false);
                 }
                 it.quota = quota;
@@ -174,7 +171,7 @@ impl Throttling {
         }
     }
 
-    /// A task counts elsewhere from now on.
+    /// Moves a task between counts.
     fn put(&mut self, at: u64, task: u32, now: Counted, world: &World) {
         if task as usize >= self.tasks.len() {
             self.tasks.resize(task as usize + 1, Counted::default());
@@ -196,7 +193,7 @@ impl Throttling {
                 used.advance(at);
                 let place = self.places.entry((it.cpu, group)).or_default();
                 let count = if runs { &mut place.running } else { &mut place.waiting };
-                // Those that were runnable before their group had a limit have not been counted.
+                // Tasks that were runnable before the limit are not counted.
                 if comes {
                     *count += 1;
                     (used.runnable, used.running) = (used.runnable + 1, used.running + u64::from(runs));
@@ -212,7 +209,7 @@ impl Throttling {
         }
     }
 
-    /// What holds now on a CPU.
+    /// Updates the waits on a CPU.
     fn update_cpu(&mut self, at: u64, cpu: u32, idle: bool) {
         for (&(_, group), place) in self.places.range_mut((cpu, 0)..=(cpu, u32::MAX)) {
             let ended = |since: &mut Option<u64>, goes_on: bool| -> u64 {
@@ -343,7 +340,6 @@ impl Analysis for Throttling {
 mod tests {
     use super::*;
 
-    /// A tenth of a CPU: what is used of it in each period, however many pass without a change.
     #[test]
     fn a_period_is_used_up_with_95_per_cent_of_the_quota() {
         let counts = |it: &Use| (it.periods, it.used_up, it.used_in_all, it.most);

@@ -1,7 +1,7 @@
 //! `perf sched timehist`: a line for each switch, with the times of the task that leaves, and the summary.
 //!
-//! As in perf, *wait time* is from the task's last switch away from a CPU to its switch to this one, *sch delay* from
-//! its wakeup to this switch, and *run time* the time since on this CPU.
+//! The times are perf's. *Wait time* is from the task's last switch away from a CPU to its switch to this one. *Sch
+//! delay* is from its wakeup to this switch, and *run time* the time since on this CPU.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::data::{DataTable, Kind};
 use crate::printable::printable;
 use crate::units::counted;
 
-/// The most lines that are kept in memory; the rest is counted. [`TimeHist::notes`] names the number.
+/// The most lines in memory. [`TimeHist::notes`] counts the rest.
 const MOST: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug)]
@@ -21,14 +21,13 @@ struct Line {
     cpu: u32,
     /// None: the idle task.
     task: Option<u32>,
-    /// The name it had.
     comm: Name,
     wait: u64,
     delay: u64,
     run: u64,
 }
 
-/// Mean and spread as they come (Welford), which is how perf computes them.
+/// Running mean and spread (Welford), as in perf.
 #[derive(Clone, Copy, Debug, Default)]
 struct Runs {
     count: u64,
@@ -50,7 +49,7 @@ impl Runs {
         self.squares += off * (ns as f64 - self.mean);
     }
 
-    /// Standard error of the mean, as a part of it.
+    /// Returns the standard error of the mean, relative to it.
     fn spread(&self) -> f64 {
         if self.count < 2 || self.mean == 0.0 {
             return 0.0;
@@ -69,18 +68,14 @@ struct Task {
     migrations: u64,
 }
 
-/// The analysis.
 #[derive(Debug, Default)]
 pub(super) struct TimeHist {
     tasks: Vec<Task>,
-    /// The idle task of each CPU.
     idle: Vec<Task>,
-    /// When each CPU switched last.
+    /// Time of each CPU's last switch.
     last: Vec<Option<i64>>,
     lines: Vec<Line>,
-    /// Whether lines are kept.
     keep: bool,
-    /// How many were not kept.
     more: u64,
 }
 
@@ -89,7 +84,6 @@ impl TimeHist {
         Self { keep: true, ..Self::default() }
     }
 
-    /// The summary alone.
     pub(super) fn summary(_options: &Options) -> Self {
         Self::default()
     }
@@ -105,7 +99,6 @@ impl TimeHist {
         self.task(task).ready.get_or_insert(at);
     }
 
-    /// The lines as perf prints them.
     fn lines_text(&self, world: &World, lines: usize) -> String {
         let mut text = String::from(
             "           time    cpu  task name                       wait time  sch delay   run time\n\

@@ -1,7 +1,6 @@
-//! The state and place of every task, as the events show them. Every analysis uses them.
+//! State and CPU of every task, for all analyses.
 //!
-//! Records and simulated events become the same [`Step`]s. A task is an index here: a pid that a second task reuses
-//! gets a second index.
+//! Records and simulated events become the same [`Step`]s. A task is an index: a reused pid gets a second one.
 
 pub(crate) use vruntime_trace::MAX_CPUS;
 use vruntime_trace::{MigrateCause, TaskState};
@@ -12,28 +11,25 @@ use super::names::{Name, Names};
 
 /// The largest pid of any Linux (`PID_MAX_LIMIT`).
 const MAX_PID: i32 = 4_194_304;
-/// The longest time without a scheduler event. A longer one is a jump of the clock.
+/// The longest time without a scheduler event; a longer one is a jump of the clock.
 const JUMP_NS: i64 = 10_000_000_000;
 
-/// The task of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum On {
-    /// Unknown: before the first event, or after lost events.
+    /// Before the first event, or after lost events.
     #[default]
     Unknown,
     Idle,
     Task(u32),
 }
 
-/// Something that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     /// Nanoseconds.
     pub(crate) at: i64,
     pub(crate) cpu: u32,
-    /// The task that ran there.
     pub(crate) by: On,
-    /// It is known to be the doing of an interrupt's handler.
+    /// Set if the handler of an interrupt did it.
     pub(crate) irq: bool,
     pub(crate) what: What,
 }
@@ -50,13 +46,13 @@ pub(crate) enum What {
         task: u32,
         cpu: Option<u32>,
     },
-    /// It is on the run queue of `cpu`.
+    /// The task is on the run queue of `cpu`.
     Woken {
         task: u32,
         cpu: Option<u32>,
         new: bool,
     },
-    /// `realtime`: its priority is one of real-time or deadline tasks.
+    /// `realtime`: the priority is that of a real-time or deadline task.
     Migrate {
         task: u32,
         from: u32,
@@ -64,7 +60,6 @@ pub(crate) enum What {
         cause: Option<MigrateCause>,
         realtime: bool,
     },
-    /// It was charged CPU time.
     Charged {
         task: u32,
         ns: u64,
@@ -73,30 +68,27 @@ pub(crate) enum What {
         child: u32,
     },
     Exit,
-    /// The acting task has got this CPU without an event ([`super::gaps`]).
+    /// The acting task gets this CPU without an event ([`super::gaps`]).
     Arrives,
-    /// The task has left the CPU without an event; to the idle task, if that is known. `elsewhere`: it is on another
-    /// CPU.
+    /// The task has left the CPU without an event. `idle`: to the idle task. `elsewhere`: it is on another CPU.
     Leaves {
         idle: bool,
         elsewhere: bool,
     },
-    /// Events of this CPU are missing.
     Lost,
     /// The CPU goes offline or online.
     Online(bool),
-    /// A fact on groups, or on the weights of tasks. Analyses receive it separately.
+    /// A fact on groups or weights. Analyses receive it separately.
     Update(Update),
-    /// A task has another name from now on. It is no step of an analysis.
+    /// A rename. Analyses do not receive it.
     Named {
         task: u32,
         name: Name,
     },
-    /// Anything else: only its time counts.
+    /// Any other event: only its time counts.
     Other,
 }
 
-/// What a task does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum State {
     #[default]
@@ -108,13 +100,12 @@ pub(crate) enum State {
     Gone,
 }
 
-/// A state, since when, and where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) state: State,
     pub(crate) since: i64,
     pub(crate) cpu: u32,
-    /// Of a wait: it began with a wakeup, and no known event has enqueued the task since.
+    /// Of a wait: it began with a wakeup, and no event has enqueued the task yet.
     pub(crate) placing: bool,
     /// Of a wait: it began with a wakeup.
     pub(crate) woken: bool,
@@ -122,7 +113,6 @@ pub(crate) struct Span {
     pub(crate) new: bool,
 }
 
-/// A task went from one state, or one CPU, to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) task: u32,
@@ -134,95 +124,91 @@ pub(crate) struct Change {
 struct Task {
     pid: i32,
     tgid: Option<i32>,
-    /// The class of identical tasks it is one of, in our own runs.
+    /// The class of identical tasks, in our own runs.
     class: Option<String>,
-    /// What it is called instead of `comm-pid`.
     name: Option<String>,
-    /// Its present name, and its name in the latest record: steps are delayed for a while.
+    /// Its present name, and that in the latest record, which is read ahead of the steps.
     comm: Name,
     read: Name,
     span: Span,
 }
 
-/// A CPU, and since when it has been like that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cpu {
     pub(crate) on: On,
     pub(crate) since: i64,
-    /// Any event came from it.
+    /// Set if it had any event.
     pub(crate) seen: bool,
     /// Set if its idle task takes the CPU offline.
     pub(crate) offline: bool,
-    /// A task has left it unseen since its last switch. However many have, the next switch is one that does not fit.
+    /// Set if a task has left it unseen, so that the next switch is inconsistent.
     pub(crate) torn: bool,
 }
 
-/// What is not as it should be in the events.
+/// Inconsistencies of the events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Faults {
-    /// Switches from a task that had not come.
+    /// Switches from a task that was not on the CPU.
     pub(crate) broken: u64,
-    /// Tasks that ran after a sleep nothing ended.
+    /// Tasks that ran after a sleep without a wakeup.
     pub(crate) unwoken: u64,
     pub(crate) losses: u64,
     pub(crate) jumps: u64,
-    /// Tasks that ran unseen: each was woken although it was waiting since a wakeup.
+    /// Tasks that were woken while waiting since a wakeup, and so ran unseen.
     pub(crate) unseen: u64,
-    /// Events earlier than those before them.
+    /// Events out of order.
     pub(crate) unordered: u64,
     /// Events of tasks or CPUs no Linux has.
     pub(crate) impossible: u64,
 }
 
-/// All tasks and CPUs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct World {
     tasks: Vec<Task>,
     names: Names,
-    /// Tasks that the last record has under another name than those before.
+    /// Tasks with a new name in the last record.
     pub(super) renamed: Vec<(u32, Name)>,
-    /// The time of the last record read that is a step.
+    /// Time of the last record that is a step.
     pub(super) read_at: i64,
-    /// For each pid its index, plus one; 0: there is none.
+    /// For each pid its task's index plus one, or 0.
     by_pid: Vec<u32>,
     cpus: Vec<Cpu>,
-    /// What the last step changed.
+    /// Changes by the last step.
     pub(crate) changes: Vec<Change>,
-    /// The CPU whose task the last step changed, as it was before.
+    /// The CPU whose task the last step changed, and its previous state.
     pub(crate) cpu_was: Option<(u32, Cpu)>,
-    /// The task that the last step wakes although it was waiting since a wakeup: the task has run unseen. Its changes
-    /// are two, the end of a wait of unknown length and the beginning of the next wait.
+    /// The task that ran unseen before this step, by [`Faults::unseen`]. It has two changes: the end of a wait of
+    /// unknown length, and the beginning of the next.
     pub(crate) unseen: Option<u32>,
-    /// The first and the last time.
     pub(crate) span: Option<(i64, i64)>,
     pub(crate) faults: Faults,
-    /// What times are moved by since the clock jumped.
+    /// Correction of times after jumps of the clock.
     moved_by: i64,
-    /// It has, since the last step.
+    /// Set if the clock has jumped since the last step.
     jumped: bool,
-    /// Any `sched_waking`, and any `sched_stat_runtime`.
+    /// Set after a `sched_waking`, and after a `sched_stat_runtime`.
     pub(crate) has_waking: bool,
     pub(crate) has_charges: bool,
     pub(crate) cgroups: Cgroups,
-    /// Of a run of ours.
+    /// For our own runs.
     pub(super) held: Held,
 }
 
 impl World {
-    /// A machine whose CPUs are all idle at 0.
+    /// Begins with `cpus` idle CPUs at time 0.
     pub(crate) fn all_idle(&mut self, cpus: usize) {
         self.cpus =
             vec![Cpu { on: On::Idle, since: 0, seen: true, offline: false, torn: false }; cpus.min(MAX_CPUS as usize)];
         self.span = Some((0, 0));
     }
 
-    /// The index of the task with this pid. If it had another name, [`renamed`](Self::renamed) has it with this one: it
-    /// is renamed when the step of the record is due. None for pids no Linux gives, and 0.
+    /// Returns the index of the task with this pid. [`renamed`](Self::renamed) has a new name until the record's step
+    /// is due. None for impossible pids, and 0.
     pub(crate) fn task(&mut self, pid: i32, comm: &[u8]) -> Option<u32> {
         self.meet(pid, comm, false)
     }
 
-    /// `again`: if it is met for the first time, its pid was another's before.
+    /// `again`: if the task is new, its pid was another's before.
     fn meet(&mut self, pid: i32, comm: &[u8], again: bool) -> Option<u32> {
         if !(1..=MAX_PID).contains(&pid) {
             self.faults.impossible += u64::from(pid != 0 && pid != -1);
@@ -251,11 +237,11 @@ impl World {
         Some(index)
     }
 
-    /// A task that was just forked: not the one that had its pid before.
+    /// Returns a task that was just forked, even if its pid is reused.
     pub(crate) fn new_task(&mut self, pid: i32, comm: &[u8]) -> Option<u32> {
         let slot = usize::try_from(pid).ok().and_then(|slot| self.by_pid.get_mut(slot));
         let mut again = false;
-        // One that is new, and has done nothing yet, is that task: a fork may have two events.
+        // A fork may have two events: a task that is new and has done nothing yet is the forked one.
         let other = |span: Span| span.state != State::Unknown && !(span.state == State::Asleep && span.new);
         if let Some(slot) = slot
             && *slot > 0
@@ -267,7 +253,6 @@ impl World {
         self.meet(pid, comm, again)
     }
 
-    /// Returns the task on a CPU.
     pub(crate) fn on(&mut self, pid: i32, comm: &[u8]) -> On {
         match pid {
             0 => On::Idle,
@@ -275,7 +260,7 @@ impl World {
         }
     }
 
-    /// Whether the events are of a run of ours, which has classes of tasks, and events of everything.
+    /// Whether this is a run of ours, which has classes of tasks and all events.
     pub(crate) fn is_live(&self) -> bool {
         self.tasks.iter().any(|task| task.class.is_some())
     }
@@ -288,7 +273,6 @@ impl World {
         &self.cpus
     }
 
-    /// Where a task is, and in which state.
     pub(crate) fn state(&self, task: u32) -> Span {
         self.tasks[task as usize].span
     }
@@ -301,8 +285,8 @@ impl World {
         self.tasks[task as usize].class = Some(class.to_owned());
     }
 
-    /// Identifies a replayed task with the recorded one, if its name has the form of replays: name and pid, with a
-    /// suffix (`.2`, `#2`) if there are several.
+    /// Identifies a replayed task with the recorded one by its name: name and pid, and a suffix (`.2`, `#2`) for
+    /// further ones.
     pub(crate) fn set_recorded(&mut self, task: u32, name: &str, comm: &str) {
         let Some(rest) = name.strip_prefix(comm).and_then(|rest| rest.strip_prefix('-')) else { return };
         let (pid, mark) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
@@ -310,11 +294,11 @@ impl World {
         let comm = self.names.intern(comm.as_bytes());
         let task = &mut self.tasks[task as usize];
         (task.pid, task.comm, task.read) = (pid, comm, comm);
-        // The second thread of a pid is called like the first in the recording, too; a copy is in no recording.
+        // A second thread of a pid has the first one's name in the recording, too. A copy is not in it.
         task.name = mark.starts_with('#').then(|| name.to_owned());
     }
 
-    /// The class of identical tasks it is one of; its name where there are no classes.
+    /// Returns its class of identical tasks, or its name without classes.
     pub(crate) fn class(&self, task: u32) -> String {
         self.tasks[task as usize].class.clone().unwrap_or_else(|| self.comm(task))
     }
@@ -327,22 +311,19 @@ impl World {
         self.tasks[task as usize].pid
     }
 
-    /// Returns its present name.
     pub(crate) fn comm(&self, task: u32) -> String {
         self.comm_of(self.comm_now(task))
     }
 
-    /// Which name a task has now, for [`World::comm_of`].
+    /// Returns the present name, for [`World::comm_of`].
     pub(crate) fn comm_now(&self, task: u32) -> Name {
         self.tasks[task as usize].comm
     }
 
-    /// The text of a name.
     pub(crate) fn comm_of(&self, name: Name) -> String {
         self.names.text(name).map_or_else(|| "<...>".to_owned(), |comm| String::from_utf8_lossy(comm).into_owned())
     }
 
-    /// A task has this name from now on.
     pub(crate) fn rename(&mut self, task: u32, name: Name) {
         self.tasks[task as usize].comm = name;
     }
@@ -353,7 +334,7 @@ impl World {
         name.clone().unwrap_or_else(|| format!("{}-{}", self.comm(task), self.pid(task)))
     }
 
-    /// Whether a task has this pid, name or class.
+    /// Whether `wanted` is the task's pid, name or class.
     pub(crate) fn is_called(&self, task: u32, wanted: &str) -> bool {
         wanted.parse() == Ok(self.pid(task))
             || wanted == self.comm(task)
@@ -361,7 +342,6 @@ impl World {
             || wanted == self.class(task)
     }
 
-    /// Length of all there is, nanoseconds.
     pub(crate) fn elapsed(&self) -> u64 {
         self.span.map_or(0, |(first, last)| last.saturating_sub(first).max(0) as u64)
     }
@@ -389,7 +369,6 @@ impl World {
         }
     }
 
-    /// Sets a CPU and its task to unknown.
     fn forget(&mut self, at: i64, cpu: u32) {
         if let On::Task(task) = self.cpus[cpu as usize].on {
             self.enter(at, task, State::Unknown, cpu);
@@ -397,7 +376,6 @@ impl World {
         self.set_cpu(at, cpu, On::Unknown);
     }
 
-    /// Sets all tasks to unknown after a jump of the clock.
     fn forget_all(&mut self, at: i64) {
         self.faults.jumps += 1;
         for task in 0..self.tasks.len() as u32 {
@@ -410,9 +388,9 @@ impl World {
         }
     }
 
-    /// Returns the time of an event, which never decreases: an event slightly earlier than the previous one, as in text
-    /// merged from several CPUs, counts as simultaneous. A jump of the clock takes no time, shifts all later times, and
-    /// sets all tasks to unknown.
+    /// Returns the time of an event, which never decreases: an event slightly earlier than the previous one, as in
+    /// merged text, is moved to it. A jump of the clock takes no time, shifts all later times, and sets all tasks to
+    /// unknown.
     pub(crate) fn time(&mut self, at: i64) -> i64 {
         let moved = at.saturating_add(self.moved_by);
         let Some((_, last)) = self.span else { return moved };
@@ -426,7 +404,7 @@ impl World {
         moved.max(last)
     }
 
-    /// Takes note of a step. False if it is of a CPU no Linux has, and nothing is to be made of it.
+    /// Applies a step. Returns false for an impossible CPU.
     pub(crate) fn apply(&mut self, step: &Step) -> bool {
         self.changes.clear();
         self.cpu_was = None;
@@ -475,7 +453,7 @@ impl World {
                 let span = self.state(child);
                 self.put(child, Span { state: State::Asleep, since: at, cpu, new: true, ..span });
             }
-            // A step that a CPU takes is of one that is there already where nothing tells what it does.
+            // A hotplug step of unknown function is of a CPU that is already online.
             What::Online(online) if self.cpus[cpu as usize].offline == online => {
                 self.cpus[cpu as usize].offline = !online;
                 self.set_cpu(at, cpu, On::Idle);
@@ -501,7 +479,7 @@ impl World {
         true
     }
 
-    /// Gives a CPU to a task without a known switch. After an unrecorded switch, not even the time is known.
+    /// Gives a CPU to a task without a known switch; its time is unknown if an unrecorded switch preceded.
     fn arrive(&mut self, at: i64, cpu: u32, on: On) {
         if let On::Task(task) = on {
             self.comes(at, task, cpu, self.cpus[cpu as usize].on == On::Idle);
@@ -509,7 +487,7 @@ impl World {
         self.set_cpu(at, cpu, on);
     }
 
-    /// A task has a CPU from now on. Whether it was asleep until then is `told`.
+    /// A task gets a CPU. `told`: whether it was asleep until then is known.
     fn comes(&mut self, at: i64, task: u32, cpu: u32, told: bool) {
         let unwoken = matches!(self.state(task).state, State::Asleep | State::Gone);
         self.faults.unwoken += u64::from(told && unwoken && !self.is_stopper(task));
@@ -517,7 +495,7 @@ impl World {
         self.enter(at, task, State::Running, cpu);
     }
 
-    /// A task that runs here does not run elsewhere, whatever is missing in the events.
+    /// Ends a task's run on any other CPU.
     fn leave_elsewhere(&mut self, at: i64, task: u32, cpu: u32) {
         let span = self.state(task);
         if span.state == State::Running && span.cpu != cpu {
@@ -552,21 +530,20 @@ impl World {
         self.set_cpu(at, cpu, next);
     }
 
-    /// Whether it is a stopper thread.
     pub(crate) fn is_stopper(&self, task: u32) -> bool {
         self.names.text(self.comm_now(task)).is_some_and(vruntime_trace::is_stopper)
     }
 
     fn wake(&mut self, at: i64, task: u32, target: Option<u32>, placing: bool) {
         let mut span = self.state(task);
-        // Linux wakes no task that is runnable, but for one that was preempted on its way to sleep.
+        // Linux wakes no runnable task, except one that was preempted on its way to sleep.
         if span.state == State::Waiting && span.woken && at > span.since {
             self.faults.unseen += 1;
             self.unseen = Some(task);
             self.enter(at, task, State::Unknown, span.cpu);
             span = self.state(task);
         }
-        // One that still runs has not slept; if it is about to, the wakeup that follows tells.
+        // A running task has not slept. If it is about to, the following wakeup shows it.
         if matches!(span.state, State::Asleep | State::Unknown) {
             let cpu = target.filter(|&cpu| cpu < MAX_CPUS).unwrap_or(span.cpu);
             self.put(task, Span { state: State::Waiting, since: at, cpu, placing, woken: true, new: span.new });
@@ -575,12 +552,12 @@ impl World {
 
     fn woken(&mut self, at: i64, task: u32, target: Option<u32>, new: bool) {
         let span = self.state(task);
-        // The wakeup is the one that `sched_waking` has announced, if the trace has that.
+        // The wakeup that `sched_waking` announced, if the trace has that.
         if span.state == State::Waiting && (self.has_waking || !span.woken) {
             let cpu = target.filter(|&cpu| cpu < MAX_CPUS).unwrap_or(span.cpu);
             self.put(task, Span { cpu, placing: false, ..span });
         } else if new && span.state == State::Gone {
-            // A pid that came again without its fork.
+            // A reused pid without its fork.
             self.put(task, Span { state: State::Asleep, ..span });
             self.wake(at, task, target, false);
         } else {
@@ -597,7 +574,7 @@ mod tests {
         Step { at, cpu, by, irq: false, what }
     }
 
-    /// The thread that takes a CPU offline runs there once more, and then its idle task. Still no task can run there.
+    /// The stopper thread and the idle task run there once more. No other task can.
     #[test]
     fn a_cpu_that_is_offline_is_not_idle() {
         let mut world = World::default();
@@ -636,7 +613,7 @@ mod tests {
         assert_eq!(world.faults, Faults { losses: 1, ..Faults::default() });
     }
 
-    /// A run's own traces have no wakeup of the thread that takes a task away.
+    /// A run's own traces have no wakeup of the stopper.
     #[test]
     fn a_stopper_is_not_missed_a_wakeup() {
         let mut world = World::default();

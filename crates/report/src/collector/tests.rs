@@ -1,4 +1,4 @@
-//! Hand-made event streams, and what must come of them to the nanosecond.
+//! Hand-made event streams with known results.
 
 use super::*;
 use crate::results::{self, Account, Results};
@@ -111,7 +111,7 @@ fn overhead_is_taken_from_the_time_that_follows() {
     fork(&mut c, 100, CPU0, 0);
     switch(&mut c, 130, CPU0, IDLE, PrevState::Preempted, a);
     c.event(130, CPU0, &Event::Overhead { kind: OverheadKind::Switch, ns: 20 });
-    // Announced at the last moment: what does not fit before the end of the run is not booked.
+    // Overhead beyond the end of the run does not count.
     c.event(995, CPU0, &Event::Overhead { kind: OverheadKind::Tick, ns: 9 });
     c.finish(1000);
     let results = c.into_results();
@@ -162,7 +162,6 @@ fn groups(c: &mut Collector) {
     }
 }
 
-/// Policies and priorities are told as soon as anybody has one of his own.
 #[test]
 fn policies_and_priorities() {
     let run = |changes: &[Event]| {
@@ -228,19 +227,18 @@ fn autogroups_are_entitled_by_their_nice_value() {
     assert_eq!((&json["groups"]["/autogroup-a"]["nice"], json["groups"]["/"].get("nice")), (&(-5).into(), None));
 }
 
-/// What a host takes is neither user nor system time, and what is owed is paid when the CPU is back; tasks are charged
-/// for it.
+/// Steal time is neither user nor system time. Overhead continues when the CPU is back. Tasks are charged for it.
 #[test]
 fn stolen_time_has_its_own_account() {
     let mut c = Collector::new(1);
     let a = task(&mut c, 0, "a", "a", 0);
     fork(&mut c, 0, CPU0, 0);
-    // Woken out of idleness, it gets no CPU for 50 ns.
+    // Woken while idle, it gets no CPU for 50 ns.
     c.stolen(100, CPU0, true);
     c.stolen(150, CPU0, false);
     switch(&mut c, 150, CPU0, IDLE, PrevState::Preempted, a);
     overhead(&mut c, 150, CPU0, OverheadKind::Switch, 20);
-    // 10 of the 20 are spent before the host takes the CPU away.
+    // 10 of the 20 precede the steal time.
     c.stolen(160, CPU0, true);
     overhead(&mut c, 200, CPU0, OverheadKind::Timer, 5);
     c.stolen(260, CPU0, false);
@@ -263,7 +261,7 @@ fn stolen_time_has_its_own_account() {
     assert_eq!(results.tasks[0].account.cpu_ns, 250);
 }
 
-/// A real-time task takes what it wants, whatever its group's weight: the others divide what is left.
+/// A real-time task takes what it wants, whatever its group's weight: the others divide the rest.
 #[test]
 fn real_time_tasks_are_entitled_to_what_they_took() {
     let mut c = Collector::new(1);
@@ -348,7 +346,7 @@ fn beyond_the_detailed_tasks_times_go_to_the_class() {
 #[test]
 fn a_stream_cut_at_its_beginning_is_understood() {
     let mut c = Collector::new(1);
-    // Nobody announced task 3, and it was running before the first event.
+    // Task 3 is unannounced, and was running before the first event.
     switch(&mut c, 100, CPU1, Running::Task(TaskId(3)), PrevState::Sleeping, IDLE);
     c.event(150, CPU1, &Event::MoveGroup { task: TaskId(0), group: GroupId(4) });
     c.finish(200);
@@ -382,7 +380,7 @@ fn tables_of_a_small_run() {
     insta::assert_snapshot!(text);
 }
 
-/// A class may be called what the row of the totals is called elsewhere.
+/// A class may have the name of the row of totals.
 #[test]
 fn the_row_of_all_tasks_is_told_from_a_class_called_all() {
     let rows = |names: &[&str]| -> Vec<String> {
@@ -396,7 +394,7 @@ fn the_row_of_all_tasks_is_told_from_a_class_called_all() {
         c.finish(1000);
         let text = crate::results_table(&c.into_results());
         let table = text.split("\n\n").next().unwrap_or_default();
-        // The name is apart from the figures by two blanks or more.
+        // At least two blanks follow the name.
         table.lines().skip(2).map(|line| line.split("  ").next().unwrap_or_default().to_owned()).collect()
     };
     assert_eq!(rows(&["a", "b"]), ["a", "b", "all"]);
@@ -404,7 +402,7 @@ fn the_row_of_all_tasks_is_told_from_a_class_called_all() {
     assert_eq!(rows(&["all tasks", "all"]), ["all tasks", "all", "all tasks (2)"]);
 }
 
-/// How near the idle CPU was is told from where the task waited, not from where its group's limit awaits it.
+/// The balance interval is that of the CPU where the task waited, not of a CPU where its group is throttled.
 #[test]
 fn a_wait_ends_where_it_was_when_a_limit_holds_the_task_back_elsewhere() {
     const MS: u64 = 1_000_000;
@@ -433,8 +431,7 @@ fn a_wait_ends_where_it_was_when_a_limit_holds_the_task_back_elsewhere() {
             c.event(0, CpuId(2), &Event::Throttle { group: GroupId(1) });
         }
         fork(&mut c, 0, CPU1, 3);
-        // CPU 3 idles; at 6 ms a task that waits on CPU 2 has waited too long beside it, one that waits on CPU 1 has
-        // not.
+        // CPU 3 idles. At 6 ms a task on CPU 2 has waited too long beside it, and a task on CPU 1 has not.
         let cause = MigrateCause::Affinity;
         c.event(6 * MS, CpuId(2), &Event::Migrate { task: TaskId(3), from: CPU1, to: CpuId(2), cause });
         switch(&mut c, 6 * MS, CpuId(2), hogs[2], PrevState::Sleeping, Running::Task(TaskId(3)));
@@ -498,7 +495,7 @@ fn json_of_a_small_run() {
 }
 
 proptest! {
-    /// Whatever the stream, every nanosecond of every task and CPU is in exactly one account.
+    /// In any stream, every nanosecond of every task and CPU is in exactly one account.
     #[test]
     fn time_is_conserved(steps in prop::collection::vec((0_u64..1000, 0_u32..3, 0_u32..5, 0_u8..9), 0..200)) {
         let mut c = Collector::new(3);
@@ -541,7 +538,6 @@ proptest! {
     }
 }
 
-/// Two groups that would both take all: the one with a limit is entitled to that and no more.
 #[test]
 fn nobody_is_entitled_to_more_than_its_limit() {
     let mut c = Collector::new(1);
@@ -570,7 +566,8 @@ fn overhead(c: &mut Collector, at: u64, cpu: CpuId, kind: OverheadKind, ns: u64)
     c.event(at, cpu, &Event::Overhead { kind, ns });
 }
 
-/// Every nanosecond of a CPU has a name of `/proc/stat`, and who was hit by an interrupt has it in his system time.
+/// Every nanosecond of a CPU has a name of `/proc/stat`, and an interrupted task has the interrupt in its system
+/// time.
 #[test]
 fn cpu_time_in_the_words_of_proc_stat() {
     let mut c = Collector::new(2);

@@ -1,5 +1,4 @@
-//! Which waiting tasks wait for a CPU, as opposed to the end of a period: of real-time bandwidth, or of their group's
-//! limit.
+//! Distinguishes tasks that wait for a CPU from throttled ones, which wait for the end of a period.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +9,7 @@ use crate::accounts::{Group, State, Task};
 use crate::conservation::Conservation;
 use crate::throttles::{BoundBy, Throttles};
 
-/// What of a task says which limits are for it.
+/// Which limits apply to a task.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
     group: u32,
@@ -27,9 +26,9 @@ impl From<&Task> for Bound {
 /// The present throttling.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Holds {
-    /// Where real-time tasks are throttled.
+    /// Throttled real-time tasks.
     pub(super) rt: Throttles,
-    /// Where groups have used up their limits.
+    /// Used-up limits of groups.
     limits: Throttles,
     /// Tasks that were throttled at the last check.
     tasks: BTreeSet<TaskId>,
@@ -58,7 +57,7 @@ impl Holds {
     }
 }
 
-/// A task begins to wait on a CPU: for the CPU, if nothing else holds it back.
+/// Begins a task's wait for a CPU, unless it is throttled.
 #[inline]
 pub(super) fn waits(
     watch: &mut Conservation,
@@ -76,7 +75,7 @@ pub(super) fn waits(
     }
 }
 
-/// A task waits no more on the CPU it waited on, if it did: it runs, or something else holds it back.
+/// Ends a task's wait, because it runs or is throttled.
 #[inline]
 pub(super) fn waits_no_more(
     watch: &mut Conservation,
@@ -90,7 +89,7 @@ pub(super) fn waits_no_more(
 }
 
 impl Collector {
-    /// What a task waits for may be another thing now: a CPU, or the end of a period.
+    /// Checks again whether a waiting task is throttled.
     #[inline]
     pub(super) fn look_again(&mut self, id: TaskId) {
         if !self.holds.is_empty() {
@@ -115,7 +114,7 @@ impl Collector {
         self.watch_anew(id);
     }
 
-    /// Ends the wait of a task before a change of its limits. [`Collector::look_again`] begins it again.
+    /// Ends the wait of a task before a change of its limits. [`Collector::look_again`] restarts it.
     #[inline]
     pub(super) fn limits_change(&mut self, id: TaskId) {
         if !self.holds.is_empty() {
@@ -123,7 +122,7 @@ impl Collector {
         }
     }
 
-    /// Ends the wait of a task, if it waits. [`Collector::watch_anew`] begins it again.
+    /// Ends the wait of a task. [`Collector::watch_anew`] restarts it.
     pub(super) fn wait_ends(&mut self, id: TaskId) {
         self.task_mut(id);
         let Self { tasks, groups, conservation: Some(watch), holds, now, .. } = self else { return };
@@ -131,7 +130,7 @@ impl Collector {
         waits_no_more(watch, *now, (id, task), groups, holds);
     }
 
-    /// A task waits from now on, if it waits and nothing else holds it back.
+    /// Restarts the wait of a task that waits and is not throttled.
     pub(super) fn watch_anew(&mut self, id: TaskId) {
         let Self { tasks, groups, conservation: Some(watch), holds, now, .. } = self else { return };
         let Some(task) = tasks.get_mut(id.index()) else { return };
@@ -146,7 +145,7 @@ impl Collector {
         }
     }
 
-    /// Begins the waits on a CPU again, of throttled tasks, too.
+    /// Restarts the waits on a CPU, including those of throttled tasks.
     fn watch_all_anew(&mut self, cpu: CpuId) {
         let Some(watch) = &mut self.conservation else { return };
         let mut here: Vec<TaskId> = watch.waiting().collect();
@@ -163,7 +162,7 @@ impl Collector {
         }
     }
 
-    /// The limit of a group is used up on a CPU, or there is more of it.
+    /// Begins or ends the throttling of a group on a CPU.
     #[cold]
     pub(super) fn throttle(&mut self, at: u64, cpu: CpuId, group: GroupId, begins: bool) {
         let barred = self.barred(cpu);
@@ -175,7 +174,6 @@ impl Collector {
         self.throttled(at, cpu, &barred);
     }
 
-    /// Returns whether each waiting task is throttled on this CPU.
     fn barred(&self, cpu: CpuId) -> Vec<(TaskId, bool)> {
         let Self { tasks, groups, conservation: Some(watch), holds, .. } = self else { return Vec::new() };
         watch.waiting().map(|task| (task, holds.hold(&tasks[task.index()], cpu, groups))).collect()
@@ -194,7 +192,7 @@ impl Collector {
         self.watch_all_anew(cpu);
     }
 
-    /// The real-time tasks of a group are throttled on a CPU, or no longer.
+    /// Begins or ends the throttling of a group's real-time tasks on a CPU.
     #[cold]
     pub(super) fn rt_throttle(&mut self, at: u64, cpu: CpuId, group: GroupId, begins: bool) {
         self.ensure_group(group);

@@ -19,14 +19,13 @@ impl fmt::Debug for Figure {
     }
 }
 
-/// Metrics of classes, of groups and of the machine.
 fn metrics() -> impl Iterator<Item = &'static Metric> {
     OF_CLASSES.iter().chain(&OF_GROUPS).chain([&ENERGY])
 }
 
 impl Figure {
-    /// Finds a figure by the key of its metric, with its class or group in parentheses. `None`: there is no such
-    /// metric, or it is not one of classes, groups or the machine as the parentheses say.
+    /// Finds a figure by metric, with class or group in parentheses. None if there is no such metric of such a
+    /// subject.
     pub fn named(text: &str) -> Option<Self> {
         let (key, subject) = match text.split_once('(') {
             Some((key, rest)) => (key.trim(), rest.strip_suffix(')')?),
@@ -49,7 +48,7 @@ impl Figure {
         keys
     }
 
-    /// Returns the figure's name, as [`named`](Self::named) takes it.
+    /// Returns the name that [`named`](Self::named) takes.
     pub fn name(&self) -> String {
         if self.subject.is_empty() {
             self.metric.key.to_owned()
@@ -58,7 +57,7 @@ impl Figure {
         }
     }
 
-    /// Returns what the figure is, in words.
+    /// Returns the figure in words.
     pub fn phrase(&self) -> String {
         match self.subject.as_str() {
             "" => self.metric.phrase.to_owned(),
@@ -66,7 +65,7 @@ impl Figure {
         }
     }
 
-    /// Returns the figure's value in a run. `None`: the run has no such class or group, or does not know the value.
+    /// Returns the value in a run; none without such a class or group, or if unknown.
     pub fn value(&self, run: &Results) -> Option<f64> {
         let subject = match self.subject.as_str() {
             "" => Subject::Machine,
@@ -76,24 +75,24 @@ impl Figure {
         self.metric.value_of(run, &Index::new(run), subject)
     }
 
-    /// Returns the unit of its values, for figures whose text does not say it; else nothing.
+    /// Returns the unit, if the text of a value lacks it.
     pub fn unit(&self) -> &'static str {
         if matches!(self.metric.unit, "ns" | "J") { "" } else { self.metric.unit }
     }
 
-    /// Returns a value as people read it.
+    /// Returns a value as text.
     pub fn text(&self, value: f64) -> String {
         let sign = if value < 0.0 { "-" } else { "" };
         format!("{sign}{}", (self.metric.format)(value.abs()))
     }
 
-    /// Returns whether a change between these values is large enough to matter.
+    /// Whether a change is large enough to matter.
     pub fn matters(&self, from: f64, to: f64) -> bool {
         self.metric.matters(from, to)
     }
 
-    /// Returns the figure of classes that differs most between two sets of runs, in proportion and beyond the spread of
-    /// the seeds. Latencies and CPU time precede others. `None`: nothing differs.
+    /// Returns the figure of a class with the largest relative change beyond the spread of the seeds. Latencies and
+    /// CPU time precede others.
     pub fn standing_out(before: &[Results], after: &[Results]) -> Option<Self> {
         let first = before.first()?;
         let mut best: Option<(bool, f64, Self)> = None;

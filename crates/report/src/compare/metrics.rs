@@ -1,4 +1,4 @@
-//! The figures of each class of tasks, of each group and of the machine that a comparison compares.
+//! The figures of classes, groups and the machine that a comparison compares.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,23 @@ use crate::latency::{HUNDRED, SEVERAL};
 use crate::results::{ClassResult, GroupResult, Results};
 use crate::units::{count, joules, percent, time};
 
-/// A figure: how to read it from a run, how to print it, and which changes matter.
+/// A figure: how to read and print it, and which changes matter.
 pub(super) struct Metric {
-    /// Its name in tables.
+    /// In tables.
     pub(super) name: &'static str,
-    /// Its name in sentences.
+    /// In sentences.
     pub(super) phrase: &'static str,
-    /// Its name in JSON.
+    /// In JSON.
     pub(super) key: &'static str,
     pub(super) unit: &'static str,
     pub(super) family: Family,
     pub(super) read: Read,
     pub(super) format: fn(f64) -> String,
-    /// The smallest difference that is worth a sentence, in the metric's unit.
+    /// The smallest difference that matters, in the metric's unit.
     pub(super) floor: f64,
-    /// The number of sleeps, wakeups or loops behind it. 0 for sums.
+    /// Number of sleeps, wakeups or loops behind it; 0 for sums.
     pub(super) samples: fn(&ClassResult) -> u64,
-    /// The least number of samples, in all runs of a variant, for a sentence.
+    /// The least number of samples of a variant for a sentence.
     pub(super) least: u64,
 }
 
@@ -33,14 +33,13 @@ impl Metric {
     }
 }
 
-/// The function that reads a figure, by the kind of its subject.
 pub(super) enum Read {
     Class(fn(&Results, &ClassResult) -> Option<f64>),
     Group(fn(&Results, &GroupResult) -> Option<f64>),
     Machine(fn(&Results) -> Option<f64>),
 }
 
-/// The indices of a run's classes and groups by name. There may be thousands.
+/// Indices of a run's classes and groups by name; there may be thousands.
 #[derive(Clone, Debug)]
 pub(super) struct Index {
     classes: BTreeMap<String, usize>,
@@ -64,11 +63,10 @@ impl Index {
     }
 }
 
-/// The subject of a row.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Subject<'a> {
     Class(&'a str),
-    /// A group, with the groups below it.
+    /// With its descendants.
     Group(&'a str),
     Machine,
 }
@@ -77,13 +75,12 @@ pub(super) enum Subject<'a> {
 const NO_CHANGE: f64 = 0.01;
 
 impl Metric {
-    /// Whether a change is large enough to matter.
     pub(super) fn matters(&self, from: f64, to: f64) -> bool {
         let change = (from - to).abs();
         change >= self.floor && change >= NO_CHANGE * from.abs().max(to.abs())
     }
 
-    /// Returns the figure of one run. None if the run has no such class or group, or did not measure it.
+    /// Returns the figure of one run; none without such a class or group, or if not measured.
     pub(super) fn value_of(&self, run: &Results, index: &Index, subject: Subject<'_>) -> Option<f64> {
         match (&self.read, subject) {
             (Read::Class(value), Subject::Class(name)) => value(run, index.class(run, name)?),
@@ -107,7 +104,7 @@ pub(super) enum Family {
 }
 
 impl Family {
-    /// The order of sentences: first what users of a service notice, then CPU time, then causes, and last moves.
+    /// The order of sentences: effects on users of a service, CPU time, causes, moves.
     pub(super) fn tier(self) -> u8 {
         match self {
             Self::Latency | Self::Throughput => 0,
@@ -307,7 +304,7 @@ pub(super) const OF_CLASSES: [Metric; 15] = [
     },
 ];
 
-/// A figure of groups. `floor`: the smallest difference that is worth a sentence.
+/// Builds a figure of groups.
 const fn of_groups(
     (name, phrase, key, unit): (&'static str, &'static str, &'static str, &'static str),
     family: Family,
@@ -318,7 +315,7 @@ const fn of_groups(
     Metric { name, phrase, key, unit, family, read: Read::Group(read), format, floor, samples: |_| 0, least: 0 }
 }
 
-/// Prints a value that is a percentage already.
+/// Prints a percentage.
 fn percentage(value: f64) -> String {
     percent(value / 100.0)
 }
@@ -353,7 +350,7 @@ pub(super) const OF_GROUPS: [Metric; 5] = [
         2.0,
     ),
     of_groups(
-        // A group is throttled on each CPU. Like CPU time, the sum over the CPUs is a part of one CPU.
+        // A group is throttled on each CPU. Like CPU time, the sum is relative to one CPU.
         ("throttled %", "throttled time, summed over CPUs,", "throttled", "% of a CPU"),
         Family::Limits,
         |results, group| Some(group.limit.map_or(0.0, |limit| results.share(limit.throttled_ns) * 100.0)),
@@ -362,7 +359,7 @@ pub(super) const OF_GROUPS: [Metric; 5] = [
     ),
 ];
 
-/// The figure of the whole machine, if the power of its CPUs is known.
+/// Energy of the machine, if known.
 pub(super) const ENERGY: Metric = Metric {
     name: "energy J",
     phrase: "energy taken by busy CPUs",
@@ -376,12 +373,11 @@ pub(super) const ENERGY: Metric = Metric {
     least: 0,
 };
 
-/// The key of a figure that is left out if it is 0.
+/// A figure that is left out if it is 0.
 pub(super) const IDLE_WAITS: &str = "idle_waits";
 const LATE_MAX: &str = "late_max";
 const RESPONSE_MAX: &str = "response_max";
 
-/// Returns the number of rounds that the tasks of a class had.
 fn rounds(class: &ClassResult) -> u64 {
     class.response.map_or(0, |response| response.times.count)
 }

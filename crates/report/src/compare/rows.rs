@@ -1,4 +1,4 @@
-//! What is compared, row by row: a metric of a class, a group or the machine, with a spread for each variant.
+//! The rows of a comparison: a metric of a class, a group or the machine, with a spread for each variant.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,39 +9,39 @@ use crate::results::{Account, GroupResult, Results};
 use crate::spread::{Spread, certain};
 use crate::table::name_of;
 
-/// Tasks of a class that has less of a CPU in every variant do not lead: what they see is chance more often than not.
+/// Classes with less of a CPU in every variant are not highlighted: their figures are mostly chance.
 const NEXT_TO_NOTHING: f64 = 0.001;
 
 pub(super) struct Row<'a> {
     pub(super) subject: Subject<'a>,
-    /// A class, and how many tasks it has, or a group.
+    /// The class with its number of tasks, or the group.
     pub(super) name: String,
     pub(super) metric: &'static Metric,
-    /// One a variant.
+    /// One per variant.
     pub(super) cells: Vec<Option<Spread>>,
-    /// How many sleeps, wakeups or loops each variant's cell is of.
+    /// Number of sleeps, wakeups or loops behind each cell.
     pub(super) samples: Vec<u64>,
 }
 
 impl Row<'_> {
-    /// Whether it is that of a class, too: CPU time and waits of a group that is one of `of_one_class`.
+    /// Whether a class has the same row: CPU time and waits of a group in `of_one_class`.
     pub(super) fn is_told(&self, of_one_class: &BTreeSet<&str>) -> bool {
         let shared = OF_CLASSES.iter().any(|metric| metric.key == self.metric.key);
         matches!(self.subject, Subject::Group(path) if shared && of_one_class.contains(path))
     }
 
-    /// What the cells are compared with: the first there is.
+    /// Returns the first existing cell, the reference.
     pub(super) fn base(&self) -> Option<(usize, Spread)> {
         self.cells.iter().enumerate().find_map(|(variant, cell)| Some((variant, (*cell)?)))
     }
 
-    /// What that variant's cell is compared with, and it, if both are there.
+    /// Returns the reference and a variant's cell, if the row has both.
     pub(super) fn pair(&self, variant: usize) -> Option<(Spread, Spread)> {
         let (of, base) = self.base()?;
         Some((base, self.cells[variant]?)).filter(|_| of < variant)
     }
 
-    /// Whether enough is behind the reference's cell and this one to make a sentence of their difference.
+    /// Whether reference and cell have enough samples for a sentence.
     pub(super) fn is_of_enough(&self, variant: usize) -> bool {
         let base = self.base().map_or(variant, |(of, _)| of);
         [base, variant].iter().all(|&index| self.samples[index] >= self.metric.least)
@@ -49,7 +49,7 @@ impl Row<'_> {
 }
 
 impl Comparison {
-    /// Of every class, of every group but the root, and of the machine.
+    /// Returns the rows of every class, every group but the root, and the machine.
     pub(super) fn rows(&self) -> Vec<Row<'_>> {
         let mut sizes: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
         let mut classes = Vec::new();
@@ -72,7 +72,7 @@ impl Comparison {
         let paths: Vec<&str> = groups.map(|group| group.path.as_str()).filter(|path| known.insert(*path)).collect();
         for (path, name) in paths.iter().copied().zip(short_names(&paths)) {
             let name = format!("group {name}");
-            // What no limit did is nothing to tell.
+            // Metrics of limits need a limit.
             let limited = self.groups_at(path).any(|group| group.limit.is_some());
             let metrics = OF_GROUPS.iter().filter(|metric| limited || metric.family != Family::Limits);
             rows.extend(metrics.map(|metric| self.row(Subject::Group(path), &name, metric)));
@@ -82,19 +82,16 @@ impl Comparison {
         rows
     }
 
-    /// The first run of every variant that has any.
     fn firsts(&self) -> impl Iterator<Item = &Results> {
         self.variants.iter().filter_map(|variant| variant.runs.first())
     }
 
-    /// That group, in every run that has it.
     fn groups_at(&self, path: &str) -> impl Iterator<Item = &GroupResult> {
         let runs = self.variants.iter().flat_map(|variant| &variant.runs).zip(self.indexes.iter().flatten());
         runs.filter_map(move |(run, index)| index.group(run, path))
     }
 
-    /// Returns the groups whose tasks are, in every variant, exactly those of one class, so that their figures are
-    /// equal.
+    /// Returns the groups that, in every variant, equal one class.
     pub(super) fn of_one_class(&self) -> BTreeSet<&str> {
         let mut all = BTreeSet::new();
         let mut others = BTreeSet::new();
@@ -123,9 +120,8 @@ impl Comparison {
         Row { subject, name: name.to_owned(), metric, cells: cells.collect(), samples: samples.collect() }
     }
 
-    /// Returns the rows that differ in any digit, and each subject's CPU time. Classes with changes are first, then
-    /// other classes, each ordered by CPU time, with all rows of a class together. Groups follow in the same order, and
-    /// the machine is last.
+    /// Returns the rows that differ in any digit, and each subject's CPU time. The order is: changed classes, other
+    /// classes, groups, the machine. Each kind is ordered by CPU time.
     pub(super) fn differing(&self) -> Vec<Row<'_>> {
         let differs = |row: &Row<'_>| {
             let ran = row.cells.iter().zip(&self.variants).filter(|(_, variant)| !variant.runs.is_empty());
@@ -136,8 +132,7 @@ impl Comparison {
         let told = self.of_one_class();
         let mut rows: Vec<Row<'_>> =
             self.rows().into_iter().filter(|row| !row.is_told(&told) && differs(row)).collect();
-        // Whether it fares differently, and its CPU time. The sort is stable: of equal ones the first in the files is
-        // first.
+        // Whether it changes, and its CPU time. The sort is stable, and otherwise keeps the order of the files.
         let mut places: BTreeMap<Subject<'_>, (bool, f64)> = BTreeMap::new();
         for row in &rows {
             let changes = self.changes(row);
@@ -158,8 +153,7 @@ impl Comparison {
         rows
     }
 
-    /// Returns the CPU time of a class or group in the variant with the most, as a part of one CPU: the mean over the
-    /// runs.
+    /// Returns the mean CPU time in the variant with the most, as a part of one CPU.
     fn cpu(&self, subject: Subject<'_>) -> f64 {
         let of_run = |(run, index): (&Results, &Index)| match subject {
             Subject::Class(class) => Some(run.share(index.class(run, class)?.account.cpu_ns)),
@@ -172,13 +166,13 @@ impl Comparison {
         self.variants.iter().zip(&self.indexes).map(mean).fold(0.0, f64::max)
     }
 
-    /// Whether the tasks of a row have CPU time to speak of in any variant; the machine always has.
+    /// Whether the row's tasks have noticeable CPU time in any variant.
     pub(super) fn weighs(&self, row: &Row<'_>) -> bool {
         row.subject == Subject::Machine || self.cpu(row.subject) >= NEXT_TO_NOTHING
     }
 
-    /// Whether a variant differs enough from the first that has such tasks, beyond the spread. Tasks that some variants
-    /// lack count if they have noticeable CPU time. If only one variant has values, all of them count.
+    /// Whether a variant differs enough from the reference, beyond the spread. Tasks that some variants lack count
+    /// with noticeable CPU time; all count if only one variant has values.
     pub(super) fn changes(&self, row: &Row<'_>) -> bool {
         let mut ran = row.cells.iter().zip(&self.variants).filter(|(_, variant)| !variant.runs.is_empty());
         let missing = row.base().is_some() && (self.ran().count() < 2 || ran.any(|(cell, _)| cell.is_none()));
@@ -187,8 +181,7 @@ impl Comparison {
     }
 }
 
-/// Returns the groups of a run whose tasks, including those of groups below, are exactly those of one class from the
-/// beginning.
+/// Returns the groups whose tasks, descendants included, were always exactly those of one class.
 fn of_one_class(run: &Results) -> BTreeSet<&str> {
     let mut classes: Vec<Option<usize>> = vec![None; run.groups.len()];
     let mut mixed = vec![false; run.groups.len()];
@@ -201,7 +194,7 @@ fn of_one_class(run: &Results) -> BTreeSet<&str> {
     }
     let whole = |at: usize, group: &GroupResult| {
         let class = classes[at].and_then(|class| run.classes.get(class));
-        // Tasks that came from another group had their time there.
+        // Time of tasks that came from another group is counted there.
         let same = |account: &Account| (account.cpu_ns, account.run_delay_ns) == (group.cpu_ns, group.run_delay_ns);
         class.is_some_and(|class| !mixed[at] && group.tasks == class.tasks && same(&class.account))
     };
@@ -209,11 +202,9 @@ fn of_one_class(run: &Results) -> BTreeSet<&str> {
     groups.map(|(_, group)| group.path.as_str()).collect()
 }
 
-/// The most characters of a path.
 const MOST: usize = 30;
 
-/// Shortens the paths of groups for a table: leaves out the middle of long paths, and keeps all names distinct, unless
-/// whole paths print alike.
+/// Shortens paths for a table by leaving out the middle, so that names stay distinct.
 fn short_names(paths: &[&str]) -> Vec<String> {
     let whole: Vec<String> = paths.iter().map(|path| printable(path)).collect();
     let short: Vec<String> = whole.iter().map(|path| elided(path)).collect();
@@ -227,21 +218,20 @@ fn short_names(paths: &[&str]) -> Vec<String> {
         let told: Vec<String> = alike.iter().map(|&index| elided_at(&whole[index], from)).collect();
         let distinct = told.iter().collect::<BTreeSet<_>>().len() == told.len();
         for (&index, told) in alike.iter().zip(told) {
-            // They differ in several places: then all of it.
             names[index] = if distinct { told } else { whole[index].clone() };
         }
     }
     names
 }
 
-/// The first character in which one of the paths is not as the others.
+/// Returns the first character in which the paths differ.
 fn differ_from(paths: &[&str]) -> usize {
     let Some((first, others)) = paths.split_first() else { return 0 };
     let alike = |other: &&str| first.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
     others.iter().map(alike).min().unwrap_or(0)
 }
 
-/// A path whose middle is left out where it is long: its beginning tells where it is, its end what it is.
+/// Leaves out the middle of a long path.
 fn elided(path: &str) -> String {
     const END: usize = 19;
     let length = path.chars().count();
@@ -253,7 +243,7 @@ fn elided(path: &str) -> String {
     format!("{start}…{end}")
 }
 
-/// A long path as what stands around the character `from`, in which it differs from others, and its end.
+/// Shortens a path to the characters around `from`, and its end.
 fn elided_at(path: &str, from: usize) -> String {
     const BEFORE: usize = 4;
     const THERE: usize = 12;
@@ -277,9 +267,8 @@ mod tests {
         assert_eq!(names[..2], ["…-pod11111111…e/frontend.scope", "…-pod22222222…e/frontend.scope"]);
         assert_eq!(names[2..], ["/kubepods.…b.slice/other.scope", "/web"]);
         assert!(names.iter().all(|name| name.chars().count() <= MOST));
-        // Two that are written alike, short as they are.
         assert_eq!(short_names(&["/a\u{1b}", "/a\\u{1b}"]), ["/a\\u{1b}"; 2]);
-        // Two pairs of one name that differ in different places.
+        // Two pairs of one name that differ at different places.
         let many: Vec<String> = ["1", "2"]
             .iter()
             .flat_map(|a| {

@@ -1,10 +1,10 @@
-//! Comparisons of made-up results, where what stands out is known.
+//! Comparisons of made-up results with known changes.
 
 use super::*;
 use crate::collector::Collector;
 use vruntime_trace::{CpuId, Event, PrevState, Running, Sink, TaskId, TaskInfo};
 
-/// A run of one second in which `web` got `cpu_ms` and was `late_us` late each of 100 times, beside a constant `hog`.
+/// A second in which `web` got `cpu_ms` and was `late_us` late 100 times, beside a constant `hog`.
 fn run(cpu_ms: u64, late_us: u64) -> Results {
     run_of(100, cpu_ms, late_us)
 }
@@ -64,7 +64,7 @@ fn a_change_within_the_spread_does_not_stand_out() {
     );
 }
 
-/// Spreads that meet are not apart, and of those that are the nearest ends count, not the means.
+/// Spreads that meet overlap. Otherwise the nearest ends count, not the means.
 #[test]
 fn a_change_is_what_lies_between_the_spreads() {
     let compared = |a: &[(u64, u64)], b: &[(u64, u64)]| {
@@ -81,11 +81,10 @@ fn a_change_is_what_lies_between_the_spreads() {
     assert_eq!(compared(&[(300, 10), (398, 10)], &[(400, 10), (500, 10)]), said(true, "+10.10"));
     assert_eq!(compared(&[(300, 10), (390, 10)], &[(400, 10), (500, 10)]), said(false, "+10.50"));
     assert_eq!(compared(&[(400, 10), (500, 10)], &[(300, 10), (390, 10)]), said(false, "-10.50"));
-    // Within the spread, if it were not the same.
     assert_eq!(compared(&[(300, 10), (340, 10)], &[(310, 10), (330, 10)]), said(true, "0"));
 }
 
-/// As much as the floor, and a hundredth of the larger of the two, whichever came first.
+/// A change must reach the floor, and a hundredth of the larger value.
 #[test]
 fn a_change_matters_both_ways_or_not_at_all() {
     let share = &metrics::OF_CLASSES[0];
@@ -112,7 +111,7 @@ fn what_rests_on_a_few_sleeps_does_not_stand_out() {
     assert!(few.sentence().starts_with("Nothing stands out with 6.1, 6.12. Some changes rest on too few samples"));
     fits(&few.sentence());
     assert!(few.table().contains("lateness p50"), "the table has it: {}", few.table());
-    // The median and the worst of 20, whoever had them; the 99th percentile of 100.
+    // The median and the worst of 20; the 99th percentile of 100.
     assert!(compared(19, 1).sentence().starts_with("Nothing"));
     let several = compared(10, 2).sentence();
     assert!(several.contains("lateness") && !several.contains("99th"), "{several}");
@@ -145,7 +144,6 @@ fn one_variant_is_no_comparison() {
     assert!(Comparison::new(vec![variant("a", &[]), variant("b", &[])]).is_none());
 }
 
-/// Its runs were all stopped before their end, and those of others were not.
 #[test]
 fn a_variant_without_runs_has_no_values_and_nothing_is_said_of_it() {
     let two = Comparison::new(vec![variant("6.1", &[(300, 1000), (310, 1010)]), variant("6.12", &[])]).unwrap();
@@ -162,7 +160,7 @@ fn a_variant_without_runs_has_no_values_and_nothing_is_said_of_it() {
         assert_eq!(cell["values"][1], json!({"variant": "6.12", "mean": null, "min": null, "max": null}));
     }
     assert!(two.data_table().rows.iter().filter(|row| row[4] == "6.12".into()).all(|row| row[5] == Cell::Nothing));
-    // The others are compared as if it were not there.
+    // The other variants are compared without it.
     let [a, b] = [variant("6.1", &[(300, 1000)]), variant("6.12", &[(200, 1000)])];
     let without = Comparison::new(vec![a.clone(), b.clone()]).unwrap();
     let with = Comparison::new(vec![a.clone(), b.clone(), variant("6.18", &[])]).unwrap();
@@ -195,7 +193,6 @@ fn runs_without_a_class_in_common_are_said_to_have_none() {
     assert_eq!(comparison.sentence(), "Nothing can be compared: no class of tasks is in more than one of these runs.");
 }
 
-/// It is the machine's, whoever caused it.
 #[test]
 fn energy_is_a_row_of_its_own() {
     let taking = |label: &str, uj: &[u64]| {
@@ -216,14 +213,13 @@ fn energy_is_a_row_of_its_own() {
     );
     let nobody = Comparison::new(vec![variant("a", &[(300, 1000)]), variant("b", &[(300, 1000)])]).unwrap();
     assert!(!nobody.whole_table().contains("energy"));
-    // A short run takes little, and what differs is told with digits that do.
+    // Differences are shown with enough digits, even for short runs.
     let short = Comparison::new(vec![taking("on", &[4_100]), taking("off", &[4_500])]).unwrap();
     let (table, sentence) = (short.table(), short.sentence().replace('\n', " "));
     assert!(sentence.contains("10 % higher with off than with on (0.00450 J against 0.00410 J)"), "{sentence}");
     assert!(table.contains("energy J  0.00410  0.00450  +9.8 %"), "{table}");
 }
 
-/// What is a change by less than its digits tell is none.
 #[test]
 fn a_change_that_no_digit_tells_is_none() {
     let web = |late_ns: u64| {
@@ -240,7 +236,7 @@ fn a_change_that_no_digit_tells_is_none() {
     assert_eq!(row.split_whitespace().skip(2).collect::<Vec<_>>().join(" "), "5.00 ms 5.00 ms 0 % 6.00 ms +20.0 %");
 }
 
-/// A run of one second of these tasks: how much CPU time each had, and how late it was 100 times.
+/// A second with these tasks: CPU time, and lateness of 100 times.
 fn run_with(tasks: &[(&str, u64, u64)]) -> Results {
     let mut results = run(1, 1);
     let like = results.classes[0].clone();
@@ -260,7 +256,7 @@ fn run_with(tasks: &[(&str, u64, u64)]) -> Results {
     results
 }
 
-/// `perf` hardly computes, and is first in the files; `idler` is the same in both; `lone` is in one of them.
+/// `perf` hardly computes, and is first in the files; `idler` is the same in both; `lone` is in one.
 #[test]
 fn what_has_most_cpu_time_leads() {
     let compared = |with_web: bool| {
@@ -309,7 +305,7 @@ fn a_page_sorts_by_value_and_every_column_has_a_name() {
     assert_eq!(heads(once.page_table()), ["Tasks", "Metric", "a", "b", "Change"], "of one run there is no spread");
 }
 
-/// The run with `web` in `/all/web`, which is throttled for so long if it has a limit, and `hog` in `/all`.
+/// `web` in `/all/web`, throttled for this time if limited, and `hog` in `/all`.
 fn run_in_groups(label: &str, throttled_ms: Option<u64>) -> Variant {
     let mut results = run(300, 10);
     let group = |path: &str, parent, tasks, cpu_ms: u64, limit| crate::GroupResult {
@@ -338,7 +334,7 @@ fn run_in_groups(label: &str, throttled_ms: Option<u64>) -> Variant {
     Variant { label: label.to_owned(), runs: vec![results] }
 }
 
-/// What a group gets in which one class is alone is told once to people; what its limit did is told beside it.
+/// Figures of a group that equals a class are shown once; effects of its limit beside them.
 #[test]
 fn groups_are_rows_where_they_tell_more_than_classes() {
     let comparison = Comparison::new(vec![run_in_groups("a", Some(50)), run_in_groups("b", Some(250))]).unwrap();
@@ -354,7 +350,7 @@ fn groups_are_rows_where_they_tell_more_than_classes() {
         ["group", "/all/web", "throttled", "%", "5.00", "25.00", "+20.00", "pp"],
         "not what `web` gets"
     );
-    // Whoever is in no class's place has rows of its own, whatever the figures are.
+    // Groups without a class have their own rows.
     assert!(comparison.whole_table().contains("group /empty"), "{}", comparison.whole_table());
     let sentence = comparison.sentence().replace('\n', " ");
     assert!(sentence.starts_with("What stands out: the CPU time of group `/all` is 16 % lower with b"), "{sentence}");
@@ -370,7 +366,7 @@ fn groups_are_rows_where_they_tell_more_than_classes() {
     assert!(sentence.ends_with(limits), "{sentence}");
 }
 
-/// Latency is first although CPU time changes more, and the limit of the class's group is named as the reason.
+/// Latency is first although CPU time changes more, and the limit of the class's group is the reason.
 #[test]
 fn latency_is_first_and_the_limit_behind_it_is_named() {
     let limited = |label: &str, cpu_ms: u64, late_us: u64, throttled: u64| {
@@ -425,7 +421,7 @@ fn data_has_every_figure_of_every_group() {
     );
 }
 
-/// As a change they would be: 0 % higher.
+/// Without the check, the change would be 0 % higher.
 #[test]
 fn what_hardly_changes_does_not_stand_out() {
     let comparison = Comparison::new(vec![run_in_groups("a", Some(6000)), run_in_groups("b", Some(6050))]);
@@ -452,7 +448,7 @@ fn many_groups_with_long_names_are_left_to_the_data() {
     fits(comparison.whole_table().lines().next().expect("a head"));
 }
 
-/// Alone, with a neighbour, and with the neighbour limited: the neighbour is compared with itself.
+/// The neighbour is compared with itself: alone, with a neighbour, with the neighbour limited.
 #[test]
 fn a_class_that_the_first_has_not_is_compared_with_the_first_that_has_it() {
     let mut alone = variant("alone", &[(300, 1000), (302, 1010)]);
@@ -473,7 +469,6 @@ fn a_class_that_the_first_has_not_is_compared_with_the_first_that_has_it() {
     assert!(changes.iter().any(|change| change.contains("-0.66")), "{changes:?}");
 }
 
-/// One timeout among hundreds of wakeups is not how late a task is.
 #[test]
 fn lateness_is_of_what_there_is_enough_of() {
     let latency = |values: &[u64]| crate::latency_of(values);
@@ -487,7 +482,6 @@ fn lateness_is_of_what_there_is_enough_of() {
     assert_eq!(class.late(), class.sleep_return);
     class.sleep_return = None;
     assert_eq!(class.late(), None);
-    // In tables of data, too.
     let mut run = run(300, 1000);
     (run.classes[0].wakeup_latency, run.classes[0].sleep_return) = (latency(&vec![800; 346]), latency(&[53_000]));
     (run.tasks[0].wakeup_latency, run.tasks[0].sleep_return) = (latency(&vec![800; 346]), latency(&[53_000]));
@@ -498,7 +492,7 @@ fn lateness_is_of_what_there_is_enough_of() {
     }
 }
 
-/// A run in which `web` is `often` late, and now and then `rarely` late, microseconds, and moves so many times.
+/// `web` is `often` late, sometimes `rarely` late, microseconds, and moves `moves` times.
 fn mixed(label: &str, often: u64, rarely: u64, moves: u64) -> Variant {
     let mut c = Collector::new(2);
     c.task(TaskId(0), &TaskInfo { name: "web", class: "web", ..TaskInfo::default() });
@@ -517,7 +511,7 @@ fn mixed(label: &str, often: u64, rarely: u64, moves: u64) -> Variant {
     Variant { label: label.to_owned(), runs: vec![c.into_results()] }
 }
 
-/// Times are told with their unit; what is counted over time is told with what it is counted over.
+/// Times have units; rates name their interval.
 #[test]
 fn figures_in_sentences_have_units() {
     let switching = |label: &str, voluntary: u64| {
@@ -555,7 +549,6 @@ fn counts_of_runs_that_were_stopped_somewhere_are_no_change() {
     assert!(!migrations(stopped.clone()).contains('%'), "{stopped}");
     assert!(comparison().unfinished().sentence().contains("All runs were stopped"));
     assert!(stopped.lines().any(|line| line.contains("lateness p50") && line.contains('%')), "{stopped}");
-    // Nor is the worst of more.
     let later = || Comparison::new(vec![mixed("a", 80, 3000, 0), mixed("b", 80, 6000, 0)]).unwrap();
     let worst = |table: String| table.lines().find(|line| line.contains("lateness max")).map(str::to_owned).unwrap();
     assert!(worst(later().whole_table()).contains("+100.0 %"));

@@ -1,4 +1,4 @@
-//! Sentences on a comparison: what stands out, and which limits and entitlements explain it.
+//! Sentences on a comparison: the most notable changes, and limits and entitlements that explain them.
 
 use super::Comparison;
 use super::metrics::{Family, Subject};
@@ -9,16 +9,14 @@ use crate::spread::{Spread, certain};
 use crate::table::wrap;
 use crate::units::three;
 
-/// The most changes that are named beside the first.
+/// The most changes named beside the first.
 const ALSO: usize = 4;
-/// The most sentences on groups.
 const REASONS: usize = 4;
 
-/// A change that is worth a sentence.
 struct Standout<'a> {
-    /// Whether its tasks have a noticeable part of a CPU. Tasks without are named last.
+    /// Whether its tasks have a noticeable part of a CPU. Others are named last.
     weighs: bool,
-    /// The size of the change: the logarithm of its ratio.
+    /// Absolute logarithm of the ratio.
     score: f64,
     row: &'a Row<'a>,
     variant: usize,
@@ -31,8 +29,7 @@ impl Standout<'_> {
         self.other.mean > self.base.mean
     }
 
-    /// The order of sentences: tasks with CPU time before others, latency and throughput before their causes, and then
-    /// the largest change first.
+    /// Orders sentences: tasks with CPU time first, then latency and throughput, then the largest change.
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         let tier = |standout: &Self| standout.row.metric.family.tier();
         (other.weighs.cmp(&self.weighs))
@@ -40,7 +37,7 @@ impl Standout<'_> {
             .then_with(|| other.score.total_cmp(&self.score))
     }
 
-    /// Returns the size of the change, and the word before the value that it is compared with.
+    /// Returns the size of the change, and the word before the reference value.
     fn size(&self) -> (String, &'static str) {
         let (base, other) = (self.base.mean, self.other.mean);
         match other / base {
@@ -58,7 +55,7 @@ impl Standout<'_> {
         let metric = self.row.metric;
         let format = |spread: &Spread| {
             let text = (metric.format)(spread.mean);
-            // Times have their unit already.
+            // Times have a unit already.
             if metric.unit.starts_with('%') || metric.unit == "J" { format!("{text} {}", metric.unit) } else { text }
         };
         let rate = if metric.unit.starts_with("per ") { format!(" {}", metric.unit) } else { String::new() };
@@ -66,14 +63,13 @@ impl Standout<'_> {
     }
 }
 
-/// The error of a change that rests on too few samples for a sentence.
 struct TooFew;
 
 impl Comparison {
-    /// Returns what stands out: of each kind of figure (latency, throughput, CPU time, limits, switches) the largest
-    /// relative change beyond the spread. Latency and throughput are first. Percentiles of too few values are left out.
-    /// Tasks with less than a thousandth of a CPU in every variant are named last, and only if no other task has a
-    /// change of that kind. Sentences on entitlements and limits of the named groups follow.
+    /// Returns the largest relative change beyond the spread for each kind of figure (latency, throughput, CPU time,
+    /// limits, switches), in this order. Percentiles of too few values are left out. Tasks with less than a
+    /// thousandth of a CPU in every variant are named last, and only without other changes of that kind. Sentences on
+    /// the entitlements and limits of the named groups follow.
     pub fn sentence(&self) -> String {
         if self.unfinished {
             return wrap("All runs were stopped before their end, so their figures cannot be compared.");
@@ -91,7 +87,7 @@ impl Comparison {
         wrap(&if stopped.is_empty() { sentence } else { format!("{sentence} {stopped}") })
     }
 
-    /// The sentence on the variants that have values.
+    /// Returns the sentence on the variants with values.
     fn of_completed(&self) -> String {
         let rows = self.rows();
         let (best, few) = self.standouts(&rows);
@@ -139,8 +135,7 @@ impl Comparison {
         text
     }
 
-    /// Returns the largest change of each family, in the order of the sentences, and whether a change was left out
-    /// because it rests on too few samples.
+    /// Returns the largest change of each family, in order, and whether one was left out for too few samples.
     fn standouts<'a>(&self, rows: &'a [Row<'a>]) -> (Vec<Standout<'a>>, bool) {
         let mut best: Vec<(Family, Standout<'_>)> = Vec::new();
         let mut few = false;
@@ -168,8 +163,7 @@ impl Comparison {
         (best, few)
     }
 
-    /// Explains the CPU time of the groups that these changes are about, and names the limits that throttled them: a
-    /// sentence for each of the two variants, and each sentence once.
+    /// Explains the CPU time of the groups in these changes, and names limits that throttled them, for both variants.
     fn reasons(&self, standouts: &[Standout<'_>]) -> Vec<String> {
         let mut sentences: Vec<String> = Vec::new();
         for standout in standouts {
@@ -193,7 +187,7 @@ impl Comparison {
         sentences
     }
 
-    /// The group of a row: the group itself, or the group that all tasks of the class are in.
+    /// Returns the row's group, or the group with all tasks of the class.
     fn group_of<'a>(&'a self, subject: Subject<'a>, variant: usize) -> Option<&'a str> {
         let name = match subject {
             Subject::Group(path) => return Some(path),
@@ -207,8 +201,8 @@ impl Comparison {
         groups.all(|other| other == group).then(|| run.groups.get(group))?.map(|group| group.path.as_str())
     }
 
-    /// Returns the largest change in the other direction of another latency of the same tasks: a median can fall while
-    /// the tail grows.
+    /// Returns the largest opposite change of another latency of the same tasks: a median can fall while the tail
+    /// grows.
     fn counter<'a>(&self, rows: &'a [Row<'a>], standout: &Standout<'_>) -> Option<Standout<'a>> {
         let (whose, family) = (standout.row.subject, standout.row.metric.family);
         if family != Family::Latency {
@@ -220,10 +214,10 @@ impl Comparison {
         counters.max_by(|a, b| a.score.total_cmp(&b.score))
     }
 
-    /// Returns the change that a row shows, if it is beyond the spread and large enough.
+    /// Returns a row's change, if it is beyond the spread and large enough.
     ///
     /// # Errors
-    /// If the change rests on too few samples.
+    /// If there are too few samples.
     fn change_of<'a>(&self, row: &'a Row<'a>, variant: usize) -> Result<Option<Standout<'a>>, TooFew> {
         let Some((base, other)) = row.pair(variant) else { return Ok(None) };
         let Some((from, to)) = certain(base, other) else { return Ok(None) };
@@ -248,7 +242,6 @@ impl Comparison {
     }
 }
 
-/// The name of a row's tasks in sentences.
 fn whose(subject: Subject<'_>) -> String {
     match subject {
         Subject::Class(class) => format!("`{}`", printable(class)),

@@ -1,4 +1,4 @@
-//! Waits beside idle CPUs, made by hand.
+//! Hand-made waits beside idle CPUs.
 
 use vruntime_trace::DomainInfo;
 
@@ -35,7 +35,6 @@ fn waits(account: &Account) -> (u64, u64, u64) {
 
 const TASK: TaskId = TaskId(0);
 
-/// Where a limit bars a task.
 const NOWHERE: fn(CpuId) -> bool = |_| false;
 
 #[test]
@@ -93,7 +92,7 @@ fn cpus_that_affinity_forbids_do_not_count() {
     watch.waits(0, TASK, CpuId(0));
     watch.runs(50 * MS, TASK, &mut account, NOWHERE);
     assert_eq!(waits(&account), (0, 0, 0));
-    // A wait begins anew where the affinity changes: 8 ms, of which 2 are too many.
+    // A change of affinity restarts the wait: 8 ms, of which 2 are too many.
     watch.waits(60 * MS, TASK, CpuId(0));
     watch.affinity(70 * MS, TASK, None, &mut account, NOWHERE);
     watch.runs(78 * MS, TASK, &mut account, NOWHERE);
@@ -133,7 +132,6 @@ fn a_cpu_that_is_offline_is_not_idle() {
     let (mut watch, mut account) = (watch(), Account::default());
     watch.goes_idle(0, CpuId(1));
     watch.goes(2 * MS, CpuId(1), |_, _| false);
-    // What still ran there has left.
     watch.goes_idle(3 * MS, CpuId(1));
     watch.waits(0, TASK, CpuId(0));
     watch.runs(50 * MS, TASK, &mut account, NOWHERE);
@@ -144,7 +142,6 @@ fn a_cpu_that_is_offline_is_not_idle() {
     assert_eq!(waits(&account), (1, 4, 4), "from when it came, an interval later");
 }
 
-/// An idle CPU of another root domain, or an isolated one, could not have helped.
 #[test]
 fn root_domains_are_apart() {
     let (mut watch, mut account) = (watch(), Account::default());
@@ -153,7 +150,7 @@ fn root_domains_are_apart() {
     watch.waits(0, TASK, CpuId(0));
     watch.runs(100 * MS, TASK, &mut account, NOWHERE);
     assert_eq!(waits(&account), (0, 0, 0));
-    // From now on one is isolated; the rest is one again, and the wait counts from then on.
+    // From now on one is isolated and the rest is joined; the wait counts from then on.
     watch.waits(100 * MS, TASK, CpuId(0));
     watch.goes_idle(100 * MS, CpuId(2));
     watch.root_domains(150 * MS, &[mask(0..3)], &mask(3..4), |_, _| false);
@@ -169,7 +166,7 @@ fn root_domains_are_apart() {
     assert_eq!(waits(&account), (1, 20, 20), "two isolated CPUs are not together, either");
 }
 
-/// While a task is barred from an idle CPU it could not have run there; what it waits for from then on counts anew.
+/// Time in which a task is barred from an idle CPU does not count; its wait restarts after it.
 #[test]
 fn a_cpu_where_a_limit_is_used_up_does_not_count() {
     let (mut watch, mut account) = (watch(), Account::default());

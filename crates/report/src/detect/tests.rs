@@ -1,4 +1,4 @@
-//! The detector, told by hand what happens on four CPUs: two pairs, and all of them.
+//! The detector with hand-written events on four CPUs: two pairs, and all of them.
 
 use vruntime_trace::{Event, GroupId, GroupInfo, MachineInfo, PrevState, Running, SchedPolicy, Sink, TaskInfo};
 
@@ -10,7 +10,7 @@ fn mask(cpus: std::ops::Range<u32>) -> CpuMask {
     cpus.map(CpuId).collect()
 }
 
-/// The domain of four compares the pairs, unless `groups` says otherwise; without it the pairs are all there is.
+/// The domain of four compares the pairs, or `groups`; without groups, only the pairs exist.
 fn watch(groups: Option<Vec<CpuMask>>) -> Detector {
     let pair = |first: u32| DomainInfo {
         level: "MC",
@@ -87,7 +87,7 @@ fn turns_beside_idle_cpus_are_found_though_each_wait_is_short() {
 fn what_ends_within_a_window_is_balancing_at_work() {
     let mut detector = watch(Some(pairs()));
     take_turns(&mut detector, 85 * MS);
-    // Task a, which waits for b, goes to CPU 0.
+    // The waiting task a moves to CPU 0.
     assert_eq!([0, 1].map(|task: usize| detector.tasks[task].state), [State::Waiting, State::Running]);
     let migrate =
         Event::Migrate { task: TaskId(0), from: CpuId(2), to: CpuId(0), cause: vruntime_trace::MigrateCause::NohzIdle };
@@ -108,7 +108,7 @@ fn tasks_that_may_not_run_on_the_idle_cpu_are_nobodys_fault() {
     assert_eq!(detector.into_detected().violations, []);
 }
 
-/// They were pinned, so nobody looks before 512 ms are over; who waits beyond that and three windows more is forgotten.
+/// They were pinned, so balancing waits for 512 ms; tasks that wait for three windows more are reported.
 #[test]
 fn tasks_that_may_leave_their_cpu_from_now_on_are_not_seen_at_once() {
     let found = |until: u64| {
@@ -148,7 +148,6 @@ fn cpus_without_a_domain_in_common_are_told_as_such() {
 fn what_one_window_shows_is_not_enough() {
     let mut detector = watch(Some(pairs()));
     take_turns(&mut detector, 100 * MS);
-    // Task a ends, and b has the CPU for itself.
     detector.event(100 * MS, CpuId(2), &Event::Exit { task: TaskId(0) });
     let event =
         Event::Switch { prev: Running::Task(TaskId(0)), prev_state: PrevState::Dead, next: Running::Task(TaskId(1)) };
@@ -176,7 +175,7 @@ fn tasks_woken_onto_a_busy_cpu_are_told_apart() {
     detector.event(0, CpuId(2), &Event::WakeupNew { task: TaskId(0), target: CpuId(2) });
     switch(&mut detector, 0, 2, None, Some(0));
     for turn in 0..50 {
-        // b is woken where a runs, waits for 6 ms, runs for none at all, and sleeps for 0.1 ms.
+        // b is woken on a's CPU, waits for 6 ms, runs for no time, and sleeps for 0.1 ms.
         let at = turn * 6 * MS;
         detector.event(at + MS / 10, CpuId(2), &Event::Wakeup { task: TaskId(1), target: CpuId(2) });
         switch(&mut detector, at + 6 * MS, 2, Some(0), Some(1));
@@ -191,8 +190,8 @@ fn tasks_woken_onto_a_busy_cpu_are_told_apart() {
     assert_eq!(patterns(&detector.into_detected()), [Pattern::OverloadOnWakeup]);
 }
 
-/// Task b wakes up on CPU 2 every 10 ms, where task a runs, and runs for 9 ms there: a waits beside idle CPUs. The
-/// pattern is `sched_idle_cpu` only if a is SCHED_IDLE, b is not, and b was woken on CPU 2.
+/// Task b wakes up on CPU 2 every 10 ms, where task a runs, and runs for 9 ms: a waits beside idle CPUs. The pattern
+/// is `sched_idle_cpu` only if a is SCHED_IDLE, b is not, and b was woken on CPU 2.
 #[test]
 fn sched_idle_tasks_that_wakeups_preempt_are_a_pattern() {
     let found = |policies: [SchedPolicy; 2], woken: bool, reset: bool| {
@@ -233,8 +232,7 @@ fn sched_idle_tasks_that_wakeups_preempt_are_a_pattern() {
     assert_eq!(found([idle, normal], true, true), [Pattern::GroupImbalance], "a is no longer SCHED_IDLE");
 }
 
-/// Every CPU is idle half the time, and two tasks are on it the other half: it is never idle beside those who wait on
-/// itself.
+/// Every CPU is idle half the time, and has two tasks the other half, so it never idles beside waiting tasks.
 #[test]
 fn a_cpu_is_not_idle_beside_its_own_tasks() {
     let mut detector = watch(Some(pairs()));
@@ -274,7 +272,7 @@ fn cpus_are_listed_as_the_kernel_lists_them() {
     assert_eq!(cpu_list(&cpus), "0-2,5,8-9");
 }
 
-/// A task that waits for its group's limit, beside idle CPUs, is nobody's fault; when the limit is gone it is.
+/// A task throttled by its group's limit is no violation; without the limit it is.
 #[test]
 fn a_task_that_waits_for_a_limit_does_not_count() {
     for limited in [true, false] {
@@ -301,7 +299,6 @@ fn a_task_that_waits_for_a_limit_does_not_count() {
     }
 }
 
-/// What shrinks is balancing at work, however long it takes.
 #[test]
 fn what_gets_less_is_no_violation() {
     let mut detector = watch(Some(pairs()));
@@ -309,7 +306,7 @@ fn what_gets_less_is_no_violation() {
         detector.event(0, CpuId(2), &Event::WakeupNew { task: TaskId(task), target: CpuId(2) });
     }
     switch(&mut detector, 0, 2, None, Some(0));
-    // Two wait, then one, for three windows; then nobody.
+    // Two wait, then one, for three windows; then none.
     for (at, task, to) in [(150, 1, 0), (280, 2, 1)] {
         let migrate = Event::Migrate {
             task: TaskId(task),
@@ -326,7 +323,7 @@ fn what_gets_less_is_no_violation() {
     assert!((detected.wasted_cpus - 2.0).abs() < 1e-9, "{}", detected.wasted_cpus);
 }
 
-/// A CPU that is offline is not idle, and one that a task was just woken on is not, either.
+/// An offline CPU is not idle, nor is one where a task was just woken.
 #[test]
 fn cpus_that_nobody_can_have_are_not_wasted() {
     let mut detector = watch(Some(pairs()));
@@ -339,7 +336,7 @@ fn cpus_that_nobody_can_have_are_not_wasted() {
     assert_eq!((detected.violations.len(), detected.wasted_cpus), (0, 0.0));
 }
 
-/// CPUs that are idle in another root domain, or isolated, are not wasted; those that a partition has given back are.
+/// CPUs that are idle in another root domain, or isolated, are not wasted; those that a partition returned are.
 #[test]
 fn root_domains_waste_nothing_of_each_other() {
     let found = |roots: &[CpuMask], isolated: CpuMask| {

@@ -1,10 +1,10 @@
-//! The cells as a page: how many are inside, which are not and by how far, and all of them.
+//! The cells as a page: number of cells inside, cells outside with distances, and all cells.
 
 use super::{Against, Cell, closing_line};
 use crate::data::{DataTable, Kind};
 use crate::page::{Bar, Bars, Page, TableGroup};
 
-/// Cells on a page: `lead` says what was recorded where, and simulated with what.
+/// Returns the page; `lead` names the recording and the simulation.
 pub fn page(cells: &[Cell], lead: &str, notes: &[String]) -> Page {
     let against = Against::of(cells);
     let title = match against {
@@ -49,7 +49,7 @@ pub fn page(cells: &[Cell], lead: &str, notes: &[String]) -> Page {
     page
 }
 
-/// A bar for each value of `key`, in the order in which they come.
+/// A bar for each value of `key`, in order of appearance.
 fn bars(title: &str, cells: &[Cell], key: impl Fn(&Cell) -> &str) -> Bars {
     let mut counts: Vec<(&str, usize, usize)> = Vec::new();
     for cell in cells {

@@ -38,7 +38,7 @@ fn latency(us: f64) -> ObservedTask {
     task("a", 0.0, 0.0, 0.0, Some([us; 3]))
 }
 
-/// Of several runs of ours the median counts, of an even number what lies between the two in the middle.
+/// The median of several runs counts; for an even number, the mean of the middle two.
 #[test]
 fn the_median_of_what_was_found_is_judged() {
     let recorded = recorded(vec![run([share(1.0)])]);
@@ -49,7 +49,6 @@ fn the_median_of_what_was_found_is_judged() {
     assert_eq!((found(&[3.0, 1.0, 2.0]), found(&[4.0, 1.0, 2.0, 3.0]), found(&[])), (Some(40.0), Some(50.0), None));
 }
 
-/// What a machine on which nothing happens would hit tells nothing.
 #[test]
 fn a_cell_that_allows_0_is_not_telling() {
     let telling = |count| {
@@ -59,7 +58,6 @@ fn a_cell_that_allows_0_is_not_telling() {
     assert_eq!((telling(0.0), telling(1.0)), (Some(false), Some(true)));
 }
 
-/// The recorder's tasks read their counters before they exit.
 #[test]
 fn the_last_switch_of_who_has_ended_is_not_counted() {
     use vruntime_trace::{CpuId, Event, PrevState, Running, Sink, TaskId};

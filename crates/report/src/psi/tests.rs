@@ -17,7 +17,7 @@ fn run(task: u32) -> Running {
     Running::Task(TaskId(task))
 }
 
-/// Groups of the root, and a task in each group named (by its index: 0 is the root).
+/// Groups of the root, and tasks with their groups' indices; 0 is the root.
 fn machine(groups: u32, tasks: &[u32]) -> Psi {
     let mut psi = Psi::default();
     psi.machine(4 * MS);
@@ -31,7 +31,7 @@ fn machine(groups: u32, tasks: &[u32]) -> Psi {
     psi
 }
 
-/// Tasks 0 and 1, always runnable, take turns of 100 ms on CPU 0 until `end`.
+/// Tasks 0 and 1 take turns of 100 ms on CPU 0 until `end`.
 fn take_turns(psi: &mut Psi, end: u64) {
     psi.wakes(0, TaskId(0), cpu(0));
     psi.wakes(0, TaskId(1), cpu(0));
@@ -43,7 +43,7 @@ fn take_turns(psi: &mut Psi, end: u64) {
     }
 }
 
-/// So many periods of the same percentage.
+/// `periods` periods of the same percentage.
 fn averaged(percent: u64, periods: u64) -> [u64; 3] {
     EXP.map(|exp| (0..periods).fold(0, |load, _| calc_load(load, exp, percent * ONE, 1)))
 }
@@ -76,10 +76,10 @@ fn a_group_is_fully_stalled_while_another_has_the_cpu() {
     take_turns(&mut psi, 20 * S);
     let [root, one, two] = psi.read(20 * S).try_into().unwrap();
     assert_eq!((root.some.total_ns, root.full.total_ns), (20 * S, 0));
-    // Alone in its group, a task that waits is all of it.
+    // The tasks are alone in their groups, so some is full.
     assert_eq!((one.some, two.some), (one.full, two.full));
     assert_eq!(one.full.total_ns + two.full.total_ns, 20 * S);
-    // Every period has as much of the one as of the other, but for a turn.
+    // Every period has as much of one as of the other, except for a turn.
     assert!(one.full.total_ns.abs_diff(10 * S) <= 200 * MS, "{one:?}");
 }
 
@@ -91,8 +91,8 @@ fn a_group_with_one_running_task_is_stalled_in_part_only() {
     assert_eq!((group.some.total_ns, group.full.total_ns), (20 * S, 0));
 }
 
-/// A CPU counts with the time it was not idle in: of CPU 0, always busy, all is stalled; of CPU 1, busy for a quarter
-/// of each period, nothing. 1 x 1 + 0.25 x 0 of 1.25.
+/// CPUs are weighted with their busy time. CPU 0, always busy, has stalls throughout. CPU 1, busy for a quarter of
+/// each period, has none: 1 x 1 + 0.25 x 0 of 1.25.
 #[test]
 fn cpus_are_weighted_with_their_busy_time() {
     let mut psi = machine(0, &[0, 0, 0]);
@@ -106,7 +106,7 @@ fn cpus_are_weighted_with_their_busy_time() {
         psi.switch(start + PERIOD / 4, cpu(1), run(2), PrevState::Sleeping, Running::Idle);
     }
     let some = psi.read(10 * PERIOD)[0].some;
-    // The worker comes a tick or two late, so the periods are not quite those of the task.
+    // The worker is a tick or two late, so its periods differ from the task's.
     let share = some.total_ns * 1000 / (10 * PERIOD);
     assert!((798..=802).contains(&share), "{share}");
 }
@@ -126,12 +126,12 @@ fn averages_of_a_group_that_slept_decay() {
     let mut psi = asleep_after_a_period();
     let before = psi.groups[0].totals[0].averages;
     assert_eq!(before, averaged(100, 1));
-    // Another look, at which nothing had happened, and the worker sleeps; whoever reads makes up for the rest.
+    // After an empty period the worker sleeps. The reader accounts for the rest.
     let some = psi.read(61 * PERIOD)[0].some;
     assert_eq!(some.total_ns, PERIOD);
     let mut expected = before;
     for (average, exp) in expected.iter_mut().zip(EXP) {
-        // The worker's last look, 58 periods that nobody looked at, and the reader's.
+        // The worker's last period, 58 missed periods, and the reader's.
         for samples in [1, 58, 1] {
             *average = calc_load(*average, exp, 0, samples);
         }
@@ -140,7 +140,7 @@ fn averages_of_a_group_that_slept_decay() {
     assert!(expected[0] < 3 && expected[2] > before[2] / 2, "{expected:?}");
 }
 
-/// A stall after a long sleep is divided by the period it was in, not by all of those that nobody looked at.
+/// A stall after a long sleep is divided by its own period, not by the missed ones.
 #[test]
 fn a_stall_after_a_long_sleep_counts_in_its_own_period() {
     let mut psi = asleep_after_a_period();
@@ -160,7 +160,7 @@ fn a_stall_after_a_long_sleep_counts_in_its_own_period() {
     assert_eq!(averages.to_vec(), expected.collect::<Vec<u64>>());
 }
 
-/// Woken, it has its CPU only after a while: all of the machine waited, and that has no meaning.
+/// Woken, it gets its CPU later: the whole machine waited, which has no meaning.
 #[test]
 fn the_whole_machine_is_never_fully_stalled() {
     let mut psi = machine(1, &[1]);
@@ -171,7 +171,6 @@ fn the_whole_machine_is_never_fully_stalled() {
     assert_eq!((group.some.total_ns, group.full.total_ns), (S, S));
 }
 
-/// It runs until it is switched out for good.
 #[test]
 fn who_announces_his_end_still_has_the_cpu() {
     let mut psi = machine(1, &[1, 1]);
@@ -182,7 +181,7 @@ fn who_announces_his_end_still_has_the_cpu() {
     assert_eq!((group.some.total_ns, group.full.total_ns), (2 * S, 0));
 }
 
-/// What a random machine of three CPUs and six tasks in nested groups does.
+/// Calls for three CPUs and six tasks in nested groups.
 #[derive(Clone, Debug)]
 enum Call {
     Wake(u32, u32),
@@ -202,8 +201,8 @@ fn call() -> impl Strategy<Value = (u64, Call)> {
 }
 
 proptest! {
-    /// Full is part of some, some is no more than the time, and what is counted of a group on a CPU, the whole
-    /// machine's too, is what its tasks and those of the groups in it are doing there.
+    /// Full is part of some, some is at most the time, and counts of a group on a CPU match its tasks and
+    /// descendants.
     #[test]
     fn accounts_agree_with_the_tasks(calls in prop::collection::vec(call(), 1..200)) {
         let mut psi = machine(0, &[0; 6]);

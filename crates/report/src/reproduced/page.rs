@@ -1,4 +1,4 @@
-//! Experiments as one page of HTML that needs nothing else.
+//! Experiments as one self-contained page of HTML.
 
 use minijinja::{Environment, UndefinedBehavior, context};
 use serde_json::Value;
@@ -9,11 +9,11 @@ use crate::assets::{UPLOT_CSS, UPLOT_JS, UPLOT_LICENSE};
 const TEMPLATE: &str = include_str!("../../assets/reproduce.html");
 
 impl Reproduced {
-    /// All of them as one page, with a chart for each; `machine` is what they were measured on, in words.
+    /// Returns all experiments as one page with charts; `machine` names the measured machine.
     ///
     /// # Errors
     ///
-    /// When the template is at odds with the data: never, if the tests pass.
+    /// If the template does not fit the data, which the tests exclude.
     pub fn page(all: &[Self], machine: &str) -> Result<String, String> {
         let data = serde_json::to_value(all).map_err(|error| error.to_string())?;
         let (met, claims) = all.iter().map(Self::met).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
@@ -35,7 +35,7 @@ impl Reproduced {
     }
 }
 
-/// JSON that cannot end the script element it stands in.
+/// JSON that cannot end its script element.
 fn for_script(data: &Value) -> String {
     data.to_string().replace('<', "\\u003c")
 }
@@ -76,7 +76,7 @@ mod tests {
         }
         assert!(page.contains("<td class=\"word\">me &amp; you</td><td>2</td>"));
         assert!(page.contains("id=\"chart-0-0\""));
-        // What is written cannot break out, and nothing is fetched.
+        // No content can break out, and nothing is fetched.
         assert!(!page.contains("Tea </script>") && page.contains("Tea \\u003c/script>"));
         assert!(!page.contains("src=") && !page.contains("<link") && !page.contains("url("));
         assert!(page.contains("The MIT License"));

@@ -94,8 +94,8 @@ fn columns_move_together_before_cells_are_broken() {
     assert!(text.lines().count() > 3, "{text}");
 }
 
-/// What `run` shows of a small workload is a column too wide for a terminal of 80: its heads are in two lines then,
-/// and each number with its unit.
+/// The tables of a small workload are a column too wide for a terminal of 80. Heads are then in two lines, and
+/// numbers keep their units.
 #[test]
 fn a_head_is_broken_before_a_number_is_parted_from_its_unit() {
     let head =
@@ -109,8 +109,7 @@ fn a_head_is_broken_before_a_number_is_parted_from_its_unit() {
     }
 }
 
-/// A terminal of 80 columns: a head in two lines, and columns that are near each other, before anything lies beyond
-/// its edge.
+/// With 80 columns, heads are broken and columns drawn together before the table exceeds the terminal.
 #[test]
 fn columns_move_together_also_where_cells_are_broken() {
     let head =
@@ -119,7 +118,7 @@ fn columns_move_together_also_where_cells_are_broken() {
     let text = grid_of(80, &head, 1, [cells.map(str::to_owned).to_vec()]);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(text.contains("video/decoder x18"), "{text}");
-    // The rule is no longer than the table where there is no room for that.
+    // The rule is no longer than the table if there is no room.
     for width in 20..=30 {
         let cells = ["abcdefghij", "klmnopqrst"].map(str::to_owned).to_vec();
         let text = grid_of(width, &["a", "b"], 1, [cells]);

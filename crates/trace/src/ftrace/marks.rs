@@ -1,5 +1,4 @@
-//! Marks (`print`) for facts without a tracepoint: policies, nice values, met and missed deadlines, weights and limits
-//! of groups, and throttling.
+//! Marks (`print`) for facts without a tracepoint.
 
 use vruntime_sched::SchedPolicy;
 use vruntime_sched::event::{DeadlineEvent, Event};
@@ -32,7 +31,7 @@ impl Site<'_> {
         buffer.push(b'\n');
     }
 
-    /// `cgroup_attach_task`, which is no mark: a task is in that group from now on.
+    /// Writes `cgroup_attach_task`, which is not a mark.
     pub(super) fn attach(self, buffer: &mut Vec<u8>, task: TaskId, group: GroupId) {
         self.start(buffer, b"cgroup_attach_task:   ");
         let (who, path) = (self.names.task(task), self.names.path(group));
@@ -46,7 +45,7 @@ impl Site<'_> {
         buffer.push(b'\n');
     }
 
-    /// What a group's limit did.
+    /// Writes an effect of a group's limit.
     fn bandwidth(self, buffer: &mut Vec<u8>, group: GroupId, what: &[u8], numbers: &[(&[u8], u64)]) {
         self.start(buffer, b"print:                ");
         push_field(buffer, b"cpu_bandwidth: what=", what);
@@ -54,12 +53,12 @@ impl Site<'_> {
             push_field(buffer, name, &[]);
             push_number(buffer, value, 1);
         }
-        // Last, for it may have anything in it.
+        // The path is last, since it may contain anything.
         push_field(buffer, b" path=", self.names.path(group).as_bytes());
         buffer.push(b'\n');
     }
 
-    /// What a task is born with, of what is not SCHED_NORMAL with nice 0.
+    /// Writes a new task's policy and nice value, unless default.
     pub(super) fn birth(self, buffer: &mut Vec<u8>, task: TaskId) {
         let (policy, rt_priority, nice) = self.names.attributes(task);
         if policy != SchedPolicy::Normal {
@@ -70,7 +69,7 @@ impl Site<'_> {
         }
     }
 
-    /// The line of `event`, if it is one of those above.
+    /// Writes the mark of `event`, if it has one.
     pub(super) fn mark(self, buffer: &mut Vec<u8>, event: &Event) {
         match *event {
             Event::SetPolicy { task, policy, rt_priority } => self.policy(buffer, task, policy, rt_priority),
@@ -104,7 +103,7 @@ impl Site<'_> {
     }
 }
 
-/// What a mark of ours says, read back from the text of a [`Tracepoint::Print`](crate::Tracepoint::Print).
+/// A mark of ours, parsed from a [`Tracepoint::Print`](crate::Tracepoint::Print).
 ///
 /// ```
 /// use vruntime_trace::{GroupInfo, Mark};
@@ -118,52 +117,52 @@ impl Site<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mark<'a> {
-    /// `sched_setscheduler`: a task has this policy from now on.
+    /// `sched_setscheduler`: a task's new policy.
     Policy {
-        /// The task's.
+        /// The task.
         pid: i32,
         /// Its policy.
         policy: SchedPolicy,
         /// 1..=99 under SCHED_FIFO and SCHED_RR, else 0.
         rt_priority: u8,
     },
-    /// `set_user_nice`: a task has this nice value from now on.
+    /// `set_user_nice`: a task's new nice value.
     Nice {
-        /// The task's.
+        /// The task.
         pid: i32,
         /// -20..=19.
         nice: i8,
     },
-    /// `sched_deadline`: what became of a task's deadline.
+    /// `sched_deadline`: an event of a task's deadline.
     Deadline {
-        /// The task's.
+        /// The task.
         pid: i32,
-        /// What.
+        /// The event.
         what: DeadlineEvent,
     },
-    /// A group has this weight and this limit from now on ([`GroupInfo::settings`]). Its path shows its parent.
+    /// A group's new weight and limit ([`GroupInfo::settings`]).
     Group(GroupInfo<'a>),
-    /// A group has used up its limit on the CPU of the event.
+    /// A group's limit is used up on the event's CPU.
     Throttle {
-        /// The group's.
+        /// The group.
         path: &'a str,
     },
-    /// It may run there again.
+    /// A group may run there again.
     Unthrottle {
-        /// The group's.
+        /// The group.
         path: &'a str,
-        /// For how long it could not, nanoseconds.
+        /// Time throttled, nanoseconds.
         ns: u64,
     },
     /// Periods of a group's limit have ended.
     Period {
-        /// The group's.
+        /// The group.
         path: &'a str,
-        /// How many.
+        /// Their number.
         periods: u32,
-        /// It was throttled on some CPU.
+        /// Whether it was throttled on some CPU.
         throttled: bool,
-        /// What it used above its quota, nanoseconds.
+        /// Use above the quota, nanoseconds.
         burst: u64,
     },
     /// The run ends.
@@ -171,9 +170,9 @@ pub enum Mark<'a> {
 }
 
 impl<'a> Mark<'a> {
-    /// Reads a mark; none if it is not one of ours.
+    /// Parses a mark; none if it is not ours.
     pub fn read(text: &'a [u8]) -> Option<Self> {
-        // Most marks of others fail here.
+        // Most foreign marks fail here.
         if !matches!(text.first()?, b'/' | b's' | b'c' | b'e') {
             return None;
         }
@@ -188,7 +187,7 @@ impl<'a> Mark<'a> {
         if what == "cpu_bandwidth" {
             return Self::bandwidth(rest);
         }
-        // A name may have anything in it, a ` pid=` too: the last one is ours.
+        // A name may contain ` pid=`: the last one is ours.
         let (_, rest) = rest.strip_prefix("comm=")?.rsplit_once(" pid=")?;
         let (pid, rest) = rest.split_once(' ')?;
         let pid = pid.parse().ok()?;
@@ -258,7 +257,6 @@ mod tests {
     use crate::read::TextReader;
     use crate::{CpuId, FtraceWriter, RecordedText, Sink, TaskInfo, Tracepoint};
 
-    /// The texts of all marks of a trace.
     fn marks(text: &[u8]) -> Vec<Vec<u8>> {
         let (mut reader, mut marks) = (TextReader::new(text), Vec::new());
         while let Some(record) = reader.next_record().expect("it is a trace") {

@@ -1,4 +1,4 @@
-//! Recorded events as ftrace text: what a trace of another format becomes when it is converted.
+//! Writes recorded events as ftrace text, for conversion.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -7,20 +7,18 @@ use super::{IN_INTERRUPT, IN_SOFTIRQ, IN_TASK, push_field, push_number, push_pad
 use crate::event::{Context, Named, Record, Tracepoint, Wakeup};
 use crate::output::Output;
 
-/// Threads whose processes are remembered: as many as Linux has.
+/// Number of threads with remembered processes: as many as Linux has.
 const MAX_THREADS: usize = 1 << 22;
 
-/// Writes [`Record`]s as `trace-cmd report -t -N` prints them: nanoseconds, and the fields as the kernel words them.
-/// Where the process of who ran is known, it is beside the thread, as the kernel prints it with the option record-tgid:
-/// `bash-7     (    7) [001]`.
+/// Writes [`Record`]s as `trace-cmd report -t -N` prints them: nanoseconds, and the kernel's wording of fields. A
+/// known process stands beside the thread, as with the option record-tgid: `bash-7     (    7) [001]`.
 ///
-/// Everything text can have is kept: events whose fields are only known as text have them as they were; of a binary
-/// file's other events there is the name alone. Control characters in names become `?`, so that a name cannot break a
-/// line. Where nobody knows who ran it is `<...>-0`, which the reader takes for that, and not for the idle task
-/// (`<idle>-0`). Not kept are the flags of an event but for `h` (a [`Record`] has no other), and the processes of
-/// threads that no event is of, which are [counted](Self::omitted).
+/// Undecoded fields stay as text; in binary files, such events have only their name. Control characters in names
+/// become `?`. An unknown running task is `<...>-0`, which the reader distinguishes from the idle task (`<idle>-0`).
+/// Two things are lost: the flags except `h`, and processes of threads without events, which are
+/// [counted](Self::omitted).
 ///
-/// Memory: one entry for each thread whose process is known.
+/// Memory: one entry for each thread with a known process.
 ///
 /// ```
 /// use vruntime_trace::RecordedText;
@@ -39,20 +37,18 @@ const MAX_THREADS: usize = 1 << 22;
 pub struct RecordedText<W> {
     out: Output<W>,
     release: Option<String>,
-    /// By thread.
     processes: BTreeMap<i32, Process>,
 }
 
-/// The process of a thread.
 #[derive(Debug)]
 struct Process {
     tgid: i32,
-    /// Whether a line says so.
+    /// Set if a line has it.
     written: bool,
 }
 
 impl<W: Write> RecordedText<W> {
-    /// Writes to `out`, with the header of a machine with `cpus` CPUs; 0 if unknown. `out` needs no buffer of its own.
+    /// Writes to `out`, with the header of a machine with `cpus` CPUs; 0 if unknown. `out` needs no buffer.
     pub fn new(out: W, cpus: u32) -> Self {
         let mut out = Output::new(out);
         if cpus > 0 {
@@ -65,8 +61,7 @@ impl<W: Write> RecordedText<W> {
         Self { out, release: None, processes: BTreeMap::new() }
     }
 
-    /// Says in the header under which kernel it was recorded, as [`Notes::release`](crate::read::Notes::release) has
-    /// it. To be called before the first event.
+    /// Writes [`Notes::release`](crate::read::Notes::release) into the header. Call it before the first event.
     #[must_use]
     pub fn with_release(mut self, release: &str) -> Self {
         self.out.write(|buffer| {
@@ -77,13 +72,13 @@ impl<W: Write> RecordedText<W> {
         self
     }
 
-    /// The release that the header says.
+    /// Returns the release in the header.
     pub fn release(&self) -> Option<&str> {
         self.release.as_deref()
     }
 
-    /// Writes one event. perf's additional records are left out, except for processes, which the thread's own events
-    /// then have, and a [new name](Record::is_told_rename), which becomes `task_rename`.
+    /// Writes one event. Of perf's additional records, it uses processes, and [new names](Record::is_told_rename) as
+    /// `task_rename`.
     pub fn record(&mut self, record: &Record<'_>) {
         let renamed = Record { name: b"task_rename", ..*record };
         let record = if record.is_told_rename() { &renamed } else { record };
@@ -105,7 +100,6 @@ impl<W: Write> RecordedText<W> {
         }
     }
 
-    /// Remembers which process a thread is of.
     fn know(&mut self, pid: i32, tgid: i32) {
         if pid <= 0 || tgid <= 0 {
             return;
@@ -121,26 +115,26 @@ impl<W: Write> RecordedText<W> {
         }
     }
 
-    /// Of how many threads the process is known and in no line, for no event is theirs.
+    /// Returns the number of known threads whose process is not written, for lack of events.
     pub fn omitted(&self) -> u64 {
         self.processes.values().filter(|process| !process.written).count() as u64
     }
 
-    /// Returns the first error. A caller may stop early.
+    /// Returns the first error, to stop early.
     pub fn error(&self) -> Option<&io::Error> {
         self.out.error()
     }
 
-    /// Writes what is left and gives the writer back.
+    /// Flushes and returns the writer.
     ///
     /// # Errors
-    /// The first error of the writer below, whenever it happened.
+    /// The first error of the underlying writer.
     pub fn finish_writing(self) -> io::Result<W> {
         self.out.finish()
     }
 }
 
-/// `CPU:1 [LOST 12 EVENTS]`, as the kernel says it.
+/// `CPU:1 [LOST 12 EVENTS]`, as in the kernel.
 fn lost(buffer: &mut Vec<u8>, cpu: u32, events: Option<u64>) {
     buffer.extend_from_slice(b"CPU:");
     push_number(buffer, u64::from(cpu), 1);
@@ -155,7 +149,7 @@ fn lost(buffer: &mut Vec<u8>, cpu: u32, events: Option<u64>) {
 fn line(buffer: &mut Vec<u8>, record: &Record<'_>, tgid: Option<i32>) {
     let comm: &[u8] = match (record.pid, record.comm) {
         (0, _) => b"<idle>",
-        // What perf calls such is no name.
+        // perf's placeholder is no name.
         (..0, _) | (_, b"") => b"<...>",
         (_, comm) => comm,
     };
@@ -206,7 +200,7 @@ fn time(buffer: &mut Vec<u8>, at: i64) {
     buffer.extend_from_slice(b": ");
 }
 
-/// A name or other text that cannot break a line.
+/// Writes text with control characters replaced.
 fn text(buffer: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     buffer.extend_from_slice(name);
     buffer.extend(value.iter().map(|&byte| if byte.is_ascii_control() { b'?' } else { byte }));
@@ -285,7 +279,7 @@ fn fields(buffer: &mut Vec<u8>, point: &Tracepoint<'_>) {
         }
         Tracepoint::TaskRename { task, .. } => {
             push_signed(buffer, b"pid=", task.pid);
-            // What it was called before is known from what came before.
+            // Earlier events have the former name.
             text(buffer, b" oldcomm=? newcomm=", task.comm);
             buffer.extend_from_slice(b" oom_score_adj=0");
         }
@@ -310,7 +304,7 @@ fn fields(buffer: &mut Vec<u8>, point: &Tracepoint<'_>) {
             push_number(buffer, u64::from(cpu_id), 4);
             push_padded(buffer, b" target: ", target);
             push_padded(buffer, b" step: ", step);
-            // Where the name is not known, neither is the address.
+            // An unknown name has an unknown address.
             text(buffer, b" (", if function.is_empty() { b"0x0" } else { function });
             buffer.push(b')');
         }

@@ -16,12 +16,11 @@ pub(super) struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// Task, CPU, time and event: the columns every line begins with.
+    /// Writes the first columns of a line: task, CPU, time and event.
     pub(super) fn start(self, buffer: &mut Vec<u8>, event: &[u8]) {
         self.start_with_flags(buffer, b"", event);
     }
 
-    /// The same with the column of flags.
     fn start_with_flags(self, buffer: &mut Vec<u8>, flags: &[u8], event: &[u8]) {
         let Self { names, nanoseconds, at, cpu } = self;
         let current = names.who(cpu, names.current(cpu));
@@ -57,7 +56,7 @@ impl Site<'_> {
     pub(super) fn fork(self, buffer: &mut Vec<u8>, parent: Option<TaskId>, child: TaskId) {
         let Self { names, cpu, .. } = self;
         self.start(buffer, b"sched_process_fork:   ");
-        // The tasks a workload begins with have no parent of its own: whoever runs there started them.
+        // A workload's initial tasks have no parent: the running task forks them.
         let forker = parent.map_or_else(|| names.who(cpu, names.current(cpu)), |parent| names.task(parent));
         let born = names.task(child);
         push_field(buffer, b"comm=", forker.comm);
@@ -77,7 +76,7 @@ impl Site<'_> {
         buffer.push(b'\n');
     }
 
-    /// One of the three events of a wakeup.
+    /// Writes one of the three events of a wakeup.
     pub(super) fn wakeup(self, buffer: &mut Vec<u8>, flags: &[u8], event: &[u8], task: TaskId, target: CpuId) {
         self.start_with_flags(buffer, flags, event);
         push_who(buffer, self.names.task(task));
@@ -135,7 +134,7 @@ impl Site<'_> {
         buffer.push(b'\n');
     }
 
-    /// Writes the step in which a CPU goes online or offline: on its own thread, beginning and end at one instant.
+    /// Writes a hotplug step, on the CPU itself, with beginning and end at one instant.
     pub(super) fn cpuhp(self, buffer: &mut Vec<u8>, online: bool) {
         let (target, step, state) = cpuhp(online);
         self.start(buffer, b"cpuhp_enter:          ");

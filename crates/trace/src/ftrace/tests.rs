@@ -6,7 +6,7 @@ use super::*;
 use crate::event::Context;
 use crate::output::tests::FullDisk;
 
-/// Two tasks and two CPUs: fork, preemption, sleep, wakeup from afar, an active balance, a move between groups, exit.
+/// Two tasks and two CPUs: fork, preemption, sleep, remote wakeup, active balance, move between groups, exit.
 pub(crate) fn story(sink: &mut impl Sink) {
     let (zero, one) = (CpuId(0), CpuId(1));
     let (web, batch) = (TaskId(0), TaskId(1));
@@ -89,15 +89,14 @@ fn nanoseconds_on_request() {
     assert!(line.contains("[001]    12.345678999: sched_process_exit:"), "{line}");
 }
 
-/// What a tool makes of a line: task column, CPU, time in ns, event name, fields. Written from the format of
-/// `trace-cmd report`, not from the writer.
+/// A tool's view of a line: task column, CPU, time in ns, event name, fields. Written from the format of `trace-cmd
+/// report`, not from the writer.
 type Line<'a> = (&'a str, i64, u32, u64, &'a str, Vec<(&'a str, &'a str)>);
 
 fn parse(line: &str) -> Option<Line<'_>> {
     let (head, rest) = line.split_once(" [")?;
     let (comm, pid) = head.trim().rsplit_once('-')?;
     let (cpu, rest) = rest.split_once("] ")?;
-    // Wakeups have a column of flags.
     let rest = rest.strip_prefix("..... ").or(rest.strip_prefix("..h.. ")).unwrap_or(rest);
     let (time, rest) = rest.trim_start().split_once(": ")?;
     let (seconds, fraction) = time.split_once('.')?;
@@ -107,7 +106,7 @@ fn parse(line: &str) -> Option<Line<'_>> {
     rest = rest.trim_start();
     let mut fields = Vec::new();
     while let Some((name, after)) = rest.split_once('=') {
-        // A value goes up to the blank before the next `name=`.
+        // A value ends at the blank before the next `name=`.
         let end = after.find('=').map_or(after.len(), |next| after[..next].rfind(' ').unwrap_or(0));
         fields.push((name, after[..end].trim_end_matches(" ==>")));
         rest = after[end..].trim_start_matches("==>").trim_start();
@@ -121,8 +120,8 @@ fn a_parser_of_its_own_gets_every_field_back() {
     let mut lines = text.lines();
     assert_eq!(lines.next(), Some("cpus=2"));
     let parsed: Vec<_> = lines.map(|line| parse(line).unwrap_or_else(|| panic!("unreadable: {line}"))).collect();
-    // All but LoopEnd and SleepReturn, the nice value that `batch` is born with, the weight of a group, into which
-    // groups two are born, and the end of the run.
+    // All but LoopEnd and SleepReturn, the nice value of `batch`, a group's weight, the groups of two new tasks, and
+    // the end of the run.
     assert_eq!(parsed.len(), 26);
     assert!(parsed.is_sorted_by_key(|line| line.3));
 
@@ -133,7 +132,7 @@ fn a_parser_of_its_own_gets_every_field_back() {
     // The nice value set at 5.5 ms shows in the next switch.
     let prios: Vec<_> = switches.iter().filter_map(|line| field(line, "next_prio")).collect();
     assert_eq!(prios, ["120", "125", "120", "117", "120", "120", "0", "120", "117", "120"]);
-    // Whoever runs on a CPU is in the first column, and is the one who leaves at the next switch.
+    // The first column has the running task, which leaves at the next switch.
     for line in &switches {
         assert_eq!(field(line, "prev_pid"), Some(line.1.to_string()), "{line:?}");
     }
@@ -174,7 +173,6 @@ fn numbers_are_padded_with_zeros() {
     }
 }
 
-/// Even before anything has happened on any CPU.
 #[test]
 fn changes_of_groups_are_printed() {
     let mut text = FtraceWriter::new(Vec::new(), 1);
@@ -189,7 +187,7 @@ fn changes_of_groups_are_printed() {
     assert_eq!(lines, ["/web cpu.weight=300 cpu.max=50000 100000", "/web nice=-5 cpu.max=max"]);
 }
 
-/// What a group begins with is no change; what is written later is told.
+/// Initial settings of a group are no change.
 #[test]
 fn cpusets_that_change_are_printed() {
     let mut text = FtraceWriter::new(Vec::new(), 2);
@@ -205,7 +203,7 @@ fn cpusets_that_change_are_printed() {
     assert!(printed[0].ends_with("/web cpuset.cpus.effective=0-2,5 cpuset.cpus.partition=root"), "{written}");
 }
 
-/// Waking and wakeup of a task, by an interrupt that hit another and by that other: what the flags of each line say.
+/// Waking and wakeup of a task, by an interrupt of another task and by that task, with flags.
 #[test]
 fn a_wakeup_tells_whether_an_interrupt_did_it() {
     let mut text = FtraceWriter::new(Vec::new(), 2);
@@ -237,7 +235,7 @@ fn a_wakeup_tells_whether_an_interrupt_did_it() {
     );
 }
 
-/// A reader finds the kernel in the header; a name without a number is none.
+/// A reader finds the kernel in the header; a name without a version is left out.
 #[test]
 fn the_header_names_the_kernel() {
     for (kernel, release) in [

@@ -1,4 +1,4 @@
-//! What the counter tracks show, derived from the events: run-queue lengths and the CPU use of groups.
+//! The values of counter tracks: run-queue lengths, and CPU use of groups.
 
 use vruntime_sched::event::{Event, PrevState, Running};
 use vruntime_sched::ids::{CpuId, GroupId, TaskId};
@@ -6,23 +6,19 @@ use vruntime_sched::ids::{CpuId, GroupId, TaskId};
 /// `nr_running` of every CPU, from wakeups, switches and migrations.
 #[derive(Debug, Default)]
 pub(super) struct RunQueues {
-    /// The run queue each task is on.
     tasks: Vec<Option<CpuId>>,
     cpus: Vec<Length>,
 }
 
-/// A run queue's length, and the change of it that is not written yet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Length {
     now: u32,
-    /// Since when it is `now`.
     since: u64,
-    /// What the track shows; `None` before the first value.
+    /// The shown value; `None` before the first.
     shown: Option<u32>,
 }
 
 impl RunQueues {
-    /// Makes room for ids below these counts.
     #[inline]
     pub(super) fn reserve(&mut self, cpus: usize, tasks: usize) {
         if self.cpus.len() < cpus {
@@ -33,7 +29,7 @@ impl RunQueues {
         }
     }
 
-    /// Follows `event`. `emit` gets every length that lasted for a while: CPU, since when, how long the queue was.
+    /// Follows `event`. `emit` gets every length with a duration: CPU, start, length.
     #[inline]
     pub(super) fn event(&mut self, at: u64, cpu: CpuId, event: &Event, emit: impl FnMut(CpuId, u64, u32)) {
         match *event {
@@ -76,7 +72,7 @@ impl RunQueues {
 
     fn change(&mut self, at: u64, cpu: CpuId, by: impl FnOnce(u32) -> u32, emit: &mut impl FnMut(CpuId, u64, u32)) {
         let length = &mut self.cpus[cpu.index()];
-        // Values that last no time are not shown: a switch from one task to the next is no dip.
+        // Values without a duration are not shown: a switch between tasks is no dip.
         if at > length.since {
             length.show(cpu, emit);
             length.since = at;
@@ -84,7 +80,7 @@ impl RunQueues {
         length.now = by(length.now);
     }
 
-    /// The lengths at the end, as far as they are not shown yet.
+    /// Emits the lengths that are not shown yet.
     pub(super) fn finish(&mut self, mut emit: impl FnMut(CpuId, u64, u32)) {
         for (cpu, length) in self.cpus.iter_mut().enumerate() {
             if length.shown.is_some() || length.now > 0 {
@@ -103,17 +99,16 @@ impl Length {
     }
 }
 
-/// How long the windows are over which the CPU use of groups is averaged.
+/// Windows over which the CPU use of groups is averaged, nanoseconds.
 pub(super) const WINDOW_NS: u64 = 10_000_000;
 
-/// CPU use of every group and those below it, in CPUs, window by window.
+/// CPU use of every group with its descendants, in CPUs, by window.
 #[derive(Debug, Default)]
 pub(super) struct GroupUse {
     window: u64,
     groups: Vec<Group>,
-    /// The group of each task.
     tasks: Vec<GroupId>,
-    /// What runs on each CPU, and since when it is not charged.
+    /// The task of each CPU, and since when it is not charged.
     cpus: Vec<(Option<TaskId>, u64)>,
     totals: Vec<u64>,
 }
@@ -123,12 +118,12 @@ struct Group {
     parent: Option<GroupId>,
     /// CPU time of its own tasks in this window.
     busy: u64,
-    /// What the track shows: nanoseconds of a second; `None` before the first value.
+    /// The shown value, nanoseconds per second; `None` before the first.
     shown: Option<u64>,
 }
 
 impl GroupUse {
-    /// Makes room for ids below these counts; tasks are in the root group until they enter another.
+    /// Adds ids below these counts, with tasks in the root group.
     #[inline]
     pub(super) fn reserve(&mut self, cpus: usize, tasks: usize) {
         self.reserve_group(GroupId::ROOT);
@@ -152,13 +147,12 @@ impl GroupUse {
         self.groups[group.index()].parent = parent.filter(|parent| parent.0 < group.0);
     }
 
-    /// Puts `task` into `group`.
     pub(super) fn enter(&mut self, task: TaskId, group: GroupId) {
         self.reserve_group(group);
         self.tasks[task.index()] = group;
     }
 
-    /// Follows `event`. `emit` gets group, start of a window and the CPUs used on average in it, when that changes.
+    /// Follows `event`. `emit` gets group, start of a window and average number of used CPUs, when that changes.
     #[inline]
     pub(super) fn event(&mut self, at: u64, cpu: CpuId, event: &Event, emit: impl FnMut(GroupId, u64, f64)) {
         if at >= self.window.saturating_add(WINDOW_NS) {
@@ -192,14 +186,14 @@ impl GroupUse {
 
     fn close_windows(&mut self, at: u64, mut emit: impl FnMut(GroupId, u64, f64)) {
         self.close(self.window.saturating_add(WINDOW_NS), &mut emit);
-        // Nothing happened in the windows between: they are all alike, so one stands for them.
+        // All windows in between are equal, so one stands for them.
         let quiet = (at - self.window) / WINDOW_NS;
         if quiet > 0 {
             self.close(self.window + quiet * WINDOW_NS, &mut emit);
         }
     }
 
-    /// Closes the stretch from the start of the window to `end`.
+    /// Closes the window, at `end`.
     fn close(&mut self, end: u64, emit: &mut impl FnMut(GroupId, u64, f64)) {
         for cpu in 0..self.cpus.len() {
             self.charge(cpu, end);
@@ -223,7 +217,7 @@ impl GroupUse {
         self.window = end;
     }
 
-    /// Closes the last window, which may be a short one.
+    /// Closes the last window, which may be short.
     pub(super) fn finish(&mut self, at: u64, mut emit: impl FnMut(GroupId, u64, f64)) {
         if at >= self.window.saturating_add(WINDOW_NS) {
             self.close_windows(at, &mut emit);
@@ -292,7 +286,7 @@ mod tests {
         usage.event(0, CpuId(0), &switch(Running::Idle, PrevState::Preempted, task(0)), &mut emit);
         usage.event(0, CpuId(1), &switch(Running::Idle, PrevState::Preempted, task(1)), &mut emit);
         usage.event(5_000_000, CpuId(1), &switch(task(1), PrevState::Sleeping, Running::Idle), &mut emit);
-        // A long quiet stretch, then the end in the middle of a window.
+        // A long quiet stretch, then the end within a window.
         usage.event(45_000_000, CpuId(0), &switch(task(0), PrevState::Dead, Running::Idle), &mut emit);
         usage.finish(50_000_000, &mut emit);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Which tracepoint an event is, with its fields.
+//! The tracepoints of events, with their fields.
 
 use std::io::Write;
 
@@ -13,7 +13,7 @@ use super::{PerfettoWriter, state_bits};
 use crate::ftrace::{cpuhp, group_level};
 use crate::names::Who;
 
-/// Returns the second tracepoint of a CPU that goes offline or online: the step ends at the instant at which it begins.
+/// Returns the second tracepoint of CPU hotplug: the step ends at the instant of its beginning.
 fn step_exit(cpu: CpuId, event: &Event) -> Option<FtraceEventKind> {
     let online = match event {
         Event::CpuDown => false,
@@ -25,7 +25,6 @@ fn step_exit(cpu: CpuId, event: &Event) -> Option<FtraceEventKind> {
 }
 
 impl<W: Write> PerfettoWriter<W> {
-    /// A task is in that group from now on.
     fn attach(&self, task: TaskId, group: GroupId) -> FtraceEventKind {
         let (who, path) = (self.names.task(task), self.names.path(group));
         FtraceEventKind::CgroupAttachTask(CgroupAttachTask {
@@ -38,8 +37,8 @@ impl<W: Write> PerfettoWriter<W> {
         })
     }
 
-    /// Returns the event that follows `event` at the same instant: the end of a hotplug step, or the move of a new task
-    /// to another group than its parent's.
+    /// Returns the event that follows `event` at the same instant: the end of a hotplug step, or a new task's move to
+    /// its group.
     pub(super) fn after(&self, cpu: CpuId, event: &Event) -> Option<FtraceEventKind> {
         match *event {
             Event::Fork { parent, child } => {
@@ -49,7 +48,7 @@ impl<W: Write> PerfettoWriter<W> {
         }
     }
 
-    /// The tracepoint `event` is; none if the kernel has no such one.
+    /// Returns the tracepoint of `event`, if the kernel has one.
     #[inline]
     pub(super) fn tracepoint(&self, cpu: CpuId, event: &Event) -> Option<FtraceEventKind> {
         let names = &self.names;
@@ -66,7 +65,7 @@ impl<W: Write> PerfettoWriter<W> {
                     next_prio: Some(came.prio),
                 })
             }
-            // The CPU is not chosen yet: the kernel reports the one the task was on last.
+            // The CPU is not chosen yet: the kernel reports the task's last one.
             Event::Waking { task, .. } => FtraceEventKind::SchedWaking(wakeup(names.task(task), names.last_cpu(task))),
             Event::Wakeup { task, target } => FtraceEventKind::SchedWakeup(wakeup(names.task(task), target)),
             Event::WakeupNew { task, target } => FtraceEventKind::SchedWakeupNew(wakeup(names.task(task), target)),
@@ -81,7 +80,7 @@ impl<W: Write> PerfettoWriter<W> {
                 })
             }
             Event::Fork { parent, child } => {
-                // The tasks a workload begins with have no parent of its own: whoever runs there started them.
+                // A workload's initial tasks have no parent: the running task forks them.
                 let parent = parent.map_or_else(|| names.who(cpu, names.current(cpu)), |parent| names.task(parent));
                 let child = names.task(child);
                 FtraceEventKind::SchedProcessFork(SchedProcessFork {

@@ -1,6 +1,4 @@
-//! Perfetto traces: the timeline at <https://ui.perfetto.dev>, and SQL over it.
-//!
-//! What a run looks like in the UI, and what it cannot show, is described in `docs/traces.md`.
+//! Perfetto traces for <https://ui.perfetto.dev>. `docs/traces.md` describes a run in the UI, and the limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -34,7 +32,7 @@ use crate::names::{Names, Who};
 use crate::output::Output;
 use crate::{CpusetInfo, GroupInfo, Identities, Sink, TaskInfo};
 
-/// Perfetto refuses a whole file that has a scheduling event of a CPU beyond this (`kMaxCpuCount`).
+/// CPUs that Perfetto reads; it rejects files with scheduling events of higher ones (`kMaxCpuCount`).
 const MAX_CPUS: u32 = 1024;
 
 /// The kernel's `TRACE_FLAG_HARDIRQ`.
@@ -42,12 +40,12 @@ const HARDIRQ: u32 = 8;
 /// The kernel's `TRACE_FLAG_SOFTIRQ`.
 const SOFTIRQ: u32 = 16;
 
-/// Kernel threads have this parent, by which the UI knows them.
+/// The parent by which the UI recognizes kernel threads.
 const KTHREADD_PID: i32 = 2;
-/// The parent of every process of the workload.
+/// The parent of the workload's processes.
 const LAUNCHER_PID: i32 = 1;
 
-/// What goes into a Perfetto trace besides the scheduling events.
+/// Options of a Perfetto trace.
 ///
 /// ```
 /// use vruntime_trace::{PerfettoOptions, PerfettoWriter};
@@ -59,16 +57,16 @@ const LAUNCHER_PID: i32 = 1;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PerfettoOptions {
-    /// The kernel the run is of, such as `6.12`; shown in the UI's info page. Default: `6.12`.
+    /// Kernel of the run, shown in the UI's info page. Default: `6.12`.
     pub kernel: String,
-    /// Counter tracks: the length of each run queue, and the CPU use of each group. Default: yes.
+    /// Counter tracks: length of each run queue, CPU use of each group. Default: yes.
     pub counters: bool,
-    /// Whether threads' tracks have loops as slices, and policy, nice value, deadlines, returns from timed sleeps and
-    /// balancing as instants; and whether throttling of groups is drawn as slices. Default: yes.
+    /// Slices for loops and throttled groups; instants for policy, nice value, deadlines, returns from timed sleeps
+    /// and balancing. Default: yes.
     pub slices: bool,
-    /// What a recording called the tasks; its processes are those of the trace then. Default: none.
+    /// Tasks of a recording. Its processes replace those of the workload. Default: none.
     pub identities: Option<Identities>,
-    /// The number of CPUs of the machine. None: unknown, and a reader knows the CPUs with events. Default: none.
+    /// CPUs of the machine. None: a reader knows only CPUs with events. Default: none.
     pub cpus: Option<u32>,
 }
 
@@ -78,17 +76,16 @@ impl Default for PerfettoOptions {
     }
 }
 
-/// Writes a Perfetto trace: scheduling events as the kernel's own tracepoints, so that the UI draws its CPU and thread
-/// tracks and the SQL tables `sched` and `thread_state` fill.
+/// Writes a Perfetto trace. Scheduling events are the kernel's tracepoints, so that the UI draws CPU and thread
+/// tracks, and the SQL tables `sched` and `thread_state` fill.
 ///
-/// A timestamp is nanoseconds since the start of the run (Perfetto takes it for `CLOCK_BOOTTIME`). Where one task's
-/// events of the same nanosecond are recorded on different CPUs, the later are moved by a nanosecond each, because
-/// Perfetto sorts by time and would otherwise be free to let a task run before it is woken.
+/// A timestamp is nanoseconds since the start of the run, in place of `CLOCK_BOOTTIME`. Perfetto sorts by time only.
+/// A task's later events of the same nanosecond on other CPUs are therefore moved by a nanosecond each, or it could
+/// run before its wakeup.
 ///
-/// Memory: 16 KiB for each CPU, 16 MiB at most for all, and one entry for each task, group and CPU. An error of the
-/// writer below is kept and returned by [`finish_writing`](Self::finish_writing); what comes after it is dropped.
-/// Events of CPU 1024 and beyond are left out, because Perfetto refuses files that have any, and
-/// [counted](Self::omitted).
+/// Memory: 16 KiB for each CPU, at most 16 MiB for all, and one entry for each task, group and CPU. The first error
+/// of the underlying writer ends the output, and [`finish_writing`](Self::finish_writing) returns it. Events of CPU
+/// 1024 and beyond, for which Perfetto rejects files, are left out and [counted](Self::omitted).
 #[derive(Debug)]
 pub struct PerfettoWriter<W> {
     out: Output<W>,
@@ -96,8 +93,7 @@ pub struct PerfettoWriter<W> {
     bundles: Bundles,
     tasks: Vec<Task>,
     cpus: Vec<Cpu>,
-    /// The leader's pid of each (group, class) that is a process; of a recording, its processes that have been
-    /// introduced.
+    /// The leader's pid of each process, by group and class; below, the written processes of a recording.
     processes: BTreeMap<(GroupId, String), i32>,
     recorded_processes: BTreeSet<i32>,
     queues: Option<RunQueues>,
@@ -107,39 +103,35 @@ pub struct PerfettoWriter<W> {
     rt_throttles: States<(GroupId, CpuId)>,
     offline: States<CpuId>,
     overutilized: States<CpuId>,
-    /// Whether the heading of the groups' tracks and each group's track (by id) is described yet.
+    /// Which groups' tracks, by id, are described yet; below, whether the heading is.
     group_tracks: Vec<bool>,
     queue_heading: bool,
     changes_track: bool,
-    /// The `common_flags` of the present wakeup.
     wakeup_flags: u32,
-    /// The latest time seen.
     now: u64,
     omitted: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Task {
-    /// The process it belongs to; 0 if it was never announced.
+    /// Its process; 0 if it was never announced.
     tgid: i32,
-    /// Where and when its latest event was; the time is one more, so that 0 is "never".
+    /// CPU and time of its latest event. The time is one more; 0 is "never".
     seen_on: CpuId,
     seen_until: u64,
-    /// When its latest slice ended.
     sliced_until: u64,
     has_track: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
-    /// Time of its latest event.
     latest: u64,
     has_stopper: bool,
     has_queue_track: bool,
 }
 
 impl<W: Write> PerfettoWriter<W> {
-    /// Writes to `out` with the default options. `out` needs no buffer of its own.
+    /// Writes to `out` with the default options. `out` needs no buffer.
     pub fn new(out: W) -> Self {
         Self::with_options(out, &PerfettoOptions::default())
     }
@@ -155,7 +147,7 @@ impl<W: Write> PerfettoWriter<W> {
         };
         let info = SystemInfo { utsname: Some(utsname), num_cpus: options.cpus };
         write_packet(&mut out, 0, Some(SEQ_INCREMENTAL_STATE_CLEARED), Data::SystemInfo(info));
-        // Whose children the processes of a recording were nobody says, and it may have these pids itself.
+        // The parents of a recording's processes are unknown, and it may have these pids itself.
         let roots = [(LAUNCHER_PID, "vruntime"), (KTHREADD_PID, "kthreadd")]
             .into_iter()
             .filter(|&(pid, _)| options.identities.as_ref().is_none_or(|names| pid != LAUNCHER_PID && !names.has(pid)))
@@ -192,27 +184,27 @@ impl<W: Write> PerfettoWriter<W> {
         }
     }
 
-    /// Returns the first error. A caller may stop a long run early.
+    /// Returns the first error, to stop a long run.
     pub fn error(&self) -> Option<&io::Error> {
         self.out.error()
     }
 
-    /// How many scheduling events were left out because Perfetto cannot read CPUs beyond the first 1024.
+    /// Number of omitted events, of CPU 1024 and beyond.
     pub fn omitted(&self) -> u64 {
         self.omitted
     }
 
-    /// Writes what is left and gives the writer back. The trace is whole only after this.
+    /// Flushes and returns the writer. The trace is complete only after this.
     ///
     /// # Errors
-    /// The first error of the writer below, whenever it happened, or `InvalidInput` if an event named an id no run
-    /// can count to. What was written up to there is a readable trace.
+    /// The first error of the underlying writer, or `InvalidInput` if an event named an id that no run has. The
+    /// output before it is a readable trace.
     pub fn finish_writing(mut self) -> io::Result<W> {
         self.bundles.flush(&mut self.out);
         self.out.finish()
     }
 
-    /// Makes room in every table for the ids `names` has admitted.
+    /// Extends every table to the admitted ids.
     #[inline]
     fn reserve(&mut self) {
         let (cpus, tasks) = self.names.counts();
@@ -230,8 +222,8 @@ impl<W: Write> PerfettoWriter<W> {
         }
     }
 
-    /// Returns the time to write for an event on `cpu`: never before the CPU's last time, and after the last event of
-    /// each of `tasks` on another CPU.
+    /// Returns the timestamp of an event on `cpu`: not before the CPU's previous one, and after the last event of
+    /// each of `tasks` elsewhere.
     #[inline]
     fn stamp(&mut self, at: u64, cpu: CpuId, tasks: [Option<TaskId>; 2]) -> u64 {
         let mut stamp = at.max(self.cpus[cpu.index()].latest);
@@ -272,7 +264,7 @@ impl<W: Write> PerfettoWriter<W> {
         if let Event::Waking { irq, .. } = *event {
             self.wakeup_flags = if irq { HARDIRQ } else { 0 };
         }
-        // The events of a wakeup follow one another; of others nothing is told.
+        // The events of a wakeup are consecutive. Other events have no flags.
         let wakes = matches!(event, Event::Waking { .. } | Event::Wakeup { .. });
         let common_flags = wakes.then_some(self.wakeup_flags);
         let event =
@@ -283,7 +275,7 @@ impl<W: Write> PerfettoWriter<W> {
         }
     }
 
-    /// Marks the end of the run, which gives the last slices their length.
+    /// Marks the end of the run, at which the last slices end.
     fn end_of_run(&mut self, at: u64) {
         let cpu = CpuId(0);
         if let Err(error) = self.names.admit_cpu(cpu) {
@@ -297,7 +289,7 @@ impl<W: Write> PerfettoWriter<W> {
         self.bundles.push(&mut self.out, cpu, &FtraceEvent { timestamp, pid, common_flags: None, event });
     }
 
-    /// Introduces `migration/N` when it first appears.
+    /// Describes `migration/N` at its first event.
     fn introduce_stopper(&mut self, at: u64, cpu: CpuId) {
         if std::mem::replace(&mut self.cpus[cpu.index()].has_stopper, true) {
             return;
@@ -323,7 +315,7 @@ impl<W: Write> PerfettoWriter<W> {
         }
     }
 
-    /// The thread track of `task`, described if it is new.
+    /// Returns the thread track of `task`, and describes it if it is new.
     fn thread_track(&mut self, at: u64, task: TaskId) -> u64 {
         let uuid = THREAD_TRACKS + u64::from(task.0);
         let row = &mut self.tasks[task.index()];
@@ -362,11 +354,11 @@ impl<W: Write> PerfettoWriter<W> {
         self.mark(at, task, Bytes::from(format!("nice: {nice}")), Vec::new());
     }
 
-    /// A loop of `task`, as a slice from where it began to now.
+    /// Writes a loop of `task` that ends now.
     fn loop_slice(&mut self, at: u64, task: TaskId, duration: u64, work: u64) {
         let track = self.thread_track(at, task);
         let row = &mut self.tasks[task.index()];
-        // Slices of a track nest; two loops of one task never do, so one cannot begin before the last has ended.
+        // Slices of a track nest, but loops of a task do not, so none may begin before the previous one has ended.
         let begin = at.saturating_sub(duration).max(row.sliced_until);
         let end = at.max(begin);
         row.sliced_until = end;
@@ -402,7 +394,7 @@ impl<W: Write> Sink for PerfettoWriter<W> {
     }
 
     fn cpuset(&mut self, at: u64, _id: GroupId, info: &CpusetInfo<'_>) {
-        // What groups begin with is no change.
+        // Initial settings are no change.
         if at > 0 && self.out.error().is_none() {
             self.now = self.now.max(at);
             group_change(&mut self.out, &mut self.changes_track, at, info.settings());
@@ -418,7 +410,7 @@ impl<W: Write> Sink for PerfettoWriter<W> {
         if let Some(usage) = &mut self.usage {
             usage.enter(id, info.group);
         }
-        // A process for each class of tasks in a group, led, as in Linux, by its first thread.
+        // Each class of tasks in a group is a process, led, as in Linux, by its first thread.
         let Who { pid, comm: name, .. } = self.names.task(id);
         let (name, recorded) = (name.clone(), self.names.identities());
         let leader = if recorded.is_some() {
@@ -486,7 +478,7 @@ impl<W: Write> Sink for PerfettoWriter<W> {
                 }
                 Event::SetPolicy { task, policy, rt_priority } => self.policy(at, task, policy, rt_priority),
                 Event::SetNice { task, nice } => self.nice(at, task, nice),
-                // The tracepoint that trace processors read priorities from is the switch; this one is for people.
+                // Trace processors read priorities from the switch; this is for readers.
                 Event::PiSetprio { task, old, new } => {
                     self.mark(at, task, Bytes::from(format!("priority inheritance: prio {old} to {new}")), Vec::new());
                 }
@@ -539,7 +531,7 @@ impl<W: Write> Sink for PerfettoWriter<W> {
     }
 }
 
-/// `prev_state` as the kernel reports it from 4.14 on.
+/// Returns `prev_state` in the encoding of 4.14 and later.
 pub(crate) const fn state_bits(prev: Running, state: PrevState) -> i64 {
     match (prev, state) {
         (Running::Idle, _) | (Running::Task(_), PrevState::Yielded) => 0,
@@ -550,21 +542,21 @@ pub(crate) const fn state_bits(prev: Running, state: PrevState) -> i64 {
     }
 }
 
-/// The release in traces of older and unknown kernels. It only determines the form of `prev_state`.
+/// The release for older and unknown kernels. It only selects the encoding of `prev_state`.
 pub(crate) const NO_RELEASE: &str = "4.14.0-vruntime";
 
-/// The version in the name of a kernel, or in its release.
+/// Returns the version in a kernel's name or release.
 fn version(kernel: &str) -> Option<(u32, u32)> {
     let mut parts = kernel.split(['.', '-']).map(str::parse::<u32>);
     Some((parts.next()?.ok()?, parts.next()?.ok()?))
 }
 
-/// Whether a kernel has the states in `prev_state` as we write them.
+/// Whether the kernel encodes `prev_state` as we do.
 fn has_our_states(kernel: &str) -> bool {
     version(kernel).is_some_and(|version| version >= (4, 14))
 }
 
-/// A `uname -r` by which Perfetto reads `prev_state` as we write it: the kernel itself, unless it is older than 4.14.
+/// Returns a `uname -r` for which Perfetto decodes our `prev_state`: the kernel's own from 4.14 on.
 fn release(kernel: &str) -> String {
     match version(kernel) {
         Some((major, minor)) if has_our_states(kernel) => format!("{major}.{minor}.0-vruntime"),
@@ -572,7 +564,7 @@ fn release(kernel: &str) -> String {
     }
 }
 
-/// The migrations worth a mark on the task's track: those the balancer made. A wakeup's or a fork's are no news.
+/// Returns the mark of a migration by the balancer.
 const fn balance_name(cause: MigrateCause) -> Option<&'static str> {
     match cause {
         MigrateCause::Wakeup | MigrateCause::Fork | MigrateCause::Exec => None,

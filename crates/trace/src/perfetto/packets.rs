@@ -1,4 +1,4 @@
-//! Packets on their way into the file, and the bundles of each CPU on their way into packets.
+//! Packets, and the bundles of each CPU.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -10,16 +10,15 @@ use vruntime_sched::ids::CpuId;
 use super::proto::{Data, FtraceEvent, TracePacket};
 use crate::output::Output;
 
-/// The two sequences of packets: within each, order is kept.
+/// The sequences of packets; each keeps its order.
 const SEQUENCE_TRACKS: u32 = 1;
 const SEQUENCE_FTRACE: u32 = 2;
 
-/// A CPU's bundle is written when it has this many bytes (about 200 events) ...
+/// A CPU's bundle of this size (about 200 events) is written.
 const BUNDLE_BYTES: usize = 16 * 1024;
-/// ... and all of them are when together they have this many, however many CPUs there are.
+/// All bundles are written if together they have this size.
 const PENDING_BYTES: usize = 16 * 1024 * 1024;
 
-/// Writes one packet that is not a bundle.
 pub(super) fn write_packet<W: Write>(out: &mut Output<W>, timestamp: u64, flags: Option<u32>, data: Data) {
     let packet = TracePacket {
         timestamp: Some(timestamp),
@@ -27,21 +26,20 @@ pub(super) fn write_packet<W: Write>(out: &mut Output<W>, timestamp: u64, flags:
         sequence_flags: flags,
         data: Some(data),
     };
-    // A file is one message with a repeated field 1: each packet is that field's key, a length and the packet.
+    // A file is a message with a repeated field 1: each packet is the key, a length and the content.
     out.write(|buffer| prost::encoding::message::encode(1, &packet, buffer));
 }
 
-/// For each CPU the events not yet written, already encoded.
+/// The encoded events of each CPU that are not written yet.
 #[derive(Debug, Default)]
 pub(super) struct Bundles {
     cpus: Vec<Vec<u8>>,
     pending: usize,
-    /// The CPUs with missing events before the pending ones.
+    /// CPUs with missing events before the pending ones.
     lost: BTreeSet<usize>,
 }
 
 impl Bundles {
-    /// Adds `event` to the bundle of `cpu`.
     #[inline]
     pub(super) fn push<W: Write>(&mut self, out: &mut Output<W>, cpu: CpuId, event: &FtraceEvent) {
         if cpu.index() >= self.cpus.len() {
@@ -61,7 +59,7 @@ impl Bundles {
         }
     }
 
-    /// From here on the events of `cpu` are behind a loss.
+    /// Marks a loss before the next events of `cpu`.
     pub(super) fn lose<W: Write>(&mut self, out: &mut Output<W>, cpu: CpuId) {
         if cpu.index() >= self.cpus.len() {
             self.cpus.resize_with(cpu.index() + 1, Vec::new);
@@ -70,7 +68,6 @@ impl Bundles {
         self.lost.insert(cpu.index());
     }
 
-    /// Writes what every CPU has.
     pub(super) fn flush<W: Write>(&mut self, out: &mut Output<W>) {
         for cpu in 0..self.cpus.len() {
             self.flush_cpu(out, cpu);
@@ -84,8 +81,7 @@ impl Bundles {
         if events.is_empty() && !lost {
             return;
         }
-        // Written by hand, from the inside out: decoding the events again only to let prost nest them would double
-        // the work.
+        // Encoded directly: decoding the events only to let prost nest them would double the work.
         let bundle_len = key_len(1) + encoded_len_varint(cpu as u64) + events.len() + if lost { 2 } else { 0 };
         let packet_len = key_len(10)
             + encoded_len_varint(SEQUENCE_FTRACE.into())
@@ -111,7 +107,6 @@ impl Bundles {
         events.clear();
     }
 
-    /// Returns the pending bytes.
     #[cfg(test)]
     pub(super) fn pending(&self) -> usize {
         self.pending

@@ -1,25 +1,23 @@
-//! The part of Perfetto's schema the writer uses: the same names, the same field numbers.
+//! The part of Perfetto's schema that the writer uses, with Perfetto's names and field numbers. Messages of events
+//! lack Perfetto's suffix `FtraceEvent`.
 //!
-//! Public, so that a test or a tool can decode what was written (`Trace::decode`). Source: `protos/perfetto/trace` in
-//! the Perfetto repository; the numbers are checked against the descriptors in its Python package (see
-//! `docs/traces.md`). Perfetto's strings are [`Bytes`] here: the same on the wire, and a name is shared, not copied,
-//! by each event that carries it.
+//! Public, so that tests and tools can decode the output (`Trace::decode`). Source: `protos/perfetto/trace` in
+//! Perfetto's repository; the numbers are checked against its Python package (see `docs/traces.md`). Strings are
+//! [`Bytes`] here, so that events share names without copies.
 #![allow(missing_docs)] // the names are Perfetto's, and its documentation describes them
 
 use bytes::Bytes;
 use prost::{Message, Oneof};
 
-/// A whole file.
 #[derive(Clone, PartialEq, Message)]
 pub struct Trace {
     #[prost(message, repeated, tag = "1")]
     pub packet: Vec<TracePacket>,
 }
 
-/// One record of a file.
 #[derive(Clone, PartialEq, Message)]
 pub struct TracePacket {
-    /// Nanoseconds of `CLOCK_BOOTTIME`, here: since the start of the run. Bundles have none: their events do.
+    /// Nanoseconds of `CLOCK_BOOTTIME`; here since the start of the run. Bundles have none: their events do.
     #[prost(uint64, optional, tag = "8")]
     pub timestamp: Option<u64>,
     #[prost(uint32, optional, tag = "10")]
@@ -30,7 +28,6 @@ pub struct TracePacket {
     pub data: Option<Data>,
 }
 
-/// What a [`TracePacket`] holds.
 #[derive(Clone, PartialEq, Oneof)]
 pub enum Data {
     #[prost(message, tag = "1")]
@@ -45,7 +42,7 @@ pub enum Data {
     TrackDescriptor(TrackDescriptor),
 }
 
-/// `TracePacket.sequence_flags`: nothing said before on this sequence is needed to understand what follows.
+/// `TracePacket.sequence_flags`: the following packets need no earlier ones of this sequence.
 pub const SEQ_INCREMENTAL_STATE_CLEARED: u32 = 1;
 
 /// Events of one CPU, in order of time.
@@ -55,20 +52,20 @@ pub struct FtraceEventBundle {
     pub cpu: Option<u32>,
     #[prost(message, repeated, tag = "2")]
     pub event: Vec<FtraceEvent>,
-    /// Events of this CPU are missing before these.
+    /// Set if events of this CPU are missing before these.
     #[prost(bool, optional, tag = "3")]
     pub lost_events: Option<bool>,
 }
 
-/// One tracepoint hit.
+/// One event of a tracepoint.
 #[derive(Clone, PartialEq, Message)]
 pub struct FtraceEvent {
     #[prost(uint64, optional, tag = "1")]
     pub timestamp: Option<u64>,
-    /// The task that ran at the event.
+    /// The running task.
     #[prost(uint32, optional, tag = "2")]
     pub pid: Option<u32>,
-    /// The kernel's flags: 8 in the handler of an interrupt.
+    /// The kernel's flags: 8 in an interrupt's handler.
     #[prost(uint32, optional, tag = "5")]
     pub common_flags: Option<u32>,
     #[prost(
@@ -78,7 +75,6 @@ pub struct FtraceEvent {
     pub event: Option<FtraceEventKind>,
 }
 
-/// Which tracepoint, with its fields.
 #[derive(Clone, PartialEq, Oneof)]
 pub enum FtraceEventKind {
     #[prost(message, tag = "3")]
@@ -117,7 +113,6 @@ pub enum FtraceEventKind {
     SchedMigrateTask(SchedMigrateTask),
 }
 
-/// `SchedSwitchFtraceEvent`.
 #[derive(Clone, PartialEq, Message)]
 pub struct SchedSwitch {
     #[prost(bytes = "bytes", optional, tag = "1")]
@@ -126,7 +121,7 @@ pub struct SchedSwitch {
     pub prev_pid: Option<i32>,
     #[prost(int32, optional, tag = "3")]
     pub prev_prio: Option<i32>,
-    /// The bits of Linux 4.14 and later: 0 R, 1 S, 2 D, 0x10 X, 0x100 R+.
+    /// The bits of 4.14 and later: 0 R, 1 S, 2 D, 0x10 X, 0x100 R+.
     #[prost(int64, optional, tag = "4")]
     pub prev_state: Option<i64>,
     #[prost(bytes = "bytes", optional, tag = "5")]
@@ -137,7 +132,7 @@ pub struct SchedSwitch {
     pub next_prio: Option<i32>,
 }
 
-/// `SchedWakeupFtraceEvent`; `SchedWakingFtraceEvent` and `SchedWakeupNewFtraceEvent` have the same fields.
+/// Also `SchedWakingFtraceEvent` and `SchedWakeupNewFtraceEvent`.
 #[derive(Clone, PartialEq, Message)]
 pub struct SchedWakeup {
     #[prost(bytes = "bytes", optional, tag = "1")]
@@ -152,7 +147,6 @@ pub struct SchedWakeup {
     pub target_cpu: Option<i32>,
 }
 
-/// `CgroupAttachTaskFtraceEvent`.
 #[derive(Clone, PartialEq, Message)]
 pub struct CgroupAttachTask {
     #[prost(int32, optional, tag = "1")]
@@ -169,7 +163,6 @@ pub struct CgroupAttachTask {
     pub dst_path: Option<String>,
 }
 
-/// `CpuFrequencyFtraceEvent`.
 #[derive(Clone, PartialEq, Message)]
 pub struct CpuFrequency {
     #[prost(uint32, optional, tag = "1")]
@@ -178,7 +171,6 @@ pub struct CpuFrequency {
     pub cpu_id: Option<u32>,
 }
 
-/// `CpuIdleFtraceEvent`.
 #[derive(Clone, PartialEq, Message)]
 pub struct CpuIdle {
     #[prost(uint32, optional, tag = "1")]
@@ -187,7 +179,6 @@ pub struct CpuIdle {
     pub cpu_id: Option<u32>,
 }
 
-/// `PrintFtraceEvent`.
 #[derive(Clone, PartialEq, Message)]
 pub struct Print {
     #[prost(uint64, optional, tag = "1")]
@@ -196,7 +187,6 @@ pub struct Print {
     pub buf: Option<Bytes>,
 }
 
-/// `TaskNewtaskFtraceEvent`.
 #[derive(Clone, PartialEq, Message)]
 pub struct TaskNewtask {
     #[prost(int32, optional, tag = "1")]
@@ -209,7 +199,6 @@ pub struct TaskNewtask {
     pub oom_score_adj: Option<i32>,
 }
 
-/// `TaskRenameFtraceEvent`.
 #[derive(Clone, PartialEq, Message)]
 pub struct TaskRename {
     #[prost(int32, optional, tag = "1")]
@@ -222,7 +211,6 @@ pub struct TaskRename {
     pub oom_score_adj: Option<i32>,
 }
 
-/// `SchedProcessExecFtraceEvent`.
 #[derive(Clone, PartialEq, Message)]
 pub struct SchedProcessExec {
     #[prost(bytes = "bytes", optional, tag = "1")]
@@ -233,7 +221,6 @@ pub struct SchedProcessExec {
     pub old_pid: Option<i32>,
 }
 
-/// `SchedProcessExitFtraceEvent`.
 #[derive(Clone, PartialEq, Message)]
 pub struct SchedProcessExit {
     #[prost(bytes = "bytes", optional, tag = "1")]
@@ -246,7 +233,6 @@ pub struct SchedProcessExit {
     pub prio: Option<i32>,
 }
 
-/// `SchedProcessForkFtraceEvent`.
 #[derive(Clone, PartialEq, Message)]
 pub struct SchedProcessFork {
     #[prost(bytes = "bytes", optional, tag = "1")]
@@ -259,7 +245,6 @@ pub struct SchedProcessFork {
     pub child_pid: Option<i32>,
 }
 
-/// `SchedMigrateTaskFtraceEvent`.
 #[derive(Clone, PartialEq, Message)]
 pub struct SchedMigrateTask {
     #[prost(bytes = "bytes", optional, tag = "1")]
@@ -274,7 +259,6 @@ pub struct SchedMigrateTask {
     pub dest_cpu: Option<i32>,
 }
 
-/// `CpuhpEnterFtraceEvent`.
 #[derive(Clone, PartialEq, Message)]
 pub struct CpuhpEnter {
     #[prost(uint32, optional, tag = "1")]
@@ -285,7 +269,6 @@ pub struct CpuhpEnter {
     pub target: Option<i32>,
 }
 
-/// `CpuhpExitFtraceEvent`.
 #[derive(Clone, PartialEq, Message)]
 pub struct CpuhpExit {
     #[prost(uint32, optional, tag = "1")]
@@ -298,7 +281,7 @@ pub struct CpuhpExit {
     pub state: Option<i32>,
 }
 
-/// `GenericFtraceEvent`: one for which Perfetto has no message of its own.
+/// An event without its own message.
 #[derive(Clone, PartialEq, Message)]
 pub struct Generic {
     #[prost(string, optional, tag = "1")]
@@ -307,7 +290,7 @@ pub struct Generic {
     pub field: Vec<GenericField>,
 }
 
-/// `GenericFtraceEvent.Field`; it has one of the values.
+/// `GenericFtraceEvent.Field`, with one value.
 #[derive(Clone, PartialEq, Message)]
 pub struct GenericField {
     #[prost(string, optional, tag = "1")]
@@ -320,7 +303,6 @@ pub struct GenericField {
     pub uint_value: Option<u64>,
 }
 
-/// Which threads and processes there are.
 #[derive(Clone, PartialEq, Message)]
 pub struct ProcessTree {
     #[prost(message, repeated, tag = "1")]
@@ -329,7 +311,6 @@ pub struct ProcessTree {
     pub threads: Vec<Thread>,
 }
 
-/// `ProcessTree.Process`.
 #[derive(Clone, PartialEq, Message)]
 pub struct Process {
     #[prost(int32, optional, tag = "1")]
@@ -345,7 +326,6 @@ pub struct Process {
     pub cmdline_is_comm: Option<bool>,
 }
 
-/// `ProcessTree.Thread`.
 #[derive(Clone, PartialEq, Message)]
 pub struct Thread {
     #[prost(int32, optional, tag = "1")]
@@ -356,7 +336,6 @@ pub struct Thread {
     pub tgid: Option<i32>,
 }
 
-/// The machine the trace is from.
 #[derive(Clone, PartialEq, Message)]
 pub struct SystemInfo {
     #[prost(message, optional, tag = "1")]
@@ -365,7 +344,7 @@ pub struct SystemInfo {
     pub num_cpus: Option<u32>,
 }
 
-/// `uname(2)`. The release tells Perfetto how to read `prev_state`.
+/// `uname(2)`. The release selects Perfetto's decoding of `prev_state`.
 #[derive(Clone, PartialEq, Message)]
 pub struct Utsname {
     #[prost(string, optional, tag = "1")]
@@ -378,7 +357,7 @@ pub struct Utsname {
     pub machine: Option<String>,
 }
 
-/// A line of the timeline: a thread's, a counter, or a heading for others.
+/// A line of the timeline: of a thread, a counter, or a heading.
 #[derive(Clone, PartialEq, Message)]
 pub struct TrackDescriptor {
     #[prost(uint64, optional, tag = "1")]
@@ -402,7 +381,6 @@ pub const ORDER_LEXICOGRAPHIC: i32 = 1;
 /// `TrackDescriptor.child_ordering`: by `sibling_order_rank`.
 pub const ORDER_EXPLICIT: i32 = 3;
 
-/// The thread a track belongs to.
 #[derive(Clone, PartialEq, Message)]
 pub struct ThreadDescriptor {
     #[prost(int32, optional, tag = "1")]
@@ -411,14 +389,12 @@ pub struct ThreadDescriptor {
     pub tid: Option<i64>,
 }
 
-/// What a counter track counts.
 #[derive(Clone, PartialEq, Message)]
 pub struct CounterDescriptor {
     #[prost(string, optional, tag = "6")]
     pub unit_name: Option<String>,
 }
 
-/// A point on a track.
 #[derive(Clone, PartialEq, Message)]
 pub struct TrackEvent {
     #[prost(message, repeated, tag = "4")]
@@ -435,16 +411,16 @@ pub struct TrackEvent {
     pub double_counter_value: Option<f64>,
 }
 
-/// `TrackEvent.type`: a slice begins.
+/// `TrackEvent.type`.
 pub const TYPE_SLICE_BEGIN: i32 = 1;
-/// `TrackEvent.type`: the innermost slice of the track ends.
+/// `TrackEvent.type`: ends the innermost slice of the track.
 pub const TYPE_SLICE_END: i32 = 2;
-/// `TrackEvent.type`: something without a duration.
+/// `TrackEvent.type`: has no duration.
 pub const TYPE_INSTANT: i32 = 3;
-/// `TrackEvent.type`: the counter has this value from now on.
+/// `TrackEvent.type`: a new value of the counter.
 pub const TYPE_COUNTER: i32 = 4;
 
-/// A named value shown with an event.
+/// A named value of an event.
 #[derive(Clone, PartialEq, Message)]
 pub struct DebugAnnotation {
     #[prost(uint64, optional, tag = "3")]

@@ -1,4 +1,4 @@
-//! Recorded events as a Perfetto trace: what a trace of another format becomes when it is converted.
+//! Writes recorded events as a Perfetto trace, for conversion.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -16,21 +16,19 @@ use super::{HARDIRQ, MAX_CPUS, NO_RELEASE, SOFTIRQ, has_our_states};
 use crate::event::{Context, Named, Record, TaskState, Tracepoint, Wakeup};
 use crate::output::Output;
 
-/// Threads whose processes are remembered: as many as Linux has.
+/// Number of threads with remembered processes: as many as Linux has.
 const MAX_THREADS: usize = 1 << 22;
-/// Threads described in one packet.
+/// Threads per packet.
 const THREADS: usize = 1000;
 
-/// Writes [`Record`]s as a Perfetto trace: the scheduler's events, frequencies, idle states and markers, as the
-/// messages that Perfetto has for the kernel's tracepoints. Events for which it has none (`sched_stat_runtime`) are
-/// generic ones, as Perfetto itself records them; of those whose fields vruntime does not know, the text, if there is
-/// one, is the field `fields`.
+/// Writes [`Record`]s as a Perfetto trace: the scheduler's events, frequencies, idle states and markers. Events
+/// without a message in Perfetto (`sched_stat_runtime`) are generic ones. If their fields are unknown, the text is
+/// the field `fields`.
 ///
-/// Left out, and [counted](Self::omitted): events with unexpected fields, those before time 0, and
-/// those of CPU 1024 and beyond, because of which Perfetto would refuse the whole file. Losses are flags of a CPU's
-/// bundle of events, without a count.
+/// Left out and [counted](Self::omitted): events with unexpected fields, before time 0, or of CPU 1024 and beyond,
+/// for which Perfetto would reject the file. A loss is a flag of a CPU's bundle, without a count.
 ///
-/// Memory: 16 KiB for each CPU, 16 MiB at most for all, and one entry for each thread whose process is known.
+/// Memory: 16 KiB for each CPU, at most 16 MiB for all, and one entry for each thread with a known process.
 #[derive(Debug)]
 pub struct RecordedPerfetto<W> {
     out: Output<W>,
@@ -41,7 +39,6 @@ pub struct RecordedPerfetto<W> {
     omitted: u64,
 }
 
-/// What is known of a thread.
 #[derive(Debug)]
 struct Known {
     tgid: i32,
@@ -49,23 +46,22 @@ struct Known {
 }
 
 impl<W: Write> RecordedPerfetto<W> {
-    /// Writes to `out`, with the header of a machine with `cpus` CPUs; 0 if unknown. `out` needs no buffer of its own.
+    /// Writes to `out`, with the header of a machine with `cpus` CPUs; 0 if unknown. `out` needs no buffer.
     pub fn new(out: W, cpus: u32) -> Self {
         Self::with_release(out, cpus, None)
     }
 
-    /// As [`new`](Self::new), of a trace that was recorded under this kernel
-    /// ([`Notes::release`](crate::read::Notes::release)). Of one that before 4.14 the header [says
-    /// none](Self::release): Perfetto reads `prev_state` by it, and its bits were others then.
+    /// As [`new`](Self::new), with the recorded kernel ([`Notes::release`](crate::read::Notes::release)). Kernels
+    /// before 4.14 are [left out](Self::release): Perfetto would read other bits of `prev_state` by them.
     pub fn with_release(out: W, cpus: u32, release: Option<&str>) -> Self {
         let mut out = Output::new(out);
         let version = "converted by vruntime";
-        // The release that stands for an unknown one names none.
+        // The placeholder is no release.
         let own = release.filter(|release| *release != NO_RELEASE && has_our_states(release)).map(str::to_owned);
         let utsname = Utsname {
             sysname: Some("Linux".to_owned()),
             version: Some(release.map_or(version.to_owned(), |release| format!("{version}, recorded under {release}"))),
-            // By this Perfetto reads the states as we write them.
+            // Perfetto decodes the states by this.
             release: Some(own.clone().unwrap_or_else(|| NO_RELEASE.to_owned())),
             machine: None,
         };
@@ -74,12 +70,12 @@ impl<W: Write> RecordedPerfetto<W> {
         Self { out, release: own, bundles: Bundles::default(), processes: BTreeMap::new(), latest: 0, omitted: 0 }
     }
 
-    /// The release that the header says.
+    /// Returns the release in the header.
     pub fn release(&self) -> Option<&str> {
         self.release.as_deref()
     }
 
-    /// Writes one event; of what perf says of tasks besides, [new names](Record::is_told_rename).
+    /// Writes one event. Of perf's additional records, it uses [new names](Record::is_told_rename) and processes.
     pub fn record(&mut self, record: &Record<'_>) {
         self.know(record);
         let told = matches!(record.point, Tracepoint::Lost { .. }) || record.is_told_rename();
@@ -111,7 +107,6 @@ impl<W: Write> RecordedPerfetto<W> {
         self.bundles.push(&mut self.out, cpu, &event);
     }
 
-    /// Remembers which process a thread is of.
     fn know(&mut self, record: &Record<'_>) {
         let (pid, tgid, comm) = match record.point {
             Tracepoint::TaskRename { task, tgid: Some(tgid) } => (task.pid, tgid, task.comm),
@@ -134,20 +129,20 @@ impl<W: Write> RecordedPerfetto<W> {
         }
     }
 
-    /// How many events were left out.
+    /// Returns the number of omitted events.
     pub fn omitted(&self) -> u64 {
         self.omitted
     }
 
-    /// Returns the first error. A caller may stop early.
+    /// Returns the first error, to stop early.
     pub fn error(&self) -> Option<&io::Error> {
         self.out.error()
     }
 
-    /// Writes what is left, and which processes there are, and gives the writer back.
+    /// Flushes, writes the processes, and returns the writer.
     ///
     /// # Errors
-    /// The first error of the writer below, whenever it happened.
+    /// The first error of the underlying writer.
     pub fn finish_writing(mut self) -> io::Result<W> {
         self.bundles.flush(&mut self.out);
         let threads: Vec<(i32, Known)> = std::mem::take(&mut self.processes).into_iter().collect();
@@ -173,7 +168,7 @@ impl<W: Write> RecordedPerfetto<W> {
     }
 }
 
-/// Text is UTF-8 in Perfetto's files.
+/// Converts to UTF-8, as Perfetto requires.
 fn utf8(bytes: &[u8]) -> Bytes {
     match std::str::from_utf8(bytes) {
         Ok(_) => Bytes::copy_from_slice(bytes),
@@ -191,7 +186,7 @@ fn wakeup(wakeup: &Wakeup<'_>) -> SchedWakeup {
     }
 }
 
-/// `prev_state` as the kernel has it from 4.14 on.
+/// Returns `prev_state` in the encoding of 4.14 and later.
 const fn bits(state: TaskState) -> i64 {
     match state {
         TaskState::Running | TaskState::Unknown => 0,
@@ -207,7 +202,7 @@ const fn bits(state: TaskState) -> i64 {
     }
 }
 
-/// The message Perfetto has for an event; none if there is none.
+/// Returns Perfetto's message for an event, if there is one.
 fn message(record: &Record<'_>) -> Option<FtraceEventKind> {
     Some(match record.point {
         Tracepoint::Switch { prev, prev_prio, prev_state, next, next_prio } => {
@@ -267,7 +262,7 @@ fn message(record: &Record<'_>) -> Option<FtraceEventKind> {
         Tracepoint::CgroupAttach { task, dst_root, dst_id, dst_level, dst_path } => {
             FtraceEventKind::CgroupAttachTask(CgroupAttachTask {
                 dst_root: Some(dst_root),
-                // Perfetto has 32 bits for it.
+                // Perfetto has 32 bits.
                 dst_id: Some(dst_id as i32),
                 pid: Some(task.pid),
                 comm: Some(utf8(task.comm)),

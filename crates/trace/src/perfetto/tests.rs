@@ -34,7 +34,6 @@ fn all_events(trace: &Trace) -> impl Iterator<Item = (u32, &FtraceEvent)> {
     bundles(trace).flat_map(|bundle| bundle.event.iter().map(|event| (bundle.cpu.unwrap_or(u32::MAX), event)))
 }
 
-/// Whoever has the CPU at the end had it until then.
 #[test]
 fn the_end_of_the_run_is_an_event() {
     let mut writer = PerfettoWriter::new(Vec::new());
@@ -81,10 +80,10 @@ fn the_switches_carry_what_the_sched_table_needs() {
     assert_eq!(preemption.next_comm.as_deref(), Some(b"a batch job with a long name".as_slice()));
     assert_eq!((preemption.next_pid, preemption.next_prio), (Some(1001), Some(125)));
 
-    // CPU 0's bundle comes first: idle, preempted, yielded, asleep, preempted by the stopper, the stopper asleep.
+    // CPU 0's bundle is first: idle, preempted, yielded, asleep, preempted by the stopper, the stopper asleep.
     let states: Vec<_> = switches.iter().filter_map(|(_, _, switch)| switch.prev_state).collect();
     assert_eq!(states, [0, 0x100, 0, 1, 0x100, 1, 0, 2, 0, 0x10]);
-    // On each CPU, who leaves is who came.
+    // On each CPU, the task that leaves is the one that came.
     for pair in switches.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
         assert_eq!(pair[0].2.next_pid, pair[1].2.prev_pid);
     }
@@ -113,8 +112,8 @@ fn a_wakeup_from_afar_comes_in_order_of_time() {
     assert_eq!(woken, expected);
 }
 
-/// The events of one task, sorted by time as Perfetto does (ties by CPU, the order least kind to us), must be in the
-/// order they happened, whatever CPUs they were recorded on.
+/// The events of one task, sorted by time as Perfetto does, are in the order in which they happened. Ties are sorted
+/// by CPU, the worst order for us.
 #[test]
 fn events_of_one_instant_on_several_cpus_keep_their_order() {
     let mut writer = PerfettoWriter::new(Vec::new());
@@ -139,7 +138,7 @@ fn events_of_one_instant_on_several_cpus_keep_their_order() {
     sorted.sort_by_key(|&(timestamp, cpu)| (timestamp, cpu));
     assert_eq!(sorted.iter().map(|&(_, cpu)| cpu).collect::<Vec<_>>(), [2, 2, 1, 1, 3, 3, 0]);
     assert_eq!(sorted.last().map(|&(timestamp, _)| timestamp), Some(Some(3)), "a nanosecond for each change of CPU");
-    // CPU 2 was hit by an interrupt, CPU 3 was not; of switches that is not told.
+    // An interrupt hit CPU 2, not CPU 3. Switches have no flags.
     let mut flags: Vec<_> = events(&trace).map(|(cpu, event)| (cpu, event.common_flags)).collect();
     flags.sort_unstable();
     let told = |cpu, flags| [(cpu, flags); 2];
@@ -215,7 +214,7 @@ fn counters_and_slices_are_on_their_tracks() {
         .map(|(at, event)| (at, event.r#type.unwrap_or(0)))
         .collect();
     assert_eq!(marks, [(1_000, TYPE_SLICE_BEGIN), (6_000_000, TYPE_SLICE_END), (7_000_100, TYPE_INSTANT)]);
-    // Nothing is put on a track that was not described before.
+    // Every used track is described before.
     let mut described = std::collections::BTreeSet::new();
     for packet in &trace.packet {
         match &packet.data {
@@ -234,7 +233,7 @@ fn what_is_switched_off_is_not_written() {
     let options = PerfettoOptions { counters: false, slices: false, ..PerfettoOptions::default() };
     let trace = trace_of_the_story(&options);
     assert_eq!(track_events(&trace).count() + tracks(&trace).count(), 0);
-    // Those of the kernel's tracepoints, and two that are born into other groups than those of who forks them.
+    // The kernel's tracepoints, and two births into other groups.
     assert_eq!(events(&trace).count(), 22);
 }
 
@@ -346,7 +345,7 @@ fn a_throttled_group_is_a_slice_on_each_cpu() {
     writer.event(10, CpuId(1), &Event::Throttle { group });
     writer.event(20, CpuId(0), &Event::Throttle { group });
     writer.event(30, CpuId(1), &Event::Unthrottle { group, ns: 20 });
-    // Not throttled, as when the limit is lifted twice.
+    // Not throttled, as if the limit is lifted twice.
     writer.event(31, CpuId(1), &Event::Unthrottle { group, ns: 0 });
     writer.finish(40);
     let trace = decode(writer);

@@ -1,4 +1,4 @@
-//! The tracks that are nobody's own: counters, and throttled groups. What they are called, and where they stand.
+//! Tracks of the machine: counters, throttled groups and other states.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -18,11 +18,11 @@ use crate::output::Output;
 /// The most groups with a track for CPU use. More could not be read or drawn in time.
 const MAX_GROUP_TRACKS: u32 = 256;
 
-/// Track ids: what sort of track in the upper half, which one in the lower.
+/// Track ids: kind in the upper half, number in the lower.
 pub(super) const THREAD_TRACKS: u64 = 1 << 32;
 const QUEUE_TRACKS: u64 = 2 << 32;
 const GROUP_TRACKS: u64 = 3 << 32;
-/// The headings the counters are under.
+/// Headings of the counters.
 const QUEUE_HEADING: u64 = 4 << 32;
 const GROUP_HEADING: u64 = 5 << 32;
 
@@ -32,15 +32,15 @@ const OFFLINE_TRACKS: u64 = 8 << 32;
 const OFFLINE_HEADING: u64 = 9 << 32;
 const OVERUTILIZED_TRACKS: u64 = 13 << 32;
 const OVERUTILIZED_HEADING: u64 = 14 << 32;
-/// The most tracks of one kind of state, such as one for each group and CPU.
+/// The most tracks of one kind of state.
 const MAX_STATE_TRACKS: usize = 4096;
 
-/// Where changes of groups are marked.
+/// The track of changes of groups.
 const CHANGES: u64 = 10 << 32;
 const RT_THROTTLE_TRACKS: u64 = 11 << 32;
 const RT_THROTTLE_HEADING: u64 = 12 << 32;
 
-/// Marks that a group's weight or limit is what `text` says from `at` on. `described`: the track has been.
+/// Marks a group's new weight or limit. `described`: whether the track is.
 pub(super) fn group_change<W: Write>(out: &mut Output<W>, described: &mut bool, at: u64, text: String) {
     if !std::mem::replace(described, true) {
         let name = Some("Changes of groups".to_owned());
@@ -56,7 +56,7 @@ pub(super) fn group_change<W: Write>(out: &mut Output<W>, described: &mut bool, 
     write_packet(out, at, None, Data::TrackEvent(event));
 }
 
-/// A state that something is in for a while, as slices: a track for each that ever is, under one heading.
+/// A state as slices: a track for each subject that ever has it, under one heading.
 #[derive(Debug)]
 pub(super) struct States<K> {
     tracks: BTreeMap<K, Track>,
@@ -72,22 +72,19 @@ struct Track {
     open: bool,
 }
 
-/// Where groups with a CPU limit are throttled.
 pub(super) fn throttles() -> States<(GroupId, CpuId)> {
     States::new(THROTTLE_TRACKS, THROTTLE_HEADING, "Throttled groups (cpu.max)", "throttled")
 }
 
-/// Where real-time tasks are throttled: those of a group, or (the root) all of a CPU.
+/// Real-time throttling of a group, or of a whole CPU (the root).
 pub(super) fn rt_throttles() -> States<(GroupId, CpuId)> {
     States::new(RT_THROTTLE_TRACKS, RT_THROTTLE_HEADING, "Real-time throttling", "throttled")
 }
 
-/// The tracks of the time in which energy is ignored.
 pub(super) fn overutilized() -> States<CpuId> {
     States::new(OVERUTILIZED_TRACKS, OVERUTILIZED_HEADING, "Energy-aware scheduling", "overutilized")
 }
 
-/// Which CPUs are offline.
 pub(super) fn offline() -> States<CpuId> {
     States::new(OFFLINE_TRACKS, OFFLINE_HEADING, "CPU hotplug", "offline")
 }
@@ -97,7 +94,7 @@ impl<K: Ord> States<K> {
         Self { tracks: BTreeMap::new(), first, heading, title, state }
     }
 
-    /// `key`, whose track is called `name`, is in the state from `at` on, or (`begins` is false) no longer.
+    /// Begins or ends the state of `key`, whose track is called `name`.
     pub(super) fn event<W: Write>(
         &mut self,
         out: &mut Output<W>,
@@ -130,7 +127,6 @@ impl<K: Ord> States<K> {
         }
     }
 
-    /// Ends what is still going on.
     pub(super) fn finish<W: Write>(&mut self, out: &mut Output<W>, at: u64) {
         for track in self.tracks.values_mut().filter(|track| track.open) {
             track.open = false;
@@ -139,7 +135,7 @@ impl<K: Ord> States<K> {
     }
 }
 
-/// A slice of that name begins, or (without one) ends.
+/// Begins a slice of that name, or ends one.
 fn slice<W: Write>(out: &mut Output<W>, track: u64, at: u64, begins: Option<&'static str>) {
     let event = TrackEvent {
         r#type: Some(if begins.is_some() { TYPE_SLICE_BEGIN } else { TYPE_SLICE_END }),
@@ -150,7 +146,6 @@ fn slice<W: Write>(out: &mut Output<W>, track: u64, at: u64, begins: Option<&'st
     write_packet(out, at, None, Data::TrackEvent(event));
 }
 
-/// Describes a track that only holds others.
 fn heading<W: Write>(out: &mut Output<W>, uuid: u64, name: &str, order: i32) {
     let track = TrackDescriptor {
         uuid: Some(uuid),
@@ -161,7 +156,7 @@ fn heading<W: Write>(out: &mut Output<W>, uuid: u64, name: &str, order: i32) {
     write_packet(out, 0, None, Data::TrackDescriptor(track));
 }
 
-/// `nr_running` of `cpu` is `length` from `at` on. Describes the track, and the heading above it, when they are new.
+/// Sets the length of `cpu`'s run queue (`nr_running`). Describes a new track, and the heading.
 pub(super) fn queue_length<W: Write>(
     out: &mut Output<W>,
     cpus: &mut [Cpu],
@@ -194,8 +189,8 @@ pub(super) fn queue_length<W: Write>(
     write_packet(out, at, None, Data::TrackEvent(event));
 }
 
-/// `group` used `value` CPUs on average in the window that begins at `at`. `described` says of which groups the track
-/// is described; it is empty before the heading is.
+/// Sets the average CPU use of `group`, in CPUs, of the window that begins at `at`. `described` is by group, and
+/// empty before the heading is described.
 pub(super) fn group_use<W: Write>(
     out: &mut Output<W>,
     names: &Names,

@@ -1,20 +1,18 @@
-//! The times of a trace, of which not all make sense: clocks that jump, and lines with a time of their own.
+//! The times of a trace, with jumps and strays.
 
-/// The longest time to the next event of a CPU: an hour. No kernel is silent for longer.
+/// The longest time to the next event of a CPU: an hour.
 const PLAUSIBLE_NS: i64 = 3_600_000_000_000;
-/// Stretches remembered.
 const MAX_STRETCHES: usize = 1000;
 
-/// Watches the times of all CPUs.
+/// Follows the times of all CPUs.
 ///
-/// An event far from the others of its CPU, with normal times after it, is a stray, and is left out of the span. If the
-/// following events stay there, the clock has jumped: a new stretch begins, and the span is the sum of the lengths of
-/// stretches.
+/// An event far from the others of its CPU is a stray, and not part of the span. If the following events stay there,
+/// the clock has jumped: a new stretch begins. The span is the sum of the lengths of stretches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
     cpus: Vec<Cpu>,
     stretches: Vec<(i64, i64)>,
-    /// After how many jumps each stretch began.
+    /// Number of jumps before each stretch.
     begun: Vec<u64>,
     latest: i64,
     unordered: u64,
@@ -24,11 +22,11 @@ pub struct Clock {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Cpu {
-    /// Which stretch it is in, and the time of its latest event there.
+    /// Its stretch, and the time of its latest event there.
     at: Option<(usize, i64)>,
-    /// An event that fits with none before.
+    /// An event that fits no earlier one.
     odd: Option<i64>,
-    /// The number of known jumps: the CPUs of a machine have one clock, and each reaches the jump.
+    /// The number of its jumps. The CPUs share one clock, and each reaches the jump.
     jumps: u64,
 }
 
@@ -37,7 +35,6 @@ fn follows(before: i64, at: i64) -> bool {
 }
 
 impl Clock {
-    /// An event of `cpu`.
     #[inline]
     pub(super) fn add(&mut self, cpu: usize, at: i64) {
         if cpu >= self.cpus.len() {
@@ -56,7 +53,7 @@ impl Clock {
         }
     }
 
-    /// Anything but the next event of a CPU, after the one before.
+    /// Handles any event but one that follows the CPU's previous one.
     #[cold]
     fn odd(&mut self, cpu: usize, at: i64) {
         let row = self.cpus[cpu];
@@ -78,7 +75,7 @@ impl Clock {
             }
             self.strays += 1;
         } else if row.at.is_none() {
-            // The first event of this CPU: where others are, or the very first.
+            // The first event of this CPU: near the others', or the first of all.
             let near =
                 |&(start, end): &(i64, i64)| follows(at, start) || follows(start, at) && at <= end || follows(end, at);
             if self.stretches.is_empty() || self.stretches.last().is_some_and(near) {
@@ -90,7 +87,7 @@ impl Clock {
         self.cpus[cpu].odd = Some(at);
     }
 
-    /// The stretch `at` is in or near to, the latest of them; a new one if there is none.
+    /// Returns the latest stretch near `at`, or a new one.
     fn stretch_at(&mut self, at: i64) -> usize {
         let near = |&(start, end): &(i64, i64)| {
             at >= start.saturating_sub(PLAUSIBLE_NS) && at <= end.saturating_add(PLAUSIBLE_NS)
@@ -111,28 +108,28 @@ impl Clock {
         (*start, *end) = ((*start).min(at), (*end).max(at));
     }
 
-    /// Times of the first and the last event, nanoseconds; of each stretch, if the clock jumped.
+    /// Times of the first and last event of each stretch, nanoseconds; one stretch unless the clock jumped.
     pub fn stretches(&self) -> &[(i64, i64)] {
         &self.stretches
     }
 
-    /// From the first event to the last, nanoseconds; jumps and strays left out.
+    /// The span, nanoseconds.
     pub fn span_ns(&self) -> u64 {
         let lengths = self.stretches.iter().map(|&(start, end)| end.abs_diff(start));
         lengths.fold(0, u64::saturating_add)
     }
 
-    /// Events earlier than the one before them in the file.
+    /// Events earlier than their predecessor in the file.
     pub fn unordered(&self) -> u64 {
         self.unordered
     }
 
-    /// How often the clock went back, or an hour or more ahead, and stayed there; on however many CPUs, it counts once.
+    /// Jumps back, or by an hour or more ahead; one on several CPUs counts once.
     pub fn jumps(&self) -> u64 {
         self.jumps
     }
 
-    /// Single events with a time far from their neighbours'.
+    /// Strays.
     pub fn strays(&self) -> u64 {
         self.strays + self.cpus.iter().filter(|cpu| cpu.odd.is_some()).count() as u64
     }
@@ -185,11 +182,11 @@ mod tests {
 
     #[test]
     fn a_jump_is_one_whoever_comes_to_it_and_when() {
-        // All CPUs together, ahead; a CPU that comes late; and one that is first heard of behind it.
+        // All CPUs together, ahead; a late CPU; and one that begins after the jump.
         let ahead =
             [(0, S), (1, S), (0, 5001 * S), (0, 5002 * S), (1, 5002 * S), (1, 5003 * S), (2, 5003 * S), (2, 5004 * S)];
         assert_eq!(told(&clock(&ahead)), (3, 0, 1, 0));
-        // In the file one CPU after the other.
+        // One CPU after the other in the file.
         let apart = [(0, S), (0, 5001 * S), (0, 5002 * S), (1, S), (1, 5001 * S), (1, 5002 * S)];
         assert_eq!(told(&clock(&apart)).2, 1);
         // Back within the hour, and twice.

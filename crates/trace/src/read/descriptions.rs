@@ -1,4 +1,4 @@
-//! A kernel's descriptions of its events, as `trace.dat` and `perf.data` have them one after the other.
+//! A kernel's descriptions of its events, in `trace.dat` and `perf.data`.
 
 use std::io::{Read, Seek};
 
@@ -7,7 +7,7 @@ use super::input::Input;
 use super::notes::Error;
 use super::ring::Layout;
 
-/// How pages look.
+/// Reads the layout of pages.
 pub(super) fn header_info<R: Read + Seek>(input: &mut Input<R>) -> Result<Layout, Error> {
     let mut layout = None;
     for (word, what) in [(&b"header_page\0"[..], "header_page"), (b"header_event\0", "header_event")] {
@@ -25,7 +25,6 @@ pub(super) fn header_info<R: Read + Seek>(input: &mut Input<R>) -> Result<Layout
     layout.ok_or_else(|| input.damaged("fields of header_page"))
 }
 
-/// The formats of ftrace's own events.
 pub(super) fn ftrace_formats<R: Read + Seek>(input: &mut Input<R>, formats: &mut Formats) -> Result<(), Error> {
     let count = input.number(4, "a count of ftrace's formats")?;
     for _ in 0..count {
@@ -34,7 +33,6 @@ pub(super) fn ftrace_formats<R: Read + Seek>(input: &mut Input<R>, formats: &mut
     Ok(())
 }
 
-/// The formats of all others, by their systems.
 pub(super) fn event_formats<R: Read + Seek>(input: &mut Input<R>, formats: &mut Formats) -> Result<(), Error> {
     let systems = input.number(4, "a count of systems of events")?;
     for _ in 0..systems {
@@ -50,7 +48,7 @@ pub(super) fn event_formats<R: Read + Seek>(input: &mut Input<R>, formats: &mut 
 fn format<R: Read + Seek>(input: &mut Input<R>, formats: &mut Formats) -> Result<(), Error> {
     let size = input.number(8, "the size of a format")?;
     let text = input.piece(size, "the format of an event")?;
-    // What is no format is of an event we cannot read; its records are counted as unknown.
+    // An invalid format makes its records unknown.
     formats.add(&text);
     Ok(())
 }

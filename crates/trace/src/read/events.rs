@@ -1,4 +1,4 @@
-//! What all readers are, and which of them reads a file.
+//! The common interface of readers, and the selection of a reader.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -12,10 +12,9 @@ use super::text::TextReader;
 use super::trace_dat::{MAGIC, TraceDat};
 use crate::event::Record;
 
-/// A trace being read, of whatever kind.
+/// An open trace of any kind.
 pub trait Events {
-    /// Returns the next event; None at the end of the file. Text is in the order of the file, binary traces are in
-    /// order of time.
+    /// Returns the next event; none at the end. Text is in the order of the file, binary traces in order of time.
     ///
     /// # Errors
     /// If reading fails, or the file is no trace.
@@ -24,8 +23,8 @@ pub trait Events {
     /// What is known of the file so far.
     fn notes(&self) -> &Notes;
 
-    /// Reads what is before the first event, so that [`notes`](Self::notes) has what a header says. Binary traces have
-    /// read it when they are opened.
+    /// Reads up to the first event, so that [`notes`](Self::notes) have the header. Binary traces have read it when
+    /// opened.
     ///
     /// # Errors
     /// As [`next_record`](Self::next_record).
@@ -48,7 +47,7 @@ impl<R: Read> Events for TextReader<R> {
     }
 }
 
-/// What a file that begins with `bytes` (16 are enough) is read as; text of all kinds is none.
+/// Returns the kind of a binary trace that begins with `bytes` (16 are enough); none for text.
 pub fn detect(bytes: &[u8]) -> Option<Kind> {
     if bytes.starts_with(MAGIC) {
         Some(Kind::TraceDat)
@@ -61,16 +60,16 @@ pub fn detect(bytes: &[u8]) -> Option<Kind> {
     }
 }
 
-/// Whether a file that begins with `bytes` (16 are enough) is read as text, from its beginning to its end. Others are
-/// read to and fro, or refused.
+/// Whether a file that begins with `bytes` (16 are enough) is read as text, sequentially. Others need seeking, or are
+/// rejected.
 pub fn is_text(bytes: &[u8]) -> bool {
     detect(bytes).is_none() && foreign::binary(bytes).is_none()
 }
 
-/// Opens the trace at `path`. What kind it is, its content says.
+/// Opens the trace at `path`, by its content.
 ///
 /// # Errors
-/// If it cannot be opened, or its header is damaged, or of a kind that is recognised and not read.
+/// If opening fails, the header is damaged, or the kind is known and unsupported.
 pub fn open(path: &Path) -> Result<Box<dyn Events>, Error> {
     if path.is_dir() {
         return Err(foreign::directory(|name| path.join(name).is_file()));
@@ -78,7 +77,7 @@ pub fn open(path: &Path) -> Result<Box<dyn Events>, Error> {
     from_reader(File::open(path)?)
 }
 
-/// Reads a trace from a file, or from bytes in memory (`Cursor`).
+/// Reads a trace from a file, or from memory (`Cursor`).
 ///
 /// # Errors
 /// As [`open`].

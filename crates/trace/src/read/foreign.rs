@@ -1,11 +1,11 @@
-//! Files that are recognised and not read: what they are, and how to get a trace that is read.
+//! Recognizes unsupported files, and says how to get a supported trace.
 
 use memchr::memmem;
 
 use super::notes::Error;
 use super::scan::{digits, trim_start, word};
 
-/// What a binary file begins with, its name, and how to get a trace that is read.
+/// Magic bytes of binary files, their names, and how to get a supported trace.
 const BINARY: [(&[u8], &str, &str); 13] = [
     (b"\x1f\x8b", "a file compressed by gzip", "uncompress it: gunzip FILE"),
     (b"\x28\xb5\x2f\xfd", "a file compressed by zstd", "uncompress it: unzstd FILE"),
@@ -14,7 +14,7 @@ const BINARY: [(&[u8], &str, &str); 13] = [
     (b"\x04\x22\x4d\x18", "a file compressed by lz4", "uncompress it: unlz4 FILE"),
     (b"PK\x03\x04", "a ZIP archive", "unpack it, and name the trace that it contains"),
     (b"/* CTF ", CTF, CTF_HELP),
-    // Metadata in packets, and packets of a stream, in both orders of bytes.
+    // Metadata in packets, and packets of a stream, in both byte orders.
     (b"\x57\x1d\xd1\x75", CTF, CTF_HELP),
     (b"\x75\xd1\x1d\x57", CTF, CTF_HELP),
     (b"\xc1\x1f\xfc\xc1", CTF, CTF_HELP),
@@ -38,15 +38,15 @@ const JSON: &str = "a trace in Chrome's JSON format";
 const JSON_HELP: &str =
     "record the scheduler's events with Perfetto, trace-cmd or perf instead: perfetto -o FILE -t 10s sched freq idle";
 
-/// Returns the error for a binary file that begins with `bytes` (16 are enough) and is not read.
+/// Returns the error for an unsupported binary file that begins with `bytes` (16 are enough).
 pub(super) fn binary(bytes: &[u8]) -> Option<Error> {
     let &(_, what, help) = BINARY.iter().find(|(magic, ..)| bytes.starts_with(magic))?;
     Some(not_read(what, help))
 }
 
-/// Returns the error for a directory, which may be a CTF trace. `has` tells whether the directory has such a file.
+/// Returns the error for a directory, which may be a CTF trace. `has`: whether the directory has such a file.
 pub(super) fn directory(has: impl Fn(&str) -> bool) -> Error {
-    // LTTng has the metadata of each domain in a directory below.
+    // LTTng has the metadata of each domain in a subdirectory.
     if ["metadata", "kernel/metadata", "ust/metadata"].into_iter().any(&has) {
         return not_read(CTF, CTF_HELP);
     }
@@ -61,23 +61,23 @@ fn not_read(what: &str, help: &'static str) -> Error {
     Error::NotRead { what: what.to_owned(), help }
 }
 
-/// Recognises the output of tools in the lines of a text that are no events.
+/// Recognizes other tools' output in lines that are no events.
 #[derive(Debug, Default)]
 pub(super) struct Foreign {
-    /// What the text is, and what to do.
+    /// Kind of the text, and help.
     found: Option<(&'static str, &'static str)>,
     lines: u32,
-    /// The line before was `TRACE:`.
+    /// Set after the line `TRACE:`.
     atrace: bool,
-    /// The first line begins an object or an array of JSON.
+    /// Set if the first line begins JSON.
     json: bool,
 }
 
-/// The most lines of a text that are examined.
+/// The most lines that are examined.
 const LINES: u32 = 256;
 
 impl Foreign {
-    /// Looks at the next line that is no event. `text` has no blanks before it.
+    /// Examines the next line that is no event, without leading blanks.
     #[cold]
     pub(super) fn line(&mut self, text: &[u8]) {
         let compressed = self.atrace && matches!(text, [0x78, 0x01 | 0x5e | 0x9c | 0xda, ..]);
@@ -96,13 +96,12 @@ impl Foreign {
         };
     }
 
-    /// Returns the error for a text that has no event.
     pub(super) fn error(&self) -> Option<Error> {
         self.found.map(|(what, help)| not_read(what, help))
     }
 }
 
-/// Returns which of perf's tables has such a line.
+/// Returns the table of perf that has such a line.
 fn table(text: &[u8]) -> Option<&'static str> {
     let has = |words: &[&[u8]]| words.iter().all(|word| memmem::find(text, word).is_some());
     if has(&[b"task name", b"wait time", b"run time"]) || is_timehist(text) {
@@ -120,7 +119,7 @@ fn table(text: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Whether a line of JSON is of Chrome's format: an object with all events, or a list of them, in one line or in many.
+/// Whether a line of JSON is in Chrome's format: an object with all events, or a list, in one line or several.
 fn is_chrome(text: &[u8]) -> bool {
     let has = |word: &[u8]| memmem::find(text, word).is_some();
     has(b"\"traceEvents\"") || has(b"\"ph\"") && (has(b"\"ts\"") || has(b"\"pid\""))
@@ -151,7 +150,6 @@ fn is_number(text: &[u8]) -> bool {
     digits(text).is_some_and(|(_, length)| length == text.len())
 }
 
-/// Whether it is a number with this many decimals.
 fn is_decimal(text: &[u8], decimals: usize) -> bool {
     let mut parts = text.splitn(2, |&byte| byte == b'.');
     parts.next().is_some_and(is_number) && parts.next().is_some_and(|part| part.len() == decimals && is_number(part))
@@ -164,7 +162,6 @@ mod tests {
     use super::*;
     use crate::read::{TextReader, from_reader};
 
-    /// Returns what the reader says of a file without events.
     fn told(bytes: &[u8]) -> String {
         let complaint = |error: Error| format!("{error}; {}", error.help().unwrap_or_default());
         match from_reader(Cursor::new(bytes.to_vec())) {
@@ -213,7 +210,7 @@ mod tests {
         assert_eq!(of("x"), "a directory is not read");
     }
 
-    /// Headers, and lines without a header, as perf 6.1 prints them.
+    /// Headers, and lines without a header, of perf 6.1.
     #[test]
     fn tables_of_perf_have_a_name_and_a_remedy() {
         for (text, what) in [

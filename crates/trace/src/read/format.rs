@@ -1,7 +1,5 @@
-//! Descriptions of events as in a kernel's `events/SYSTEM/NAME/format`, and records that are read with them.
-//!
-//! `trace.dat` and `perf.data` contain these descriptions. Fields are found by name, so records of any kernel can be
-//! read.
+//! A kernel's descriptions of events (`events/SYSTEM/NAME/format`), in `trace.dat` and `perf.data`, and decoding by
+//! them. Fields are found by name, so records of any kernel can be read.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +8,10 @@ use memchr::{memchr, memmem};
 use super::scan::{digits, trim_end, trim_start};
 use crate::event::{Context, Named, StateBits, TaskState, Tracepoint, Wakeup};
 
-/// Fields any of our tracepoints has at most.
+/// The most fields of our tracepoints.
 const SLOTS: usize = 7;
 
-/// Where a field is in a record.
+/// The position of a field in a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Slot {
     #[default]
@@ -23,19 +21,19 @@ enum Slot {
         size: usize,
         signed: bool,
     },
-    /// Characters in place, as many; 0: to the end of the record.
+    /// Characters in place; `size` 0: to the end of the record.
     Chars {
         offset: usize,
         size: usize,
     },
-    /// Offset and length of the characters stand here; `relative` to what follows, or to the record.
+    /// The position of offset and length of the characters. `relative`: to the following byte, not to the record.
     DataLoc {
         offset: usize,
         relative: bool,
     },
 }
 
-/// Which tracepoint, and by that what the slots are.
+/// The tracepoint, which gives the slots a meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Point {
     Switch,
@@ -57,7 +55,6 @@ enum Point {
     Other,
 }
 
-/// The format of one event.
 #[derive(Clone, Debug)]
 struct Format {
     name: Vec<u8>,
@@ -67,7 +64,6 @@ struct Format {
     flags: Slot,
 }
 
-/// The formats of all events of a file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Formats {
     big_endian: bool,
@@ -76,11 +72,10 @@ pub(super) struct Formats {
     bits: StateBits,
 }
 
-/// A decoded record: the running task, the event's name, and its fields. No name: its format is not in the file.
+/// A decoded record; its format may be unknown.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Decoded<'a> {
     pub(super) pid: i32,
-    /// As [`Record::context`](crate::event::Record::context).
     pub(super) context: Option<Context>,
     pub(super) name: &'a [u8],
     pub(super) point: Tracepoint<'a>,
@@ -91,12 +86,11 @@ impl Formats {
         Self { big_endian, ..Self::default() }
     }
 
-    /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Learns a format from its description; false if that is none.
+    /// Adds a format; returns false if `text` is none.
     pub(super) fn add(&mut self, text: &[u8]) -> bool {
         let Some((id, format)) = parse(text) else { return false };
         if format.point == Point::Switch && self.bits == StateBits::Unknown {
@@ -112,7 +106,7 @@ impl Formats {
         true
     }
 
-    /// Reads a record; none if it is too short to have a type.
+    /// Decodes a record; none if it is too short to have a type.
     #[inline]
     pub(super) fn decode<'a>(&'a self, record: &'a [u8]) -> Option<Decoded<'a>> {
         let id = number(record, 0, 2, self.big_endian)?;
@@ -137,10 +131,10 @@ impl Formats {
     }
 }
 
-/// What the `common_flags` of a record say (the kernel's `trace_flag_type`); none if its architecture does not know.
+/// Returns the context in `common_flags` (the kernel's `trace_flag_type`); none if the architecture lacks it.
 #[inline]
 pub(super) fn context(flags: u64) -> Option<Context> {
-    /// The architecture cannot tell whether interrupts are off, or anything of that kind.
+    /// Set by architectures without such flags.
     const NO_IRQ_INFO: u64 = 0x02;
     const HARDIRQ: u64 = 0x08;
     const SOFTIRQ: u64 = 0x10;
@@ -157,7 +151,6 @@ pub(super) fn context(flags: u64) -> Option<Context> {
     })
 }
 
-/// `size` bytes at `offset` as a number.
 #[inline]
 pub(super) fn number(bytes: &[u8], offset: usize, size: usize, big_endian: bool) -> Option<u64> {
     let bytes = bytes.get(offset..offset.checked_add(size)?)?;
@@ -172,13 +165,11 @@ pub(super) fn number(bytes: &[u8], offset: usize, size: usize, big_endian: bool)
     })
 }
 
-/// Characters up to the first NUL.
 #[inline]
 pub(super) fn until_nul(bytes: &[u8]) -> &[u8] {
     &bytes[..memchr(0, bytes).unwrap_or(bytes.len())]
 }
 
-/// A record with its format.
 struct Read<'a> {
     record: &'a [u8],
     big_endian: bool,
@@ -298,7 +289,6 @@ impl<'a> Read<'a> {
     }
 }
 
-/// The tracepoint of a name, and the names of its slots.
 fn point(name: &[u8]) -> (Point, &'static [&'static [u8]]) {
     const WAKEUP: &[&[u8]] = &[b"comm", b"pid", b"prio", b"success", b"target_cpu"];
     match name {
@@ -325,7 +315,7 @@ fn point(name: &[u8]) -> (Point, &'static [&'static [u8]]) {
     }
 }
 
-/// The id and the format that `text` describes.
+/// Parses the id and the format in `text`.
 fn parse(text: &[u8]) -> Option<(u64, Format)> {
     let mut lines = text.split(|&byte| byte == b'\n');
     let name = trim_end(trim_start(lines.next()?.strip_prefix(b"name:")?)).to_vec();
@@ -350,7 +340,7 @@ fn parse(text: &[u8]) -> Option<(u64, Format)> {
     Some((id?, format))
 }
 
-/// `char prev_comm[16]; offset:8; size:16; signed:0;`, with tabs between.
+/// Parses `char prev_comm[16]; offset:8; size:16; signed:0;`, with tabs between.
 fn field(text: &[u8]) -> Option<(&[u8], Slot)> {
     let mut parts = text.split(|&byte| byte == b';').map(trim_start);
     let declaration = trim_end(parts.next()?);
@@ -370,7 +360,7 @@ fn field(text: &[u8]) -> Option<(&[u8], Slot)> {
         return Some((&name[..bracket], Slot::Chars { offset, size }));
     }
     if size == 0 && kind == b"char" {
-        // `char buf` to the record's end, without brackets up to Linux 4.x.
+        // `char buf` to the record's end, without brackets up to 4.x.
         return Some((name, Slot::Chars { offset, size }));
     }
     matches!(size, 1 | 2 | 4 | 8).then_some((name, Slot::Int { offset, size, signed }))

@@ -6,8 +6,8 @@
 //!      bash 20662/20662 [001] 45540.969217483:      sched:sched_switch: …     perf script
 //! ```
 //!
-//! A name can contain spaces, brackets and dashes. The columns are therefore found from the right: by `[cpu]`, with a
-//! thread's id before it.
+//! A name can contain spaces, brackets and dashes. Columns are therefore found by `[cpu]` and the thread's id before
+//! it.
 
 use std::ops::Range;
 
@@ -16,22 +16,21 @@ use memchr::memchr;
 use super::scan::{digits, trim_end, trim_start};
 use crate::event::Context;
 
-/// CPUs beyond are no CPUs: Linux stops at 8192.
+/// Bound of CPU numbers; Linux stops at 8192.
 pub(super) const MAX_CPUS: u32 = 1 << 20;
 
-/// The part of a line in which `[cpu]` is searched.
+/// The part of a line that is searched for `[cpu]`.
 const HEAD: usize = 256;
 
-/// The program that printed the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dress {
-    /// The kernel, or trace-cmd.
+    /// The kernel or trace-cmd.
     Ftrace,
     /// `perf script`.
     Perf,
 }
 
-/// What a line begins with; ranges are within the line.
+/// The columns of a line; ranges are within the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) dress: Dress,
@@ -41,15 +40,13 @@ pub(super) struct Head {
     pub(super) cpu: u32,
     pub(super) context: Option<Context>,
     pub(super) at: i64,
-    /// The time has no fraction: counts of a clock that is none.
+    /// Set if the time has no fraction: a count of a clock without a unit.
     pub(super) counts: bool,
-    /// Empty if the line has no event's name.
     pub(super) name: Range<usize>,
-    /// What follows the name.
     pub(super) fields: Range<usize>,
 }
 
-/// Reads the columns of `line`; none if it is no event.
+/// Parses the columns of `line`; none if it is no event.
 #[inline]
 pub(super) fn head(line: &[u8]) -> Option<Head> {
     let window = &line[..line.len().min(HEAD)];
@@ -64,7 +61,7 @@ pub(super) fn head(line: &[u8]) -> Option<Head> {
     latency(line)
 }
 
-/// A line whose `[cpu]` is at `open`.
+/// Parses a line whose `[cpu]` is at `open`.
 #[inline]
 fn bracketed(line: &[u8], open: usize) -> Option<Head> {
     let (cpu, length) = digits(&line[open + 1..])?;
@@ -81,7 +78,7 @@ fn bracketed(line: &[u8], open: usize) -> Option<Head> {
     let (dress, comm, pid, process) = identity(who)?;
     let mut rest = trim_start(&line[close + 1..]);
     if rest.first() == Some(&b'(') {
-        // From 4.13 to 4.18 the process stands here.
+        // The process's column in 4.13 to 4.18.
         let end = memchr(b')', rest)?;
         (tgid, _) = in_brackets(&rest[..=end])?;
         rest = trim_start(&rest[end + 1..]);
@@ -97,8 +94,8 @@ fn bracketed(line: &[u8], open: usize) -> Option<Head> {
     Some(finish(line, head, rest))
 }
 
-/// Returns the context. The third of ftrace's flags is `h` in the handler of an interrupt, `H` in a handler that
-/// interrupted a softirq, `z` and `Z` in handlers that cannot be masked, and `s` in a softirq.
+/// Returns the context by ftrace's third flag. In an interrupt it is `h`, or `H` if that interrupted a softirq. In an
+/// NMI it is `z` or `Z`, in a softirq `s`.
 fn context(flags: &[u8]) -> Option<Context> {
     match flags.get(2)? {
         b'h' | b'H' | b'z' | b'Z' => Some(Context::Hardirq),
@@ -112,7 +109,7 @@ fn valid_cpu(number: u64) -> Option<u32> {
     u32::try_from(number).ok().filter(|&cpu| cpu < MAX_CPUS)
 }
 
-/// `( 20662)` or `(-----)` at the end of `text`: the number, and what is before it.
+/// Parses `( 20662)` or `(-----)` at the end of `text`; returns the number, and the text before.
 fn in_brackets(text: &[u8]) -> Option<(Option<i32>, &[u8])> {
     let open = text.iter().rposition(|&byte| byte == b'(')?;
     let inside = trim_start(&text[open + 1..text.len() - 1]);
@@ -124,8 +121,7 @@ fn in_brackets(text: &[u8]) -> Option<(Option<i32>, &[u8])> {
     Some((id, &text[..open]))
 }
 
-/// `comm-pid` as ftrace writes it, `comm pid` or `comm pid/tid` as perf does: the name's place, the thread, the
-/// process.
+/// Parses `comm-pid` of ftrace, or `comm pid` or `comm pid/tid` of perf.
 #[inline]
 fn identity(text: &[u8]) -> Option<(Dress, Range<usize>, i32, Option<i32>)> {
     let number = |end: usize| -> Option<(i32, usize)> {
@@ -135,7 +131,7 @@ fn identity(text: &[u8]) -> Option<(Dress, Range<usize>, i32, Option<i32>)> {
     };
     let (mut pid, mut start) = number(text.len())?;
     let before = |start: usize| start.checked_sub(1).map(|at| text[at]);
-    // Perf says -1 where it does not know, and a dash otherwise joins ftrace's name and thread.
+    // perf prints -1 if unknown. Otherwise a dash joins ftrace's name and thread.
     let negative = |start: usize| {
         before(start) == Some(b'-')
             && match before(start - 1) {
@@ -166,7 +162,7 @@ fn identity(text: &[u8]) -> Option<(Dress, Range<usize>, i32, Option<i32>)> {
     Some((dress, from..from + trim_end(name).len(), pid, process))
 }
 
-/// A time with its colon: nanoseconds, whether they are counts, and what follows.
+/// Parses a time with its colon, in nanoseconds or counts.
 #[inline]
 fn time(text: &[u8]) -> Option<(i64, bool, &[u8])> {
     let (negative, number) = match text {
@@ -198,7 +194,7 @@ fn time(text: &[u8]) -> Option<(i64, bool, &[u8])> {
     Some((if negative { -at } else { at }, counts, rest))
 }
 
-/// What follows the time since the event before, `(+12)` or `(+-3)`, as `trace-cmd report --ts-diff` prints it.
+/// Skips the time since the previous event, `(+12)` or `(+-3)`, of `trace-cmd report --ts-diff`.
 #[inline]
 fn since_before(text: &[u8]) -> Option<&[u8]> {
     let number = text.strip_prefix(b"(+")?;
@@ -207,7 +203,6 @@ fn since_before(text: &[u8]) -> Option<&[u8]> {
     number[length..].strip_prefix(b")")
 }
 
-/// Finds the event's name in `rest`, which is the end of `line`.
 #[inline]
 fn finish(line: &[u8], mut head: Head, rest: &[u8]) -> Head {
     let mut rest = trim_start(rest);
@@ -231,13 +226,13 @@ fn finish(line: &[u8], mut head: Head, rest: &[u8]) -> Head {
         Some(open) if open > 0 => (start..start + open, start + open..line.len()),
         _ if token.ends_with(b":") => (start..end - 1, end..line.len()),
         _ if token.starts_with(b"PERF_RECORD_") => (start..end, end..line.len()),
-        // The function tracers print no event's name.
+        // Function tracers print no event's name.
         _ => (start..start, start..line.len()),
     };
     if head.dress == Dress::Perf
         && let Some(colon) = memchr(b':', &line[name.clone()])
     {
-        // `sched:sched_switch`, but `cycles:u` is an event with a modifier.
+        // `sched:sched_switch`; but `cycles:u` is an event with a modifier.
         let event = &line[name.start + colon + 1..name.end];
         if !event.iter().all(|byte| b"ukhGHpPSDIeWbR".contains(byte)) {
             name.start += colon + 1;
@@ -248,7 +243,7 @@ fn finish(line: &[u8], mut head: Head, rest: &[u8]) -> Head {
     head
 }
 
-/// A line without `[cpu]`: the CPU and the flags are one word, `1d..2.`.
+/// Parses a line without `[cpu]`: CPU and flags are one word, `1d..2.`.
 #[cold]
 fn latency(line: &[u8]) -> Option<Head> {
     let window = &line[..line.len().min(HEAD)];
@@ -273,7 +268,7 @@ fn latency_at(line: &[u8], dash: usize) -> Option<Head> {
     let (number, length) = digits(rest)?;
     let flags = &rest[length..];
     let end = memchr(b' ', flags)?;
-    // Four or five of them; letters and dots, and digits for the depths.
+    // Four or five letters, dots and digits (for depths).
     if !(4..=5).contains(&end) || !flags[..end].iter().all(|byte| byte.is_ascii_alphanumeric() || b".#".contains(byte))
     {
         return None;
@@ -299,7 +294,6 @@ fn latency_at(line: &[u8], dash: usize) -> Option<Head> {
 mod tests {
     use super::*;
 
-    /// Dress, name, thread, process, CPU, time, event and its fields, as one text.
     fn read(line: &str) -> String {
         let Some(head) = head(line.as_bytes()) else { return "none".to_owned() };
         let text = |range: Range<usize>| &line[range];

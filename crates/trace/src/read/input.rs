@@ -1,4 +1,4 @@
-//! The bytes of a binary file, piece by piece: nothing is allocated for a length that the file cannot have.
+//! The bytes of a binary file. Nothing is allocated for a length that the file cannot have.
 
 use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom};
 
@@ -7,21 +7,19 @@ use ruzstd::decoding::FrameDecoder;
 use super::format::number;
 use super::notes::{Error, Place};
 
-/// Bytes read at once.
 const CAPACITY: usize = 128 * 1024;
-/// The longest piece of a header that is read at once. A kernel's descriptions of events are a few kilobytes each.
+/// The longest piece of a header. A kernel's descriptions of events are a few kilobytes each.
 const MAX_PIECE: u64 = 16 << 20;
-/// The longest section of a header, or chunk of data, once it is decompressed. trace-cmd makes chunks of some pages.
+/// The longest decompressed section or chunk. trace-cmd makes chunks of some pages.
 const MAX_CHUNK: usize = 64 << 20;
 
-/// The file, with the place it is read at.
 #[derive(Debug)]
 pub(super) struct Input<R> {
     reader: BufReader<R>,
     at: u64,
     len: u64,
     pub(super) big_endian: bool,
-    /// A section that was decompressed: read from here, instead.
+    /// A decompressed section with its position; reads are from here.
     section: Option<(Vec<u8>, usize)>,
 }
 
@@ -40,7 +38,6 @@ impl<R: Read + Seek> Input<R> {
         self.at
     }
 
-    /// What is wrong here.
     pub(super) fn damaged(&self, expected: impl Into<String>) -> Error {
         Error::Damaged { place: Place::Byte(self.at), expected: expected.into() }
     }
@@ -50,7 +47,7 @@ impl<R: Read + Seek> Input<R> {
         if at > self.len {
             return Err(self.damaged(format!("something at byte {at}, but the file ends at {}", self.len)));
         }
-        // Unlike `seek` this keeps what is in the buffer.
+        // Unlike `seek`, this keeps the buffer.
         self.reader.seek_relative(at as i64 - self.at as i64)?;
         self.at = at;
         Ok(())
@@ -64,7 +61,7 @@ impl<R: Read + Seek> Input<R> {
         self.seek(self.at.saturating_add(bytes))
     }
 
-    /// Fills `out`, or fails and says what was `expected`.
+    /// Fills `out`, or fails with `expected`.
     pub(super) fn exact(&mut self, out: &mut [u8], expected: &str) -> Result<(), Error> {
         if let Some((data, at)) = &mut self.section {
             let Some(found) = data.get(*at..*at + out.len()) else {
@@ -86,7 +83,6 @@ impl<R: Read + Seek> Input<R> {
         }
     }
 
-    /// A piece of the header.
     pub(super) fn piece(&mut self, size: u64, expected: &str) -> Result<Vec<u8>, Error> {
         // Nothing is allocated for a length that the file cannot have.
         let left =
@@ -99,14 +95,13 @@ impl<R: Read + Seek> Input<R> {
         Ok(piece)
     }
 
-    /// A number of `size` bytes.
     pub(super) fn number(&mut self, size: usize, expected: &str) -> Result<u64, Error> {
         let mut bytes = [0; 8];
         self.exact(&mut bytes[..size], expected)?;
         Ok(number(&bytes, 0, size, self.big_endian).unwrap_or(0))
     }
 
-    /// Text up to a NUL.
+    /// Reads text up to a NUL.
     pub(super) fn text(&mut self, expected: &str) -> Result<Vec<u8>, Error> {
         let mut text = Vec::new();
         loop {
@@ -121,14 +116,14 @@ impl<R: Read + Seek> Input<R> {
         }
     }
 
-    /// Reads from what a compressed section holds, until the next [`seek`](Self::seek).
+    /// Reads a compressed section, up to the next [`seek`](Self::seek).
     pub(super) fn decompress(&mut self) -> Result<(), Error> {
         let data = self.chunk()?;
         self.section = Some((data, 0));
         Ok(())
     }
 
-    /// A compressed chunk: its two sizes and its data.
+    /// Reads a compressed chunk: its two sizes and its data.
     pub(super) fn chunk(&mut self) -> Result<Vec<u8>, Error> {
         let expected = "compressed data";
         let compressed = self.number(4, expected)?;
@@ -138,7 +133,7 @@ impl<R: Read + Seek> Input<R> {
         }
         let piece = self.piece(compressed, expected)?;
         let mut data = Vec::with_capacity(size);
-        // Errors of the decoder say nothing about the file that this place does not.
+        // The decoder's error adds nothing to this place.
         match FrameDecoder::new().decode_all_to_vec(&piece, &mut data) {
             Ok(()) => Ok(data),
             Err(error) => Err(self.damaged(format!("data compressed with zstd ({error})"))),

@@ -1,38 +1,34 @@
-//! Lines of bytes from a reader, in a buffer that does not grow.
+//! Lines of bytes from a reader, in a buffer of fixed size.
 
 use std::io::{self, ErrorKind, Read};
 use std::ops::Range;
 
 use memchr::memchr;
 
-/// The longest line looked at; the rest of a longer one is skipped. Markers are at most a page long.
+/// The longest line; the rest is skipped. Markers are at most a page long.
 const MAX_LINE: usize = 64 * 1024;
-/// Bytes read at once.
 const CAPACITY: usize = 256 * 1024;
 
-/// One line found.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
-    /// Where it is in [`Lines::bytes`], without its end.
+    /// Range of [`Lines::bytes`], without the line's end.
     pub(super) range: Range<usize>,
-    /// It was longer than we look at.
+    /// Set if it was longer than [`MAX_LINE`].
     pub(super) cut: bool,
-    /// The file ended before the line did.
+    /// Set if the file ended within the line.
     pub(super) unterminated: bool,
 }
 
-/// Reads lines.
 #[derive(Debug)]
 pub(super) struct Lines<R> {
     reader: R,
     buffer: Vec<u8>,
-    /// What of the buffer is not yet handed out.
+    /// Unread part of the buffer.
     start: usize,
     end: usize,
     ended: bool,
-    /// Set if the last line continues: the rest of it is skipped.
+    /// Set if the last line continues, and its rest is skipped.
     skipping: bool,
-    /// Lines handed out.
     count: u64,
 }
 
@@ -41,7 +37,7 @@ impl<R: Read> Lines<R> {
         Self { reader, buffer: vec![0; CAPACITY], start: 0, end: 0, ended: false, skipping: false, count: 0 }
     }
 
-    /// The number of the line handed out last; the first is 1.
+    /// The number of the last line, from 1.
     pub(super) fn number(&self) -> u64 {
         self.count
     }
@@ -52,7 +48,6 @@ impl<R: Read> Lines<R> {
         &self.buffer
     }
 
-    /// The next line, or none at the end of the file.
     #[inline]
     pub(super) fn next(&mut self) -> io::Result<Option<Line>> {
         if self.skipping && !self.skip()? {
@@ -90,7 +85,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Throws away the rest of a line; false if the file ended.
+    /// Skips the rest of a line; returns false at the end of the file.
     fn skip(&mut self) -> io::Result<bool> {
         loop {
             if let Some(at) = memchr(b'\n', &self.buffer[self.start..self.end]) {
@@ -106,7 +101,6 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Reads more, after moving what is left to the front.
     fn fill(&mut self) -> io::Result<()> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
@@ -127,7 +121,6 @@ impl<R: Read> Lines<R> {
 mod tests {
     use super::*;
 
-    /// Hands out a few bytes at a time.
     struct Dribble<'a>(&'a [u8], usize);
 
     impl Read for Dribble<'_> {

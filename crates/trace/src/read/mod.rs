@@ -1,4 +1,4 @@
-//! Readers of recorded traces: one event after the other, whatever the file.
+//! Readers of recorded traces of all kinds.
 //!
 //! ```
 //! use vruntime_trace::Tracepoint;
@@ -13,8 +13,7 @@
 //! # Ok::<(), vruntime_trace::read::Error>(())
 //! ```
 //!
-//! What is damaged is passed over and counted ([`Notes`]): a trace with a hole is worth more than none. Memory is
-//! bounded, whatever the file.
+//! Damaged parts are skipped and counted ([`Notes`]). Memory is bounded for any file.
 
 mod clock;
 mod descriptions;

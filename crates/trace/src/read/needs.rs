@@ -3,19 +3,19 @@
 use super::notes::{Kind, Notes};
 use super::summary::Summary;
 
-/// What is missing for a replay, and what would have recorded it.
+/// What a trace lacks for a replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Whether it can be replayed at all.
     pub replayable: bool,
-    /// What is missing, a sentence each, the worst first; empty if nothing is.
+    /// What is missing, a sentence each, the most important first.
     pub missing: Vec<String>,
-    /// Commands that record everything, one after the other, with `COMMAND` as a placeholder. Empty if nothing is
-    /// missing, and for a trace of a simulated run, which cannot be recorded.
+    /// Commands that record everything, with the placeholder `COMMAND`. Empty if nothing is missing, and for
+    /// simulated runs.
     pub record: Vec<String>,
 }
 
-/// The tracepoints a replay uses.
+/// The tracepoints that a replay uses.
 const POINTS: [(&str, &str); 10] = [
     ("sched", "sched_switch"),
     ("sched", "sched_waking"),
@@ -31,10 +31,10 @@ const POINTS: [(&str, &str); 10] = [
 
 /// Judges a trace that has been read to its end.
 pub fn needs(summary: &Summary, notes: &Notes) -> Needs {
-    // A run of ours tells all that happens: what is not there did not happen, and no recorder would find it.
+    // A run of ours has all events: a missing one did not happen.
     let ours = notes.release.as_deref().is_some_and(|release| release.ends_with("-vruntime"));
     let has = |name: &str| summary.count_of(name) > 0;
-    // What a recording was made with and has none of did not happen either.
+    // An event that was recorded and is missing did not happen, either.
     let asked = |name: &str| {
         let events = notes.recording.as_ref().and_then(|recording| recording.part("events")).unwrap_or_default();
         events.lines().any(|line| line.rsplit('/').next() == Some(name))
@@ -42,7 +42,7 @@ pub fn needs(summary: &Summary, notes: &Notes) -> Needs {
     let tells = |name: &str| has(name) || ours || asked(name);
     let mut missing = Vec::new();
     let mut say = |sentence: &str| missing.push(sentence.to_owned());
-    // Text that was printed without them, or by something that prints others.
+    // Text without fields, or with unknown ones.
     let fieldless = notes.malformed.count > summary.events() / 2;
     let replayable = has("sched_switch") && !fieldless;
     if has("sched_switch") && fieldless {
@@ -96,7 +96,7 @@ pub fn needs(summary: &Summary, notes: &Notes) -> Needs {
     Needs { replayable, missing, record }
 }
 
-/// The commands that record everything a replay uses, with the tool a trace of `kind` is from.
+/// Returns the recording commands of the tool behind `kind`.
 fn commands(kind: Option<Kind>) -> Vec<String> {
     match kind {
         Some(Kind::PerfScript | Kind::PerfData) => {
@@ -118,7 +118,6 @@ mod tests {
     use super::*;
     use crate::read::TextReader;
 
-    /// `perf script -F comm,tid,cpu,time,event` leaves out what the events say.
     #[test]
     fn events_without_fields_cannot_be_replayed() {
         let text =

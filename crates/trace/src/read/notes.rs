@@ -1,21 +1,21 @@
-//! What a reader has to say besides the events: what kind of file it is, and what of it is lost.
+//! The kind of a trace's file, and what is lost of it.
 
 use std::sync::Arc;
 use std::{fmt, io};
 
 use crate::recording::Recording;
 
-/// What kind of file a trace is in.
+/// Kinds of trace files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Kind {
-    /// What the kernel prints: `/sys/kernel/tracing/trace`, `trace_pipe`.
+    /// Text of the kernel: `/sys/kernel/tracing/trace`, `trace_pipe`.
     Ftrace,
     /// `trace-cmd report`.
     TraceCmdReport,
     /// `trace-cmd report -R`.
     TraceCmdRaw,
-    /// A page that Android's systrace has made, with ftrace text inside.
+    /// A page of Android's systrace with ftrace text.
     Systrace,
     /// `perf script`.
     PerfScript,
@@ -28,7 +28,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What people call it.
+    /// Returns its usual name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ftrace => "ftrace text",
@@ -49,12 +49,12 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Where in a file something is.
+/// A place in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A line of a text; the first is 1.
+    /// A line of text, from 1.
     Line(u64),
-    /// The number of bytes from the beginning.
+    /// An offset in bytes.
     Byte(u64),
 }
 
@@ -67,12 +67,12 @@ impl fmt::Display for Place {
     }
 }
 
-/// Things of one kind that happened in a file: how often, and where first.
+/// Number and first place of an occurrence in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How often.
+    /// Number of times.
     pub count: u64,
-    /// Where first.
+    /// Place of the first.
     pub first: Option<Place>,
 }
 
@@ -83,50 +83,48 @@ impl Tally {
     }
 }
 
-/// A thread that was there before the first event, and whose child it is.
+/// A thread that existed before the first event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forked {
     /// Its process.
     pub process: i32,
     /// The thread.
     pub thread: i32,
-    /// Its parent; of a process whose parent has ended, the adopting one.
+    /// Its parent, or the adopting process.
     pub parent: i32,
 }
 
-/// What a reader knows of a file besides its events, as far as it has read.
+/// What is known of a file beside its events, so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// What kind it is; none before the first event of a text.
+    /// Kind; none before the first event of a text.
     pub kind: Option<Kind>,
-    /// How many CPUs the machine has, if the file says so.
+    /// CPUs of the machine, if the file says.
     pub cpus: Option<u32>,
-    /// The release of the kernel it was recorded under, as `uname -r` prints it, if the file says so.
+    /// Release of the recorded kernel (`uname -r`), if the file says.
     pub release: Option<String>,
-    /// Events that the kernel had overwritten before the buffer was read, if the file says so.
+    /// Overwritten events, if the file says.
     pub overwritten: Option<u64>,
-    /// Lines or records that are no event, and nothing else that is known.
+    /// Unknown lines or records.
     pub not_understood: Tally,
-    /// Events whose fields are not what the kernel prints ([`Tracepoint::Malformed`](crate::Tracepoint::Malformed)).
+    /// Events in an unknown format ([`Tracepoint::Malformed`](crate::Tracepoint::Malformed)).
     pub malformed: Tally,
-    /// Lines longer than 64 KiB, of which the rest was passed over.
+    /// Lines cut at 64 KiB.
     pub cut_lines: Tally,
-    /// The file ends in the midst of something.
+    /// Where the file is cut off.
     pub unterminated: Option<Place>,
-    /// The times are counts of a clock that has no unit (`trace_clock` counter, x86-tsc): taken for nanoseconds.
+    /// Whether times are counts without a unit (`trace_clock` counter, x86-tsc), read as nanoseconds.
     pub counts_for_time: bool,
-    /// The threads that were there before the first event, if the file tells: perf.data does, and what `perf script
-    /// --show-task-events` prints of it.
+    /// Threads before the first event, from perf.data or `perf script --show-task-events`.
     pub forked: Vec<Forked>,
-    /// What `vruntime record` has left in the file beside the events.
+    /// Data that `vruntime record` added.
     pub recording: Option<Arc<Recording>>,
 }
 
-/// The most threads that existed before the trace.
 const MAX_FORKED: usize = 1 << 20;
 
 impl Notes {
-    /// Returns what of the file could not be read, a sentence each. Results do not cover those parts.
+    /// Returns the unreadable parts of the file, a sentence each. Results do not cover them.
     pub fn damage(&self) -> Vec<String> {
         let tallies = [
             (self.not_understood, "line or record could not be read", "lines or records could not be read"),
@@ -157,46 +155,46 @@ impl Notes {
     }
 }
 
-/// What `uname -r` prints, as a file has it; none if it is no such word.
+/// Returns a file's `uname -r`; none if it is not a word.
 pub(super) fn release(bytes: &[u8]) -> Option<String> {
     let word = bytes.split(|byte| matches!(byte, b'\0' | b' ' | b'\n')).next()?;
     let plain = !word.is_empty() && word.len() <= RELEASE && word.iter().all(u8::is_ascii_graphic);
     plain.then(|| String::from_utf8_lossy(word).into_owned())
 }
 
-/// The longest release there is: `__NEW_UTS_LEN`.
+/// `__NEW_UTS_LEN`.
 const RELEASE: usize = 64;
 
 /// Why a trace cannot be read.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file itself cannot be read.
+    /// Reading the file failed.
     Io(io::Error),
     /// The file is empty.
     Empty,
-    /// The file is of a kind that is read, and has no event.
+    /// A readable file without events.
     WithoutEvents {
-        /// What kind.
+        /// Its kind.
         kind: Kind,
     },
-    /// There is not one event in it.
+    /// A text without events.
     NoEvents {
-        /// How many lines were looked at.
+        /// Number of lines read.
         lines: u64,
     },
     /// The file's header is damaged.
     Damaged {
-        /// Where.
+        /// Place of the damage.
         place: Place,
-        /// What should be there.
+        /// Expected content.
         expected: String,
     },
-    /// The file is of a kind that is known, and not read.
+    /// The file's kind is known, but not supported.
     NotRead {
-        /// What it is.
+        /// Its kind.
         what: String,
-        /// How to make something of it that is read.
+        /// How to convert it.
         help: &'static str,
     },
 }
@@ -217,7 +215,7 @@ impl fmt::Display for Error {
 }
 
 impl Error {
-    /// How to mend it.
+    /// Returns how to fix it.
     pub fn help(&self) -> Option<&'static str> {
         match self {
             Self::Io(_) => None,

@@ -1,12 +1,11 @@
-//! Fields of the tracepoints, from text: as the kernel prints them, raw (`trace-cmd report -R`), and as trace-cmd's
-//! plugins do.
+//! Fields of tracepoints in text: the kernel's, raw (`trace-cmd report -R`), and of trace-cmd's plugins.
 
 use memchr::{memchr, memmem, memrchr};
 
 use super::scan::{Fields, digits, signed, trim_end, trim_start, unsigned, word};
 use crate::event::{Named, StateBits, TaskState, Tracepoint, Wakeup};
 
-/// The tracepoint called `name` with `fields`, as they stand behind it.
+/// Parses the tracepoint `name` with its `fields`.
 #[inline]
 pub(super) fn tracepoint<'a>(name: &[u8], fields: &'a [u8], bits: &mut StateBits) -> Tracepoint<'a> {
     let point = match name {
@@ -25,7 +24,7 @@ pub(super) fn tracepoint<'a>(name: &[u8], fields: &'a [u8], bits: &mut StateBits
         b"cpu_idle" => idle(fields),
         b"cpu_frequency" => frequency(fields),
         b"cpuhp_enter" => hotplug(fields),
-        // Kernels before 3.0 had no name for what they print with a number alone.
+        // Kernels before 3.0 had only a number for this name.
         b"print" | b"tracing_mark_write" | b"0" => Some(Tracepoint::Print { text: print(fields) }),
         _ => return Tracepoint::Other { fields },
     };
@@ -50,8 +49,8 @@ fn switch<'a>(text: &'a [u8], bits: &mut StateBits) -> Option<Tracepoint<'a>> {
     Some(Tracepoint::Switch { prev, prev_prio, prev_state, next, next_prio })
 }
 
-/// `bash:20662 [120] S ==> swapper/1:0 [120]`: trace-cmd's plugin; kernels before 2.6.33 put `task` before it, and the
-/// state in brackets.
+/// Parses `bash:20662 [120] S ==> swapper/1:0 [120]` of trace-cmd's plugin. Kernels before 2.6.33 have `task` before
+/// it, and the state in brackets.
 fn switch_short(text: &[u8]) -> Option<Tracepoint<'_>> {
     let arrow = memmem::find(text, b" ==> ")?;
     let (prev, prev_prio, state) = short(&text[..arrow])?;
@@ -74,7 +73,7 @@ fn short(text: &[u8]) -> Option<(Named<'_>, i32, &[u8])> {
     }
 }
 
-/// The same, with the bracket at `open`.
+/// As [`short`], with the bracket at `open`.
 fn short_at(text: &[u8], open: usize) -> Option<(Named<'_>, i32, &[u8])> {
     let colon = memrchr(b':', &text[..open])?;
     let named = Named { comm: &text[..colon], pid: signed(&text[colon + 1..open])? };
@@ -91,7 +90,7 @@ fn wakeup(text: &[u8]) -> Option<Wakeup<'_>> {
     let success = if rest.starts_with(b"success=") { fields.unsigned(b"success=")? != 0 } else { true };
     let target_cpu = match trim_start(fields.0) {
         b"" => None,
-        // With `cpu=` for the name up to 2.6.36, or with `target_cpu=`.
+        // Up to 2.6.36 the name is `cpu=`, or `target_cpu=`.
         rest if rest.starts_with(b"cpu=") => Some(fields.u32(b"cpu=")?),
         _ => Some(fields.u32(b"target_cpu=")?),
     };
@@ -180,7 +179,7 @@ fn attach(text: &[u8]) -> Option<Tracepoint<'_>> {
     let dst_root = fields.signed(b"dst_root=")?;
     let dst_id = fields.unsigned(b"dst_id=")?;
     let dst_level = fields.signed(b"dst_level=")?;
-    // A cgroup's name may have spaces in it.
+    // A cgroup's name may have spaces.
     let dst_path = fields.text(b"dst_path=", b"pid=")?;
     let pid = fields.signed(b"pid=")?;
     let comm = trim_end(trim_start(fields.0).strip_prefix(b"comm=")?);
@@ -219,8 +218,8 @@ fn hotplug(text: &[u8]) -> Option<Tracepoint<'_>> {
     Some(Tracepoint::CpuhpEnter { cpu_id, target, step, function })
 }
 
-/// What was written, without the address or the name of the function that wrote it: `0xffff00000819ff24s: text`,
-/// `tracing_mark_write: text`, `ip=0xffff… buf=text`.
+/// Returns the text without the function that wrote it: `0xffff00000819ff24s: text`, `tracing_mark_write: text`,
+/// `ip=0xffff… buf=text`.
 fn print(text: &[u8]) -> &[u8] {
     if let Some(rest) = text.strip_prefix(b"ip=") {
         let mut fields = Fields(rest);
@@ -389,7 +388,7 @@ mod tests {
         }
     }
 
-    /// Whatever is cut off: never another event, never a panic.
+    /// No cut makes another event or a panic.
     #[test]
     fn fields_cut_short_are_malformed() {
         let text = "prev_comm=a prev_pid=12 prev_prio=120 prev_state=S ==> next_comm=b next_pid=3 next_prio=";

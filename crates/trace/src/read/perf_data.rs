@@ -1,9 +1,8 @@
-//! `perf.data`: samples of tracepoints, as `perf record` and `perf sched record` write them.
+//! `perf.data`: samples of tracepoints, from `perf record` and `perf sched record`.
 //!
 //! The file has the kernel's descriptions of its events, as `trace.dat` does. Its records are in the order in which
 //! perf emptied the CPUs' buffers. Rounds bound the disorder: no record after a round is earlier than the records
-//! before the previous round. (The crate linux-perf-data reads these files, too, but trusts every length in them, and
-//! rejects truncated files.)
+//! before the previous round. (The crate linux-perf-data trusts every length in a file, and rejects truncated files.)
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
@@ -22,17 +21,15 @@ mod sample;
 use self::header::Header;
 use self::sample::{Found, Layout};
 
-/// What a file begins with.
 pub(super) const MAGIC: &[u8] = b"PERFILE2";
-/// The same from a machine with the other order of bytes.
 pub(super) const MAGIC_SWAPPED: &[u8] = b"2ELIFREP";
 
-/// Records of a round are held until it ends, but no more bytes than this.
+/// The most bytes of records held for the end of their round.
 const MAX_HELD: usize = 64 << 20;
-/// Names of threads remembered.
+/// The most remembered names of threads.
 const MAX_COMMS: usize = 1 << 20;
 
-/// What a record is (`PERF_RECORD_*`).
+/// `PERF_RECORD_*`.
 mod kind {
     pub(super) const LOST: u32 = 2;
     pub(super) const COMM: u32 = 3;
@@ -45,39 +42,38 @@ mod kind {
     pub(super) const COMPRESSED2: u32 = 83;
 }
 
-/// Reads `perf.data`, in the order of time.
+/// Reads `perf.data` in order of time.
 #[derive(Debug)]
 pub struct PerfData<R> {
     input: Input<R>,
-    /// Where the records end.
     end: u64,
     layouts: Vec<Layout>,
-    /// Which layout a sample's id means.
+    /// The layout of each sample id.
     by_id: BTreeMap<u64, usize>,
     formats: Formats,
     comms: BTreeMap<i32, Vec<u8>>,
     held: Held,
-    /// There was a sample.
+    /// Set after a sample.
     began: bool,
-    /// There was a sample, or a loss of some.
+    /// Set after a sample or a loss.
     any: bool,
     notes: Notes,
 }
 
-/// Records that wait for the end of their round.
+/// Records held until the end of their round.
 #[derive(Debug, Default)]
 struct Held {
     bytes: Vec<u8>,
     rows: Vec<Row>,
-    /// The number of rows in order, and the number of returned ones.
+    /// Number of sorted rows, and of returned ones.
     ready: usize,
     given: usize,
-    /// The latest time before the round under way, and of everything so far.
+    /// The latest time before the present round, and of all.
     before: u64,
     latest: u64,
 }
 
-/// A record held: sorted by time, then by its place in the file.
+/// A held record, sorted by time and place in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
     time: u64,
@@ -89,14 +85,13 @@ struct Row {
 }
 
 impl Held {
-    /// Releases everything up to `limit`, in order.
     fn release(&mut self, limit: u64) {
         self.rows.sort_unstable();
         self.ready = self.rows.partition_point(|row| row.time <= limit);
         self.given = 0;
     }
 
-    /// Forgets what was handed out.
+    /// Drops the returned rows.
     fn forget(&mut self) {
         self.rows.drain(..self.given);
         (self.ready, self.given) = (0, 0);
@@ -114,7 +109,7 @@ impl<R: Read + Seek> PerfData<R> {
     /// Reads the header.
     ///
     /// # Errors
-    /// If reading fails, if the header is damaged or was never finished, or if the samples are compressed.
+    /// If reading fails, the header is damaged or unfinished, or the samples are compressed.
     pub fn new(reader: R) -> Result<Self, Error> {
         let mut input = Input::new(reader)?;
         let Header { layouts, by_id, formats, data, machine_cpus, release } = Header::read(&mut input)?;
@@ -138,7 +133,7 @@ impl<R: Read + Seek> PerfData<R> {
         })
     }
 
-    /// Reads to the end of a round, or of the file; false if there is nothing more.
+    /// Reads to the end of a round; returns false at the end of the file.
     fn fill(&mut self) -> Result<bool, Error> {
         self.held.forget();
         while self.held.ready == 0 {
@@ -151,7 +146,7 @@ impl<R: Read + Seek> PerfData<R> {
             }
             self.record()?;
             if self.held.bytes.len() > MAX_HELD {
-                // No perf makes such rounds; what comes is nearly in order, so the earlier half can go.
+                // No perf makes such rounds. Records are nearly in order, so the earlier half is released.
                 self.held.rows.sort_unstable();
                 let limit = self.held.rows[self.held.rows.len() / 2].time;
                 self.held.release(limit);
@@ -160,7 +155,6 @@ impl<R: Read + Seek> PerfData<R> {
         Ok(true)
     }
 
-    /// Reads one record.
     fn record(&mut self) -> Result<(), Error> {
         let place = self.input.at();
         let mut header = [0; 8];
@@ -168,7 +162,7 @@ impl<R: Read + Seek> PerfData<R> {
         let word = |offset, size| number(&header, offset, size, self.input.big_endian).unwrap_or(0);
         let (kind, size) = (word(0, 4) as u32, word(6, 2) as usize);
         if size < 8 || place + size as u64 > self.end {
-            // Where the next one is nobody knows.
+            // The next record is lost.
             self.notes.not_understood.add(Place::Byte(place));
             self.notes.unterminated = Some(Place::Byte(place));
             return self.input.seek(self.end);
@@ -189,7 +183,7 @@ impl<R: Read + Seek> PerfData<R> {
                 });
             }
             kind::AUXTRACE => {
-                // Its data follow behind the record.
+                // Its data follow the record.
                 let data = self.input.number(8, "the size of AUX data")?;
                 self.input.skip(
                     (size as u64).saturating_sub(8).saturating_add(data).min(self.end.saturating_sub(self.input.at())),
@@ -220,7 +214,7 @@ impl<R: Read + Seek> PerfData<R> {
         Ok(())
     }
 
-    /// The next event; none at the end.
+    /// Returns the next event; none at the end.
     ///
     /// # Errors
     /// If reading fails, or the samples are compressed.
@@ -261,7 +255,7 @@ impl<R: Read + Seek> PerfData<R> {
             _ => {
                 let decoded = decode(&self.formats, bytes, raw.0..raw.1);
                 context = decoded.context;
-                // Of a task on its way out perf has no ids any more (-1); the event itself has.
+                // For exiting tasks perf has no id (-1), but the event has.
                 tid = if tid < 0 { decoded.pid } else { tid };
                 (decoded.name, decoded.point)
             }
@@ -299,13 +293,13 @@ impl<R: Read + Seek> PerfData<R> {
         }
     }
 
-    /// What is known of the file so far.
+    /// Returns what is known of the file so far.
     pub fn notes(&self) -> &Notes {
         &self.notes
     }
 }
 
-/// The tracepoint in a sample's raw data; a sample without is of some other event.
+/// Decodes the tracepoint in a sample's raw data; other samples have none.
 fn decode<'a>(formats: &'a Formats, bytes: &'a [u8], raw: Range<usize>) -> Decoded<'a> {
     let nothing = Decoded { pid: -1, context: None, name: b"(sample)", point: Tracepoint::Other { fields: b"" } };
     bytes.get(raw).filter(|raw| !raw.is_empty()).and_then(|raw| formats.decode(raw)).unwrap_or(nothing)

@@ -1,9 +1,9 @@
-//! Perfetto's protobuf traces: scheduler events of simulated and real machines.
+//! Perfetto's protobuf traces, of simulated and real machines.
 //!
-//! A file is a sequence of packets. A packet with events is a bundle of one CPU. Several data sources can record a CPU,
-//! each with a writer of its own (`trusted_packet_sequence_id`), and writers are flushed at different times. Only the
-//! bundles of one CPU and one writer, a *lane*, are in order of time. The file is read twice: first to find the bundles
-//! of each lane, then to return the earliest event of all lanes, with one bundle of each lane in memory.
+//! A file is a sequence of packets, and a packet with events is a bundle of one CPU. Several data sources can record
+//! a CPU, each with its own writer (`trusted_packet_sequence_id`), flushed at different times. Only the bundles of
+//! one CPU and writer, a *lane*, are in order. The file is read twice: to find the bundles of each lane, and to merge
+//! the lanes, with one bundle of each in memory.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -24,10 +24,10 @@ use self::bundle::{Bundle, Entry, Names};
 
 /// The longest packet; Perfetto's own buffers are smaller.
 const MAX_PACKET: u64 = 16 << 20;
-/// Threads whose names and processes are remembered.
+/// Number of threads with remembered names.
 const MAX_THREADS: usize = 1 << 22;
 
-/// Fields of a packet (`TracePacket`), and of what is in it.
+/// Fields of a packet (`TracePacket`), and of its content.
 mod field {
     /// `Trace.packet`, with its wire type.
     pub(super) const PACKET_KEY: u8 = 0x0a;
@@ -38,15 +38,14 @@ mod field {
     pub(super) const COMPRESSED_PACKETS: u64 = 50;
 }
 
-/// Reads a Perfetto trace, in the order of time.
+/// Reads a Perfetto trace in order of time.
 #[derive(Debug)]
 pub struct PerfettoTrace<R> {
     input: Input<R>,
-    /// By CPU.
     lanes: Vec<Lane>,
-    /// The lanes with an event to come, the earliest first.
+    /// Lanes with further events, earliest first.
     next: BinaryHeap<Reverse<(i64, u32)>>,
-    /// The lane of the last event that the reader returned.
+    /// The lane of the last returned event.
     taken: Option<usize>,
     /// The running task of each CPU with events (-1: unknown), and its name.
     runs: Vec<(i32, Vec<u8>)>,
@@ -56,22 +55,21 @@ pub struct PerfettoTrace<R> {
     notes: Notes,
 }
 
-/// Where the bundles of each lane are, by CPU and sequence: offset and length.
+/// Offsets and lengths of the bundles of each lane, by CPU and sequence.
 type Places = BTreeMap<(u32, u32), Vec<(u64, u32)>>;
 
-/// The events of one CPU that one data source recorded.
+/// The events of one CPU from one data source.
 #[derive(Debug)]
 struct Lane {
     cpu: u32,
-    /// The CPU's place in [`PerfettoTrace::runs`].
     runs: usize,
-    /// Where its bundles are, and how many of them have been read.
+    /// Offsets and lengths of its bundles, and the number already read.
     places: Vec<(u64, u32)>,
     read: usize,
     bundle: Bundle,
 }
 
-/// What the process tree says of a thread.
+/// A thread in the process tree.
 #[derive(Clone, Debug, Default)]
 struct Thread {
     comm: Vec<u8>,
@@ -79,7 +77,7 @@ struct Thread {
 }
 
 impl<R: Read + Seek> PerfettoTrace<R> {
-    /// Finds the bundles of every CPU and data source.
+    /// Finds the bundles of all lanes.
     ///
     /// # Errors
     /// If reading fails, if no packet has events, or if packets are compressed.
@@ -119,7 +117,6 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         Ok(trace)
     }
 
-    /// Why nothing is to be read.
     fn without_events(&self) -> Error {
         match self.notes.unterminated {
             Some(_) => Error::NotRead {
@@ -133,7 +130,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         }
     }
 
-    /// Where the next packet is and how long; none at the end.
+    /// Returns offset and length of the next packet; none at the end.
     fn packet(&mut self) -> Result<Option<(u64, u32)>, Error> {
         let start = self.input.at();
         if start == self.input.len() {
@@ -142,7 +139,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         let mut size = 0_u64;
         let mut whole = self.input.number(1, "a packet")? as u8 == field::PACKET_KEY;
         for shift in (0..35).step_by(7) {
-            // A length cut off is the file's end.
+            // A truncated length ends the file.
             if !whole || self.input.at() == self.input.len() {
                 whole = false;
                 break;
@@ -162,9 +159,9 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         Ok(Some((place, size as u32)))
     }
 
-    /// Takes note of what is in a packet.
+    /// Indexes a packet.
     fn index(&mut self, place: u64, packet: &[u8], places: &mut Places) -> Result<(), Error> {
-        // The id may come behind the events.
+        // The id may follow the events.
         let (mut sequence, mut bundles) = (0, Vec::new());
         let mut fields = Message::new(packet);
         for (tag, value) in &mut fields {
@@ -209,7 +206,6 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         Ok(())
     }
 
-    /// Learns from a process tree.
     fn threads(&mut self, tree: &[u8]) {
         for (tag, value) in Message::new(tree) {
             let Some(row) = value.bytes().and_then(Few::read) else { continue };
@@ -230,7 +226,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         }
     }
 
-    /// Finds the next event of a lane, and puts the lane among the others.
+    /// Puts a lane with its next event among the others.
     fn advance(&mut self, lane: usize) -> Result<(), Error> {
         let row = &mut self.lanes[lane];
         loop {
@@ -248,7 +244,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         }
     }
 
-    /// Leaves out copies of the next event, of `lane`, that other data sources recorded.
+    /// Skips copies of the next event, of `lane`, from other data sources.
     fn pass_over_copies(&mut self, at: i64, lane: usize) -> Result<(), Error> {
         while let Some(&Reverse((time, other))) = self.next.peek() {
             let (of, copy) = (&self.lanes[lane], &self.lanes[other as usize]);
@@ -262,7 +258,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         Ok(())
     }
 
-    /// The next event; none at the end.
+    /// Returns the next event; none at the end.
     ///
     /// # Errors
     /// If reading fails.
@@ -280,7 +276,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
                 let point = Tracepoint::Lost { events: None };
                 return Ok(Some(Record { at, cpu, pid: -1, tgid: None, comm: b"", context: None, name: LOST, point }));
             }
-            // Columns of wakeups do not say who ran. The switches of the CPU do, whichever source recorded them.
+            // Compact wakeups lack the running task. The switches of the CPU have it, from any source.
             Entry::Event { pid: -1, context, name, point: point @ Tracepoint::Waking(_) } => {
                 (runs.0, context, name, point)
             }
@@ -294,7 +290,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
             self.notes.malformed.add(Place::Byte(places[read.saturating_sub(1)].0));
         }
         let thread = self.threads.get(&pid);
-        // The process tree has one name of each thread: what it was called at that time the events say.
+        // The process tree has one name per thread; events have those of their time.
         match point {
             Tracepoint::Switch { next, .. } => named(runs, next),
             Tracepoint::TaskRename { task, .. } if task.pid == pid => named(runs, task),
@@ -311,7 +307,7 @@ impl<R: Read + Seek> PerfettoTrace<R> {
         Ok(Some(Record { at, cpu, pid, tgid, comm, context, name, point }))
     }
 
-    /// What is known of the file so far.
+    /// Returns what is known of the file so far.
     pub fn notes(&self) -> &Notes {
         &self.notes
     }
@@ -327,21 +323,20 @@ impl<R: Read + Seek> Events for PerfettoTrace<R> {
     }
 }
 
-/// Takes note of the running task and its name.
 fn named((pid, comm): &mut (i32, Vec<u8>), task: Named<'_>) {
     *pid = task.pid;
     comm.clear();
     comm.extend_from_slice(task.comm);
 }
 
-/// Returns the former name of a thread that events call `comm`, and that has the name `last` at the end: `/proc`
-/// appends the work to a kernel worker's name (`kworker/0:1-events`), and events do not.
+/// Returns the recorded name of a thread with the last name `last`. `/proc` appends its work to a kernel worker's
+/// name (`kworker/0:1-events`).
 fn then<'a>(comm: &'a [u8], last: &'a [u8]) -> &'a [u8] {
     let works_at = last.strip_prefix(comm).is_some_and(|rest| matches!(rest.first(), Some(b'-' | b'+')));
     if works_at && comm.starts_with(b"kworker/") { last } else { comm }
 }
 
-/// Whether a file that begins with these bytes is a Perfetto trace: with a packet, and not with an empty line of text.
+/// Whether a file begins with a packet, and not with an empty line of text.
 pub(super) fn looks_like(bytes: &[u8]) -> bool {
     let Some(rest) = bytes.strip_prefix(&[field::PACKET_KEY]) else { return false };
     let text = rest.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());

@@ -1,7 +1,7 @@
 //! Pages of the kernel's ring buffer, from `trace_pipe_raw` or `trace.dat`.
 //!
-//! A page begins with its time and the length of its content. Records follow, each with a header of 32 bits: the length
-//! in words or another type, and the time since the previous record.
+//! A page begins with its time and the length of its content. Records follow, each with a header of 32 bits: the
+//! length in words or another type, and the time since the previous record.
 
 use std::ops::Range;
 
@@ -10,18 +10,17 @@ use memchr::memmem;
 use super::format::number;
 use super::scan::{digits, trim_start};
 
-/// Where in a page things are, by the kernel's `events/header_page`.
+/// The layout of a page, from the kernel's `events/header_page`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) big_endian: bool,
-    /// Bytes of the kernel's `long`, which `commit` has.
+    /// Bytes of the kernel's `long`, the size of `commit`.
     long: usize,
     commit: usize,
     data: usize,
 }
 
 impl Layout {
-    /// Reads the description; none if it is not one.
     pub(super) fn parse(text: &[u8], big_endian: bool) -> Option<Self> {
         let field = |name: &[u8]| -> Option<(usize, usize)> {
             let line = text.split(|&byte| byte == b'\n').find(|line| memmem::find(line, name).is_some())?;
@@ -38,12 +37,11 @@ impl Layout {
     }
 }
 
-/// Flags in `commit`: events were lost before this page, and their number stands behind its last one.
+/// Flags in `commit`: events were lost before this page, and their number follows the page's last event.
 const MISSED: u64 = 1 << 31;
 const MISSED_STORED: u64 = 1 << 30;
 const COMMIT: u64 = (1 << 27) - 1;
 
-/// A page being read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Page {
     at: usize,
@@ -51,26 +49,24 @@ pub(super) struct Page {
     time: u64,
 }
 
-/// What is missing before a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Missed {
     Nothing,
-    /// Lost events, with their number if the kernel has counted them.
+    /// Lost events, with their number if counted.
     Some(Option<u64>),
 }
 
-/// The next item of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Item {
-    /// An event at this time; the range is of the page.
+    /// An event; `record` is a range of the page.
     Event { at: u64, record: Range<usize> },
-    /// The page is at its end.
+    /// End of the page.
     End,
     /// Invalid data: the rest of the page is lost.
     Damaged(usize),
 }
 
-/// Begins with a page: the page, and what was lost before it. None if it is damaged.
+/// Begins a page. Returns also what was lost before it. None if it is damaged.
 pub(super) fn begin(page: &[u8], layout: Layout) -> Option<(Page, Missed)> {
     let time = number(page, 0, 8, layout.big_endian)?;
     let commit = number(page, layout.commit, layout.long, layout.big_endian)?;
@@ -87,22 +83,19 @@ pub(super) fn begin(page: &[u8], layout: Layout) -> Option<(Page, Missed)> {
 }
 
 impl Page {
-    /// The time the page begins with.
     pub(super) fn time(&self) -> u64 {
         self.time
     }
 
-    /// A page without events at the time of this one's last.
+    /// Returns an empty page at the time of this one's last event.
     pub(super) fn without_rest(self) -> Self {
         Self { at: 0, end: 0, time: self.time }
     }
 
-    /// The same page at another time.
     pub(super) fn at(self, time: u64) -> Self {
         Self { time, ..self }
     }
 
-    /// The next event.
     #[inline]
     pub(super) fn next(&mut self, page: &[u8], layout: Layout) -> Item {
         let page = &page[..self.end];
@@ -116,7 +109,7 @@ impl Page {
             let (kind, delta) =
                 if layout.big_endian { (header >> 27, header & ((1 << 27) - 1)) } else { (header & 31, header >> 5) };
             let (record, next) = match kind {
-                // Padding: of the whole rest, or what a writer took back.
+                // Padding: the whole rest, or a discarded event.
                 29 if delta == 0 => {
                     self.at = self.end;
                     return Item::End;
@@ -125,8 +118,7 @@ impl Page {
                     let Some(length) = word(at + 4) else { return self.damaged(at) };
                     (None, at + 4 + (length as usize).next_multiple_of(4).max(4))
                 }
-                // A time that does not fit into the header: added, or the time itself, of which the page has the
-                // uppermost bits.
+                // A time beyond the header: a difference, or an absolute time without the uppermost bits.
                 30 | 31 => {
                     let Some(upper) = word(at + 4) else { return self.damaged(at) };
                     let time = (upper << 27).wrapping_add(delta);
@@ -177,7 +169,6 @@ mod tests {
         Layout::parse(HEADER, big_endian).unwrap()
     }
 
-    /// A page of these words, which begins at `time`.
     fn page(big_endian: bool, time: u64, words: &[u32], flags: u64) -> Vec<u8> {
         let long = |value: u64| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
         let mut page = [long(time), long((words.len() as u64 * 4) | flags)].concat();

@@ -1,8 +1,8 @@
-//! Numbers and words in bytes. `str::parse` wants UTF-8 first, and names of tasks are any bytes.
+//! Numbers and words in bytes. `str::parse` needs UTF-8, and names of tasks are any bytes.
 
 use memchr::{memchr, memmem};
 
-/// Reads the digits `bytes` begin with; the number, and how many there were. None without any, or beyond `u64`.
+/// Parses leading digits; returns the number and their count. None without any, or beyond `u64`.
 #[inline]
 pub(super) fn digits(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut value: u64 = 0;
@@ -22,7 +22,7 @@ pub(super) fn digits(bytes: &[u8]) -> Option<(u64, usize)> {
     (count > 0).then_some((value, count))
 }
 
-/// A whole number, decimal or `0x…`, at the beginning of `bytes`.
+/// Parses a leading whole number, decimal or `0x…`.
 #[inline]
 pub(super) fn unsigned(bytes: &[u8]) -> Option<u64> {
     if let [b'0', b'x' | b'X', rest @ ..] = bytes {
@@ -38,7 +38,7 @@ pub(super) fn unsigned(bytes: &[u8]) -> Option<u64> {
     digits(bytes).map(|(value, _)| value)
 }
 
-/// A whole number with or without a sign, at the beginning of `bytes`.
+/// Parses a leading whole number with an optional sign.
 #[inline]
 pub(super) fn signed(bytes: &[u8]) -> Option<i32> {
     match bytes {
@@ -47,40 +47,38 @@ pub(super) fn signed(bytes: &[u8]) -> Option<i32> {
     }
 }
 
-/// `bytes` from the first that is no space on.
 #[inline]
 pub(super) fn trim_start(bytes: &[u8]) -> &[u8] {
     let spaces = bytes.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
     &bytes[spaces..]
 }
 
-/// `bytes` up to the last that is no space.
 #[inline]
 pub(super) fn trim_end(bytes: &[u8]) -> &[u8] {
     let spaces = bytes.iter().rev().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
     &bytes[..bytes.len() - spaces]
 }
 
-/// The first word, and what follows it.
+/// Splits after the first word.
 #[inline]
 pub(super) fn word(bytes: &[u8]) -> (&[u8], &[u8]) {
     let end = memchr(b' ', bytes).unwrap_or(bytes.len());
     bytes.split_at(end)
 }
 
-/// Fields in the form `name=value`: each is searched behind the previous one.
+/// Fields in the form `name=value`, each searched behind the previous one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
 impl<'a> Fields<'a> {
-    /// What follows `key`, which must come next; `key` ends with `=`.
+    /// Skips `key`, which must be next and ends with `=`.
     #[inline]
     fn next(&mut self, key: &[u8]) -> Option<()> {
         self.0 = trim_start(self.0).strip_prefix(key)?;
         Some(())
     }
 
-    /// Everything up to ` key`: a name may have spaces.
+    /// Returns everything up to ` key`, since a name may have spaces.
     #[inline]
     fn until(&mut self, key: &[u8]) -> Option<&'a [u8]> {
         let mut from = 0;
@@ -102,7 +100,6 @@ impl<'a> Fields<'a> {
         self.until(following).map(trim_end)
     }
 
-    /// One word.
     #[inline]
     pub(super) fn word(&mut self, key: &[u8]) -> Option<&'a [u8]> {
         self.next(key)?;
@@ -111,26 +108,24 @@ impl<'a> Fields<'a> {
         Some(value)
     }
 
-    /// A number with a sign.
     #[inline]
     pub(super) fn signed(&mut self, key: &[u8]) -> Option<i32> {
         self.word(key).and_then(signed)
     }
 
-    /// A number.
     #[inline]
     pub(super) fn unsigned(&mut self, key: &[u8]) -> Option<u64> {
         self.word(key).and_then(unsigned)
     }
 
-    /// A number that fits into 32 bits; -1 is the largest, as in `state=4294967295`.
+    /// -1 is `u32::MAX`, as in `state=4294967295`.
     #[inline]
     pub(super) fn u32(&mut self, key: &[u8]) -> Option<u32> {
         let value = self.word(key)?;
         if value == b"-1" { Some(u32::MAX) } else { unsigned(value).and_then(|value| u32::try_from(value).ok()) }
     }
 
-    /// The value of a field anywhere behind, if it is there.
+    /// Returns the value of a later field.
     pub(super) fn find(&mut self, key: &[u8]) -> Option<&'a [u8]> {
         let mut from = 0;
         loop {

@@ -1,51 +1,47 @@
-//! What `perf script` was asked to print, where that is not what a reader needs: columns that are missing, and
-//! differences for times.
+//! Checks the columns of `perf script`: missing ones, and time differences.
 
 use super::head::{Dress, Head};
 use super::notes::Error;
 
-/// The number of first events by which a text is judged.
+/// The number of first events that decide.
 const JUDGED: u64 = 64;
-/// If one in this many events goes back in time, the times are invalid: perf sorts its output.
+/// If one in this many events decreases, the times are invalid: perf sorts its output.
 const BACK: u64 = 8;
 
-/// No machine has been up for so short a time when its scheduler is recorded.
+/// A shorter uptime is implausible.
 const NEAR_ZERO_NS: i64 = 1_000_000_000;
 
-/// What the first lines of a text say of its columns.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     settled: bool,
     events: u64,
-    /// Lines that name an event as only perf does, and lack a thread, a CPU or a time.
+    /// Lines with an event in perf's form, but without thread, CPU or time.
     lacking: u64,
-    /// The first time is 0, or the little that has passed since what perf noted before it began: as with --deltatime
-    /// and --reltime.
+    /// Set if the first time is 0 or close to it, as with --deltatime and --reltime.
     near_zero: bool,
     latest: i64,
-    /// Times before the one that precedes them.
+    /// Times before their predecessor.
     back: u64,
 }
 
 impl Script {
-    /// Whether more has to be seen.
+    /// Whether more lines are needed.
     #[inline]
     pub(super) fn watches(&self) -> bool {
         !self.settled
     }
 
-    /// An event.
     #[cold]
     pub(super) fn event(&mut self, head: &Head, name: &[u8]) {
-        // Without the thread, a name such as `cc-3` looks like ftrace's name and thread; but ftrace does not print the
-        // event's system.
+        // Without the thread, a name such as `cc-3` looks like ftrace's name and thread; but ftrace does not print
+        // the event's system.
         if head.dress == Dress::Ftrace {
             self.lacking += u64::from(is_event(name));
             self.events += u64::from(!is_event(name));
             return;
         }
         if name.starts_with(b"PERF_RECORD_") {
-            // What perf found out before it began has time 0.
+            // perf's records of earlier tasks have time 0.
             return;
         }
         if self.events == 0 {
@@ -56,17 +52,16 @@ impl Script {
         self.events += 1;
     }
 
-    /// A line that is no event.
     #[cold]
     pub(super) fn no_event(&mut self, line: &[u8]) {
         let mut words = line.split(u8::is_ascii_whitespace);
         self.lacking += u64::from(words.any(|word| word.strip_suffix(b":").is_some_and(is_event)));
     }
 
-    /// Judges, as soon as enough has been seen, or if the text is over.
+    /// Judges the text after enough events, or at its end.
     ///
     /// # Errors
-    /// The text is not to be read.
+    /// If the text is not readable.
     #[cold]
     pub(super) fn judge(&mut self, over: bool) -> Result<(), Error> {
         if self.settled || !(over || self.events + self.lacking >= JUDGED) {
@@ -103,7 +98,7 @@ fn is_event(name: &[u8]) -> bool {
 mod tests {
     use crate::read::TextReader;
 
-    /// What there is to say of a text, or how many events are in it.
+    /// Returns the error, or the number of events.
     fn told(text: &str) -> String {
         let (mut reader, mut events) = (TextReader::new(text.as_bytes()), 0);
         loop {
@@ -115,7 +110,7 @@ mod tests {
         }
     }
 
-    /// As perf prints a recording of 2.000 s, in these columns.
+    /// A recording of 2.000 s in these columns of perf.
     fn script(line: impl Fn(u64, u64) -> String) -> String {
         (0..200_u64).map(|event| line(event, 1_000_000 + event * event % 97 * 10 + event * 1000)).collect()
     }
@@ -134,7 +129,7 @@ mod tests {
         assert!(message.contains("--deltatime") && message.contains("perf script --ns"), "{message}");
         let few: String = differences.split_inclusive('\n').take(9).collect();
         assert!(told(&few).contains("--deltatime"), "a short one as well: {}", told(&few));
-        // Relative to the first, out of order, or a first line from before time began: still times.
+        // Relative to the first, unordered, or with a first line at time 0: still times.
         assert_eq!(told(&with(&|event, _| time(event * 50))), "200 events");
         assert_eq!(told(&with(&|event, at| time(at - delta(event) % 2 * 2000))), "200 events");
         let tasks = "  a 7 [000] 0.000000: PERF_RECORD_COMM: b:8/8\n".repeat(100);
@@ -159,7 +154,6 @@ mod tests {
         for columns in ["7 [000] 1.000001:", "a b-c 7/8 [000] 1.000001:"] {
             assert_eq!(told(&script(|_, _| format!("  {columns} {SWITCH}\n"))), "200 events", "`{columns}`");
         }
-        // A damaged line is no reason.
         let whole = script(|_, _| format!("  a 7 [000] 1.000001: {SWITCH}\n"));
         assert_eq!(told(&format!("  a [000] 1.000001: {SWITCH}\n{whole}")), "200 events");
     }

@@ -1,4 +1,4 @@
-//! What is in a trace: gathered event by event, for `vruntime trace info`.
+//! Summary of a trace, for `vruntime trace info`.
 
 use std::collections::BTreeMap;
 
@@ -6,63 +6,61 @@ use super::clock::Clock;
 use super::head::MAX_CPUS;
 use crate::event::{Named, Record, Tracepoint, Wakeup};
 
-/// Names of events counted one by one; a real kernel has some 2000.
+/// The most event names that are counted; a real kernel has some 2000.
 const MAX_NAMES: usize = 1 << 16;
-/// The most distinct tasks. Linux stops at 4,194,304 pids.
+/// The most tasks. Linux stops at 4,194,304 pids.
 const MAX_TASKS: usize = 1 << 22;
-/// The most reused pids with rows of their own. Beyond that, all tasks of a pid share a row.
+/// The most reused pids with rows of their own.
 const MAX_LIVES: usize = 1 << 18;
-/// Names remembered of one task.
+/// The most names of one task.
 const MAX_COMMS: usize = 8;
 
-/// What a trace says of a task.
+/// Summary of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskSummary {
     /// Its thread id.
     pub pid: i32,
-    /// Its process, where the file has it.
+    /// Its process, if the file has it.
     pub tgid: Option<i32>,
-    /// Its names, one after the other; the first eight.
+    /// Its first eight names.
     pub comms: Vec<Vec<u8>>,
-    /// How often it changed its name.
+    /// Renames.
     pub renames: u64,
-    /// Known time on a CPU, nanoseconds, up to the end of the trace for running tasks.
+    /// Known CPU time, nanoseconds; running tasks run to the end of the trace.
     pub cpu_ns: u64,
     /// Switches away from it.
     pub switches: u64,
-    /// How often it came onto a CPU.
+    /// Switches to it.
     came: u64,
-    /// How often it was moved to another CPU.
+    /// Moves to another CPU.
     pub migrations: u64,
-    /// It was running when the trace, or what is left of it, began.
+    /// Whether it was running when the trace began.
     pub running_at_start: bool,
-    /// The number of later tasks with its pid: once, since that one has a row of its own, unless there are too many.
+    /// Later tasks with its pid: at most one, unless these lack rows of their own.
     pub reuses: u64,
-    /// How often it ran after a sleep without having been woken, as far as the trace tells.
+    /// Runs after a sleep without a known wakeup.
     pub unwoken: u64,
     queued: u64,
     wakings: u64,
     asleep: bool,
-    /// It was forked, and has done nothing yet.
+    /// Set if it was forked, and has done nothing yet.
     newborn: bool,
-    /// Where it runs.
     on: Option<u32>,
-    /// Since when it has been runnable, while it waits.
+    /// When its wait began.
     ready: Option<i64>,
-    /// The wakeup since which it waits, if it does.
+    /// The wakeup that began its wait.
     woken: Option<i64>,
-    /// From when it was charged time, although it had not come onto a CPU.
+    /// When its charged time began, if its switch is missing.
     charged_from: Option<i64>,
 }
 
 impl TaskSummary {
-    /// Its latest name, readable.
+    /// Its latest name.
     pub fn comm(&self) -> String {
         String::from_utf8_lossy(self.comms.last().map_or(&b"?"[..], Vec::as_slice)).into_owned()
     }
 
-    /// How often it was woken: by `sched_wakeup` and `sched_wakeup_new`, or by `sched_waking` if that is all the trace
-    /// has.
+    /// Returns wakeups: `sched_wakeup` and `sched_wakeup_new`, or `sched_waking` without these.
     pub fn wakeups(&self) -> u64 {
         if self.queued > 0 { self.queued } else { self.wakings }
     }
@@ -73,16 +71,16 @@ struct Cpu {
     events: u64,
     lost: u64,
     losses: u64,
-    /// The running task, and since when. None after a loss.
+    /// The running task, and since when; none after a loss.
     current: Option<(i32, i64)>,
-    /// That time is a guess: not before this one.
+    /// That time is a guess, and at least this.
     guess: Option<i64>,
-    /// The latest switch was from another task than had come.
+    /// The latest switch was from a task that was not on the CPU.
     torn: bool,
     seen: bool,
 }
 
-/// The counts of the events whose names we know; the others are in a map.
+/// The events that are counted without a map.
 const KNOWN: [&[u8]; 14] = [
     b"sched_switch",
     b"sched_waking",
@@ -100,10 +98,9 @@ const KNOWN: [&[u8]; 14] = [
     b"tracing_mark_write",
 ];
 
-/// The place of `sched_waking` in [`KNOWN`].
 const WAKING: usize = 1;
 
-/// Gathers what is in a trace. Memory: a row for each task, CPU and name of an event, all three bounded.
+/// Summarizes a trace. Memory: bounded numbers of tasks, CPUs and event names.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     known: [u64; KNOWN.len()],
@@ -111,9 +108,9 @@ pub struct Summary {
     unnamed: u64,
     cpus: Vec<Cpu>,
     tasks: Vec<TaskSummary>,
-    /// For each pid the index of its latest task in `tasks`, plus one.
+    /// For each pid the index of its latest task plus one.
     index: Vec<u32>,
-    /// How many rows are of pids that have another.
+    /// Number of rows of reused pids.
     lives: usize,
     tasks_left_out: u64,
     clock: Clock,
@@ -122,17 +119,17 @@ pub struct Summary {
     missing_arrivals: u64,
     has_tgid: bool,
     finer_than_us: bool,
-    /// One more than the highest CPU that a record names.
+    /// Highest CPU in any record, plus one.
     named_cpus: u32,
 }
 
 impl Summary {
-    /// Nothing yet.
+    /// Creates an empty summary.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes note of `record`.
+    /// Adds a record.
     pub fn add(&mut self, record: &Record<'_>) {
         let cpu = record.cpu.min(MAX_CPUS - 1) as usize;
         if cpu >= self.cpus.len() {
@@ -145,7 +142,7 @@ impl Summary {
             row.current = None;
             return;
         }
-        // What perf tells of tasks are no events: they have no time of their own.
+        // perf's records of tasks are no events, and have no time.
         if record.name.starts_with(b"PERF_RECORD_") {
             if let Tracepoint::TaskRename { task, tgid } = record.point {
                 self.name(task, tgid);
@@ -182,7 +179,7 @@ impl Summary {
         self.point(cpu, record);
     }
 
-    /// Returns since when the first task of a CPU has been there: for its charged time, if the record has it.
+    /// Returns since when the first known task of a CPU runs: for its charged time, if known.
     fn since(&self, record: &Record<'_>) -> i64 {
         let began = self.clock.stretches().last().map_or(record.at, |&(began, _)| began);
         match record.point {
@@ -193,8 +190,8 @@ impl Summary {
         }
     }
 
-    /// Ends the trace: running tasks have run until now. Call it once, after the last event. Exceptions: the last event
-    /// of the CPU was inconsistent, the trace has no switches, or the clock has jumped since.
+    /// Ends the trace: counts the time of running tasks up to now. Call it once. Skips CPUs whose last switch was
+    /// inconsistent, or before a jump of the clock, and all if the trace has no switches.
     pub fn end(&mut self) {
         let Some(&(began, now)) = self.clock.stretches().last() else { return };
         if self.count_of("sched_switch") == 0 {
@@ -211,8 +208,8 @@ impl Summary {
         }
     }
 
-    /// Handles the action of a task on a CPU that seems idle: some machines do not record switches from the idle task.
-    /// It got the CPU at its wakeup, or as long ago as its charged time.
+    /// Handles an action of a task on a CPU that seems idle. Some machines do not record switches from the idle task:
+    /// it got the CPU at its wakeup, or as long ago as its charged time.
     fn turns_up(&mut self, cpu: usize, record: &Record<'_>) {
         let Some((0, idle)) = self.cpus[cpu].current else { return };
         let (pid, charged) = match record.point {
@@ -239,7 +236,7 @@ impl Summary {
         self.missing_arrivals += 1;
     }
 
-    /// Handles a task's switch to a CPU while it seems to be on another: that switch is missing.
+    /// Handles a switch to a task that seems to be on another CPU, whose switch is missing.
     fn leaves_elsewhere(&mut self, pid: i32, elsewhere: Option<u32>, cpu: usize) {
         let Some(row) = elsewhere.and_then(|other| self.cpus.get_mut(other as usize)) else { return };
         if elsewhere != Some(cpu as u32) && row.current.is_some_and(|(current, _)| current == pid) {
@@ -248,7 +245,7 @@ impl Summary {
         }
     }
 
-    /// What a task was charged for says when it came, if nothing else does.
+    /// Sets a guessed start of the task to that of its charged time.
     fn charged(&mut self, at: i64, cpu: usize, pid: i32, ns: u64) {
         let from = at.saturating_sub_unsigned(ns);
         let has = |cpu: &usize| self.cpus[*cpu].current.is_some_and(|(current, _)| current == pid);
@@ -332,14 +329,14 @@ impl Summary {
         }
     }
 
-    /// Handles a fork: the earlier task with its pid has ended, and keeps a row.
+    /// Handles a fork: an earlier task with the pid has ended, and keeps its row.
     fn born(&mut self, pid: i32) {
         let room = self.lives < MAX_LIVES;
         let Some(task) = self.task(pid) else { return };
-        // A name alone is what perf says of tasks, and may be that of this one.
+        // A name alone, from perf, may be that of the new task.
         let lived = task.came + task.queued + task.wakings > 0 || task.running_at_start;
         if std::mem::replace(&mut task.newborn, true) && !lived {
-            // Both events of a fork are there.
+            // Second event of the same fork.
             return;
         }
         task.reuses += u64::from(!task.comms.is_empty());
@@ -349,7 +346,7 @@ impl Summary {
             self.tasks.push(TaskSummary { pid, newborn: true, ..TaskSummary::default() });
             self.index[pid as usize] = self.tasks.len() as u32;
             for row in &mut self.cpus {
-                // It has left its CPU, unseen.
+                // The earlier task left its CPU unseen.
                 row.current = row.current.filter(|&(current, _)| current != pid);
             }
         } else {
@@ -386,12 +383,11 @@ impl Summary {
         }
     }
 
-    /// The row of a task.
     #[inline]
     fn task(&mut self, pid: i32) -> Option<&mut TaskSummary> {
         let slot = usize::try_from(pid).ok().filter(|&pid| pid <= MAX_TASKS);
         let Some(slot) = slot else {
-            // -1: the file does not know who.
+            // -1: unknown in the file.
             self.tasks_left_out += u64::from(pid != -1);
             return None;
         };
@@ -405,7 +401,7 @@ impl Summary {
         Some(&mut self.tasks[self.index[slot] as usize - 1])
     }
 
-    /// The row of a task, which has this name from now on.
+    /// Returns the row of a task, renamed.
     #[inline]
     fn name(&mut self, named: Named<'_>, tgid: Option<i32>) -> Option<&mut TaskSummary> {
         let task = self.task(named.pid)?;
@@ -418,12 +414,12 @@ impl Summary {
         Some(task)
     }
 
-    /// How many events there are; losses are none.
+    /// Returns the number of events, without losses.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// How many events have this name.
+    /// Returns the number of events with this name.
     pub fn count_of(&self, name: &str) -> u64 {
         match KNOWN.iter().position(|&known| known == name.as_bytes()) {
             Some(known) => self.known[known],
@@ -431,7 +427,7 @@ impl Summary {
         }
     }
 
-    /// Every name with its count, the most frequent first.
+    /// Returns names with counts, the most frequent first.
     pub fn counts(&self) -> Vec<(String, u64)> {
         let known = KNOWN.iter().map(|name| name.to_vec()).zip(self.known).filter(|&(_, count)| count > 0);
         let others = self.names.iter().map(|(name, &count)| (name.clone(), count));
@@ -444,50 +440,49 @@ impl Summary {
         all
     }
 
-    /// The clock: span, jumps, strays.
+    /// Returns the clock: span, jumps, strays.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// The CPUs that have events, each with how many.
+    /// Returns CPUs with their numbers of events.
     pub fn cpus(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.cpus.iter().enumerate().filter(|(_, cpu)| cpu.events > 0).map(|(id, cpu)| (id as u32, cpu.events))
     }
 
-    /// Returns the number of CPUs that the machine has at least: one more than the highest that an event is of or
-    /// names.
+    /// Returns the least number of CPUs: the highest in any record, plus one.
     pub fn named_cpus(&self) -> u32 {
         self.named_cpus
     }
 
-    /// How often the trace says that events were lost, and how many it says they were.
+    /// Returns the numbers of losses, and of counted lost events.
     pub fn lost(&self) -> (u64, u64) {
         self.cpus.iter().fold((0, 0), |(losses, lost), cpu| (losses + cpu.losses, cpu.lost.saturating_add(lost)))
     }
 
-    /// Switches from a task that was not the one that had come: events are missing between.
+    /// Returns the number of switches from a task that was not on the CPU.
     pub fn broken_switches(&self) -> u64 {
         self.broken_switches
     }
 
-    /// Switches from the idle task that are missing: the task they were to did something on its CPU afterwards.
+    /// Returns the number of missing switches from the idle task, after which the task acted on its CPU.
     pub fn missing_arrivals(&self) -> u64 {
         self.missing_arrivals
     }
 
-    /// The tasks, those that ran longest first; the idle tasks are not among them.
+    /// Returns the tasks by decreasing CPU time, without idle tasks.
     pub fn tasks(&self) -> Vec<&TaskSummary> {
         let mut tasks: Vec<&TaskSummary> = self.tasks.iter().filter(|task| task.pid != 0).collect();
         tasks.sort_by(|a, b| b.cpu_ns.cmp(&a.cpu_ns).then_with(|| a.pid.cmp(&b.pid)));
         tasks
     }
 
-    /// Mentions of tasks with a pid that no Linux gives, negative or beyond 4,194,304.
+    /// Returns the number of mentions of impossible pids: negative or beyond 4,194,304.
     pub fn impossible_pids(&self) -> u64 {
         self.tasks_left_out
     }
 
-    /// Whether the trace says which process any task is of.
+    /// Whether the trace has any process id.
     pub fn has_tgid(&self) -> bool {
         self.has_tgid
     }
@@ -497,14 +492,13 @@ impl Summary {
         self.finer_than_us
     }
 
-    /// Whether the trace has events that tell wakeups; without, [`TaskSummary::unwoken`] means nothing.
+    /// Whether the trace has wakeups, which [`TaskSummary::unwoken`] needs.
     pub fn has_wakeups(&self) -> bool {
         self.count_of("sched_waking") + self.count_of("sched_wakeup") > 0
     }
 }
 
 impl TaskSummary {
-    /// It has come onto a CPU.
     fn came(&mut self, cpu: usize) {
         self.on = Some(cpu as u32);
         self.came += 1;
@@ -530,8 +524,7 @@ mod tests {
     use super::*;
     use crate::read::TextReader;
 
-    /// As on machines that never tell of a switch from the idle task: the charges say when its task came, else its
-    /// wakeup does.
+    /// Some machines never record a switch from the idle task. Charges then date the arrival, or else the wakeup.
     #[test]
     fn who_came_unseen_has_its_time() {
         let text = b"\
@@ -555,7 +548,6 @@ mod tests {
         assert_eq!((summary.missing_arrivals(), summary.broken_switches()), (3, 0));
     }
 
-    /// If a task appears on another CPU, its switch away is missing, and its old CPU's task is unknown.
     #[test]
     fn who_turns_up_elsewhere_has_left() {
         let text = b"\
@@ -572,7 +564,6 @@ mod tests {
         assert_eq!((a.cpu_ns, summary.missing_arrivals(), summary.broken_switches()), (2_000_000, 0, 1));
     }
 
-    /// Switches are away from a task, as in the kernel's counts.
     #[test]
     fn who_still_runs_has_not_switched() {
         let text = b"\
@@ -586,7 +577,7 @@ mod tests {
         assert_eq!(switches, BTreeMap::from([(7, 0), (8, 1)]));
     }
 
-    /// A run's own traces have no wakeup of the thread that takes a task away.
+    /// A run's own traces have no wakeup of the stopper.
     #[test]
     fn a_stopper_is_not_missed_a_wakeup() {
         let unwoken = |comm: &str| {
@@ -607,7 +598,6 @@ mod tests {
         assert_eq!((unwoken("a"), unwoken("migration/0")), (2, 0));
     }
 
-    /// Without switches before the first tick and after the last, the running tasks get that time.
     #[test]
     fn who_had_a_cpu_at_the_beginning_and_at_the_end_has_that_time() {
         let cpu_ns = |text: &str| {
@@ -626,16 +616,15 @@ mod tests {
         let leaves = switch("1.010000", "prev_comm=a prev_pid=7", "next_comm=b next_pid=8");
         let comes = switch("1.011000", "prev_comm=b prev_pid=8", "next_comm=a next_pid=7");
         let ends = "<idle>-0 [001] 1.020000: sched_waking: comm=b pid=8 prio=120 target_cpu=001\n";
-        // It was charged for a millisecond before the trace, too.
+        // The charge includes a millisecond before the trace.
         let whole = [begins, charge, &leaves, &comes, ends].concat();
         assert_eq!(cpu_ns(&whole), [Some(10 + 9), Some(1)]);
-        // Who switches away had not come, so whether the next is still there, nobody knows.
+        // The switch is inconsistent, so it is unknown whether the next task stays.
         let torn = switch("1.012000", "prev_comm=b prev_pid=8", "next_comm=a next_pid=7");
         assert_eq!(cpu_ns(&[begins, charge, &leaves, &comes, &torn, ends].concat()), [Some(10), Some(1)]);
         assert_eq!(cpu_ns(&[begins, charge, ends].concat()), [Some(0), Some(0)], "it tells of no switches");
     }
 
-    /// The second task of a pid has nothing of the first.
     #[test]
     fn each_life_of_a_pid_has_a_row() {
         let switch = |at: &str, (comm, pid): (&str, i32), state: &str, (next, next_pid): (&str, i32)| {

@@ -1,4 +1,4 @@
-//! Text traces: of the kernel, of trace-cmd, of perf script, and inside systrace's pages.
+//! Text traces: of the kernel, trace-cmd and perf script, and in systrace's pages.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -14,34 +14,28 @@ use super::scan::{digits, signed, trim_start, word};
 use super::script::Script;
 use crate::event::{Named, Record, StateBits, Tracepoint};
 
-/// Reads text, line by line, in a buffer of 256 KiB that does not grow.
-///
-/// Which tool has printed it is found out line by line, so files that were put together from several are read as well.
+/// Reads text by lines, in a fixed buffer of 256 KiB. Lines of several tools may be mixed.
 #[derive(Debug)]
 pub struct TextReader<R> {
     lines: Lines<R>,
     notes: Notes,
     bits: StateBits,
     page: Page,
-    /// What the header was of.
+    /// Kind by the header.
     header: Option<Kind>,
     events: u64,
-    /// The time of the latest event.
     latest: i64,
-    /// Whether [`Notes::kind`] is as good as it gets.
+    /// Set if [`Notes::kind`] is final.
     kind_known: bool,
-    /// Whether its columns are what they have to be.
     script: Script,
-    /// Whether it is what another tool printed.
     foreign: Foreign,
-    /// What was found and not given yet: an event by [`begin`](Self::begin), or the one behind a loss, with all losses
-    /// before it.
+    /// Lines already found: an event by [`begin`](Self::begin), or losses and the next event.
     found: VecDeque<Found>,
-    /// There was an event that is not one of perf's own.
+    /// Set after an event that is not perf's own.
     began: bool,
 }
 
-/// An event, or a loss of some, and where in the buffer its line is.
+/// An event or a loss, and its line in the buffer.
 #[derive(Debug)]
 struct Found {
     line: Line,
@@ -49,20 +43,18 @@ struct Found {
     end: usize,
 }
 
-/// Where in a page of HTML we are.
+/// The position in a page of HTML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Page {
-    /// It is no page.
+    /// Not a page.
     Plain,
-    /// In what is not the trace.
+    /// Outside the trace.
     Outside,
-    /// A part with data begins: of what kind, its first line says.
+    /// At the beginning of data, whose first line has its kind.
     Begins,
-    /// In the trace.
     Inside,
 }
 
-/// A line that is a record.
 #[derive(Debug)]
 enum Line {
     Event(Head),
@@ -70,7 +62,7 @@ enum Line {
 }
 
 impl<R: Read> TextReader<R> {
-    /// Reads from `reader`, which needs no buffer of its own.
+    /// Reads from `reader`, without a further buffer.
     pub fn new(reader: R) -> Self {
         Self {
             lines: Lines::new(reader),
@@ -88,12 +80,12 @@ impl<R: Read> TextReader<R> {
         }
     }
 
-    /// What is known of the file so far.
+    /// Returns what is known of the file so far.
     pub fn notes(&self) -> &Notes {
         &self.notes
     }
 
-    /// Reads what is before the first event: after it, [`notes`](Self::notes) has what a header says.
+    /// Reads up to the first event, so that [`notes`](Self::notes) have the header.
     ///
     /// # Errors
     /// As [`next_record`](Self::next_record).
@@ -105,7 +97,7 @@ impl<R: Read> TextReader<R> {
         Ok(())
     }
 
-    /// The next line that is an event.
+    /// Returns the next event or loss.
     #[inline]
     fn find(&mut self) -> Result<Option<Found>, Error> {
         loop {
@@ -124,14 +116,14 @@ impl<R: Read> TextReader<R> {
                 self.notes.unterminated = Some(place);
             }
             let mut range = found.range;
-            // Pages of old made the text one JavaScript string.
+            // Old pages have the text as one JavaScript string.
             if self.page == Page::Inside && self.lines.bytes()[range.clone()].ends_with(b"\\n\\") {
                 range.end -= 3;
             }
             let start = range.start;
             match self.line(start, range.end) {
                 None => {
-                    // A page's own scripts may well be long.
+                    // A page's own scripts may be long.
                     if found.cut && self.page != Page::Outside {
                         self.notes.cut_lines.add(place);
                     }
@@ -146,7 +138,6 @@ impl<R: Read> TextReader<R> {
         }
     }
 
-    /// Why nothing is to be read.
     fn without_events(&self) -> Error {
         let lines = self.lines.number();
         if let Some(error) = self.foreign.error() {
@@ -154,16 +145,16 @@ impl<R: Read> TextReader<R> {
         }
         match self.header {
             _ if lines == 0 => Error::Empty,
-            // Any page of HTML is taken to be one of systrace.
+            // Any page of HTML counts as systrace's.
             Some(kind) if kind != Kind::Systrace => Error::WithoutEvents { kind },
             _ => Error::NoEvents { lines },
         }
     }
 
-    /// The next event, in the order of the file; none at its end.
+    /// Returns the next event, in the order of the file; none at its end.
     ///
     /// # Errors
-    /// If reading fails, or the file ends without an event, or it is what `perf script` prints with other columns.
+    /// If reading fails, the file has no event, or `perf script` printed it with other columns.
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>, Error> {
         let found = match self.found.pop_front() {
             Some(found) => Some(found),
@@ -218,8 +209,8 @@ impl<R: Read> TextReader<R> {
         }))
     }
 
-    /// Finds the event behind a loss, which says when that was. (Of what is held, only the last is read from the buffer
-    /// again.) As many losses may lie before it as a machine has CPUs.
+    /// Finds the event behind a loss, which has the time. At most as many losses as CPUs precede it. Only the last
+    /// line is read from the buffer again.
     fn look_ahead(&mut self) -> Result<(), Error> {
         const MOST: usize = 8192;
         while self.found.len() < MOST && !matches!(self.found.back(), Some(Found { line: Line::Event(_), .. })) {
@@ -231,7 +222,7 @@ impl<R: Read> TextReader<R> {
         Ok(())
     }
 
-    /// What the line at this place of the buffer records, if anything, and what it changes.
+    /// Parses the line at this place of the buffer, and applies headers.
     #[inline]
     fn line(&mut self, start: usize, end: usize) -> Option<Line> {
         let text = &self.lines.bytes()[start..end];
@@ -277,7 +268,7 @@ impl<R: Read> TextReader<R> {
             }
             Some(Header::Cpus(cpus)) => {
                 self.header = Some(Kind::TraceCmdReport);
-                // As programs write it that do not know.
+                // Written by programs that do not know the number.
                 self.notes.cpus = Some(cpus).filter(|&cpus| cpus > 0);
             }
             Some(Header::Release(release)) => self.notes.release = Some(release),
@@ -296,10 +287,10 @@ impl<R: Read> TextReader<R> {
     }
 }
 
-/// The name of [`Tracepoint::Lost`], which is no event's.
+/// The name of [`Tracepoint::Lost`].
 pub(super) const LOST: &[u8] = b"lost_events";
 
-/// What a line before or between the events says.
+/// A line that is no event.
 enum Header {
     Ftrace,
     Buffer { held: u64, written: u64 },
@@ -328,7 +319,7 @@ fn header(text: &[u8]) -> Option<Header> {
     if text.starts_with(b"version = ") || text.starts_with(b"CPU ") && text.ends_with(b" is empty") {
         return Some(Header::TraceCmd);
     }
-    // Stacks: of the kernel (` => schedule+0x3a/0x90`, `<stack trace>`), of perf (an address, then a symbol).
+    // Stacks of the kernel (` => schedule+0x3a/0x90`, `<stack trace>`) and of perf (an address, then a symbol).
     let stack = text.starts_with(b"=> ")
         || text.starts_with(b"<stack trace>")
         || text.starts_with(b"<user stack trace>")
@@ -342,7 +333,7 @@ fn text_cpus(text: &[u8]) -> Option<u32> {
     u32::try_from(digits(&text[at + 3..])?.0).ok()
 }
 
-/// `CPU:1 [LOST 12 EVENTS]` of the kernel, `CPU:1 [12 EVENTS DROPPED]` of trace-cmd; the number can be missing.
+/// `CPU:1 [LOST 12 EVENTS]` of the kernel, `CPU:1 [12 EVENTS DROPPED]` of trace-cmd; the number is optional.
 fn lost(text: &[u8]) -> Option<(u32, Option<u64>)> {
     let rest = text.strip_prefix(b"CPU:")?;
     let (cpu, length) = digits(rest)?;
@@ -355,7 +346,7 @@ fn lost(text: &[u8]) -> Option<(u32, Option<u64>)> {
     Some((cpu, digits(kernel.unwrap_or(inside)).map(|(count, _)| count)))
 }
 
-/// Where in a page this line, which is no event, leaves us.
+/// Returns the position in a page after this line.
 fn page(page: Page, text: &[u8]) -> Page {
     match page {
         Page::Plain => {
@@ -366,7 +357,7 @@ fn page(page: Page, text: &[u8]) -> Page {
         Page::Begins if text.is_empty() => Page::Begins,
         Page::Begins if text.starts_with(b"#") => Page::Inside,
         Page::Inside if memmem::find(text, b"</script>").is_none() && !text.starts_with(b"\";") => Page::Inside,
-        // After the trace, or in other data: the state of processes, Chrome's own events.
+        // Other data, such as the state of processes or Chrome's events.
         Page::Outside | Page::Begins | Page::Inside => Page::Outside,
     }
 }
@@ -404,7 +395,7 @@ fn record<'a>(text: &'a [u8], head: &Head, bits: &mut StateBits) -> Record<'a> {
         (name, tracepoint(name, fields, bits))
     };
     let comm = &text[head.comm.clone()];
-    // The idle task always has its name: this is how `RecordedText` says that nobody knows who ran.
+    // The idle task always has its name; `RecordedText` writes this for an unknown task.
     let unknown = head.pid == 0 && comm == b"<...>";
     Record {
         at: head.at,
@@ -426,7 +417,7 @@ fn forked(fields: &[u8]) -> Option<[i32; 3]> {
     Some([process, thread, parent])
 }
 
-/// What `perf script` prints with --show-task-events, --show-lost-events and --show-switch-events.
+/// Parses the lines of `perf script` with --show-task-events, --show-lost-events and --show-switch-events.
 fn perf_record<'a>(name: &[u8], fields: &'a [u8]) -> Tracepoint<'a> {
     let read = || match name {
         b"PERF_RECORD_LOST" => {
@@ -434,7 +425,7 @@ fn perf_record<'a>(name: &[u8], fields: &'a [u8]) -> Tracepoint<'a> {
             Some(Tracepoint::Lost { events })
         }
         b"PERF_RECORD_COMM" => {
-            // `comm:pid/tid`, after `exec: ` if it is one.
+            // `comm:pid/tid`, perhaps after `exec: `.
             let text = fields.strip_prefix(b"exec: ").unwrap_or(fields);
             let colon = text.iter().rposition(|&byte| byte == b':')?;
             let slash = colon + memchr::memchr(b'/', &text[colon..])?;

@@ -1,7 +1,7 @@
 //! `trace.dat` of trace-cmd, versions 6 and 7, after trace-cmd.dat(5).
 //!
 //! The file has the kernel's descriptions of its records (`format.rs`), and the pages of each CPU's ring buffer
-//! (`ring.rs`). One page of each CPU is in memory, and the earliest of their events is next.
+//! (`ring.rs`). One page of each CPU is in memory. The earliest of their events is next.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -28,7 +28,7 @@ use self::header::{Buffer, Header};
 use self::pages::Pages;
 use super::input::Input;
 
-/// Reads `trace.dat`, in the order of time.
+/// Reads `trace.dat` in order of time.
 #[derive(Debug)]
 pub struct TraceDat<R> {
     input: Input<R>,
@@ -37,27 +37,26 @@ pub struct TraceDat<R> {
     comms: Comms,
     clock: Clock,
     cpus: Vec<Cpu>,
-    /// The CPUs that have something to tell, the earliest first.
+    /// CPUs with further events, earliest first.
     next: BinaryHeap<Reverse<(u64, u32)>>,
-    /// The CPU whose event was handed out last: it has to go on.
+    /// The CPU of the last returned event.
     taken: Option<usize>,
     notes: Notes,
 }
 
-/// What one CPU has recorded.
+/// The recording of one CPU.
 #[derive(Debug)]
 struct Cpu {
     id: u32,
     pages: Pages,
     page: Page,
     now: Now,
-    /// Set if the file ends before the CPU's data does, until the reader has reported it.
+    /// Set until the reader has reported that the file ends before the CPU's data.
     cut: bool,
-    /// Set if the CPU has data and the file has none of it.
+    /// Set if the CPU has data that is not in the file.
     unread: bool,
 }
 
-/// What a CPU tells next.
 #[derive(Clone, Debug)]
 enum Now {
     Lost(Option<u64>),
@@ -65,7 +64,7 @@ enum Now {
     Nothing,
 }
 
-/// Names of threads, as the kernel had saved them.
+/// Names of threads, as saved by the kernel.
 #[derive(Debug, Default)]
 struct Comms {
     text: Vec<u8>,
@@ -96,12 +95,12 @@ impl Comms {
     }
 }
 
-/// How the buffer's times become nanoseconds.
+/// The conversion of the buffer's times to nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Clock {
-    /// Added to every time.
+    /// Offset, nanoseconds.
     pub(super) offset: i64,
-    /// Of a clock that counts cycles: a factor, bits to shift, and what to subtract.
+    /// For cycles: factor, shift, and offset.
     pub(super) cycles: Option<(u32, u32, u64)>,
 }
 
@@ -123,8 +122,8 @@ impl<R: Read + Seek> TraceDat<R> {
     /// Reads the header, and the first page of each CPU.
     ///
     /// # Errors
-    /// If reading fails, if the header is damaged, if there is no event, or if the file has what is not read: text of
-    /// the latency tracers, other compressions than zstd.
+    /// If reading fails, the header is damaged, there is no event, or the content is unsupported: text of the latency
+    /// tracers, compression other than zstd.
     pub fn new(reader: R) -> Result<Self, Error> {
         let mut input = Input::new(reader)?;
         let Header { layout, formats, comms, clock, buffer, overrun, machine_cpus, release, recording } =
@@ -144,10 +143,10 @@ impl<R: Read + Seek> TraceDat<R> {
         }
         let unread = found.iter().map(|cpu| cpu.size).fold(0, u64::saturating_add);
         if unread > input.len() && notes.unterminated.is_none() {
-            // Each may have its pages in memory, so they must not be the same ones a thousand times.
+            // Each CPU's page is in memory, so CPUs must not share pages.
             return Err(input.damaged("pages of each CPU apart from the others'"));
         }
-        // One page each, or several if there are few CPUs.
+        // One page each, or several for few CPUs.
         let at_once = if found.len() <= 64 { (64 * 1024 / page_size).max(1) } else { 1 };
         let mut cpus = Vec::new();
         for cpu in found {
@@ -169,7 +168,7 @@ impl<R: Read + Seek> TraceDat<R> {
         for cpu in 0..trace.cpus.len() {
             trace.advance(cpu)?;
         }
-        // A CPU of which the file has nothing is unknown from the first event on.
+        // A CPU without data in the file is unknown from the first event on.
         if let Some(&Reverse((first, _))) = trace.next.peek() {
             for cpu in 0..trace.cpus.len() {
                 let row = &mut trace.cpus[cpu];
@@ -185,7 +184,7 @@ impl<R: Read + Seek> TraceDat<R> {
         Ok(trace)
     }
 
-    /// Finds what `cpu` tells next, and puts it among the others.
+    /// Puts `cpu` with its next event among the others.
     fn advance(&mut self, cpu: usize) -> Result<(), Error> {
         let row = &mut self.cpus[cpu];
         // Reports a loss once if no event is in between.
@@ -206,7 +205,7 @@ impl<R: Read + Seek> TraceDat<R> {
             }
             let unread = self.notes.not_understood.count;
             if !row.pages.next(&mut self.input, &mut self.notes)? {
-                // Nothing tells what the CPU does from here on.
+                // The CPU's further events are unknown.
                 let ends_early = std::mem::take(&mut row.cut) || self.notes.not_understood.count > unread;
                 row.page = row.page.without_rest();
                 if ends_early && row.page.time() > 0 && !told {
@@ -219,7 +218,7 @@ impl<R: Read + Seek> TraceDat<R> {
             let Some((page, lost)) = begin(row.pages.page(), self.layout) else {
                 self.notes.not_understood.add(Place::Byte(row.pages.offset()));
                 row.page = row.page.without_rest();
-                // Before its first event nothing is known of a CPU, and there is no time at which to tell of a loss.
+                // A CPU without events has no time for a loss.
                 if row.page.time() > 0 && !told {
                     self.lose(cpu);
                     return Ok(());
@@ -235,14 +234,14 @@ impl<R: Read + Seek> TraceDat<R> {
         }
     }
 
-    /// Makes the loss of events of `cpu`, at the time of its last event, what it tells next.
+    /// Puts a loss of `cpu`, at its last event's time, among the next events.
     fn lose(&mut self, cpu: usize) {
         let row = &mut self.cpus[cpu];
         row.now = Now::Lost(None);
         self.next.push(Reverse((row.page.time(), cpu as u32)));
     }
 
-    /// The next event; none at the end.
+    /// Returns the next event; none at the end.
     ///
     /// # Errors
     /// If reading fails.
@@ -283,7 +282,7 @@ impl<R: Read + Seek> TraceDat<R> {
         Ok(Some(Record { at, cpu: *id, pid, tgid: None, comm: comms.get(pid), context, name, point }))
     }
 
-    /// What is known of the file so far.
+    /// Returns what is known of the file so far.
     pub fn notes(&self) -> &Notes {
         &self.notes
     }
@@ -299,7 +298,7 @@ impl<R: Read + Seek> Events for TraceDat<R> {
     }
 }
 
-/// `overrun: 12` and the like in what `per_cpu/cpuN/stats` says: events that were written over.
+/// Returns the overwritten and dropped events in the text of `per_cpu/cpuN/stats`.
 fn overrun(stats: &[u8]) -> Option<u64> {
     let mut sum = None;
     for key in [&b"\noverrun: "[..], b"\ndropped events: "] {

@@ -1,19 +1,17 @@
-//! Protobuf on the wire, read in place: no message is built, and nothing allocated.
+//! Protobuf messages, decoded in place without allocation.
 
-/// A message's fields, one after the other. At the first byte that makes no sense they end, and
-/// [`damaged`](Self::damaged) says so.
+/// A message's fields. They end at the first invalid byte, and [`damaged`](Self::damaged) reports it.
 #[derive(Clone, Debug)]
 pub(super) struct Message<'a> {
     rest: &'a [u8],
     damaged: bool,
 }
 
-/// A field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value<'a> {
     Varint(u64),
     Bytes(&'a [u8]),
-    /// 32 or 64 bits as they are; no field we read.
+    /// 32 or 64 bits, which no used field has.
     Fixed,
 }
 
@@ -74,7 +72,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A number, and what follows it.
+/// Parses a number; returns it and the rest.
 #[inline]
 pub(super) fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0;
@@ -87,12 +85,12 @@ pub(super) fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     None
 }
 
-/// A message's first numbers and texts, by their field numbers up to 11.
+/// A message's numbers and texts, by field numbers up to 11.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Few<'a>([Option<Value<'a>>; 12]);
 
 impl<'a> Few<'a> {
-    /// Reads a message; of a field that is there twice the last counts, as protobuf wants it.
+    /// Reads a message. As in protobuf, the last of repeated fields counts.
     #[inline]
     pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
         let mut fields = [None; 12];
@@ -105,7 +103,7 @@ impl<'a> Few<'a> {
         (!message.damaged()).then_some(Self(fields))
     }
 
-    /// Text; empty if it is not there, as protobuf's default is.
+    /// Returns text; empty if missing.
     #[inline]
     pub(super) fn text(&self, tag: usize) -> &'a [u8] {
         self.0[tag].and_then(Value::bytes).unwrap_or(b"")
@@ -116,7 +114,7 @@ impl<'a> Few<'a> {
         self.0[tag].and_then(Value::number)
     }
 
-    /// A number of 32 bits with a sign; 0 if it is not there.
+    /// Returns a signed number of 32 bits; 0 if missing.
     #[inline]
     pub(super) fn i32(&self, tag: usize) -> i32 {
         self.number(tag).unwrap_or(0) as i32

@@ -1,11 +1,10 @@
-//! The file: `trace.dat` of version 6, by trace-cmd.dat.v6(5).
+//! `trace.dat` of version 6, by trace-cmd.dat.v6(5).
 
 use std::io::{self, Write};
 
 use super::{OPTION, Recording};
 use crate::read::TRACE_DAT_MAGIC;
 
-/// The options of trace-cmd that are written.
 mod option {
     pub(super) const CPUSTAT: u16 = 2;
     pub(super) const TRACECLOCK: u16 = 4;
@@ -14,7 +13,7 @@ mod option {
     pub(super) const VERSION: u16 = 9;
 }
 
-/// How the kernel describes its pages and events, as the files of tracefs have it.
+/// The kernel's descriptions of pages and events, from tracefs.
 #[derive(Clone, Debug, Default)]
 pub struct Formats {
     /// `events/header_page`.
@@ -23,34 +22,34 @@ pub struct Formats {
     pub header_event: Vec<u8>,
     /// `events/ftrace/*/format`.
     pub ftrace: Vec<Vec<u8>>,
-    /// `events/SYSTEM/*/format` of all that is recorded, by the names of the systems.
+    /// `events/SYSTEM/*/format` of all recorded events, by system.
     pub systems: Vec<(String, Vec<Vec<u8>>)>,
 }
 
-/// All of a file but the pages of the CPUs. They follow [`head`](Self::head), one CPU after the other.
+/// A file without the pages of the CPUs, which follow [`head`](Self::head) in order of CPU.
 #[derive(Clone, Debug, Default)]
 pub struct TraceDatFile {
-    /// Bytes of a page.
+    /// Size of a page, bytes.
     pub page_size: u32,
-    /// How pages and events look.
+    /// Descriptions of pages and events.
     pub formats: Formats,
-    /// Names of threads: a line `PID NAME` each.
+    /// Names of threads, in lines `PID NAME`.
     pub names: Vec<u8>,
-    /// What `trace_clock` says: all clocks, the one in use in brackets.
+    /// Content of `trace_clock`: all clocks, the current one in brackets.
     pub clock: String,
     /// `Linux HOST RELEASE MACHINE`.
     pub uname: String,
-    /// What wrote the file.
+    /// The writing program.
     pub version: String,
     /// `per_cpu/cpuN/stats` of each CPU.
     pub stats: Vec<Vec<u8>>,
-    /// The section.
+    /// Section of the recording.
     pub recording: Recording,
 }
 
 impl TraceDatFile {
-    /// Writes what stands before the pages. `sizes` are the bytes of pages of each CPU: whole pages. The pages
-    /// themselves come next, those of CPU 0 first. Returns how many bytes were written.
+    /// Writes everything before the pages. `sizes` are the bytes of each CPU's whole pages, which come next. Returns
+    /// the number of written bytes.
     ///
     /// # Errors
     /// If writing fails.
@@ -83,7 +82,7 @@ impl TraceDatFile {
                 long(&mut head, format);
             }
         }
-        // Neither symbols nor formats of printk: no event that is recorded needs them.
+        // Recorded events need neither symbols nor formats of printk.
         count(&mut head, 0);
         count(&mut head, 0);
         long(&mut head, &self.names);

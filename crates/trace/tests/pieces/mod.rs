@@ -1,11 +1,11 @@
-//! A small file of trace-cmd, and the same as `vruntime record` would have written it.
+//! A small file of trace-cmd, and its equivalent of `vruntime record`.
 
 use std::fs;
 use std::path::Path;
 
 use vruntime_trace::recording::{Formats, Recording, TraceDatFile};
 
-/// A file that trace-cmd wrote, in pieces.
+/// A file of trace-cmd, in pieces.
 struct Pieces<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -33,7 +33,6 @@ impl<'a> Pieces<'a> {
         String::from_utf8(self.take(length + 1)[..length].to_vec()).unwrap()
     }
 
-    /// The formats, the names, and the pages of each CPU.
     fn file(mut self) -> (TraceDatFile, Vec<Vec<u8>>) {
         self.take(10 + 2 + 2);
         let page_size = self.number(4) as u32;

@@ -1,11 +1,10 @@
-//! What older kernels and other tools write. A recording of ours is rewritten as they would have it, and read again:
-//! all events have to be there.
+//! Formats of older kernels and other tools. A recording of ours is rewritten in each, and must have all events.
 
 use vruntime_trace::TaskState;
 
 use super::*;
 
-/// The lines of `ftrace-tgid.txt`: those of its header, and the events.
+/// The header and the events of `ftrace-tgid.txt`.
 fn lines() -> (Vec<String>, Vec<String>) {
     let text = std::fs::read_to_string(fixture("ftrace-tgid.txt")).unwrap();
     text.lines().map(str::to_owned).partition(|line| line.starts_with('#'))
@@ -15,7 +14,7 @@ fn read_text(text: &str) -> (Vec<String>, Summary, Notes) {
     told_by(read::from_reader(Cursor::new(text.as_bytes().to_vec())).unwrap(), bare)
 }
 
-/// The column of the flags and that of the process are newer than Android 4: the task, the CPU and the time only.
+/// Android 4 has only task, CPU and time, without flags and process.
 fn without_columns(line: &str) -> String {
     let (task, rest) = line.split_once(" (").unwrap();
     let (_, rest) = rest.split_once(") ").unwrap();
@@ -28,7 +27,7 @@ fn join(lines: &[String]) -> String {
     lines.iter().flat_map(|line| [line, "\n"]).collect()
 }
 
-/// Two kinds of pages were made by systrace: the trace in a script by itself, or in a string of a script.
+/// systrace's two kinds of pages: the trace in its own script, or in a string of a script.
 fn pages(events: &str) -> [String; 2] {
     let header = "# tracer: nop\n#\n";
     let foreign = "<script class=\"trace-data\" type=\"application/json\">\n{\"traceEvents\": []}\n</script>\n";
@@ -60,7 +59,7 @@ fn pages_of_systrace_say_the_same() {
     }
 }
 
-/// A line that ends a page is not there if it was not written to its end. All events before are read.
+/// A page that was not completely written lacks its end. All events before are read.
 #[test]
 fn a_page_that_is_cut_is_read_to_there() {
     let (_, events) = lines();
@@ -83,7 +82,7 @@ fn few_columns_say_the_same() {
     assert!(!summary.has_tgid());
 }
 
-/// Older kernels print whether a wakeup succeeded, and the oldest do not print where the task goes.
+/// Older kernels print whether a wakeup succeeded, and the oldest lack the target CPU.
 #[test]
 fn wakeups_of_older_kernels() {
     let (plain, ..) = told(&fixture("ftrace-tgid.txt"), bare);
@@ -104,8 +103,8 @@ fn wakeups_of_older_kernels() {
     assert_eq!(found.iter().filter(|line| line.contains("target_cpu: None")).count(), wakeups);
 }
 
-/// atrace writes the time of its own clock behind the trace, from no task, at no time; marks of programs were called
-/// `0` once.
+/// atrace writes the time of its own clock after the trace, without task and time. Marks of programs were once called
+/// `0`.
 #[test]
 fn a_line_of_time_zero_is_one_that_strays() {
     let (header, events) = lines();
@@ -122,7 +121,6 @@ fn a_line_of_time_zero_is_one_that_strays() {
     assert_eq!(summary.events(), before.events() + 1);
 }
 
-/// The raw state of a preempted task was another bit before 4.14.
 #[test]
 fn raw_states_of_an_older_kernel() {
     let states = |text: &str| {
@@ -138,7 +136,7 @@ fn raw_states_of_an_older_kernel() {
     let text = std::fs::read_to_string(fixture("trace-cmd-report-R.txt")).unwrap();
     let ours = states(&text);
     assert!(!ours.contains(&TaskState::Unknown.letters().to_owned()));
-    // Here all tasks that were runnable are taken for preempted.
+    // Here all runnable tasks count as preempted.
     let old = text.replace("prev_state=0 ", "prev_state=4096 ").replace("prev_state=128 ", "prev_state=1026 ");
     let found = states(&old);
     let expected = ours.iter().map(|state| if state == "R" { "R+".to_owned() } else { state.clone() });
@@ -147,7 +145,6 @@ fn raw_states_of_an_older_kernel() {
     same("states", &found, &expected);
 }
 
-/// Events that have no fields here are counted by their names.
 #[test]
 fn events_of_other_subsystems_are_counted() {
     let others = "          <idle>-0     (-----) [001] d..1 46736.600000: cpu_idle: state=1 cpu_id=1\n\

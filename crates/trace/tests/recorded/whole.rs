@@ -4,7 +4,6 @@ use std::fs::File;
 
 use super::*;
 
-/// Reads a recording of `data` that is compressed.
 fn whole(name: &str, line: impl Fn(&Record<'_>) -> String) -> (Vec<String>, Summary, Notes) {
     let mut file = File::open(fixture(&format!("{name}.perf-script.txt.zst"))).unwrap();
     let mut bytes = Vec::new();

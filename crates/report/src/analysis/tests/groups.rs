@@ -10,7 +10,7 @@ use crate::table::has_room_in;
 
 const BOTH: [AnalysisKind; 2] = [AnalysisKind::Groups, AnalysisKind::Throttling];
 
-/// A machine that has said of its threads in which group they are.
+/// A machine with known groups of threads.
 #[derive(Debug, Default)]
 struct Said {
     threads: BTreeMap<i32, &'static str>,
@@ -51,8 +51,7 @@ fn analyse_as_said(kinds: &[AnalysisKind], said: Said, text: &str) -> Analyses {
     analyses
 }
 
-/// `a` of a group that weighs 300 and `b` of one that weighs 100 want all of a CPU, and share it half and half for 400
-/// ms.
+/// `a` in a group of weight 300 and `b` in one of 100 want all of a CPU. Each has half of it for 400 ms.
 fn halves() -> String {
     let mut text = switch(0, 0, IDLE, "R", A);
     text += &wake("sched_wakeup_new", 0, 0, A, B, 0);
@@ -112,8 +111,7 @@ fn without_weights_there_is_no_entitlement_and_without_groups_nothing() {
     assert!(analyses.tables().is_empty());
 }
 
-/// Whoever is forked is where his parent is then; who is moved takes his further use with him, and so does a new
-/// weight.
+/// A forked task is in its parent's group. A moved task takes its further use along, and so does a new weight.
 #[test]
 fn groups_are_inherited_and_left() {
     let mut text = switch(0, 0, IDLE, "R", A);
@@ -162,11 +160,11 @@ fn a_recorded_limit_shows_in_what_is_used_of_it() {
     assert_eq!((of("periods"), of("used_up")), (11.into(), 10.into()), "{}", table.json());
     let used = of("used").as_f64().expect("it is known");
     assert!((used - 210.0 / 220.0).abs() < 1e-9 && of("most_used") == 1.0, "{}", table.json());
-    // Four waits of 80 ms and the one before C came, which lasted as long, are on an idle CPU.
+    // Four waits of 80 ms, and an equal one before C came, are on an idle CPU.
     assert_eq!((of("throttled_least_ns"), of("throttled_most_ns")), (400_000_000.into(), 800_000_000.into()));
 }
 
-/// In a trace of ours the scheduler tells it itself, and policies are those it tells, whatever is lent.
+/// In a trace of ours the scheduler reports throttling and policies, regardless of inherited priorities.
 #[test]
 fn marks_tell_exactly() {
     let print = |at: &str, text: &str| format!("  <idle>-0 [000] {at}: print: {text}\n");
@@ -189,7 +187,7 @@ fn marks_tell_exactly() {
     assert!(analyses.notes().is_empty(), "{:?}", analyses.notes());
 }
 
-/// As many groups as there are lines cost neither time nor memory without end.
+/// As many groups as lines take bounded time and memory.
 #[test]
 fn groups_without_end_are_left_out() {
     let attach = |at: u32, path: String| {
@@ -201,7 +199,7 @@ fn groups_without_end_are_left_out() {
     text += &attach(80_000, "/x".repeat(300));
     let analyses = analyse(&BOTH, &AnalysisOptions::default(), &text);
     assert_eq!(analyses.tables()[0].rows.len(), 1 << 16);
-    // The root is one of them.
+    // With the root.
     let refused = 70_000 - (1 << 16) + 1 + 1;
     assert!(
         analyses.notes().iter().any(|note| note.ends_with(&format!("(left out): {refused}"))),
@@ -210,7 +208,6 @@ fn groups_without_end_are_left_out() {
     );
 }
 
-/// A task that waited on CPU 0 for 5 ms, beside CPU 1, where it had been before.
 #[test]
 fn who_may_not_run_there_cannot() {
     let text = [
@@ -232,7 +229,7 @@ fn who_may_not_run_there_cannot() {
     assert_eq!(could(Some(vec![0])), None);
 }
 
-/// On a terminal of 80 columns there is less in a table, rather than cells in several lines beyond its edge.
+/// A terminal of 80 columns has fewer columns, instead of broken cells beyond its edge.
 #[test]
 fn the_table_of_groups_fits_a_narrow_terminal() {
     let moved =

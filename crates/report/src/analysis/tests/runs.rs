@@ -1,5 +1,4 @@
-//! Runs of ours, and the text that they leave: who was woken by an interrupt, and who waits for a limit and not for a
-//! CPU.
+//! Runs of ours and their text traces: wakeups by interrupts, and throttled tasks.
 
 use vruntime_trace::{
     CpuId, DeadlineEvent, Event, FtraceWriter, GroupId, GroupInfo, MachineInfo, PrevState, Running, SchedPolicy, Sink,
@@ -10,7 +9,7 @@ use super::*;
 
 const MS: u64 = 1_000_000;
 
-/// The analyses of a run, and of the text that it leaves.
+/// The analyses of a run, and of its text trace.
 fn both(kinds: &[AnalysisKind], options: &AnalysisOptions, run: impl Fn(&mut dyn FnMut(Update<'_>))) -> [Analyses; 2] {
     let mut live = Analyses::new(kinds, options);
     live.machine(&MachineInfo { cpus: 2, tick_ns: 4 * MS, domains: &[], energy: None });
@@ -23,7 +22,6 @@ fn both(kinds: &[AnalysisKind], options: &AnalysisOptions, run: impl Fn(&mut dyn
     [live, analyse(kinds, options, &text)]
 }
 
-/// What happens in a run.
 enum Update<'a> {
     Group(u32, GroupInfo<'a>),
     Task(u32, TaskInfo<'a>),
@@ -50,8 +48,8 @@ fn switch(prev: Option<TaskId>, prev_state: PrevState, next: Option<TaskId>) -> 
     Event::Switch { prev: on(prev), prev_state, next: on(next) }
 }
 
-/// `api`, two groups below one with a limit, runs for 1 ms, then its group is throttled for 60: for 10 of them `noise`
-/// has the CPU, and for 3 more when the limit is no matter any more. CPU 1 is idle all along.
+/// `api`, two groups below one with a limit, runs for 1 ms, then its group is throttled for 60. `noise` has the CPU
+/// for 10 ms of this, and for 3 more after the limit. CPU 1 is idle all along.
 fn limited(policy: SchedPolicy, tell: &mut dyn FnMut(Update<'_>)) {
     let zero = CpuId(0);
     for (id, path, parent) in [(0, "/", None), (1, "/pod", Some(GroupId(0))), (2, "/pod/app", Some(GroupId(1)))] {
@@ -62,7 +60,7 @@ fn limited(policy: SchedPolicy, tell: &mut dyn FnMut(Update<'_>)) {
     let (name, group) = ("api", GroupId(2));
     tell(Update::Task(0, TaskInfo { name, class: name, group, policy, rt_priority, ..TaskInfo::default() }));
     tell(Update::Task(1, TaskInfo { name: "noise", class: "noise", ..TaskInfo::default() }));
-    // By this the text tells that CPU 1 is idle, too.
+    // This shows in the text that CPU 1 is idle, too.
     tell(Update::Event(0, 1, Event::CpuFrequency { khz: 1 }));
     let events = [
         (0, Event::Fork { parent: None, child: API }),
@@ -107,18 +105,17 @@ fn who_is_throttled_is_delayed_by_nobody() {
     }
 }
 
-/// CPU 1 was idle and could not have helped before the limit's next period.
+/// CPU 1 was idle, and could not have helped before the limit's next period.
 #[test]
 fn who_is_throttled_waits_beside_no_idle_cpu() {
     for analyses in both(&KINDS, &AnalysisOptions::default(), |tell| limited(SchedPolicy::Normal, tell)) {
         let rows = analyses.tables()[1].json();
-        // Where a task may run, the text does not tell.
+        // The text lacks affinities.
         let ns = |row: &Value| row["could_ns"].as_u64().max(row["might_ns"].as_u64());
         assert_eq!(rows.as_array().unwrap().iter().map(ns).collect::<Vec<_>>(), [Some(3 * MS)], "{rows}");
     }
 }
 
-/// The limit is none for real-time and deadline tasks.
 #[test]
 fn limits_hold_back_only_ordinary_tasks() {
     for policy in [SchedPolicy::Fifo, SchedPolicy::Deadline] {
@@ -153,7 +150,7 @@ fn a_deadline_task_that_waits_for_its_period_waits_for_no_cpu() {
     }
 }
 
-/// An interrupt that hits `noise` ends the sleep of `api` once, and `noise` itself another time.
+/// An interrupt of `noise` ends the sleep of `api` once, and `noise` itself another time.
 #[test]
 fn who_is_hit_by_an_interrupt_wakes_nobody() {
     let run = |tell: &mut dyn FnMut(Update<'_>)| {
@@ -191,7 +188,7 @@ fn who_is_hit_by_an_interrupt_wakes_nobody() {
     }
 }
 
-/// A run of ours has more groups than the analyses distinguish in a recording: all are known, with their tasks.
+/// A run of ours with more groups than a recording may have: all are known, with their tasks.
 #[test]
 fn a_run_may_have_any_number_of_groups() {
     let kinds = [AnalysisKind::Groups, AnalysisKind::Throttling];
@@ -232,6 +229,5 @@ fn a_run_may_have_any_number_of_groups() {
     };
     assert_eq!((used(&live, "/g69999"), used(&live, "/g68000")), (Some((3 * MS).into()), Some((4 * MS).into())));
     assert_eq!(live.tables()[1].rows.len(), 1);
-    // Two groups without an announcement.
     assert!(live.notes().iter().any(|note| note.ends_with("(left out): 2")), "{:?}", live.notes());
 }

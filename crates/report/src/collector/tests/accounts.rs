@@ -1,9 +1,9 @@
-//! Whose time and whose count it is, where it is easily another's.
+//! Accounts that are easily confused.
 
 use super::*;
 use crate::results::{DeadlineCount, IdleWaits};
 
-/// Only what is above 0 makes `nice` time, from the moment on at which it is.
+/// Only positive nice values make `nice` time, from their start on.
 #[test]
 fn nice_time_is_of_the_nice() {
     let mut c = Collector::new(1);
@@ -19,7 +19,7 @@ fn nice_time_is_of_the_nice() {
     assert_eq!((times.user, times.nice), (100 + 100, 200));
 }
 
-/// A tick is a softirq's if it balances, and not because one before it did, at no cost.
+/// A tick is softirq time if it balances, and not after an earlier, free balancing.
 #[test]
 fn a_search_that_costs_nothing_makes_no_softirq_of_the_next_tick() {
     let mut c = Collector::new(1);
@@ -34,7 +34,6 @@ fn a_search_that_costs_nothing_makes_no_softirq_of_the_next_tick() {
     assert_eq!((times.irq, times.softirq), (5, 0));
 }
 
-/// What was announced at the last moment is more than there was time for.
 #[test]
 fn nobody_has_more_system_time_than_time() {
     let mut c = Collector::new(1);
@@ -49,7 +48,7 @@ fn nobody_has_more_system_time_than_time() {
     assert!(results.groups.iter().all(|group| group.system_ns == group.cpu_ns), "{:?}", results.groups);
 }
 
-/// The worst is kept, of a task and of its class, whoever comes last.
+/// The maximum is kept, for a task and its class, in any order.
 #[test]
 fn the_latest_deadline_and_the_worst_wait_are_kept() {
     let mut c = Collector::new(1);
@@ -89,7 +88,7 @@ fn the_work_of_all_loops_is_summed_and_may_be_forgotten() {
     assert_eq!((results.tasks[0].loop_duration, results.classes[0].loop_duration), (None, None));
 }
 
-/// A CPU's real-time tasks are throttled when the root group's are: a group's own limit is the group's.
+/// The root group's throttling is a CPU's; a group's own limit is the group's.
 #[test]
 fn a_cpu_is_throttled_with_the_root_group() {
     let mut c = Collector::new(2);
@@ -109,7 +108,7 @@ fn a_cpu_is_throttled_with_the_root_group() {
     assert_eq!([of(0), of(1)], [(2, 60), (1, 30)]);
 }
 
-/// Beside a group of weight 100 a task of SCHED_IDLE is entitled to next to nothing: 3 of 1027 parts.
+/// Beside a group of weight 100, a SCHED_IDLE task is entitled to 3 of 1027 parts.
 #[test]
 fn an_idle_task_is_entitled_to_little() {
     let mut c = Collector::new(1);
@@ -126,7 +125,6 @@ fn an_idle_task_is_entitled_to_little() {
     assert_eq!(c.into_results().groups[2].entitled_ns, 1200 * 1024 / 1027);
 }
 
-/// The kernel tells of no switch of a task to itself, and a trace that does tells of none.
 #[test]
 fn who_stays_does_not_switch() {
     let mut c = Collector::new(1);

@@ -1,4 +1,4 @@
-//! What stands before and behind the records: how they are laid out, and the kernel's descriptions of its events.
+//! Everything except the records: their layouts, and the kernel's descriptions of its events.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
@@ -11,12 +11,11 @@ use crate::read::format::{Formats, number};
 use crate::read::input::Input;
 use crate::read::notes::{self, Error};
 
-/// Events recorded together; perf opens one for each CPU and tracepoint, but describes them once.
+/// The most events recorded together. perf describes an event once for all CPUs.
 const MAX_EVENTS: u64 = 65_536;
-/// Ids of all events together.
 const MAX_IDS: usize = 1 << 22;
 
-/// The features we read, by their bits.
+/// Bits of the features that are read.
 const TRACING_DATA: usize = 1;
 const OSRELEASE: usize = 4;
 const NRCPUS: usize = 7;
@@ -24,13 +23,12 @@ const NRCPUS: usize = 7;
 /// Bytes of a release that are read; perf pads it to a multiple of 64.
 const RELEASE: u64 = 256;
 
-/// Everything but the records.
 #[derive(Debug)]
 pub(super) struct Header {
     pub(super) layouts: Vec<Layout>,
     pub(super) by_id: BTreeMap<u64, usize>,
     pub(super) formats: Formats,
-    /// Where the records are.
+    /// Offsets of the records.
     pub(super) data: Range<u64>,
     pub(super) machine_cpus: Option<u32>,
     pub(super) release: Option<String>,
@@ -79,7 +77,7 @@ impl Header {
                     descriptions(input, &mut formats)?;
                 }
                 OSRELEASE => {
-                    // Worth having, and no reason to read nothing if it is damaged.
+                    // Optional, so damage is no error.
                     release = osrelease(input, place.start).unwrap_or(None);
                 }
                 NRCPUS => {
@@ -100,14 +98,13 @@ impl Header {
     }
 }
 
-/// Returns the release of the kernel: its size, and its bytes.
 fn osrelease<R: Read + Seek>(input: &mut Input<R>, start: u64) -> Result<Option<String>, Error> {
     input.seek(start)?;
     let size = input.number(4, "the size of a kernel's release")?;
     Ok(notes::release(&input.piece(size.min(RELEASE), "a kernel's release")?))
 }
 
-/// Where a section is.
+/// Reads the range of a section.
 fn section<R: Read + Seek>(input: &mut Input<R>) -> Result<Range<u64>, Error> {
     let start = input.number(8, "where a section is")?;
     let size = input.number(8, "the size of a section")?;
@@ -116,9 +113,9 @@ fn section<R: Read + Seek>(input: &mut Input<R>) -> Result<Range<u64>, Error> {
 
 type Layouts = (Vec<Layout>, BTreeMap<u64, usize>);
 
-/// The events: how their records are laid out, and which ids mean them.
+/// Reads the layouts of events, and their ids.
 fn layouts<R: Read + Seek>(input: &mut Input<R>, attrs: &Range<u64>, attr_size: u64) -> Result<Layouts, Error> {
-    // At least up to the flags, and behind it the place of the ids.
+    // At least up to the flags, with the position of the ids behind.
     if !(64..=4096).contains(&attr_size) || attrs.is_empty() {
         return Err(input.damaged("the description of at least one event"));
     }
@@ -131,7 +128,7 @@ fn layouts<R: Read + Seek>(input: &mut Input<R>, attrs: &Range<u64>, attr_size: 
         input.seek(attrs.start + index * attr_size)?;
         let attr = input.piece(attr_size, "the description of an event")?;
         let word = |offset: usize| number(&attr, offset, 8, input.big_endian).unwrap_or(0);
-        // The flags are bits of a C structure: their order is the machine's.
+        // The flags are bits of a C structure, in the machine's order.
         let flags = if input.big_endian { word(40).reverse_bits() } else { word(40) };
         layouts.push(Layout { sample_type: word(24), read_format: word(32), sample_id_all: flags >> 18 & 1 != 0 });
         let ids = attr_size as usize - 16;
@@ -148,7 +145,7 @@ fn layouts<R: Read + Seek>(input: &mut Input<R>, attrs: &Range<u64>, attr_size: 
     Ok((layouts, by_id))
 }
 
-/// What `trace.dat` begins with is here, too.
+/// Reads the descriptions, which begin like `trace.dat`.
 fn descriptions<R: Read + Seek>(input: &mut Input<R>, formats: &mut Formats) -> Result<(), Error> {
     let mut magic = [0; 10];
     input.exact(&mut magic, "the kernel's descriptions of its events")?;
@@ -156,7 +153,7 @@ fn descriptions<R: Read + Seek>(input: &mut Input<R>, formats: &mut Formats) -> 
         return Err(input.damaged("the kernel's descriptions of its events"));
     }
     input.text("their version")?;
-    // The order of bytes, the size of long, the size of pages.
+    // Byte order, size of long, size of pages.
     input.skip(6)?;
     header_info(input)?;
     ftrace_formats(input, formats)?;

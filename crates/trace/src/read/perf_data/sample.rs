@@ -1,10 +1,10 @@
-//! Where in a record its time, its CPU and its thread are: that depends on what was asked for when it was recorded.
+//! Positions of time, CPU and thread in a record, which depend on the options of the recording.
 
 use std::collections::BTreeMap;
 
 use crate::read::format::number;
 
-/// What a sample has (`PERF_SAMPLE_*`).
+/// Bits of `PERF_SAMPLE_*`.
 mod has {
     pub(super) const IP: u64 = 1 << 0;
     pub(super) const TID: u64 = 1 << 1;
@@ -20,23 +20,23 @@ mod has {
     pub(super) const IDENTIFIER: u64 = 1 << 16;
 }
 
-/// How the records of an event are laid out: of its `perf_event_attr`.
+/// The layout of an event's records, from its `perf_event_attr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) sample_type: u64,
     pub(super) read_format: u64,
-    /// Records that are no samples end with what identifies them, too.
+    /// Set if records that are no samples end with their ids, too.
     pub(super) sample_id_all: bool,
 }
 
-/// What a record says of itself; -1 where it does not.
+/// Ids of a record; -1 if missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Found {
     pub(super) time: u64,
     pub(super) cpu: u32,
     pub(super) pid: i32,
     pub(super) tid: i32,
-    /// Where the tracepoint's own record begins and ends.
+    /// Range of the tracepoint's own record.
     pub(super) raw: (usize, usize),
 }
 
@@ -46,7 +46,6 @@ impl Default for Found {
     }
 }
 
-/// Reads words one after the other.
 struct Words<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -59,7 +58,7 @@ impl Words<'_> {
         number(self.bytes, self.at - 8, 8, self.big_endian)
     }
 
-    /// Two numbers of 32 bits.
+    /// Reads two numbers of 32 bits.
     fn pair(&mut self) -> Option<(u32, u32)> {
         self.skip(1)?;
         let half = |at| number(self.bytes, at, 4, self.big_endian).map(|value| value as u32);
@@ -72,13 +71,12 @@ impl Words<'_> {
     }
 }
 
-/// The layout of a sample: by its id, which is at the same place in all if there are several events.
+/// Returns the layout of a sample by its id, which has the same position in all.
 fn layout_of<'a>(id: Option<u64>, layouts: &'a [Layout], by_id: &BTreeMap<u64, usize>) -> Option<&'a Layout> {
     let index = id.and_then(|id| by_id.get(&id)).copied().unwrap_or(0);
     layouts.get(index)
 }
 
-/// A sample.
 pub(super) fn sample(
     bytes: &[u8],
     layouts: &[Layout],
@@ -86,7 +84,7 @@ pub(super) fn sample(
     big_endian: bool,
 ) -> Option<Found> {
     let first = layouts.first()?;
-    // Events that were recorded together have an identifier if they differ at all.
+    // Events that were recorded together have an identifier if they differ.
     let id = (first.sample_type & has::IDENTIFIER != 0).then(|| number(bytes, 0, 8, big_endian)).flatten();
     let Layout { sample_type, read_format, .. } = *layout_of(id, layouts, by_id)?;
     let has = |bit: u64| sample_type & bit != 0;
@@ -131,10 +129,10 @@ pub(super) fn sample(
     Some(found)
 }
 
-/// Passes over the counters' values.
+/// Skips the counters' values.
 fn read(words: &mut Words<'_>, format: u64) -> Option<()> {
     let times = u64::from((format & 3).count_ones());
-    // An id, and how many were lost, of each value.
+    // An id, and the number of lost events, for each value.
     let each = 1 + u64::from((format & 4 != 0) as u8) + u64::from((format & 16 != 0) as u8);
     if format & 8 != 0 {
         let values = words.next()?;
@@ -144,7 +142,7 @@ fn read(words: &mut Words<'_>, format: u64) -> Option<()> {
     }
 }
 
-/// What a record that is no sample says at its end.
+/// Parses the end of a record that is no sample.
 pub(super) fn trailer(
     bytes: &[u8],
     layouts: &[Layout],
@@ -213,7 +211,7 @@ mod tests {
         assert_eq!((found.time, found.cpu, found.pid, found.tid), (123, 3, 5, 6));
         assert_eq!(&bytes[found.raw.0..found.raw.1], b"abcd");
         for end in 0..bytes.len() {
-            // Without an identifier it is taken for the first event's, of which nothing is missing.
+            // Without an identifier it counts as the first event's, which is complete.
             assert!(sample(&bytes[..end], &layouts, &by_id, false).is_none(), "{end}");
         }
     }

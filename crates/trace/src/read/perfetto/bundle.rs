@@ -1,7 +1,7 @@
 //! A bundle: events of one CPU that left its buffer together (`FtraceEventBundle`).
 //!
-//! Each event is a message, except for the two most frequent, which are columns (`CompactSched`): times, threads and
-//! names of switches. The task that leaves a CPU is the one that the previous switch brought.
+//! Each event is a message. The two most frequent ones can be columns (`CompactSched`) instead: times, threads and
+//! names of switches. The task that leaves a CPU is then the one that the previous switch brought.
 
 use std::ops::Range;
 
@@ -9,22 +9,20 @@ use crate::event::{Context, Named, StateBits, Tracepoint, Wakeup};
 use crate::read::format::context;
 use crate::read::wire::{Few, Message, Value, varint};
 
-/// Events of columns held at once; bundles are far smaller.
+/// The most events of columns; bundles are far smaller.
 const MAX_COLUMN: usize = 1 << 20;
 
-/// A bundle being read.
 #[derive(Debug, Default)]
 pub(super) struct Bundle {
     bytes: Vec<u8>,
-    /// Its events by time; whose is next is one less than `given`.
+    /// Its events by time, and the number of returned ones.
     rows: Vec<Row>,
     given: usize,
     compact: Compact,
-    /// The task that came last in columns. It is the lane's, so it outlives a bundle.
+    /// The last task in columns. It belongs to the lane, and outlives a bundle.
     came: Option<Came>,
 }
 
-/// What is at one time.
 #[derive(Clone, Debug)]
 struct Row {
     at: i64,
@@ -39,7 +37,7 @@ enum What {
     Waking { pid: i32, prio: i32, cpu: u32, comm: usize, by: i32, flags: Option<u64> },
 }
 
-/// A task in columns: its name is in the bundle's own table, or was in an earlier one.
+/// A task in columns, with its name from this or an earlier bundle's table.
 #[derive(Clone, Debug, Default)]
 struct Came {
     pid: i32,
@@ -47,13 +45,11 @@ struct Came {
     comm: Vec<u8>,
 }
 
-/// The table of names of columns.
 #[derive(Debug, Default)]
 struct Compact {
     names: Vec<Range<usize>>,
 }
 
-/// What is next in a bundle.
 #[derive(Debug, PartialEq)]
 pub(super) enum Entry<'a> {
     Lost,
@@ -63,7 +59,7 @@ pub(super) enum Entry<'a> {
         name: &'a [u8],
         point: Tracepoint<'a>,
     },
-    /// A message still to be [decoded](decode).
+    /// A message to be [decoded](decode).
     Numeric {
         pid: i32,
         context: Option<Context>,
@@ -73,7 +69,7 @@ pub(super) enum Entry<'a> {
 }
 
 impl Bundle {
-    /// Reads a bundle of `size` bytes by `fill`. Returns false if it is damaged, and then has its readable part.
+    /// Reads a bundle of `size` bytes by `fill`. Returns false if it is damaged, and keeps its readable part.
     pub(super) fn load<E>(&mut self, size: usize, fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<bool, E> {
         self.rows.clear();
         self.given = 0;
@@ -84,7 +80,7 @@ impl Bundle {
         let mut runs = self.came.as_ref().map_or(-1, |came| came.pid);
         let whole = self.parse(&bytes);
         self.bytes = bytes;
-        // Within a CPU's buffer times do not go back, but columns stand beside the rest.
+        // A CPU's times do not decrease, but columns are separate.
         self.rows.sort_by_key(|row| row.at);
         for row in &mut self.rows {
             match &mut row.what {
@@ -127,9 +123,9 @@ impl Bundle {
         whole && !fields.damaged()
     }
 
-    /// Reads columns, which are part of `all`.
+    /// Reads columns in `all`.
     fn columns(&mut self, all: &[u8], bytes: &[u8], place: &impl Fn(&[u8]) -> Range<usize>) -> Option<()> {
-        // Each has a table of names of its own.
+        // Each has its own table of names.
         let first = self.compact.names.len();
         let mut columns = [&b""[..]; 13];
         let mut fields = Message::new(bytes);
@@ -177,7 +173,7 @@ impl Bundle {
             let [delta, pid, cpu, prio, comm] = take(&mut rest)?;
             time = time.wrapping_add(delta as i64);
             let (comm, _) = name(comm, &self.compact.names)?;
-            // Not every version has this column.
+            // Some versions lack this column.
             let flags = varint(waking_flags).map(|(flags, rest)| {
                 waking_flags = rest;
                 flags
@@ -196,7 +192,7 @@ impl Bundle {
         Some(row.at)
     }
 
-    /// The event [`next`](Self::next) went to.
+    /// Returns the event of [`next`](Self::next).
     #[inline]
     pub(super) fn entry(&self) -> Entry<'_> {
         match &self.rows[self.given.saturating_sub(1)].what {
@@ -231,7 +227,7 @@ impl Bundle {
     }
 }
 
-/// A number of each column.
+/// Reads a number from each column.
 fn take<const N: usize>(columns: &mut [&[u8]; N]) -> Option<[u64; N]> {
     let mut row = [0; N];
     for (value, column) in row.iter_mut().zip(columns) {
@@ -240,7 +236,7 @@ fn take<const N: usize>(columns: &mut [&[u8]; N]) -> Option<[u64; N]> {
     Some(row)
 }
 
-/// The common part of all events: time, running task, the kernel's flags; and the event with its message.
+/// The common part of events: time, running task, flags; and the event's message.
 struct Header<'a> {
     at: i64,
     pid: i32,
@@ -248,7 +244,6 @@ struct Header<'a> {
     message: Option<(u64, &'a [u8])>,
 }
 
-/// Reads an event; none if it is damaged.
 fn message(event: &[u8]) -> Option<Header<'_>> {
     let mut header = Header { at: 0, pid: -1, flags: None, message: None };
     let mut fields = Message::new(event);
@@ -264,12 +259,11 @@ fn message(event: &[u8]) -> Option<Header<'_>> {
     (!fields.damaged()).then_some(header)
 }
 
-/// The field of `FtraceEvent` of events that have no message of their own.
+/// `FtraceEvent.generic`.
 const GENERIC: u64 = 327;
 
-/// Reads a `GenericFtraceEvent`: its name, and what it says; none if it is damaged. Of those known in detail there is
-/// one that Perfetto has no message for; of others, the fields that [`RecordedPerfetto`](crate::RecordedPerfetto) has
-/// as one text.
+/// Parses a `GenericFtraceEvent`; none if it is damaged. `sched_stat_runtime` is decoded, since Perfetto has no
+/// message for it. Others have the text of [`RecordedPerfetto`](crate::RecordedPerfetto).
 fn generic(message: &[u8]) -> Option<(&[u8], Tracepoint<'_>)> {
     let mut name = &b""[..];
     let (mut comm, mut pid, mut runtime, mut vruntime, mut text) = (None, None, None, None, None);
@@ -302,7 +296,7 @@ fn generic(message: &[u8]) -> Option<(&[u8], Tracepoint<'_>)> {
     (!fields.damaged()).then_some((name, point))
 }
 
-/// The tracepoint of a field of `FtraceEvent`: its name, and what it says.
+/// Decodes a field of `FtraceEvent`.
 #[inline]
 pub(super) fn decode<'a>(
     names: &Names,
@@ -374,7 +368,7 @@ fn point<'a>(tag: u64, fields: &Few<'a>, bits: &mut StateBits) -> Tracepoint<'a>
     }
 }
 
-/// The kernel's names of the events that are fields of `FtraceEvent`.
+/// The kernel's names of the fields of `FtraceEvent`.
 #[derive(Debug)]
 pub(super) struct Names(Vec<&'static [u8]>);
 

@@ -1,4 +1,4 @@
-//! What stands before the pages: formats, names of threads, options, and where the pages are.
+//! Everything before the pages: formats, names of threads, options, and offsets of the pages.
 
 use std::io::{Read, Seek};
 
@@ -11,16 +11,14 @@ use crate::read::ring::Layout;
 use crate::read::scan::digits;
 use crate::recording::{MAX_BYTES, OPTION, Recording};
 
-/// What every file begins with.
 pub(crate) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
-/// What can be done with a file that is not read.
 const HELP: &str = "`trace-cmd report -t -N FILE > trace.txt` converts it to readable text";
 
-/// Pages beyond are none: the largest sub-buffers of a kernel have 64 pages, but are read as pages.
+/// The largest page; the largest sub-buffers of a kernel have 64 pages.
 const MAX_PAGE: u64 = 256 * 1024;
 
-/// The numbers of the options we know, of version 6 and of version 7.
+/// Numbers of options, of versions 6 and 7.
 mod option {
     pub(super) const CPUSTAT: u64 = 2;
     pub(super) const BUFFER: u64 = 3;
@@ -36,7 +34,6 @@ mod option {
     pub(super) const BUFFER_TEXT: u64 = 22;
 }
 
-/// Everything before the pages.
 #[derive(Debug)]
 pub(super) struct Header {
     pub(super) layout: Layout,
@@ -50,17 +47,15 @@ pub(super) struct Header {
     pub(super) recording: Option<Recording>,
 }
 
-/// Where the pages are.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Buffer {
     pub(super) page_size: usize,
     pub(super) compressed: bool,
-    /// The clock counts something else than time.
+    /// Set if the clock does not count time.
     pub(super) counts: bool,
     pub(super) cpus: Vec<CpuData>,
 }
 
-/// The pages of one CPU.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CpuData {
     pub(super) id: u32,
@@ -68,7 +63,7 @@ pub(super) struct CpuData {
     pub(super) size: u64,
 }
 
-/// What is gathered on the way.
+/// Data gathered while reading.
 #[derive(Default)]
 struct Found {
     layout: Option<Layout>,
@@ -76,7 +71,7 @@ struct Found {
     comms: Vec<u8>,
     clock: Clock,
     buffer: Buffer,
-    /// The machine's own buffer, or an instance's, was described.
+    /// Set after the machine's own buffer, or an instance's.
     has_buffer: bool,
     overrun: Option<u64>,
     machine_cpus: Option<u32>,
@@ -84,11 +79,11 @@ struct Found {
     recording: Section,
 }
 
-/// The section of a recording, put together of its options.
+/// The section of a recording, joined from its options.
 #[derive(Default)]
 struct Section {
     text: Vec<u8>,
-    /// Where in the file the first of them begins.
+    /// Offset of the first option.
     at: Option<u64>,
 }
 
@@ -101,7 +96,7 @@ impl Header {
         }
         let version = input.text("the version of the file")?;
         input.big_endian = input.number(1, "the order of bytes")? == 1;
-        // The size of `long` in user space, of which nothing here is.
+        // The size of `long` in user space, which is not used.
         input.number(1, "the size of long")?;
         let page_size = page_size(input)?;
         let mut found = Found { formats: Formats::new(input.big_endian), ..Found::default() };
@@ -192,7 +187,6 @@ fn options_6<R: Read + Seek>(input: &mut Input<R>, found: &mut Found) -> Result<
     }
 }
 
-/// Adds a piece of a recording's section.
 fn section_of_recording<R: Read + Seek>(
     input: &Input<R>,
     at: u64,
@@ -208,7 +202,7 @@ fn section_of_recording<R: Read + Seek>(
     Ok(())
 }
 
-/// Options that are the same in both versions.
+/// Handles options that both versions share.
 fn option_of_both(id: u64, data: &[u8], big_endian: bool, found: &mut Found) {
     match id {
         option::CPUSTAT => {
@@ -236,7 +230,7 @@ fn option_of_both(id: u64, data: &[u8], big_endian: bool, found: &mut Found) {
     }
 }
 
-/// Whether a clock counts something else than time: of several, the one in brackets is in use.
+/// Whether a clock does not count time. Of several, the one in brackets is in use.
 fn counts(clocks: &[u8]) -> bool {
     let inside = clocks.split(|&byte| byte == b'[').nth(1).and_then(|rest| rest.split(|&byte| byte == b']').next());
     matches!(inside.unwrap_or(clocks).trim_ascii(), b"counter" | b"x86-tsc")
@@ -251,7 +245,7 @@ fn version_7<R: Read + Seek>(input: &mut Input<R>, found: &mut Found) -> Result<
     }
     let mut next = input.number(8, "where the options are")?;
     let mut sections = Vec::new();
-    // Each section of options says where the next is: one that is not further on would never end.
+    // Each section of options has the offset of the next; one further back would loop.
     while next > 0 {
         let before = next;
         section(input, next, 0, "options")?;
@@ -260,7 +254,7 @@ fn version_7<R: Read + Seek>(input: &mut Input<R>, found: &mut Found) -> Result<
             return Err(input.damaged("the next options behind these"));
         }
     }
-    // Formats come first, whatever the order in the file.
+    // Formats come first, in any order of the file.
     sections.sort_unstable();
     for (id, offset) in sections {
         section(input, offset, id, "a section")?;
@@ -283,14 +277,14 @@ fn section<R: Read + Seek>(input: &mut Input<R>, offset: u64, id: u64, what: &st
     let compressed = input.number(2, what)? & 1 != 0;
     input.number(4, what)?;
     input.number(8, what)?;
-    // The pages have their own way to be compressed.
+    // Pages have their own compression.
     if compressed && id != option::BUFFER {
         input.decompress()?;
     }
     Ok(compressed)
 }
 
-/// Reads options; where the next ones are, or 0.
+/// Reads options; returns the offset of the next ones, or 0.
 fn options_7<R: Read + Seek>(
     input: &mut Input<R>,
     found: &mut Found,
@@ -313,7 +307,7 @@ fn options_7<R: Read + Seek>(
         }
     };
     for data in buffers {
-        // Of several instances the one without a name is the machine's own.
+        // The instance without a name is the machine's own.
         let buffer = buffer_7(input, &data)?;
         found.has_buffer = true;
         if let Some((buffer, offset, top)) = buffer
@@ -326,7 +320,7 @@ fn options_7<R: Read + Seek>(
     Ok(next)
 }
 
-/// What the option of a buffer says: where the pages are, where its section is, and whether it is the machine's own.
+/// Parses the option of a buffer: its pages, its section, and whether it is the machine's own.
 fn buffer_7<R: Read + Seek>(input: &Input<R>, data: &[u8]) -> Result<Option<(Buffer, u64, bool)>, Error> {
     let damaged = || input.damaged("where the pages of an instance are");
     let at = |offset: usize, size: usize| number(data, offset, size, input.big_endian).ok_or_else(damaged);

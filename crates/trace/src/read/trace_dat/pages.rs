@@ -1,29 +1,27 @@
-//! The pages of each CPU: as they are, or in compressed chunks.
+//! The pages of each CPU, plain or in compressed chunks.
 
 use std::io::{Read, Seek};
 
 use crate::read::input::Input;
 use crate::read::notes::{Error, Notes, Place};
 
-/// The pages of one CPU, some at a time.
 #[derive(Debug)]
 pub(super) struct Pages {
     page_size: usize,
-    /// The data read so far, and the current page in it.
+    /// Data read so far, and the current page in it.
     buffer: Vec<u8>,
     current: usize,
-    /// Where the buffer's first byte is in the file.
+    /// Offset of the buffer in the file.
     start: u64,
-    /// Where what has not been read begins and ends.
+    /// Range of unread data.
     next: u64,
     end: u64,
     at_once: usize,
-    /// The number of remaining compressed chunks. None if the pages are not compressed.
+    /// Remaining compressed chunks; none if not compressed.
     chunks: Option<u64>,
 }
 
 impl Pages {
-    /// Pages as they are.
     pub(super) fn plain<R: Read + Seek>(
         input: &Input<R>,
         offset: u64,
@@ -35,7 +33,6 @@ impl Pages {
         Self { page_size, buffer: Vec::new(), current: 0, start: offset, next: offset, end, at_once, chunks: None }
     }
 
-    /// Pages in compressed chunks.
     pub(super) fn chunks<R: Read + Seek>(
         input: &mut Input<R>,
         offset: u64,
@@ -44,7 +41,7 @@ impl Pages {
     ) -> Result<Self, Error> {
         let mut pages = Self::plain(input, offset, size, page_size, 0);
         pages.chunks = Some(0);
-        // Where the file is cut off, the other CPUs are still there.
+        // If the file is cut off here, the other CPUs are still complete.
         if size >= 4 && offset.saturating_add(4) <= input.len() {
             input.seek(offset)?;
             pages.chunks = Some(input.number(4, "a count of compressed chunks")?);
@@ -53,14 +50,14 @@ impl Pages {
         Ok(pages)
     }
 
-    /// The page looked at; empty before the first.
+    /// Returns the current page; empty before the first.
     #[inline]
     pub(super) fn page(&self) -> &[u8] {
         let end = (self.current + self.page_size).min(self.buffer.len());
         &self.buffer[self.current.min(end)..end]
     }
 
-    /// Where it is in the file, or the chunk it is in.
+    /// Offset of the page, or of its chunk.
     pub(super) fn offset(&self) -> u64 {
         if self.chunks.is_some() { self.start } else { self.start + self.current as u64 }
     }
@@ -81,7 +78,7 @@ impl Pages {
                 match input.chunk() {
                     Ok(data) => {
                         (self.buffer, self.next, self.chunks) = (data, input.at(), Some(left - 1));
-                        // An empty chunk would have nothing to look at.
+                        // An empty chunk has no page.
                         if self.buffer.is_empty() { self.next(input, notes) } else { Ok(true) }
                     }
                     Err(Error::Io(error)) => Err(error.into()),
