@@ -1,16 +1,16 @@
 //! The constant bandwidth server of one task: its runtime, its deadline, and their renewal.
 //!
 //! Abeni & Buttazzo, "Integrating multimedia applications in hard real-time systems" (RTSS 1998), as a hard CBS
-//! (Documentation/scheduler/sched-deadline, section 2). A server without runtime waits for its next period, and does
-//! not continue with a later deadline. So it disturbs no other task.
+//! (Documentation/scheduler/sched-deadline, section 2). A server without runtime waits for its next period, instead
+//! of a later deadline, and so disturbs no other task.
 
 use super::bandwidth::BW_SHIFT;
 use super::params::DlAttrs;
 use crate::balance::roots::Root;
 
-/// As in the kernel, products of two times are in units of 1024 ns (`DL_SCALE`), to fit 64 bits.
+/// Products of times are in units of 1024 ns, as in the kernel (`DL_SCALE`).
 const DL_SCALE: u32 = 10;
-/// A timer due less than this ago is still armed, and fires at once: the kernel compares microseconds.
+/// A timer due less than this ago still fires: the kernel compares microseconds.
 const TIMER_RESOLUTION_NS: u64 = 1_000;
 
 /// Source of a boosted entity's parameters (`pi_se`), nanoseconds.
@@ -54,7 +54,7 @@ pub struct DlEntity {
     pub defer: bool,
     /// Whether it waits for that moment.
     pub defer_armed: bool,
-    /// Whether that moment has passed: it runs in every period from the start, until it is not needed.
+    /// Whether that moment has passed: it runs at the start of each period while it is needed.
     pub defer_running: bool,
     /// When the replenishment (or the deferred start) is due.
     pub replenish_at: Option<u64>,
@@ -62,13 +62,11 @@ pub struct DlEntity {
     pub inactive_at: Option<u64>,
     /// Time up to which its running is accounted.
     pub exec_start: u64,
-    /// Deadline of its present job: a relative deadline after its wakeup, or after the start of the period for which
-    /// it yielded.
+    /// Deadline of its job: a relative deadline after its wakeup, or after the start of the period for which it
+    /// yielded.
     pub job: Option<u64>,
-    /// Its place in the queue.
     pub(super) key: Option<(u64, u64)>,
     pub(super) pushable: bool,
-    /// Its timers in the run queue's list.
     pub(super) armed: [Option<u64>; 2],
     /// Root domain that has reserved its bandwidth.
     pub(crate) root: Root,
@@ -92,8 +90,8 @@ impl DlEntity {
         self.density = attrs.density();
     }
 
-    /// Removes the parameters after the task has left the class and its 0-lag time has passed. Runtime and deadline
-    /// stay (`__dl_clear_params`).
+    /// Removes the parameters of a task that left the class, after its 0-lag time. Runtime and deadline stay
+    /// (`__dl_clear_params`).
     pub(super) fn clear(&mut self) {
         self.set_attrs(DlAttrs::default());
         (self.throttled, self.yielded, self.overrun) = (false, false, false);
@@ -123,8 +121,8 @@ impl DlEntity {
         self.runtime <= 0
     }
 
-    /// Whether the rest of its runtime until its deadline exceeds its share: runtime / (deadline - now) above
-    /// `dl_runtime` / `dl_deadline`.
+    /// Whether the rest of its runtime exceeds its share: runtime / (deadline - now) above `dl_runtime` /
+    /// `dl_deadline`.
     pub fn overflows(&self, now: u64) -> bool {
         let Donor { runtime, deadline, .. } = self.effective();
         let left = i128::from(deadline >> DL_SCALE) * i128::from(self.runtime >> DL_SCALE);
@@ -143,7 +141,7 @@ impl DlEntity {
         }
     }
 
-    /// Begins the first period of an entity that is new in the class.
+    /// Begins a period for an entity new in the class.
     pub(super) fn set_up(&mut self, now: u64) {
         if !self.throttled {
             self.new_period(now);
@@ -151,9 +149,9 @@ impl DlEntity {
     }
 
     /// Wakes the entity: keeps its runtime and deadline if it may, or begins a new period. With a constrained
-    /// deadline it keeps the old deadline, and the runtime is what fits before it at its density. (The revised wakeup
-    /// rule: Abeni, Lipari & Lelli, "Constant bandwidth server revisited", SIGBED Review 2015.) The same applies to a
-    /// deferred server that had to run, if `servers_keep` ([`ServerRules`](super::ServerRules)).
+    /// deadline it keeps that, and its runtime is what fits at its density (revised wakeup rule: Abeni, Lipari &
+    /// Lelli, "Constant bandwidth server revisited", SIGBED Review 2015). So does a deferred server that had to run,
+    /// if `servers_keep` ([`ServerRules`](super::ServerRules)).
     pub fn wake(&mut self, now: u64, servers_keep: bool) {
         // A task that never ran has no deadline, and at time 0 none could have passed.
         let fresh = self.deadline == 0;
@@ -172,8 +170,7 @@ impl DlEntity {
         }
     }
 
-    /// Renews the runtime, for the next period in which there is some (`replenish_dl_entity`). A deferred entity may
-    /// remain throttled, with its timer armed.
+    /// Renews the runtime (`replenish_dl_entity`). A deferred entity may stay throttled, with its timer armed.
     pub fn replenish(&mut self, now: u64) {
         let Donor { runtime, deadline, period } = self.effective();
         // A boosted task of another class has no period yet. A deferred server that cannot have its runtime by its
@@ -219,8 +216,7 @@ impl DlEntity {
         self.deadline < now || self.overflows(now)
     }
 
-    /// Arms the timer for the next period, or, deferred, for the moment when it can wait no longer. Returns false if
-    /// that has passed.
+    /// Arms the timer for the next period, or for the deferred start. Returns false if that has passed.
     pub fn start_timer(&mut self, now: u64) -> bool {
         let at = if self.defer_armed {
             self.deadline.saturating_sub(self.runtime.max(0) as u64)
@@ -234,7 +230,7 @@ impl DlEntity {
         true
     }
 
-    /// Throttles an entity whose constrained deadline has passed, until its next period begins.
+    /// Throttles an entity after its constrained deadline, until its next period.
     pub(super) fn check_constrained(&mut self, now: u64) {
         // One that never ran has no deadline. The kernel's clock is past its 0, ours may not be.
         let passed = self.deadline > 0 && self.deadline < now;
@@ -244,7 +240,7 @@ impl DlEntity {
         }
     }
 
-    /// Returns when its unused runtime would be used up at its own bandwidth, which is not free until then.
+    /// When its unused runtime would be used up at its own bandwidth, which is then free.
     pub fn zero_lag(&self) -> i128 {
         let used = i128::from(self.runtime) * i128::from(self.attrs.period) / i128::from(self.attrs.runtime.max(1));
         i128::from(self.deadline) - used
@@ -257,9 +253,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Example in Buttazzo, "Hard Real-Time Computing Systems", on the constant bandwidth server: Q = 3, T = 8. A job
-    /// at 3 finds the server idle: deadline 11. Its runtime is used up: deadline 19. A job at 13 finds a runtime of 2
-    /// < (19 - 13) 3/8 and keeps both.
+    /// Buttazzo, "Hard Real-Time Computing Systems": Q = 3, T = 8. A job at 3 finds the server idle: deadline 11. Its
+    /// runtime is used up: deadline 19. A job at 13 finds 2 < (19 - 13) 3/8 and keeps both.
     #[test]
     fn deadlines_of_the_textbook_server() {
         let mut server = DlEntity::new(DlAttrs::new(3 * MS, 8 * MS));
@@ -301,7 +296,7 @@ mod tests {
         assert!(!server.yielded && !server.throttled);
     }
 
-    /// Revised rule: with D < T, a task that wakes before its deadline keeps it, with the runtime its density allows.
+    /// D < T: a task that wakes before its deadline keeps it, with the runtime its density allows.
     #[test]
     fn a_constrained_task_keeps_its_deadline_and_gets_less_runtime() {
         let attrs = DlAttrs { runtime: 4 * MS, deadline: 8 * MS, period: 20 * MS, ..DlAttrs::default() };

@@ -1,6 +1,6 @@
 //! A CPU's state of the deadline class: waiting entities by absolute deadline, sums of bandwidth, and timers.
 //!
-//! Entities are numbers here, not tasks, so tests can drive the rules alone. `verbs` maps the numbers to tasks.
+//! Entities are numbers here, which `verbs` maps to tasks, so tests can drive the rules alone.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -62,7 +62,7 @@ pub enum Charged {
     Runs,
     /// It is throttled and off the queue.
     Throttled,
-    /// Its runtime was used up, but its next period has begun: it is queued with a later deadline.
+    /// Its runtime was used up, but the next period has begun: it is queued again.
     Renewed,
 }
 
@@ -72,16 +72,16 @@ struct Departed {
     bw: u64,
     /// Root domain that has reserved it.
     root: Root,
-    /// Whether it counts on this CPU. It does not if the task had left the class before.
+    /// Whether it counts on this CPU: not if the task had left the class before.
     counted: bool,
 }
 
 /// Inputs of the rules.
 #[derive(Clone, Copy, Debug)]
 pub struct Env {
-    /// Time of the run queue's clock, nanoseconds.
+    /// The run queue's time, nanoseconds.
     pub now: u64,
-    /// The CPU's capacity at its present frequency, of 1024.
+    /// The CPU's capacity at its frequency, of 1024.
     pub capacity: u32,
     /// Input of reclaiming.
     pub reclaim: Reclaim,
@@ -107,13 +107,13 @@ pub struct DlRq {
     pushable: BTreeSet<(u64, u64, u32)>,
     arrivals: u64,
     timers: BTreeSet<(u64, u32, DlTimer)>,
-    /// Tasks that ended before their 0-lag times, by 0-lag time and order. Until then their bandwidth is not free.
+    /// Tasks that ended before their 0-lag times, when their bandwidth becomes free.
     departed: BTreeMap<(u64, u64), Departed>,
-    /// Whether the timers have changed since the last call of the host.
+    /// Whether timers have changed since the last call of the host.
     pub(super) timers_changed: bool,
-    /// Bandwidth of all tasks that belong here, asleep or not.
+    /// Bandwidth of all tasks of this CPU, asleep or not.
     this_bw: u64,
-    /// Part of `this_bw` that is active: not past the 0-lag time.
+    /// Active part of `this_bw`: before the 0-lag time.
     running_bw: u64,
     pub(super) server: Option<Box<Server>>,
     pub(super) armed_for: Option<u64>,
@@ -121,27 +121,25 @@ pub struct DlRq {
     pub(super) server_since: u64,
     in_use: bool,
     pub(super) avg: Avg,
-    /// Work on other CPUs after this run queue is unlocked.
     pub(crate) callback: Option<Callback>,
-    /// Events for the host.
     pub(crate) events: Vec<Event>,
 }
 
 impl DlRq {
-    /// Returns the number of queued tasks: the running one included, throttled tasks and the server not.
+    /// Number of queued tasks, the running one included, without throttled ones.
     #[inline]
     pub fn nr_running(&self) -> u32 {
         let server = self.server.as_ref().is_some_and(|server| server.se.queued());
         self.queue.len() as u32 - u32::from(server)
     }
 
-    /// Whether a deadline task or a server is, or has been, here.
+    /// Whether a deadline task or a server has been here.
     #[inline]
     pub(crate) fn in_use(&self) -> bool {
         self.in_use
     }
 
-    /// Average part of the CPU's time that the class takes, of 1024.
+    /// Average part of the CPU's time, of 1024.
     pub fn util_avg(&self) -> u64 {
         self.avg.util_avg
     }
@@ -161,40 +159,40 @@ impl DlRq {
         self.queue.is_empty()
     }
 
-    /// Returns the entity with the earliest deadline; of equals, the one queued first.
+    /// The entity with the earliest deadline; of equals, the first queued.
     #[inline]
     pub fn first(&self) -> Option<u32> {
         self.queue.first().map(|&(_, _, who)| who)
     }
 
-    /// Returns the earliest deadline (`earliest_dl.curr`).
+    /// The earliest deadline (`earliest_dl.curr`).
     #[inline]
     pub fn earliest(&self) -> Option<u64> {
         self.queue.first().map(|&(deadline, _, _)| deadline)
     }
 
-    /// Returns the earliest deadline of pushable entities (`earliest_dl.next`).
+    /// The earliest deadline of pushable entities (`earliest_dl.next`).
     #[inline]
     pub fn earliest_pushable(&self) -> Option<u64> {
         self.pushable.first().map(|&(deadline, _, _)| deadline)
     }
 
-    /// Returns the pushable entities, by deadline.
+    /// Pushable entities, by deadline.
     pub fn pushables(&self) -> impl Iterator<Item = u32> + '_ {
         self.pushable.iter().map(|&(_, _, who)| who)
     }
 
-    /// Sum of the bandwidths of all tasks that belong here, in 2^-20 CPUs.
+    /// Bandwidth of all tasks of this CPU, in 2^-20 CPUs.
     pub fn this_bw(&self) -> u64 {
         self.this_bw
     }
 
-    /// Sum of the active bandwidths.
+    /// Active bandwidth.
     pub fn running_bw(&self) -> u64 {
         self.running_bw
     }
 
-    /// Returns when the first timer is due.
+    /// Time of the first timer.
     pub fn next_timer(&self) -> Option<u64> {
         let departed = self.departed.first_key_value().map(|(&(at, _), _)| at);
         let first = self.timers.first().map(|&(at, _, _)| at);
@@ -219,8 +217,8 @@ impl DlRq {
         self.sync_timers(se, who);
     }
 
-    /// Removes a task that ends. Its bandwidth in `domain` becomes free at its 0-lag time, or now. Until then it
-    /// counts on this CPU, unless the task had left the class before.
+    /// Removes a task that ends. Its bandwidth becomes free as in [`Self::step_out`]. Until then it counts on this
+    /// CPU, unless the task had left the class before.
     pub fn depart(&mut self, se: &mut DlEntity, who: u32, now: u64, domain: &RootDomain) {
         self.remove(se, who);
         let zero_lag = se.zero_lag();
@@ -241,20 +239,19 @@ impl DlRq {
         self.timers_changed = true;
     }
 
-    /// Returns the bandwidths of ended tasks before their 0-lag times, and the root domains that have reserved them.
+    /// Returns the reserved bandwidths of ended tasks, and their root domains.
     pub(crate) fn departed_bw(&self) -> impl Iterator<Item = (Root, u64)> + '_ {
         self.departed.values().map(|gone| (gone.root, gone.bw))
     }
 
-    /// Moves the bandwidth of ended tasks to another root domain. Calls `move_bw` with the old domain and the
-    /// bandwidth.
+    /// Moves the bandwidth of ended tasks to `root`. Calls `move_bw` with the old domain and the bandwidth.
     pub(crate) fn move_departed(&mut self, root: Root, mut move_bw: impl FnMut(Root, u64)) {
         for gone in self.departed.values_mut().filter(|gone| gone.root != root) {
             move_bw(core::mem::replace(&mut gone.root, root), gone.bw);
         }
     }
 
-    /// Frees the bandwidth of ended tasks whose 0-lag time has passed. Calls `release` with it and its root domain.
+    /// Calls `release` with root domain and bandwidth of ended tasks whose 0-lag time has passed.
     pub(crate) fn free_departed(&mut self, now: u64, mut release: impl FnMut(Root, u64)) {
         while let Some(entry) = self.departed.first_entry()
             && entry.key().0 <= now
@@ -269,7 +266,7 @@ impl DlRq {
         }
     }
 
-    /// Returns the first timer if it is due at `now`. The caller then calls [`Self::fired`].
+    /// The first timer, if due at `now`. The caller then calls [`Self::fired`].
     pub fn due_timer(&self, now: u64) -> Option<(u32, DlTimer)> {
         self.timers.first().filter(|(at, _, _)| *at <= now).map(|&(_, who, timer)| (who, timer))
     }
@@ -283,7 +280,7 @@ impl DlRq {
         self.sync_timers(se, who);
     }
 
-    /// Arms and cancels the entity's timers as its fields say.
+    /// Arms and cancels timers as the entity's fields say.
     pub fn sync_timers(&mut self, se: &mut DlEntity, who: u32) {
         let wanted = [(se.replenish_at, DlTimer::Replenish), (se.inactive_at, DlTimer::Inactive)];
         for (armed, (at, timer)) in se.armed.iter_mut().zip(wanted) {
@@ -301,7 +298,7 @@ impl DlRq {
         }
     }
 
-    /// Cancels the timers of an entity that leaves this CPU. [`Self::sync_timers`] arms them elsewhere.
+    /// Cancels the timers of an entity that leaves this CPU.
     pub fn forget_timers(&mut self, se: &mut DlEntity, who: u32) {
         for (armed, timer) in se.armed.iter_mut().zip([DlTimer::Replenish, DlTimer::Inactive]) {
             if let Some(at) = armed.take() {
@@ -339,7 +336,7 @@ impl DlRq {
         }
     }
 
-    /// Changes the parameters of an entity that stays (`dl_change_utilization`).
+    /// Changes an entity's parameters (`dl_change_utilization`).
     pub fn change_bw(&mut self, se: &mut DlEntity, change: impl FnOnce(&mut DlEntity)) {
         let (counted, active) = (se.counted, se.active);
         self.sub_running_bw(se);
@@ -380,7 +377,7 @@ impl DlRq {
         }
     }
 
-    /// Counts a woken entity as active, before its 0-lag time or after (`task_contending`).
+    /// Counts a woken entity as active (`task_contending`).
     fn contending(&mut self, se: &mut DlEntity) {
         self.add_rq_bw(se);
         if core::mem::replace(&mut se.non_contending, false) {
@@ -408,7 +405,7 @@ impl DlRq {
         waits
     }
 
-    /// Enqueues an entity. Returns false if it must wait for its next period, for which its timer is armed.
+    /// Enqueues an entity. Returns false if its timer is armed for its next period instead.
     pub fn enqueue(&mut self, se: &mut DlEntity, who: u32, why: DlEnqueue, env: &Env) -> bool {
         let joined = self.try_enqueue(se, who, why, env);
         self.sync_timers(se, who);
@@ -471,7 +468,7 @@ impl DlRq {
         }
     }
 
-    /// Returns the runtime that `delta` ns on the CPU use up.
+    /// The runtime that `delta` ns on the CPU use up.
     pub fn scaled(&self, se: &DlEntity, delta: u64, env: &Env) -> u64 {
         if se.attrs.reclaim {
             env.grub.used(delta, se.bw, self.this_bw - self.running_bw, env.reclaim)
@@ -482,7 +479,7 @@ impl DlRq {
         }
     }
 
-    /// Charges the running entity for `delta` ns on the CPU, or lets it yield (`update_curr_dl_se`).
+    /// Charges the running entity for `delta` ns, or lets it yield (`update_curr_dl_se`).
     pub fn charge(&mut self, se: &mut DlEntity, who: u32, delta: u64, env: &Env) -> Charged {
         se.runtime -= self.scaled(se, delta, env) as i64;
         self.throttle_if_exceeded(se, who, env)
@@ -509,7 +506,7 @@ impl DlRq {
         Charged::Throttled
     }
 
-    /// Enqueues a runnable entity with a new runtime, after its timer.
+    /// Enqueues an entity with a new runtime, after its timer.
     pub fn replenished(&mut self, se: &mut DlEntity, who: u32, env: &Env) -> bool {
         self.enqueue(se, who, DlEnqueue::Replenish, env)
     }

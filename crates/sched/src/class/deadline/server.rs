@@ -1,14 +1,13 @@
-//! The fair server (6.12+): a deadline reservation of each CPU for its fair tasks, so that real-time tasks cannot
-//! starve them. It replaces the throttling of real-time tasks.
+//! The fair server (6.12+): a deadline reservation of each CPU for its fair tasks, instead of the throttling of
+//! real-time tasks.
 //!
 //! The server is *deferred*. It becomes active when fair tasks are queued, but waits until it could only just have
-//! its runtime by its deadline (zero laxity). Run time of fair tasks, and idle time, meanwhile reduce its runtime. If
-//! that uses up the runtime, a new period and wait begin. So the server runs only if fair tasks starve. Once it had
-//! to run, its period starts there, and it runs at the start of each period while the starvation lasts. If a fair
-//! task still runs after the tick that throttled the server, a new deferred period begins: the next turn is 950 ms
-//! after the end of the last.
+//! its runtime by its deadline (zero laxity). Run time of fair tasks, and idle time, reduce its runtime. If that uses
+//! up the runtime, a new period and wait begin. So the server runs only if fair tasks starve. Then its period starts
+//! there, and it runs at the start of each period while the starvation lasts. If a fair task still runs after the
+//! tick that throttled the server, a new deferred period begins: the next turn is 950 ms after the end of the last.
 //!
-//! When the last fair task has left, the server stays active until its turn. It then finds no task and stops (as in
+//! After the last fair task has left, the server stays active until its turn. It then finds no task and stops (as in
 //! the stable releases, 6.12.117).
 
 use alloc::boxed::Box;
@@ -21,12 +20,12 @@ use super::queue::{Charged, DlDequeue, DlEnqueue, DlRq, Env, SERVER};
 /// Behaviour of fair servers that depends on the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ServerRules {
-    /// Whether a server that had to run, and is started again before its deadline, begins a new period and wait
-    /// (6.18.15). Otherwise it keeps its deadline, with the runtime of its share (6.12.117, 6.19.14, 7.0.13 and
-    /// 7.1.13; assumed for late releases of 6.18).
+    /// Whether a server that had to run, and is restarted before its deadline, begins a new period and wait
+    /// (6.18.15). Otherwise it keeps its deadline, with the runtime of its share (6.12.117, 6.19.14, 7.0.13, 7.1.13;
+    /// assumed for late releases of 6.18).
     pub forgets: bool,
-    /// Whether a server whose runtime is found used up after the start of its next period waits for a whole period
-    /// (6.18+). Otherwise it continues in that period.
+    /// Whether a server found without runtime after the start of its next period waits for a whole period (6.18+).
+    /// Otherwise it continues in that period.
     pub waits: bool,
     /// Whether a server whose turn is on an idle CPU stays queued there (6.18.15).
     pub stays: bool,
@@ -38,7 +37,7 @@ const MIN_RES_NS: u64 = 1_000_000;
 /// Runtime and period of the fair servers (`/sys/kernel/debug/sched/fair_server/cpuN`). Nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerLimits {
-    /// Guaranteed CPU time of fair tasks in each period; 0 switches the server off.
+    /// CPU time of fair tasks in each period; 0: no server.
     pub runtime: u64,
     /// Length of a period.
     pub period: u64,
@@ -62,12 +61,12 @@ impl ServerLimits {
 #[derive(Debug)]
 pub struct Server {
     pub(super) se: DlEntity,
-    /// Whether fair tasks have been queued, and no turn of the server since has found none.
+    /// Whether fair tasks have been queued since the last turn without one.
     pub(super) active: bool,
 }
 
 impl Server {
-    /// Returns its entity, for observers.
+    /// Its entity, for observers.
     pub fn entity(&self) -> &DlEntity {
         &self.se
     }
@@ -85,7 +84,7 @@ impl DlRq {
         self.server = Some(Box::new(Server { se, active: false }));
     }
 
-    /// Returns the server, if this CPU has one.
+    /// The server, if this CPU has one.
     pub fn server(&self) -> Option<&Server> {
         self.server.as_deref()
     }
@@ -97,7 +96,7 @@ impl DlRq {
         Some(answer)
     }
 
-    /// Activates the server, since fair tasks are queued. Returns whether it is queued at once.
+    /// Activates the server. Returns whether it is queued at once.
     pub fn server_start(&mut self, env: &Env) -> bool {
         let start = |this: &mut Self, server: &mut Server| {
             if core::mem::replace(&mut server.active, true) {
@@ -108,8 +107,8 @@ impl DlRq {
         self.with_server(start).unwrap_or(false)
     }
 
-    /// Stops the server: it was picked without a task, or its CPU goes offline. It keeps its runtime. If it had to
-    /// run, it runs at once when fair tasks are queued before its deadline.
+    /// Stops a server that was picked without a task, or whose CPU goes offline. If it had to run, it runs at once
+    /// when fair tasks are queued before its deadline.
     pub fn server_stop(&mut self, now: u64) {
         self.with_server(|this, server| {
             if !core::mem::replace(&mut server.active, false) {
@@ -123,7 +122,7 @@ impl DlRq {
         });
     }
 
-    /// Charges `delta` ns of a fair task, whether the server ran it or not.
+    /// Charges `delta` ns of a fair task, run by the server or not.
     pub fn server_charge(&mut self, delta: u64, env: &Env) -> Charged {
         let charge = |this: &mut Self, server: &mut Server| {
             let se = &mut server.se;
@@ -211,7 +210,6 @@ mod tests {
         Env::new(now_ms * MS, 1024, &domain, Grub::default())
     }
 
-    /// As [`env`], of 6.18.15.
     fn later(now_ms: u64) -> Env {
         Env { server: FORGETS, ..env(now_ms) }
     }
@@ -228,8 +226,7 @@ mod tests {
         rq.server_timer(&env(ms))
     }
 
-    /// If fair tasks starve from the start, the server runs from 950 ms to 1 s, and then at the start of each period
-    /// from 950 ms on.
+    /// From 950 ms to 1 s, and then at the start of each period from 950 ms on.
     #[test]
     fn under_starvation_it_runs_at_zero_laxity_and_then_in_each_period() {
         let mut rq = cpu();
@@ -272,7 +269,6 @@ mod tests {
         assert_eq!(rq.next_timer(), Some(1850 * MS));
     }
 
-    /// Returns a server whose turn found no task.
     fn found_nobody(env: impl Fn(u64) -> Env) -> DlRq {
         let mut rq = cpu();
         rq.server_start(&env(0));
@@ -282,7 +278,7 @@ mod tests {
         rq
     }
 
-    /// A task queued before the server's deadline runs at once, with the runtime of the server's share until then.
+    /// A task queued before the deadline runs at once, with the runtime of the server's share until then.
     #[test]
     fn one_that_found_nobody_runs_at_once_when_somebody_comes() {
         let mut rq = found_nobody(env);
@@ -296,7 +292,7 @@ mod tests {
         assert_eq!(rq.next_timer(), Some(2950 * MS));
     }
 
-    /// 6.18.15: in this case too.
+    /// 6.18.15: the server waits like one that never had to run.
     #[test]
     fn one_that_found_nobody_begins_a_new_period_in_6_18() {
         let mut rq = found_nobody(later);
@@ -304,8 +300,7 @@ mod tests {
         assert_eq!(rq.next_timer(), Some(2060 * MS));
     }
 
-    /// The runtime is found used up after the end of the period. 6.12 gives the next runtime at once, less the
-    /// excess. 6.18 waits for a whole period.
+    /// 6.12 gives the next runtime at once, less the excess. 6.18 waits for a whole period.
     #[test]
     fn one_that_is_looked_at_late() {
         let run = |env: &dyn Fn(u64) -> Env| {

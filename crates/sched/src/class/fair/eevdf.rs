@@ -1,26 +1,25 @@
 //! EEVDF: of the eligible entities, the one with the earliest virtual deadline runs (Stoica and Abdel-Wahab, 1995).
 //!
 //! A queue's virtual time is the weighted average of its entities' vruntimes. An entity's *lag* is its distance
-//! behind that average: the time it is owed. It is *eligible* while its lag is not negative. Its *virtual deadline*
-//! is its vruntime at its last request plus its slice, divided by its weight.
+//! behind that average. It is *eligible* while its lag is not negative. Its *virtual deadline* is its vruntime at its
+//! last request plus its slice, divided by its weight.
 //!
 //! What kernels do differently:
-//! - **6.6**: the running entity is protected (RUN_TO_PARITY) until it has used up the slice it was picked with.
-//!   Sleeping entities leave the queue and keep their lag, limited to two slices.
-//! - **6.12**: an entity that sleeps while it owes time stays queued until it is picked (DELAY_DEQUEUE), so sleep
-//!   pays no debt. Tasks may request a slice. A shorter one may end the protection (PREEMPT_SHORT), which every tick
-//!   then checks. A waker that is not idle ends the protection of an idle entity. In 6.6 it only requests a
-//!   reschedule, so the protected entity may be picked again.
+//! - **6.6**: RUN_TO_PARITY protects the running entity until it has used up the slice it was picked with. Sleeping
+//!   entities leave the queue and keep their lag, limited to two slices.
+//! - **6.12**: an entity that sleeps in debt stays queued until it is picked (DELAY_DEQUEUE). Tasks may request a
+//!   slice. A shorter one may end the protection (PREEMPT_SHORT), which every tick then checks. A waker that is not
+//!   idle ends the protection of an idle entity; in 6.6 it only requests a reschedule.
 //! - **6.18**: protection is a virtual time: until the shortest waiting slice has passed, at most to the deadline.
-//!   After that, every update of the running entity requests a reschedule.
+//!   Then every update of the running entity requests a reschedule.
 //! - **Late releases of 6.18** ([`Kernel::as_of`](crate::Kernel::as_of); here 6.18.44) and **7.0**: a woken entity is
 //!   compared with the entity picked after all sleeping entities have left. Earlier kernels stop at a sleeping
 //!   entity, and preempt nothing. Every wakeup that does not preempt shortens the protection to the shortest waiting
-//!   slice; earlier kernels do so only for a shorter slice. A new task preempts only an entity with a longer slice.
-//!   Lag is limited to the longest slice of the queue and a tick. A weight change keeps the protection in real time,
-//!   and a changed running task gets no new protection.
+//!   slice; earlier only a shorter slice does. A new task preempts only an entity with a longer slice. Lag is limited
+//!   to the longest slice of the queue and a tick. A weight change keeps the protection in real time, and a changed
+//!   running task gets no new protection.
 //! - **7.1**: an entity with a delayed dequeue keeps the rest of its debt, however the average moves. Weights change
-//!   relative to the average again, as up to 6.12. A timer ends slices (HRTICK).
+//!   relative to the average, as up to 6.12. A timer ends slices (HRTICK).
 
 use super::entity::{CfsRq, Entity, Se};
 use super::{Discipline, FairCpu, FairShared};
@@ -34,13 +33,13 @@ use crate::weight;
 #[derive(Debug)]
 pub struct EevdfOrder;
 
-/// Distance of the average from a queue's origin at which the origin moves, virtual ns.
+/// Distance of the average from a queue's origin at which that moves, virtual ns.
 const REBASE: i64 = 1 << 28;
 
 /// Distance behind vruntime of a protection that has ended for good, virtual ns.
 const LONG_PAST: u64 = 1 << 62;
 
-/// Returns the queue's virtual time, rounded down so that it never counts as ahead of itself.
+/// The queue's virtual time, rounded down so that it never counts as ahead of itself.
 #[inline]
 pub(crate) fn avg_vruntime(queue: &CfsRq) -> u64 {
     match queue.sum_w {
@@ -59,7 +58,6 @@ pub(crate) fn entity_eligible<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, se: Se) 
     eligible(&rq.class.groups[entity.parent].cfs, entity.vruntime)
 }
 
-/// Whether the deadline of `a` is before that of `b`.
 #[inline]
 fn before(a: &Entity, b: &Entity) -> bool {
     (a.deadline.wrapping_sub(b.deadline) as i64) < 0
@@ -94,13 +92,13 @@ fn update_lag<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<
     average.wrapping_sub(lag as u64) != entity.vruntime
 }
 
-/// Returns the lag behind `average`, virtual. `limit` is nanoseconds of real time.
+/// `limit` is nanoseconds of real time, the result is virtual.
 fn lag_within(entity: &Entity, average: u64, limit: u64) -> i64 {
     let limit = weight::to_virtual(limit, entity.weight) as i64;
     (average.wrapping_sub(entity.vruntime) as i64).clamp(-limit, limit)
 }
 
-/// Moves the origin of a queue's sums to its average, which only makes the numbers smaller.
+/// Moves the origin of a queue's sums to its average, for smaller numbers.
 #[cold]
 fn rebase(queue: &mut CfsRq) {
     let average = avg_vruntime(queue);
@@ -109,7 +107,6 @@ fn rebase(queue: &mut CfsRq) {
     queue.zero = average;
 }
 
-/// Whether the running entity is still protected.
 #[inline]
 fn protected<T>(shared: &FairShared<EevdfOrder, T>, entity: &Entity) -> bool
 where
@@ -127,12 +124,11 @@ fn cancel_protection(entity: &mut Entity) {
     entity.protected_until = earlier(entity.protected_until, entity.vruntime);
 }
 
-/// Whether to pick the preferred buddy: this costs latency, but not fairness.
 fn may_take_buddy<T: Tunables>(rq: &FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, buddy: Se) -> bool {
     shared.config.features.has(Feature::PickBuddy) && entity_eligible(rq, buddy)
 }
 
-/// Returns the entity that should run. `protect`: the protection of the running entity counts.
+/// `protect`: the protection of the running entity counts.
 #[inline(always)]
 #[allow(clippy::inline_always)] // twice in all, at every switch and every wakeup
 #[expect(clippy::expect_used, reason = "the class asks only of queues that have somebody")]
@@ -199,8 +195,8 @@ fn shorten_protection<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &Fai
     entity.protected_until = earlier(entity.protected_until, until);
 }
 
-/// Returns the entity that a woken one is compared with in late releases of 6.18, after all sleeping entities that
-/// would be picked have left.
+/// Returns the entity that a woken one is compared with in late releases of 6.18: picked after all sleeping entities
+/// have left.
 fn pick_awake<T: Tunables>(
     rq: &mut FairCpu<EevdfOrder, T>,
     shared: &FairShared<EevdfOrder, T>,
@@ -237,7 +233,7 @@ impl Stretch {
     }
 }
 
-/// Changes the weight of an entity that is not in its queue's sums, and the queue's load.
+/// The entity must not be in its queue's sums.
 fn set_weight<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, se: Se, weight: u64) {
     let attached = rq.se(se).avg.last_update != 0;
     if attached {
@@ -252,7 +248,7 @@ fn set_weight<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, se: Se, weight: u64)
 }
 
 /// Changes a weight as up to 6.12 and from 7.1 on: the queue's average does not move. Lag and the time to the
-/// deadline stay equal in real time. 7.1 also keeps the protection's end, and a sleeper's deadline.
+/// deadline stay equal in real time; in 7.1 also the protection's end, and a sleeper's deadline.
 fn reweight_about_average<T: Tunables>(
     rq: &mut FairCpu<EevdfOrder, T>,
     shared: &FairShared<EevdfOrder, T>,
@@ -295,9 +291,8 @@ fn reweight_about_average<T: Tunables>(
     }
 }
 
-/// Places the running entity after a change of its weight as 6.18 does: as if it joined the queue that it is part of,
-/// with its old vruntime and new weight. Its distance from the average grows, by a quarter if it weighs as much as
-/// all others.
+/// Places the running entity after a change of its weight as 6.18 does: as if it joined its queue with its old
+/// vruntime and new weight. Its distance from the average grows, by a quarter if it weighs as much as all others.
 #[inline(never)]
 fn place_running<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShared<EevdfOrder, T>, se: Se) {
     let (entity, queue) = rq.class.both(se);
@@ -312,8 +307,8 @@ fn place_running<T: Tunables>(rq: &mut FairCpu<EevdfOrder, T>, shared: &FairShar
 }
 
 /// NEXT_BUDDY 6.19+ (and late releases of 6.18): a woken entity becomes the buddy unless the present buddy has an
-/// earlier deadline. If the waker is about to sleep, no more happens: `preempt_sync` requires that the waker ran
-/// since its last charge, which was just now. `None`: compare as usual.
+/// earlier deadline. If the waker is about to sleep, no more happens: `preempt_sync` requires run time since the last
+/// charge, which was just now. `None`: compare as usual.
 #[inline(never)]
 fn meets_buddy<T: Tunables>(
     rq: &mut FairCpu<EevdfOrder, T>,
@@ -377,8 +372,7 @@ impl Discipline for EevdfOrder {
         !shared.config.has(Behaviour::BuddyInPick)
     }
 
-    /// 6.14+: a balancer that has not failed yet moves no ineligible task, such as one that the tick has just
-    /// preempted.
+    /// 6.14+: a balancer that has not failed moves no ineligible task, such as one just preempted by the tick.
     fn has_run_ahead<T: Tunables>(rq: &FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se) -> bool {
         let config = &shared.config;
         config.has(Behaviour::IneligibleMoves) && config.features.has(Feature::PlaceLag) && !entity_eligible(rq, se)

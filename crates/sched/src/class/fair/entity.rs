@@ -13,8 +13,8 @@ use super::timeline::{Ticket, Timeline};
 use crate::ids::GroupId;
 
 /// Names an entity on its run queue: a task by its index in `Rq::tasks`, or a group by its index in
-/// [`FairRq::groups`]. The value is the distance from the middle of [`Entities`]: tasks are above, groups below.
-/// Since 0 is unused, an `Option<Se>` takes no more space.
+/// [`FairRq::groups`]. The value is the distance from the unused middle of [`Entities`]: tasks are above, groups
+/// below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Se(NonZeroI32);
 
@@ -39,7 +39,6 @@ impl Se {
         if self.0.is_negative() { None } else { Some(self.raw() - 1) }
     }
 
-    /// Returns the form that the timeline holds.
     #[inline]
     pub(crate) const fn raw(self) -> u32 {
         self.0.get().cast_unsigned()
@@ -68,19 +67,19 @@ pub struct Entity {
     pub(crate) slice: u64,
     pub(crate) exec_start: u64,
     pub(crate) sum_exec_runtime: u64,
-    /// Index of the group on whose queue it is.
+    /// Group of its queue.
     pub(crate) parent: u32,
     pub(crate) on_rq: bool,
-    /// Whether it sleeps, but stays queued until it has paid its debt.
+    /// Whether it sleeps, but stays queued (DELAY_DEQUEUE).
     pub(crate) delayed: bool,
     pub(crate) rel_deadline: bool,
     pub(crate) custom_slice: bool,
     /// SCHED_IDLE, or a group with `cpu.idle`.
     pub(crate) idle: bool,
-    /// 6.18: in its throttled group's limbo; and to be dequeued for that at the return to user mode.
+    /// 6.18: in limbo; and to be throttled at the return to user mode.
     pub(crate) throttled: bool,
     pub(crate) throttle_work: bool,
-    /// EEVDF as in 6.12: whether the protection is in force.
+    /// 6.12: whether the protection is in force.
     pub(crate) protected: bool,
     /// Groups: runnable tasks below at the last update.
     pub(crate) runnable_weight: u32,
@@ -88,9 +87,9 @@ pub struct Entity {
     pub(crate) avg: Avg,
 
     pub(crate) ticket: Option<Ticket>,
-    /// EEVDF: lag when it left the queue, virtual.
+    /// EEVDF: virtual lag when it left the queue.
     pub(crate) vlag: i64,
-    /// EEVDF: while it runs, the virtual time until which its slice is protected.
+    /// EEVDF: virtual end of the protection while it runs.
     pub(crate) protected_until: u64,
     /// `sum_exec_runtime` when it was picked.
     pub(crate) prev_sum_exec_runtime: u64,
@@ -123,7 +122,7 @@ impl Entity {
         }
     }
 
-    /// CPU time it has had, nanoseconds.
+    /// CPU time, nanoseconds.
     pub fn sum_exec_runtime(&self) -> u64 {
         self.sum_exec_runtime
     }
@@ -144,7 +143,7 @@ impl Entity {
     }
 }
 
-/// A task's entity between two run queues; `None` while it is in a [`FairRq`].
+/// A task's entity between two run queues; otherwise `None`.
 #[derive(Debug)]
 pub struct Luggage(pub(crate) Option<alloc::boxed::Box<Entity>>);
 
@@ -154,19 +153,19 @@ pub struct Luggage(pub(crate) Option<alloc::boxed::Box<Entity>>);
 #[derive(Debug)]
 #[repr(C)]
 pub struct CfsRq {
-    /// Sum of the weights of the queued entities, the running one included.
+    /// Of the queued entities, the running one included.
     pub(crate) weight: u64,
-    /// EEVDF: sum of weight x (vruntime - `zero`) of the entities of `weight`, with weights in the user's scale.
+    /// EEVDF: sum of weight x (vruntime - `zero`), weights in the user's scale.
     pub(crate) sum_wv: i64,
-    /// EEVDF: sum of those user-scale weights. CFS: sum of the entities' load averages (`runnable_load_avg`).
+    /// EEVDF: sum of these weights. CFS: sum of load averages (`runnable_load_avg`).
     pub(crate) sum_w: u64,
-    /// EEVDF: origin of `sum_wv`, kept near the average. CFS: `min_vruntime`.
+    /// EEVDF: origin of `sum_wv`, near the average. CFS: `min_vruntime`.
     pub(crate) zero: u64,
     pub(crate) nr_queued: u32,
-    /// Tasks queued in it and below, with those whose dequeue is delayed.
+    /// Queued here and below, delayed dequeues included.
     pub(crate) h_nr_queued: u32,
     pub(crate) h_nr_runnable: u32,
-    /// Part of `h_nr_queued` that is SCHED_IDLE or in an idle group.
+    /// Those that are SCHED_IDLE or in an idle group.
     pub(crate) h_nr_idle: u32,
     pub(crate) curr: Option<Se>,
     pub(crate) next: Option<Se>,
@@ -176,23 +175,23 @@ pub struct CfsRq {
     pub(crate) avg: Avg,
 
     pub(crate) timeline: Timeline,
-    /// Only if the group, or one above it, has a limit.
+    /// If the group, or one above, has a limit.
     pub(crate) bandwidth: Option<Box<Local>>,
     /// Number of ancestors.
     pub(crate) depth: u32,
-    /// Whether it is on the list of groups whose averages are not zero (`on_list`).
+    /// Whether it is in [`FairRq::leaves`] (`on_list`).
     pub(crate) listed: bool,
-    /// Whether the group's entity has to take over a change below.
+    /// Whether the group's entity has to take over a change.
     pub(crate) propagate: bool,
     pub(crate) prop_runnable_sum: i64,
-    /// Averages of tasks that slept here and woke elsewhere, to subtract at the next update.
+    /// Averages of tasks that left asleep, to subtract at the next update.
     pub(crate) removed: Removed,
 
-    /// Its contribution to the group's load average.
+    /// Part of the group's load average.
     pub(crate) tg_load_avg_contrib: u64,
-    /// When it contributed; at first long ago, so that it does so at once.
+    /// Time of the last change of that; initially long ago.
     pub(crate) last_tg_update: u64,
-    /// Load as a part of the root's (`h_load`), and the start of the tick in which it was computed, plus 1.
+    /// Part of the root's load (`h_load`), and the start of its tick, plus 1.
     pub(crate) h_load: u64,
     pub(crate) last_h_load_update: u64,
 }
@@ -206,11 +205,11 @@ pub(crate) struct Removed {
     pub(crate) runnable_avg: u64,
 }
 
-/// Initial vruntime: close to the wrap-around, so that every run meets it.
+/// Close to the wrap-around, so that every run meets it.
 const FIRST_VRUNTIME: u64 = (-(1i64 << 20)) as u64;
 
 impl CfsRq {
-    /// Creates the queue of a group with `depth` ancestors.
+    /// `depth`: number of ancestors.
     pub(crate) fn new(depth: u32) -> Self {
         Self {
             depth,
@@ -245,7 +244,6 @@ impl CfsRq {
         self.next.is_some() || self.last.is_some() || self.skip.is_some()
     }
 
-    /// Whether nothing is left to decay.
     pub(crate) fn is_decayed(&self) -> bool {
         self.weight == 0
             && self.avg.load_sum == 0
@@ -255,7 +253,7 @@ impl CfsRq {
     }
 }
 
-/// A group's queue on one CPU. Its entity, in the parent's queue, is in [`FairRq::entities`].
+/// A group's queue on one CPU. Its entity is in [`FairRq::entities`].
 //
 // 256 bytes, but not aligned to cache lines: an aligned table cannot grow in place, and a million tasks in ten
 // thousand groups would take half as much memory again.
@@ -272,7 +270,6 @@ pub(crate) struct GroupRq {
 pub(crate) struct Table<T>(alloc::vec::Vec<T>);
 
 impl<T> Table<T> {
-    /// Adds an entry and returns its index.
     pub(crate) fn push(&mut self, value: T) -> u32 {
         self.0.push(value);
         (self.0.len() - 1) as u32
@@ -298,8 +295,7 @@ impl<T> core::ops::IndexMut<u32> for Table<T> {
     }
 }
 
-/// The entities of a CPU, indexed by [`Se`]: one table that grows at both ends, so that many groups or many tasks
-/// leave no unused entries.
+/// The entities of a CPU, indexed by [`Se`]: one table that grows at both ends, without unused entries.
 #[derive(Debug, Default)]
 pub(crate) struct Entities {
     table: alloc::vec::Vec<Entity>,
@@ -308,7 +304,6 @@ pub(crate) struct Entities {
 }
 
 impl Entities {
-    /// Stores an entity, in place of another or as a new one.
     pub(crate) fn put(&mut self, se: Se, entity: Entity) {
         let nobody = || Entity::new(0, false);
         if let Some(group) = se.as_group()
@@ -358,30 +353,25 @@ pub(crate) const ROOT: u32 = 0;
 pub struct FairRq {
     /// Groups that have been here; the root is at [`ROOT`].
     pub(crate) groups: Table<GroupRq>,
-    /// Entities of the tasks that are here, and of the groups.
     pub(crate) entities: Entities,
     /// Whether some group here has, or had, a CPU limit.
     pub(crate) limits: bool,
-    /// Whether some task here has, or had, a custom slice. Otherwise all request the base slice.
+    /// Whether some task here has, or had, a custom slice.
     pub(crate) slices: bool,
 
-    /// Group of the task that was put before its CPU looked for work elsewhere. Limits from there up are checked
-    /// after that.
+    /// Group from which upwards limits are checked after balancing ([`Rq::put_before_look`]).
     pub(crate) unchecked: Option<u32>,
 
     /// Sum of the queued tasks' estimated utilisation.
     pub(crate) util_est: u64,
-    /// Groups whose averages may not be zero.
     pub(crate) leaves: Leaves,
     pub(crate) by_id: BTreeMap<GroupId, u32>,
-    /// 3.10: start of the tick in which all groups' weights were last computed, plus 1 (`h_load_throttle`).
+    /// 3.10: start of the tick of the last [`Rq::update_all_h_load`], plus 1.
     pub(crate) h_load_throttle: u64,
-    /// Deferred updates of quiet levels.
     pub(super) quiet: Quiet,
 }
 
 impl FairRq {
-    /// Returns an entity, and the queue it is on.
     #[inline]
     pub(crate) fn both(&mut self, se: Se) -> (&mut Entity, &mut CfsRq) {
         let entity = &mut self.entities[se];
@@ -418,8 +408,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Checks that all entities are found in any order of creation, and that the table stays near the needed
-        /// size.
+        /// All entities are found in any order of creation, in little more room than needed.
         #[test]
         fn both_ends_grow(comers in proptest::collection::vec(any::<bool>(), 0..400)) {
             let (mut entities, mut here) = (Entities::default(), Vec::new());

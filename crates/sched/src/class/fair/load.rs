@@ -1,5 +1,4 @@
-//! Load averages of the hierarchy, from entities to their queue, to the group's entity and the parent's queue, and
-//! the division of a group's weight over its CPUs.
+//! Load averages of the hierarchy, and the division of a group's weight over its CPUs.
 
 use super::entity::{CfsRq, Entity, ROOT, Removed, Se};
 use super::pelt::{self, Avg, MIN_DIVIDER};
@@ -41,8 +40,7 @@ pub(super) fn se_weight(weight: u64) -> u64 {
     weight::down(weight)
 }
 
-/// Updates the averages of `se` and of its queue to `now` on the PELT clock. Returns whether those of the queue
-/// changed.
+/// Updates the averages of `se` and of its queue to `now` on the PELT clock. Returns whether the queue's changed.
 #[inline(always)]
 #[allow(clippy::inline_always)] // see `update_load_avg`
 pub(super) fn update_avgs<D: Discipline>(entity: &mut Entity, queue: &mut CfsRq, se: Se, now: u64) -> bool {
@@ -60,7 +58,7 @@ pub(super) fn update_avgs<D: Discipline>(entity: &mut Entity, queue: &mut CfsRq,
 }
 
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    /// `update_load_avg`: updates the averages of an entity and of its queue, and propagates changes from below.
+    /// Updates the averages of an entity and of its queue, and propagates changes from below.
     #[inline(always)]
     #[allow(clippy::inline_always)] // most of the calls are in five places, which run at every switch
     pub(crate) fn update_load_avg(&mut self, shared: &Shared<Fair<D, T>>, se: Se, attach: Attach) {
@@ -80,7 +78,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Continues after [`update_avgs`] of `se` and its queue `parent`; `decayed` is the result.
     #[inline]
     pub(super) fn averages_updated(&mut self, shared: &Shared<Fair<D, T>>, se: Se, parent: u32, decayed: bool) {
         let decayed = decayed | self.propagate(shared, se);
@@ -89,7 +86,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Propagates a change of a group's queue to its entity, without the group's sum. Returns whether there was one.
+    /// Propagates a change of a group's queue to its entity, without the group's sum.
     #[inline]
     pub(super) fn propagate(&mut self, shared: &Shared<Fair<D, T>>, se: Se) -> bool {
         se.as_group().is_some() && self.propagate_entity_load_avg(shared, se)
@@ -206,7 +203,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Marks the averages of a sleeping task that leaves this CPU, to subtract at the next update.
+    /// Marks the averages of a sleeping task that leaves this CPU for subtraction.
     pub(crate) fn remove_entity_load_avg(&mut self, se: Se) {
         let entity = self.se(se);
         let parent = entity.parent;
@@ -224,7 +221,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.list_leaf(parent);
     }
 
-    /// Decays the averages of a sleeping task to now when it leaves an idle CPU, whose averages stand still
+    /// Decays a sleeping task's averages when it leaves an idle CPU, whose averages stand still
     /// (`migrate_se_pelt_lag`, 6.0+).
     pub(crate) fn age_on_idle(&mut self, shared: &Shared<Fair<D, T>>, se: Se) {
         if self.running != Running::Idle || !shared.config.has(Behaviour::IdleLagDecays) {
@@ -274,7 +271,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Propagates a change of a group's queue to its entity and to the parent's queue.
     #[inline(never)]
     fn propagate_entity_load_avg(&mut self, shared: &Shared<Fair<D, T>>, se: Se) -> bool {
         let Some(group) = se.as_group() else { return false };
@@ -396,8 +392,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Decays the averages of all listed groups, children first. Groups that have decayed to nothing leave the list,
-    /// so idle groups cost nothing.
+    /// Decays all listed groups, children first. Groups that have decayed to nothing leave the list.
     pub(crate) fn update_blocked(&mut self, shared: &Shared<Fair<D, T>>) {
         let now = self.clock.pelt();
         if self.class.leaves.is_root_only() {
@@ -509,8 +504,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 }
 
-/// Without UTIL_EST_FASTUP, the average follows by a quarter in both directions. The estimate is the larger of
-/// average and last use.
+/// Without UTIL_EST_FASTUP, the average follows by a quarter. The estimate is the larger of average and last use.
 fn update_slowly(avg: &mut Avg, capacity: u64) {
     let used = avg.util_avg as i64;
     let delta = used - i64::from(avg.util_est_ewma);
@@ -529,7 +523,7 @@ fn add_signed(value: &mut u64, delta: i64) {
 }
 
 impl Entity {
-    /// Updates the averages to `now`, with `runnable` runnable tasks since the last update.
+    /// `runnable`: runnable tasks since the last update.
     #[inline]
     fn update_avg(&mut self, now: u64, runnable: u64, running: bool) {
         if self.avg.last_update == 0 || self.avg.is_current(now) {
@@ -544,7 +538,7 @@ impl Entity {
 }
 
 impl CfsRq {
-    /// Updates the averages to `now`. Returns whether they changed.
+    /// Returns whether the averages changed.
     #[inline]
     pub(super) fn update_avg(&mut self, now: u64) -> bool {
         let removed = self.removed.nr > 0;
@@ -561,7 +555,6 @@ impl CfsRq {
         removed | changed
     }
 
-    /// Subtracts the averages that have left since the last update; mostly there are none.
     #[cold]
     fn take_off_removed(&mut self) {
         let removed = core::mem::take(&mut self.removed);
@@ -584,10 +577,10 @@ fn take_off(avg: &mut pelt::Avg, removed: &Removed, divider: u64) {
     avg.runnable_sum = not_less(avg.runnable_sum, avg.runnable_avg * MIN_DIVIDER);
 }
 
-/// Returns a sum that is at least `likely`. Kernels compare and keep the lower 32 bits of both (`max_t(u32, ...)`). A
-/// queue with a load above about 91,900, ninety tasks of nice 0, thus loses the rest until its tasks' averages
-/// restore it (observed on 6.18.44; 6.1 and 6.12 have the same text). Older kernels have it here only because they
-/// use these averages.
+/// Returns a sum that is at least `likely`. Kernels compare and keep the lower 32 bits (`max_t(u32, ...)`). A queue
+/// with a load above about 91,900, ninety tasks of nice 0, thus loses the rest until its tasks' averages restore it
+/// (observed on 6.18.44; 6.1 and 6.12 have the same text). Older kernels have it here only because they use these
+/// averages.
 fn not_less(sum: u64, likely: u64) -> u64 {
     u64::from((sum as u32).max(likely as u32))
 }

@@ -1,19 +1,18 @@
 //! Deferred updates of hierarchy levels where nothing changes.
 //!
 //! If a task wakes or sleeps while other tasks of its group are queued, the queues above keep their single entity.
-//! The kernel then only adds to sums at every level: time to averages, tasks to counts. Here, one sum is kept for all
-//! levels. Before something changes there, or is read, every level *catches up* to the exact state it would have had.
-//! The cost of a wakeup thus does not depend on the depth of its group (`docs/simulator.md`).
+//! The kernel then only adds to sums at every level. Here, one sum is kept for all levels. Before something changes
+//! there, or is read, every level *catches up* to its exact state. So the cost of a wakeup does not depend on the
+//! depth of its group (`docs/simulator.md`).
 //!
-//! The result is the same under these conditions on the group and the levels above. [`Rq::watch`] checks them first.
-//! [`Rq::stays_quiet`] checks those again that can change before the levels catch up.
+//! Conditions on the group and the levels above, which [`Rq::watch`] checks first, and [`Rq::stays_quiet`] again if
+//! they can change meanwhile:
 //!
 //! - Every queue between the group's and the root's has one entity, of a group below. Code that changes another
 //!   entity there first calls [`Rq::catch_up`].
-//! - Within a PELT period (1024 us), averages do not change. Sums only grow, by the passed time times values that are
-//!   constant or counted here. The first call of the next period lets all catch up.
-//! - The groups are queued on this CPU only, so each has its whole weight. Other CPUs' loads are checked whenever a
-//!   group's load has changed on any CPU.
+//! - Within a PELT period (1024 us), averages do not change, and sums grow by the passed time times constants or
+//!   counts. The first call of the next period updates all levels.
+//! - The groups are queued on this CPU only, so each has its whole weight.
 //! - Charging the running entity of such a queue at once or in parts gives the same result if its weight is that of
 //!   nice 0, until its request is used up ([`Discipline::undisturbed`]).
 //! - No such group is idle (`cpu.idle`) or throttled, and all queues have the same buddies, `next` and `last`.
@@ -30,7 +29,6 @@ use crate::weight::{self, MIN_SHARES, NICE_0_LOAD};
 /// A buddy of a queue: index in [`Quiet::buddies`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Buddy {
-    /// To be picked next.
     Next = 0,
     /// Ran last, and was preempted.
     Last = 1,
@@ -43,20 +41,19 @@ const NOBODY: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub(crate) struct Quiet {
     leaf: u32,
-    /// Index of the ancestor (or itself) just below the root.
+    /// Ancestor of `leaf` (or itself) just below the root.
     top: u32,
-    /// Whether `top` is the only entity of the root's queue. Then only the counts and buddies of that queue are up to
-    /// date.
+    /// Whether `top` is alone in the root's queue, of which then only counts and buddies are up to date.
     root: bool,
-    /// The time to which averages are updated, on the PELT clock, nanoseconds.
+    /// Last update of the averages, on the PELT clock, nanoseconds.
     at: u64,
     /// Microseconds before `at` that the levels lack.
     micros: u64,
     /// Microseconds after which averages change.
     period: u64,
-    /// Time up to which to charge running entities, on the run queue's clock.
+    /// End of the deferred charges, on the run queue's clock.
     charged: u64,
-    /// From then on charging does more than adding up.
+    /// From then on charging does more than add up.
     undisturbed_until: u64,
     /// [`Shared::group_loads`] when the groups were last found on this CPU alone.
     loads: u32,
@@ -69,13 +66,12 @@ pub(crate) struct Quiet {
     /// Sums of microseconds times `runnable`, and times `below`.
     runnable_micros: i64,
     below_micros: i64,
-    /// Whether the queues between have buddies `next` and `last` (their only entity), and whether that is deferred.
+    /// Whether the queues between have buddies `next` and `last`, and whether that is deferred.
     buddies: [bool; 2],
     news: [bool; 2],
 }
 
 impl Quiet {
-    /// Nothing is deferred.
     pub(crate) const NONE: Self = Self {
         leaf: NOBODY,
         top: NOBODY,
@@ -106,8 +102,8 @@ impl Quiet {
         self.below_micros += i64::from(self.below) * micros as i64;
     }
 
-    /// Notes that this CPU has published a group's load, when [`Shared::group_loads`] was `loads`. A group that was
-    /// only here still is.
+    /// Notes that this CPU has published a group's load at `loads` ([`Shared::group_loads`]). Groups on this CPU
+    /// alone still are.
     #[inline]
     pub(super) fn own_load_changed(&mut self, loads: u32) {
         if self.loads == loads {
@@ -117,7 +113,6 @@ impl Quiet {
 }
 
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    /// Applies the deferred updates to all levels.
     #[inline]
     pub(crate) fn catch_up(&mut self, shared: &Shared<Fair<D, T>>) {
         if self.class.quiet.leaf != NOBODY {
@@ -125,7 +120,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Applies deferred updates before the entity of `task` changes.
+    /// Catches up before the entity of `task` changes.
     #[inline]
     pub(crate) fn catch_up_around(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         if self.class.quiet.leaf != NOBODY {
@@ -133,7 +128,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Applies deferred updates before something changes in `queue`.
     #[inline(never)]
     fn catch_up_queue(&mut self, shared: &Shared<Fair<D, T>>, queue: u32) {
         if queue == ROOT {
@@ -143,7 +137,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Applies deferred updates if the CPU does not switch between two tasks of the group.
+    /// Catches up unless the CPU switches between two tasks of the group.
     #[inline]
     pub(super) fn catch_up_between(&mut self, shared: &Shared<Fair<D, T>>, prev: Option<Se>, next: Option<Se>) {
         if self.class.quiet.leaf != NOBODY {
@@ -154,7 +148,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Applies the deferred updates to the root's queue, and defers no more there.
+    /// Catches up the root's queue, and defers no more there.
     fn tell_root(&mut self, shared: &Shared<Fair<D, T>>) {
         let quiet = &mut self.class.quiet;
         if !core::mem::take(&mut quiet.root) {
@@ -209,7 +203,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Returns the deferred changes of the counts of `group`: `h_nr_queued`, `h_nr_runnable`, `h_nr_idle`.
+    /// Returns the deferred part of `h_nr_queued`, `h_nr_runnable` and `h_nr_idle`.
     pub(super) fn put_off(&self, group: u32) -> [i32; 3] {
         let quiet = &self.class.quiet;
         let mut above = if quiet.leaf == NOBODY { ROOT } else { self.class.groups[quiet.leaf].parent };
@@ -223,7 +217,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 
     /// Counts a task that has joined or left the queue of `leaf`, where others stay. `slice` is the shortest
-    /// requested slice. Returns whether the update above could be deferred.
+    /// requested one. Returns whether this could be deferred.
     #[inline(never)]
     pub(super) fn stays_quiet(
         &mut self,
@@ -267,7 +261,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// Begins another period after `micros` microseconds: updates the averages of all levels, and defers the rest.
+    /// Begins another period after `micros` microseconds: updates all averages, and defers the rest.
     #[inline(never)]
     fn begin_period(&mut self, shared: &Shared<Fair<D, T>>, micros: u64) {
         let quiet = &self.class.quiet;
@@ -319,7 +313,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// Makes the entities of `leaf` and above buddies of their queues. Returns whether this could be deferred.
+    /// Makes the entities of `leaf` and above buddies. Returns whether this could be deferred.
     #[inline]
     pub(super) fn befriend_quietly(&mut self, leaf: u32, kind: Buddy) -> bool {
         let quiet = &mut self.class.quiet;
@@ -383,7 +377,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         None
     }
 
-    /// Checks that the group and those above are on this CPU alone, so that their entities have all their weight.
+    /// Whether all these groups are on this CPU alone, with all their weight.
     fn are_still_alone(&mut self, shared: &Shared<Fair<D, T>>) -> bool {
         let loads = shared.group_loads();
         let mut group = self.class.quiet.leaf;
@@ -405,8 +399,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
             && self.class.entities[Se::group(group)].weight == task_group.shares().max(MIN_SHARES)
     }
 
-    /// Starts to defer updates above `leaf`, which is not the root, if the conditions are met. All levels are up to
-    /// date.
+    /// Starts to defer updates above `leaf`, not the root, if the conditions are met. All levels are up to date.
     #[inline(never)]
     pub(super) fn watch(&mut self, shared: &Shared<Fair<D, T>>, leaf: u32) {
         if self.class.limits || !shared.config.quiet_levels || self.class.quiet.leaf != NOBODY {

@@ -1,22 +1,22 @@
-//! The CPU resource controller of CKRM (KUROSAWA Takahiro, January 2006): shares of the machine for classes of tasks,
-//! by scaled timeslices. `2.6.15-cpurc` has it. A class is a task group below the root. The root's own tasks are a
-//! class, too, with the guarantee that no other class has (`cnt_unused_guarantee`).
+//! CKRM's CPU resource controller (KUROSAWA Takahiro, January 2006), in `2.6.15-cpurc`: shares of the machine for
+//! classes of tasks, by scaled timeslices. A class is a task group below the root. The root's own tasks are a class
+//! with the unused guarantee (`cnt_unused_guarantee`).
 //!
 //! - **Load estimation.** A class's load on a CPU is its CPU time there, averaged over `CPU_RC_SPREAD_PERIOD`: older
 //!   time decays in proportion to its age. The class's load is the mean over the CPUs. All below is computed each
 //!   `CPU_RC_RECALC_INTERVAL`.
-//! - **Hungry detection.** A class is maybe hungry while one of its tasks has waited, since its activation or last
-//!   slice, for so long that its slice is less than the guarantee of that time. It is hungry if its load is also
-//!   below its guarantee. (Otherwise it sleeps.)
+//! - **Hungry detection.** A class is maybe hungry while a task has waited, since its activation or last slice, for
+//!   so long that its slice is less than the guarantee of that time. It is hungry if its load is also below its
+//!   guarantee.
 //! - **Timeslice scaling.** Slices are multiplied by `F / CPU_RC_TSFACTOR_MAX`. While a class is hungry, the factors
 //!   of the others are multiplied by guarantee / load, and its own rises by 1. Otherwise all factors rise by
 //!   `CPU_RC_TSFACTOR_INC`.
 //! - **Task requeueing.** A slice is at least a tick, so many tasks can still exceed their share. A class that is
-//!   hungry for more than `CPU_RC_STARVE_THRESHOLD` recalculations starves: its tasks return to the active array
-//!   after their slices, until the tasks of the expired array have waited too long.
+//!   hungry for more than `CPU_RC_STARVE_THRESHOLD` recalculations starves: its tasks return to the active array,
+//!   until the expired array has waited too long.
 //!
-//! `docs/cpurc.md` has the differences from the document. The main one: the document takes a task's load at the end
-//! of its slice, as slice / time. `CPU_RC_TICK` counts at each tick instead; `NO_CPU_RC_TICK` follows the document.
+//! `docs/cpurc.md` has the differences from the document, which takes a task's load at the end of its slice
+//! (`NO_CPU_RC_TICK`). `CPU_RC_TICK` counts at each tick.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -36,9 +36,9 @@ const GUARANTEE_SCALE: u64 = 100;
 /// Numbers of the controller, by the document's names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CpuRcTunables {
-    /// `CPU_RC_SPREAD_PERIOD`: period of load averages, milliseconds.
+    /// `CPU_RC_SPREAD_PERIOD`, milliseconds.
     pub spread_period_ms: u64,
-    /// `CPU_RC_RECALC_INTERVAL`: interval of hungry detection and scaling, milliseconds.
+    /// `CPU_RC_RECALC_INTERVAL`, milliseconds.
     pub recalc_interval_ms: u64,
     /// `CPU_RC_LOAD_SCALE`: load of a class that has all of a CPU.
     pub load_scale: u64,
@@ -46,7 +46,7 @@ pub struct CpuRcTunables {
     pub tsfactor_inc: u32,
     /// `CPU_RC_TSFACTOR_MAX`: factor of a slice that is not scaled.
     pub tsfactor_max: u32,
-    /// `CPU_RC_STARVE_THRESHOLD`: most recalculations that a class is hungry before it starves.
+    /// `CPU_RC_STARVE_THRESHOLD`: hungry recalculations before a class starves.
     pub starve_threshold: u32,
 }
 
@@ -68,7 +68,7 @@ impl Default for CpuRcTunables {
 pub enum GuaranteeError {
     /// The kernel has no CPU resource controller.
     NotThere,
-    /// Only groups right below the root are classes. The root has the rest.
+    /// Only groups right below the root are classes.
     NoClass,
     /// The guarantees would exceed the machine.
     Sum {
@@ -91,7 +91,7 @@ impl fmt::Display for GuaranteeError {
 
 impl core::error::Error for GuaranteeError {}
 
-/// The controller's numbers in ticks, and its parts that are on. One for each run queue.
+/// The controller's numbers in ticks, and its features.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CpuRc {
     spread_period: u64,
@@ -104,7 +104,7 @@ pub(super) struct CpuRc {
 }
 
 impl CpuRc {
-    /// Without any of these parts there is no controller.
+    /// Without any of these there is no controller.
     const PARTS: [Feature; 5] =
         [Feature::CpuRcHungry, Feature::CpuRcScaling, Feature::CpuRcRequeue, Feature::CpuRcTick, Feature::CpuRcWaiting];
 
@@ -137,7 +137,7 @@ impl CpuRc {
         (scaled as u32).max(1)
     }
 
-    /// Whether the tasks of a class return to the active array: while it starves, until it has its guarantee.
+    /// Whether a class's tasks return to the active array: while it starves, until it has its guarantee.
     pub(super) fn starves<T: Tunables>(self, shared: &Shared<O1<T>>, class: &Class, now: u64) -> bool {
         if !self.features.has(Feature::CpuRcRequeue) || class.starving.load(Relaxed) <= self.starve_threshold {
             return false;
@@ -155,7 +155,7 @@ impl CpuRc {
         starves
     }
 
-    /// Adds the load of a finished slice, of `slice` ticks since `since`, to the class (`cpu_rc_account`).
+    /// Adds a finished slice, `slice` ticks since `since`, to the class's load (`cpu_rc_account`).
     pub(super) fn account(self, class: &Class, cpu: CpuId, slice: u32, since: u64, now: u64) {
         let period = self.spread_period;
         let took = now.saturating_sub(since).max(1);
@@ -167,8 +167,8 @@ impl CpuRc {
         stat.load.store((task + past) / period, Relaxed);
     }
 
-    /// Marks a class as maybe hungry if the slice of a task that has `waited` since its activation, in ticks, is less
-    /// than the guarantee of both. The guarantee is of all CPUs, but a task runs on one.
+    /// Marks a class as maybe hungry if a task's `slice` is less than the guarantee of slice and `waited` ticks. The
+    /// guarantee is of all CPUs, but a task runs on one.
     pub(super) fn detect_hungry(self, class: &Class, cpu: CpuId, cpus: u64, slice: u32, waited: u64) {
         let guarantee = (u64::from(class.guarantee.load(Relaxed)) * cpus).min(GUARANTEE_SCALE);
         if self.features.has(Feature::CpuRcHungry)
@@ -178,8 +178,8 @@ impl CpuRc {
         }
     }
 
-    /// Whether this tick has to check the tasks that still wait: once before each recalculation, in the last quarter
-    /// of the interval.
+    /// Whether this tick has to check waiting tasks: once before each recalculation, in the last quarter of the
+    /// interval.
     pub(super) fn looks_at_waiting<T: Tunables>(self, shared: &Shared<O1<T>>, looked: u64, now: u64) -> bool {
         let last = class_of(shared, GroupId::ROOT).recalculated.load(Relaxed);
         self.features.has(Feature::CpuRcWaiting)
@@ -187,7 +187,6 @@ impl CpuRc {
             && now >= last + self.recalc_interval - self.recalc_interval / 4
     }
 
-    /// Recalculates at a tick, if that is due.
     pub(super) fn recalc<T: Tunables>(self, shared: &Shared<O1<T>>, now: u64) {
         let stamp = &class_of(shared, GroupId::ROOT).recalculated;
         let last = stamp.load(Relaxed);
@@ -244,7 +243,7 @@ pub(crate) fn is_on(features: Features) -> bool {
 /// The CPUs' common state of a class (`struct cpu_rc`).
 #[derive(Debug)]
 pub(crate) struct Class {
-    /// Percent of the whole machine.
+    /// Percent of the machine.
     guarantee: AtomicU32,
     /// Factor of its tasks' slices.
     ts_factor: AtomicU32,
@@ -273,13 +272,12 @@ struct Stat {
 }
 
 impl Stat {
-    /// Adds the used ticks to the load, like those of a finished slice.
     fn fold(&self, rules: CpuRc, since: u64) {
         self.load.store(self.folded(rules, since), Relaxed);
         self.used.store(0, Relaxed);
     }
 
-    /// Returns the load with the used ticks.
+    /// The load with the used ticks, as if a slice was over.
     fn folded(&self, rules: CpuRc, since: u64) -> u64 {
         let used = self.used.load(Relaxed) * rules.load_scale;
         let (period, since) = (rules.spread_period, since.max(1));
@@ -303,7 +301,7 @@ impl Class {
         }
     }
 
-    /// Returns its guarantee, in the scale of loads times percent.
+    /// In the scale of loads times percent.
     fn guaranteed(&self, rules: CpuRc) -> u64 {
         u64::from(self.guarantee.load(Relaxed)) * rules.load_scale
     }
@@ -316,7 +314,7 @@ impl Class {
     }
 }
 
-/// Returns the class of the group's ancestor (or itself) right below the root.
+/// Returns the class of the group, or of its ancestor right below the root.
 #[expect(clippy::expect_used, reason = "with a controller every group below the root is made with a class")]
 pub(super) fn class_of<T: Tunables>(shared: &Shared<O1<T>>, mut group: GroupId) -> &Class {
     let mut found = shared.group(group);

@@ -1,31 +1,30 @@
 //! Timeslices and the sleep average, which decides whether a task is interactive.
 //!
-//! A task's average rises while it sleeps and falls while it runs, between 0 and a second. It gives the task's
-//! priority a bonus of -5 to +5. Results are rounded to ticks, as the kernel counts jiffies.
+//! A task's average rises while it sleeps and falls while it runs, between 0 and a second. It gives a bonus of -5 to
+//! +5 on the task's priority. Results are rounded to ticks, as the kernel counts jiffies.
 //!
-//! 2.6.17+ (here 2.6.22): the average rises by the time slept, and not by up to ten times as much. A long sleep makes
-//! a task interactive, but never above the lowest interactive level. Waits of such a task on the run queue do not
-//! count as sleep. Nice values below 0 are rounded down for interactivity, and not towards 0.
+//! 2.6.17+ (here 2.6.22): the average rises by the time slept, not by up to ten times as much. A long sleep makes a
+//! task interactive, but never above the lowest interactive level. Its waits on the run queue do not count as sleep.
+//! Nice values below 0 are rounded down for interactivity, not towards 0.
 
 use super::prio_array::{MAX_PRIO, MAX_RT_PRIO};
 
-/// Number of bonuses of the sleep average.
+/// Bonuses of the sleep average.
 const MAX_BONUS: i64 = 10;
 /// A nice-0 task is interactive from a bonus of 2 on.
 const INTERACTIVE_DELTA: i64 = 2;
-/// Number of nice values.
 const MAX_USER_PRIO: i64 = 40;
 /// A forked task's part of its parent's bonus, percent.
 const CHILD_PENALTY: i64 = 95;
 /// Weight of a parent's average relative to an ended child's.
 const EXIT_WEIGHT: u64 = 3;
-/// Part of a wait on the run queue, after a wakeup by a task, that counts as sleep, of 128: the kernel's 30 percent.
+/// Part of a wait on the run queue, after a wakeup by a task, that counts as sleep, of 128.
 const ON_RUNQUEUE_WEIGHT: u64 = 38;
 
 /// The kind of a task's wakeup, until it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Activated {
-    /// It did not sleep, or in a way that earns nothing. Its waits are no sleep.
+    /// Its waits are no sleep: it did not sleep, or in a way that earns nothing.
     #[default]
     Not,
     /// From an uninterruptible sleep (most likely for a disk), or one too long.
@@ -76,31 +75,31 @@ impl Interactivity {
         self.max_sleep_avg
     }
 
-    /// Returns the slice of a static priority in whole ticks: 5 ms at nice 19, 100 ms at nice 0, 800 ms at nice -20.
+    /// Slice in whole ticks: 5 ms at nice 19, 100 ms at nice 0, 800 ms at nice -20.
     pub(super) fn timeslice(self, static_prio: u8) -> u32 {
         let whole = if static_prio < 120 { 4 * self.def_timeslice } else { self.def_timeslice };
         let scaled = whole * u64::from(MAX_PRIO - static_prio) / (MAX_USER_PRIO as u64 / 2);
         scaled.max(self.min_timeslice) as u32
     }
 
-    /// Returns the weight to 2.6.22's balancer, in proportion to the slice: 1024 at nice 0.
+    /// Weight to 2.6.22's balancer, in proportion to the slice: 1024 at nice 0.
     pub(super) fn weight(self, static_prio: u8) -> u64 {
         u64::from(self.timeslice(static_prio)) * 1024 / self.def_timeslice
     }
 
-    /// Returns the bonus of a sleep average, 0 to 10.
+    /// Bonus of a sleep average, 0 to 10.
     pub(super) fn current_bonus(self, sleep_avg: u64) -> i64 {
         (sleep_avg / self.tick_ns * MAX_BONUS as u64 / self.max_sleep_avg) as i64
     }
 
-    /// Returns the priority: 5 levels below to 5 above the static one.
+    /// From 5 levels below to 5 above the static priority.
     pub(super) fn effective_prio(self, static_prio: u8, sleep_avg: u64) -> u8 {
         let prio = i64::from(static_prio) - (self.current_bonus(sleep_avg) - MAX_BONUS / 2);
         prio.clamp(i64::from(MAX_RT_PRIO), i64::from(MAX_PRIO) - 1) as u8
     }
 
-    /// Returns the levels above its static priority at which a task is interactive: -3 at nice -20, 2 at nice 0, 6 at
-    /// nice 19, which is unreachable.
+    /// Levels above its static priority at which a task is interactive: -3 at nice -20, 2 at nice 0, 6 at nice 19,
+    /// which is unreachable.
     fn delta(self, static_prio: u8) -> i64 {
         let nice = i64::from(static_prio) - 120;
         let quarter =
@@ -112,27 +111,27 @@ impl Interactivity {
         i64::from(prio) <= i64::from(static_prio) - self.delta(static_prio)
     }
 
-    /// Returns the sleep that makes a task interactive, nanoseconds.
+    /// The sleep that makes a task interactive, nanoseconds.
     fn interactive_sleep(self, static_prio: u8) -> u64 {
         let max = self.max_sleep_avg as i64;
         let ticks = max * (MAX_BONUS / 2 + self.delta(static_prio) + 1) / MAX_BONUS - 1;
         ticks.max(0) as u64 * self.tick_ns
     }
 
-    /// Returns the ticks after which an interactive task lets its equals run: 10 ms at the highest bonus, doubled for
-    /// each lower bonus, times the number of CPUs.
+    /// Ticks after which an interactive task lets its equals run: 10 ms at the highest bonus, doubled for each lower
+    /// bonus, times the number of CPUs.
     pub(super) fn granularity(self, sleep_avg: u64, cpus: u64) -> u64 {
         let missing = (MAX_BONUS - self.current_bonus(sleep_avg)).max(1) - 1;
         (self.granularity << missing) * cpus
     }
 
-    /// Returns the average after a run of `ns`, which costs less at a higher bonus.
+    /// The average after a run of `ns`, which costs less at a higher bonus.
     pub(super) fn ran(self, sleep_avg: u64, ns: u64) -> u64 {
         let ns = ns.min(self.ns_max_sleep_avg());
         sleep_avg.saturating_sub(ns / self.current_bonus(sleep_avg).max(1) as u64)
     }
 
-    /// Returns the average and kind of wakeup after a sleep of `ns` (0 for a batch task).
+    /// The average and kind of wakeup after a sleep of `ns` (0 for a batch task).
     pub(super) fn slept(self, static_prio: u8, sleep_avg: u64, activated: Activated, ns: u64) -> (u64, Activated) {
         let max = self.ns_max_sleep_avg();
         let mut ns = ns.min(max);
@@ -160,7 +159,7 @@ impl Interactivity {
         ((sleep_avg + ns).min(max), activated)
     }
 
-    /// Returns the part of a wait of `ns` on the run queue that counts as sleep.
+    /// The part of a wait of `ns` on the run queue that counts as sleep.
     pub(super) const fn waited(activated: Activated, ns: u64) -> Option<u64> {
         match activated {
             Activated::Not | Activated::NonInteractive => None,
@@ -169,12 +168,12 @@ impl Interactivity {
         }
     }
 
-    /// Returns a parent's average after a fork: rounded down to its bonus.
+    /// A parent's average after a fork: rounded down to its bonus.
     pub(super) fn forked_parent(self, sleep_avg: u64) -> u64 {
         self.of_bonus(self.current_bonus(sleep_avg))
     }
 
-    /// Returns a forked task's average: a bit below its parent's, so that interactive tasks do not multiply.
+    /// A bit below the parent's average, so that interactive tasks do not multiply.
     pub(super) fn forked_child(self, sleep_avg: u64) -> u64 {
         self.of_bonus(self.current_bonus(sleep_avg) * CHILD_PENALTY / 100)
     }
@@ -183,7 +182,7 @@ impl Interactivity {
         bonus as u64 * self.max_sleep_avg / MAX_BONUS as u64 * self.tick_ns
     }
 
-    /// Returns a parent's average after the exit of a child with a lower one, which lowers it.
+    /// A parent's average after the exit of a child, which may lower it.
     pub(super) fn reaped(parent: u64, child: u64) -> u64 {
         if child >= parent { parent } else { parent / (EXIT_WEIGHT + 1) * EXIT_WEIGHT + child / (EXIT_WEIGHT + 1) }
     }
@@ -199,7 +198,6 @@ mod tests {
         Interactivity::new(1_000_000_000 / hz, since_2_6_17)
     }
 
-    /// Published in comments and documents of that time: 800 ms, 100 ms and 5 ms at nice -20, 0 and 19.
     #[test]
     fn timeslices_are_the_published_ones() {
         let times = at(1000, false);
@@ -221,7 +219,7 @@ mod tests {
         assert_eq!(times.effective_prio(139, 0), 139);
     }
 
-    /// The table of `kernel/sched.c`: which bonuses make a task of a nice value interactive.
+    /// `kernel/sched.c` has this table.
     #[test]
     fn who_is_interactive() {
         for since_2_6_17 in [false, true] {

@@ -1,24 +1,24 @@
 //! The O(1) scheduler, as in 2.6.15 and 2.6.22: two priority arrays, slices, and an estimate of interactivity.
 //!
 //! The first task of the most urgent level of the active array runs. After its slice, it gets a new slice and moves
-//! to the expired array. When the active array is empty, the arrays are exchanged. So no task waits longer than the
+//! to the expired array. When the active array is empty, the arrays are exchanged, so no task waits longer than the
 //! slices of all tasks. A task that sleeps much (`interactivity`) is more urgent than its nice value. It returns to
-//! the *active* array, unless the expired array has waited too long (a second for each task, or a task there has a
-//! better nice value). Interactive tasks of one level take turns within their slices.
+//! the *active* array, unless the expired array has waited too long (a second for each task), or has a task with a
+//! better nice value. Interactive tasks of one level take turns within their slices.
 //!
-//! A running task stays in its queue. A new task takes half of the rest of its parent's slice. If it ends within this
-//! slice on the parent's CPU, the parent gets the rest back. The parent is the task that runs on the CPU of the fork.
-//! Without one, the new task starts like init, with a full slice and a sleep average of 0. It is a process of its own
-//! (no CLONE_VM), and runs before its parent on the parent's CPU.
+//! A new task takes half of the rest of its parent's slice. If it ends within this slice on the parent's CPU, the
+//! parent gets the rest back. The parent is the task that runs on the CPU of the fork. Without one, the new task
+//! starts like init, with a full slice and a sleep average of 0. It is a process of its own (no CLONE_VM), and runs
+//! before its parent on the parent's CPU.
 //!
 //! 2.6.16+: SCHED_BATCH is never interactive, and wakes up into the expired array.
 //!
-//! Real-time tasks are in the same arrays in these kernels, and in `class/rt` here. It runs them in the same order,
-//! without throttling (2.6.25+). Two differences: a SCHED_RR slice is `sched_rr_timeslice_ms` at every nice value,
-//! and push and pull spread real-time tasks, where these kernels balance them like others.
+//! Real-time tasks are in the same arrays in these kernels, and in `class/rt` here, in the same order and without
+//! throttling (2.6.25+). Differences: a SCHED_RR slice is `sched_rr_timeslice_ms` at every nice value, and push and
+//! pull spread real-time tasks, where these kernels balance them like others.
 //!
-//! `cpurc` is CKRM's CPU resource controller. Not modelled: sleeps that the kernel marks as not interactive
-//! (TASK_NONINTERACTIVE: waits for pipes), and the SMT nice of 2.6.15 (`dependent_sleeper`).
+//! Not modelled: sleeps that the kernel marks as not interactive (TASK_NONINTERACTIVE: waits for pipes), and the SMT
+//! nice of 2.6.15 (`dependent_sleeper`).
 
 mod cpurc;
 mod interactivity;
@@ -57,9 +57,8 @@ pub struct O1Rq {
     looked: u64,
     arrays: [PrioArray; 2],
     active: usize,
-    /// Tick in which the first task expired since the last exchange.
+    /// Tick of the first expiry since the last exchange.
     expired_timestamp: Option<u64>,
-    /// Best static priority of the expired tasks.
     best_expired_prio: u8,
     /// Sum of the weights of the queued tasks.
     load: u64,
@@ -73,7 +72,7 @@ pub struct O1Task {
     before: u32,
     after: u32,
     array: usize,
-    /// Whether it was in the expired array when it was dequeued.
+    /// Whether it was dequeued from the expired array.
     expired: bool,
     /// Whether it was dequeued for a change of its attributes.
     saved: bool,
@@ -90,7 +89,7 @@ pub struct O1Task {
     /// Whole slice, and the tick of its start. Only the CPU resource controller uses these three.
     last_slice: u32,
     ts_alloced: u64,
-    /// Tick of its activation or end of slice, if it has not run since.
+    /// Tick of its activation or end of slice, until it runs.
     last_activated: Option<u64>,
     /// Whether it is in its first slice, a part of its parent's.
     first_time_slice: bool,
@@ -139,7 +138,6 @@ impl<T: Tunables> Rq<O1<T>> {
         self.tasks[task].class.array != self.class.active
     }
 
-    /// Whether the task is under SCHED_BATCH, and this kernel has that.
     fn is_batch(&self, rules: Interactivity, task: u32) -> bool {
         rules.since_2_6_17 && self.tasks[task].policy == SchedPolicy::Batch
     }
@@ -157,7 +155,6 @@ impl<T: Tunables> Rq<O1<T>> {
         rules.effective_prio(static_prio, this.sleep_avg)
     }
 
-    /// Charges a running task's sleep average.
     fn charge(&mut self, rules: Interactivity, task: u32) {
         let now = self.clock.now();
         let this = &mut self.tasks[task].class;
@@ -180,7 +177,6 @@ impl<T: Tunables> Rq<O1<T>> {
         since.is_some_and(|ticks| ticks > limit)
     }
 
-    /// Ends the running task's slice.
     fn expire(&mut self, rules: Interactivity, shared: &Shared<O1<T>>, task: u32) {
         self.dequeue_task(task);
         let static_prio = self.static_prio(task);
@@ -240,7 +236,7 @@ impl<T: Tunables> Rq<O1<T>> {
         rc.recalc(shared, now);
     }
 
-    /// Forks a task while `parent` runs: the child gets half of the rest of the parent's slice, and its average.
+    /// The child gets half of the rest of the parent's slice, and its average.
     fn fork(&mut self, shared: &Shared<O1<T>>, parent: u32, child: u32) {
         let rules = self.class.rules;
         self.charge(rules, parent);
@@ -262,13 +258,11 @@ impl<T: Tunables> Rq<O1<T>> {
         }
     }
 
-    /// Returns the parent of a new task, if it runs here and continues.
     fn waiting_parent(&self, child: u32) -> Option<u32> {
         let parent = self.tasks[child].class.parent;
         self.curr_ordinary.filter(|&curr| parent == Some(self.tasks[curr].id) && self.tasks[curr].on_rq)
     }
 
-    /// Queues a new task directly before its parent.
     fn enqueue_child(&mut self, parent: u32, child: u32) {
         let O1Task { prio, array, .. } = self.tasks[parent].class;
         let now = self.clock.now();
@@ -279,7 +273,7 @@ impl<T: Tunables> Rq<O1<T>> {
         self.resched();
     }
 
-    /// Ends a task: the parent gets back the rest of the child's first slice, and takes its average into account.
+    /// Gives the rest of an ended child's first slice to its parent, and weighs in its average.
     fn reap(&mut self, shared: &Shared<O1<T>>, child: u32) {
         let Some(parent) = self.tasks[child].class.parent.and_then(|parent| self.find(shared, parent)) else { return };
         let mut full = self.class.rules.timeslice(self.static_prio(child));

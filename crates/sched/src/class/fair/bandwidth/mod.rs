@@ -2,21 +2,19 @@
 //!
 //! Each CPU charges the group's CPU time to a local runtime, which it refills with slices from the group's [`Pool`].
 //! If the pool is empty, the group is *throttled* on that CPU until the next period. Ticks, wakeups and switches
-//! charge, so a CPU may overrun by up to a tick. It then has negative runtime, and pays that first.
+//! charge, so a CPU may overrun by up to a tick, and pays that first.
 //!
 //! What kernels do differently:
-//! - **3.10**, **3.12**, **4.18-el8**: local runtime *expires* with the period from which it was drawn. A CPU that is
-//!   charged in a later period loses the rest and returns nothing to the pool. Each CPU keeps up to 1 ms, so groups
-//!   with little work on many CPUs lose a part of the quota in every period.
+//! - **3.10**, **3.12**, **4.18-el8**: local runtime *expires* with the period from which it was drawn. Each CPU
+//!   keeps up to 1 ms, so groups with little work on many CPUs lose a part of the quota in every period.
 //! - **6.1**: throttling dequeues the group's entity from its parent's queue, with all below. The clock of its load
 //!   averages stops. A queue that is throttled while empty counts as throttled time.
 //! - **6.6**, **6.12**: an empty queue does not count. The periods of groups have different phases.
 //! - **6.18**: a task is throttled when it next returns to user mode, so a task that holds a lock in the kernel
 //!   continues. It then waits in the group's *limbo*. The clock of the averages stops when the last task has left.
 //!
-//! Simplified: the timer's handler unthrottles other CPUs. Since 6.3 the kernel sends them an interrupt instead. The
-//! kernel also lengthens a period if its timer is late for more than three periods in a row. Here the clock stands
-//! still during a call, so that cannot happen.
+//! Simplified: the timer's handler unthrottles other CPUs (since 6.3 an interrupt does). Periods are never lengthened
+//! for a late timer, since the clock stands still during a call.
 
 mod invariants;
 mod pool;
@@ -39,7 +37,7 @@ use crate::rq::Rq;
 use crate::shared::Shared;
 use crate::tunables::Tunables;
 
-/// Local runtime that a CPU keeps when the group has nothing to run (`min_cfs_rq_runtime`).
+/// Local runtime kept while the group has nothing to run (`min_cfs_rq_runtime`).
 const MIN_RUNTIME_NS: i64 = 1_000_000;
 
 /// State on one CPU of a group that has a limit, or is below one.
@@ -49,17 +47,17 @@ pub(crate) struct Local {
     runtime_enabled: bool,
     /// Rest of the last slice; negative: owed.
     runtime_remaining: i64,
-    /// Number of the period from which the slice was drawn.
+    /// Number of the slice's period.
     period: u64,
-    /// When that period ends by this CPU's clock.
+    /// End of that period by this CPU's clock.
     expires: u64,
     /// Whether the group's own limit is used up.
     throttled: bool,
-    /// Whether its entity is off the parent's queue (not since 6.18).
+    /// Whether its entity is off the parent's queue (before 6.18).
     off: bool,
     /// Start of the throttled time, if it counts.
     throttled_clock: Option<u64>,
-    /// Limits that are used up, its own and those above.
+    /// Used-up limits, its own and those above.
     throttle_count: u32,
     /// PELT clock: when it stopped, and its earlier stops in total.
     pelt_stopped_at: Option<u64>,
@@ -71,7 +69,7 @@ pub(crate) struct Local {
 }
 
 impl CfsRq {
-    /// Whether its entity is off the parent's queue, so that its tasks do not count further up.
+    /// Whether its entity is off the parent's queue, so its tasks do not count above.
     #[inline]
     pub(crate) fn is_off(&self) -> bool {
         self.bandwidth.as_ref().is_some_and(|local| local.off)
@@ -82,12 +80,12 @@ impl CfsRq {
         self.bandwidth.as_ref().is_some_and(|local| local.throttle_count > 0)
     }
 
-    /// Returns whether its own limit is used up, and how many are, with those above.
+    /// Whether its own limit is used up, and [`Local::throttle_count`].
     pub(crate) fn throttles(&self) -> (bool, u32) {
         self.bandwidth.as_ref().map_or((false, 0), |local| (local.throttled, local.throttle_count))
     }
 
-    /// Returns the clock of its averages, which stands still while it is throttled. `now` is the CPU's.
+    /// Its PELT clock, which stands still while it is throttled. `now` is the CPU's.
     #[inline]
     pub(crate) fn pelt_clock(&self, now: u64) -> u64 {
         match &self.bandwidth {
@@ -131,7 +129,6 @@ pub(crate) fn new_pool(apart: bool, group: GroupId, phase: Option<u64>) -> Pool 
 
 /// Calls from the hot paths: each tests one flag on a CPU without limits.
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    /// Charges `delta` of the running entity of a queue.
     #[inline]
     pub(crate) fn charge_limit(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32, delta: u64) {
         if self.class.limits && self.class.groups[cfs].cfs.bandwidth.is_some() {
@@ -139,7 +136,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// The queue has got its first entity.
     #[inline]
     pub(crate) fn limit_first_queued(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
         if self.class.limits && self.class.groups[cfs].cfs.bandwidth.is_some() {
@@ -154,15 +150,14 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Returns whether the queue is throttled, when its running entity gives way or another may be picked from it.
+    /// Returns whether the queue is throttled, at a put or a pick.
     #[inline]
     pub(crate) fn check_limit(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) -> bool {
         self.class.limits && self.class.groups[cfs].cfs.bandwidth.is_some() && self.check_runtime(shared, cfs)
     }
 
-    /// Remembers to check the limits of the running task's groups after its CPU has balanced. The kernel puts the
-    /// task after balancing: until then, a group without runtime is not throttled here, and other CPUs may pull its
-    /// tasks.
+    /// Defers the check of limits until the CPU has balanced, since the kernel puts the task after that. Until then,
+    /// a group without runtime is not throttled, and other CPUs may pull its tasks.
     #[inline]
     pub(crate) fn put_before_look(&mut self, se: Se) {
         if self.class.limits && se.as_task().is_some() {
@@ -186,13 +181,11 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// See [`CfsRq::is_off`].
     #[inline]
     pub(crate) fn is_off(&self, cfs: u32) -> bool {
         self.class.limits && self.class.groups[cfs].cfs.is_off()
     }
 
-    /// Gives the queue of a group that is new on this CPU its state, if a limit applies to it.
     #[inline]
     pub(crate) fn limit_new_slot(&mut self, shared: &Shared<Fair<D, T>>, slot: u32) {
         let parent = self.class.groups[slot].parent;
@@ -202,7 +195,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Whether a woken task cannot preempt, because it or its whole group is throttled.
+    /// Whether a limit forbids a woken task to preempt.
     #[inline]
     pub(crate) fn held_back(&self, shared: &Shared<Fair<D, T>>, task: u32) -> bool {
         if !self.class.limits {
@@ -213,7 +206,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.class.groups[entity.parent].cfs.in_throttled_hierarchy() && (hierarchy || entity.throttled)
     }
 
-    /// Whether the group's share of the weight must not change now.
+    /// Whether a limit freezes the group's share of the weight.
     #[inline]
     pub(crate) fn keeps_weight(&self, shared: &Shared<Fair<D, T>>, group: u32) -> bool {
         self.class.limits
@@ -222,7 +215,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 }
 
-/// Throttling and its end.
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     /// `throttle_cfs_rq`. Returns false if the pool had runtime after all.
     fn throttle(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) -> bool {
@@ -257,7 +249,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         true
     }
 
-    /// Calls `with` for a group and all below it on this CPU, parents before children.
+    /// Calls `with` for a group, then for all below it on this CPU.
     fn each_from(&mut self, cfs: u32, mut with: impl FnMut(&mut Self, u32)) {
         let below = core::mem::take(&mut self.local_mut(cfs).below);
         with(self, cfs);
@@ -267,7 +259,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.local_mut(cfs).below = below;
     }
 
-    /// Removes a group's entity from its parent's queue, and its tasks from the counts above.
+    /// Removes a group's entity and tasks from the queues above.
     fn take_off(&mut self, shared: &Shared<Fair<D, T>>, cfs: u32) {
         let queue = &self.class.groups[cfs].cfs;
         let (tasks, runnable, mut idle) = (queue.h_nr_queued, queue.h_nr_runnable, queue.h_nr_idle);
@@ -390,7 +382,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
 
 /// Throttling task by task (6.18).
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    /// Dequeues the running task if its group is throttled, since it returns to user mode (`throttle_cfs_rq_work`).
+    /// Throttles the running task at its return to user mode (`throttle_cfs_rq_work`).
     pub(crate) fn throttle_on_return(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         self.class.entities[Se::task(task)].throttle_work = false;
         let parent = self.class.entities[Se::task(task)].parent;
@@ -418,7 +410,6 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Removes a task from limbo, for good or to enqueue it elsewhere.
     #[cold]
     pub(crate) fn dequeue_throttled(&mut self, task: u32, why: Dequeue) {
         let parent = self.class.entities[Se::task(task)].parent;
@@ -430,7 +421,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.nr_running += 1;
     }
 
-    /// Enqueues a task that was in limbo elsewhere. Returns whether it stays in limbo here.
+    /// Returns whether a task from another CPU's limbo stays in limbo here.
     #[cold]
     pub(crate) fn enqueue_throttled(&mut self, task: u32, why: Enqueue) -> bool {
         let parent = self.class.entities[Se::task(task)].parent;
@@ -447,9 +438,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
     }
 }
 
-/// Calls from the core.
 impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
-    /// Applies a changed limit of the group.
     pub(crate) fn adopt_limit(&mut self, shared: &Shared<Fair<D, T>>, group: GroupId) {
         let Some(&slot) = self.class.by_id.get(&group) else { return };
         if self.class.groups[slot].cfs.bandwidth.is_none() {
@@ -467,7 +456,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Lifts all limits on a CPU that goes offline, so that its tasks can leave (`unthrottle_offline_cfs_rqs`).
+    /// Lifts all limits on a CPU that goes offline (`unthrottle_offline_cfs_rqs`).
     pub(crate) fn limits_offline(&mut self, shared: &Shared<Fair<D, T>>) {
         for slot in self.limited_slots() {
             let local = self.local_mut(slot);
@@ -491,7 +480,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         groups.filter(|(_, group)| group.cfs.bandwidth.is_some()).map(|(slot, _)| slot).collect()
     }
 
-    /// Creates state for a group with its first limit, and for all groups below that have none. No limit is above.
+    /// Creates state for a group with its first limit, and for all below without state. No limit is above.
     fn adopt_subtree(&mut self, shared: &Shared<Fair<D, T>>, slot: u32) {
         let groups = self.class.groups.iter().map(|(index, _)| index);
         let below: Vec<u32> = groups.filter(|&group| self.is_below(group, slot)).collect();
@@ -516,7 +505,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         }
     }
 
-    /// Creates the state of a queue. The queues above that need state have it already.
+    /// The queues above that need state must have it already.
     fn adopt_slot(&mut self, shared: &Shared<Fair<D, T>>, slot: u32) {
         let runtime_enabled = self.online && shared.group(self.class.groups[slot].id).limit().is_some();
         let mut local = Local { runtime_enabled, ..Local::default() };
@@ -532,7 +521,7 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         self.tell_above(slot);
     }
 
-    /// Pays from the pool what a waiting group owes, and unthrottles it if that was enough.
+    /// Pays a waiting group's debt from the pool, and unthrottles it if that was enough.
     pub(crate) fn distribute_to(&mut self, shared: &Shared<Fair<D, T>>, group: GroupId) {
         let Some(&slot) = self.class.by_id.get(&group) else { return };
         if !self.class.groups[slot].cfs.bandwidth.as_ref().is_some_and(|local| local.throttled) {

@@ -1,18 +1,17 @@
 //! A limit, and its pool of runtime for all CPUs of a group (`cfs_bandwidth`).
 //!
-//! A period begins with `quota` in the pool, and up to `burst` of the previous remainder. CPUs take slices. If the
-//! pool is empty, CPUs without runtime are throttled and join a list. The next period unthrottles them in order, each
-//! with its debt and a nanosecond more. The timer stops at a period without throttled CPUs, after one in which no CPU
-//! took runtime.
+//! A period begins with `quota`, and up to `burst` of the previous remainder. CPUs take slices. If the pool is empty,
+//! CPUs without runtime are throttled and join a list. The next period unthrottles them in order, each with its debt
+//! and a nanosecond more. The timer stops at a period without throttled CPUs, after one in which no CPU took runtime.
 
 use alloc::vec::Vec;
 use core::fmt;
 
 use crate::ids::CpuId;
 
-/// Least rest of a period for which unused runtime is distributed again.
+/// Least rest of a period for a redistribution of unused runtime.
 const SLACK_PERIOD_NS: u64 = 5_000_000;
-/// Least rest of a period when the slack timer fires.
+/// Least rest of a period at the slack timer.
 const MIN_EXPIRATION_NS: u64 = 2_000_000;
 
 /// CPU time that a group may use: `cpu.max` and `cpu.max.burst`. Nanoseconds.
@@ -123,7 +122,7 @@ pub struct BandwidthStat {
     pub nr_periods: u64,
     /// Periods at whose end a CPU was throttled.
     pub nr_throttled: u64,
-    /// Throttled time, summed over CPUs. CPUs that are still throttled do not count yet (`throttled_usec`).
+    /// Throttled time, summed over CPUs; counted when it ends (`throttled_usec`).
     pub throttled_ns: u64,
     /// Periods in which more than the quota was used.
     pub nr_bursts: u64,
@@ -134,9 +133,7 @@ pub struct BandwidthStat {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PeriodEnd {
     pub(crate) periods: u64,
-    /// Whether a CPU is throttled, so that the pool must be distributed.
     pub(crate) throttled: bool,
-    /// Use beyond the quota.
     pub(crate) burst: u64,
 }
 
@@ -144,12 +141,11 @@ pub(crate) struct PeriodEnd {
 pub(crate) struct Pool {
     limit: Option<Limit>,
     runtime: u64,
-    /// `runtime` at the start of the period.
     runtime_snap: u64,
     /// Whether no CPU has taken runtime since the period began.
     idle: bool,
     period_active: bool,
-    /// Phase of the periods, before the first start of the timer.
+    /// Phase of the periods, before the first start.
     phase: Option<u64>,
     /// End of the period. While the timer is off: the origin of periods.
     expires: u64,
@@ -162,7 +158,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Creates a pool without a limit. Periods will begin `phase` after a multiple of their length.
+    /// Periods will begin `phase` after a multiple of their length.
     pub(crate) fn new(phase: u64) -> Self {
         Self {
             limit: None,
@@ -230,8 +226,8 @@ impl Pool {
         beats
     }
 
-    /// Returns what a CPU with `remaining` <= 0 gets to reach `target`, and the time of the period timer if it did
-    /// not run.
+    /// Returns what a CPU with `remaining` <= 0 gets to reach `target`. The second value is the time of the period
+    /// timer if it did not run.
     pub(crate) fn assign(&mut self, remaining: i64, target: u64, now: u64) -> (u64, Option<u64>) {
         debug_assert!(remaining <= 0);
         let wanted = target.saturating_add(remaining.unsigned_abs());
@@ -247,13 +243,12 @@ impl Pool {
         (amount, arm)
     }
 
-    /// Adds a CPU that found the pool empty.
     pub(crate) fn wait(&mut self, cpu: CpuId) {
         debug_assert!(!self.waiting.contains(&cpu));
         self.waiting.push(cpu);
     }
 
-    /// Unthrottles a CPU. `throttled` is the counted time.
+    /// `throttled` is the counted time.
     pub(crate) fn let_go(&mut self, cpu: CpuId, throttled: u64) {
         self.waiting.retain(|&other| other != cpu);
         self.stat.throttled_ns += throttled;
@@ -306,7 +301,7 @@ impl Pool {
         self.period_active.then_some(self.expires)
     }
 
-    /// Returns number and end of this period, which slices carry where they expire.
+    /// Number and end of this period.
     pub(crate) fn deadline(&self) -> (u64, u64) {
         (self.refills, self.expires)
     }
@@ -315,8 +310,8 @@ impl Pool {
         self.expires.saturating_sub(now) < ns
     }
 
-    /// Adds the runtime beyond `min_cfs_rq_runtime` of a CPU that has stopped running the group. Returns the time of
-    /// the slack timer if CPUs are throttled. The caller holds its run queue, so they cannot be unthrottled at once.
+    /// Takes back the runtime beyond `min_cfs_rq_runtime` of a CPU that has stopped running the group. Returns the
+    /// time of the slack timer if CPUs are throttled, since the caller's run queue is locked.
     pub(crate) fn give_back(&mut self, amount: u64, slice: u64, now: u64) -> Option<u64> {
         self.limit?;
         self.runtime = self.runtime.saturating_add(amount);

@@ -1,18 +1,18 @@
 //! The timeline of one `cfs_rq`: its queued entities in the order in which they would run.
 //!
 //! CFS orders entities by vruntime and runs the leftmost. EEVDF orders them by virtual deadline and runs the leftmost
-//! *eligible* one (vruntime not ahead of the average), which needs the smallest vruntime of every subtree. The kernel
-//! keeps an augmented red-black tree. This is an augmented B+tree (Bayer and McCreight 1972; EEVDF search: Stoica and
-//! Abdel-Wahab 1995, section 5), since an array of sixteen is faster than sixteen pointers.
+//! *eligible* one (vruntime not ahead of the average), which needs the smallest vruntime of every subtree. Instead of
+//! the kernel's augmented red-black tree, this is an augmented B+tree (Bayer and McCreight 1972; EEVDF search: Stoica
+//! and Abdel-Wahab 1995, section 5). An array of sixteen is faster than sixteen pointers.
 //!
 //! The shape depends on the number of entities:
 //!
-//! * none: 32 bytes and no allocation (most timelines, of groups times CPUs, are empty); * up to eight: one sorted
-//! array; * more: leaves of up to sixteen. The first leaf is the head; the others are behind it, under inner nodes.
+//! * none: 32 bytes and no allocation (most timelines, of groups times CPUs, are empty);
+//! * up to eight: one sorted array;
+//! * more: leaves of up to sixteen. The first leaf is the head; the others are behind it, under inner nodes.
 //!
 //! Keys and vruntimes are `u64` that wrap, so all queued keys must lie within 2^63 of each other. Equal keys are in
-//! order of insertion. A [`Ticket`] has the sequence number, so that [`Timeline::remove`] searches from the top even
-//! if a thousand entities have one deadline, as after a mass wakeup.
+//! order of insertion, by a sequence number in the [`Ticket`].
 
 mod inner;
 mod leaf;
@@ -29,8 +29,7 @@ use tree::Tree;
 
 /// Most entities in one sorted array.
 const FEW: usize = 8;
-/// Number of entities at which a tree becomes an array again: well below [`FEW`], so that a steady run queue keeps
-/// its shape.
+/// Entities at which a tree becomes an array again: well below [`FEW`], so that a steady run queue keeps its shape.
 const FEW_AGAIN: usize = FEW / 2;
 
 /// Whether `a` is before `b` on a clock that wraps.
@@ -54,7 +53,7 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Returns the virtual deadline (EEVDF) or vruntime (CFS) under which the entity was queued.
+    /// The virtual deadline (EEVDF) or vruntime (CFS) at insertion.
     #[inline]
     pub const fn key(self) -> u64 {
         self.key
@@ -93,7 +92,7 @@ impl Summary {
         }
     }
 
-    /// Whether the summary may change when `gone` leaves the subtree.
+    /// Whether it may change when `gone` leaves the subtree.
     #[inline]
     const fn rests_on(self, gone: Self) -> bool {
         self.min_vruntime == gone.min_vruntime || self.min_slice == gone.min_slice || self.max_slice == gone.max_slice
