@@ -1,10 +1,10 @@
 //! The first CFS, as merged for 2.6.23 (here: of 2 August 2007).
 //!
 //! A run queue's *fair clock* advances like the clock of a task that shares the CPU fairly: slower with more queued
-//! weight. Each task has an account, `wait_runtime`. A waiting task earns the CPU time of a fair CPU, and a running
-//! task pays what it gets beyond that. Tasks are ordered by the fair clock less their account (`fair_key`). There are
-//! no slices. At the tick, the running task takes its new place, and a task that is a granularity ahead preempts it.
-//! A waking task preempts if it is a wakeup granularity ahead.
+//! weight. A waiting task earns the CPU time of a fair CPU on its account, `wait_runtime`. A running task pays what
+//! it gets beyond that. Tasks are ordered by the fair clock less their account (`fair_key`). There are no slices. At
+//! the tick, the running task takes its new place, and a task that is a granularity ahead preempts it. A waking task
+//! preempts if it is a wakeup granularity ahead.
 //!
 //! A sleeper earns as if it had been runnable (FAIR_SLEEPERS, SLEEPER_AVG), by the average load of its CPU
 //! (SLEEPER_LOAD_AVG), up to `sched_runtime_limit_ns`. Running tasks pay for it (`sleeper_bonus`).
@@ -13,9 +13,9 @@
 //! that CPU it runs before its parent (`sched_child_runs_first`), half a granularity in debt (START_DEBIT). A change
 //! of weight clears the account.
 //!
-//! Real-time tasks are in `class/rt`. Balancing is in `balance/early.rs`, as in 2.6.22 with these weights: it pulls
-//! the first task in the order, and no task is cache-hot. Only plain averages of a CPU's load are kept (no
-//! PRECISE_CPU_LOAD). `sched_compat_yield` is from later release candidates.
+//! Balancing is in `balance/early.rs`, as in 2.6.22 with these weights: it pulls the first task in the order, and no
+//! task is cache-hot. CPU loads are plain averages (no PRECISE_CPU_LOAD). `sched_compat_yield` is from later release
+//! candidates.
 
 mod entity;
 
@@ -48,12 +48,11 @@ pub struct CfsRq2007 {
     fair_clock: u64,
     /// Sum of the queued weights.
     load: u64,
-    /// Nanoseconds that sleepers received and running tasks have not paid yet.
+    /// Nanoseconds of sleepers for which running tasks have not paid yet.
     sleeper_bonus: u64,
 }
 
 impl<T: Tunables> Rq<Cfs2007<T>> {
-    /// Updates the fair clock and the running task's account.
     fn charge(&mut self, shared: &Shared<Cfs2007<T>>) {
         let Some(curr) = self.curr_ordinary else { return };
         let tunables = &shared.config.tunables;
@@ -153,7 +152,6 @@ impl<T: Tunables> Rq<Cfs2007<T>> {
         self.tasks[curr].class.fair_key.wrapping_sub(self.tasks[task].class.fair_key) as i64
     }
 
-    /// Queues a new task directly before its parent, which runs on this CPU.
     fn insert_child(&mut self, shared: &Shared<Cfs2007<T>>, parent: u32, child: u32) {
         let numbers = shared.config.tunables.cfs_2007();
         let features = shared.config.features;

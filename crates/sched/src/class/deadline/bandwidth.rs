@@ -1,10 +1,10 @@
 //! Bandwidth: its arithmetic, the reserved bandwidth of a root domain, and admission.
 //!
 //! A bandwidth is a fraction of a CPU in fixed point, [`BW_UNIT`] for a whole CPU. A root domain admits tasks while
-//! the sum of their bandwidths is within the limit of its CPUs: `sched_rt_runtime_us` of every `sched_rt_period_us`,
-//! 95 % by default (Documentation/scheduler/sched-deadline, section 4). With one CPU and implicit deadlines, no
-//! deadline is then missed. With several CPUs, a bound limits the tardiness (Devi & Anderson, "Tardiness bounds under
-//! global EDF scheduling on a multiprocessor", RTSS 2005).
+//! their bandwidths fit the limit of its CPUs: `sched_rt_runtime_us` of every `sched_rt_period_us`, 95 % by default
+//! (Documentation/scheduler/sched-deadline, section 4). On one CPU with implicit deadlines, all deadlines are then
+//! met. On several, the tardiness is bounded (Devi & Anderson, "Tardiness bounds under global EDF scheduling on a
+//! multiprocessor", RTSS 2005).
 
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
@@ -122,14 +122,14 @@ pub struct RootDomain {
     /// Sum of their capacities, at most 1024 each.
     capacity: AtomicU64,
     total_bw: AtomicU64,
-    /// For each CPU: its limit less its share of the reserved bandwidth (`dl_rq.extra_bw`).
+    /// For each CPU: its limit less its share of reservations (`dl_rq.extra_bw`).
     extra_bw: AtomicI64,
 }
 
 /// Inputs of reclaiming beside a run queue's own sums.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reclaim {
-    /// Most bandwidth of a CPU that can be reclaimed (`Umax`).
+    /// Most that can be reclaimed of a CPU (`Umax`).
     pub max_bw: u64,
     /// Bandwidth that no task has reserved (`Uextra`).
     pub extra_bw: i64,
@@ -160,7 +160,7 @@ impl RootDomain {
         self.limit
     }
 
-    /// Bandwidth that all its CPUs may reserve; `None` without a limit.
+    /// Bandwidth that may be reserved; `None` without a limit.
     pub fn cap(&self) -> Option<u64> {
         self.cap_of(self.capacity.load(Relaxed))
     }
@@ -175,8 +175,8 @@ impl RootDomain {
         self.cpus.load(Relaxed) as usize
     }
 
-    /// Checks whether a CPU of this capacity may go offline, with the `server` bandwidth of its fair tasks
-    /// (`dl_bw_manage`). The other reserved bandwidth has to fit on the remaining CPUs, and needs at least one.
+    /// Checks whether a CPU of this capacity may go offline, with its `server` bandwidth (`dl_bw_manage`). The other
+    /// reservations must fit on the remaining CPUs, and need at least one.
     ///
     /// # Errors
     ///
@@ -194,8 +194,7 @@ impl RootDomain {
         }
     }
 
-    /// Sets a CPU of this capacity online or offline, with its `server` bandwidth. One caller at a time, and no
-    /// admission meanwhile.
+    /// Changes a CPU's state, with its `server` bandwidth. One caller at a time, and no admission meanwhile.
     pub(super) fn set_online(&self, capacity: u32, server: u64, online: bool) {
         if online {
             self.cpus.fetch_add(1, Relaxed);
@@ -233,7 +232,7 @@ impl RootDomain {
     ///
     /// # Errors
     ///
-    /// The cap would be exceeded; nothing is changed then.
+    /// Above the cap; nothing is changed then.
     pub fn admit(&self, old: u64, attrs: DlAttrs) -> Result<(), AdmissionError> {
         let new = attrs.bandwidth();
         let cap = self.cap();
@@ -358,7 +357,7 @@ mod tests {
         assert_eq!(domain.reclaim(), Reclaim { max_bw: BW_UNIT, extra_bw: -2 * BW_UNIT as i64, bw_ratio: 256 });
     }
 
-    /// The kernel checks the rest without the CPU, and without its fair server's part.
+    /// The kernel checks the rest without the CPU and its fair server.
     #[test]
     fn a_cpu_may_go_while_what_is_promised_fits_on_the_others() {
         let domain = domain(3);

@@ -12,13 +12,13 @@ use crate::ids::GroupId;
 pub struct DlAttrs {
     /// `sched_runtime`: CPU time in each period, at least 1024.
     pub runtime: u64,
-    /// `sched_deadline`: relative deadline of that time. 0 means the period.
+    /// `sched_deadline`: relative. 0 means the period.
     pub deadline: u64,
     /// `sched_period`. 0 means the deadline.
     pub period: u64,
-    /// SCHED_FLAG_RECLAIM: whether the task may use bandwidth that others leave unused (GRUB).
+    /// SCHED_FLAG_RECLAIM: whether it may use others' unused bandwidth (GRUB).
     pub reclaim: bool,
-    /// SCHED_FLAG_DL_OVERRUN: whether the task gets a signal (SIGXCPU, here an event) when its runtime is used up.
+    /// SCHED_FLAG_DL_OVERRUN: whether it gets a signal (SIGXCPU, here an event) when its runtime is used up.
     pub overrun_signal: bool,
 }
 
@@ -47,10 +47,10 @@ pub struct DlTunables {
     pub server: ServerLimits,
 }
 
-/// Shortest runtime, ns. The bandwidth of less is below the scheduler's resolution (2^`DL_SCALE`).
+/// Shortest runtime, ns, as less is below the scheduler's resolution (2^`DL_SCALE`).
 pub const MIN_RUNTIME_NS: u64 = 1 << 10;
 
-/// Why parameters are refused (EINVAL). Values are as given, in nanoseconds.
+/// Why parameters are refused (EINVAL). Times as given, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DlParamError {
     /// No deadline.
@@ -60,14 +60,14 @@ pub enum DlParamError {
         /// Runtime.
         runtime: u64,
     },
-    /// A runtime that no CPU could give in time.
+    /// A runtime above the deadline.
     RuntimeAboveDeadline {
         /// Runtime.
         runtime: u64,
         /// Deadline.
         deadline: u64,
     },
-    /// A deadline after the next period has begun.
+    /// A deadline above the period.
     DeadlineAbovePeriod {
         /// Deadline.
         deadline: u64,
@@ -130,14 +130,14 @@ pub enum SchedError {
     Params(DlParamError),
     /// There is no bandwidth for them (EBUSY).
     Admission(Box<AdmissionError>),
-    /// A deadline task must be allowed on all CPUs of its root domain, for which it is admitted (EPERM, EBUSY).
+    /// A deadline task must be allowed on all CPUs of its root domain (EPERM, EBUSY).
     Affinity {
         /// Allowed CPUs of the domain.
         allowed: usize,
         /// CPUs of the domain.
         cpus: usize,
     },
-    /// Its group has `cpu.rt_runtime_us` 0 (EPERM; EINVAL for a task that is to join the group).
+    /// Its group has no real-time runtime (EPERM; EINVAL when it joins the group).
     NoRtRuntime {
         /// The group.
         group: GroupId,

@@ -149,9 +149,9 @@ fn attrs(runtime: u64, period: u64) -> DlAttrs {
     DlAttrs::new(runtime * UNIT, period * UNIT)
 }
 
-/// A hard task (4, 7) and a server (3, 8): Abeni & Buttazzo's example in Buttazzo's textbook, with jobs of 4 at 3 and
-/// of 3 at 13. Deadlines are the paper's (11, 19, 19, 27). Linux has the hard variant: a server without runtime waits
-/// for its deadline.
+/// Abeni & Buttazzo's example in Buttazzo's textbook: a hard task (4, 7) and a server (3, 8) with jobs of 4 at 3 and
+/// of 3 at 13. Deadlines are 11, 19, 19, 27. In Linux's hard variant, a server without runtime waits for its
+/// deadline.
 #[test]
 fn the_textbook_cbs_schedule() {
     let mut cpu = Cpu::new(GlobalLimit::default(), &[attrs(4, 7), attrs(3, 8)]).job(1, 3, 4).job(1, 13, 3);
@@ -173,8 +173,8 @@ fn the_textbook_cbs_schedule() {
     assert_eq!((cpu.tasks[1].deadline, cpu.tasks[1].runtime), (27 * UNIT, 2 * UNIT as i64));
 }
 
-/// sched-deadline.rst, section 2.3: T1 blocks at 2 and is inactive from its 0-lag time 4 on. T2 then reclaims its
-/// half and runs to its deadline.
+/// sched-deadline.rst, section 2.3: T1 blocks at 2 and is inactive from its 0-lag time 4 on. T2 reclaims its half and
+/// runs to its deadline.
 #[test]
 fn the_kernel_documents_grub_schedule() {
     let reclaiming = DlAttrs { reclaim: true, ..attrs(4, 8) };
@@ -194,10 +194,10 @@ fn without_reclaiming_a_task_gets_its_runtime_only() {
     assert_eq!(cpu.schedule, units(&[(0, 0, 2), (1, 2, 6), (1, 8, 10)]));
 }
 
-/// GRUB by hand: Lipari & Baruah (ECRTS 2000), in the form of Lelli, Scordino, Abeni & Faggioli, "Deadline scheduling
+/// GRUB by hand (Lipari & Baruah, ECRTS 2000) in the form of Lelli, Scordino, Abeni & Faggioli, "Deadline scheduling
 /// in the Linux kernel" (Software: Practice and Experience 46, 2016): dq = -Uact dt. A server whose job is done stays
-/// active until its 0-lag time d - q P / Q. One that wakes after that has q = Q and d = t + P. In Linux's hard
-/// variant, one without runtime waits for its deadline. Three servers fill the CPU: A (4, 8), B (2, 8), C (4, 16).
+/// active until its 0-lag time d - q P / Q. If it wakes later, q = Q and d = t + P. Three servers fill the CPU: A (4,
+/// 8), B (2, 8), C (4, 16).
 #[test]
 fn a_grub_schedule_by_hand() {
     let reclaiming = |runtime, period| DlAttrs { reclaim: true, ..attrs(runtime, period) };
@@ -235,13 +235,12 @@ fn a_grub_schedule_by_hand() {
     }
 }
 
-/// Converts spans in units.
 fn units(spans: &[(u32, u64, u64)]) -> Vec<(u32, u64, u64)> {
     spans.iter().map(|&(who, from, to)| (who, from * UNIT, to * UNIT)).collect()
 }
 
-/// Implicit deadlines with a utilisation of 1 are all met under EDF (Liu & Layland, JACM 1973): T = 2, 3, 6 with C =
-/// 1, 1, 1.
+/// Implicit deadlines with a utilisation of 1 are met under EDF (Liu & Layland, JACM 1973): T = 2, 3, 6, all with C =
+/// 1.
 #[test]
 fn a_full_cpu_misses_nothing() {
     let mut cpu = Cpu::new(NO_LIMIT, &[attrs(1, 2), attrs(1, 3), attrs(1, 6)]);

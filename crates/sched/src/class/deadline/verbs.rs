@@ -1,4 +1,4 @@
-//! The verbs of the deadline class: they apply the rules of `queue` to the tasks of a run queue.
+//! Calls from the core: they apply the rules of `queue` to the tasks of a run queue.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -26,7 +26,6 @@ fn env<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) -> Env {
     Env { server, ..Env::new(rq.clock.now(), rq.clock.speed(), domain, shared.dl.grub) }
 }
 
-/// Calls `call` with a task's entity and the run queue's part of the class.
 #[expect(clippy::expect_used, reason = "a task has its entity as long as it is in the class")]
 fn with<P: Policy, T>(rq: &mut Rq<P>, index: u32, call: impl FnOnce(&mut DlRq, &mut DlEntity) -> T) -> T {
     let se = rq.tasks[index].dl.as_mut().expect("a task of the deadline class has an entity");
@@ -134,8 +133,7 @@ pub(crate) fn pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, above: bool) -
     }
 }
 
-/// Updates the server before a pick. Returns whether the running task is of this class and has left the queue, asleep
-/// or throttled.
+/// Updates the server. Returns whether the running task is of this class and has left the queue, asleep or throttled.
 #[cold]
 pub(crate) fn before_pick<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) -> bool {
     if rq.dl.server().is_some() {
@@ -288,8 +286,8 @@ pub(crate) fn attach<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) 
     rq.dl.sync_timers(se, index);
 }
 
-/// Returns the root domain that admits a deadline task of this affinity on `cpu`: the CPU's, or the task's future one
-/// if it has to leave.
+/// Returns the root domain that admits a deadline task of this affinity on `cpu`: the CPU's, or if the task has to
+/// leave, its future one.
 pub(crate) fn root_of<P: Policy>(shared: &Shared<P>, affinity: &Affinity, cpu: CpuId) -> Root {
     if !shared.is_split() {
         return Root::default();
@@ -303,7 +301,6 @@ pub(crate) fn root_of<P: Policy>(shared: &Shared<P>, affinity: &Affinity, cpu: C
     }
 }
 
-/// Moves a task's reservation to its present root domain.
 pub(crate) fn account<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32) {
     let task = &mut rq.tasks[index];
     let Some(se) = task.dl.as_mut().or(task.dl_kept.as_mut()) else { return };
@@ -333,8 +330,7 @@ fn join<P: Policy>(rq: &mut Rq<P>, index: u32) {
     }
 }
 
-/// Sets the parameters of a dequeued task, perhaps new in the class, which `root` has admitted. The rest of its
-/// runtime and its deadline stay.
+/// Sets admitted parameters of a dequeued task. The rest of its runtime and its deadline stay.
 pub(crate) fn set_attrs<P: Policy>(rq: &mut Rq<P>, index: u32, attrs: DlAttrs, root: Root) {
     join(rq, index);
     with(rq, index, |dl, se| {
@@ -358,13 +354,12 @@ pub(crate) fn leave<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, e
     }
 }
 
-/// Keeps a deadline task that changes its policy in the class, since a waiter boosts it. It keeps its reservation
-/// until the boost ends.
+/// Keeps a task with a new policy in the class, since a waiter boosts it, and its reservation until the boost ends.
 pub(crate) fn stay_for_donor<P: Policy>(rq: &mut Rq<P>, index: u32) {
     with(rq, index, |_, se| se.donor = se.offer);
 }
 
-/// Boosts a dequeued task by the parameters and absolute deadline of a waiter, or ends the boost. A task with its own
+/// Boosts a dequeued task by a waiter's parameters and absolute deadline, or ends the boost. A task with a
 /// reservation keeps to it, throttling included, unless its deadline is the later one.
 pub(crate) fn lend<P: Policy>(rq: &mut Rq<P>, index: u32, offer: Option<(Donor, u64)>) {
     rq.higher = true;
@@ -380,7 +375,6 @@ pub(crate) fn lend<P: Policy>(rq: &mut Rq<P>, index: u32, offer: Option<(Donor, 
     se.donor = offer.filter(|&(_, deadline)| !own || deadline < se.deadline).map(|(donor, _)| donor);
 }
 
-/// Handles the due timers.
 #[inline(never)]
 pub(crate) fn timers<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let env = env(rq, shared);
@@ -471,7 +465,6 @@ fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u32, env: &En
     }
 }
 
-/// Reschedules after the fair server was queued, unless the running task's deadline is earlier.
 fn server_queued<P: Policy>(rq: &mut Rq<P>) {
     let earlier = rq.curr.filter(|&current| rq.tasks[current].kind == ClassKind::Deadline);
     let server = rq.dl.server().map_or(0, |server| server.entity().deadline);
@@ -480,8 +473,7 @@ fn server_queued<P: Policy>(rq: &mut Rq<P>) {
     }
 }
 
-/// Updates the fair server, before a pick and at the end of every verb: queued and dequeued fair tasks, their run
-/// time, and idle time.
+/// Updates the fair server before a pick and at the end of every verb.
 fn sync_server<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     let env = env(rq, shared);
     let delta = env.now.saturating_sub(core::mem::replace(&mut rq.dl.server_since, env.now));

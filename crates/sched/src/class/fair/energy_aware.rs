@@ -1,16 +1,16 @@
-//! Energy-aware scheduling: a waking task is placed where it costs the least energy, while every CPU has a fifth of
-//! its capacity free (`find_energy_efficient_cpu`; `Documentation/scheduler/sched-energy.rst`).
+//! Energy-aware scheduling: while every CPU has a fifth of its capacity free, a waking task is placed where it costs
+//! the least energy (`find_energy_efficient_cpu`; `Documentation/scheduler/sched-energy.rst`).
 //!
 //! Each domain of the [model](crate::energy) has two candidates: the task's previous CPU, and the CPU with the most
-//! free capacity. Their cost follows from the frequency that `schedutil` would choose for the domain, and from the
-//! busy time of its CPUs. The cheapest candidate is chosen, or the previous CPU if none is cheaper.
+//! free capacity. Their cost follows from the frequency that `schedutil` would choose, and from the busy time of the
+//! domain's CPUs. The cheapest candidate is chosen, or the previous CPU if none is cheaper.
 //!
 //! While a CPU uses more than four fifths of its capacity (`rd->overutilized`), energy does not count. While none
 //! does, load is not balanced. Wakeups and ticks check the CPU. Balancing of the topmost domain clears the flag.
 //! 6.10+ (here 6.12): a task too large for its CPU is moved in any case.
 //!
-//! One difference from 6.1: a lower clamp that a CPU cannot satisfy counts as in later kernels (the CPU ranks before
-//! one that is too small).
+//! One difference from 6.1: a CPU that cannot satisfy a lower clamp ranks before one that is too small, as in later
+//! kernels.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -34,12 +34,12 @@ pub(super) fn publish<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>, energy: &E
     energy.of(rq.cpu).set(used(rq), &rq.demands(0));
 }
 
-/// Returns the fair class's average utilisation, and that expected of its queued tasks.
+/// Average utilisation, and that expected of the queued tasks.
 fn used<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>) -> (u64, u64) {
     (rq.class.groups[ROOT].cfs.avg.util_avg, rq.class.util_est)
 }
 
-/// Updates the flag after a wakeup or a tick on this CPU (`check_update_overutilized_status`).
+/// Updates the flag (`check_update_overutilized_status`).
 #[inline(never)]
 pub(super) fn look_at_utilisation<D: Discipline, T: Tunables>(
     rq: &mut FairCpu<D, T>,
@@ -55,7 +55,6 @@ pub(super) fn look_at_utilisation<D: Discipline, T: Tunables>(
     }
 }
 
-/// Returns the first CPU of the root domain of `cpu`.
 fn root<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> CpuId {
     shared.root_span(shared.root(cpu)).first().unwrap_or(cpu)
 }
@@ -68,8 +67,8 @@ fn is_overutilized<P: Policy>(shared: &Shared<P>, cpu: CpuId, util: u64, clamps:
     util_fits_cpu(util, clamps, published.capacity(), published.capacity_of()) == Fit::No
 }
 
-/// Updates the flag after `dst` has balanced `domain`, the topmost one if `top`, except for `excluded` CPUs. Returns
-/// the event if the flag changed.
+/// Updates the flag after `dst` has balanced `domain` (topmost if `top`) without `excluded` CPUs. Returns the event
+/// of a change.
 pub(crate) fn look_at_domain<P: Policy>(
     shared: &Shared<P>,
     energy: &Energy,
@@ -94,8 +93,7 @@ pub(crate) fn look_at_domain<P: Policy>(
     Some(Event::Overutilized { root: root(shared, dst), on: over })
 }
 
-/// Whether `dst` does not balance, because wakeups consider energy. `misfit`: the busiest group has a task too large
-/// for its CPU.
+/// Whether `dst` does not balance. `misfit`: the busiest group has a task too large for its CPU.
 pub(crate) fn leaves_alone<P: Policy>(shared: &Shared<P>, energy: &Energy, dst: CpuId, misfit: bool) -> bool {
     let overutilized = shared.flag(&energy.overutilized, dst).load(Relaxed);
     let moves_misfits = shared.config.has(Behaviour::EasMovesMisfit);
@@ -144,7 +142,7 @@ impl Offer {
     }
 }
 
-/// Returns the CPU on which a waking task costs the least; `None` if energy does not count now.
+/// Returns the CPU on which a waking task costs the least; `None` if energy does not count.
 #[inline(never)]
 pub(super) fn find_energy_efficient_cpu<D: Discipline, T: Tunables>(
     rq: &mut FairCpu<D, T>,
@@ -231,9 +229,9 @@ struct View<'a, P: Policy> {
 }
 
 impl<P: Policy> View<'_, P> {
-    /// Returns the fair utilisation of a CPU with the task on the CPU `at`, or nowhere (`cpu_util`). `boost`: waiting
-    /// tasks count as running. 6.12 (6.12.117) and 7.1+ include the task's own wait; others compare first, and then
-    /// add or subtract its utilisation.
+    /// Returns the fair utilisation of a CPU with the task on `at`, or nowhere (`cpu_util`). `boost`: waiting tasks
+    /// count as running. 6.12 (6.12.117) and 7.1+ include the task's own wait; others compare first, and then add or
+    /// subtract its utilisation.
     fn util(&self, cpu: CpuId, at: Option<CpuId>, boost: bool) -> u64 {
         let (usage, published) = (self.energy.of(cpu), self.shared.cpu(cpu));
         let (comes, sleeps_here) = (at == Some(cpu), self.wakee.prev == cpu);
@@ -254,7 +252,6 @@ impl<P: Policy> View<'_, P> {
         util.max(expected).min(u64::from(published.capacity()))
     }
 
-    /// Returns the candidate `cpu`, if the task fits there with these clamps.
     fn candidate(&self, cpu: CpuId, clamps: Clamps) -> Option<Candidate> {
         let published = self.shared.cpu(cpu);
         let util = self.util(cpu, Some(cpu), false);
@@ -282,7 +279,7 @@ impl<P: Policy> View<'_, P> {
         (demands.fair + demands.rt + demands.dl).min(u64::from(self.shared.capacity(cpu)))
     }
 
-    /// Returns the utilisation that decides a CPU's frequency, with the task on the CPU `at`, or nowhere.
+    /// Returns the utilisation for a CPU's frequency, with the task on `at`, or nowhere.
     fn wanted(&self, cpu: CpuId, at: Option<CpuId>) -> u64 {
         let mut demands = self.energy.of(cpu).demands(self.util(cpu, at, true));
         if at == Some(cpu) {

@@ -1,8 +1,8 @@
 //! The load of a task as part of the root's (`h_load`), and the balancer's measure of load.
 //!
 //! A group's part is its parent's part, times its entity's part of the parent's queue. 3.12+: computed on demand,
-//! from the task's group up, at most once a tick ("move h_load calculation to task_h_load"). 3.10 computes it once a
-//! tick for every group, on the CPU to pull from, though most groups have no task there.
+//! from the task's group up, at most once a tick ("move h_load calculation to task_h_load"). 3.10: once a tick for
+//! every group, on the CPU to pull from.
 
 use super::entity::{ROOT, Se};
 use super::load::se_weight;
@@ -21,8 +21,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         if shared.config.has(Behaviour::WeightIsLoad) { se_weight(entity.weight) } else { entity.avg.load_avg }
     }
 
-    /// Returns the balancer's load of a queue: its weight (3.10), the sum of its queued entities' averages
-    /// (`runnable_load_avg`, up to 3.18), or its average, which includes sleeping entities.
+    /// The balancer's load of a queue: its weight (3.10), its queued entities' averages (`runnable_load_avg`, up to
+    /// 3.18), or its average, with sleeping entities.
     #[inline]
     pub(crate) fn queue_load(&self, shared: &Shared<Fair<D, T>>, group: u32) -> u64 {
         let queue = &self.class.groups[group].cfs;
@@ -86,8 +86,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         weight::scale(self.entity_load(shared, Se::task(task)), above, self.queue_load(shared, parent) + 1)
     }
 
-    /// Returns the increase of the root queue's weight by a sleeping task (`effective_load`): each ancestor gets the
-    /// part of its weight that its queue here then earns.
+    /// Returns a sleeping task's effect on the root queue's weight (`effective_load`): each ancestor gets the part of
+    /// its weight that its queue here then earns.
     pub(crate) fn effective_load(&self, shared: &Shared<Fair<D, T>>, task: u32) -> u64 {
         let entity = &self.class.entities[Se::task(task)];
         let (mut added, mut group) = (se_weight(entity.weight), entity.parent);
@@ -106,8 +106,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         added
     }
 
-    /// 3.10: updates every group of the system once a tick. Returns the number of groups, and how many have no task
-    /// here.
+    /// 3.10: updates every group of the system once a tick. Returns the number of groups, and of groups without a
+    /// task here.
     pub(crate) fn update_all_h_load(&mut self, shared: &Shared<Fair<D, T>>) -> Option<(u32, u32)> {
         let tick = self.h_load_tick(shared);
         if self.class.h_load_throttle == tick {
@@ -252,8 +252,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// A task's load is equal whether computed in advance for all groups or on demand, which visits no group
-        /// without a task.
+        /// Loads computed in advance or on demand are equal. On demand, no group without a task is visited.
         #[test]
         fn eager_and_on_demand_agree(calls in prop::collection::vec(any::<(u8, u8, u16)>(), 1..120)) {
             for name in ["3.10", "3.12", "3.18", "6.1"] {

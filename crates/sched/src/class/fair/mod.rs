@@ -51,7 +51,7 @@ pub type Eevdf<T = Knobs> = Fair<EevdfOrder, T>;
 /// CFS, as in 3.10 to 6.4: see [`Eevdf`].
 pub type Cfs<T = Knobs> = Fair<CfsOrder, T>;
 
-/// Differences between EEVDF and CFS: the order of a queue and its changes. `cfs` is the index of a group.
+/// Differences between EEVDF and CFS. `cfs` is the index of a group.
 pub trait Discipline: Sized + core::fmt::Debug + 'static {
     /// Whether the weighted average of vruntimes is needed.
     const AVERAGES: bool;
@@ -59,8 +59,8 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     /// The sort key of an entity.
     fn key(se: &Entity) -> u64;
 
-    /// Places an entity that joins its queue in virtual time, before it counts as queued. For `curr`, this precedes
-    /// the update of its accounts; for others it follows.
+    /// Places an entity that joins its queue in virtual time, before it counts as queued: `curr` before the update of
+    /// its accounts, others after.
     #[doc(hidden)]
     fn place<T: Tunables>(rq: &mut FairCpu<Self, T>, shared: &FairShared<Self, T>, se: Se, why: Enqueue);
 
@@ -68,13 +68,12 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     #[doc(hidden)]
     fn arrive<T: Tunables>(_rq: &mut FairCpu<Self, T>, _se: Se, _why: Enqueue) {}
 
-    /// Whether the balancer leaves a queued entity while others can move, since it has had more than its share.
+    /// Whether the balancer leaves a queued entity that has had more than its share, while others can move.
     #[doc(hidden)]
     fn has_run_ahead<T: Tunables>(_rq: &FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se) -> bool {
         false
     }
 
-    /// Whether an entity that wants to sleep must stay queued.
     #[doc(hidden)]
     fn delays<T: Tunables>(_rq: &FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se) -> bool {
         false
@@ -105,7 +104,6 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
         Self::slice(rq, shared, se).saturating_sub(entity.sum_exec_runtime - entity.prev_sum_exec_runtime)
     }
 
-    /// Makes `se` the running entity of its queue.
     #[doc(hidden)]
     fn set_next<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _se: Se) {}
 
@@ -113,21 +111,20 @@ pub trait Discipline: Sized + core::fmt::Debug + 'static {
     #[doc(hidden)]
     fn charged<T: Tunables>(curr: &mut Entity, queue: &mut CfsRq, shared: &FairShared<Self, T>) -> bool;
 
-    /// Returns the virtual time for which charging the only and running entity of `queue` just adds up.
+    /// The virtual time for which charging the only and running entity of `queue` just adds up.
     #[doc(hidden)]
     fn undisturbed(curr: &Entity, queue: &CfsRq) -> u64;
 
     #[doc(hidden)]
     fn tick<T: Tunables>(_rq: &mut FairCpu<Self, T>, _shared: &FairShared<Self, T>, _cfs: u32, _curr: Se) {}
 
-    /// Whether to make the waking task a buddy while `running` has the CPU (feature NEXT_BUDDY).
+    /// Whether to make the waking task a buddy (feature NEXT_BUDDY).
     #[doc(hidden)]
     fn befriends<T: Tunables>(_rq: &FairCpu<Self, T>, _shared: &FairShared<Self, T>, _running: Se) -> bool {
         true
     }
 
-    /// Whether `woken` preempts its running sibling `curr` on one queue, both up to date. `running` is the running
-    /// task.
+    /// Whether `woken` preempts its running sibling `curr`, both up to date. `running` is the running task.
     #[doc(hidden)]
     fn preempts<T: Tunables>(
         rq: &mut FairCpu<Self, T>,
@@ -184,7 +181,6 @@ fn publish_load<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>, shared: &FairSha
     });
 }
 
-/// Publishes the queue's load, which balancers by load compare.
 #[inline(never)]
 fn publish_queue_load<D: Discipline, T: Tunables>(rq: &FairCpu<D, T>, shared: &FairShared<D, T>) {
     publish_load(rq, shared, rq.queue_load(shared, ROOT));
@@ -362,8 +358,8 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         rq.class.slices |= rq.se(Se::task(task)).custom_slice;
     }
 
-    /// Moves a task's averages to its new group at once, where they decay while it sleeps (`task_change_group_fair`).
-    /// A task that is new or in a higher class has none.
+    /// Moves a task's averages to its new group at once, where they decay (`task_change_group_fair`). A task that is
+    /// new or in a higher class has none.
     fn group_changed(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) {
         rq.catch_up(shared);
         let se = Se::task(task);
@@ -390,7 +386,7 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
         true
     }
 
-    /// Adds its decayed averages to its queue at once, where they decay while it sleeps (`switched_to_fair`, 4.3+).
+    /// Adds its decayed averages to its queue at once, where they decay (`switched_to_fair`, 4.3+).
     fn returned_asleep(rq: &mut Rq<Self>, shared: &Shared<Self>, task: u32) -> bool {
         if !shared.config.has(Behaviour::ClassMovesLoad) {
             return false;
@@ -533,7 +529,6 @@ impl<D: Discipline, T: Tunables> Policy for Fair<D, T> {
     }
 }
 
-/// Removes the averages of a dequeued task from its group.
 fn leave_group<D: Discipline, T: Tunables>(rq: &mut FairCpu<D, T>, shared: &FairShared<D, T>, task: u32) {
     D::leave_group(rq, shared, task);
     rq.change_averages(shared, Se::task(task), Attach::Leave);

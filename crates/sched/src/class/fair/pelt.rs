@@ -1,8 +1,8 @@
 //! Per-entity load tracking: averages over the last few hundred milliseconds.
 //!
-//! Time is divided into periods of 1024 us. A period `n` periods ago has the weight y^n, with y^32 = 1/2. `load_avg`
-//! of an always runnable entity converges to its weight, `util_avg` of an always running one to 1024. Integer
-//! arithmetic with the kernel's resolution gives its rounding, and so the same comparisons in the balancer.
+//! A period has 1024 us. The period `n` periods ago has the weight y^n, with y^32 = 1/2. `load_avg` of an always
+//! runnable entity converges to its weight, `util_avg` of an always running one to 1024. Integer arithmetic has the
+//! kernel's resolution, so rounding and comparisons are equal.
 
 /// y^n x 2^32 for n in 0..32, y = 2^(-1/32).
 const DECAY: [u32; 32] = [
@@ -58,11 +58,11 @@ fn decay(value: u64, periods: u64) -> u64 {
 #[repr(C)]
 #[allow(clippy::struct_field_names)] // the kernel's names
 pub(crate) struct Avg {
-    /// Last update on the PELT clock, ns, in whole microseconds (of 1024 ns); 0 if not attached.
+    /// Last update on the PELT clock, ns, in units of 1024 ns; 0 if not attached.
     pub(crate) last_update: u64,
     /// Counted part of the present period, of 1024.
     pub(crate) period_contrib: u32,
-    /// Estimated utilisation, of 1024; 6.1 and 6.6 without UTIL_EST_FASTUP: also the average behind it.
+    /// Estimate, of 1024; 6.1 and 6.6 without UTIL_EST_FASTUP: also the average behind it.
     pub(crate) util_est: u16,
     pub(crate) util_est_ewma: u16,
     pub(crate) load_sum: u64,
@@ -80,14 +80,13 @@ impl Avg {
         LOAD_AVG_MAX - 1024 + self.period_contrib as u64
     }
 
-    /// Whether less than a microsecond has passed since the last update, as in most calls.
     #[inline]
     pub(crate) fn is_current(&self, now: u64) -> bool {
         now.wrapping_sub(self.last_update) < 1 << 10
     }
 
-    /// Updates the sums to `now`, with the weight `load`, `runnable` runnable tasks, and `running`, since the last
-    /// update. Returns whether the averages must change.
+    /// Updates the sums to `now`, with `load` as weight, `runnable` tasks, and `running`. Returns whether the
+    /// averages must change.
     #[inline]
     pub(crate) fn accumulate(&mut self, now: u64, load: u64, runnable: u64, running: bool) -> bool {
         let delta = now.wrapping_sub(self.last_update);
@@ -112,7 +111,7 @@ impl Avg {
         false
     }
 
-    /// Counts time of the present period. Without load the entity has left, and is neither runnable nor running.
+    /// Without load the entity has left, and is neither runnable nor running.
     #[inline]
     fn count(&mut self, contrib: u64, load: u64, runnable: u64, running: bool) {
         if load == 0 {
@@ -123,8 +122,8 @@ impl Avg {
         self.util_sum += (u64::from(running) * contrib) << 10;
     }
 
-    /// Counts `micros` microseconds of the present period at once, with constant `load` and `running`.
-    /// `runnable_micros` is their sum, each times the number of runnable tasks.
+    /// Counts `micros` of the present period, with constant `load` and `running`. `runnable_micros` is their sum,
+    /// each times the number of runnable tasks.
     pub(crate) fn catch_up(&mut self, micros: u64, load: u64, runnable_micros: u64, running: bool) {
         debug_assert!(u64::from(self.period_contrib) + micros < 1024 || micros == 0, "averages would have changed");
         self.last_update += micros << 10;
@@ -136,7 +135,7 @@ impl Avg {
         }
     }
 
-    /// Ends at least one period, `total` us after the start of the open one.
+    /// `total` us have passed since the start of the open period.
     #[inline(never)]
     fn begin_periods(&mut self, total: u64, load: u64, runnable: u64, running: bool) {
         let (periods, rest) = (total / 1024, total % 1024);
@@ -152,8 +151,8 @@ impl Avg {
         self.period_contrib = rest as u32;
     }
 
-    /// Counts as [`Self::catch_up`], then enters another period, which changes the averages. `runnable` tasks were
-    /// runnable after the deferred microseconds. `weight` is that of [`Self::average`].
+    /// Counts as [`Self::catch_up`], then enters another period. `runnable` is the number after the deferred
+    /// microseconds. `weight`: see [`Self::average`].
     #[inline]
     pub(crate) fn step(
         &mut self,
@@ -180,8 +179,7 @@ impl Avg {
         self.util_avg = self.util_sum / step.divider;
     }
 
-    /// Computes the averages. `weight` is the entity's, in the user's scale; 1 for a run queue, whose sums include
-    /// it.
+    /// `weight` is the entity's, in the user's scale; 1 for a run queue, whose sums include it.
     #[inline(never)]
     pub(crate) fn average(&mut self, weight: u64) {
         let divider = self.divider();
@@ -239,7 +237,7 @@ pub(crate) fn sub(value: &mut u64, amount: u64) {
     *value = value.saturating_sub(amount);
 }
 
-/// Least divisor: bounds a sum from below after a subtraction.
+/// Least divisor, for the lower bound of a sum after a subtraction.
 pub(crate) const MIN_DIVIDER: u64 = LOAD_AVG_MAX - 1024;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Chooses the CPU of a waking or new task: near its waker, near its cache, idle if possible.
+//! Chooses the CPU of a waking or new task: near its waker or its cache, idle if possible.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -72,8 +72,8 @@ pub(crate) fn select_cpu<D: Discipline, T: Tunables>(
 /// Utilisation in percent from which a CPU has no room.
 const PACK_PCT: u64 = 70;
 
-/// Returns a busy CPU with room for the task ([`Kernel::as_of`](crate::Kernel::as_of)): the waker's or parent's, the
-/// previous one, or the first busy one.
+/// Returns a busy CPU with room ([`Kernel::as_of`](crate::Kernel::as_of)): the waker's or parent's, the previous one,
+/// or the first.
 #[inline(never)]
 fn pack<D: Discipline, T: Tunables>(
     rq: &Rq<Fair<D, T>>,
@@ -121,7 +121,7 @@ fn has_room<D: Discipline, T: Tunables>(
         && (published.util() + more) * 100 < u64::from(published.capacity()) * PACK_PCT
 }
 
-/// `select_task_rq_fair` at exec: the idlest CPU, as at fork, without the load of the task itself.
+/// `select_task_rq_fair` at exec: the idlest CPU, as at fork, without the task's own load.
 pub(crate) fn select_cpu_exec<D: Discipline, T: Tunables>(
     rq: &mut Rq<Fair<D, T>>,
     shared: &Shared<Fair<D, T>>,
@@ -236,8 +236,8 @@ impl Free {
 }
 
 /// Returns an idle CPU in the cache of `target`, preferably `target`, the previous CPU or the one before. The first
-/// two ignore the affinity. A task whose affinity changed while it slept therefore goes where `select_fallback_rq`
-/// sends it, if its previous CPU is idle.
+/// two ignore the affinity: if it changed while the task slept, `select_fallback_rq` moves the task from an idle
+/// previous CPU.
 fn select_idle_sibling<D: Discipline, T: Tunables>(
     rq: &mut Rq<Fair<D, T>>,
     shared: &Shared<Fair<D, T>>,
@@ -278,7 +278,6 @@ fn select_idle_sibling<D: Discipline, T: Tunables>(
     search_idle_sibling(rq, shared, task, (on, target), cluster).or(known).unwrap_or(target)
 }
 
-/// Searches for [`select_idle_sibling`], CPUs of `cluster` first.
 #[inline(never)]
 fn search_idle_sibling<D: Discipline, T: Tunables>(
     rq: &Rq<Fair<D, T>>,
@@ -365,8 +364,8 @@ fn scan<D: Discipline, T: Tunables>(
     found
 }
 
-/// `select_idle_cpu`: returns the first idle CPU of the first `budget` of `cpus`, or an idle core while there are
-/// some.
+/// `select_idle_cpu`: returns the first idle CPU of the first `budget` of `cpus`, or an idle core if there may be
+/// one.
 #[inline]
 fn search_idle_cpu<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
@@ -388,8 +387,8 @@ fn search_idle_cpu<D: Discipline, T: Tunables>(
     cpus.take(budget).find(|&cpu| free.is(shared.cpu(cpu)))
 }
 
-/// Returns the first of `cpus`, from `start` on and around, whose whole core is idle (`select_idle_core`). The error
-/// is the first idle CPU.
+/// Returns the first of `cpus`, from `start` around, whose whole core is idle (`select_idle_core`), or else the first
+/// idle CPU.
 #[inline(never)]
 fn search_idle_core<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
@@ -444,9 +443,8 @@ struct Runs {
     runnable: u64,
 }
 
-/// Returns the slow path's figures of a group (`update_sg_wakeup_stats`). CPUs that are forbidden to the task count
-/// only for the size of the group; [in 6.18](Behaviour::CountsForbidden) fully. `misfit`: the task is too big for all
-/// CPUs that count.
+/// Returns the slow path's figures of a group (`update_sg_wakeup_stats`). CPUs forbidden to the task count only for
+/// its size; [in 6.18](Behaviour::CountsForbidden) fully. `misfit`: the task is too big for all CPUs that count.
 fn idlest_stats<'a, D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
     group: &'a SchedGroup,
@@ -488,8 +486,7 @@ fn is_bigger<P: Policy>(shared: &Shared<P>, group: &GroupStats<'_>, than: &Group
     group.group.capacity_range(shared).1 > than.group.capacity_range(shared).1
 }
 
-/// Whether a task should leave `here` for a group (`find_idlest_group`). `room`: number of CPUs of `here` that it may
-/// use.
+/// Whether a task should leave `here` (`find_idlest_group`). `room`: number of CPUs of `here` that it may use.
 fn is_worth_leaving<P: Policy>(
     shared: &Shared<P>,
     group: &GroupStats<'_>,
@@ -525,8 +522,8 @@ fn is_worth_leaving<P: Policy>(
     }
 }
 
-/// Descends the domains of `on` into the idlest group each time: the slow path, for tasks without a history, or for
-/// tasks that run now and leave it behind (`without`).
+/// Descends the domains of `on` into the idlest group: the slow path, for tasks without a history, or leaving it
+/// (`without`).
 #[inline(never)]
 fn find_idlest<D: Discipline, T: Tunables>(
     rq: &Rq<Fair<D, T>>,
@@ -577,8 +574,8 @@ fn find_idlest<D: Discipline, T: Tunables>(
     cpu
 }
 
-/// Returns the idlest allowed CPU of a group (`find_idlest_group_cpu`): one with only SCHED_IDLE tasks; else of the
-/// idle CPUs the shallowest, then the last to become idle, whose cache is warmest; else the least loaded.
+/// Returns the idlest allowed CPU (`find_idlest_group_cpu`): one with only SCHED_IDLE tasks; else the shallowest idle
+/// one, of equals the last to become idle (the warmest cache); else the least loaded.
 fn idlest_cpu<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
     group: &SchedGroup,

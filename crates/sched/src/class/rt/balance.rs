@@ -1,4 +1,4 @@
-//! Real-time tasks between CPUs: wakeup, push and pull, so that the machine's most urgent tasks run.
+//! Real-time tasks between CPUs (wakeup, push, pull): the machine's most urgent tasks run.
 
 use super::{ask_for_tasks, set_pushable};
 use crate::class::ClassKind;
@@ -17,16 +17,16 @@ use crate::uclamp;
 /// Work on other CPUs after a run queue is unlocked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Callback {
-    /// The CPU has more tasks than it can run.
+    /// It has more tasks than it can run.
     Push,
-    /// The CPU is about to run a less urgent task.
+    /// It is about to run a less urgent task.
     Pull,
 }
 
-/// Tries of a search for a CPU whose result has changed meanwhile.
+/// Tries of a search whose result has changed meanwhile.
 pub(crate) const MAX_TRIES: u32 = 3;
 
-/// Whether a CPU has the capacity of a real-time task's lower clamp. The default clamp is 1024, the largest capacity
+/// Whether a CPU has the capacity of a real-time task's lower clamp, by default the largest
 /// (`rt_task_fits_capacity`).
 pub(super) fn fits<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId) -> bool {
     if !shared.domains.asym() {
@@ -56,8 +56,8 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u
     if task.rt_level() < shared.rt.highest(target) { target } else { prev }
 }
 
-/// Of the CPUs with the least urgent tasks, returns the nearest to `cpu`, the task's last CPU (`find_lowest_rq`).
-/// `on`, the calling CPU, is preferred among equals.
+/// Returns the CPU with the least urgent task that is nearest to `cpu`, the task's last CPU (`find_lowest_rq`). `on`,
+/// the calling CPU, is preferred among equals.
 fn find_lowest<P: Policy>(shared: &Shared<P>, task: &Task<P>, cpu: CpuId, on: CpuId) -> Option<CpuId> {
     if task.nr_cpus_allowed(shared.nr_cpus()) == 1 {
         return None;
@@ -95,7 +95,7 @@ pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bo
         && is_contested(rq, shared, task, |kind| kind < ClassKind::Fair)
 }
 
-/// Whether the running task of `rq`, if its class counts, is as urgent as `task`, or pinned. The stopper is both.
+/// Whether the running task of `rq`, if its class counts, is as urgent as `task`, or pinned (as the stopper is).
 fn is_contested<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: &Task<P>, counts: impl Fn(ClassKind) -> bool) -> bool {
     let is = |current: &Task<P>| {
         counts(current.kind) && (current.nr_cpus_allowed(shared.nr_cpus()) < 2 || current.prio() <= task.prio())
@@ -103,7 +103,7 @@ fn is_contested<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, task: &Task<P>, count
     rq.running == Running::Stopper || rq.curr.is_some_and(|current| is(&rq.tasks[current]))
 }
 
-/// Whether a CPU that ran a task of priority `prev` should pull before it picks (`need_pull_rt_task`).
+/// Whether to pull before a pick, after a task of priority `prev` (`need_pull_rt_task`).
 pub(crate) fn needs_pull<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, prev: i16) -> bool {
     i16::from(rq.rt.highest()) > prev && rq.online && shared.rt.any_overloaded(shared, rq.cpu)
 }
@@ -118,8 +118,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         }
     }
 
-    /// Pushes tasks that `cpu` cannot run to CPUs that run something less urgent. `on` is the CPU that runs this
-    /// code.
+    /// `on` is the CPU that runs this code.
     #[inline(never)]
     pub(crate) fn push_rt_tasks(&mut self, cpu: CpuId, on: CpuId) {
         while self.push_rt_task(cpu, on) {}
@@ -166,7 +165,7 @@ impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
         false
     }
 
-    /// Pulls tasks that are more urgent than all on `cpu`, or requests them. `tell`: reschedules `cpu` after a pull.
+    /// Pulls or requests tasks that are more urgent than all on `cpu`. `tell`: reschedules `cpu` after a pull.
     #[inline(never)]
     pub(crate) fn pull_rt_task(&mut self, cpu: CpuId, tell: bool) {
         let shared = self.shared;

@@ -3,13 +3,11 @@
 //! Up to 6.6, the class is throttled ([`Behaviour::RtThrottle`]): in every `sched_rt_period_us` (1 s), its tasks may
 //! run for `sched_rt_runtime_us` (950 ms) on each CPU. Then they wait for the end of the period, even on an idle CPU.
 //! The next period pays an overrun. With RT_RUNTIME_SHARE, CPUs lend each other unused runtime (`share`). A limit of
-//! 0 means no limit.
+//! 0 means none. With real-time scheduling of groups, this is the root group's limit (`limits`).
 //!
 //! 3.14 to 6.6: time of deadline tasks counts, too, but only real-time tasks are throttled for it.
 //!
-//! With real-time scheduling of groups, the limit is the root group's (`limits`).
-//!
-//! 6.12+ ([`Behaviour::FairServer`]): a deadline server runs starved fair tasks instead of throttling.
+//! 6.12+ ([`Behaviour::FairServer`]): a deadline server runs starved fair tasks instead.
 
 use alloc::boxed::Box;
 use core::sync::atomic::Ordering::Relaxed;
@@ -40,7 +38,7 @@ pub(crate) struct RtBandwidth {
     ends: AtomicU64,
     /// Whether deadline tasks have run while the timer was not armed.
     unseen: AtomicBool,
-    /// Runtimes of the CPUs, if they lend: created when the first task runs.
+    /// Runtimes of the CPUs, if they lend.
     lending: OnceBox<Lending>,
 }
 
@@ -52,8 +50,7 @@ impl RtBandwidth {
     }
 
     /// Arms the timer if it is not armed. With a phase, periods begin `phase` nanoseconds after multiples of the
-    /// period. Without, the period begins now, or the timer keeps its time if the last period is not over
-    /// (`hrtimer_forward`).
+    /// period. Without, the period begins now, unless the last one is not over (`hrtimer_forward`).
     ///
     /// 4.7+: the timer fires at once if deadline tasks have run meanwhile, which forgives a period's runtime.
     pub(super) fn start<P: Policy>(
@@ -79,8 +76,8 @@ impl RtBandwidth {
         rq.arm(timer, Some(ends));
     }
 
-    /// Whether run time of deadline tasks counts on a CPU whose class has used `time` of `runtime`. While the timer
-    /// is off, the sum is bounded (`sched_rt_bandwidth_account`).
+    /// Whether time of deadline tasks counts on a CPU whose class has used `time` of `runtime`. While the timer is
+    /// off, the sum is bounded (`sched_rt_bandwidth_account`).
     pub(super) fn counts_deadline(&self, time: u64, runtime: u64) -> bool {
         let active = self.active.load(Relaxed);
         if !active {
@@ -104,7 +101,7 @@ impl RtBandwidth {
         needed.then_some(ends)
     }
 
-    /// Stops the lending of a CPU that is offline. Each CPU has `runtime`.
+    /// Stops the lending of an offline CPU. Each CPU has `runtime`.
     pub(super) fn disable(&self, cpu: CpuId, runtime: u64, span: &CpuMask) {
         if let Some(lending) = self.lending.get() {
             lending.disable(cpu, runtime, span);
@@ -130,15 +127,14 @@ pub(super) fn span<P: Policy>(shared: &Shared<P>, cpu: CpuId) -> CpuMask {
     shared.root_span(shared.root(cpu))
 }
 
-/// Returns the class's runtime in a period, if there is a limit.
+/// The class's runtime in a period, if there is a limit.
 fn runtime<P: Policy>(shared: &Shared<P>) -> Option<u64> {
     let tunables = &shared.config.tunables;
     let runtime = tunables.rt_runtime_ns();
     (shared.config.has(Behaviour::RtThrottle) && runtime < tunables.rt_period_ns()).then_some(runtime)
 }
 
-/// Starts the period timer for a runnable task, with the phase of
-/// [`Config::rt_period_phase_ns`](crate::config::Config::rt_period_phase_ns).
+/// Starts the period timer, with [`Config::rt_period_phase_ns`](crate::config::Config::rt_period_phase_ns).
 pub(super) fn start<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     if runtime(shared).is_some() {
         let phase = shared.config.rt_period_phase_ns;
@@ -200,7 +196,7 @@ fn unthrottle<P: Policy>(rq: &mut Rq<P>) {
     }
 }
 
-/// Lifts throttling on a CPU that goes offline, so that its tasks can leave (`__disable_runtime`).
+/// Lifts throttling on a CPU that goes offline (`__disable_runtime`).
 pub(crate) fn rq_offline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     if shared.config.rt_group_sched {
         limits::rq_offline(rq, shared);
@@ -224,7 +220,7 @@ pub(crate) fn rq_online<P: Policy>(rq: &Rq<P>, shared: &Shared<P>) {
     }
 }
 
-/// Ends `overrun` periods on one CPU. Returns whether the timer is still needed for it.
+/// Ends `overrun` periods on one CPU. Returns whether it still needs the timer.
 fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, mut runtime: u64, overrun: u64) -> bool {
     if rq.rt.rt_time == 0 {
         return rq.rt.nr_running > 0;

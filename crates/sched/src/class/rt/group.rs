@@ -1,11 +1,11 @@
 //! Real-time scheduling of groups (CONFIG_RT_GROUP_SCHED): the priority arrays of a CPU, one for each group.
 //!
-//! A group's entity is queued in its parent's array at the priority of its most urgent member, so the most urgent
-//! tasks of the machine run as without groups. A group that has used up its runtime on this CPU is *throttled*: its
-//! entity leaves its parent's array, with all below, until the group's period ends. A group with a task of inherited
-//! priority is not throttled, so that the task can release its lock.
+//! A group's entity is queued in its parent's array at the priority of its most urgent member, so the machine's most
+//! urgent tasks run. A group that has used up its runtime on this CPU is *throttled*: its entity leaves its parent's
+//! array, with all below, until the group's period ends. A group with a task of inherited priority is not throttled,
+//! so that the task can release its lock.
 //!
-//! As in the kernel, each enqueue and dequeue of a task requeues the entities above it, behind their equals.
+//! As in the kernel, each enqueue and dequeue requeues the entities above, behind their equals.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -27,18 +27,17 @@ enum Member {
     Group(GroupId),
 }
 
-/// A group's array and runtime on one CPU (`rt_rq`).
+/// A group on one CPU (`rt_rq`).
 #[derive(Debug, Default)]
 pub(super) struct GroupRq {
     array: BTreeMap<Place, Member>,
     parent: Option<GroupId>,
-    /// Place of its entity in its parent's array.
+    /// Place in its parent's array.
     place: Option<Place>,
     /// Tasks here and below that are not throttled below this group.
     nr_running: u32,
-    /// Members with inherited priority, or with tasks that have one (`rt_nr_boosted`).
+    /// Members that have, or contain, inherited priority (`rt_nr_boosted`).
     nr_boosted: u32,
-    /// Whether its runtime in this period is used up.
     pub(super) throttled: bool,
     /// CPU time in this period, nanoseconds.
     pub(super) time: u64,
@@ -80,7 +79,7 @@ pub(super) struct Urgency {
 
 #[derive(Debug)]
 pub(super) struct RtGroups {
-    /// By group id. Missing or empty for groups that never had a task here.
+    /// Empty for groups that never had a task here.
     rqs: Vec<GroupRq>,
     /// Queued tasks by index on the run queue.
     seats: BTreeMap<u32, Seat>,
@@ -125,7 +124,6 @@ impl RtGroups {
         core::iter::successors(Some(group), |group| self.rqs.get(group.index())?.parent)
     }
 
-    /// Adds the arrays of a group and its ancestors.
     pub(super) fn know(&mut self, group: GroupId, parent: impl Fn(GroupId) -> GroupId) {
         let mut at = group;
         while at != GroupId::ROOT {
@@ -154,8 +152,7 @@ impl RtGroups {
         Place { level, order }
     }
 
-    /// Dequeues the entities of a group and its ancestors, from the top down (`dequeue_rt_stack`). Returns their
-    /// places.
+    /// Dequeues the entities of a group and its ancestors, from the top (`dequeue_rt_stack`). Returns their places.
     fn unstack(&mut self, group: GroupId) -> Vec<(GroupId, Place)> {
         let path: Vec<GroupId> = self.up(group).collect();
         let mut kept = Vec::new();
@@ -172,7 +169,7 @@ impl RtGroups {
         kept
     }
 
-    /// Queues entities again, from the bottom up, if they have tasks and are not throttled. Without `end`, they keep
+    /// Queues entities again, from the bottom, if they have tasks and are not throttled. Without `end`, they keep
     /// their places if their priority is unchanged.
     fn restack(&mut self, group: GroupId, end: Option<End>, kept: &[(GroupId, Place)]) {
         let path: Vec<GroupId> = self.up(group).collect();
@@ -196,7 +193,7 @@ impl RtGroups {
         }
     }
 
-    /// Queues a task in the array of a group that [`Self::know`] has added.
+    /// [`Self::know`] must have added the group.
     pub(super) fn enqueue(&mut self, task: u32, group: GroupId, urgency: Urgency, end: End) {
         let place = self.place(urgency.level, end);
         let kept = self.unstack(group);
@@ -241,7 +238,7 @@ impl RtGroups {
         })
     }
 
-    /// Moves a queued task with a new group or priority to the end of its equals that POSIX requires. It keeps its
+    /// Moves a queued task to the end of its equals that POSIX requires for its new group or priority. It keeps its
     /// place if only the source of its priority changed.
     pub(super) fn reseat(&mut self, task: u32, group: GroupId, urgency: Urgency) {
         let Some(seat) = self.seats.get(&task).copied() else { return };
@@ -259,7 +256,6 @@ impl RtGroups {
         }
     }
 
-    /// Moves a queued task, and the entities above it, to an end of their equals.
     pub(super) fn requeue(&mut self, task: u32, end: End) {
         let Some(seat) = self.seats.get(&task).copied() else { return };
         let place = self.place(seat.place.level, end);
@@ -437,8 +433,7 @@ mod tests {
         assert_eq!(drain(&mut groups), [3, 0, 1, 2]);
     }
 
-    /// A throttled group with a task of inherited priority runs, so that the task releases its lock
-    /// (`rt_nr_boosted`).
+    /// In a throttled group, a task of inherited priority runs to release its lock.
     #[test]
     fn a_boosted_task_runs_in_a_throttled_group() {
         let mut groups = tree();

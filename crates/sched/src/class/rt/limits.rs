@@ -1,10 +1,9 @@
 //! Limits of groups' real-time tasks on each CPU, with real-time scheduling of groups (`group`): `cpu.rt_runtime_us`
 //! of every `cpu.rt_period_us`.
 //!
-//! The root's limit is the machine's (`sched_rt_runtime_us`), also from 6.12 on, where kernels without groups leave
-//! this to the fair server. A new group has a runtime of 0, and may have no real-time tasks. The limits of a group's
-//! children must fit into its own ([`Scheduler::set_group_rt`]). All limits are off if the machine's is
-//! (`sched_rt_runtime_us` above the period, the kernel's -1).
+//! The root's limit is the machine's (`sched_rt_runtime_us`), also from 6.12 on. A new group has a runtime of 0, and
+//! may have no real-time tasks. The limits of a group's children must fit into its own ([`Scheduler::set_group_rt`]).
+//! All limits are off if the machine's is (`sched_rt_runtime_us` above the period, the kernel's -1).
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -57,7 +56,6 @@ impl fmt::Display for RtLimit {
     }
 }
 
-/// A part of a CPU, in 2^-20, for people.
 struct Percent(u64);
 
 impl fmt::Display for Percent {
@@ -141,7 +139,7 @@ struct Own {
     runtime: AtomicU64,
     period: AtomicU64,
     bandwidth: RtBandwidth,
-    /// For an autogroup: its tasks are the root's.
+    /// Set for an autogroup, whose tasks are the root's.
     redirected: AtomicBool,
 }
 
@@ -157,7 +155,6 @@ impl GroupRt {
         })
     }
 
-    /// Marks an autogroup, whose real-time tasks are the root's.
     pub(crate) fn redirect(&self) {
         self.own(0).redirected.store(true, Relaxed);
     }
@@ -252,7 +249,6 @@ pub(super) fn dequeue<P: Policy>(rq: &mut Rq<P>, index: u32) {
     change(rq, |groups| groups.dequeue(index));
 }
 
-/// Whether the group or priority of a queued task has changed.
 pub(super) fn has_moved<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, groups: &RtGroups, index: u32) -> bool {
     let task = &rq.tasks[index];
     !groups.is_seated(index, home(shared, task.group), urgency(task))
@@ -309,7 +305,7 @@ pub(super) fn charge<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) 
     }
 }
 
-/// Charges `delta` of a deadline task to the root (all kernels that have the class).
+/// Charges the root (all kernels that have the class).
 pub(super) fn charge_deadline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, delta: u64) {
     let RtLimit { runtime: Some(runtime), .. } = limit(shared, GroupId::ROOT) else { return };
     if !rq.online {
@@ -384,7 +380,7 @@ fn is_urgent<P: Policy>(rq: &Rq<P>, level: u8) -> bool {
     }
 }
 
-/// Ends `overrun` periods of a group on one CPU. Returns whether the timer is still needed for it.
+/// Ends `overrun` periods of a group on one CPU. Returns whether it still needs the timer.
 fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId, overrun: u64) -> bool {
     let RtLimit { runtime, period } = limit(shared, group);
     let mut runtime = runtime.unwrap_or(INFINITE);
@@ -410,7 +406,7 @@ fn replenish<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, group: GroupId, over
     waits
 }
 
-/// Lifts throttling on a CPU that goes offline, so that its tasks can leave (`__disable_runtime`).
+/// Lifts throttling on a CPU that goes offline (`__disable_runtime`).
 pub(super) fn rq_offline<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>) {
     for group in shared.group_ids() {
         if let (Some(runtime), Some(bandwidth)) = (limit(shared, group).runtime, bandwidth_of(shared, group)) {
@@ -464,20 +460,20 @@ fn schedulable<P: Policy>(shared: &Shared<P>, group: GroupId, wanted: RtLimit) -
 }
 
 impl<P: Policy> Shared<P> {
-    /// Whether a group may have real-time tasks: always without real-time scheduling of groups.
+    /// Whether a group may have real-time tasks.
     pub fn may_have_rt(&self, group: GroupId) -> bool {
         may_join(self, group)
     }
 }
 
 impl<P: Policy, R: Rqs<P>, H: Host> Scheduler<'_, P, R, H> {
-    /// Returns the limit of a group's real-time tasks: `cpu.rt_runtime_us` and `cpu.rt_period_us`.
+    /// A group's `cpu.rt_runtime_us` and `cpu.rt_period_us`.
     pub fn group_rt(&self, group: GroupId) -> RtLimit {
         limit(self.shared, group)
     }
 
-    /// Sets the limit of a group's real-time tasks (`cpu.rt_runtime_us`, `cpu.rt_period_us`). A throttled group still
-    /// waits for the end of the present period.
+    /// Sets `cpu.rt_runtime_us` and `cpu.rt_period_us`. A throttled group still waits for the end of the present
+    /// period.
     ///
     /// # Errors
     ///

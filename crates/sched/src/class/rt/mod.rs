@@ -2,8 +2,7 @@
 //!
 //! A CPU has a queue for each priority, and the running task stays in its queue. A preempted task stays at the head.
 //! A task that yields, or (SCHED_RR) has used up its slice, moves to the tail. The N highest tasks run on the N CPUs:
-//! a wakeup chooses a CPU with a lower task, and CPUs push tasks that they cannot run, or pull tasks (`balance`,
-//! `rounds`).
+//! by choice of the CPU at a wakeup, push and pull (`balance`, `rounds`).
 //!
 //! `bandwidth` limits the class's CPU time. With CONFIG_RT_GROUP_SCHED, which distributions leave off, groups have
 //! arrays (`group`) and limits (`limits`).
@@ -84,7 +83,7 @@ pub struct RtRq {
     nr_total: u32,
     /// Count of the times that a task became pushable.
     pushed: u64,
-    /// Whether the class has used up its runtime on this CPU, so no task of it runs until the period ends.
+    /// Whether the class waits for the end of the period on this CPU.
     throttled: bool,
     /// CPU time of the class in this period, nanoseconds.
     rt_time: u64,
@@ -93,12 +92,11 @@ pub struct RtRq {
     /// Arrays of groups, if groups are scheduled. Then `queues` has only the pushable tasks, and `active` only the
     /// highest priority.
     groups: Option<Box<group::RtGroups>>,
-    /// Work on other CPUs after this run queue is unlocked.
     pub(crate) callback: Option<Callback>,
 }
 
 impl RtRq {
-    /// Returns the number of tasks of the class on this CPU, the running one included, throttled or not.
+    /// Number of tasks of the class, the running one included, throttled or not.
     #[inline]
     pub fn nr_running(&self) -> u32 {
         self.nr_running
@@ -119,13 +117,13 @@ impl RtRq {
         self.exec_start
     }
 
-    /// CPU time of the class in this period of its bandwidth, nanoseconds.
+    /// CPU time of the class in this period, nanoseconds.
     pub fn rt_time(&self) -> u64 {
         self.groups.as_ref().map_or(self.rt_time, |groups| groups.top().time)
     }
 
-    /// Returns each group with tasks of the class here: the number of its unthrottled tasks, whether it is throttled,
-    /// and its CPU time in this period. Empty unless groups are scheduled.
+    /// Returns each group that had tasks here: the number of its unthrottled tasks, whether it is throttled, and its
+    /// CPU time in this period. Empty unless groups are scheduled.
     pub(crate) fn of_groups(&self) -> impl Iterator<Item = (GroupId, u32, bool, u64)> + '_ {
         let groups = self.groups.as_deref();
         let known = groups.into_iter().flat_map(|groups| groups.groups().map(|id| (id, groups.rq(id))));
@@ -172,8 +170,8 @@ impl RtRq {
 }
 
 impl<P: Policy> Task<P> {
-    /// Returns the kernel's `prio`, with inherited priority: 0 (real-time priority 99) to 98 for real-time tasks, 120
-    /// + nice for the fair class, -1 for the deadline class.
+    /// The kernel's `prio`, with inherited priority: 0 (real-time priority 99) to 98 for real-time tasks, 120 + nice
+    /// for the fair class, -1 for the deadline class.
     pub fn prio(&self) -> i16 {
         match self.kind {
             ClassKind::Deadline => -1,
@@ -182,7 +180,7 @@ impl<P: Policy> Task<P> {
         }
     }
 
-    /// Returns `prio` of a real-time task, or of a task boosted to the class.
+    /// The `prio` as a real-time task.
     pub(crate) fn rt_level(&self) -> u8 {
         let own = match self.policy {
             SchedPolicy::Fifo | SchedPolicy::RoundRobin => self.rt_priority,

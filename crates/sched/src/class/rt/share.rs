@@ -1,8 +1,8 @@
 //! CPUs that lend each other real-time runtime (feature RT_RUNTIME_SHARE, off since 5.10; `do_balance_runtime`).
 //!
-//! Every CPU starts with the limit's runtime. A CPU that has used it up takes the n-th part of each other CPU's
-//! unused runtime, for n CPUs, up to a whole period. It keeps this beyond the period, until a CPU goes offline. The
-//! runtimes of all online CPUs add up to the limit times their number.
+//! A CPU that has used up its runtime takes the n-th part of each other CPU's unused runtime, for n CPUs, up to a
+//! whole period. It keeps this beyond the period, until a CPU goes offline. The runtimes of all online CPUs add up to
+//! the limit times their number.
 
 use alloc::vec::Vec;
 
@@ -68,8 +68,8 @@ impl Lending {
         }
     }
 
-    /// Ends lending for `cpu`, which goes offline: takes lent runtime back, or returns borrowed runtime. `runtime` is
-    /// the initial runtime of each CPU, `span` the remaining CPUs.
+    /// Ends lending for `cpu`, which goes offline: takes back, or returns. `runtime` is each CPU's initial one,
+    /// `span` the remaining CPUs.
     pub(super) fn disable(&self, cpu: CpuId, runtime: u64, span: &CpuMask) {
         let mut accounts = self.0.lock();
         let own = core::mem::replace(&mut accounts[cpu.index()], Account { runtime: DISABLED, time: 0 }).runtime;

@@ -6,8 +6,8 @@ pub(super) const CHILDREN: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Child {
-    /// Key and sequence number after all entries of the child to the left, and not after any of this child. Valid if
-    /// there is a child to the left.
+    /// After all entries of the child to the left, and not after any of this child. Valid if there is a child to the
+    /// left.
     pub(super) fence: (u64, u64),
     pub(super) summary: Summary,
     pub(super) node: u32,
@@ -18,8 +18,8 @@ pub(super) struct Inner {
     fence_keys: [u64; CHILDREN],
     fence_seqs: [u64; CHILDREN],
     min_vruntimes: [u64; CHILDREN],
-    /// The least vruntime of the child and of all to its right. Entities leave from the left and arrive on the right
-    /// with late vruntimes, so the first entry is usually the node's minimum.
+    /// The least vruntime of the child and of all to its right. Late vruntimes arrive on the right, so the first is
+    /// usually the node's minimum.
     min_vruntimes_from: [u64; CHILDREN],
     min_slices: [u64; CHILDREN],
     max_slices: [u64; CHILDREN],
@@ -118,7 +118,7 @@ impl Inner {
         }
     }
 
-    /// Updates `min_vruntimes_from` after a change of the child `at`, to the left as far as needed.
+    /// Updates `min_vruntimes_from` after a change of the child `at`.
     #[inline]
     fn refresh_from(&mut self, at: usize) {
         let mut least = self.min_vruntimes[at];

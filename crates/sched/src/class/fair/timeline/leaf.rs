@@ -1,7 +1,7 @@
 //! A leaf: up to sixteen entries that never move, and their order as sixteen nibbles of one `u64`.
 //!
-//! Insertions and removals only shift nibbles (the permutation of Mao, Kohler and Morris, "Cache craftiness for fast
-//! multicore key-value storage", EuroSys 2012, section 4.6.2).
+//! Insertions and removals only shift nibbles (Mao, Kohler and Morris, "Cache craftiness for fast multicore key-value
+//! storage", EuroSys 2012, section 4.6.2).
 
 use super::{Entry, Summary, before};
 
@@ -16,7 +16,7 @@ const ONES: u64 = 0x1111_1111_1111_1111;
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
     keys: [u64; SLOTS],
-    /// 0 for a free slot. Scans without order visit all sixteen, and leave these out.
+    /// 0 for a free slot, which scans leave out.
     seqs: [u64; SLOTS],
     vruntimes: [u64; SLOTS],
     slices: [u64; SLOTS],
@@ -161,9 +161,8 @@ impl Leaf {
         Summary { min_vruntime: self.min_vruntime(), min_slice: self.min_slice(), max_slice: self.max_slice() }
     }
 
-    /// Returns the summary after a removal; it was `old` before. The leaf must not be empty.
-    ///
-    /// Most slices are equal, so a slice of the same length mostly proves the old bound.
+    /// Returns the summary after a removal; it was `old` before. The leaf must not be empty. Most slices are equal,
+    /// so an equal slice mostly proves the old bound.
     #[inline]
     pub(super) fn summary_without(&self, old: Summary) -> Summary {
         let mut summary = Summary { min_vruntime: self.min_vruntime(), ..old };

@@ -3,16 +3,15 @@
 //! CFS orders entities by vruntime and runs the leftmost. EEVDF orders them by virtual deadline and runs the leftmost
 //! *eligible* one (vruntime not ahead of the average), which needs the smallest vruntime of every subtree. Instead of
 //! the kernel's augmented red-black tree, this is an augmented B+tree (Bayer and McCreight 1972; EEVDF search: Stoica
-//! and Abdel-Wahab 1995, section 5). An array of sixteen is faster than sixteen pointers.
+//! and Abdel-Wahab 1995, section 5): an array of sixteen is faster than sixteen pointers.
 //!
-//! The shape depends on the number of entities:
+//! Shapes by the number of entities:
 //!
-//! * none: 32 bytes and no allocation (most timelines, of groups times CPUs, are empty);
+//! * none: 32 bytes and no allocation, as in most timelines (groups times CPUs);
 //! * up to eight: one sorted array;
-//! * more: leaves of up to sixteen. The first leaf is the head; the others are behind it, under inner nodes.
+//! * more: leaves of up to sixteen. The first leaf is the head; the others are under inner nodes.
 //!
-//! Keys and vruntimes are `u64` that wrap, so all queued keys must lie within 2^63 of each other. Equal keys are in
-//! order of insertion, by a sequence number in the [`Ticket`].
+//! Keys and vruntimes are `u64` that wrap, so all queued keys must lie within 2^63 of each other.
 
 mod inner;
 mod leaf;
@@ -29,7 +28,7 @@ use tree::Tree;
 
 /// Most entities in one sorted array.
 const FEW: usize = 8;
-/// Entities at which a tree becomes an array again: well below [`FEW`], so that a steady run queue keeps its shape.
+/// Entities at which a tree becomes an array again: below [`FEW`], so that a steady run queue keeps its shape.
 const FEW_AGAIN: usize = FEW / 2;
 
 /// Whether `a` is before `b` on a clock that wraps.
@@ -43,9 +42,8 @@ const fn earlier(a: u64, b: u64) -> u64 {
     if before(b, a) { b } else { a }
 }
 
-/// The receipt for a queued entity, by which [`Timeline::remove`] finds it even after its deadline has changed.
-///
-/// An `Option<Ticket>` is no larger, and says whether the entity is queued.
+/// The receipt for a queued entity, for [`Timeline::remove`]. It has a sequence number, so that removal is fast even
+/// if a thousand entities have one deadline. An `Option<Ticket>` is no larger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ticket {
     key: u64,
@@ -116,7 +114,6 @@ impl Summary {
 #[derive(Clone, Debug)]
 pub struct Timeline {
     shape: Shape,
-    /// Sequence number of the newest entity.
     seq: u64,
 }
 
@@ -158,8 +155,8 @@ impl Timeline {
 
     /// Queues an entity, after all whose key is equal or before. O(log n).
     ///
-    /// `key` is its virtual deadline (EEVDF) or its vruntime (CFS). An entity whose deadline, vruntime or slice
-    /// changes must be removed and inserted again.
+    /// `key` is its virtual deadline (EEVDF) or vruntime (CFS). If an argument changes, the entity must be inserted
+    /// again.
     #[inline]
     pub fn insert(&mut self, entity: u32, key: u64, vruntime: u64, slice: u64) -> Ticket {
         self.seq += 1;
@@ -232,7 +229,7 @@ impl Timeline {
         }
     }
 
-    /// The entity after the one with this ticket, or `None` if that is the last or not queued. O(log n).
+    /// The entity after the one with this ticket, if both are queued. O(log n).
     #[inline]
     pub fn next_after(&self, ticket: Ticket) -> Option<u32> {
         let seq = ticket.seq.get();
@@ -245,9 +242,9 @@ impl Timeline {
         }
     }
 
-    /// The first entity in order whose vruntime is eligible: EEVDF's choice. O(log n).
+    /// The first entity whose vruntime is eligible, which is EEVDF's choice. O(log n).
     ///
-    /// `eligible` must be monotone: true for a vruntime implies true for all earlier ones.
+    /// `eligible` must be monotone: true for all vruntimes before a true one.
     #[inline]
     pub fn pick(&self, eligible: impl Fn(u64) -> bool) -> Option<u32> {
         match &self.shape {
@@ -293,7 +290,7 @@ impl Timeline {
     }
 }
 
-/// Doubles the capacity, from one: most timelines hold at most two, and there may be a million timelines.
+/// From one: most timelines hold at most two, and there may be a million.
 #[cold]
 fn grow(few: &mut Vec<Entry>) {
     few.reserve_exact(few.len().max(1));

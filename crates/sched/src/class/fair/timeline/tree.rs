@@ -1,14 +1,15 @@
 //! The head and the B+tree behind it. The head is the leaf with the first entries. All other leaves are under inner
 //! nodes. Leaves are chained in order, and all nodes are in two arenas.
 //!
-//! Most entities leave from the front, and with the head outside this leaves the tree unchanged. When the head is
-//! empty, about once in a dozen removals, the first leaf of the tree becomes the head.
+//! Most entities leave from the front, which only changes the head. When the head is empty, about once in a dozen
+//! removals, the first leaf of the tree becomes the head.
 //!
-//! Rules, which `check` verifies in the tests:
+//! Rules, which `check` verifies:
 //!
 //! * The head is not empty. Every other node has at least [`MIN`] entries or children, but the root may have one
-//! entry or two children. * A parent has the exact summary of each child, and `summary` is that of the root. * A
-//! fence lies between two queued keys, so it can be compared with keys.
+//!   entry or two children.
+//! * A parent has the exact summary of each child, and `summary` is that of the root.
+//! * A fence lies between two queued keys, so it can be compared with keys.
 
 #[cfg(test)]
 mod check;
@@ -20,12 +21,12 @@ use super::inner::{CHILDREN, Child, Inner};
 use super::leaf::{Leaf, NONE, SLOTS};
 use super::{Entry, Summary, before, earlier};
 
-/// Least number of entries of a node, except for the root. A quarter of the capacity, so that a split or filled node
-/// stays unchanged for a while.
+/// Least number of entries of a node, except for the root: a quarter, so that a split or filled node stays unchanged
+/// for a while.
 const MIN: usize = 4;
-/// Two neighbours with at most this many entries become one, with room to grow.
+/// Most entries of two neighbours that become one, with room to grow.
 const MERGE: usize = 15;
-/// Most levels of inner nodes: [`MIN`] to this power exceeds a `u32`.
+/// [`MIN`] to this power exceeds a `u32`.
 const LEVELS: usize = 16;
 const _: () = assert!(MERGE >= 3 * MIN && MERGE < SLOTS && SLOTS == CHILDREN);
 
@@ -37,9 +38,8 @@ pub(super) struct Tree {
     len: u32,
     /// A leaf if `levels` is 0; [`NONE`] if the head has all entries.
     root: u32,
-    /// Levels of inner nodes.
     levels: u32,
-    /// After all entries of the head, and not after any of the tree. Valid if there is a tree.
+    /// After the head's entries, and not after any of the tree. Valid if there is a tree.
     fence: (u64, u64),
     summary: Summary,
     free_leaf: u32,
@@ -52,7 +52,7 @@ struct Path {
 }
 
 impl Tree {
-    /// Creates a tree of entries in order: at least one, at most a leaf.
+    /// The entries are in order: at least one, at most a leaf.
     pub(super) fn of(entries: &[Entry]) -> Self {
         let mut head = Leaf::EMPTY;
         for &entry in entries {
@@ -204,7 +204,7 @@ impl Tree {
         }
     }
 
-    /// Splits a full head to add `entry`. The right half is the new first leaf of the tree.
+    /// Splits a full head to add `entry`. The right half becomes the tree's first leaf.
     #[cold]
     #[expect(clippy::unreachable, reason = "the new leaf is not the root")]
     fn split_head(&mut self, place: usize, entry: Entry) {
@@ -271,7 +271,6 @@ impl Tree {
         (id, (first.key, first.seq))
     }
 
-    /// Splits a full leaf of the tree to add `entry`.
     #[cold]
     fn split(&mut self, path: &Path, node: u32, place: usize, entry: Entry) {
         let (right, fence) = self.split_leaf(node, place, entry);
@@ -279,7 +278,7 @@ impl Tree {
         self.add_child(path, self.leaf(node).summary(), new);
     }
 
-    /// Adds a leaf after the one at the end of `path`, whose summary is now `left`. Splits each full inner node.
+    /// Adds a leaf after the end of `path`, whose summary is now `left`. Splits full inner nodes.
     fn add_child(&mut self, path: &Path, left: Summary, new: Child) {
         let (mut left, mut new) = (left, new);
         for &(node, at) in path.steps[..self.levels as usize].iter().rev() {
@@ -326,7 +325,6 @@ impl Tree {
         Some(entity)
     }
 
-    /// Replaces an empty head by the first leaf of the tree.
     #[cold]
     fn advance_head(&mut self) {
         let empty = self.head;
@@ -496,7 +494,6 @@ impl Tree {
         &self.inners[id as usize]
     }
 
-    /// Returns a leaf to overwrite.
     fn new_leaf(&mut self) -> u32 {
         let id = self.free_leaf;
         if let Some(free) = self.leaves.get(id as usize) {
