@@ -149,8 +149,8 @@ impl DlEntity {
     }
 
     /// Wakes the entity: keeps its runtime and deadline if it may, or begins a new period. With a constrained
-    /// deadline it keeps that, and its runtime is what fits at its density (revised wakeup rule: Abeni, Lipari &
-    /// Lelli, "Constant bandwidth server revisited", SIGBED Review 2015). So does a deferred server that had to run,
+    /// deadline it keeps that, and its runtime is what fits at its density. (The revised wakeup rule: Abeni, Lipari &
+    /// Lelli, "Constant bandwidth server revisited", SIGBED Review 2015.) So does a deferred server that had to run,
     /// if `servers_keep` ([`ServerRules`](super::ServerRules)).
     pub fn wake(&mut self, now: u64, servers_keep: bool) {
         // A task that never ran has no deadline, and at time 0 none could have passed.

@@ -5,7 +5,8 @@
 //! its runtime by its deadline (zero laxity). Run time of fair tasks, and idle time, reduce its runtime. If that uses
 //! up the runtime, a new period and wait begin. So the server runs only if fair tasks starve. Then its period starts
 //! there, and it runs at the start of each period while the starvation lasts. If a fair task still runs after the
-//! tick that throttled the server, a new deferred period begins: the next turn is 950 ms after the end of the last.
+//! tick that throttled the server, a new deferred period begins. The next turn is then 950 ms after the end of the
+//! last.
 //!
 //! After the last fair task has left, the server stays active until its turn. It then finds no task and stops (as in
 //! the stable releases, 6.12.117).

@@ -149,7 +149,7 @@ fn attrs(runtime: u64, period: u64) -> DlAttrs {
     DlAttrs::new(runtime * UNIT, period * UNIT)
 }
 
-/// Abeni & Buttazzo's example in Buttazzo's textbook: a hard task (4, 7) and a server (3, 8) with jobs of 4 at 3 and
+/// Abeni & Buttazzo's example in Buttazzo's textbook: a hard task (4, 7), and a server (3, 8) with jobs of 4 at 3 and
 /// of 3 at 13. Deadlines are 11, 19, 19, 27. In Linux's hard variant, a server without runtime waits for its
 /// deadline.
 #[test]
@@ -194,8 +194,8 @@ fn without_reclaiming_a_task_gets_its_runtime_only() {
     assert_eq!(cpu.schedule, units(&[(0, 0, 2), (1, 2, 6), (1, 8, 10)]));
 }
 
-/// GRUB by hand (Lipari & Baruah, ECRTS 2000) in the form of Lelli, Scordino, Abeni & Faggioli, "Deadline scheduling
-/// in the Linux kernel" (Software: Practice and Experience 46, 2016): dq = -Uact dt. A server whose job is done stays
+/// GRUB by hand (Lipari & Baruah, ECRTS 2000): dq = -Uact dt. Form: Lelli, Scordino, Abeni & Faggioli, "Deadline
+/// scheduling in the Linux kernel" (Software: Practice and Experience 46, 2016). A server whose job is done stays
 /// active until its 0-lag time d - q P / Q. If it wakes later, q = Q and d = t + P. Three servers fill the CPU: A (4,
 /// 8), B (2, 8), C (4, 16).
 #[test]

@@ -9,7 +9,8 @@
 //!   entities leave the queue and keep their lag, limited to two slices.
 //! - **6.12**: an entity that sleeps in debt stays queued until it is picked (DELAY_DEQUEUE). Tasks may request a
 //!   slice. A shorter one may end the protection (PREEMPT_SHORT), which every tick then checks. A waker that is not
-//!   idle ends the protection of an idle entity; in 6.6 it only requests a reschedule.
+//!   idle ends the protection of an idle entity. In 6.6 it only requests a reschedule, so the entity may be picked
+//!   again.
 //! - **6.18**: protection is a virtual time: until the shortest waiting slice has passed, at most to the deadline.
 //!   Then every update of the running entity requests a reschedule.
 //! - **Late releases of 6.18** ([`Kernel::as_of`](crate::Kernel::as_of); here 6.18.44) and **7.0**: a woken entity is

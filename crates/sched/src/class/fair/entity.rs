@@ -359,14 +359,14 @@ pub struct FairRq {
     /// Whether some task here has, or had, a custom slice.
     pub(crate) slices: bool,
 
-    /// Group from which upwards limits are checked after balancing ([`Rq::put_before_look`]).
+    /// Group from which upwards limits are checked after balancing (`put_before_look`).
     pub(crate) unchecked: Option<u32>,
 
     /// Sum of the queued tasks' estimated utilisation.
     pub(crate) util_est: u64,
     pub(crate) leaves: Leaves,
     pub(crate) by_id: BTreeMap<GroupId, u32>,
-    /// 3.10: start of the tick of the last [`Rq::update_all_h_load`], plus 1.
+    /// 3.10: start of the tick of the last `update_all_h_load`, plus 1.
     pub(crate) h_load_throttle: u64,
     pub(super) quiet: Quiet,
 }

@@ -431,8 +431,8 @@ impl<D: Discipline, T: Tunables> Rq<Fair<D, T>> {
         });
     }
 
-    /// Sets the first averages of a forked task: the load of its weight, and the utilisation of its queue's tasks, at
-    /// most half of the CPU's free capacity.
+    /// Sets the first averages of a forked task: the load of its weight, and its weight's part of the queue's
+    /// utilisation, at most half of the CPU's free capacity.
     pub(crate) fn init_task_avg(&mut self, shared: &Shared<Fair<D, T>>, task: u32) {
         let parent = self.class.entities[Se::task(task)].parent;
         let queue = &self.class.groups[parent].cfs.avg;
@@ -578,8 +578,8 @@ fn take_off(avg: &mut pelt::Avg, removed: &Removed, divider: u64) {
 }
 
 /// Returns a sum that is at least `likely`. Kernels compare and keep the lower 32 bits (`max_t(u32, ...)`). A queue
-/// with a load above about 91,900, ninety tasks of nice 0, thus loses the rest until its tasks' averages restore it
-/// (observed on 6.18.44; 6.1 and 6.12 have the same text). Older kernels have it here only because they use these
+/// with a load above about 91,900, ninety tasks of nice 0, thus loses the rest until its tasks' averages restore it.
+/// (Observed on 6.18.44; 6.1 and 6.12 have the same text.) Older kernels have it here only because they use these
 /// averages.
 fn not_less(sum: u64, likely: u64) -> u64 {
     u64::from((sum as u32).max(likely as u32))

@@ -574,8 +574,8 @@ fn find_idlest<D: Discipline, T: Tunables>(
     cpu
 }
 
-/// Returns the idlest allowed CPU (`find_idlest_group_cpu`): one with only SCHED_IDLE tasks; else the shallowest idle
-/// one, of equals the last to become idle (the warmest cache); else the least loaded.
+/// Returns the idlest allowed CPU (`find_idlest_group_cpu`): one with only SCHED_IDLE tasks, else the shallowest idle
+/// one, else the least loaded. Of equally shallow CPUs, the last to become idle has the warmest cache.
 fn idlest_cpu<D: Discipline, T: Tunables>(
     shared: &Shared<Fair<D, T>>,
     group: &SchedGroup,

@@ -13,8 +13,8 @@
 //! - Within a PELT period (1024 us), averages do not change, and sums grow by the passed time times constants or
 //!   counts. The first call of the next period updates all levels.
 //! - The groups are queued on this CPU only, so each has its whole weight.
-//! - Charging the running entity of such a queue at once or in parts gives the same result if its weight is that of
-//!   nice 0, until its request is used up ([`Discipline::undisturbed`]).
+//! - The running entity of such a queue has the weight of nice 0, so charging it at once or in parts gives the same
+//!   result until its request is used up ([`Discipline::undisturbed`]).
 //! - No such group is idle (`cpu.idle`) or throttled, and all queues have the same buddies, `next` and `last`.
 
 use super::entity::{ROOT, Se};

@@ -5,9 +5,8 @@
 //! - **Load estimation.** A class's load on a CPU is its CPU time there, averaged over `CPU_RC_SPREAD_PERIOD`: older
 //!   time decays in proportion to its age. The class's load is the mean over the CPUs. All below is computed each
 //!   `CPU_RC_RECALC_INTERVAL`.
-//! - **Hungry detection.** A class is maybe hungry while a task has waited, since its activation or last slice, for
-//!   so long that its slice is less than the guarantee of that time. It is hungry if its load is also below its
-//!   guarantee.
+//! - **Hungry detection.** A class is maybe hungry while the slice of a waiting task is less than the guarantee of
+//!   the time since its activation or last slice. It is hungry if its load is also below its guarantee.
 //! - **Timeslice scaling.** Slices are multiplied by `F / CPU_RC_TSFACTOR_MAX`. While a class is hungry, the factors
 //!   of the others are multiplied by guarantee / load, and its own rises by 1. Otherwise all factors rise by
 //!   `CPU_RC_TSFACTOR_INC`.

@@ -2,9 +2,9 @@
 //!
 //! The first task of the most urgent level of the active array runs. After its slice, it gets a new slice and moves
 //! to the expired array. When the active array is empty, the arrays are exchanged, so no task waits longer than the
-//! slices of all tasks. A task that sleeps much (`interactivity`) is more urgent than its nice value. It returns to
-//! the *active* array, unless the expired array has waited too long (a second for each task), or has a task with a
-//! better nice value. Interactive tasks of one level take turns within their slices.
+//! slices of all tasks. A task that sleeps much (`interactivity`) is more urgent than its nice value, and returns to
+//! the *active* array. Exception: the expired array has waited too long (a second for each task), or has a task with
+//! a better nice value. Interactive tasks of one level take turns within their slices.
 //!
 //! A new task takes half of the rest of its parent's slice. If it ends within this slice on the parent's CPU, the
 //! parent gets the rest back. The parent is the task that runs on the CPU of the fork. Without one, the new task

@@ -134,6 +134,7 @@ pub struct BandwidthStat {
 pub(crate) struct PeriodEnd {
     pub(crate) periods: u64,
     pub(crate) throttled: bool,
+    /// Use beyond the quota.
     pub(crate) burst: u64,
 }
 

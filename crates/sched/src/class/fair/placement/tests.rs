@@ -97,9 +97,9 @@ fn the_idlest_cpu_is_the_one_that_is_soonest_and_warmest() {
     assert_eq!(idlest(&[0, 1, 2, 3]), 3, "nothing but a SCHED_IDLE task");
 }
 
-/// `wake_affine`, rule by rule: an idle waker's CPU only if the previous one is not idle; the CPU of a waker that is
-/// alone and about to sleep; then the less loaded one with the task, the previous one counting for 8 % more. Of
-/// equals the previous one, or the waker's if it is about to sleep.
+/// `wake_affine`, rule by rule. First an idle waker's CPU, only if the previous one is not idle. Then the CPU of a
+/// waker that is alone and about to sleep. Then the less loaded one with the task, the previous one counting for 8 %
+/// more. Of equals the previous one, or the waker's if it is about to sleep.
 #[test]
 fn a_woken_task_comes_to_its_waker_only_if_that_is_no_worse() {
     let shared = machine(1, 4);

@@ -1,9 +1,9 @@
 //! The timeline of one `cfs_rq`: its queued entities in the order in which they would run.
 //!
 //! CFS orders entities by vruntime and runs the leftmost. EEVDF orders them by virtual deadline and runs the leftmost
-//! *eligible* one (vruntime not ahead of the average), which needs the smallest vruntime of every subtree. Instead of
-//! the kernel's augmented red-black tree, this is an augmented B+tree (Bayer and McCreight 1972; EEVDF search: Stoica
-//! and Abdel-Wahab 1995, section 5): an array of sixteen is faster than sixteen pointers.
+//! *eligible* one (vruntime not ahead of the average), which needs the smallest vruntime of every subtree. The
+//! kernel's tree is red-black; this is an augmented B+tree (Bayer and McCreight 1972; EEVDF search: Stoica and
+//! Abdel-Wahab 1995, section 5). An array of sixteen is faster than sixteen pointers.
 //!
 //! Shapes by the number of entities:
 //!
