@@ -258,8 +258,7 @@ pub(crate) fn select_cpu<P: Policy>(rq: &mut Rq<P>, shared: &Shared<P>, index: u
     }
 }
 
-/// Whether to push a woken task at once. The running task then has an earlier deadline or is pinned
-/// (`task_woken_dl`).
+/// Whether to push a woken task at once: the running task has an earlier deadline or is pinned (`task_woken_dl`).
 #[inline(never)]
 pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bool {
     rq.tasks[index].kind == ClassKind::Deadline

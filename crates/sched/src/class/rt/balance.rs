@@ -85,7 +85,7 @@ fn pick_pushable<P: Policy>(rq: &Rq<P>, may: impl Fn(&Task<P>) -> bool) -> Optio
     waiting.values().copied().find(|&index| may(&rq.tasks[index]))
 }
 
-/// Whether to push a woken task at once. The running task then is as urgent or pinned (`task_woken_rt`).
+/// Whether to push a woken task at once: the running task is as urgent or pinned (`task_woken_rt`).
 #[inline(never)]
 pub(crate) fn woken<P: Policy>(rq: &Rq<P>, shared: &Shared<P>, index: u32) -> bool {
     let task = &rq.tasks[index];
