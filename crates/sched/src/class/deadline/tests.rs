@@ -196,8 +196,8 @@ fn without_reclaiming_a_task_gets_its_runtime_only() {
 
 /// GRUB by hand (Lipari & Baruah, ECRTS 2000): dq = -Uact dt. Form: Lelli, Scordino, Abeni & Faggioli, "Deadline
 /// scheduling in the Linux kernel" (Software: Practice and Experience 46, 2016). A server whose job is done stays
-/// active until its 0-lag time d - q P / Q. If it wakes later, q = Q and d = t + P. Three servers fill the CPU: A (4,
-/// 8), B (2, 8), C (4, 16).
+/// active until its 0-lag time d - q P / Q. If it wakes later, q = Q and d = t + P. A server without runtime waits for
+/// its deadline (hard variant). Three servers fill the CPU: A (4, 8), B (2, 8), C (4, 16).
 #[test]
 fn a_grub_schedule_by_hand() {
     let reclaiming = |runtime, period| DlAttrs { reclaim: true, ..attrs(runtime, period) };

@@ -3,7 +3,7 @@
 //! Up to 6.6, the class is throttled ([`Behaviour::RtThrottle`]): in every `sched_rt_period_us` (1 s), its tasks may
 //! run for `sched_rt_runtime_us` (950 ms) on each CPU. Then they wait for the end of the period, even on an idle CPU.
 //! The next period pays an overrun. With RT_RUNTIME_SHARE, CPUs lend each other unused runtime (`share`). A limit of
-//! 0 means none. With real-time scheduling of groups, this is the root group's limit (`limits`).
+//! 0 means no limit. With real-time scheduling of groups, this is the root group's limit (`limits`).
 //!
 //! 3.14 to 6.6: time of deadline tasks counts, too, but only real-time tasks are throttled for it.
 //!
